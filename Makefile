@@ -1,0 +1,69 @@
+# Gleaner. `make help` explains the targets.
+#
+# Each target does the set-up it needs: the first one on a fresh machine
+# installs the C library of the system-call filter (contrib/setup/debian.sh).
+
+SHELL   := /bin/bash
+BIN     := bin
+TAGS    := seccomp
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
+LDFLAGS := -X main.version=$(VERSION)
+# NVIDIA's header warns about functions that its own Go binding wraps.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
+COMMANDS := gsubmit gqueue gcancel ginfo gcontrol grun
+
+# Containers and cgroups need root: test binaries are built by whoever calls
+# make and only run through sudo, so that no cache ends up owned by root.
+SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
+GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
+
+.DEFAULT_GOAL := build
+.PHONY: help setup build demo test unit race scenario lint proto bench man clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what building needs (libseccomp), if it is missing
+	@contrib/setup/debian.sh
+
+build: setup ## build bin/: the daemons, ginit, and gleaner with its links
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
+	go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
+	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
+
+demo: build ## run the main job on a one-machine cluster and check every outcome
+	@$(SUDO) contrib/demo.sh
+
+test: build lint unit race scenario ## all tests: lint, unit, race detector, scenarios with real containers
+	@echo "make test: all passed"
+
+unit: setup ## unit tests (as root they include real containers and cgroups)
+	$(GO_TEST) -timeout 10m $$(go list ./... | grep -v -e /test/scenario)
+
+race: setup ## the race detector over what runs concurrently
+	$(GO_TEST) -race -short -timeout 10m ./ctld/... ./noded/... ./cmd/... ./proto/...
+
+scenario: build ## stories in txtar against the real binaries, as root
+	$(GO_TEST) -timeout 15m -count 1 ./test/scenario/
+
+lint: setup ## gofmt, go vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); test -z "$$out" || { echo "gofmt -w these:"; echo "$$out"; exit 1; }
+	go vet -tags '$(TAGS)' ./...
+	go tool staticcheck -tags '$(TAGS)' ./...
+
+proto: ## regenerate the Go of the .proto contracts (needs protoc)
+	@command -v protoc >/dev/null || { echo "protoc is missing: apt-get install protobuf-compiler"; exit 1; }
+	@mkdir -p .build
+	go build -o .build/ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	PATH=$$PWD/.build:$$PATH protoc -I proto --go_out=proto --go_opt=paths=source_relative \
+		--go-grpc_out=proto --go-grpc_opt=paths=source_relative proto/gleaner/v1/*.proto
+
+bench: build ## the benchmarks
+	$(GO_TEST) -run '^$$' -bench . -benchtime 1s ./...
+
+man: build ## the man pages, into bin/man
+	$(BIN)/gleaner man --dir $(BIN)/man
+
+clean: ## remove what was built
+	rm -rf $(BIN) .build

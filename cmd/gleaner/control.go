@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+)
+
+// controlRun is one call of gcontrol.
+type controlRun struct {
+	inv     *option.Invocation
+	client  *client // nil for verbs that need none
+	view    *view
+	json    jsonShape
+	oneLine bool
+	details bool
+}
+
+// controlVerb is one word after gcontrol.
+type controlVerb struct {
+	name  string
+	local bool // needs no controller
+	run   func(c *controlRun, words []string) error
+}
+
+// controlVerbs are what gcontrol does, in the order in which a beginning of a
+// word is understood: "re" is nothing yet, "rel" is release.
+func controlVerbs() []controlVerb {
+	return []controlVerb{
+		{name: "show", run: controlShow},
+		{name: "hold", run: controlHold},
+		{name: "release", run: controlRelease},
+		{name: "requeue", run: controlRequeue},
+		{name: "update", run: controlUpdate},
+		{name: "apply", run: controlApply},
+		{name: "ping", local: true, run: controlPing},
+		{name: "version", local: true, run: controlVersion},
+		{name: "help", local: true, run: func(c *controlRun, _ []string) error { return c.inv.Command.WriteHelp(c.inv.Stdout) }},
+	}
+}
+
+func runControl(inv *option.Invocation) error {
+	if len(inv.Operands) == 0 {
+		return inv.Fail("no command given: type gcontrol show, hold, release, requeue, update, apply, ping or version")
+	}
+	shape, err := jsonShapeOf(inv)
+	if err != nil {
+		return err
+	}
+	verb, err := findVerb(inv, inv.Operands[0])
+	if err != nil {
+		return err
+	}
+	run := &controlRun{
+		inv: inv, view: newView(inv.Getenv, clock()), json: shape,
+		oneLine: inv.Given("oneliner"), details: inv.Given("details"),
+	}
+	words := inv.Operands[1:]
+	if verb.local || verb.name == "show" && localEntity(words) {
+		return verb.run(run, words)
+	}
+	if run.client, err = connect(inv); err != nil {
+		return err
+	}
+	defer run.client.Close()
+	return verb.run(run, words)
+}
+
+// findVerb finds a verb by its name, in any case, or by an unambiguous
+// beginning of it.
+func findVerb(inv *option.Invocation, word string) (controlVerb, error) {
+	lower := strings.ToLower(word)
+	if remedy, known := laterVerbs[lower]; known {
+		return controlVerb{}, &option.LaterError{Name: lower, Remedy: remedy}
+	}
+	var found []controlVerb
+	for _, verb := range controlVerbs() {
+		if verb.name == lower {
+			return verb, nil
+		}
+		if lower != "" && strings.HasPrefix(verb.name, lower) {
+			found = append(found, verb)
+		}
+	}
+	if len(found) != 1 {
+		fmt.Fprintf(inv.Stderr, "invalid keyword: %s\n", word)
+		return controlVerb{}, option.Exit(1)
+	}
+	return found[0], nil
+}
+
+// noEntity says in Slurm's words that a verb does not know its object.
+func (c *controlRun) noEntity(entity, verb string) error {
+	fmt.Fprintf(c.inv.Stderr, "invalid entity:%s for keyword:%s \n", entity, verb)
+	return option.Exit(1)
+}
+
+func (c *controlRun) tooFew(verb string) error {
+	fmt.Fprintf(c.inv.Stderr, "too few arguments for keyword:%s\n", verb)
+	return option.Exit(1)
+}
+
+func (c *controlRun) tooMany(verb string) error {
+	fmt.Fprintf(c.inv.Stderr, "too many arguments for keyword:%s\n", verb)
+	return option.Exit(1)
+}
+
+func controlVersion(c *controlRun, _ []string) error {
+	_, err := fmt.Fprintln(c.inv.Stdout, "gleaner "+version)
+	return err
+}
+
+// laterVerbs are commands of scontrol that are refused by name, with what to
+// do instead.
+var laterVerbs = map[string]string{
+	"abort": "stop gctld with its service manager", "shutdown": "stop gctld and gnoded with their service manager",
+	"takeover":    "another controller takes over by itself when the leader is gone",
+	"reconfigure": "policy is changed by gcontrol apply -f cluster.toml, and needs no reconfiguring",
+	"create":      "partitions are made by gcontrol apply -f cluster.toml; nodes appear when they register",
+	"delete":      "partitions are removed by gcontrol apply -f cluster.toml",
+	"suspend":     "use gcancel --signal=STOP --full",
+	"resume":      "use gcancel --signal=CONT --full for a job, gcontrol update NodeName=NODE State=RESUME for a node",
+	"reboot":      "drain the node and restart it by hand", "cancel_reboot": "there is no reboot to cancel",
+	"requeuehold": "use gcontrol requeue, then gcontrol hold", "uhold": "use gcontrol hold",
+	"top": "use --nice when submitting", "notify": "use gcancel --signal to reach a job",
+	"completing": "use gqueue -t CG", "listpids": "look in the job's container", "pidinfo": "look at /proc/PID/cgroup",
+	"wait_job": "jobs start when their nodes are ready", "write": "use gcontrol show config, and keep your cluster.toml",
+	"token": "callers are known by their connection", "errnumstr": "messages carry no numbers", "cluster": "name another controller with --controller",
+	"setdebug": "set the log level of gctld when starting it", "setdebugflags": "set the log level of gctld when starting it",
+	"schedloglevel": "set the log level of gctld when starting it", "fsdampeningfactor": "there is no fair-share factor yet",
+	"assoc_mgr": "there are no associations", "exit": "there is no interactive mode", "quit": "there is no interactive mode",
+	"details": "use --details", "oneliner": "use --oneliner", "script": "the owner keeps the script; it is not shown",
+}

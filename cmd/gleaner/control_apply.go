@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"golang.org/x/term"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// controlApply shows how a policy differs from the one in force, asks, and
+// puts it in force.
+func controlApply(c *controlRun, words []string) error {
+	path := c.inv.Text("file")
+	if path == "" && len(words) == 1 {
+		path, words = words[0], nil
+	}
+	switch {
+	case path == "":
+		return c.inv.Fail("no policy given: type gcontrol apply -f cluster.toml")
+	case len(words) > 0:
+		return c.tooMany("apply")
+	case c.json != jsonNone:
+		return c.inv.Fail("apply has no JSON; leave --json out")
+	}
+	policy, err := c.readPolicy(path)
+	if err != nil {
+		return c.inv.Fail("%w", err)
+	}
+	planned, err := c.applyPolicy(policy, true)
+	if err != nil {
+		return loadError(c.inv, "slurm_update error", err)
+	}
+	if err := c.printChanges(planned); err != nil {
+		return err
+	}
+	if len(planned) == 0 || c.inv.Given("dry-run") {
+		return nil
+	}
+	if err := c.confirm(path, len(planned)); err != nil {
+		return err
+	}
+	done, err := c.applyPolicy(policy, false)
+	if err != nil {
+		return loadError(c.inv, "slurm_update error", err)
+	}
+	if !slices.EqualFunc(planned, done, func(a, b *pb.PolicyChange) bool { return proto.Equal(a, b) }) {
+		fmt.Fprintln(c.inv.Stdout, "The policy had been changed in the meantime; what this has changed:")
+		if err := c.printChanges(done); err != nil {
+			return err
+		}
+	}
+	if !c.inv.Given("quiet") {
+		_, err = fmt.Fprintln(c.inv.Stdout, "in force")
+	}
+	return err
+}
+
+// readPolicy reads a file, or standard input for "-".
+func (c *controlRun) readPolicy(path string) (*pb.Policy, error) {
+	source := c.inv.Stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		source = file
+	}
+	text, err := io.ReadAll(io.LimitReader(source, maxClusterFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(text) > maxClusterFileBytes {
+		return nil, fmt.Errorf("%s is larger than %d bytes, which no policy is", path, maxClusterFileBytes)
+	}
+	policy, err := parseClusterFile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return policy, nil
+}
+
+func (c *controlRun) applyPolicy(policy *pb.Policy, dryRun bool) ([]*pb.PolicyChange, error) {
+	answer, err := call(c.inv.Context, c.client, c.client.ApplyPolicy,
+		&pb.ApplyPolicyRequest{RequestId: uuid.NewString(), Policy: policy, DryRun: dryRun})
+	return answer.GetChanges(), err
+}
+
+// printChanges shows each difference on a line: path, before, after.
+func (c *controlRun) printChanges(changes []*pb.PolicyChange) error {
+	if len(changes) == 0 {
+		_, err := fmt.Fprintln(c.inv.Stdout, "nothing to change: this policy is in force")
+		return err
+	}
+	out := bufio.NewWriter(c.inv.Stdout)
+	paths, before := 0, 0
+	for _, change := range changes {
+		paths = max(paths, utf8.RuneCountInString(change.Path))
+		before = max(before, utf8.RuneCountInString(orAbsent(change.Before)))
+	}
+	for _, change := range changes {
+		fmt.Fprintf(out, "%-*s  %-*s → %s\n", paths, format.Printable(change.Path), min(before, 60), orAbsent(change.Before), orAbsent(change.After))
+	}
+	return out.Flush()
+}
+
+// orAbsent is a value of the policy, or a dash for none.
+func orAbsent(value string) string {
+	if value == "" {
+		return "-"
+	}
+	return format.Printable(value)
+}
+
+// confirm asks on a terminal. Where there is none only --yes is an answer.
+func (c *controlRun) confirm(path string, changes int) error {
+	if c.inv.Given("yes") {
+		return nil
+	}
+	input, isFile := c.inv.Stdin.(*os.File)
+	if path == "-" || !isFile || !term.IsTerminal(int(input.Fd())) {
+		return c.inv.Fail("nothing was changed: add --yes to put it in force without being asked")
+	}
+	word := "changes"
+	if changes == 1 {
+		word = "change"
+	}
+	fmt.Fprintf(c.inv.Stderr, "Put %d %s in force? [y/N] ", changes, word)
+	answer, err := readLine(c, input)
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return option.Fail(1, "nothing was changed")
+}
+
+// readLine waits for an answer, or for the user to interrupt.
+func readLine(c *controlRun, input io.Reader) (string, error) {
+	type line struct {
+		text string
+		err  error
+	}
+	lines := make(chan line, 1)
+	go func() {
+		text, err := bufio.NewReader(io.LimitReader(input, 1024)).ReadString('\n')
+		lines <- line{text, err}
+	}()
+	select {
+	case got := <-lines:
+		if got.err != nil && !errors.Is(got.err, io.EOF) {
+			return "", got.err
+		}
+		return got.text, nil
+	case <-c.inv.Context.Done():
+		fmt.Fprintln(c.inv.Stderr)
+		return "", option.Fail(1, "nothing was changed")
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+)
+
+// shownEntity is one thing that gcontrol can show.
+type shownEntity struct {
+	names []string // the first is the usual one; a beginning of one will do
+	local bool
+	run   func(c *controlRun, id string) error
+}
+
+func shownEntities() []shownEntity {
+	return []shownEntity{
+		{names: []string{"job", "jobs", "jobid"}, run: showJob},
+		{names: []string{"node", "nodes", "nodename"}, run: showNode},
+		{names: []string{"partition", "partitions", "partitionname"}, run: showPartition},
+		{names: []string{"config"}, run: showConfig},
+		{names: []string{"hostnames"}, local: true, run: showHostNames},
+		{names: []string{"hostlist"}, local: true, run: showHostList},
+		{names: []string{"hostlistsorted"}, local: true, run: showHostListSorted},
+	}
+}
+
+// laterEntities are what scontrol shows and gcontrol refuses by name.
+var laterEntities = map[string]string{
+	"step": "grun prints the steps it starts", "steps": "grun prints the steps it starts",
+	"reservation": "there are no reservations", "reservations": "there are no reservations",
+	"assoc_mgr": "there are no associations", "burstbuffer": "there are no burst buffers", "bbstat": "there are no burst buffers", "dwstat": "there are no burst buffers",
+	"federation": "this cluster is the only one", "frontend": "there are no front ends", "frontends": "there are no front ends",
+	"licenses": "there are no licenses", "topology": "the network is not described yet",
+	"aliases": "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",
+}
+
+// splitEntity reads "job 12", "job=12" and "job".
+func splitEntity(words []string) (entity, id string, extra bool) {
+	if len(words) == 0 {
+		return "", "", false
+	}
+	entity, id, attached := strings.Cut(words[0], "=")
+	rest := words[1:]
+	if !attached && len(rest) > 0 {
+		id, rest = rest[0], rest[1:]
+	}
+	return entity, id, len(rest) > 0
+}
+
+// findEntity finds what is to be shown by its name, in any case, or by a
+// beginning of it; the first that fits, as in scontrol.
+func findEntity(word string) (shownEntity, bool) {
+	word = strings.ToLower(word)
+	for _, exact := range []bool{true, false} {
+		for _, entity := range shownEntities() {
+			for _, name := range entity.names {
+				if name == word || !exact && word != "" && strings.HasPrefix(name, word) {
+					return entity, true
+				}
+			}
+		}
+	}
+	return shownEntity{}, false
+}
+
+// localEntity says whether something can be shown without a controller.
+func localEntity(words []string) bool {
+	word, _, _ := splitEntity(words)
+	entity, known := findEntity(word)
+	return known && entity.local || !known
+}
+
+func controlShow(c *controlRun, words []string) error {
+	word, id, extra := splitEntity(words)
+	if word == "" {
+		return c.tooFew("show")
+	}
+	if remedy, known := laterEntities[strings.ToLower(word)]; known {
+		return &option.LaterError{Name: "show " + strings.ToLower(word), Remedy: remedy}
+	}
+	entity, known := findEntity(word)
+	switch {
+	case !known:
+		return c.noEntity(word, "show")
+	case extra:
+		return c.tooMany("show")
+	case c.json != jsonNone && entity.local:
+		return c.inv.Fail("show %s has no JSON; leave --json out", entity.names[0])
+	}
+	return entity.run(c, id)
+}
+
+// record is one thing as scontrol prints it: lines of Key=value.
+type record struct {
+	lines [][]string
+}
+
+// line adds items that stand on one line.
+func (r *record) line(items ...string) { r.lines = append(r.lines, items) }
+
+// item is Key=value.
+func item(key, value string) string { return key + "=" + format.Printable(value) }
+
+// write prints the record as scontrol does: further lines indented, a blank
+// line after it; or everything on one line.
+func (r *record) write(out *bufio.Writer, oneLine bool) {
+	separator, end := "\n   ", "\n\n"
+	if oneLine {
+		separator, end = " ", "\n"
+	}
+	for i, items := range r.lines {
+		if i > 0 {
+			_, _ = out.WriteString(separator) // a bufio.Writer keeps its error for Flush
+		}
+		_, _ = out.WriteString(strings.Join(items, " "))
+	}
+	_, _ = out.WriteString(end)
+}

@@ -1,0 +1,116 @@
+package dev
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pelletier/go-toml/v2"
+	"golang.org/x/sys/unix"
+)
+
+// controllerConfig is what gctld reads.
+type controllerConfig struct {
+	Name     string `toml:"name"`
+	DataDir  string `toml:"data_dir"`
+	Socket   string `toml:"socket"`
+	LogLevel string `toml:"log_level,omitempty"`
+}
+
+// nodeConfig is what gnoded reads.
+type nodeConfig struct {
+	Name         string          `toml:"name"`
+	Controllers  []string        `toml:"controllers"`
+	StateDir     string          `toml:"state_dir"`
+	Ginit        string          `toml:"ginit"`
+	CPUs         int             `toml:"cpus"`
+	Memory       string          `toml:"memory"`
+	Address      string          `toml:"address"`
+	CgroupParent string          `toml:"cgroup_parent"`
+	LogLevel     string          `toml:"log_level,omitempty"`
+	GPUs         []nodeGPUConfig `toml:"gpu,omitempty"`
+}
+
+type nodeGPUConfig struct {
+	ID     string `toml:"id"`
+	Model  string `toml:"model"`
+	Path   string `toml:"path"`
+	Memory string `toml:"memory"`
+}
+
+// writeTOML writes value to path.
+func writeTOML(path string, value any) error {
+	text, err := toml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+const mebibyte = 1 << 20
+
+// memoryPerNodeMB shares out what this machine has, keeping a fifth of it for
+// the machine itself.
+func memoryPerNodeMB(nodes int) (uint64, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0, fmt.Errorf("read the machine's memory: %w", err)
+	}
+	total := uint64(info.Totalram) * uint64(info.Unit) / mebibyte
+	share := total * 4 / 5 / uint64(nodes)
+	if share < 64 {
+		return 0, fmt.Errorf("%d nodes share %d MB of memory: ask for fewer nodes", nodes, total)
+	}
+	return share, nil
+}
+
+func (c *cluster) nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
+
+func (c *cluster) nodeDirectory(name string) string {
+	return filepath.Join(c.options.Directory, "nodes", name)
+}
+
+func (c *cluster) nodeConfigFile(name string) string {
+	return filepath.Join(c.nodeDirectory(name), "gnoded.toml")
+}
+
+// writeNode writes the configuration of node number i and makes its stand-in
+// GPUs. On a machine with an NVIDIA driver the first node has the real GPUs.
+func (c *cluster) writeNode(i int) error {
+	name := c.nodeName(i)
+	directory := c.nodeDirectory(name)
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return err
+	}
+	config := nodeConfig{
+		Name:         name,
+		Controllers:  []string{c.target()},
+		StateDir:     directory,
+		Ginit:        filepath.Join(c.options.Binaries, "ginit"),
+		CPUs:         c.options.CPUsPerNode,
+		Memory:       fmt.Sprintf("%dM", c.memoryMB),
+		Address:      "127.0.0.1",
+		CgroupParent: fmt.Sprintf("/gleaner-dev-%d/%s", os.Getpid(), name),
+		LogLevel:     c.options.LogLevel,
+	}
+	for gpu := range c.standInsOf(i) {
+		path := filepath.Join(directory, "dev", fmt.Sprintf("gpu%d", gpu))
+		if err := c.standIns.make(path); err != nil {
+			return err
+		}
+		config.GPUs = append(config.GPUs, nodeGPUConfig{
+			ID:     fmt.Sprintf("standin-%s-%d", name, gpu),
+			Model:  "standin",
+			Path:   path,
+			Memory: "16G",
+		})
+	}
+	return writeTOML(c.nodeConfigFile(name), config)
+}
+
+func (c *cluster) standInsOf(node int) int {
+	if node == 0 && haveNVIDIA() {
+		return 0
+	}
+	return c.options.GPUsPerNode
+}

@@ -1,0 +1,120 @@
+// Package dev runs a whole cluster on this machine in the foreground: the
+// real daemons as child processes, each with its own configuration under one
+// directory.
+//
+// Contract: when Run returns, whatever the reason, every child and every job
+// it started has ended and no process, mount, namespace, cgroup or device
+// file of the cluster is left; logs, configurations and the controller's
+// state stay in the directory. The nodes share one machine: they may promise
+// more CPUs than there are, and where no NVIDIA driver is present their GPUs
+// are stand-ins, character devices to which the kernel applies the same rules.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options says what cluster to run. Every count is per cluster unless its name
+// says otherwise.
+type Options struct {
+	Directory   string // made if it is missing
+	Nodes       int
+	GPUsPerNode int
+	CPUsPerNode int
+	Binaries    string // directory of gctld, gnoded and ginit
+	LogLevel    string // of the daemons
+}
+
+// Limits of one machine pretending to be a cluster.
+const (
+	maxNodes       = 64
+	maxGPUsPerNode = 16
+	maxCPUsPerNode = 1024
+	// A unix socket's path has 108 bytes (unix(7)); the longest one the
+	// cluster makes is nodes/nNN/jobs/NNNNNNNNNN.NNN/run/step.sock below the
+	// directory.
+	maxDirectoryBytes = 108 - 48
+)
+
+// ErrNotRoot is returned when the caller may not create containers.
+var ErrNotRoot = errors.New("a cluster needs root for its containers and cgroups: run it with sudo")
+
+func (o *Options) check() error {
+	if os.Geteuid() != 0 {
+		return ErrNotRoot
+	}
+	absolute, err := filepath.Abs(o.Directory)
+	if err != nil {
+		return err
+	}
+	o.Directory = absolute
+	switch {
+	case len(absolute) > maxDirectoryBytes:
+		return fmt.Errorf("directory %s is too long by %d bytes for the sockets below it: choose a shorter --dir", absolute, len(absolute)-maxDirectoryBytes)
+	case o.Nodes < 1 || o.Nodes > maxNodes:
+		return fmt.Errorf("--nodes=%d: between 1 and %d nodes fit on one machine", o.Nodes, maxNodes)
+	case o.GPUsPerNode < 0 || o.GPUsPerNode > maxGPUsPerNode:
+		return fmt.Errorf("--gpus-per-node=%d: between 0 and %d", o.GPUsPerNode, maxGPUsPerNode)
+	case o.CPUsPerNode < 1 || o.CPUsPerNode > maxCPUsPerNode:
+		return fmt.Errorf("--cpus-per-node=%d: between 1 and %d", o.CPUsPerNode, maxCPUsPerNode)
+	}
+	for _, name := range []string{"gctld", "gnoded", "ginit"} {
+		if _, err := os.Stat(filepath.Join(o.Binaries, name)); err != nil {
+			return fmt.Errorf("%w: build it first (make build)", err)
+		}
+	}
+	return nil
+}
+
+// Run starts the cluster, prints "ready" with what to type next, and keeps it
+// until ctx ends or a daemon dies. Progress and hints go to out.
+func Run(ctx context.Context, options Options, out io.Writer) (err error) {
+	if err := options.check(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(options.Directory, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lock(options.Directory)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	c := &cluster{options: options, out: out}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	c.greet()
+	return c.watch(ctx)
+}
+
+// lock makes sure that one cluster lives in the directory.
+func lock(directory string) (unlock func(), err error) {
+	file, err := os.OpenFile(filepath.Join(directory, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("another cluster runs in %s: stop it first, or choose another --dir", directory)
+	}
+	return func() { file.Close() }, nil
+}
+
+// Deadlines of the steps of a start and a stop.
+const (
+	controllerDeadline = 20 * time.Second
+	nodesDeadline      = 20 * time.Second
+	stopDeadline       = 10 * time.Second
+	endJobsDeadline    = 30 * time.Second
+)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+)
+
+func TestScriptOptions(t *testing.T) {
+	for name, test := range map[string]struct {
+		script string
+		want   option.Values
+	}{
+		"both prefixes, all forms": {
+			"#!/bin/sh\n#SBATCH -o a.out\n#GSUB --error=b.err --time 5\n# a remark\n\n#SBATCH -n4 -N2\necho\n",
+			option.Values{"output": {"a.out"}, "error": {"b.err"}, "time": {"5"}, "ntasks": {"4"}, "nodes": {"2"}},
+		},
+		"stops at the first command": {
+			"#!/bin/sh\n#GSUB -n1\ntrue\n#GSUB -n2\n",
+			option.Values{"ntasks": {"1"}},
+		},
+		"blanks before a command do not hide it": {
+			"#!/bin/sh\n   true\n#GSUB -n2\n", option.Values{},
+		},
+		"an indented comment does not end the search": {
+			"#!/bin/sh\n   # x\n#GSUB -n2\n", option.Values{"ntasks": {"2"}},
+		},
+		"quotes, escapes and comments": {
+			"#!/bin/sh\n#SBATCH -J \"a 'b' \\\" c\" --comment='x # \"y\"' # rest -n 9\n#SBATCH -o a\\ b#c\n",
+			option.Values{"job-name": {"a 'b' \" c"}, "comment": {"x # \"y\""}, "output": {"a b#c"}},
+		},
+		"what only looks like one": {
+			"#!/bin/sh\n##SBATCH -n1\n # SBATCH -n2\n#SBATCHES -n3\n#sbatch -n4\n#GSUB\n", option.Values{},
+		},
+		"a carriage return at the end of a line": {
+			"#!/bin/sh\r\n#SBATCH -n3\r\n", option.Values{"ntasks": {"3"}},
+		},
+	} {
+		got, err := scriptOptions(submitCommand(), []byte(test.script))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestScriptOptionsRefuses(t *testing.T) {
+	for line, want := range map[string]string{
+		"#SBATCH --partiton=x":    "line 3 of the script: #SBATCH: unrecognized option '--partiton'; did you mean '--partition'?",
+		"#GSUB --wrap=x":          "line 3 of the script: #GSUB: unrecognized option '--wrap'",
+		"#SBATCH --begin=now":     "line 3 of the script: #SBATCH: --begin is not carried out yet: ",
+		"#SBATCH -J 'x":           "line 3 of the script: #SBATCH: a quote is not closed: -J 'x",
+		"#SBATCH -n1 word":        "line 3 of the script: #SBATCH: 'word' is not an option",
+		"#SBATCH --output":        "line 3 of the script: #SBATCH: option '--output' requires an argument",
+		"#SBATCH --parsable":      "line 3 of the script: #SBATCH: unrecognized option '--parsable'",
+		"#SBATCH --mail-type=ALL": "line 3 of the script: #SBATCH: --mail-type is not carried out yet: ",
+	} {
+		_, err := scriptOptions(submitCommand(), []byte("#!/bin/sh\n# x\n"+line+"\n"))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", line, err, want)
+		}
+	}
+}
+
+// FuzzSplitWords: words quoted again are read as the same words.
+func FuzzSplitWords(f *testing.F) {
+	for _, seed := range []string{`-o "a b" 'c'`, `a\ b # c`, `"\"\\"x`, `''`, "\\", "\t#"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := splitWords(line)
+		if err != nil {
+			return
+		}
+		var quoted []string
+		for _, word := range words {
+			quoted = append(quoted, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+		}
+		again, err := splitWords(strings.Join(quoted, " "))
+		if err != nil || !slices.Equal(again, words) {
+			t.Fatalf("%q: %q, quoted and read again %q, %v", line, words, again, err)
+		}
+	})
+}
+
+// FuzzScriptOptions: whatever a script holds is read or refused with the
+// number of a line in it.
+func FuzzScriptOptions(f *testing.F) {
+	f.Add("#!/bin/sh\n#SBATCH -n4 --array=0-9%2\n#GSUB --x\n")
+	f.Add("#SBATCH \"\n#GSUB -o\n")
+	command := submitCommand()
+	f.Fuzz(func(t *testing.T, script string) {
+		if _, err := scriptOptions(command, []byte(script)); err != nil && !strings.HasPrefix(err.Error(), "line ") {
+			t.Fatalf("%q: %v", script, err)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/xrash/smetrics"
+)
+
+// ParseShort reads a format string of -o: "%[[.]size]type[suffix]…". Text
+// before the first % and after each type is kept as it is, quotes included.
+// Several % in a row count as one, as in Slurm. "%all" stands for every field,
+// separated by vertical bars. In the place of size, # asks for the width of
+// the widest value: see Layout.Fit.
+func (t *Table[R]) ParseShort(spec string) (*Layout[R], error) {
+	if len(spec) > MaxSpecBytes {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadFormat, MaxSpecBytes)
+	}
+	if strings.EqualFold(spec, "%all") {
+		return t.all(), nil
+	}
+	prefix, rest, _ := strings.Cut(spec, "%")
+	layout := &Layout[R]{prefix: prefix}
+	for token := range strings.SplitSeq(rest, "%") {
+		if token == "" {
+			continue
+		}
+		shape, text, err := parseShape[R](token)
+		if err != nil {
+			return nil, err
+		}
+		if text == "" {
+			return nil, fmt.Errorf("%w: %%%s names no field", ErrUnknownField, token)
+		}
+		index, ok := t.byLetter[text[0]]
+		if !ok {
+			return nil, fmt.Errorf("%w: %q; the fields are %s", ErrUnknownField, "%"+firstRune(text), t.Letters())
+		}
+		shape.field, shape.suffix = &t.fields[index], text[1:]
+		if err := layout.add(shape); err != nil {
+			return nil, err
+		}
+	}
+	return layout, nil
+}
+
+// ParseLong reads a list of -O: "type[:[.][size][suffix]],…", names in any
+// case, 20 characters wide unless a size is given. "All" alone stands for
+// every field, separated by vertical bars.
+func (t *Table[R]) ParseLong(spec string) (*Layout[R], error) {
+	if len(spec) > MaxSpecBytes {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadFormat, MaxSpecBytes)
+	}
+	if strings.EqualFold(strings.TrimSpace(spec), "all") {
+		return t.all(), nil
+	}
+	layout := &Layout[R]{}
+	for token := range strings.SplitSeq(spec, ",") {
+		if token = strings.TrimLeft(token, " \t\n"); token == "" {
+			continue
+		}
+		name, shapeText, _ := strings.Cut(token, ":")
+		name = strings.TrimSpace(name)
+		index, ok := t.byName[strings.ToLower(name)]
+		if !ok {
+			return nil, fmt.Errorf("%w: %q%s", ErrUnknownField, name, t.nearest(name))
+		}
+		shape, suffix, err := parseShape[R](shapeText)
+		if err != nil {
+			return nil, err
+		}
+		if shape.width == 0 && !shape.fit {
+			shape.width = LongWidth
+		}
+		shape.field, shape.suffix = &t.fields[index], suffix
+		if err := layout.add(shape); err != nil {
+			return nil, err
+		}
+	}
+	return layout, nil
+}
+
+// ParseSort reads a sort list such as "P,t,-p": letters of -o, each ascending
+// unless preceded by "-" ("+" says so openly, "#" is taken as "in its usual
+// order"). Names of -O are understood too. The returned function compares two
+// rows by the first field that differs.
+func (t *Table[R]) ParseSort(spec string) (func(a, b R) int, error) {
+	type key struct {
+		field *Field[R]
+		sign  int
+	}
+	if len(spec) > MaxSpecBytes {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadFormat, MaxSpecBytes)
+	}
+	var keys []key
+	for token := range strings.SplitSeq(spec, ",") {
+		if token = strings.TrimSpace(token); token == "" {
+			continue
+		}
+		k := key{sign: 1}
+		name := strings.TrimLeft(token, "+-#")
+		if strings.Contains(token[:len(token)-len(name)], "-") {
+			k.sign = -1
+		}
+		index, ok := t.byName[strings.ToLower(name)]
+		if len(name) == 1 {
+			index, ok = t.byLetter[name[0]]
+		}
+		if !ok {
+			return nil, fmt.Errorf("%w to sort by: %q; the fields are %s", ErrUnknownField, token, t.Letters())
+		}
+		if k.field = &t.fields[index]; len(keys) < MaxColumns {
+			keys = append(keys, k)
+		}
+	}
+	return func(a, b R) int {
+		for _, k := range keys {
+			if c := k.field.compare(a, b); c != 0 {
+				return c * k.sign
+			}
+		}
+		return 0
+	}, nil
+}
+
+// all is every field in the order of the table.
+func (t *Table[R]) all() *Layout[R] {
+	layout := &Layout[R]{}
+	for i := range t.fields {
+		layout.columns = append(layout.columns, column[R]{field: &t.fields[i], suffix: "|"})
+	}
+	if n := len(layout.columns); n > 0 {
+		layout.columns[n-1].suffix = ""
+	}
+	return layout
+}
+
+// parseShape reads "[.][size]" and returns what follows it.
+func parseShape[R any](text string) (column[R], string, error) {
+	var c column[R]
+	text, c.right = strings.CutPrefix(text, ".")
+	if rest, ok := strings.CutPrefix(text, "#"); ok {
+		c.fit = true
+		return c, rest, nil
+	}
+	for text != "" && text[0] >= '0' && text[0] <= '9' {
+		if c.width = c.width*10 + int(text[0]-'0'); c.width > MaxWidth {
+			return c, "", fmt.Errorf("%w: a column is at most %d characters wide", ErrBadFormat, MaxWidth)
+		}
+		text = text[1:]
+	}
+	return c, text, nil
+}
+
+// nearest suggests the name most like a mistyped one, at most one letter in
+// three wrong or the rest of it missing, or lists all names.
+func (t *Table[R]) nearest(name string) string {
+	if len(name) > maxNameLength {
+		name = name[:maxNameLength]
+	}
+	lower := strings.ToLower(name)
+	best, distance := "", len(name)/3+1
+	for _, f := range t.fields {
+		for _, candidate := range f.Names {
+			d := smetrics.WagnerFischer(strings.ToLower(candidate), lower, 1, 1, 1)
+			if len(lower) > 2 && strings.HasPrefix(strings.ToLower(candidate), lower) {
+				d = 0
+			}
+			if d < distance || d == distance && best == "" {
+				best, distance = candidate, d
+			}
+		}
+	}
+	if best == "" {
+		return "; the fields are " + strings.Join(t.Names(), ",")
+	}
+	return "; did you mean " + best + "?"
+}
+
+// maxNameLength bounds the work of finding a similar name.
+const maxNameLength = 64
+
+func firstRune(s string) string {
+	for _, r := range s {
+		return string(r)
+	}
+	return ""
+}

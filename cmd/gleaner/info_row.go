@@ -1,0 +1,181 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// nodeRow is one line of ginfo: nodes of one partition that look the same in
+// all the columns that tell nodes apart. nodes may be empty: a partition of
+// which nothing matches.
+type nodeRow struct {
+	partition *pb.Partition // nil: the nodes' partitions do not matter to the line
+	nodes     []*pb.Node    // by name
+	view      *view
+}
+
+// first is the node that speaks for the row in columns in which all are alike.
+func (r *nodeRow) first() *pb.Node {
+	if len(r.nodes) == 0 {
+		return &pb.Node{}
+	}
+	return r.nodes[0]
+}
+
+// like gives a field of the row that all its nodes share; "n/a" without nodes.
+func like(value func(*pb.Node) string) func(*nodeRow) string {
+	return func(r *nodeRow) string {
+		if len(r.nodes) == 0 {
+			return "n/a"
+		}
+		return value(r.nodes[0])
+	}
+}
+
+// least writes the smallest number of the row's nodes, with a + if others
+// have more, as sinfo does.
+func least(value func(*pb.Node) uint64) func(*nodeRow) string {
+	return func(r *nodeRow) string {
+		if len(r.nodes) == 0 {
+			return "0"
+		}
+		low, high := value(r.nodes[0]), value(r.nodes[0])
+		for _, node := range r.nodes {
+			low, high = min(low, value(node)), max(high, value(node))
+		}
+		if low != high {
+			return digits(low) + "+"
+		}
+		return digits(low)
+	}
+}
+
+// names is the row's host list.
+func (r *nodeRow) names(value func(*pb.Node) string) string {
+	names := make([]string, 0, len(r.nodes))
+	for _, node := range r.nodes {
+		if name := value(node); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return spec.FormatHostList(names)
+}
+
+// tally is allocated, idle, other and total, of nodes or of CPUs.
+type tally struct{ allocated, idle, other, total uint64 }
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d/%d/%d/%d", t.allocated, t.idle, t.other, t.total)
+}
+
+func (r *nodeRow) nodeTally() tally {
+	var t tally
+	for _, node := range r.nodes {
+		t.total++
+		switch {
+		case !usable(node):
+			t.other++
+		case busy(node):
+			t.allocated++
+		default:
+			t.idle++
+		}
+	}
+	return t
+}
+
+func (r *nodeRow) cpuTally() tally {
+	var t tally
+	for _, node := range r.nodes {
+		total := uint64(node.GetInventory().GetCpus())
+		allocated := min(uint64(node.AllocatedCpus), total)
+		t.total += total
+		t.allocated += allocated
+		if usable(node) {
+			t.idle += total - allocated
+		} else {
+			t.other += total - allocated
+		}
+	}
+	return t
+}
+
+// gpus is free and all GPUs by model: "a100:3/8"; "-" without any.
+func (r *nodeRow) gpus() string {
+	counts := map[string]gpuCount{}
+	for _, node := range r.nodes {
+		countGPUs(node, counts)
+	}
+	var parts []string
+	for _, model := range sortedKeys(counts) {
+		parts = append(parts, fmt.Sprintf("%s:%d/%d", cmp.Or(model, "gpu"), counts[model].free, counts[model].total))
+	}
+	return cmp.Or(strings.Join(parts, ","), "-")
+}
+
+// The fields that tell lines apart: nodes, or partitions, that differ in one
+// of those shown stand on lines of their own. The exact ones only do with
+// --exact; otherwise their smallest value is shown with a +. (sinfo(1))
+var (
+	apart = []string{
+		"Partition", "PartitionName", "Available", "Time", "DefaultTime", "PriorityTier", "Groups",
+		"StateCompact", "StateLong", "StateComplete", "Features", "features_act", "Gres", "GresUsed", "Reason",
+		"TimeStamp", "User", "UserLong", "Version", "NodeAddr", "NodeHost", "SocketCoreThread",
+	}
+	apartIfExact = []string{"CPUs", "Memory", "AllocMem", "Sockets", "Cores", "Threads", "RealCPUs"}
+)
+
+// grouping gathers nodes into lines.
+type grouping struct {
+	fields []format.Field[*nodeRow] // what tells lines apart
+	single bool                     // each node of each partition on its own line
+	rows   []*nodeRow               // in the order of partitions and nodes
+	byKey  map[string]*nodeRow
+}
+
+func newGrouping(layout *format.Layout[*nodeRow], exact, single bool) *grouping {
+	g := &grouping{single: single, byKey: map[string]*nodeRow{}}
+	names := apart
+	if exact {
+		names = slices.Concat(apart, apartIfExact)
+	}
+	for _, name := range names {
+		if field, known := nodeTable.Field(name); known && layout.Has(name) {
+			g.fields = append(g.fields, field)
+		}
+	}
+	return g
+}
+
+// add puts a node of a partition on its line. A node in several partitions
+// counts once on a line that shows none of them.
+func (g *grouping) add(partition *pb.Partition, node *pb.Node, view *view) {
+	alone := &nodeRow{partition: partition, view: view}
+	if node != nil {
+		alone.nodes = []*pb.Node{node}
+	}
+	if g.single {
+		g.rows = append(g.rows, alone)
+		return
+	}
+	var key strings.Builder
+	for _, field := range g.fields {
+		key.WriteString(field.Text(alone))
+		key.WriteByte(0)
+	}
+	row, found := g.byKey[key.String()]
+	if !found {
+		g.byKey[key.String()] = alone
+		g.rows = append(g.rows, alone)
+		return
+	}
+	if node != nil && (len(node.Partitions) < 2 || !slices.Contains(row.nodes, node)) {
+		row.nodes = append(row.nodes, node)
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cpuguy83/go-md2man/v2/md2man"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+)
+
+func manCommand() *option.Command {
+	return &option.Command{
+		Name: "man", Summary: "write manual pages", Usage: "[--dir=<directory>] [command]",
+		Description: []string{
+			"gleaner man writes the manual pages of all commands, made from the same tables as their options, into a directory that exists; without one, the page of one command to standard output.",
+		},
+		Operands:   []option.Variable{{Name: "command", Help: "the command whose page is printed: queue or gqueue; gleaner itself if none is named"}},
+		Options:    []option.Option{{Long: "dir", Argument: "directory", Help: "write all pages here, as gsubmit.1 and so on"}},
+		Run:        runMan,
+		Examples:   []option.Example{{Text: "Read a page", Command: "gleaner man queue | man -l -"}, {Text: "Install all of them", Command: "gleaner man --dir=/usr/local/share/man/man1"}},
+		ExitStatus: []option.ExitStatus{{Status: "0", Help: "written"}, {Status: "1", Help: "no such command, or the directory cannot be written"}},
+	}
+}
+
+func runMan(inv *option.Invocation) error {
+	if dir := inv.Text("dir"); dir != "" {
+		if len(inv.Operands) > 0 {
+			return inv.Fail("--dir writes the pages of all commands; leave out %q", inv.Operands[0])
+		}
+		return writePages(dir)
+	}
+	if len(inv.Operands) > 1 {
+		return inv.Fail("one command at a time, please")
+	}
+	page := overviewPage()
+	if len(inv.Operands) == 1 && inv.Operands[0] != "gleaner" {
+		command := byProgram(inv.Operands[0])
+		if command == nil {
+			command = byName(inv.Operands[0])
+		}
+		if command == nil {
+			return inv.Fail("%w", unknownCommand(inv.Operands[0]))
+		}
+		page = commandPage(command)
+	}
+	_, err := inv.Stdout.Write(md2man.Render([]byte(page)))
+	return err
+}
+
+// writePages writes a page for each command, and one for gleaner.
+func writePages(dir string) error {
+	pages := map[string]string{"gleaner": overviewPage()}
+	for _, command := range commands() {
+		if !command.Hidden {
+			pages[pageName(command)] = commandPage(command)
+		}
+	}
+	for _, name := range sortedKeys(pages) {
+		if err := os.WriteFile(filepath.Join(dir, name+".1"), md2man.Render([]byte(pages[name])), 0o644); err != nil {
+			return fmt.Errorf("cannot write the manual page: %w", err)
+		}
+	}
+	return nil
+}
+
+// pageName is gsubmit, or gleaner-dev for a command that is no program of its
+// own.
+func pageName(command *option.Command) string {
+	return strings.ReplaceAll(command.Program(), " ", "-")
+}
+
+// page gathers markdown as go-md2man reads it.
+type page struct{ bytes.Buffer }
+
+func (p *page) title(name, summary string) {
+	fmt.Fprintf(p, "%% \"%s\" \"1\" \"\" \"gleaner %s\" \"User Commands\"\n\n# NAME\n\n%s - %s\n\n", strings.ToUpper(name), version, plainText(name), plainText(summary))
+}
+
+func (p *page) section(name string) { fmt.Fprintf(p, "# %s\n\n", name) }
+
+func (p *page) paragraph(text string) { fmt.Fprintf(p, "%s\n\n", plainText(text)) }
+
+// entry is a term in bold and what it means, indented.
+func (p *page) entry(term, help string) {
+	fmt.Fprintf(p, "**%s**\n: %s\n\n", plainText(term), plainText(help))
+}
+
+// variables is a section of names and what they mean.
+func (p *page) variables(name string, entries []option.Variable) {
+	if len(entries) == 0 {
+		return
+	}
+	p.section(name)
+	for _, entry := range entries {
+		p.entry(entry.Name, sentence(entry.Help))
+	}
+}
+
+func commandPage(command *option.Command) string {
+	p := &page{}
+	p.title(pageName(command), command.Summary)
+	p.section("SYNOPSIS")
+	fmt.Fprintf(p, "**%s** %s\n\n", plainText(command.Program()), plainText(command.Usage))
+	p.section("DESCRIPTION")
+	for _, paragraph := range command.Description {
+		p.paragraph(paragraph)
+	}
+	if command.Alias != "" {
+		p.paragraph(fmt.Sprintf("It takes the options and arguments of Slurm's %s, in the same forms.", command.Alias))
+	}
+	p.variables("OPERANDS", command.Operands)
+	p.options(command)
+	p.variables("ENVIRONMENT", environmentOf(command))
+	if len(command.ExitStatus) > 0 {
+		p.section("EXIT STATUS")
+		for _, status := range command.ExitStatus {
+			p.entry(status.Status, sentence(status.Help))
+		}
+	}
+	p.examples(command.Examples)
+	if len(command.SeeAlso) > 0 {
+		p.section("SEE ALSO")
+		p.paragraph("gleaner(1), " + strings.Join(command.SeeAlso, "(1), ") + "(1)")
+	}
+	return p.String()
+}
+
+// options are those that are carried out, then those that are refused.
+func (p *page) options(command *option.Command) {
+	p.section("OPTIONS")
+	var later []option.Option
+	for _, o := range command.Table() {
+		switch {
+		case o.Hidden:
+		case o.Later != "":
+			later = append(later, o)
+		default:
+			help := sentence(o.Help)
+			if o.Default != "" {
+				help += " The default is " + o.Default + "."
+			}
+			if len(o.Aliases) > 0 {
+				help += " Also --" + strings.Join(o.Aliases, ", --") + "."
+			}
+			if o.InScript {
+				help += " May stand in a script's #GSUB or #SBATCH line."
+			}
+			p.entry(o.Spelling(), help)
+		}
+	}
+	if len(later) == 0 {
+		return
+	}
+	p.section("NOT CARRIED OUT")
+	p.paragraph("These options are known from Slurm and refused, so that nothing is silently left undone.")
+	for _, o := range later {
+		p.entry(o.Spelling(), "Instead: "+sentence(o.Later))
+	}
+}
+
+// environmentOf are the variables of the options and those beside them.
+func environmentOf(command *option.Command) []option.Variable {
+	var variables []option.Variable
+	for _, o := range command.Table() {
+		if len(o.Environment) > 0 && !o.Hidden && o.Later == "" {
+			variables = append(variables, option.Variable{Name: strings.Join(o.Environment, ", "), Help: "as --" + o.Long})
+		}
+	}
+	return append(variables, command.Variables...)
+}
+
+func (p *page) examples(examples []option.Example) {
+	if len(examples) == 0 {
+		return
+	}
+	p.section("EXAMPLES")
+	for _, example := range examples {
+		p.paragraph(example.Text + ":")
+		fmt.Fprintf(p, "    %s\n\n", strings.ReplaceAll(example.Command, "\n", "\n    "))
+	}
+}
+
+func overviewPage() string {
+	p := &page{}
+	p.title("gleaner", "a batch scheduler for GPUs that have owners")
+	p.section("SYNOPSIS")
+	fmt.Fprint(p, "**gleaner** command [options] [operands]\n\n")
+	p.section("DESCRIPTION")
+	p.paragraph("Every user command of Gleaner is one program. gleaner submit and gsubmit are the same; each command has a page of its own.")
+	p.section("COMMANDS")
+	for _, command := range commands() {
+		if !command.Hidden {
+			p.entry(command.Program(), sentence(command.Summary)+" See "+pageName(command)+"(1).")
+		}
+	}
+	p.variables("ENVIRONMENT", []option.Variable{
+		{Name: "GLEANER_CONTROLLER", Help: "where the controllers are, joined by commas: unix:///path or host:port"},
+		{Name: "GLEANER_TLS_DIR", Help: "the directory with ca.pem, cert.pem and key.pem for controllers on other hosts"},
+	})
+	return p.String()
+}
+
+// plainText keeps markdown from reading anything into a text.
+func plainText(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune("\\`*_{}[]<>()#+-.!|~&", r) {
+			out.WriteByte('\\')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// sentence gives a help text its capital letter and full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if strings.HasSuffix(text, ".") || strings.HasSuffix(text, "…") {
+		return text
+	}
+	return text + "."
+}

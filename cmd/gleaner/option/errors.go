@@ -1,0 +1,116 @@
+package option
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/xrash/smetrics"
+)
+
+var sprintf = fmt.Sprintf
+
+// UsageError is returned for a command line that cannot be read. It is shown
+// without the word "error", followed by where the help is, as Slurm does.
+type UsageError struct {
+	Program string
+	Status  int // exit status; 0 stands for 1
+	message string
+}
+
+func (e *UsageError) Error() string { return e.message }
+
+// LaterError is returned for an option, or a variable that gives one, that
+// exists in Slurm but is not carried out.
+type LaterError struct {
+	Name   string // "--begin", "SBATCH_SIGNAL"
+	Remedy string
+}
+
+func (e *LaterError) Error() string {
+	return e.Name + " is not carried out yet: " + e.Remedy
+}
+
+// Failure is an error with the exit status that a command ends with. Its
+// message may have several lines, each of which is shown with the program's
+// name in front; "" shows nothing.
+type Failure struct {
+	Status  int
+	Message string
+	Cause   error
+}
+
+func (e *Failure) Error() string {
+	if e.Message == "" && e.Cause != nil {
+		return e.Cause.Error()
+	}
+	return e.Message
+}
+
+// Unwrap is the error behind it.
+func (e *Failure) Unwrap() error { return e.Cause }
+
+// Exit ends a command with a status and no message: a job's own exit code.
+// Exit(0) is nil.
+func Exit(status int) error {
+	if status == 0 {
+		return nil
+	}
+	return &Failure{Status: status}
+}
+
+// Fail ends a command with a status and a message.
+func Fail(status int, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &Failure{Status: status, Message: err.Error(), Cause: errors.Unwrap(err)}
+}
+
+// Report says what of an error belongs on standard error, ready to be
+// written, and the status to exit with. nil is "", 0.
+func Report(program string, err error) (text string, status int) {
+	if err == nil {
+		return "", 0
+	}
+	var usage *UsageError
+	var failure *Failure
+	switch {
+	case errors.As(err, &failure): // first: it may be about a usage error in a script
+		message := failure.Message
+		if message != "" && err != error(failure) {
+			message = err.Error()
+		}
+		return lines(program, message), max(failure.Status, 1)
+	case errors.As(err, &usage):
+		return fmt.Sprintf("%s: %s\nTry %q for more information\n", usage.Program, usage.message, usage.Program+" --help"),
+			max(usage.Status, 1)
+	}
+	return lines(program, err.Error()), 1
+}
+
+func lines(program, message string) string {
+	if message == "" {
+		return ""
+	}
+	var text strings.Builder
+	for line := range strings.SplitSeq(strings.TrimRight(message, "\n"), "\n") {
+		fmt.Fprintf(&text, "%s: error: %s\n", program, line)
+	}
+	return text.String()
+}
+
+// nearest is the long name most like a mistyped one, or "" if none is near:
+// at most one letter in three wrong.
+func nearest(table []Option, typed string) string {
+	best, distance := "", len(typed)/3+1
+	for _, option := range table {
+		if option.Hidden {
+			continue
+		}
+		for _, name := range option.Names() {
+			if d := smetrics.WagnerFischer(typed, name, 1, 1, 1); d < distance {
+				best, distance = name, d
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,124 @@
+package option
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+const (
+	helpIndent = 2
+	helpColumn = 34 // where the sentences start
+	helpWidth  = 100
+)
+
+// WriteUsage writes the forms of the command.
+func (c *Command) WriteUsage(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "Usage: %s %s\n", c.Program(), c.Usage)
+	return err
+}
+
+// WriteHelp writes the whole help text of the command: forms, options,
+// examples and exit status.
+func (c *Command) WriteHelp(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s - %s", c.Program(), c.Summary)
+	if c.Alias != "" {
+		fmt.Fprintf(&text, " (as Slurm's %s)", c.Alias)
+	}
+	fmt.Fprintf(&text, "\n\nUsage: %s %s\n", c.Program(), c.Usage)
+	section(&text, "Operands", c.Operands)
+
+	var later []string
+	text.WriteString("\nOptions:\n")
+	for _, option := range c.Table() {
+		switch {
+		case option.Hidden:
+		case option.Later != "":
+			later = append(later, "--"+option.Long)
+		default:
+			row(&text, option.helpName(), option.helpText())
+		}
+	}
+	if len(later) > 0 {
+		text.WriteString("\nKnown from Slurm and refused, with what to do instead, because not carried out yet:\n")
+		for _, line := range wrap(strings.Join(later, " "), helpWidth-helpIndent) {
+			text.WriteString("  " + line + "\n")
+		}
+	}
+	section(&text, "Environment", c.Variables)
+	if len(c.Examples) > 0 {
+		text.WriteString("\nExamples:\n")
+		for _, example := range c.Examples {
+			fmt.Fprintf(&text, "  # %s\n  %s\n", example.Text, strings.ReplaceAll(example.Command, "\n", "\n  "))
+		}
+	}
+	if len(c.ExitStatus) > 0 {
+		text.WriteString("\nExit status:\n")
+		for _, status := range c.ExitStatus {
+			row(&text, status.Status, status.Help)
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func section(text *strings.Builder, title string, rows []Variable) {
+	if len(rows) == 0 {
+		return
+	}
+	text.WriteString("\n" + title + ":\n")
+	for _, variable := range rows {
+		row(text, variable.Name, variable.Help)
+	}
+}
+
+func (o *Option) helpName() string {
+	if o.Short == 0 {
+		return "    " + o.Spelling()
+	}
+	return o.Spelling()
+}
+
+func (o *Option) helpText() string {
+	help := o.Help
+	if o.Default != "" {
+		help += " (default: " + o.Default + ")"
+	}
+	if len(o.Aliases) > 0 {
+		help += "; also --" + strings.Join(o.Aliases, ", --")
+	}
+	return help
+}
+
+// row writes a name and its explanation in two columns.
+func row(text *strings.Builder, name, help string) {
+	indent := strings.Repeat(" ", helpIndent)
+	if len(name) >= helpColumn-helpIndent-1 {
+		text.WriteString(indent + name + "\n")
+		name = ""
+	}
+	for i, line := range wrap(help, helpWidth-helpColumn) {
+		if i > 0 {
+			name = ""
+		}
+		fmt.Fprintf(text, "%s\n", strings.TrimRight(fmt.Sprintf("%s%-*s%s", indent, helpColumn-helpIndent, name, line), " "))
+	}
+}
+
+// wrap breaks a text into lines of at most width letters, at spaces.
+func wrap(text string, width int) []string {
+	var out []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			out = append(out, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(out, line)
+}

@@ -1,0 +1,137 @@
+package option
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Invocation is one call of a command: what it was given and the streams and
+// environment it works with.
+type Invocation struct {
+	Context context.Context
+	Command *Command
+	Values
+	Operands []string
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Environ  []string // NAME=VALUE
+}
+
+// Lookup finds an environment variable.
+func (i *Invocation) Lookup(name string) (string, bool) {
+	for at := len(i.Environ) - 1; at >= 0; at-- {
+		if key, value, found := strings.Cut(i.Environ[at], "="); found && key == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Getenv is the value of an environment variable, "" if it is not set.
+func (i *Invocation) Getenv(name string) string {
+	value, _ := i.Lookup(name)
+	return value
+}
+
+// Fail is the error for an argument that cannot be read; the command ends with
+// its UsageStatus.
+func (i *Invocation) Fail(format string, args ...any) error {
+	return Fail(max(i.Command.UsageStatus, 1), format, args...)
+}
+
+// Streams are what a program runs with.
+type Streams struct {
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Environ []string
+}
+
+// App is the urfave/cli application over the commands' tables. Its commands
+// expect canonical arguments, which Run makes.
+func App(name, version, summary string, commands []*Command, streams Streams) *cli.App {
+	app := &cli.App{
+		Name: name, Version: version, Usage: summary,
+		UsageText: name + " command [options] [operands]",
+		Reader:    streams.Stdin, Writer: streams.Stdout, ErrWriter: streams.Stderr,
+		Suggest: true,
+		// The caller turns errors into messages and the exit status.
+		ExitErrHandler:            func(*cli.Context, error) {},
+		DisableSliceFlagSeparator: true,
+	}
+	for _, command := range commands {
+		app.Commands = append(app.Commands, command.cli(version, streams))
+	}
+	return app
+}
+
+// Run runs one of the application's commands with arguments as the user
+// typed them.
+func Run(ctx context.Context, app *cli.App, command *Command, args []string) error {
+	settings, operands, err := command.Normalise(args)
+	if err != nil {
+		return err
+	}
+	canonical := []string{app.Name, command.Name}
+	for _, setting := range settings {
+		canonical = append(canonical, setting.Canonical())
+	}
+	canonical = append(append(canonical, "--"), operands...)
+	return app.RunContext(ctx, canonical)
+}
+
+func (c *Command) cli(version string, streams Streams) *cli.Command {
+	command := &cli.Command{
+		Name: c.Name, Usage: c.Summary, ArgsUsage: c.Usage, Hidden: c.Hidden,
+		HideHelp: true,
+		Action: func(ctx *cli.Context) error {
+			invocation := &Invocation{
+				Context: ctx.Context, Command: c, Values: Values{}, Operands: ctx.Args().Slice(),
+				Stdin: streams.Stdin, Stdout: streams.Stdout, Stderr: streams.Stderr, Environ: streams.Environ,
+			}
+			for _, option := range c.Table() {
+				if given, ok := ctx.Generic(option.Long).(*given); ok && len(given.values) > 0 {
+					invocation.Values[option.Long] = given.values
+				}
+			}
+			return c.run(invocation, version)
+		},
+	}
+	// Only the main name of each option is made known: urfave/cli copies a
+	// value to all names of a flag, which would count it more than once.
+	for _, option := range c.Table() {
+		command.Flags = append(command.Flags, &cli.GenericFlag{
+			Name: option.Long, Usage: option.Help, Hidden: option.Hidden, Value: &given{},
+		})
+	}
+	return command
+}
+
+func (c *Command) run(invocation *Invocation, version string) error {
+	var err error
+	switch {
+	case invocation.Given(Help):
+		err = c.WriteHelp(invocation.Stdout)
+	case invocation.Given(Usage):
+		err = c.WriteUsage(invocation.Stdout)
+	case invocation.Given(Version):
+		_, err = io.WriteString(invocation.Stdout, "gleaner "+version+"\n")
+	default:
+		err = c.Run(invocation)
+	}
+	return err
+}
+
+// given collects the arguments of one option; it is a cli.Generic.
+type given struct{ values []string }
+
+func (g *given) Set(value string) error {
+	g.values = append(g.values, value)
+	return nil
+}
+
+func (g *given) String() string { return strings.Join(g.values, ",") }

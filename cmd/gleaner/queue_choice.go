@@ -1,0 +1,157 @@
+package main
+
+import (
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// jobChoice is which jobs were asked for: what the controller filters, and
+// what is left for the client.
+type jobChoice struct {
+	filter  *pb.JobFilter
+	targets []spec.JobTarget // -j; empty = all
+	qos     []string         // -q; empty = all
+	// strangers are users that this machine does not know.
+	strangers []string
+	// users and uids are here, and not in the filter, when both were given:
+	// there, conditions of two kinds must both hold.
+	users []string
+	uids  []uint32
+}
+
+func chooseJobs(inv *option.Invocation) (*jobChoice, error) {
+	choice := &jobChoice{filter: &pb.JobFilter{
+		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"),
+	}, qos: inv.List("qos")}
+	if err := choice.addTargets(inv); err != nil {
+		return nil, err
+	}
+	if err := choice.addStates(inv); err != nil {
+		return nil, err
+	}
+	choice.addUsers(inv)
+	for _, text := range inv.All("nodelist") {
+		nodes, err := spec.ParseHostList(text)
+		if err != nil {
+			return nil, inv.Fail("'%s' invalid entry for --nodelist: %w", text, err)
+		}
+		choice.filter.Nodes = append(choice.filter.Nodes, nodes...)
+	}
+	return choice, nil
+}
+
+func (c *jobChoice) addTargets(inv *option.Invocation) error {
+	lists := inv.All("jobs")
+	if inv.Given("jobs") {
+		// The argument is optional, so that of "-j 12" is an operand.
+		lists = append(slices.Clone(lists), inv.Operands...)
+	}
+	for _, text := range lists {
+		if strings.TrimSpace(text) == "" {
+			continue // --jobs alone asks for all
+		}
+		targets, err := spec.ParseJobTargets(text)
+		if err != nil {
+			return inv.Fail("%w", err)
+		}
+		c.aim(targets)
+	}
+	return nil
+}
+
+// aim adds jobs that were named.
+func (c *jobChoice) aim(targets []spec.JobTarget) {
+	c.targets = append(c.targets, targets...)
+	for _, target := range targets {
+		id := &pb.JobId{Job: target.Job}
+		// One task can be named to the controller; of several, the client
+		// picks them out of the array.
+		if spec.CountTasks(target.Tasks) == 1 {
+			first, _ := spec.FirstTask(target.Tasks)
+			id.ArrayTask = &first
+		}
+		c.filter.Ids = append(c.filter.Ids, id)
+	}
+}
+
+func (c *jobChoice) addStates(inv *option.Invocation) error {
+	states := inv.List("states")
+	if len(states) == 0 && inv.Given("start") {
+		states = []string{"PENDING"}
+	}
+	for _, word := range states {
+		if strings.EqualFold(word, "all") {
+			c.filter.AllStates = true
+			c.filter.States, c.filter.Completing, c.filter.Configuring = nil, false, false
+			return nil
+		}
+		state, completing, configuring, err := spec.ParseState(word)
+		if err != nil {
+			return inv.Fail("%w", err)
+		}
+		c.filter.Completing = c.filter.Completing || completing
+		c.filter.Configuring = c.filter.Configuring || configuring
+		if !completing && !configuring {
+			c.filter.States = append(c.filter.States, state)
+		}
+	}
+	return nil
+}
+
+// addUsers takes names and numbers. A name unknown on this machine is asked
+// for all the same: the controller's machine may know it.
+func (c *jobChoice) addUsers(inv *option.Invocation) {
+	if inv.Given("me") {
+		c.filter.Uids = append(c.filter.Uids, uint32(uid()))
+	}
+	for _, word := range inv.List("user") {
+		if n, err := strconv.ParseUint(word, 10, 32); err == nil {
+			c.filter.Uids = append(c.filter.Uids, uint32(n))
+			continue
+		}
+		if _, err := user.Lookup(word); err != nil {
+			c.strangers = append(c.strangers, word)
+		}
+		c.filter.Users = append(c.filter.Users, word)
+	}
+	if len(c.filter.Users) > 0 && len(c.filter.Uids) > 0 {
+		c.users, c.filter.Users = c.filter.Users, nil
+		c.uids, c.filter.Uids = c.filter.Uids, nil
+	}
+}
+
+// match says whether a job is wanted, and which of its waiting tasks if they
+// are to be shown one by one (nil: the job as a whole).
+func (c *jobChoice) match(job *pb.Job) ([]*pb.ArrayRange, bool) {
+	if len(c.qos) > 0 && !slices.Contains(c.qos, job.GetSpec().GetQos()) {
+		return nil, false
+	}
+	if len(c.users) > 0 && !slices.Contains(c.users, job.GetOwner().GetUser()) && !slices.Contains(c.uids, job.GetOwner().GetUid()) {
+		return nil, false
+	}
+	if len(c.targets) == 0 {
+		return nil, true
+	}
+	var chosen []*pb.ArrayRange
+	for _, target := range c.targets {
+		if target.Job != job.GetId().GetJob() && target.Job != job.ArrayJobId {
+			continue
+		}
+		waiting := job.GetWaitingTasks().GetRanges()
+		switch {
+		case !target.HasTasks:
+			return nil, true
+		case len(waiting) > 0:
+			chosen = append(chosen, intersection(waiting, target.Tasks)...)
+		case job.GetId().ArrayTask != nil && spec.ContainsTask(target.Tasks, job.GetId().GetArrayTask()):
+			return nil, true
+		}
+	}
+	return spec.NormalizeRanges(chosen), len(chosen) > 0
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// jobRecord is a job as Slurm's JSON has it (slurmrestd, "job_info"). Fields
+// for things that no job has here are left out.
+type jobRecord struct {
+	Account          string       `json:"account"`
+	ArrayJobID       optional     `json:"array_job_id"`
+	ArrayTaskID      optional     `json:"array_task_id"`
+	ArrayTaskString  string       `json:"array_task_string"`
+	ArrayMaxTasks    optional     `json:"array_max_tasks"`
+	BatchFlag        bool         `json:"batch_flag"`
+	BatchHost        string       `json:"batch_host"`
+	Comment          string       `json:"comment"`
+	Command          string       `json:"command"`
+	Cpus             optional     `json:"cpus"`
+	CpusPerTask      optional     `json:"cpus_per_task"`
+	WorkDirectory    string       `json:"current_working_directory"`
+	Dependency       string       `json:"dependency"`
+	EligibleTime     optional     `json:"eligible_time"`
+	EndTime          optional     `json:"end_time"`
+	ExcludedNodes    string       `json:"excluded_nodes"`
+	ExitCode         any          `json:"exit_code"`
+	Features         string       `json:"features"`
+	GresDetail       []string     `json:"gres_detail"`
+	GroupID          uint32       `json:"group_id"`
+	GroupName        string       `json:"group_name"`
+	Hold             bool         `json:"hold"`
+	JobID            uint32       `json:"job_id"`
+	JobState         any          `json:"job_state"`
+	MaxNodes         optional     `json:"max_nodes"`
+	MemoryPerCPU     optional     `json:"memory_per_cpu"`
+	MemoryPerNode    optional     `json:"memory_per_node"`
+	Name             string       `json:"name"`
+	Nice             int32        `json:"nice"`
+	NodeCount        optional     `json:"node_count"`
+	Nodes            string       `json:"nodes"`
+	Partition        string       `json:"partition"`
+	Priority         optional     `json:"priority"`
+	QOS              string       `json:"qos"`
+	Requeue          bool         `json:"requeue"`
+	RequiredNodes    string       `json:"required_nodes"`
+	RestartCount     uint32       `json:"restart_cnt"`
+	StandardError    string       `json:"standard_error"`
+	StandardInput    string       `json:"standard_input"`
+	StandardOutput   string       `json:"standard_output"`
+	StartTime        optional     `json:"start_time"`
+	StateDescription string       `json:"state_description"`
+	StateReason      string       `json:"state_reason"`
+	SubmitTime       optional     `json:"submit_time"`
+	Tasks            optional     `json:"tasks"`
+	TasksPerNode     optional     `json:"tasks_per_node"`
+	TimeLimit        optional     `json:"time_limit"`
+	TresAlloc        string       `json:"tres_alloc_str"`
+	TresPerJob       string       `json:"tres_per_job"`
+	TresPerNode      string       `json:"tres_per_node"`
+	TresRequested    string       `json:"tres_req_str"`
+	UserID           uint32       `json:"user_id"`
+	UserName         string       `json:"user_name"`
+	Wckey            string       `json:"wckey"`
+	Gleaner          gleanerExtra `json:"gleaner"`
+}
+
+// gleanerExtra is what Slurm's JSON has no place for.
+type gleanerExtra struct {
+	Epoch           uint32           `json:"epoch"`
+	WaitingTasks    string           `json:"waiting_tasks,omitempty"`
+	PeakMemoryBytes uint64           `json:"peak_memory_bytes,omitempty"`
+	CPUNs           uint64           `json:"cpu_ns,omitempty"`
+	Allocation      []allocationJSON `json:"allocation"`
+}
+
+type allocationJSON struct {
+	Node        string       `json:"node"`
+	CPUs        []uint32     `json:"cpus"`
+	MemoryBytes uint64       `json:"memory_bytes"`
+	Devices     []deviceJSON `json:"devices"`
+}
+
+// deviceJSON is a device of a node, or of a job's part on it.
+type deviceJSON struct {
+	ID          string `json:"id"`
+	Index       uint32 `json:"index"`
+	Model       string `json:"model"`
+	Product     string `json:"product,omitempty"`
+	MemoryBytes uint64 `json:"memory_bytes,omitempty"`
+	Health      string `json:"health,omitempty"`
+	Allocated   bool   `json:"allocated"`
+}
+
+// job is the row as a record of this shape.
+func (s jsonShape) job(r *jobRow) *jobRecord {
+	job, asked := r.job, r.job.GetSpec()
+	record := &jobRecord{
+		JobID: job.GetId().GetJob(), Name: asked.GetName(), Account: asked.GetAccount(), QOS: asked.GetQos(),
+		Comment: asked.GetComment(), Wckey: asked.GetWckey(), BatchFlag: true, BatchHost: job.BatchHost,
+		UserID: job.GetOwner().GetUid(), UserName: job.GetOwner().GetUser(),
+		GroupID: job.GetOwner().GetGid(), GroupName: job.GetOwner().GetGroup(),
+		Partition: job.Partition, Nodes: job.NodeList, Nice: asked.GetNice(), Hold: asked.GetHold(),
+		Requeue: asked.GetRequeue(), RestartCount: job.RestartCount, Dependency: asked.GetDependency(),
+		WorkDirectory: asked.GetWorkDirectory(), RequiredNodes: asked.GetNodeList(), ExcludedNodes: asked.GetExcludeNodes(),
+		Features: asked.GetConstraint(), StateReason: reasonText(job), StateDescription: job.ReasonDetail,
+		StandardOutput: standardFile(r, standardOutput), StandardError: standardFile(r, standardError), StandardInput: standardFile(r, standardInput),
+		TresPerNode: gresText(asked, pb.GpuScope_GPU_SCOPE_NODE), TresPerJob: gresText(asked, pb.GpuScope_GPU_SCOPE_JOB),
+		TresRequested: r.view.tresText(job),
+		Cpus:          s.count(uint64(job.Cpus)), NodeCount: s.count(uint64(job.Nodes)), MaxNodes: s.count(uint64(asked.GetMaxNodes())),
+		Tasks: s.count(uint64(taskCount(job))), CpusPerTask: s.some(uint64(asked.GetCpusPerTask())), TasksPerNode: s.some(uint64(asked.GetTasksPerNode())),
+		MemoryPerCPU: s.some(asked.GetMemoryPerCpuBytes() >> 20), MemoryPerNode: s.some(asked.GetMemoryPerNodeBytes() >> 20),
+		Priority: s.count(job.Priority), TimeLimit: s.minutes(job.TimeLimitS),
+		SubmitTime: s.moment(job.SubmitMs), EligibleTime: s.moment(job.EligibleMs), StartTime: s.moment(startMS(job)),
+		EndTime: s.moment(expectedEndMS(job)), ExitCode: s.exitCode(job),
+		JobState:      s.words(spec.StateName(job.State), stateFlags(job)...),
+		ArrayJobID:    s.count(uint64(job.ArrayJobId)),
+		ArrayMaxTasks: s.count(uint64(job.GetWaitingTasks().GetMaxRunning())),
+		GresDetail:    []string{},
+	}
+	s.arrayPart(r, record)
+	if len(job.Allocation) > 0 {
+		record.TresAlloc = r.view.tresText(job)
+	}
+	record.Gleaner = s.extra(r, record)
+	return record
+}
+
+// arrayPart tells the old shape's word for completing from the new one's, and
+// a single task from many.
+func (s jsonShape) arrayPart(r *jobRow, record *jobRecord) {
+	if s == jsonOld {
+		record.JobState = stateName(r.job)
+	}
+	switch {
+	case r.waiting():
+		record.ArrayTaskString = r.tasks()
+	case r.tasks() != "":
+		record.ArrayTaskID = s.count(uint64(r.firstTask()))
+		return
+	}
+	record.ArrayTaskID = optional{shape: s}
+}
+
+func (s jsonShape) extra(r *jobRow, record *jobRecord) gleanerExtra {
+	extra := gleanerExtra{
+		Epoch: r.job.Epoch, WaitingTasks: spec.FormatArray(r.job.GetWaitingTasks().GetRanges(), 0), Allocation: []allocationJSON{},
+		PeakMemoryBytes: r.job.GetUsage().GetPeakMemoryBytes(), CPUNs: r.job.GetUsage().GetCpuNs(),
+	}
+	for _, node := range r.job.Allocation {
+		part := allocationJSON{Node: node.Node, CPUs: append([]uint32{}, node.CpuIds...), MemoryBytes: node.MemoryBytes, Devices: []deviceJSON{}}
+		for _, device := range node.Devices {
+			part.Devices = append(part.Devices, deviceJSON{ID: device.DeviceId, Index: device.Index, Model: device.Model, Allocated: true})
+		}
+		extra.Allocation = append(extra.Allocation, part)
+		record.GresDetail = append(record.GresDetail, cmp.Or(allocatedGres(node), "gpu:0"))
+	}
+	return extra
+}
+
+// exitCode is a plain wait status in the old shape, as in Slurm.
+func (s jsonShape) exitCode(job *pb.Job) any {
+	if s == jsonOld {
+		return job.ExitCode<<8 | job.ExitSignal
+	}
+	word := "SUCCESS"
+	switch {
+	case pending(job) || running(job):
+		word = "PENDING"
+	case job.ExitSignal != 0:
+		word = "SIGNALED"
+	case job.ExitCode != 0:
+		word = "ERROR"
+	}
+	return map[string]any{
+		"status":      []string{word},
+		"return_code": s.count(uint64(job.ExitCode)),
+		"signal":      map[string]any{"id": s.some(uint64(job.ExitSignal)), "name": ""},
+	}
+}
+
+func stateFlags(job *pb.Job) []string {
+	var flags []string
+	if job.Completing {
+		flags = append(flags, spec.Completing)
+	}
+	if job.Configuring {
+		flags = append(flags, spec.Configuring)
+	}
+	return flags
+}
+
+// expectedEndMS is when the job ended or will at the latest; 0 = unknown.
+func expectedEndMS(job *pb.Job) int64 {
+	switch {
+	case job.EndMs != 0 && !pending(job) && !running(job):
+		return job.EndMs
+	case startMS(job) == 0 || job.TimeLimitS == spec.Unlimited:
+		return 0
+	}
+	return startMS(job) + int64(job.TimeLimitS)*1000
+}

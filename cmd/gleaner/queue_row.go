@@ -1,0 +1,269 @@
+package main
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// jobRow is one line of gqueue: a job, an array's waiting tasks together, or,
+// with --array, one of those tasks.
+type jobRow struct {
+	job  *pb.Job
+	task *uint32 // the one waiting task that this row stands for
+	view *view
+}
+
+// waiting says whether the row stands for several tasks not started yet.
+func (r *jobRow) waiting() bool {
+	return r.task == nil && len(r.job.GetWaitingTasks().GetRanges()) > 0
+}
+
+// arrayJob is the number of the array, or of the job if it is in none.
+func (r *jobRow) arrayJob() uint32 {
+	if r.job.ArrayJobId != 0 {
+		return r.job.ArrayJobId
+	}
+	return r.job.GetId().GetJob()
+}
+
+// tasks is the array index, or the waiting tasks as "0-9%2"; "" outside arrays.
+func (r *jobRow) tasks() string {
+	switch {
+	case r.task != nil:
+		return digits(*r.task)
+	case r.job.GetId().ArrayTask != nil:
+		return digits(r.job.GetId().GetArrayTask())
+	case r.waiting():
+		waiting := r.job.GetWaitingTasks()
+		text := r.view.clip(spec.FormatArray(waiting.Ranges, 0))
+		if waiting.MaxRunning > 0 {
+			text += "%" + digits(waiting.MaxRunning)
+		}
+		return text
+	}
+	return ""
+}
+
+// id is the job as users name it: 12, 12_3 or 12_[0-9%2].
+func (r *jobRow) id() string {
+	tasks := r.tasks()
+	switch {
+	case tasks == "":
+		return digits(r.job.GetId().GetJob())
+	case r.waiting():
+		return digits(r.arrayJob()) + "_[" + tasks + "]"
+	}
+	return digits(r.arrayJob()) + "_" + tasks
+}
+
+// compareIDs orders as squeue's "i" does: by array, then by task.
+func compareIDs(a, b *jobRow) int {
+	if c := cmp.Compare(a.arrayJob(), b.arrayJob()); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.firstTask(), b.firstTask())
+}
+
+func (r *jobRow) firstTask() uint32 {
+	switch {
+	case r.task != nil:
+		return *r.task
+	case r.waiting():
+		first, _ := spec.FirstTask(r.job.WaitingTasks.Ranges)
+		return first
+	}
+	return r.job.GetId().GetArrayTask()
+}
+
+// stateName is the state in full, with completing and configuring in the
+// place of the base state, as squeue shows it.
+func stateName(job *pb.Job) string {
+	switch {
+	case job.Completing:
+		return "COMPLETING"
+	case job.Configuring:
+		return "CONFIGURING"
+	}
+	return spec.StateName(job.State)
+}
+
+func stateCode(job *pb.Job) string {
+	switch {
+	case job.Completing:
+		return "CG"
+	case job.Configuring:
+		return "CF"
+	}
+	return spec.StateCode(job.State)
+}
+
+func pending(job *pb.Job) bool { return job.State == pb.JobState_JOB_STATE_PENDING }
+
+// running says whether the job's clock is ticking.
+func running(job *pb.Job) bool {
+	return job.State == pb.JobState_JOB_STATE_RUNNING || job.State == pb.JobState_JOB_STATE_SUSPENDED
+}
+
+// usedSeconds is how long the present or last run took.
+func (v *view) usedSeconds(job *pb.Job) int64 {
+	switch {
+	case job.StartMs == 0 || pending(job):
+		return 0
+	case running(job):
+		return (v.nowMS - job.StartMs) / 1000
+	case job.EndMs == 0:
+		return 0
+	}
+	return (job.EndMs - job.StartMs) / 1000
+}
+
+// seconds writes a duration; clocks that disagree make one INVALID (squeue(1)).
+func secondsText(seconds int64) string {
+	if seconds < 0 || seconds >= int64(spec.Unlimited) {
+		return "INVALID"
+	}
+	return spec.FormatTime(uint32(seconds))
+}
+
+// limitText is the time limit as squeue's %l.
+func limitText(job *pb.Job) string {
+	if job.TimeLimitS == 0 {
+		return "NOT_SET"
+	}
+	return spec.FormatTime(job.TimeLimitS)
+}
+
+// leftText is what remains of the time limit, as squeue's %L.
+func (r *jobRow) leftText() string {
+	if r.job.TimeLimitS == 0 || r.job.TimeLimitS == spec.Unlimited {
+		return limitText(r.job)
+	}
+	return secondsText(int64(r.job.TimeLimitS) - r.view.usedSeconds(r.job))
+}
+
+// startMS is when the job started or is expected to.
+func startMS(job *pb.Job) int64 {
+	if pending(job) {
+		return job.EstimatedStartMs
+	}
+	return job.StartMs
+}
+
+// endText is when the job ended, or will by its limit, as squeue's %e.
+func (v *view) endText(job *pb.Job) string {
+	switch {
+	case job.EndMs != 0 && !pending(job) && !running(job):
+		return v.stamp(job.EndMs, "N/A")
+	case startMS(job) == 0:
+		return "N/A"
+	case job.TimeLimitS == spec.Unlimited:
+		return "NONE"
+	}
+	return v.stamp(startMS(job)+int64(job.TimeLimitS)*1000, "N/A")
+}
+
+func reasonText(job *pb.Job) string {
+	if job.Reason == "" {
+		return "None"
+	}
+	return job.Reason
+}
+
+// placeText is where a job runs, or in parentheses why it does not, as
+// squeue's %R.
+func placeText(job *pb.Job) string {
+	switch job.State {
+	case pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_TIMEOUT, pb.JobState_JOB_STATE_FAILED,
+		pb.JobState_JOB_STATE_OUT_OF_MEMORY, pb.JobState_JOB_STATE_DEADLINE:
+		return "(" + reasonText(job) + ")"
+	}
+	return job.NodeList
+}
+
+// memoryText is the memory asked for, per node or per CPU, as squeue's %m.
+func (r *jobRow) memoryText() string {
+	if perCPU := r.job.GetSpec().GetMemoryPerCpuBytes(); perCPU > 0 {
+		return r.view.memory(perCPU)
+	}
+	return r.view.memory(r.job.GetSpec().GetMemoryPerNodeBytes())
+}
+
+// memoryBytes is what the job holds, or asks for, on all its nodes together.
+func memoryBytes(job *pb.Job) uint64 {
+	total := uint64(0)
+	for _, node := range job.Allocation {
+		total += node.MemoryBytes
+	}
+	if total > 0 {
+		return total
+	}
+	if perCPU := job.GetSpec().GetMemoryPerCpuBytes(); perCPU > 0 {
+		return perCPU * uint64(job.Cpus)
+	}
+	return job.GetSpec().GetMemoryPerNodeBytes() * uint64(job.Nodes)
+}
+
+// gpuCounts counts the GPUs a job holds, or asks for, by model.
+func gpuCounts(job *pb.Job) (total uint32, byModel map[string]uint32) {
+	byModel = map[string]uint32{}
+	for _, node := range job.Allocation {
+		for _, device := range node.Devices {
+			total++
+			byModel[device.Model]++
+		}
+	}
+	if len(job.Allocation) > 0 {
+		return total, byModel
+	}
+	for _, request := range job.GetSpec().GetGpus() {
+		count := request.Count
+		if request.Scope == pb.GpuScope_GPU_SCOPE_NODE {
+			count *= max(job.Nodes, 1)
+		}
+		total += count
+		byModel[request.Model] += count
+	}
+	return total, byModel
+}
+
+// tresText is "cpu=2,mem=512M,node=1,billing=2,gres/gpu=1".
+func (v *view) tresText(job *pb.Job) string {
+	parts := []string{"cpu=" + digits(job.Cpus)}
+	if bytes := memoryBytes(job); bytes > 0 {
+		parts = append(parts, "mem="+v.memory(bytes))
+	}
+	parts = append(parts, "node="+digits(job.Nodes), "billing="+digits(job.Cpus))
+	if total, byModel := gpuCounts(job); total > 0 {
+		parts = append(parts, "gres/gpu="+digits(total))
+		for _, model := range sortedKeys(byModel) {
+			if model != "" {
+				parts = append(parts, "gres/gpu:"+model+"="+digits(byModel[model]))
+			}
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// exitText is "code:signal".
+func exitText(job *pb.Job) string { return digits(job.ExitCode) + ":" + digits(job.ExitSignal) }
+
+// taskCount is the number of tasks of a step over the whole job.
+func taskCount(job *pb.Job) uint32 {
+	asked := job.GetSpec()
+	switch {
+	case asked.GetTasks() > 0:
+		return asked.Tasks
+	case asked.GetTasksPerNode() > 0:
+		return asked.TasksPerNode * max(job.Nodes, 1)
+	}
+	return max(job.Nodes, 1)
+}
+
+// priorityFraction is squeue's %p.
+func priorityFraction(job *pb.Job) string {
+	return strconv.FormatFloat(float64(job.Priority)/float64(spec.Unlimited), 'f', 14, 64)
+}

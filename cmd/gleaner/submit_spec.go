@@ -1,0 +1,258 @@
+package main
+
+import (
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// niceWithoutNumber is what --nice alone lowers the priority by, and niceLimit
+// the most it may be, as in sbatch(1).
+const (
+	niceWithoutNumber = 100
+	niceLimit         = math.MaxInt32 - 2
+)
+
+// contradictions are options of which one set of values gives at most one: a
+// stronger set that gives one of them silences the others in a weaker one.
+var contradictions = [][]string{
+	{optRequeue, optNoRequeue},
+	{optMem, optMemPerCPU},
+	{optGres, optGPUsPerNode},
+}
+
+// layered puts the command line over the environment over the script.
+func layered(layers ...option.Values) (option.Values, error) {
+	merged := option.Values{}
+	for _, weaker := range layers {
+		remaining := option.Values{}
+		for long, values := range weaker {
+			remaining[long] = values
+		}
+		for _, group := range contradictions {
+			var inWeaker []string
+			silenced := false
+			for _, long := range group {
+				silenced = silenced || merged.Given(long)
+				if weaker.Given(long) {
+					inWeaker = append(inWeaker, "--"+long)
+				}
+			}
+			if len(inWeaker) > 1 {
+				return nil, option.Fail(1, "%s are mutually exclusive", strings.Join(inWeaker, " and "))
+			}
+			if silenced {
+				for _, long := range group {
+					delete(remaining, long)
+				}
+			}
+		}
+		merged = merged.Over(remaining)
+	}
+	return merged, nil
+}
+
+// specBuilder turns values into a JobSpec; the first error stands.
+type specBuilder struct {
+	values option.Values
+	spec   *pb.JobSpec
+	err    error
+}
+
+// buildSpec is what the values ask for. directory is the current one, from
+// which a relative --chdir is taken. The script and its environment are the
+// caller's to add.
+func buildSpec(values option.Values, directory string) (*pb.JobSpec, error) {
+	b := &specBuilder{values: values, spec: &pb.JobSpec{}}
+	b.words()
+	b.files(directory)
+	b.sizes()
+	b.gpus()
+	b.hosts()
+	b.behaviour()
+	return b.spec, b.err
+}
+
+func (b *specBuilder) fail(status int, format string, args ...any) {
+	if b.err == nil {
+		b.err = option.Fail(status, format, args...)
+	}
+}
+
+func (b *specBuilder) words() {
+	v, s := b.values, b.spec
+	s.Name, s.Account, s.Comment, s.Wckey = v.Text(optJobName), v.Text(optAccount), v.Text(optComment), v.Text(optWCKey)
+	s.Constraint = v.Text(optConstraint)
+	for name := range strings.SplitSeq(v.Text(optPartition), ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			s.Partitions = append(s.Partitions, name)
+		}
+	}
+}
+
+func (b *specBuilder) files(directory string) {
+	v, s := b.values, b.spec
+	s.StandardOutput, s.StandardError, s.StandardInput = v.Text(optOutput), v.Text(optError), v.Text(optInput)
+	s.WorkDirectory = directory
+	if given := v.Text(optChdir); given != "" {
+		if !filepath.IsAbs(given) {
+			given = filepath.Join(directory, given)
+		}
+		s.WorkDirectory = filepath.Clean(given)
+	}
+	switch mode := v.Text(optOpenMode); {
+	case mode == "":
+	case strings.HasPrefix("append", mode):
+		s.OpenMode = pb.OpenMode_OPEN_MODE_APPEND
+	case strings.HasPrefix("truncate", mode):
+		s.OpenMode = pb.OpenMode_OPEN_MODE_TRUNCATE
+	default:
+		b.fail(1, "Invalid --open-mode specification: %q: type append or truncate", mode)
+	}
+}
+
+func (b *specBuilder) sizes() {
+	v, s := b.values, b.spec
+	s.MinNodes, s.MaxNodes = b.nodeCount()
+	s.Tasks = b.count(optNtasks)
+	s.TasksPerNode = b.count(optNtasksPerNode)
+	s.CpusPerTask = b.count(optCPUsPerTask)
+	s.MemoryPerNodeBytes = b.size(optMem)
+	s.MemoryPerCpuBytes = b.size(optMemPerCPU)
+	if v.Given(optTime) {
+		limit, err := spec.ParseTime(v.Text(optTime))
+		if err != nil {
+			b.fail(255, "Invalid --time specification: %w", err)
+		}
+		s.TimeLimitS = limit
+	}
+	if v.Given(optArray) {
+		array, err := spec.ParseArray(v.Text(optArray))
+		if err != nil {
+			b.fail(1, "Invalid job array specification: %w", err)
+		}
+		s.Array = array
+	}
+	_ = b.count(optWaitAllNodes)
+}
+
+// count reads a positive number; 0 if the option was not given.
+func (b *specBuilder) count(long string) uint32 {
+	if !b.values.Given(long) {
+		return 0
+	}
+	text := b.values.Text(long)
+	number, err := strconv.ParseUint(text, 10, 31)
+	least := uint64(1)
+	if long == optWaitAllNodes {
+		least = 0
+	}
+	if err != nil || number < least {
+		b.fail(1, "Invalid numeric value %q for --%s: type a whole number, at least %d", text, long, least)
+	}
+	return uint32(number)
+}
+
+// nodeCount reads "4" or "2-4".
+func (b *specBuilder) nodeCount() (least, most uint32) {
+	if !b.values.Given(optNodes) {
+		return 0, 0
+	}
+	text := b.values.Text(optNodes)
+	low, high, isRange := strings.Cut(text, "-")
+	first, err := strconv.ParseUint(low, 10, 31)
+	last := first
+	if err == nil && isRange {
+		last, err = strconv.ParseUint(high, 10, 31)
+	}
+	if err != nil || first < 1 || last < first {
+		b.fail(1, "Invalid node count: %q: type a number of nodes, or the least and the most as in 2-4", text)
+	}
+	return uint32(first), uint32(last)
+}
+
+func (b *specBuilder) size(long string) uint64 {
+	if !b.values.Given(long) {
+		return 0
+	}
+	size, err := spec.ParseSize(b.values.Text(long), 1<<20)
+	switch {
+	case err != nil:
+		b.fail(1, "Invalid --%s specification: %w", long, err)
+	case size == 0:
+		b.fail(1, "--%s=0, all memory of a node, is not carried out yet: say how much the job needs, and --exclusive to share with nobody", long)
+	}
+	return size
+}
+
+func (b *specBuilder) gpus() {
+	for _, kind := range []struct {
+		long  string
+		scope pb.GpuScope
+		parse func(string, pb.GpuScope) ([]*pb.GpuRequest, error)
+	}{
+		{optGPUs, pb.GpuScope_GPU_SCOPE_JOB, spec.ParseGPUs},
+		{optGPUsPerNode, pb.GpuScope_GPU_SCOPE_NODE, spec.ParseGPUs},
+		{optGres, pb.GpuScope_GPU_SCOPE_NODE, spec.ParseGres},
+	} {
+		if !b.values.Given(kind.long) {
+			continue
+		}
+		requests, err := kind.parse(b.values.Text(kind.long), kind.scope)
+		if err != nil {
+			b.fail(1, "Invalid --%s specification: %w", kind.long, err)
+		}
+		b.spec.Gpus = append(b.spec.Gpus, requests...)
+	}
+}
+
+func (b *specBuilder) hosts() {
+	for _, list := range []struct {
+		long  string
+		field *string
+	}{{optNodelist, &b.spec.NodeList}, {optExclude, &b.spec.ExcludeNodes}} {
+		if !b.values.Given(list.long) {
+			continue
+		}
+		*list.field = b.values.Text(list.long)
+		if _, err := spec.ParseHostList(*list.field); err != nil {
+			b.fail(1, "Invalid --%s specification: %w", list.long, err)
+		}
+	}
+	if sharing := b.values.Text(optExclusive); sharing != "" {
+		b.fail(1, "--exclusive=%s is not carried out yet: use --exclusive, which shares with nobody", sharing)
+	}
+	b.spec.Exclusive = b.values.Given(optExclusive)
+}
+
+func (b *specBuilder) behaviour() {
+	v, s := b.values, b.spec
+	s.Hold = v.Given(optHold)
+	s.Requeue = !v.Given(optNoRequeue)
+	s.ExportOption = v.Text(optExport)
+	if v.Given(optNice) {
+		adjustment := int64(niceWithoutNumber)
+		if text := v.Text(optNice); text != "" {
+			var err error
+			adjustment, err = strconv.ParseInt(text, 10, 32)
+			if err != nil || adjustment > niceLimit || adjustment < -niceLimit {
+				b.fail(1, "Invalid --nice value %q: type a whole number between -%d and %d", text, niceLimit, niceLimit)
+			}
+		}
+		s.Nice = int32(adjustment)
+	}
+	switch network := v.Text(optNetwork); network {
+	case "":
+	case "host":
+		s.Network = pb.Network_NETWORK_HOST
+	case "private":
+		s.Network = pb.Network_NETWORK_PRIVATE
+	default:
+		b.fail(1, "Invalid --network specification: %q: type host or private", network)
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// asked is the spec that a command line makes.
+func asked(t *testing.T, line ...string) (*pb.JobSpec, error) {
+	t.Helper()
+	settings, _, err := submitCommand().Normalise(line)
+	if err != nil {
+		return nil, err
+	}
+	values, err := layered(option.Collect(settings))
+	if err != nil {
+		return nil, err
+	}
+	return buildSpec(values, "/here")
+}
+
+func TestBuildSpec(t *testing.T) {
+	base := func(change func(*pb.JobSpec)) *pb.JobSpec {
+		job := &pb.JobSpec{WorkDirectory: "/here", Requeue: true}
+		change(job)
+		return job
+	}
+	for line, want := range map[string]*pb.JobSpec{
+		"": base(func(*pb.JobSpec) {}),
+		"-J a -A b --comment=c --wckey d -C e&f": base(func(j *pb.JobSpec) {
+			j.Name, j.Account, j.Comment, j.Wckey, j.Constraint = "a", "b", "c", "d", "e&f"
+		}),
+		"-p x,y,": base(func(j *pb.JobSpec) { j.Partitions = []string{"x", "y"} }),
+		"-N2":     base(func(j *pb.JobSpec) { j.MinNodes, j.MaxNodes = 2, 2 }),
+		"-N2-4 -n8 -c2 --ntasks-per-node=4": base(func(j *pb.JobSpec) {
+			j.MinNodes, j.MaxNodes, j.Tasks, j.CpusPerTask, j.TasksPerNode = 2, 4, 8, 2, 4
+		}),
+		"--mem=300":          base(func(j *pb.JobSpec) { j.MemoryPerNodeBytes = 300 << 20 }),
+		"--mem-per-cpu 2G":   base(func(j *pb.JobSpec) { j.MemoryPerCpuBytes = 2 << 30 }),
+		"-t 1:30":            base(func(j *pb.JobSpec) { j.TimeLimitS = 120 }),
+		"--time=0":           base(func(j *pb.JobSpec) { j.TimeLimitS = spec.Unlimited }),
+		"-t UNLIMITED":       base(func(j *pb.JobSpec) { j.TimeLimitS = spec.Unlimited }),
+		"-G2":                base(func(j *pb.JobSpec) { j.Gpus = gpus(pb.GpuScope_GPU_SCOPE_JOB, "", 2) }),
+		"--gpus=a100:4":      base(func(j *pb.JobSpec) { j.Gpus = gpus(pb.GpuScope_GPU_SCOPE_JOB, "a100", 4) }),
+		"--gpus-per-node=2":  base(func(j *pb.JobSpec) { j.Gpus = gpus(pb.GpuScope_GPU_SCOPE_NODE, "", 2) }),
+		"--gres=gpu:h200:1":  base(func(j *pb.JobSpec) { j.Gpus = gpus(pb.GpuScope_GPU_SCOPE_NODE, "h200", 1) }),
+		"-o a -e b -i c":     base(func(j *pb.JobSpec) { j.StandardOutput, j.StandardError, j.StandardInput = "a", "b", "c" }),
+		"-D sub":             base(func(j *pb.JobSpec) { j.WorkDirectory = "/here/sub" }),
+		"-D /x/../y":         base(func(j *pb.JobSpec) { j.WorkDirectory = "/y" }),
+		"--open-mode=append": base(func(j *pb.JobSpec) { j.OpenMode = pb.OpenMode_OPEN_MODE_APPEND }),
+		"--open-mode=t":      base(func(j *pb.JobSpec) { j.OpenMode = pb.OpenMode_OPEN_MODE_TRUNCATE }),
+		"-w n[1-2] -x n3":    base(func(j *pb.JobSpec) { j.NodeList, j.ExcludeNodes = "n[1-2]", "n3" }),
+		"--exclusive -H":     base(func(j *pb.JobSpec) { j.Exclusive, j.Hold = true, true }),
+		"--nice":             base(func(j *pb.JobSpec) { j.Nice = 100 }),
+		"--nice=-5":          base(func(j *pb.JobSpec) { j.Nice = -5 }),
+		"--no-requeue":       base(func(j *pb.JobSpec) { j.Requeue = false }),
+		"--network=private":  base(func(j *pb.JobSpec) { j.Network = pb.Network_NETWORK_PRIVATE }),
+		"--export=NONE":      base(func(j *pb.JobSpec) { j.ExportOption = "NONE" }),
+		"--wait-all-nodes=0": base(func(*pb.JobSpec) {}),
+		"-n1 -n2 -J a -J b":  base(func(j *pb.JobSpec) { j.Tasks, j.Name = 2, "b" }),
+		"-a 0-4:2%2": base(func(j *pb.JobSpec) {
+			j.Array = &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 4, Step: 2}}, MaxRunning: 2}
+		}),
+	} {
+		got, err := asked(t, strings.Fields(line)...)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		} else if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
+	}
+}
+
+func gpus(scope pb.GpuScope, model string, count uint32) []*pb.GpuRequest {
+	return []*pb.GpuRequest{{Scope: scope, Model: model, Count: count}}
+}
+
+func TestBuildSpecRefuses(t *testing.T) {
+	for line, want := range map[string]struct {
+		text   string
+		status int
+	}{
+		"-n0":                     {`Invalid numeric value "0" for --ntasks`, 1},
+		"-n x":                    {`Invalid numeric value "x" for --ntasks`, 1},
+		"-c -1":                   {`Invalid numeric value "-1" for --cpus-per-task`, 1},
+		"-N 4-2":                  {`Invalid node count: "4-2"`, 1},
+		"-N 0":                    {`Invalid node count: "0"`, 1},
+		"--mem=x":                 {"Invalid --mem specification", 1},
+		"--mem=0":                 {"--mem=0, all memory of a node, is not carried out yet", 1},
+		"-t 5x":                   {"Invalid --time specification", 255},
+		"-a x":                    {"Invalid job array specification", 1},
+		"--gres=fpga:1":           {"Invalid --gres specification", 1},
+		"-G x:y":                  {"Invalid --gpus specification", 1},
+		"--open-mode=x":           {"Invalid --open-mode specification", 1},
+		"--network=x":             {"Invalid --network specification", 1},
+		"--nice=x":                {`Invalid --nice value "x"`, 1},
+		"--nice=2147483647":       {"Invalid --nice value", 1},
+		"--exclusive=user":        {"--exclusive=user is not carried out yet", 1},
+		"-w n[1":                  {"Invalid --nodelist specification", 1},
+		"--requeue --no-requeue":  {"--requeue and --no-requeue are mutually exclusive", 1},
+		"--mem=1 --mem-per-cpu=1": {"--mem and --mem-per-cpu are mutually exclusive", 1},
+		"--begin=now":             {"--begin is not carried out yet", 1},
+		"--dependency=afterok:1":  {"--dependency is not carried out yet", 1},
+		"--test-only":             {"--test-only is not carried out yet", 1},
+		"--bogus":                 {"unrecognized option '--bogus'", 255},
+	} {
+		_, err := asked(t, strings.Fields(line)...)
+		text, status := option.Report("gsubmit", err)
+		if !strings.Contains(text, want.text) || status != want.status {
+			t.Errorf("%s: got %q, %d; want %q, %d", line, text, status, want.text, want.status)
+		}
+	}
+}
+
+func TestLayers(t *testing.T) {
+	script := option.Values{optMem: {"1"}, optRequeue: {""}, optGres: {"gpu:1"}, optTime: {"1"}, optJobName: {"s"}}
+	environment := option.Values{optTime: {"2"}, optJobName: {"e"}}
+	line := option.Values{optMemPerCPU: {"2"}, optNoRequeue: {""}, optGPUsPerNode: {"2"}, optJobName: {"l"}}
+	got, err := layered(line, environment, script)
+	want := option.Values{optMemPerCPU: {"2"}, optNoRequeue: {""}, optGPUsPerNode: {"2"}, optTime: {"2"}, optJobName: {"l"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+const goodScript = "#!/bin/sh\n#SBATCH --ntasks=3 --job-name=inside\n#GSUB -t5\nhostname\n"
+
+func TestSubmit(t *testing.T) {
+	controller := &scripted{}
+	target := controller.start(t)
+	path := write(t, filepath.Join(t.TempDir(), "train.sh"), goodScript)
+	got := command(t, target, "", []string{"HOME=/h", "SBATCH_TIMELIMIT=7", "GSUB_PARTITION=gpu"}, "gsubmit", "-n4", path, "-n9", "--epochs")
+	if got != (outcome{0, "Submitted batch job 42\n", ""}) {
+		t.Fatalf("%+v", got)
+	}
+	request := controller.submits[0]
+	job := request.GetSpec()
+	directory, _ := os.Getwd()
+	for _, check := range []struct {
+		name      string
+		got, want any
+	}{
+		{"request id", len(request.GetRequestId()), 36},
+		{"script", string(job.GetScript()), goodScript},
+		{"arguments", strings.Join(job.GetArguments(), " "), "-n9 --epochs"},
+		{"name", job.GetName(), "inside"},
+		{"tasks", job.GetTasks(), uint32(4)},
+		{"time limit", job.GetTimeLimitS(), uint32(420)},
+		{"partitions", strings.Join(job.GetPartitions(), " "), "gpu"},
+		{"work directory", job.GetWorkDirectory(), directory},
+		{"environment", strings.Join(job.GetEnvironment(), " "), "HOME=/h SBATCH_TIMELIMIT=7 GSUB_PARTITION=gpu"},
+		{"submit host set", job.GetSubmitHost() != "", true},
+		{"requeue", job.GetRequeue(), true},
+	} {
+		if check.got != check.want {
+			t.Errorf("%s: got %v, want %v", check.name, check.got, check.want)
+		}
+	}
+}
+
+func TestSubmitForms(t *testing.T) {
+	directory := t.TempDir()
+	path := write(t, filepath.Join(directory, "plain.sh"), "#!/bin/sh\ntrue\n")
+	for _, test := range []struct {
+		argv         []string
+		stdin        string
+		stdout, name string
+	}{
+		{[]string{"gsubmit", path}, "", "Submitted batch job 42\n", "plain.sh"},
+		{[]string{"/usr/local/bin/gsubmit", "--parsable", path}, "", "42\n", "plain.sh"},
+		{[]string{"gleaner", "submit", "-Q", path}, "", "", "plain.sh"},
+		{[]string{"gsubmit"}, "#!/bin/sh\ntrue\n", "Submitted batch job 42\n", "gsubmit"},
+		{[]string{"gsubmit", "--wrap", "hostname; date"}, "", "Submitted batch job 42\n", "wrap"},
+		{[]string{"gsubmit", "--wrap=hostname", "-J", "other"}, "", "Submitted batch job 42\n", "other"},
+	} {
+		controller := &scripted{}
+		got := command(t, controller.start(t), test.stdin, nil, test.argv...)
+		if got != (outcome{0, test.stdout, ""}) {
+			t.Errorf("%q: %+v", test.argv, got)
+			continue
+		}
+		if name := controller.submits[0].GetSpec().GetName(); name != test.name {
+			t.Errorf("%q: the job's name is %q, want %q", test.argv, name, test.name)
+		}
+	}
+}
+
+func TestSubmitRefusesScripts(t *testing.T) {
+	directory := t.TempDir()
+	for name, test := range map[string]struct{ script, want string }{
+		"empty":    {"", "gsubmit: error: Batch script is empty!\n"},
+		"blank":    {" \n\t\n", "gsubmit: error: Batch script contains only whitespace!\n"},
+		"no shell": {"echo\n", "gsubmit: error: This does not look like a batch script.  The first\ngsubmit: error: line must start with #! followed by the path to an interpreter.\ngsubmit: error: For instance: #!/bin/sh\n"},
+		"dos":      {"#!/bin/sh\r\ntrue\r\n", "gsubmit: error: Batch script contains DOS line breaks (\\r\\n)\n"},
+		"binary":   {"#!/bin/sh\n\x00", "gsubmit: error: The batch script contains a NUL byte"},
+		"large":    {"#!/bin/sh\n" + strings.Repeat("#", 5<<20), "gsubmit: error: Batch script is larger than 4G!"},
+		"option":   {"#!/bin/sh\n#GSUB --bogus\n", "gsubmit: error: line 2 of the script: #GSUB: unrecognized option '--bogus'\n"},
+	} {
+		controller := &scripted{}
+		got := command(t, controller.start(t), "", nil, "gsubmit", write(t, filepath.Join(directory, "s"), test.script))
+		want := strings.Replace(test.want, "4G!", "4M!", 1)
+		if !strings.HasPrefix(got.stderr, want) || got.status == 0 || len(controller.submits) > 0 {
+			t.Errorf("%s: %+v, want %q", name, got, want)
+		}
+	}
+	for _, test := range []struct {
+		argv   []string
+		want   string
+		status int
+	}{
+		{[]string{"gsubmit", "/nowhere/s"}, "gsubmit: error: Unable to open file /nowhere/s\n", 1},
+		{[]string{"gsubmit", directory}, "gsubmit: error: Unable to open file " + directory + ": it is a directory\n", 1},
+		{[]string{"gsubmit", "--wrap=x", "y"}, "gsubmit: error: Script arguments not permitted with --wrap option: \"y\"\n", 1},
+		{[]string{"gsubmit", "--bogus"}, "gsubmit: unrecognized option '--bogus'\nTry \"gsubmit --help\" for more information\n", 255},
+		{[]string{"gsubmit", "-t", "x", "--wrap=x"}, "gsubmit: error: Invalid --time specification", 255},
+	} {
+		if got := command(t, "unix:///nowhere", "", nil, test.argv...); !strings.HasPrefix(got.stderr, test.want) || got.status != test.status {
+			t.Errorf("%q: %+v", test.argv, got)
+		}
+	}
+}
+
+func TestSubmitRetriesWithTheSameRequest(t *testing.T) {
+	controller := &scripted{onSubmit: func(call int, _ *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+		if call < 4 {
+			return nil, status.Error(codes.Unavailable, "no leader")
+		}
+		return &pb.SubmitResponse{JobId: 7, Warnings: []string{"be careful"}}, nil
+	}}
+	got := command(t, controller.start(t), "", nil, "gsubmit", "--wrap=true")
+	if got != (outcome{0, "Submitted batch job 7\n", "gsubmit: warning: be careful\n"}) || len(controller.submits) != 4 {
+		t.Fatalf("%+v after %d calls", got, len(controller.submits))
+	}
+	for _, request := range controller.submits {
+		if request.GetRequestId() != controller.submits[0].GetRequestId() {
+			t.Error("a retry has another request id")
+		}
+	}
+}
+
+func TestSubmitFailures(t *testing.T) {
+	impatient(t)
+	refuse := func(code codes.Code, text string) string {
+		controller := &scripted{onSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) { return nil, status.Error(code, text) }}
+		return controller.start(t)
+	}
+	for name, test := range map[string]struct {
+		target string
+		want   []string
+	}{
+		"refused": {refuse(codes.InvalidArgument, "Invalid partition name specified\nthe partitions are a b"),
+			[]string{"gsubmit: error: Batch job submission failed: Invalid partition name specified\ngsubmit: error: the partitions are a b\n"}},
+		"nobody there": {"unix:///nowhere/sock",
+			[]string{"gsubmit: error: Batch job submission failed: unable to contact a controller at unix:///nowhere/sock (no such file or directory)\n", "GLEANER_CONTROLLER", "still trying"}},
+		"no leader": {refuse(codes.Unavailable, "no leader"), []string{"(no leader)", "the job may have been accepted"}},
+	} {
+		got := command(t, test.target, "", nil, "gsubmit", "--wrap=true")
+		for _, want := range test.want {
+			if got.status != 1 || got.stdout != "" || !strings.Contains(got.stderr, want) {
+				t.Errorf("%s: %+v lacks %q", name, got, want)
+			}
+		}
+	}
+	if got := command(t, "unix:///nowhere/sock", "", nil, "gsubmit", "--wrap=true"); strings.Contains(got.stderr, "may have been accepted") {
+		t.Errorf("a request that never left may have been accepted: %s", got.stderr)
+	}
+}
+
+func TestFitNodesToTasks(t *testing.T) {
+	job := &pb.JobSpec{Tasks: 2, MinNodes: 4, MaxNodes: 8}
+	if warnings := fitNodesToTasks(job); len(warnings) != 1 || job.MinNodes != 2 || job.MaxNodes != 2 {
+		t.Errorf("%v %v", warnings, job)
+	}
+}
+
+// task is a job of the array 42 in a state.
+func task(number uint32, state pb.JobState, code, signal uint32) *pb.Job {
+	return &pb.Job{Id: &pb.JobId{Job: number}, ArrayJobId: 42, State: state, ExitCode: code, ExitSignal: signal}
+}
+
+const (
+	isPending   = pb.JobState_JOB_STATE_PENDING
+	isRunning   = pb.JobState_JOB_STATE_RUNNING
+	isCompleted = pb.JobState_JOB_STATE_COMPLETED
+	isFailed    = pb.JobState_JOB_STATE_FAILED
+	isCancelled = pb.JobState_JOB_STATE_CANCELLED
+)
+
+func send(stream grpc.ServerStreamingServer[pb.Event], jobs ...*pb.Job) error {
+	for _, job := range jobs {
+		if err := stream.Send(&pb.Event{What: &pb.Event_Job{Job: job}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func synced(stream grpc.ServerStreamingServer[pb.Event]) error {
+	return stream.Send(&pb.Event{What: &pb.Event_Synced{Synced: &pb.Synced{}}})
+}
+
+func TestWaitFollowsAnArray(t *testing.T) {
+	controller := &scripted{
+		onList: func(int) ([]*pb.Job, error) {
+			return []*pb.Job{task(42, isPending, 0, 0), task(43, isFailed, 3, 0)}, nil
+		},
+		onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error {
+			completing := task(42, isCompleted, 0, 0)
+			completing.Completing = true
+			other := task(99, isFailed, 77, 0)
+			other.ArrayJobId = 98
+			err := errors.Join(synced(stream), send(stream, task(44, isRunning, 0, 0), other, task(42, isRunning, 0, 0), task(44, isCompleted, 0, 0), completing))
+			time.Sleep(50 * time.Millisecond)
+			return errors.Join(err, send(stream, task(42, isFailed, 2, 0)))
+		},
+	}
+	got := command(t, controller.start(t), "", nil, "gsubmit", "--wait", "--wrap=true")
+	if got != (outcome{3, "Submitted batch job 42\n", ""}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWaitSurvivesBreaks(t *testing.T) {
+	controller := &scripted{
+		onList: func(call int) ([]*pb.Job, error) {
+			switch call {
+			case 1:
+				return []*pb.Job{task(42, isRunning, 0, 0), task(43, isCompleted, 5, 0)}, nil
+			case 2:
+				return []*pb.Job{task(42, isRunning, 0, 0)}, nil // 43 was forgotten meanwhile
+			}
+			return []*pb.Job{task(42, isCompleted, 0, 0)}, nil
+		},
+		onFollow: func(call int, stream grpc.ServerStreamingServer[pb.Event]) error {
+			err := synced(stream)
+			switch call {
+			case 1:
+				return errors.Join(err, status.Error(codes.Unavailable, "the controller stops"))
+			case 2:
+				return status.Error(codes.OutOfRange, "too slow")
+			}
+			<-stream.Context().Done()
+			return nil
+		},
+	}
+	got := command(t, controller.start(t), "", nil, "gsubmit", "-W", "--wrap=true")
+	if got.status != 5 || !strings.Contains(got.stderr, "the connection to the controller broke") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWaitStatuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		job  *pb.Job
+		want int
+	}{
+		"success":            {task(42, isCompleted, 0, 0), 0},
+		"exit code":          {task(42, isFailed, 9, 0), 9},
+		"signal":             {task(42, isFailed, 0, 9), 1},
+		"cancelled unstated": {task(42, isCancelled, 0, 0), 1},
+	} {
+		controller := &scripted{
+			onList:   func(int) ([]*pb.Job, error) { return []*pb.Job{test.job}, nil },
+			onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error { return synced(stream) },
+		}
+		if got := command(t, controller.start(t), "", nil, "gsubmit", "-W", "--wrap=true"); got.status != test.want {
+			t.Errorf("%s: %+v, want %d", name, got, test.want)
+		}
+	}
+	forgotten := &scripted{
+		onList:   func(int) ([]*pb.Job, error) { return nil, status.Error(codes.NotFound, "Invalid job id specified") },
+		onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error { return synced(stream) },
+	}
+	if got := command(t, forgotten.start(t), "", nil, "gsubmit", "-W", "--wrap=true"); got.status != 1 || !strings.Contains(got.stderr, "no longer known") {
+		t.Errorf("a forgotten job: %+v", got)
+	}
+}
+
+func TestWaitInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	controller := &scripted{
+		onList: func(int) ([]*pb.Job, error) { return []*pb.Job{task(42, isRunning, 0, 0)}, nil },
+		onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error {
+			err := synced(stream)
+			time.AfterFunc(50*time.Millisecond, cancel)
+			<-stream.Context().Done()
+			return err
+		},
+	}
+	got := commandIn(ctx, t, controller.start(t), "", nil, "gsubmit", "-W", "--wrap=true")
+	if got.status != 130 || !strings.Contains(got.stderr, "which goes on; gcancel 42 ends it") {
+		t.Errorf("%+v", got)
+	}
+}

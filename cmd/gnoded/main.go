@@ -1,0 +1,137 @@
+// Command gnoded is the node daemon, and the supervisor that it starts for
+// each part of a job. See package noded.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded"
+	_ "github.com/gleaner-hpc/gleaner/noded/container" // is "gnoded init" inside containers
+	"github.com/gleaner-hpc/gleaner/noded/shim"
+)
+
+const description = `Offers this machine's CPUs, memory and GPUs to the controllers, and runs what
+they order. It dials out; nothing listens. When it is stopped, jobs go on; the
+next start finds them. It must be root.
+
+Keys of the configuration file (TOML; all may be left out):
+
+   name           node name                      (the host name's first part)
+   controllers    ["unix:///PATH", "HOST:PORT"]  (GLEANER_CONTROLLER, else
+                                                 unix:///run/gleaner/gctld.sock)
+   tls_dir        ca.pem, cert.pem, key.pem      (GLEANER_TLS_DIR; for HOST:PORT)
+   state_dir      where parts of jobs live       (/var/lib/gleaner/noded)
+   ginit          process 1 of containers        (beside this program)
+   cpus           CPUs to offer                  (0: those that exist)
+   memory         memory to offer, "64G"         (what exists, less a reserve)
+   features       ["infiniband"]                 labels for --constraint
+   address        how other nodes reach this one (name)
+   cgroup_parent  where jobs' groups are made    (/gleaner/NAME)
+   detect_gpus    ask the NVIDIA driver          (true unless [[gpu]] is there)
+   log_level      debug, info, warn, error       (info)
+
+   [container]
+   bind = ["/data"]     host directories that every job sees
+   hide = ["/srv/own"]  host directories that no job sees
+
+   [[gpu]]              GPUs named by hand, in place of detect_gpus
+   id = "gpu0"
+   model = "a100"
+   path = "/dev/nvidia0"
+   container_path = ""  where a job sees it (path, or its last name in /dev)
+   memory = "80G"
+   links = ["gpu1"]     ids with a fast link to it
+
+Examples:
+
+   gnoded                                    as root, with ` + noded.DefaultConfigPath + `
+   gnoded --config /etc/gleaner/n1.toml
+   gnoded stop-jobs --config /etc/gleaner/n1.toml`
+
+// stopDeadline bounds stop-jobs unless --timeout says otherwise.
+const stopDeadline = time.Minute
+
+func main() {
+	// A descriptor that somebody left open would be inherited by every
+	// supervisor and end up in checkpoints of its job.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err := app().Run(os.Args); err != nil {
+		fmt.Fprintln(os.Stderr, "gnoded:", err)
+		os.Exit(1)
+	}
+}
+
+func app() *cli.App {
+	config := &cli.StringFlag{
+		Name: "config", Aliases: []string{"c"}, Usage: "configuration `FILE`", Value: noded.DefaultConfigPath,
+	}
+	return &cli.App{
+		Name: "gnoded", Usage: "the node daemon of Gleaner", Version: noded.Version(),
+		Description: description, HideHelpCommand: true,
+		Flags:  []cli.Flag{config},
+		Action: daemon,
+		Commands: []*cli.Command{
+			{
+				Name: "stop-jobs", Usage: "end all jobs on this node, whose daemon is stopped, and remove what they leave",
+				Flags: []cli.Flag{config, &cli.DurationFlag{
+					Name: "timeout", Usage: "give up after this `TIME`", Value: stopDeadline,
+				}},
+				Action: stopJobs,
+			},
+			{Name: "shim", Usage: "supervise the part of a job in DIR", ArgsUsage: "DIR", Hidden: true, Action: supervise},
+		},
+	}
+}
+
+func daemon(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return fmt.Errorf("unknown command %q: see gnoded --help", c.Args().First())
+	}
+	config, log, err := load(c)
+	if err != nil {
+		return err
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start supervisors: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	return noded.Run(ctx, config, executable, log)
+}
+
+func stopJobs(c *cli.Context) error {
+	config, log, err := load(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.Duration("timeout"))
+	defer cancel()
+	return noded.StopJobs(ctx, config, log)
+}
+
+func supervise(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return errors.New("shim takes the directory of one part: it is started by gnoded, not by hand")
+	}
+	return shim.Main(c.Args().First())
+}
+
+// load reads the configuration and makes the log that it asks for.
+func load(c *cli.Context) (noded.Config, *slog.Logger, error) {
+	config, err := noded.LoadConfig(c.String("config"))
+	if err != nil {
+		return config, nil, err
+	}
+	return config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: config.LogLevel})), nil
+}

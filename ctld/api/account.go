@@ -1,0 +1,132 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	passwd "github.com/moby/sys/user"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Accounts are asked of the host's name service and remembered a short while:
+// a thousand submissions a second must not be a thousand questions to a
+// directory server, and a new group must count soon.
+const (
+	accountTTL  = 15 * time.Second
+	maxAccounts = 4096
+	getentLimit = 3 * time.Second
+	maxGroups   = 65536 // NGROUPS_MAX of Linux
+)
+
+var errNoAccount = errors.New("no such user in the user database of the controller's host")
+
+type accountEntry struct {
+	owner *pb.Identity
+	err   error
+	until time.Time
+}
+
+var accounts = struct {
+	sync.Mutex
+	entries map[string]accountEntry
+}{entries: make(map[string]accountEntry)}
+
+// lookupUID answers the account with this number.
+func lookupUID(uid uint32) (*pb.Identity, error) {
+	text := strconv.FormatUint(uint64(uid), 10)
+	return remember("#"+text, func() (*user.User, error) { return user.LookupId(text) })
+}
+
+// lookupName answers the account of this name.
+func lookupName(name string) (*pb.Identity, error) {
+	if name == "" || len(name) > 256 || strings.ContainsAny(name, ":\n\x00") {
+		return nil, errNoAccount
+	}
+	return remember(name, func() (*user.User, error) { return user.Lookup(name) })
+}
+
+func remember(key string, find func() (*user.User, error)) (*pb.Identity, error) {
+	now := time.Now()
+	accounts.Lock()
+	entry, known := accounts.entries[key]
+	accounts.Unlock()
+	if known && now.Before(entry.until) {
+		return entry.owner, entry.err
+	}
+	found, err := find()
+	if err == nil {
+		entry.owner, entry.err = complete(found)
+	} else {
+		entry.owner, entry.err = nil, fmt.Errorf("%w: %w", errNoAccount, err)
+	}
+	entry.until = now.Add(accountTTL)
+	accounts.Lock()
+	defer accounts.Unlock()
+	if len(accounts.entries) >= maxAccounts {
+		clear(accounts.entries)
+	}
+	accounts.entries[key] = entry
+	return entry.owner, entry.err
+}
+
+// complete adds what a job needs: groups, group name, shell.
+func complete(found *user.User) (*pb.Identity, error) {
+	uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
+	if err := errors.Join(uidErr, gidErr); err != nil {
+		return nil, fmt.Errorf("account %s: %w", found.Username, err)
+	}
+	owner := &pb.Identity{Uid: uint32(uid), Gid: uint32(gid), User: found.Username, Group: found.Gid, Home: found.HomeDir, Shell: shellOf(found.Username, int(uid))}
+	if group, err := user.LookupGroupId(found.Gid); err == nil {
+		owner.Group = group.Name
+	}
+	ids, err := found.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("groups of %s: %w", found.Username, err)
+	}
+	owner.Groups = []uint32{owner.Gid}
+	for _, id := range ids {
+		if number, err := strconv.ParseUint(id, 10, 32); err == nil {
+			owner.Groups = append(owner.Groups, uint32(number))
+		}
+	}
+	slices.Sort(owner.Groups)
+	owner.Groups = slices.Compact(owner.Groups)
+	if len(owner.Groups) > maxGroups {
+		return nil, fmt.Errorf("%s is in %d groups, the kernel takes %d", found.Username, len(owner.Groups), maxGroups)
+	}
+	return owner, nil
+}
+
+// shellOf finds the login shell, which os/user does not tell: in the local
+// file, else from the name service (getent(1)).
+func shellOf(name string, uid int) string {
+	if entry, err := passwd.LookupUid(uid); err == nil && entry.Name == name && entry.Shell != "" {
+		return entry.Shell
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), getentLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "getent", "passwd", strconv.Itoa(uid)).Output()
+	if fields := strings.Split(strings.TrimSpace(string(out)), ":"); err == nil && len(fields) == 7 && fields[6] != "" {
+		return fields[6]
+	}
+	return "/bin/sh"
+}
+
+// identityOf is the wire's form of a job's owner.
+func identityOf(owner *state.Owner) *pb.Identity {
+	return &pb.Identity{
+		Uid: owner.UID, Gid: owner.GID, Groups: owner.Groups, User: owner.User,
+		Group: owner.Group, Home: owner.Home, Shell: owner.Shell, UidDomain: owner.UIDDomain,
+	}
+}

@@ -1,0 +1,206 @@
+package api
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// Metadata with which a node's supervisor vouches for the job, and the user,
+// that a request comes from. It is believed only from a node, and only for a
+// job that runs there and is that user's.
+const (
+	metadataJob  = "gleaner-job"  // JOB.EPOCH
+	metadataUID  = "gleaner-uid"  // decimal
+	metadataNode = "gleaner-node" // name
+)
+
+// caller is who asks. Exactly one of user and node is certain: a user has a
+// uid, a node's certificate has none.
+type caller struct {
+	uid    uint32
+	isUser bool
+	// user is the login name when the proof of identity carries one.
+	user string
+	// node is set for a node's certificate.
+	node string
+	// trusted is a connection that may speak as a node and vouch for jobs:
+	// root or the controller's own user on the unix socket, or a node's
+	// certificate.
+	trusted bool
+	// owner is set when a supervisor vouched for a job: its owner, who acts
+	// from inside it and has no administrator's rights there.
+	owner *state.Owner
+}
+
+// isRoot says whether this is root, and not a job of root's.
+func (c *caller) isRoot() bool { return c.isUser && c.uid == 0 && c.owner == nil }
+
+// connection reads who is at the other end of the connection itself.
+func connection(ctx context.Context) (*caller, error) {
+	remote, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil, status.Error(codes.Unauthenticated, "the connection does not say who you are")
+	}
+	switch info := remote.AuthInfo.(type) {
+	case peerInfo:
+		return &caller{uid: info.uid, isUser: true, trusted: info.uid == 0 || int(info.uid) == os.Geteuid()}, nil
+	case credentials.TLSInfo:
+		return fromCertificate(info)
+	}
+	return nil, status.Error(codes.Unauthenticated, "the connection does not say who you are")
+}
+
+func fromCertificate(info credentials.TLSInfo) (*caller, error) {
+	if len(info.State.VerifiedChains) == 0 || len(info.State.PeerCertificates) == 0 {
+		return nil, status.Error(codes.Unauthenticated, "no certificate of this cluster was shown")
+	}
+	kind, name, ok := pki.Holder(info.State.PeerCertificates[0])
+	switch {
+	case ok && kind == pki.Node:
+		return &caller{node: name, trusted: true}, nil
+	case ok && kind == pki.User:
+		account, err := lookupName(name)
+		if err != nil {
+			return nil, status.Errorf(codes.Unauthenticated, "the certificate names user %q: %v", name, err)
+		}
+		return &caller{uid: account.GetUid(), isUser: true, user: account.User}, nil
+	}
+	return nil, status.Error(codes.PermissionDenied, "this certificate is neither a node's nor a user's")
+}
+
+// who tells who asks, vouching included.
+func (s *Server) who(ctx context.Context) (*caller, error) {
+	from, err := connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	if len(md.Get(metadataJob)) == 0 && len(md.Get(metadataUID)) == 0 {
+		return from, nil
+	}
+	if !from.trusted {
+		return nil, status.Error(codes.PermissionDenied, "only a node may speak for a job")
+	}
+	return s.vouched(from, first(md, metadataJob), first(md, metadataUID), first(md, metadataNode))
+}
+
+func first(md metadata.MD, key string) string {
+	if values := md.Get(key); len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+func (s *Server) vouched(from *caller, run, uidText, node string) (*caller, error) {
+	refuse := func(why string) (*caller, error) {
+		return nil, status.Errorf(codes.PermissionDenied, "node %q vouches for job %q of user %q: %s", node, run, uidText, why)
+	}
+	id, epoch, ok := parseRun(run)
+	uid, err := strconv.ParseUint(uidText, 10, 32)
+	if !ok || err != nil {
+		return refuse("not JOB.EPOCH and a user id")
+	}
+	if from.node != "" && from.node != node {
+		return refuse("its certificate is that of node " + from.node)
+	}
+	if err := s.mustLead(); err != nil {
+		return nil, err
+	}
+	job, found := s.cluster.View().Job(id)
+	if !found || !job.HoldsNodes() || job.Epoch != epoch {
+		return refuse("no such run of a job")
+	}
+	if part := job.Part(node); part == nil || part.Released {
+		return refuse("the job does not run there")
+	}
+	owner := job.Owner()
+	if owner.UID != uint32(uid) {
+		return refuse("the job is another user's")
+	}
+	return &caller{uid: owner.UID, isUser: true, user: owner.User, owner: owner}, nil
+}
+
+// parseRun reads JOB.EPOCH.
+func parseRun(text string) (job, epoch uint32, ok bool) {
+	left, right, found := strings.Cut(text, ".")
+	a, errA := strconv.ParseUint(left, 10, 32)
+	b, errB := strconv.ParseUint(right, 10, 32)
+	return uint32(a), uint32(b), found && errA == nil && errB == nil && a > 0
+}
+
+// reader tells who asks to read, which everybody may, on the leader.
+func (s *Server) reader(ctx context.Context) (*caller, error) {
+	from, err := s.who(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return from, s.mustLead()
+}
+
+// mustBeUser tells who asks and refuses a node that speaks for itself.
+func (s *Server) mustBeUser(ctx context.Context) (*caller, error) {
+	from, err := s.who(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !from.isUser {
+		return nil, status.Errorf(codes.PermissionDenied, "node %s is not a user: nodes may not do this", from.node)
+	}
+	return from, nil
+}
+
+// isAdministrator says whether the caller may act on others' jobs and on the
+// cluster: root, or one of the policy's administrators.
+func (s *Server) isAdministrator(from *caller) bool {
+	if !from.isUser || from.owner != nil {
+		return false
+	}
+	if from.uid == 0 {
+		return true
+	}
+	names := s.cluster.View().Policy().Administrators
+	if len(names) == 0 {
+		return false
+	}
+	name := from.name()
+	for _, administrator := range names {
+		if administrator == name && name != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// mustAdminister refuses everyone but administrators.
+func (s *Server) mustAdminister(ctx context.Context) (*caller, error) {
+	from, err := s.mustBeUser(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !s.isAdministrator(from) {
+		return nil, status.Errorf(codes.PermissionDenied, "Access/permission denied: only root and the administrators named in the policy may do this, and not from inside a job")
+	}
+	return from, nil
+}
+
+// name is the caller's login name, "" when there is none.
+func (c *caller) name() string {
+	if c.user != "" || !c.isUser {
+		return c.user
+	}
+	if account, err := lookupUID(c.uid); err == nil {
+		c.user = account.User
+	}
+	return c.user
+}

@@ -1,0 +1,186 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Bounds of delivering signals.
+const (
+	signalLimit  = 5 * time.Second
+	signalsAbove = 64 // Linux has signals 1 to 64
+	signalWidth  = 128
+)
+
+// Cancel ends jobs, or signals them.
+func (s *Server) Cancel(ctx context.Context, request *pb.CancelRequest) (*pb.CancelResponse, error) {
+	from, err := s.mustBeUser(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if request.GetSignal() > signalsAbove {
+		return nil, invalid("signal %d is not known: Linux has 1 to %d", request.GetSignal(), signalsAbove)
+	}
+	if request.GetSignal() == 0 && (request.GetBatch() || request.GetFull()) {
+		return nil, invalid("the batch script alone, or all steps with it, can be signalled, not cancelled: add --signal=SIG")
+	}
+	if request.GetSignal() != 0 {
+		return s.signal(ctx, from, request)
+	}
+	privileged := s.isAdministrator(from)
+	results, err := s.onTargets(ctx, state.KindCancelJobs, request, func(targets []state.Target) state.Command {
+		return state.CancelJobs{Targets: targets, UID: from.uid, Privileged: privileged}
+	})
+	return &pb.CancelResponse{Results: results}, err
+}
+
+// onJobs is a request about jobs.
+type onJobs interface {
+	GetRequestId() string
+	GetFilter() *pb.JobFilter
+	GetTasks() []*pb.ArrayTasks
+}
+
+// onTargets commits one command for the jobs a request means, or several when
+// there are too many for one. A request that was carried out before is
+// answered as it was then.
+func (s *Server) onTargets(ctx context.Context, kind state.Kind, request onJobs, command func([]state.Target) state.Command) ([]*pb.JobResult, error) {
+	id, err := requestID(request.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.mustLead(); err != nil {
+		return nil, err
+	}
+	if before, known := s.cluster.View().Remembered(id, kind); known && before.Refused == nil && len(before.Jobs) < state.MaxTargets {
+		return jobResults(before.Jobs), nil
+	}
+	targets, err := s.targets(request.GetFilter(), request.GetTasks())
+	if err != nil {
+		return nil, err
+	}
+	var answers []*pb.JobResult
+	n := 0
+	for chunk := range slices.Chunk(targets, state.MaxTargets) {
+		result, err := s.propose(ctx, command(chunk), chunkID(id, n))
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, jobResults(result.Jobs)...)
+		n++
+	}
+	return answers, nil
+}
+
+// signal delivers one signal to the running jobs among those meant. Nothing
+// is written to the log: it changes no state.
+func (s *Server) signal(ctx context.Context, from *caller, request *pb.CancelRequest) (*pb.CancelResponse, error) {
+	if err := s.mustLead(); err != nil {
+		return nil, err
+	}
+	targets, err := s.targets(request.GetFilter(), request.GetTasks())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, signalLimit)
+	defer cancel()
+	privileged := s.isAdministrator(from)
+	view := s.cluster.View()
+	var answers []*pb.JobResult
+	var deliveries sync.WaitGroup
+	places := make(chan struct{}, signalWidth)
+	for _, target := range targets {
+		for _, found := range resolve(view, target) {
+			answer := &pb.JobResult{Id: found.id}
+			answers = append(answers, answer)
+			if !s.maySignal(from, privileged, found.job, answer) {
+				continue
+			}
+			places <- struct{}{}
+			deliveries.Go(func() {
+				defer func() { <-places }()
+				answer.Error = s.deliver(ctx, found.job, request)
+			})
+		}
+	}
+	deliveries.Wait()
+	return &pb.CancelResponse{Results: answers}, nil
+}
+
+// resolved is a job that a target stands for; job is nil when nobody has it.
+type resolved struct {
+	id  *pb.JobId
+	job *state.Job
+}
+
+func resolve(view *state.View, target state.Target) []resolved {
+	var found []resolved
+	add := func(job *state.Job) {
+		id := &pb.JobId{Job: job.ID}
+		if job.HasTask {
+			task := job.Task
+			id = &pb.JobId{Job: job.Array, ArrayTask: &task}
+		}
+		found = append(found, resolved{id, job})
+	}
+	for member := range view.Members(target.Job) {
+		if len(target.Tasks) == 0 || member.HasTask && within(target.Tasks, member.Task) {
+			add(member)
+		}
+	}
+	if job, known := view.Job(target.Job); len(found) == 0 && known {
+		add(job)
+	}
+	if len(found) == 0 {
+		found = append(found, resolved{id: &pb.JobId{Job: target.Job}})
+	}
+	return found
+}
+
+func within(ranges []state.TaskRange, task uint32) bool {
+	return slices.ContainsFunc(ranges, func(r state.TaskRange) bool {
+		return r.First <= task && task <= r.Last && (task-r.First)%max(r.Step, 1) == 0
+	})
+}
+
+// maySignal fills in the answer for a job that can not be signalled.
+func (s *Server) maySignal(from *caller, privileged bool, job *state.Job, answer *pb.JobResult) bool {
+	switch {
+	case job == nil:
+		answer.Error = "Invalid job id specified"
+	case !privileged && job.Owner().UID != from.uid:
+		answer.Error = "Access/permission denied"
+	case job.Phase == state.Waiting:
+		answer.Error = "Job is pending execution"
+	case job.Phase != state.Running:
+		answer.Error, answer.AlreadyDone = "Job/step already completing or completed", true
+	default:
+		return true
+	}
+	return false
+}
+
+// deliver sends the signal to the nodes concerned, and answers the first
+// complaint.
+func (s *Server) deliver(ctx context.Context, job *state.Job, request *pb.CancelRequest) string {
+	complaint := ""
+	for i := range job.Run.Parts {
+		part := &job.Run.Parts[i]
+		if part.Released || request.GetBatch() && part.Node != job.Run.BatchHost() {
+			continue
+		}
+		err := s.loops.Sessions().Signal(ctx, part.Node, &pb.SignalPart{
+			Part:   &pb.PartId{Job: job.ID, Epoch: job.Epoch},
+			Signal: request.GetSignal(), Batch: request.GetBatch(), Full: request.GetFull(),
+		})
+		if err != nil && complaint == "" {
+			complaint = "the signal was not delivered: " + err.Error()
+		}
+	}
+	return complaint
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/replica"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// invalid refuses a request before anything was written.
+func invalid(format string, arguments ...any) error {
+	return status.Errorf(codes.InvalidArgument, format, arguments...)
+}
+
+// codeOf maps the state machine's refusals to gRPC's codes.
+var codeOf = map[state.Code]codes.Code{
+	state.Invalid:      codes.InvalidArgument,
+	state.NotFound:     codes.NotFound,
+	state.Denied:       codes.PermissionDenied,
+	state.Exhausted:    codes.ResourceExhausted,
+	state.WrongState:   codes.FailedPrecondition,
+	state.Disabled:     codes.FailedPrecondition,
+	state.RequestReuse: codes.AlreadyExists,
+}
+
+func refusal(refused *state.Refusal) error {
+	code, known := codeOf[refused.Code]
+	if !known {
+		code = codes.Internal
+	}
+	return status.Error(code, refused.Message)
+}
+
+// propose commits a command and turns what went wrong into a status.
+func (s *Server) propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
+	if err := s.mustLead(); err != nil {
+		return state.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, proposeLimit)
+	defer cancel()
+	result, err := s.cluster.Propose(ctx, command, id)
+	var refused *state.Refusal
+	switch {
+	case err == nil && result.Refused != nil:
+		return result, refusal(result.Refused)
+	case err == nil:
+		return result, nil
+	case errors.As(err, &refused):
+		return result, refusal(refused)
+	case errors.Is(err, replica.ErrNotLeader):
+		if leadErr := s.mustLead(); leadErr != nil {
+			return result, leadErr
+		}
+		return result, status.Error(codes.Unavailable, "this controller has just ceased to lead: ask again with the same request id")
+	case errors.Is(err, replica.ErrUncertain):
+		return result, status.Errorf(codes.Unavailable, "it is not known whether the request was carried out; ask again with the same request id: %v", err)
+	default:
+		s.log.Error("a request could not be committed; look at the disk of the data directory", "command", result.Kind.String(), "error", err)
+		return result, status.Errorf(codes.Unavailable, "the request could not be written to the log: %v", err)
+	}
+}
+
+// mustLead refuses while another controller leads, naming it. Reading needs
+// it as well: a controller that has just started does not yet know all that
+// was accepted before, and one that follows may be behind.
+func (s *Server) mustLead() error {
+	if s.loops.Leading() && s.cluster.IsLeader() {
+		return nil
+	}
+	if leader := s.cluster.Leader(); leader != "" && leader != s.cluster.Name() {
+		return status.Errorf(codes.Unavailable, "controller %s does not lead: ask controller %s", s.cluster.Name(), leader)
+	}
+	return status.Errorf(codes.Unavailable, "no controller leads yet: ask again in a moment")
+}
+
+// requestID reads a request id. "" is allowed: such a request is not
+// remembered, and a retry of it takes effect again.
+func requestID(text string) (state.RequestID, error) {
+	if text == "" {
+		return state.RequestID{}, nil
+	}
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return state.RequestID{}, invalid("request_id %.40q is not a UUID", text)
+	}
+	return state.RequestID(id), nil
+}
+
+func (s *Server) recoverUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
+	defer s.recovered(info.FullMethod, &err)
+	return handler(ctx, request)
+}
+
+func (s *Server) recoverStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer s.recovered(info.FullMethod, &err)
+	return handler(server, stream)
+}
+
+// recovered turns a panic of a handler into an error of its request.
+func (s *Server) recovered(method string, err *error) {
+	if fault := recover(); fault != nil {
+		s.log.Error("a request made the controller panic; report this as a fault of gctld", "method", method, "panic", fault, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "internal error of the controller: its log says more")
+	}
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Follow streams changes as they are applied. A client that does not keep up
+// is cut off, and lists anew.
+func (s *Server) Follow(request *pb.FollowRequest, stream pb.Controller_FollowServer) error {
+	if _, err := s.reader(stream.Context()); err != nil {
+		return err
+	}
+	f, err := newFilter(request.GetFilter())
+	if err != nil {
+		return err
+	}
+	f.all, f.states, f.completing, f.configured = true, nil, false, false
+	changes, view, stop := s.cluster.Follow()
+	defer stop()
+	synced := &pb.Event{Index: view.Index(), TimeMs: view.TimeMS(), What: &pb.Event_Synced{Synced: &pb.Synced{}}}
+	if err := stream.Send(synced); err != nil {
+		return err
+	}
+	for {
+		select {
+		case change, open := <-changes:
+			if !open {
+				return status.Error(codes.OutOfRange, "too many changes were waiting to be read, or the state was replaced: list anew and follow again")
+			}
+			if err := s.sendChange(stream, f, change); err != nil {
+				return err
+			}
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-s.stop:
+			return status.Error(codes.Unavailable, "this controller stops")
+		}
+	}
+}
+
+func (s *Server) sendChange(stream pb.Controller_FollowServer, f *filter, change Change) error {
+	send := func(event *pb.Event) error {
+		event.Index, event.TimeMs = change.Result.Index, change.Result.TimeMS
+		return stream.Send(event)
+	}
+	for _, id := range change.Result.ChangedJobs {
+		job, known := change.View.Job(id)
+		if !known || !f.covers(job) {
+			continue
+		}
+		message := s.jobMessage(change.View, selected{job: job}, state.JobDetail{})
+		if err := send(&pb.Event{What: &pb.Event_Job{Job: message}}); err != nil {
+			return err
+		}
+	}
+	if f.empty() {
+		for _, name := range change.Result.ChangedNodes {
+			node, known := change.View.Node(name)
+			if !known {
+				continue
+			}
+			if err := send(&pb.Event{What: &pb.Event_Node{Node: change.View.NodeMessage(node)}}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range change.Result.PurgedJobs {
+		if len(f.ids) > 0 && !slices.ContainsFunc(f.ids, func(wanted *pb.JobId) bool { return wanted.GetJob() == id }) {
+			continue
+		}
+		if err := send(&pb.Event{What: &pb.Event_Purged{Purged: &pb.Purged{JobId: id}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// covers tests one record against all conditions, the ids too.
+func (f *filter) covers(job *state.Job) bool {
+	if len(f.ids) > 0 && !slices.ContainsFunc(f.ids, func(id *pb.JobId) bool { return idCovers(id, job) }) {
+		return false
+	}
+	return f.matches(job)
+}
+
+func idCovers(id *pb.JobId, job *state.Job) bool {
+	if id.ArrayTask == nil {
+		return id.GetJob() == job.ID || id.GetJob() == job.Array
+	}
+	if id.GetJob() != job.Array {
+		return false
+	}
+	if job.HasTask {
+		return job.Task == id.GetArrayTask()
+	}
+	return within(job.Tasks, id.GetArrayTask())
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// firstMessageLimit bounds the wait for the first message of a stream.
+const firstMessageLimit = 10 * time.Second
+
+// mustBeNode refuses whoever may not speak for this node.
+func mustBeNode(ctx context.Context, name string) error {
+	from, err := connection(ctx)
+	if err != nil {
+		return err
+	}
+	if !from.trusted {
+		return status.Error(codes.PermissionDenied, "only root on this host, or a node with its certificate, may speak as a node")
+	}
+	if from.node != "" && from.node != name {
+		return status.Errorf(codes.PermissionDenied, "the certificate is that of node %s, not of %s", from.node, name)
+	}
+	if !spec.ValidHostName(name) {
+		return invalid("%.64q is not a node name", name)
+	}
+	return nil
+}
+
+// Session is a node's control connection.
+func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
+	if err := s.mustLead(); err != nil {
+		return err
+	}
+	message, err := firstMessage(stream.Context(), stream.Recv)
+	if err != nil {
+		return err
+	}
+	register := message.GetRegister()
+	if register == nil {
+		return invalid("the first message of a session must be Register")
+	}
+	if err := mustBeNode(stream.Context(), register.GetNode()); err != nil {
+		return err
+	}
+	if err := s.register(stream.Context(), register); err != nil {
+		return err
+	}
+	policy := s.cluster.View().Policy()
+	leaseMS := policy.LeaseS * 1000
+	link := s.loops.Sessions().Connect(stream.Context(), register, &pb.Registered{
+		ClusterName: policy.ClusterName, LeaseMs: leaseMS, RenewEveryMs: max(leaseMS/3, 100)})
+	defer s.loops.Sessions().Disconnect(link)
+	if !s.loops.Leading() {
+		return status.Error(codes.Unavailable, "this controller has just ceased to lead: connect again")
+	}
+	s.log.Info("node connected", "node", link.Node(), "parts", len(register.GetRunning()), "version", register.GetInventory().GetVersion())
+	received := make(chan error, 1)
+	go func() { received <- s.receive(stream, link, register) }()
+	err = s.transmit(stream, link, received)
+	s.log.Info("node disconnected", "node", link.Node(), "cause", err)
+	return err
+}
+
+// register commits what the node says of itself. It is always committed, even
+// when nothing seems new: it also settles the parts that were lost.
+func (s *Server) register(ctx context.Context, register *pb.Register) error {
+	_, err := s.propose(ctx, state.RegisterFromMessage(register), state.RequestID{})
+	return err
+}
+
+// transmit writes what is queued for the node until the session ends.
+func (s *Server) transmit(stream pb.NodeLink_SessionServer, link *session.Session, received <-chan error) error {
+	for {
+		select {
+		case message := <-link.Out():
+			err := stream.Send(message)
+			link.Sent(message)
+			if err != nil {
+				return err
+			}
+		case err := <-received:
+			return err
+		case <-link.Done():
+			return status.Error(codes.Aborted, causeOf(link.Cause()))
+		case <-s.stop:
+			return status.Error(codes.Unavailable, "this controller stops")
+		}
+	}
+}
+
+func causeOf(err error) string {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return "the connection ended"
+	}
+	return err.Error()
+}
+
+// receive takes in what the node says.
+func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session, register *pb.Register) error {
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		link.Touch(time.Now())
+		if left := message.GetLeftOvers(); left != nil {
+			err = s.leftOvers(stream.Context(), link, register, left)
+		} else {
+			err = s.heard(stream.Context(), link, message)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.NodeMessage) error {
+	switch what := message.GetWhat().(type) {
+	case *pb.NodeMessage_RenewLease:
+		link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: &pb.LeaseRenewed{
+			SentBoottimeNs: what.RenewLease.GetSentBoottimeNs(), LeaseMs: s.cluster.View().Policy().LeaseS * 1000}}})
+	case *pb.NodeMessage_PartReady:
+		return s.loops.Ready(ctx, link, what.PartReady)
+	case *pb.NodeMessage_PartEnded:
+		return s.loops.Ended(ctx, link, what.PartEnded)
+	case *pb.NodeMessage_SignalResult:
+		s.loops.Sessions().Answer(what.SignalResult)
+	case *pb.NodeMessage_Register:
+		return invalid("a session registers once: connect again to register anew")
+	default:
+		return invalid("a node message of a kind this controller does not know: upgrade the controllers before the nodes")
+	}
+	return nil
+}
+
+// leftOvers keeps what the node could not clean up. It registers the node
+// again as it is now: with the parts it has said it has.
+func (s *Server) leftOvers(ctx context.Context, link *session.Session, register *pb.Register, left *pb.LeftOvers) error {
+	again := &pb.Register{
+		Node: register.GetNode(), Inventory: register.GetInventory(), Instance: register.GetInstance(),
+		LeftOvers: left.GetLeftOvers(),
+	}
+	for part, reported := range link.Parts() {
+		again.Running = append(again.Running, &pb.RunningPart{Part: part.ID(), Ready: reported.Ready, Ending: reported.Ending})
+	}
+	return s.register(ctx, again)
+}
+
+// firstMessage waits for a stream's first message, but not for ever.
+func firstMessage[M any](ctx context.Context, receive func() (M, error)) (M, error) {
+	type got struct {
+		message M
+		err     error
+	}
+	channel := make(chan got, 1)
+	go func() {
+		message, err := receive()
+		channel <- got{message, err}
+	}()
+	timer := time.NewTimer(firstMessageLimit)
+	defer timer.Stop()
+	select {
+	case first := <-channel:
+		return first.message, first.err
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	var none M
+	return none, status.Errorf(codes.DeadlineExceeded, "no first message within %v", firstMessageLimit)
+}

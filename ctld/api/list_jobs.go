@@ -1,0 +1,77 @@
+package api
+
+import (
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// Bounds of one message of a list.
+const (
+	maxJobsPerMessage  = 500
+	maxBytesPerMessage = 4 << 20 // of scripts and environments, before the last job
+)
+
+// ListJobs streams the matching jobs, in the order of their numbers, as they
+// were at one moment.
+func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_ListJobsServer) error {
+	from, err := s.reader(stream.Context())
+	if err != nil {
+		return err
+	}
+	f, err := newFilter(request.GetFilter())
+	if err != nil {
+		return err
+	}
+	view := s.cluster.View()
+	matching, err := f.choose(view)
+	if err != nil {
+		return err
+	}
+	everyone := (request.GetWithScript() || request.GetWithEnvironment()) && s.isAdministrator(from)
+	message, bytes := &pb.ListJobsResponse{}, 0
+	for chosen := range matching {
+		job := s.jobMessage(view, chosen, s.detailFor(from, everyone, chosen.job, request))
+		message.Jobs = append(message.Jobs, job)
+		bytes += len(job.GetSpec().GetScript())
+		for _, entry := range job.GetSpec().GetEnvironment() {
+			bytes += len(entry)
+		}
+		if len(message.Jobs) < maxJobsPerMessage && bytes < maxBytesPerMessage {
+			continue
+		}
+		if err := stream.Send(message); err != nil {
+			return err
+		}
+		message, bytes = &pb.ListJobsResponse{}, 0
+	}
+	if len(message.Jobs) == 0 {
+		return nil
+	}
+	return stream.Send(message)
+}
+
+// detailFor says which large parts of a job the caller gets: what was asked
+// for, of jobs that are the caller's.
+func (s *Server) detailFor(from *caller, everyone bool, job *state.Job, request *pb.ListJobsRequest) state.JobDetail {
+	if !everyone && !(from.isUser && job.Owner().UID == from.uid) {
+		return state.JobDetail{}
+	}
+	return state.JobDetail{Script: request.GetWithScript(), Environment: request.GetWithEnvironment()}
+}
+
+// jobMessage is a job as clients see it, with why it waits.
+func (s *Server) jobMessage(view *state.View, chosen selected, detail state.JobDetail) *pb.Job {
+	var overlay state.Overlay
+	if chosen.job.Phase == state.Waiting {
+		var planned bool
+		if overlay, planned = s.loops.Overlay(chosen.job.ID); !planned && chosen.job.Held == sched.NotHeld {
+			overlay.Reason = sched.ReasonPriority.String()
+		}
+	}
+	message := view.JobMessage(chosen.job, overlay, detail)
+	if chosen.tasks != nil {
+		message.WaitingTasks.Ranges = chosen.tasks
+	}
+	return message
+}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// maxNodesPerMessage bounds one message of the list of nodes.
+const maxNodesPerMessage = 200
+
+// ListNodes streams the nodes asked for, by name. A name nobody has is left
+// out.
+func (s *Server) ListNodes(request *pb.ListNodesRequest, stream pb.Controller_ListNodesServer) error {
+	if _, err := s.reader(stream.Context()); err != nil {
+		return err
+	}
+	view := s.cluster.View()
+	matches, err := nodeFilter(view, request)
+	if err != nil {
+		return err
+	}
+	message := &pb.ListNodesResponse{}
+	for node := range view.Nodes() {
+		if !matches(node) {
+			continue
+		}
+		message.Nodes = append(message.Nodes, view.NodeMessage(node))
+		if len(message.Nodes) == maxNodesPerMessage {
+			if err := stream.Send(message); err != nil {
+				return err
+			}
+			message = &pb.ListNodesResponse{}
+		}
+	}
+	if len(message.Nodes) == 0 {
+		return nil
+	}
+	return stream.Send(message)
+}
+
+func nodeFilter(view *state.View, request *pb.ListNodesRequest) (func(*state.Node) bool, error) {
+	var names map[string]bool
+	if request.GetNames() != "" {
+		list, err := spec.ParseHostList(request.GetNames())
+		if err != nil {
+			return nil, invalid("Invalid node name specified: %v", err)
+		}
+		names = setOf(list)
+	}
+	var partitions []*state.Partition
+	for _, name := range request.GetPartitions() {
+		if partition, known := view.Policy().Partition(name); known {
+			partitions = append(partitions, partition)
+		}
+	}
+	return func(node *state.Node) bool {
+		return (names == nil || names[node.Name]) &&
+			(len(request.GetPartitions()) == 0 || slices.ContainsFunc(partitions, func(p *state.Partition) bool { return p.Has(node.Name) }))
+	}, nil
+}
+
+// ListPartitions answers all partitions, by name.
+func (s *Server) ListPartitions(ctx context.Context, _ *pb.ListPartitionsRequest) (*pb.ListPartitionsResponse, error) {
+	if _, err := s.reader(ctx); err != nil {
+		return nil, err
+	}
+	view := s.cluster.View()
+	answer := &pb.ListPartitionsResponse{}
+	for i := range view.Policy().Partitions {
+		answer.Partitions = append(answer.Partitions, state.PartitionMessage(&view.Policy().Partitions[i]))
+	}
+	return answer, nil
+}

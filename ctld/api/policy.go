@@ -1,0 +1,143 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Bounds of what a policy may say: beyond them a number is a slip of the hand.
+const (
+	minLeaseS     = 3         // a node renews three times within it
+	maxLeaseS     = 24 * 3600 // a silent node would be trusted for days
+	maxKillWaitS  = 24 * 3600
+	maxMinJobAgeS = 366 * 24 * 3600
+	maxJobCount   = 50_000_000
+)
+
+// ApplyPolicy answers what another policy would change, and puts it in force
+// unless asked only to look.
+func (s *Server) ApplyPolicy(ctx context.Context, request *pb.ApplyPolicyRequest) (*pb.ApplyPolicyResponse, error) {
+	if _, err := s.mustAdminister(ctx); err != nil {
+		return nil, err
+	}
+	id, err := requestID(request.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	if request.GetPolicy() == nil {
+		return nil, invalid("the request holds no policy")
+	}
+	if err := checkPolicy(request.GetPolicy()); err != nil {
+		return nil, err
+	}
+	wanted, err := state.NormalizePolicy(state.PolicyFromMessage(request.GetPolicy()))
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	if err := s.mustLead(); err != nil {
+		return nil, err
+	}
+	view := s.cluster.View()
+	answer := &pb.ApplyPolicyResponse{Changes: state.DiffPolicy(view.Policy(), wanted)}
+	if err := checkRemoved(view, wanted); err != nil {
+		return nil, err
+	}
+	if request.GetDryRun() || len(answer.Changes) == 0 {
+		return answer, nil
+	}
+	if _, err := s.propose(ctx, state.ApplyPolicy{Policy: *wanted}, id); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// checkPolicy refuses figures that can only be a mistake. 0 is the default.
+func checkPolicy(policy *pb.Policy) error {
+	for _, figure := range []struct {
+		name             string
+		value, low, high uint32
+	}{
+		{"lease", policy.GetLeaseS(), minLeaseS, maxLeaseS},
+		{"kill_wait", policy.GetKillWaitS(), 1, maxKillWaitS},
+		{"min_job_age", policy.GetMinJobAgeS(), 1, maxMinJobAgeS},
+		{"max_job_count", policy.GetMaxJobCount(), 1, maxJobCount},
+	} {
+		if figure.value != 0 && (figure.value < figure.low || figure.value > figure.high) {
+			return invalid("%s = %d is not sensible: use %d to %d", figure.name, figure.value, figure.low, figure.high)
+		}
+	}
+	return nil
+}
+
+// checkRemoved tells, before anything is proposed and in a dry run too, of
+// partitions that would be removed while jobs are in them.
+func checkRemoved(view *state.View, wanted *state.Policy) error {
+	removed := make(map[string]int)
+	for i := range view.Policy().Partitions {
+		name := view.Policy().Partitions[i].Name
+		if _, kept := wanted.Partition(name); !kept {
+			removed[name] = 0
+		}
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	for job := range inOrder(view.WaitingJobs(), view.ActiveJobs()) {
+		in := job.Request.Partitions
+		if job.Run != nil {
+			in = []string{job.Run.Partition}
+		}
+		for _, name := range in {
+			if _, gone := removed[name]; gone {
+				removed[name]++
+			}
+		}
+	}
+	for _, partition := range view.Policy().Partitions {
+		if removed[partition.Name] > 0 {
+			return status.Errorf(codes.FailedPrecondition, "partition %s can not be removed: %d jobs wait or run in it; set up = false, wait for them or cancel them, then remove it", partition.Name, removed[partition.Name])
+		}
+	}
+	return nil
+}
+
+// ShowConfig answers the policy in force and the controller's settings, under
+// Slurm's keys where there is one (slurm.conf(5)).
+func (s *Server) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.ShowConfigResponse, error) {
+	if _, err := s.reader(ctx); err != nil {
+		return nil, err
+	}
+	view := s.cluster.View()
+	policy := view.Policy()
+	number := func(value uint32) string { return strconv.FormatUint(uint64(value), 10) }
+	entries := []*pb.ConfigEntry{
+		{Key: "ClusterName", Value: policy.ClusterName},
+		{Key: "GLEANER_VERSION", Value: s.options.Version},
+		{Key: "KillWait", Value: number(policy.KillWaitS) + " sec"},
+		{Key: "MaxArraySize", Value: number(policy.MaxArraySize)},
+		{Key: "MaxJobCount", Value: number(policy.MaxJobCount)},
+		{Key: "MinJobAge", Value: number(policy.MinJobAgeS) + " sec"},
+		{Key: "SlurmdTimeout", Value: number(policy.LeaseS) + " sec"},
+		{Key: "SlurmctldHost[0]", Value: s.options.HostName},
+	}
+	for key, value := range s.options.Settings {
+		entries = append(entries, &pb.ConfigEntry{Key: key, Value: value})
+	}
+	slices.SortFunc(entries, func(a, b *pb.ConfigEntry) int {
+		switch {
+		case a.Key < b.Key:
+			return -1
+		case a.Key > b.Key:
+			return 1
+		}
+		return 0
+	})
+	return &pb.ShowConfigResponse{Policy: state.PolicyMessage(policy), Entries: entries}, nil
+}

@@ -1,0 +1,112 @@
+// Package api answers requests: who are you, is it valid, stamp time and id,
+// propose, reply. One file per request.
+//
+// Contract: nothing is accepted that is not carried out; what is not
+// supported is refused by name, with what to type instead. A reply to a
+// change is sent after the change is on a majority of the controllers' disks.
+// Who asks is the kernel's or a certificate's word, never the request's.
+// Reading takes a View, which costs nothing and holds up nobody. Every list
+// is streamed in pieces, every wait has a deadline, and a handler that panics
+// costs its own request only.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// Cluster is what the handlers need of the replicated state.
+type Cluster interface {
+	View() *state.View
+	Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error)
+	// Follow delivers changes after those in the View it answers. The channel
+	// is closed when the reader is too slow; stop ends the delivery.
+	Follow() (changes <-chan Change, view *state.View, stop func())
+	IsLeader() bool
+	Leader() string
+	Name() string
+	Term() uint64
+	AppliedIndex() uint64
+}
+
+// Change is one applied command that changed something, and the state after.
+type Change struct {
+	View   *state.View
+	Result *state.Result
+}
+
+// Loops is what the handlers need of the leader's loops.
+type Loops interface {
+	// Overlay is why a waiting job waits, if the last plan says so.
+	Overlay(job uint32) (state.Overlay, bool)
+	Sessions() *session.Registry
+	Leading() bool
+	Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error
+	Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error
+}
+
+// Options say what the handlers tell of the controller.
+type Options struct {
+	Version  string
+	HostName string
+	Settings map[string]string // shown by ShowConfig, beside the policy
+	Logger   *slog.Logger
+}
+
+// Server answers all requests of users and nodes.
+type Server struct {
+	pb.UnimplementedControllerServer
+	pb.UnimplementedNodeLinkServer
+
+	cluster  Cluster
+	loops    Loops
+	options  Options
+	log      *slog.Logger
+	tunnels  *tunnels
+	machines machines
+	stop     chan struct{} // closed when the controller is about to stop
+}
+
+// NewServer makes the handlers.
+func NewServer(cluster Cluster, loops Loops, options Options) *Server {
+	return &Server{cluster: cluster, loops: loops, options: options, log: options.Logger, tunnels: newTunnels(), stop: make(chan struct{})}
+}
+
+// Stop makes the streams that never end by themselves end. Call it once.
+func (s *Server) Stop() { close(s.stop) }
+
+// Streams on one connection: a supervisor relays every tunnel of its job over
+// one.
+const maxStreams = 1024
+
+// proposeLimit bounds the wait for a commit when the caller set no deadline.
+const proposeLimit = 30 * time.Second
+
+// GRPC makes the gRPC server around the handlers, for any number of
+// listeners.
+func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
+	server := grpc.NewServer(
+		grpc.Creds(creds),
+		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
+		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(10*time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(s.recoverUnary),
+		grpc.ChainStreamInterceptor(s.recoverStream),
+	)
+	pb.RegisterControllerServer(server, s)
+	pb.RegisterNodeLinkServer(server, s)
+	return server
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Submit accepts a job, or an array as one record.
+func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+	from, err := s.mustBeUser(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := requestID(request.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.mustLead(); err != nil {
+		return nil, err
+	}
+	view := s.cluster.View()
+	if before, known := view.Remembered(id, state.KindSubmitJob); known && before.Refused == nil {
+		return &pb.SubmitResponse{JobId: before.JobID}, nil
+	}
+	owner, err := s.ownerFor(from, request.GetAsUser())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSpec(request.GetSpec(), s.isAdministrator(from)); err != nil {
+		return nil, err
+	}
+	if err := checkGroups(view, request.GetSpec(), owner); err != nil {
+		return nil, err
+	}
+	command, err := state.SubmitFromSpec(request.GetSpec(), owner)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	if err := s.checkFeasible(view, &command); err != nil {
+		return nil, err
+	}
+	result, err := s.propose(ctx, command, id)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view, &command)}, nil
+}
+
+// ownerFor is the person the job runs as: the caller, or whom root names.
+func (s *Server) ownerFor(from *caller, asUser string) (*pb.Identity, error) {
+	switch {
+	case asUser != "" && !from.isRoot():
+		return nil, status.Error(codes.PermissionDenied, "only root may submit for another user: leave out --uid")
+	case asUser != "":
+		return accountNamed(asUser)
+	case from.owner != nil:
+		return identityOf(from.owner), nil
+	}
+	account, err := lookupUID(from.uid)
+	if err != nil {
+		return nil, status.Errorf(codes.PermissionDenied, "Invalid user id: %d: %v", from.uid, err)
+	}
+	return account, nil
+}
+
+// accountNamed finds a user by name, or by number as in --uid=1000.
+func accountNamed(text string) (*pb.Identity, error) {
+	account, err := lookupName(text)
+	if number, parseErr := strconv.ParseUint(text, 10, 32); err != nil && parseErr == nil {
+		account, err = lookupUID(uint32(number))
+	}
+	if err != nil {
+		return nil, invalid("Invalid user: %.64s: %v", text, err)
+	}
+	return account, nil
+}
+
+// checkGroups refuses partitions that are for the members of certain groups
+// only. Root, and whom root submits for, are checked alike: the job is what
+// counts.
+func checkGroups(view *state.View, spec *pb.JobSpec, owner *pb.Identity) error {
+	for _, name := range spec.GetPartitions() {
+		partition, known := view.Policy().Partition(name)
+		if !known || len(partition.AllowGroups) == 0 || owner.GetUid() == 0 {
+			continue
+		}
+		member := slices.ContainsFunc(partition.AllowGroups, func(group string) bool {
+			found, err := user.LookupGroup(group)
+			if err != nil {
+				return false
+			}
+			gid, err := strconv.ParseUint(found.Gid, 10, 32)
+			return err == nil && slices.Contains(owner.GetGroups(), uint32(gid))
+		})
+		if !member {
+			return status.Errorf(codes.PermissionDenied, "User's group not permitted to use this partition: %s is for the groups %s", name, strings.Join(partition.AllowGroups, ", "))
+		}
+	}
+	return nil
+}
+
+// warnings tell what is accepted but will not start soon.
+func warnings(view *state.View, command *state.SubmitJob) []string {
+	var texts []string
+	for _, name := range partitionsOf(&command.Request, view.Policy()) {
+		if partition, known := view.Policy().Partition(name); known && !partition.Up {
+			texts = append(texts, fmt.Sprintf("partition %s is down: the job waits until it is up", name))
+		}
+	}
+	return texts
+}

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// targets are the jobs that a cancel or control request means: those it
+// names, as they are named, so that unknown ones are answered too; else those
+// its conditions select.
+func (s *Server) targets(filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([]state.Target, error) {
+	f, err := newFilter(filterMessage)
+	if err != nil {
+		return nil, err
+	}
+	named, err := taskTargets(tasks)
+	if err != nil {
+		return nil, err
+	}
+	if f.empty() && !f.all {
+		if len(named) == 0 {
+			return nil, invalid("no job is selected: give job ids, or conditions such as a user, a name, a partition or a state")
+		}
+		return named, nil
+	}
+	if f.byID() {
+		return append(named, idTargets(f.ids)...), nil
+	}
+	if f.empty() {
+		return nil, invalid("all jobs of everyone are not meant: add a user, a name, a partition or a state")
+	}
+	matching, err := f.choose(s.cluster.View())
+	if err != nil {
+		return nil, err
+	}
+	for chosen := range matching {
+		named = append(named, targetOf(chosen))
+	}
+	return named, nil
+}
+
+func taskTargets(tasks []*pb.ArrayTasks) ([]state.Target, error) {
+	if len(tasks) > spec.MaxJobTargets {
+		return nil, invalid("%d arrays in one request: at most %d", len(tasks), spec.MaxJobTargets)
+	}
+	for _, of := range tasks {
+		if of.GetJob() == 0 || len(of.GetRanges()) == 0 {
+			return nil, invalid("Invalid job id specified: tasks of an array need its number and at least one range")
+		}
+		if err := spec.CheckArray(&pb.ArraySpec{Ranges: of.GetRanges()}); err != nil {
+			return nil, invalid("tasks of array %d: %v", of.GetJob(), err)
+		}
+	}
+	return state.TargetsFromTasks(tasks), nil
+}
+
+func taskRanges(ranges []*pb.ArrayRange) []state.TaskRange {
+	converted := make([]state.TaskRange, 0, len(ranges))
+	for _, r := range ranges {
+		converted = append(converted, state.TaskRange{First: r.GetFirst(), Last: r.GetLast(), Step: max(r.GetStep(), 1)})
+	}
+	return converted
+}
+
+func idTargets(ids []*pb.JobId) []state.Target {
+	targets := make([]state.Target, 0, len(ids))
+	for _, id := range ids {
+		target := state.Target{Job: id.GetJob()}
+		if id.ArrayTask != nil {
+			target.Tasks = []state.TaskRange{{First: id.GetArrayTask(), Last: id.GetArrayTask(), Step: 1}}
+		}
+		targets = append(targets, target)
+	}
+	return targets
+}
+
+// targetOf names one record and no other: the number of an array's own record
+// would stand for all its members.
+func targetOf(chosen selected) state.Target {
+	job := chosen.job
+	switch {
+	case chosen.tasks != nil:
+		return state.Target{Job: job.Array, Tasks: taskRanges(chosen.tasks)}
+	case job.HasTask:
+		return state.Target{Job: job.Array, Tasks: []state.TaskRange{{First: job.Task, Last: job.Task, Step: 1}}}
+	case job.Array != 0:
+		return state.Target{Job: job.Array, Tasks: job.Tasks}
+	}
+	return state.Target{Job: job.ID}
+}
+
+// chunkID names the n-th command of a request that needs several, so that a
+// retry repeats each of them.
+func chunkID(id state.RequestID, n int) state.RequestID {
+	if n == 0 || id == (state.RequestID{}) {
+		return id
+	}
+	return state.RequestID(uuid.NewSHA1(uuid.UUID(id), []byte{byte(n >> 8), byte(n)}))
+}
+
+// jobResults turns what a command did into the answer.
+func jobResults(results []state.JobResult) []*pb.JobResult {
+	answers := make([]*pb.JobResult, 0, len(results))
+	for i := range results {
+		result := &results[i]
+		id := &pb.JobId{Job: result.Job}
+		if result.HasTask {
+			task := result.Task
+			id = &pb.JobId{Job: result.Array, ArrayTask: &task}
+		} else if result.Array != 0 {
+			id.Job = result.Array
+		}
+		answers = append(answers, &pb.JobResult{Id: id, Error: result.Message, AlreadyDone: result.Code == state.AlreadyDone})
+	}
+	return answers
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"unicode"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// UpdateNode drains or resumes nodes.
+func (s *Server) UpdateNode(ctx context.Context, request *pb.UpdateNodeRequest) (*pb.UpdateNodeResponse, error) {
+	from, err := s.mustAdminister(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, err := requestID(request.GetRequestId())
+	if err != nil {
+		return nil, err
+	}
+	action := state.NodeActionFromMessage(request.GetAction())
+	if action == 0 {
+		return nil, invalid("no such node state: use state=drain, state=resume or state=down")
+	}
+	names, err := s.nodeNames(request.GetNames())
+	if err != nil {
+		return nil, err
+	}
+	reason := strings.TrimSpace(request.GetReason())
+	if strings.ContainsFunc(reason, unicode.IsControl) {
+		return nil, invalid("the reason holds a line break or another control character: leave it out")
+	}
+	_, err = s.propose(ctx, state.UpdateNodes{Names: names, Action: action, Reason: reason, User: from.name()}, id)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.UpdateNodeResponse{}, nil
+}
+
+// nodeNames expands a host list; ALL stands for every node.
+func (s *Server) nodeNames(list string) ([]string, error) {
+	if !strings.EqualFold(list, "ALL") {
+		names, err := spec.ParseHostList(list)
+		if err != nil {
+			return nil, invalid("Invalid node name specified: %v", err)
+		}
+		return names, nil
+	}
+	var names []string
+	for node := range s.cluster.View().Nodes() {
+		names = append(names, node.Name)
+	}
+	return names, nil
+}

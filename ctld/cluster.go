@@ -1,0 +1,116 @@
+package ctld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/api"
+	"github.com/gleaner-hpc/gleaner/ctld/replica"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// cluster joins the state machine to the log that feeds it: commands go in
+// through Propose, Views come out, and who follows is told of each change.
+type cluster struct {
+	mu    sync.Mutex
+	state *state.State
+
+	peer     *replica.Peer
+	feed     *feed
+	onChange atomic.Pointer[func(*state.View, *state.Result)]
+}
+
+func newCluster() *cluster {
+	return &cluster{state: state.New(), feed: newFeed()}
+}
+
+// Apply implements replica.Machine.
+func (c *cluster) Apply(index uint64, command []byte) (any, error) {
+	c.mu.Lock()
+	result, err := c.state.Apply(index, command)
+	if err != nil {
+		c.mu.Unlock()
+		return nil, err
+	}
+	changed := len(result.ChangedJobs)+len(result.ChangedNodes)+len(result.PurgedJobs) > 0 || result.PolicyChanged
+	hook := c.onChange.Load()
+	if !changed || (hook == nil && !c.feed.followed()) {
+		c.mu.Unlock()
+		return result, nil
+	}
+	view := c.state.View()
+	c.mu.Unlock()
+	if hook != nil {
+		(*hook)(view, &result)
+	}
+	c.feed.publish(api.Change{View: view, Result: &result})
+	return result, nil
+}
+
+// Capture implements replica.Machine.
+func (c *cluster) Capture() replica.Image { return c.View() }
+
+// Restore implements replica.Machine.
+func (c *cluster) Restore(reader io.Reader) error {
+	restored, err := state.Restore(reader)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.state = restored
+	c.mu.Unlock()
+	// What lies between is not told change by change: who follows lists anew.
+	c.feed.cutAll()
+	return nil
+}
+
+// View is the state as it is now.
+func (c *cluster) View() *state.View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.View()
+}
+
+// Propose commits a command, and answers what it did. A request id that was
+// applied before answers what it did then.
+func (c *cluster) Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
+	entry, err := state.Encode(command, id, time.Now().UnixMilli())
+	if err != nil {
+		return state.Result{}, err
+	}
+	answer, err := c.peer.Propose(ctx, entry)
+	if err != nil {
+		return state.Result{}, err
+	}
+	result, ok := answer.(state.Result)
+	if !ok {
+		return state.Result{}, fmt.Errorf("the log answered %T to a command", answer)
+	}
+	return result, nil
+}
+
+// Follow delivers changes from now on.
+func (c *cluster) Follow() (<-chan api.Change, *state.View, func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changes, stop := c.feed.follow()
+	return changes, c.state.View(), stop
+}
+
+// The peer, as the api sees it.
+
+func (c *cluster) IsLeader() bool       { return c.peer.IsLeader() }
+func (c *cluster) Leader() string       { return c.peer.Leader() }
+func (c *cluster) Name() string         { return c.peer.Name() }
+func (c *cluster) Term() uint64         { return c.peer.Term() }
+func (c *cluster) AppliedIndex() uint64 { return c.peer.AppliedIndex() }
+
+// fatal tells which errors of Apply stop this peer.
+func fatal(err error) bool {
+	return errors.Is(err, state.ErrUnknownCommand) || errors.Is(err, state.ErrCorruptCommand)
+}

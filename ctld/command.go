@@ -1,0 +1,179 @@
+package ctld
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
+)
+
+const description = `The controller keeps the queue, decides what runs where, and tells the nodes.
+What it accepts is on disk before it answers; it may be killed at any time.
+
+Examples:
+   gctld
+      a controller alone on its host, on /run/gleaner/gctld.sock
+   gctld --data-dir /tmp/c1 --socket /tmp/c1.sock --log-level debug
+      another one beside it, to try things
+   gctld --listen 0.0.0.0:6817
+      also reachable by nodes of other hosts, over mutual TLS
+   gctld cert --node gpu01 --out ./gpu01
+      the certificate for such a node: copy the directory there
+
+Settings may also stand in a TOML file (--config): name, data_dir, socket,
+listen, peer_listen, peer_advertise, log_level. Partitions and everything else
+about the cluster is policy: see "gcontrol apply --help".`
+
+// Command is the command line of gctld.
+func Command(version string) *cli.App {
+	return &cli.App{
+		Name:                 "gctld",
+		Usage:                "the controller daemon of Gleaner",
+		Description:          description,
+		Version:              version,
+		HideHelpCommand:      true,
+		EnableBashCompletion: true,
+		Flags: append(configFlags(),
+			&cli.IntFlag{Name: "ready-fd", Usage: "write a line to this open descriptor `N` when ready", Value: -1},
+		),
+		Action: func(c *cli.Context) error { return run(c, version) },
+		// The error says it; the whole help would only hide it.
+		OnUsageError: usageError,
+		Commands:     []*cli.Command{certCommand()},
+	}
+}
+
+func usageError(_ *cli.Context, err error, _ bool) error {
+	return fmt.Errorf("%w: see --help", err)
+}
+
+func configFlags() []cli.Flag {
+	defaults := DefaultConfig()
+	return []cli.Flag{
+		&cli.PathFlag{Name: "config", Usage: "read settings from `FILE` (TOML)"},
+		&cli.PathFlag{Name: "data-dir", Usage: "keep log, snapshots and certificates in `DIR` (default: " + defaults.DataDir + ")"},
+		&cli.PathFlag{Name: "socket", Usage: "listen on the unix socket `PATH` (default: " + defaults.Socket + ")"},
+		&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT` too, over mutual TLS"},
+		&cli.StringFlag{Name: "name", Usage: "`NAME` of this controller (default: the host's, kept in the data directory)"},
+		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL`: debug, info, warn or error (default: " + defaults.LogLevel + ")"},
+	}
+}
+
+// configOf reads the file, if one is named, and lets flags override it.
+func configOf(c *cli.Context) (Config, error) {
+	config := DefaultConfig()
+	if path := c.Path("config"); path != "" {
+		var err error
+		if config, err = LoadConfig(path); err != nil {
+			return config, err
+		}
+	}
+	for flag, field := range map[string]*string{
+		"data-dir": &config.DataDir, "socket": &config.Socket, "listen": &config.Listen,
+		"name": &config.Name, "log-level": &config.LogLevel,
+	} {
+		if c.IsSet(flag) {
+			*field = c.String(flag)
+		}
+	}
+	return config, config.Check()
+}
+
+func run(c *cli.Context, version string) error {
+	if c.Args().Present() {
+		return fmt.Errorf("unknown command %q: see gctld --help", c.Args().First())
+	}
+	config, err := configOf(c)
+	if err != nil {
+		return err
+	}
+	level, err := config.Level()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+	server, err := Start(config, version, log)
+	if err != nil {
+		return err
+	}
+	go func() {
+		select {
+		case got := <-signals:
+			log.Info("stopping", "signal", got.String())
+			server.Stop()
+		case <-server.stopped:
+		}
+	}()
+	go announce(server, c.Int("ready-fd"))
+	return server.Wait()
+}
+
+// announce tells who started it, through a descriptor, that it is ready.
+func announce(server *Server, descriptor int) {
+	select {
+	case <-server.Ready():
+	case <-server.stopped:
+		return
+	}
+	if descriptor < 0 {
+		return
+	}
+	file := os.NewFile(uintptr(descriptor), "ready-fd")
+	if _, err := fmt.Fprintln(file, "ready"); err != nil {
+		server.log.Warn("could not tell who started this controller that it is ready; see --ready-fd", "error", err)
+	}
+	_ = file.Close()
+}
+
+func certCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "cert",
+		Usage: "issue a certificate for a node or a user of another host",
+		Description: `Writes ca.pem, cert.pem and key.pem. Copy the directory to the other host,
+readable by its holder only, and set GLEANER_TLS_DIR to it there. Run it on the
+controller's host, as who runs gctld; gctld need not be stopped.
+
+Examples:
+   gctld cert --node gpu01 --out ./gpu01
+   gctld cert --user ann --out ./ann`,
+		Flags: append(configFlags(),
+			&cli.StringFlag{Name: "node", Usage: "`NAME` of the node"},
+			&cli.StringFlag{Name: "user", Usage: "login `NAME` of the user"},
+			&cli.PathFlag{Name: "out", Usage: "`DIR` to write to", Required: true},
+		),
+		Action:       issueCertificate,
+		OnUsageError: usageError,
+	}
+}
+
+func issueCertificate(c *cli.Context) error {
+	if (c.String("node") == "") == (c.String("user") == "") {
+		return fmt.Errorf("name one of --node and --user")
+	}
+	config, err := configOf(c)
+	if err != nil {
+		return err
+	}
+	authority, err := pki.Open(PKIDir(config.DataDir))
+	if err != nil {
+		return err
+	}
+	kind, name := pki.Node, c.String("node")
+	if name == "" {
+		kind, name = pki.User, c.String("user")
+	}
+	if err := authority.WriteBundle(kind, name, c.Path("out")); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "wrote ca.pem, cert.pem and key.pem for %s %s to %s\n", kind, name, strings.TrimSuffix(c.Path("out"), "/"))
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package leader runs the loops that only the leader of the cluster runs:
+// schedule, dispatch, liveness, purge and the commit of nodes' reports.
+//
+// Contract: the loops look at the state and act. Everything they do may be
+// done twice without harm, and they keep nothing that can not be lost: a new
+// leader starts them over the same state and needs no special path. They wait
+// for changes, not for clocks: a job that fits starts at once. Under load,
+// changes that come close together are answered together.
+package leader
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// Cluster is what the loops need of the replicated state.
+type Cluster interface {
+	View() *state.View
+	Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error)
+}
+
+// proposeLimit bounds the wait for one command of the leader's own.
+const proposeLimit = 30 * time.Second
+
+// Leader holds the loops of one controller, whether it leads or not.
+type Leader struct {
+	cluster  Cluster
+	sessions *session.Registry
+	log      *slog.Logger
+
+	scheduleWake chan struct{}
+	dispatchWake chan struct{}
+	dirty        dirtyNodes
+	reports      chan report
+
+	leading atomic.Bool
+	last    atomic.Pointer[lastPlan]
+}
+
+// New makes the loops; Lead runs them.
+func New(cluster Cluster, log *slog.Logger) *Leader {
+	l := &Leader{
+		cluster:      cluster,
+		log:          log,
+		scheduleWake: make(chan struct{}, 1),
+		dispatchWake: make(chan struct{}, 1),
+		reports:      make(chan report, maxReportsWaiting),
+	}
+	l.sessions = session.NewRegistry(l.NodeSpoke)
+	return l
+}
+
+// Sessions are the connected nodes.
+func (l *Leader) Sessions() *session.Registry { return l.sessions }
+
+// Changed is told of each change to the state, in order, while it leads or
+// not. It returns at once.
+func (l *Leader) Changed(view *state.View, result *state.Result) {
+	if !l.leading.Load() {
+		return
+	}
+	if result.Kind != state.KindPartsReady {
+		wake(l.scheduleWake)
+	}
+	l.dirty.add(result.ChangedNodes...)
+	for _, id := range result.ChangedJobs {
+		if job, ok := view.Job(id); ok && job.Run != nil && job.HoldsNodes() {
+			for i := range job.Run.Parts {
+				l.dirty.add(job.Run.Parts[i].Node)
+			}
+		}
+	}
+	if l.dirty.any() {
+		wake(l.dispatchWake)
+	}
+}
+
+// NodeSpoke is told when a node came, went or reported something.
+func (l *Leader) NodeSpoke(node string) {
+	l.dirty.add(node)
+	wake(l.dispatchWake)
+}
+
+// Leading reports whether the loops run.
+func (l *Leader) Leading() bool { return l.leading.Load() }
+
+// Lead runs the loops until ctx ends, and returns when all have stopped. began
+// is called once requests and sessions are taken. Everything committed before
+// must have been applied here: loops on an older state would start what has
+// ended.
+func (l *Leader) Lead(ctx context.Context, began func()) {
+	l.leading.Store(true)
+	began()
+	var loops sync.WaitGroup
+	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports} {
+		loops.Go(func() { loop(ctx) })
+	}
+	loops.Wait()
+	l.leading.Store(false)
+	l.sessions.CloseAll()
+	l.last.Store(nil)
+	l.dirty.take()
+}
+
+// propose commits a command of the leader's own. It answers false when the
+// command had no effect; why is logged here.
+func (l *Leader) propose(ctx context.Context, command state.Command) (state.Result, bool) {
+	ctx, cancel := context.WithTimeout(ctx, proposeLimit)
+	defer cancel()
+	result, err := l.cluster.Propose(ctx, command, state.RequestID{})
+	if err != nil {
+		if ctx.Err() == nil {
+			l.log.Warn("a command could not be committed; it will be tried again", "error", err)
+		}
+		return result, false
+	}
+	if result.Refused != nil {
+		l.log.Error("a command of the leader was refused; report this as a fault of gctld", "command", result.Kind.String(), "error", result.Refused)
+		return result, false
+	}
+	return result, true
+}
+
+// wake marks that there is something to do; once is enough.
+func wake(channel chan struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits, and answers false when ctx ended meanwhile.
+func pause(ctx context.Context, duration time.Duration) bool {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// dirtyNodes are the nodes whose orders are to be looked at.
+type dirtyNodes struct {
+	mu    sync.Mutex
+	names map[string]struct{}
+}
+
+func (d *dirtyNodes) add(names ...string) {
+	if len(names) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names == nil {
+		d.names = make(map[string]struct{})
+	}
+	for _, name := range names {
+		d.names[name] = struct{}{}
+	}
+}
+
+func (d *dirtyNodes) any() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.names) > 0
+}
+
+func (d *dirtyNodes) take() map[string]struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	taken := d.names
+	d.names = nil
+	return taken
+}

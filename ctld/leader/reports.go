@@ -1,0 +1,104 @@
+package leader
+
+import (
+	"context"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// maxReportsWaiting bounds the reports that wait for their commit. A node
+// whose report finds no room waits, and with it what it says next.
+const maxReportsWaiting = 4096
+
+// report is one thing a node said of one part.
+type report struct {
+	session *session.Session
+	part    session.Part
+	ended   *pb.PartEnded // nil: it is ready
+}
+
+// Ready takes in that a part is up. It waits for room, not for the commit.
+func (l *Leader) Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error {
+	part := session.PartOf(ready.GetPart())
+	s.Report(part, session.Reported{Ready: true})
+	return l.take(ctx, report{session: s, part: part})
+}
+
+// Ended takes in the end of a part; the node gets its acknowledgement once
+// that is committed. It waits for room, not for the commit.
+func (l *Leader) Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error {
+	part := session.PartOf(ended.GetPart())
+	s.Report(part, session.Reported{Ready: true, Over: true})
+	return l.take(ctx, report{session: s, part: part, ended: ended})
+}
+
+func (l *Leader) take(ctx context.Context, r report) error {
+	select {
+	case l.reports <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// commitReports commits what has gathered, in one command of each kind.
+func (l *Leader) commitReports(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case first := <-l.reports:
+			l.commitBatch(ctx, l.gather(first))
+		}
+	}
+}
+
+// gather takes what waits already; it does not wait for more.
+func (l *Leader) gather(first report) []report {
+	batch := []report{first}
+	for len(batch) < state.MaxReports {
+		select {
+		case next := <-l.reports:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commitBatch commits the ready parts before the ended ones: a part is always
+// ready before it ends.
+func (l *Leader) commitBatch(ctx context.Context, batch []report) {
+	var ready state.PartsReady
+	var ended state.PartsEnded
+	for _, r := range batch {
+		if r.ended == nil {
+			ready.Parts = append(ready.Parts, state.PartRef{Job: r.part.Job, Epoch: r.part.Epoch, Node: r.session.Node()})
+		} else {
+			ended.Reports = append(ended.Reports, state.ReportFromMessage(r.session.Node(), r.ended))
+		}
+	}
+	committed := true
+	if len(ready.Parts) > 0 {
+		_, committed = l.propose(ctx, ready)
+	}
+	if committed && len(ended.Reports) > 0 {
+		_, committed = l.propose(ctx, ended)
+	}
+	for _, r := range batch {
+		switch {
+		case !committed:
+			// The node says it again when it connects again.
+			r.session.Cut()
+		case r.ended != nil:
+			r.session.Forget(r.part)
+			r.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndedAcknowledged{
+				EndedAcknowledged: &pb.EndedAcknowledged{Part: r.part.ID()}}})
+			l.log.Info("part ended", "job", r.part.Job, "epoch", r.part.Epoch, "node", r.session.Node(), "cause", r.ended.GetCause().String(), "detail", r.ended.GetDetail())
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// A pass is followed by a rest at least as long as it took, so that planning
+// never takes more than half of a core, and changes gather meanwhile. An idle
+// controller starts a job without any rest.
+const (
+	minRest = 2 * time.Millisecond
+	maxRest = 2 * time.Second
+)
+
+// schedule plans after each change and commits what starts.
+func (l *Leader) schedule(ctx context.Context) {
+	wake(l.scheduleWake)
+	var memo sched.Memo
+	fruitless := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.scheduleWake:
+		}
+		begin := time.Now()
+		if l.plan(ctx, &memo) {
+			fruitless = 0
+		} else {
+			fruitless = min(fruitless+1, 10)
+		}
+		rest := max(minRest, time.Since(begin))
+		if fruitless > 0 {
+			// A plan of which nothing could be carried out would be made
+			// again at once, and fill the log.
+			rest = max(rest, 50*time.Millisecond<<fruitless)
+			wake(l.scheduleWake)
+		}
+		if !pause(ctx, min(rest, maxRest)) {
+			return
+		}
+	}
+}
+
+// plan makes one pass. It answers false when a plan was made and none of it
+// could be carried out.
+func (l *Leader) plan(ctx context.Context, memo *sched.Memo) bool {
+	view := l.cluster.View()
+	snapshot := view.SchedSnapshot(time.Now().UnixMilli())
+	if len(snapshot.Waiting) == 0 {
+		l.last.Store(nil)
+		return true
+	}
+	begin := time.Now()
+	var plan sched.Plan
+	plan, *memo = sched.Schedule(snapshot, *memo)
+	l.last.Store(&lastPlan{snapshot, plan.Reasons})
+	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "took", time.Since(begin))
+	if len(plan.Starts) == 0 {
+		return true
+	}
+	return l.place(ctx, state.PlanToCommand(&snapshot, &plan).Starts)
+}
+
+// place commits starts and answers whether any was carried out.
+func (l *Leader) place(ctx context.Context, starts []state.StartOrder) bool {
+	started := 0
+	for chunk := range slices.Chunk(starts, state.MaxStarts) {
+		result, ok := l.propose(ctx, state.PlaceJobs{Starts: chunk})
+		if !ok {
+			return started > 0
+		}
+		for _, start := range result.Starts {
+			if start.Dropped != "" {
+				l.log.Debug("a planned start no longer fits", "job", start.Asked, "why", start.Dropped)
+				continue
+			}
+			started++
+			l.log.Info("job starts", "job", start.Job, "epoch", start.Epoch)
+		}
+	}
+	if started == 0 && len(starts) > 0 {
+		l.log.Warn("no start of a plan could be carried out; planning again shortly", "starts", len(starts))
+	}
+	return started > 0
+}
+
+// Overlay is why a job waits, if the last plan says so.
+func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
+	last := l.last.Load()
+	if last == nil {
+		return state.Overlay{}, false
+	}
+	at, found := slices.BinarySearchFunc(last.reasons, sched.JobID(job), func(reason sched.Reason, id sched.JobID) int {
+		return cmp.Compare(reason.Job, id)
+	})
+	if !found {
+		return state.Overlay{}, false
+	}
+	reason := last.reasons[at]
+	return state.Overlay{Reason: reason.Display(last.snapshot), Detail: reason.Sentence(last.snapshot)}, true
+}
+
+// lastPlan is kept to say why a job waits. The words are made when somebody
+// asks: there may be very many reasons and few who read them.
+type lastPlan struct {
+	snapshot sched.Snapshot
+	reasons  []sched.Reason // ascending by job
+}

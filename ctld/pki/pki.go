@@ -1,0 +1,264 @@
+// Package pki is the cluster's own certificate authority.
+//
+// Contract: Open makes the authority at the first start and loads it
+// afterwards; keys are readable by their owner only. Every certificate says
+// in its common name what its holder is, as KIND:NAME: a controller, a node
+// or a user. Controllers' certificates alone carry dial.ServerName, and nodes'
+// and users' can not be used by a server, so none can stand in for a
+// controller. Nothing outside this authority is trusted.
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/proto/dial"
+)
+
+// Kind is what the holder of a certificate is.
+type Kind string
+
+// Kinds of holders.
+const (
+	Controller Kind = "controller"
+	Node       Kind = "node"
+	User       Kind = "user"
+)
+
+const (
+	authorityYears = 20
+	holderYears    = 2
+	renewBefore    = 60 * 24 * time.Hour
+	// clockSkew lets a machine whose clock is a little behind use a
+	// certificate made a moment ago.
+	clockSkew = 10 * time.Minute
+)
+
+// Errors of this package.
+var (
+	// ErrName is returned when a name can not stand in a certificate.
+	ErrName = errors.New("bad name for a certificate")
+	// ErrAuthority is returned when the authority's files are incomplete or
+	// not readable.
+	ErrAuthority = errors.New("certificate authority")
+)
+
+// Authority is the cluster's authority, with its key.
+type Authority struct {
+	dir         string
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         []byte
+}
+
+// Open loads the authority in dir, or makes one there.
+func Open(dir string) (*Authority, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAuthority, err)
+	}
+	a := &Authority{dir: dir}
+	unlock, err := a.lock()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAuthority, err)
+	}
+	defer unlock()
+	_, certificateErr := os.Stat(a.path("ca.pem"))
+	_, keyErr := os.Stat(a.path("ca-key.pem"))
+	// The key is written first: a certificate alone is a lost key, a key
+	// alone is a start that was cut short.
+	if errors.Is(certificateErr, os.ErrNotExist) {
+		if err := a.create(); err != nil {
+			return nil, fmt.Errorf("%w: make it in %s: %w", ErrAuthority, dir, err)
+		}
+	} else if errors.Is(keyErr, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s is there and its key %s is not: put the key back, or remove both and issue all certificates anew", ErrAuthority, a.path("ca.pem"), a.path("ca-key.pem"))
+	}
+	if err := a.load(); err != nil {
+		return nil, fmt.Errorf("%w: load from %s: %w", ErrAuthority, dir, err)
+	}
+	return a, nil
+}
+
+// lock keeps two programs from making an authority at the same time.
+func (a *Authority) lock() (unlock func(), err error) {
+	file, err := os.OpenFile(a.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+func (a *Authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+func (a *Authority) create() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template, err := newTemplate("authority", authorityYears)
+	if err != nil {
+		return err
+	}
+	template.Subject.CommonName = "Gleaner cluster authority"
+	template.IsCA = true
+	template.MaxPathLenZero = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	keyText, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(a.path("ca-key.pem"), keyText); err != nil {
+		return err
+	}
+	return writeFile(a.path("ca.pem"), encodeCertificate(der))
+}
+
+func (a *Authority) load() error {
+	pair, err := tls.LoadX509KeyPair(a.path("ca.pem"), a.path("ca-key.pem"))
+	if err != nil {
+		return err
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok || !pair.Leaf.IsCA {
+		return errors.New("it is not an authority made by gctld")
+	}
+	a.certificate, a.key = pair.Leaf, key
+	a.pem = encodeCertificate(a.certificate.Raw)
+	return nil
+}
+
+// Issue makes a certificate and its key, both as PEM.
+func (a *Authority) Issue(kind Kind, name string) (certificate, key []byte, err error) {
+	if err := checkName(name); err != nil {
+		return nil, nil, err
+	}
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template, err := newTemplate(string(kind)+":"+name, holderYears)
+	if err != nil {
+		return nil, nil, err
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if kind == Controller {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+		template.DNSNames = []string{dial.ServerName}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sign certificate of %s %s: %w", kind, name, err)
+	}
+	key, err = encodeKey(private)
+	return encodeCertificate(der), key, err
+}
+
+// WriteBundle issues a certificate and writes what its holder needs into out:
+// ca.pem, cert.pem and key.pem, as package dial reads them.
+func (a *Authority) WriteBundle(kind Kind, name, out string) error {
+	certificate, key, err := a.Issue(kind, name)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return fmt.Errorf("make %s: %w", out, err)
+	}
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{{"ca.pem", a.pem}, {"key.pem", key}, {"cert.pem", certificate}} {
+		if err := writeFile(filepath.Join(out, file.name), file.content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Holder splits a verified certificate's common name into kind and name.
+func Holder(certificate *x509.Certificate) (Kind, string, bool) {
+	kind, name, ok := strings.Cut(certificate.Subject.CommonName, ":")
+	switch Kind(kind) {
+	case Controller, Node, User:
+		return Kind(kind), name, ok && name != ""
+	}
+	return "", "", false
+}
+
+func newTemplate(commonName string, years int) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: commonName},
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.AddDate(years, 0, 0),
+		BasicConstraintsValid: true,
+	}, nil
+}
+
+// checkName keeps out what would read as another name: separators, spaces,
+// control characters.
+func checkName(name string) error {
+	if name == "" || len(name) > 60 {
+		return fmt.Errorf("%w %q: 1 to 60 characters", ErrName, name)
+	}
+	for _, r := range name {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", r) {
+			return fmt.Errorf("%w %q: letters, digits, '-', '_' and '.' only", ErrName, name)
+		}
+	}
+	return nil
+}
+
+func encodeCertificate(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// writeFile replaces a file whole or not at all.
+func writeFile(path string, content []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name())
+	_, err = temporary.Write(content)
+	err = errors.Join(err, temporary.Sync(), temporary.Close())
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(temporary.Name(), path)
+}

@@ -1,0 +1,89 @@
+package replica
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// outcome is what one command led to.
+type outcome struct {
+	result any
+	err    error
+}
+
+// fsm joins a Machine to raft. After a fatal error it applies nothing more:
+// raft has no way to refuse an entry, so the peer as a whole stops.
+type fsm struct {
+	machine Machine
+	fatal   func(error) bool
+
+	failed chan struct{}
+	mu     sync.Mutex
+	cause  error
+}
+
+func newFSM(machine Machine, fatal func(error) bool) *fsm {
+	return &fsm{machine: machine, fatal: fatal, failed: make(chan struct{})}
+}
+
+func (f *fsm) Apply(log *raft.Log) any {
+	if err := f.failure(); err != nil {
+		return outcome{err: err}
+	}
+	result, err := f.machine.Apply(log.Index, log.Data)
+	if err != nil && f.fatal(err) {
+		err = fmt.Errorf("log entry %d can not be applied: %w", log.Index, err)
+		f.fail(err)
+	}
+	return outcome{result: result, err: err}
+}
+
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	if err := f.failure(); err != nil {
+		return nil, err
+	}
+	return image{f.machine.Capture()}, nil
+}
+
+func (f *fsm) Restore(reader io.ReadCloser) error {
+	defer reader.Close()
+	if err := f.machine.Restore(reader); err != nil {
+		err = fmt.Errorf("%w: snapshot can not be read: %w", ErrDamaged, err)
+		f.fail(err)
+		return err
+	}
+	return nil
+}
+
+func (f *fsm) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cause == nil {
+		f.cause = err
+		close(f.failed)
+	}
+}
+
+func (f *fsm) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cause
+}
+
+// image writes a captured state into raft's snapshot.
+type image struct {
+	Image
+}
+
+func (i image) Persist(sink raft.SnapshotSink) error {
+	if err := i.Image.Persist(sink); err != nil {
+		_ = sink.Cancel()
+		return fmt.Errorf("write snapshot %s: %w", sink.ID(), err)
+	}
+	return sink.Close()
+}
+
+func (i image) Release() {}

@@ -1,0 +1,258 @@
+// Package ctld is the controller daemon.
+//
+// Contract: Start brings up one controller on its data directory and listens;
+// Wait returns when it has stopped, and why. Everything that is decided is
+// decided in the packages below; this file wires them.
+package ctld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+
+	"github.com/gleaner-hpc/gleaner/ctld/api"
+	"github.com/gleaner-hpc/gleaner/ctld/leader"
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
+	"github.com/gleaner-hpc/gleaner/ctld/replica"
+)
+
+// Limits of starting and stopping.
+const (
+	barrierLimit = 30 * time.Second
+	drainLimit   = 3 * time.Second
+)
+
+// Server is one running controller.
+type Server struct {
+	config  Config
+	log     *slog.Logger
+	cluster *cluster
+	leader  *leader.Leader
+	api     *api.Server
+	grpc    *grpc.Server
+
+	addresses []string      // that it listens on, as dial takes them
+	ready     chan struct{} // closed when it leads for the first time
+	stopped   chan struct{}
+	stop      context.CancelFunc
+	tasks     sync.WaitGroup
+	closing   sync.Once
+
+	mu      sync.Mutex
+	failure error
+}
+
+// Start brings up a controller. version is shown to who asks.
+func Start(config Config, version string, log *slog.Logger) (*Server, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	name, err := peerName(&config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{config: config, log: log, cluster: newCluster(), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
+	certificates, err := s.openPeer(name)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	s.leader = leader.New(s.cluster, log)
+	changed := s.leader.Changed
+	s.cluster.onChange.Store(&changed)
+	host, _ := os.Hostname()
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log})
+	if err := s.listen(certificates, name); err != nil {
+		stop()
+		return nil, errors.Join(err, s.cluster.peer.Close())
+	}
+	s.tasks.Go(func() { s.followLeadership(ctx) })
+	return s, nil
+}
+
+// settings are shown by ShowConfig.
+func (c *Config) settings() map[string]string {
+	shown := map[string]string{"StateSaveLocation": c.DataDir, "GLEANER_SOCKET": c.Socket}
+	if c.Listen != "" {
+		shown["GLEANER_LISTEN"] = c.Listen
+	}
+	return shown
+}
+
+// openPeer starts the log, and the certificates if some address needs them.
+func (s *Server) openPeer(name string) (*pki.Authority, error) {
+	var certificates *pki.Authority
+	var transport raft.Transport
+	var err error
+	if s.config.Listen != "" || s.config.PeerListen != "" {
+		if certificates, err = pki.Open(PKIDir(s.config.DataDir)); err != nil {
+			return nil, err
+		}
+	}
+	if s.config.PeerListen != "" {
+		server, client, err := certificates.PeerConfigs(name)
+		if err != nil {
+			return nil, err
+		}
+		if transport, err = replica.ListenTLS(s.config.PeerListen, s.config.PeerAdvertise, server, client, s.log); err != nil {
+			return nil, err
+		}
+	}
+	s.cluster.peer, err = replica.Open(replica.Options{
+		Dir: filepath.Join(s.config.DataDir, "raft"), Name: name, Logger: s.log, Transport: transport, Fatal: fatal,
+	}, s.cluster)
+	return certificates, err
+}
+
+// PKIDir is where the certificate authority lies.
+func PKIDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
+
+// listen opens the sockets and serves them.
+func (s *Server) listen(certificates *pki.Authority, name string) error {
+	local, err := listenUnix(s.config.Socket)
+	if err != nil {
+		return err
+	}
+	listeners := []net.Listener{local}
+	credentials := api.Credentials(nil)
+	if s.config.Listen != "" {
+		config, err := certificates.ServerConfig(name)
+		if err != nil {
+			return errors.Join(err, local.Close())
+		}
+		credentials = api.Credentials(config)
+		remote, err := net.Listen("tcp", s.config.Listen)
+		if err != nil {
+			return errors.Join(fmt.Errorf("listen on %s: %w", s.config.Listen, err), local.Close())
+		}
+		listeners = append(listeners, remote)
+	}
+	s.grpc = s.api.GRPC(credentials)
+	for _, listener := range listeners {
+		s.addresses = append(s.addresses, targetOf(listener.Addr()))
+		s.log.Info("listening", "address", listener.Addr().String())
+		s.tasks.Go(func() {
+			if err := s.grpc.Serve(listener); err != nil {
+				s.fail(fmt.Errorf("serve %s: %w", listener.Addr(), err))
+			}
+		})
+	}
+	return nil
+}
+
+// followLeadership runs the leader's loops while this peer leads, and stops
+// the controller when its peer can not go on.
+func (s *Server) followLeadership(ctx context.Context) {
+	end := func() {}
+	defer func() { end() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.cluster.peer.Failed():
+			s.fail(s.cluster.peer.Failure())
+			return
+		case leads := <-s.cluster.peer.Leadership():
+			end()
+			end = func() {}
+			if leads {
+				end = s.reign(ctx)
+			} else {
+				s.log.Warn("this controller does not lead any more", "leader", s.cluster.Leader())
+			}
+		}
+	}
+}
+
+// reign starts the leader's loops, and answers what ends them.
+func (s *Server) reign(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	loops.Go(func() { s.lead(ctx) })
+	return func() { cancel(); loops.Wait() }
+}
+
+// lead waits until everything committed before is applied here, then leads.
+func (s *Server) lead(ctx context.Context) {
+	if err := s.cluster.peer.Barrier(barrierLimit); err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("this controller was to lead and could not catch up", "error", err)
+		}
+		return
+	}
+	s.log.Info("leading", "term", s.cluster.Term(), "index", s.cluster.AppliedIndex())
+	s.leader.Lead(ctx, func() {
+		select {
+		case <-s.ready:
+		default:
+			s.log.Info("ready", "name", s.cluster.Name(), "socket", s.config.Socket)
+			close(s.ready)
+		}
+	})
+}
+
+// targetOf is an address as package dial takes it.
+func targetOf(address net.Addr) string {
+	if address.Network() == "unix" {
+		return "unix://" + address.String()
+	}
+	return address.String()
+}
+
+// Addresses are those it listens on, as package dial takes them.
+func (s *Server) Addresses() []string { return s.addresses }
+
+// Ready is closed when the controller leads for the first time.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// fail notes why the controller stops, and makes it stop.
+func (s *Server) fail(err error) {
+	s.mu.Lock()
+	if s.failure == nil {
+		s.failure = err
+	}
+	s.mu.Unlock()
+	go s.Stop()
+}
+
+// Stop ends streams and requests, then the loops, then the log. It returns
+// when all is down.
+func (s *Server) Stop() {
+	s.closing.Do(func() {
+		s.api.Stop()
+		drained := make(chan struct{})
+		go func() { s.grpc.GracefulStop(); close(drained) }()
+		select {
+		case <-drained:
+		case <-time.After(drainLimit):
+			s.grpc.Stop()
+			<-drained
+		}
+		s.stop()
+		s.tasks.Wait()
+		if err := s.cluster.peer.Close(); err != nil {
+			s.log.Warn("the log was not closed cleanly; it is checked at the next start", "error", err)
+		}
+		close(s.stopped)
+	})
+	<-s.stopped
+}
+
+// Wait returns when the controller has stopped: nil after Stop, else why it
+// could not go on.
+func (s *Server) Wait() error {
+	<-s.stopped
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}

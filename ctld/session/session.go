@@ -1,0 +1,294 @@
+// Package session knows which nodes are connected to this controller, and
+// what they have said since.
+//
+// Contract: everything here is soft: it is lost with the leader and told anew
+// by each node when it connects to the next one. A node has one session, the
+// newest. Sending never blocks: the queue to a node is bounded, and a node
+// that does not read is cut off and comes back with a clean slate. The
+// registry decides nothing; package leader does, and may send any order twice.
+package session
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// queueLength bounds the messages waiting for one node: a start order for
+// every CPU of the largest machine, and room for signals.
+const queueLength = 4096
+
+// queueBytes bounds them by size, because a start order carries a script.
+const queueBytes = 256 << 20
+
+// maxSignals bounds the signals that wait for their result.
+const maxSignals = 65536
+
+// Errors of this package.
+var (
+	// ErrNotConnected is returned when a node has no session here.
+	ErrNotConnected = errors.New("node is not connected")
+	// ErrReplaced is the cause of a session's end when its node connected anew.
+	ErrReplaced = errors.New("the node connected again")
+	// ErrTooSlow is the cause when the node did not read its orders.
+	ErrTooSlow = errors.New("the node does not read what it is sent")
+	// ErrClosed is the cause when the controller gives up all sessions.
+	ErrClosed = errors.New("this controller does not lead any more")
+	// ErrAgain is the cause when a report could not be committed.
+	ErrAgain = errors.New("connect again and report again")
+	// ErrBusy is returned when too many signals wait for their result.
+	ErrBusy = errors.New("too many signals under way")
+)
+
+// Part names one node's share of one run of a job.
+type Part struct {
+	Job, Epoch uint32
+}
+
+// PartOf reads the wire's name of a part.
+func PartOf(id *pb.PartId) Part { return Part{Job: id.GetJob(), Epoch: id.GetEpoch()} }
+
+// ID is the wire's name of a part.
+func (p Part) ID() *pb.PartId { return &pb.PartId{Job: p.Job, Epoch: p.Epoch} }
+
+// Registry holds the sessions of all connected nodes.
+type Registry struct {
+	mu       sync.Mutex
+	sessions map[string]*Session
+	seen     map[string]time.Time // when a node was last heard of
+	signals  map[string]chan *pb.SignalResult
+	changed  func(node string)
+}
+
+// NewRegistry makes an empty one. changed is called, quickly and often, when
+// a node came, went or said something that may call for orders.
+func NewRegistry(changed func(node string)) *Registry {
+	return &Registry{
+		sessions: make(map[string]*Session),
+		seen:     make(map[string]time.Time),
+		signals:  make(map[string]chan *pb.SignalResult),
+		changed:  changed,
+	}
+}
+
+// Session is one connection of one node.
+type Session struct {
+	node     string
+	registry *Registry
+	out      chan *pb.ControllerMessage
+	ctx      context.Context
+	cut      context.CancelCauseFunc
+
+	mu    sync.Mutex
+	parts map[Part]Reported
+	bytes int
+
+	// orders sent in this session. Only the dispatch loop touches them.
+	orders map[Part]Order
+}
+
+// Reported is what a node says of a part it has.
+type Reported struct {
+	Ready, Ending bool
+	// Over: its end was reported and is being committed.
+	Over bool
+}
+
+// Order is the set of orders sent for a part in this session.
+type Order uint8
+
+// Orders.
+const (
+	Started Order = 1 << iota
+	Released
+	Ended
+	EndedAtOnce
+)
+
+// Connect begins a session and ends the node's earlier one. What the node runs
+// is taken from its registration; answer is the first message it is sent,
+// before any order.
+func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *pb.Registered) *Session {
+	ctx, cut := context.WithCancelCause(ctx)
+	s := &Session{
+		node: register.GetNode(), registry: r, ctx: ctx, cut: cut,
+		out:    make(chan *pb.ControllerMessage, queueLength),
+		parts:  make(map[Part]Reported),
+		orders: make(map[Part]Order),
+	}
+	for _, running := range register.GetRunning() {
+		s.parts[PartOf(running.GetPart())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
+	}
+	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Registered{Registered: answer}})
+	r.mu.Lock()
+	former := r.sessions[s.node]
+	r.sessions[s.node] = s
+	r.seen[s.node] = time.Now()
+	r.mu.Unlock()
+	if former != nil {
+		former.cut(ErrReplaced)
+	}
+	r.changed(s.node)
+	return s
+}
+
+// Disconnect ends a session. A newer one of the same node stays.
+func (r *Registry) Disconnect(s *Session) {
+	s.cut(context.Canceled)
+	r.mu.Lock()
+	if r.sessions[s.node] == s {
+		delete(r.sessions, s.node)
+	}
+	r.mu.Unlock()
+	r.changed(s.node)
+}
+
+// CloseAll ends every session, when this controller ceases to lead.
+func (r *Registry) CloseAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.sessions {
+		s.cut(ErrClosed)
+	}
+	clear(r.sessions)
+	clear(r.seen)
+}
+
+// Get is the session of a node, nil when it has none.
+func (r *Registry) Get(node string) *Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[node]
+}
+
+// All are the sessions, by name of their node.
+func (r *Registry) All() []*Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sessions := make([]*Session, 0, len(r.sessions))
+	for _, node := range slices.Sorted(maps.Keys(r.sessions)) {
+		sessions = append(sessions, r.sessions[node])
+	}
+	return sessions
+}
+
+// LastSeen is when a node was last heard of by this controller; the zero time
+// when never.
+func (r *Registry) LastSeen(node string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[node]
+}
+
+// Node is the name of the session's node.
+func (s *Session) Node() string { return s.node }
+
+// Done is closed when the session is over; Cause says why.
+func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Cause is why the session ended.
+func (s *Session) Cause() error { return context.Cause(s.ctx) }
+
+// Out delivers what is to be written to the node. Each message taken must be
+// given to Sent afterwards.
+func (s *Session) Out() <-chan *pb.ControllerMessage { return s.out }
+
+// Cut ends the session; its node will connect again.
+func (s *Session) Cut() { s.cut(ErrAgain) }
+
+// Send queues a message and answers whether it could. A node whose queue is
+// full is cut off.
+func (s *Session) Send(message *pb.ControllerMessage) bool {
+	if s.ctx.Err() != nil {
+		return false
+	}
+	size := sizeOf(message)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes+size > queueBytes && s.bytes > 0 {
+		s.cut(ErrTooSlow)
+		return false
+	}
+	select {
+	case s.out <- message:
+		s.bytes += size
+		return true
+	default:
+		s.cut(ErrTooSlow)
+		return false
+	}
+}
+
+// Sent gives the room of a message free.
+func (s *Session) Sent(message *pb.ControllerMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= sizeOf(message)
+}
+
+// sizeOf is the size of what can be large in a message.
+func sizeOf(message *pb.ControllerMessage) int {
+	size := 256
+	if spec := message.GetStartPart().GetSpec(); spec != nil {
+		size += len(spec.GetScript())
+		for _, list := range [][]string{spec.GetEnvironment(), spec.GetArguments()} {
+			for _, entry := range list {
+				size += len(entry)
+			}
+		}
+	}
+	return size
+}
+
+// Touch notes that the node was heard of.
+func (s *Session) Touch(now time.Time) {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	if s.registry.sessions[s.node] == s {
+		s.registry.seen[s.node] = now
+	}
+}
+
+// Report notes what the node says of a part.
+func (s *Session) Report(part Part, reported Reported) {
+	s.mu.Lock()
+	s.parts[part] = reported
+	s.mu.Unlock()
+	s.registry.changed(s.node)
+}
+
+// Forget drops a part that is over.
+func (s *Session) Forget(part Part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.parts, part)
+}
+
+// Parts are what the node says it has.
+func (s *Session) Parts() map[Part]Reported {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.parts)
+}
+
+// Ordered are the orders sent for a part in this session. It, Order and
+// KeepOrders are for one goroutine only.
+func (s *Session) Ordered(part Part) Order { return s.orders[part] }
+
+// Order sends a message unless the same order was sent in this session.
+func (s *Session) Order(part Part, order Order, message *pb.ControllerMessage) {
+	if s.orders[part]&order == 0 {
+		s.orders[part] |= order
+		s.Send(message)
+	}
+}
+
+// KeepOrders forgets what was ordered for parts that keep does not name.
+func (s *Session) KeepOrders(keep func(Part) bool) {
+	maps.DeleteFunc(s.orders, func(part Part, _ Order) bool { return !keep(part) })
+}

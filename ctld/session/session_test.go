@@ -1,0 +1,160 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+func connect(r *Registry, node string, running ...Part) *Session {
+	register := &pb.Register{Node: node}
+	for _, part := range running {
+		register.Running = append(register.Running, &pb.RunningPart{Part: part.ID(), Ready: true})
+	}
+	return r.Connect(context.Background(), register, &pb.Registered{ClusterName: "test"})
+}
+
+// next reads one message, as the connection's writer does.
+func next(t *testing.T, s *Session) *pb.ControllerMessage {
+	t.Helper()
+	select {
+	case message := <-s.Out():
+		s.Sent(message)
+		return message
+	case <-time.After(5 * time.Second):
+		t.Fatal("no message")
+		return nil
+	}
+}
+
+func quiet(string) {}
+
+func TestNewestSessionWins(t *testing.T) {
+	r := NewRegistry(quiet)
+	first := connect(r, "n1")
+	second := connect(r, "n1")
+	<-first.Done()
+	if !errors.Is(first.Cause(), ErrReplaced) || r.Get("n1") != second {
+		t.Fatalf("first ended with %v", first.Cause())
+	}
+	r.Disconnect(first)
+	if r.Get("n1") != second {
+		t.Fatal("the end of the old session took the new one with it")
+	}
+	if first.Send(&pb.ControllerMessage{}) {
+		t.Fatal("an ended session takes messages")
+	}
+	before := r.LastSeen("n1")
+	first.Touch(before.Add(time.Hour))
+	if !r.LastSeen("n1").Equal(before) {
+		t.Fatal("an ended session renews the lease")
+	}
+}
+
+func TestRegisteredComesFirst(t *testing.T) {
+	r := NewRegistry(quiet)
+	s := connect(r, "n1", Part{1, 1})
+	s.Order(Part{2, 1}, Started, &pb.ControllerMessage{What: &pb.ControllerMessage_StartPart{}})
+	if next(t, s).GetRegistered().GetClusterName() != "test" {
+		t.Fatal("the first message is not Registered")
+	}
+	if reported := s.Parts(); !reported[Part{1, 1}].Ready || len(reported) != 1 {
+		t.Fatalf("parts: %v", reported)
+	}
+}
+
+func TestNodeThatDoesNotReadIsCutOff(t *testing.T) {
+	for name, message := range map[string]*pb.ControllerMessage{
+		"many": {},
+		"large": {What: &pb.ControllerMessage_StartPart{StartPart: &pb.StartPart{Spec: &pb.JobSpec{
+			Script: make([]byte, 4<<20), Environment: []string{strings.Repeat("x", 1<<20)}}}}},
+	} {
+		s := connect(NewRegistry(quiet), "n1")
+		sent := 0
+		for s.Send(message) {
+			if sent++; sent > queueLength {
+				t.Fatalf("%s: %d messages were queued", name, sent)
+			}
+		}
+		if !errors.Is(s.Cause(), ErrTooSlow) {
+			t.Fatalf("%s: cut off by %v", name, s.Cause())
+		}
+		if name == "large" && sent > queueBytes/(5<<20)+1 {
+			t.Fatalf("%d large messages were queued", sent)
+		}
+	}
+}
+
+func TestOrdersAreSentOncePerSession(t *testing.T) {
+	r := NewRegistry(quiet)
+	s := connect(r, "n1")
+	next(t, s)
+	part := Part{7, 1}
+	order := &pb.ControllerMessage{What: &pb.ControllerMessage_EndPart{}}
+	s.Order(part, Ended, order)
+	s.Order(part, Ended, order)
+	s.Order(part, EndedAtOnce, order)
+	if len(s.Out()) != 2 {
+		t.Fatalf("%d orders are queued", len(s.Out()))
+	}
+	s.KeepOrders(func(Part) bool { return true })
+	if s.Ordered(part) != Ended|EndedAtOnce {
+		t.Fatalf("ordered: %b", s.Ordered(part))
+	}
+	s.KeepOrders(func(Part) bool { return false })
+	if s.Ordered(part) != 0 {
+		t.Fatal("forgotten orders are remembered")
+	}
+}
+
+func TestSignal(t *testing.T) {
+	r := NewRegistry(quiet)
+	if err := r.Signal(context.Background(), "n1", &pb.SignalPart{}); !errors.Is(err, ErrNotConnected) {
+		t.Fatalf("no session: %v", err)
+	}
+	s := connect(r, "n1")
+	next(t, s)
+	answers := make(chan error, 1)
+	send := func(ctx context.Context) { answers <- r.Signal(ctx, "n1", &pb.SignalPart{Signal: 10}) }
+
+	go send(context.Background())
+	token := next(t, s).GetSignalPart().GetToken()
+	r.Answer(&pb.SignalResult{Token: "another"})
+	r.Answer(&pb.SignalResult{Token: token, Error: "no such process"})
+	r.Answer(&pb.SignalResult{Token: token})
+	if err := <-answers; err == nil || !strings.Contains(err.Error(), "no such process") {
+		t.Fatalf("a complaint: %v", err)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	go send(ctx)
+	if err := <-answers; !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("no answer: %v", err)
+	}
+
+	next(t, s)
+	go send(context.Background())
+	next(t, s)
+	r.Disconnect(s)
+	if err := <-answers; !errors.Is(err, ErrNotConnected) {
+		t.Fatalf("the node went: %v", err)
+	}
+	if len(r.signals) != 0 {
+		t.Fatalf("%d signals still wait", len(r.signals))
+	}
+}
+
+func TestCloseAll(t *testing.T) {
+	r := NewRegistry(quiet)
+	s := connect(r, "n1")
+	r.CloseAll()
+	<-s.Done()
+	if !errors.Is(s.Cause(), ErrClosed) || len(r.All()) != 0 || !r.LastSeen("n1").IsZero() {
+		t.Fatalf("after CloseAll: %v, %d sessions", s.Cause(), len(r.All()))
+	}
+}

@@ -1,0 +1,37 @@
+package state
+
+import pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+
+// CancelJobs ends jobs. Waiting ones are over at once; of running ones the end
+// is decided, and their nodes are asked to end them (WantedParts). A job that
+// is over, or ending for good, is answered AlreadyDone. It may be applied
+// twice without harm.
+type CancelJobs struct {
+	Targets    []Target `cbor:"1,keyasint"`
+	UID        uint32   `cbor:"2,keyasint,omitempty"` // who cancels
+	Privileged bool     `cbor:"3,keyasint,omitempty"` // may cancel other people's jobs
+}
+
+func (CancelJobs) kind() Kind { return KindCancelJobs }
+
+func (c CancelJobs) apply(s *State, result *Result) {
+	s.onTargets(c.Targets, requester{c.UID, c.Privileged}, result, func(job *Job) (*Job, Code, string) {
+		next := *job
+		end := End{State: pb.JobState_JOB_STATE_CANCELLED, Cancelled: true, CancelledBy: c.UID}
+		switch {
+		case job.Phase == Waiting:
+			end.EndMS = s.timeMS
+			next.Phase = Finished
+		case job.Phase == Running:
+			next.Phase = Ending
+		case job.Phase == Ending && job.End.Requeue:
+			// What was reported so far stays; only what follows is another.
+			end.ExitCode, end.ExitSignal = job.End.ExitCode, job.End.ExitSignal
+			end.PeakMemoryBytes, end.CPUNS = job.End.PeakMemoryBytes, job.End.CPUNS
+		default:
+			return nil, AlreadyDone, textAlreadyOver
+		}
+		next.End = &end
+		return &next, OK, ""
+	})
+}

@@ -1,0 +1,274 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/tidwall/btree"
+)
+
+// Check says which invariant does not hold; nil when all do. It counts from
+// the records alone and compares with what is kept.
+func (t *tables) Check() error {
+	want := newCensus()
+	var err error
+	t.jobs.Scan(func(id uint32, job *Job) bool {
+		if job.ID != id || id == 0 || id >= t.nextJob {
+			err = fmt.Errorf("job %d is stored under %d, the next number is %d", job.ID, id, t.nextJob)
+		} else if err = checkJob(job); err == nil {
+			err = want.count(job)
+		}
+		return err == nil
+	})
+	return errors.Join(err, t.checkIndices(want), t.checkShared(want), t.checkNodes(want), t.checkRemembered())
+}
+
+// checkJob says what is wrong with one record by itself.
+func checkJob(job *Job) error {
+	wrong := func(what string) error { return fmt.Errorf("job %d: %s", job.ID, what) }
+	switch {
+	case job.Array == 0 && (job.HasTask || len(job.Tasks) > 0):
+		return wrong("has tasks and no array")
+	case job.Array != 0 && job.HasTask == (len(job.Tasks) > 0):
+		return wrong("must have either one task or some")
+	case job.Phase < Waiting || job.Phase > Finished:
+		return wrong("is in no phase")
+	case job.Phase == Waiting && (job.Run != nil || job.End != nil):
+		return wrong("waits and has a run or an end")
+	case job.Phase == Running && (job.Run == nil || job.End != nil):
+		return wrong("runs without a run, or with an end")
+	case job.Phase == Ending && (job.Run == nil || job.End == nil):
+		return wrong("ends without a run or an end")
+	case job.Phase == Finished && (job.End == nil || job.End.Requeue):
+		return wrong("is over without an end")
+	case job.Run != nil && (job.Epoch == 0 || len(job.Run.Parts) == 0):
+		return wrong("has a run without an epoch or parts")
+	case job.Array != 0 && !job.HasTask && job.Run != nil:
+		return wrong("runs as several tasks")
+	case job.HoldsNodes() && job.Held != sched.NotHeld:
+		return wrong("is held and runs")
+	}
+	for i, r := range job.Tasks {
+		if r.Step == 0 || r.First > r.Last || i > 0 && job.Tasks[i-1].Last >= r.First {
+			return wrong("its tasks are not in normal form")
+		}
+	}
+	return checkParts(job)
+}
+
+func checkParts(job *Job) error {
+	if job.Run == nil {
+		return nil
+	}
+	held := 0
+	for i := range job.Run.Parts {
+		if i > 0 && job.Run.Parts[i-1].Node >= job.Run.Parts[i].Node {
+			return fmt.Errorf("job %d: its nodes are not ascending", job.ID)
+		}
+		if !job.Run.Parts[i].Released {
+			held++
+		}
+	}
+	switch {
+	case job.Phase == Running && held != len(job.Run.Parts):
+		return fmt.Errorf("job %d: runs with a released part", job.ID)
+	case job.Phase == Ending && held == 0:
+		return fmt.Errorf("job %d: ends with nothing left to release", job.ID)
+	case job.Phase == Finished && held > 0:
+		return fmt.Errorf("job %d: is over and holds %d nodes", job.ID, held)
+	}
+	return nil
+}
+
+// census is what the indices should hold, counted from the records.
+type census struct {
+	waiting, active map[uint32]bool
+	finished        map[uint64]bool
+	members, groups map[uint64]bool
+	byTask          map[uint64]uint32
+	arrayRunning    map[uint32]uint32
+	users           map[uint32]UserCounts
+	requests        map[Digest]uint32
+	shapes          map[string]uint32 // waiting records
+	uses            map[string]*nodeUse
+}
+
+func newCensus() *census {
+	return &census{
+		waiting: map[uint32]bool{}, active: map[uint32]bool{}, finished: map[uint64]bool{},
+		members: map[uint64]bool{}, groups: map[uint64]bool{}, byTask: map[uint64]uint32{},
+		arrayRunning: map[uint32]uint32{}, users: map[uint32]UserCounts{},
+		requests: map[Digest]uint32{}, shapes: map[string]uint32{}, uses: map[string]*nodeUse{},
+	}
+}
+
+func (c *census) count(job *Job) error {
+	user := c.users[job.Owner().UID]
+	switch job.Phase {
+	case Waiting:
+		c.waiting[job.ID] = true
+		c.shapes[job.Request.shape.key]++
+		user.Waiting++
+	case Running, Ending:
+		c.active[job.ID] = true
+		user.Active++
+		if job.Array != 0 {
+			c.arrayRunning[job.Array]++
+		}
+	case Finished:
+		c.finished[finishedKey(job)] = true
+		user.Finished++
+	}
+	c.users[job.Owner().UID] = user
+	c.requests[job.RequestDigest]++
+	if job.Array != 0 {
+		c.members[pair(job.Array, job.ID)] = true
+		if !job.HasTask {
+			c.groups[pair(job.Array, job.ID)] = true
+		} else if other, twice := c.byTask[pair(job.Array, job.Task)]; twice {
+			return fmt.Errorf("task %d of array %d is both job %d and %d", job.Task, job.Array, other, job.ID)
+		} else {
+			c.byTask[pair(job.Array, job.Task)] = job.ID
+		}
+	}
+	return c.book(job)
+}
+
+// book adds what a job holds, and refuses a CPU that somebody else holds.
+func (c *census) book(job *Job) error {
+	for _, part := range heldParts(job) {
+		if part.Released {
+			continue
+		}
+		use := c.uses[part.Node]
+		if use == nil {
+			use = &nodeUse{}
+			c.uses[part.Node] = use
+		}
+		for _, cpu := range part.CPUs {
+			if use.cpus.Contains(cpu) {
+				return fmt.Errorf("CPU %d of node %s is given twice, the second time to job %d", cpu, part.Node, job.ID)
+			}
+		}
+		if use.exclusive != 0 || job.Request.Exclusive && len(use.jobs) > 0 {
+			return fmt.Errorf("node %s is shared by job %d though a job has it alone", part.Node, job.ID)
+		}
+		use.add(job, &part)
+	}
+	return nil
+}
+
+func (t *tables) checkIndices(want *census) error {
+	return errors.Join(
+		sameKeys("waiting", want.waiting, t.waiting),
+		sameKeys("active", want.active, t.active),
+		sameKeys("finished", want.finished, t.finished),
+		sameKeys("members", want.members, t.members),
+		sameKeys("groups", want.groups, t.groups),
+		sameValues("by task", want.byTask, t.byTask),
+		sameValues("array running", want.arrayRunning, t.arrayRunning),
+		sameValues("users", want.users, t.users),
+		t.checkCurrent(),
+		t.checkTasks(),
+	)
+}
+
+// checkCurrent checks that the indices that hold records hold the present ones.
+func (t *tables) checkCurrent() error {
+	var err error
+	for _, index := range []*btree.Map[uint32, *Job]{t.waiting, t.active} {
+		index.Scan(func(id uint32, job *Job) bool {
+			if stored, _ := t.jobs.Get(id); stored != job {
+				err = fmt.Errorf("an index has an old record of job %d", id)
+			}
+			return err == nil
+		})
+	}
+	return err
+}
+
+// checkTasks checks that no task of an array is in two records.
+func (t *tables) checkTasks() error {
+	var err error
+	t.groups.Scan(func(key uint64, _ struct{}) bool {
+		array, id := uint32(key>>32), uint32(key)
+		job, _ := t.jobs.Get(id)
+		for _, other := range t.memberIDs(array) {
+			member, _ := t.jobs.Get(other)
+			if other != id && len(member.tasksWithin(job.Tasks)) > 0 {
+				err = fmt.Errorf("jobs %d and %d of array %d share tasks", id, other, array)
+				return false
+			}
+		}
+		return true
+	})
+	return err
+}
+
+func (t *tables) checkShared(want *census) error {
+	var errs []error
+	owners, blobs := map[Digest]uint32{}, map[Digest]uint32{}
+	shapes := map[string]shapeCount{}
+	t.requests.Scan(func(key string, entry counted[*Request]) bool {
+		request := entry.value
+		if digest := Digest([]byte(key)); want.requests[digest] != entry.references || entry.references == 0 {
+			errs = append(errs, fmt.Errorf("request %x has %d references, and %d jobs refer to it", key[:8], entry.references, want.requests[digest]))
+		}
+		owners[request.Owner]++
+		for _, blob := range []Digest{request.Script, request.Environment} {
+			if blob != (Digest{}) {
+				blobs[blob]++
+			}
+		}
+		count := shapes[request.shape.key]
+		count.shape = request.shape
+		count.requests++
+		count.waiting = want.shapes[request.shape.key]
+		shapes[request.shape.key] = count
+		return true
+	})
+	if t.requests.Len() != len(want.requests) {
+		errs = append(errs, fmt.Errorf("%d requests are stored, jobs refer to %d", t.requests.Len(), len(want.requests)))
+	}
+	errs = append(errs, sameReferences("owner", owners, t.owners), sameReferences("blob", blobs, t.blobs), sameValues("shapes", shapes, t.shapes))
+	return errors.Join(errs...)
+}
+
+func sameReferences[V any](name string, want map[Digest]uint32, have *btree.Map[string, counted[V]]) error {
+	var err error
+	have.Scan(func(key string, entry counted[V]) bool {
+		if digest := Digest([]byte(key)); want[digest] != entry.references {
+			err = fmt.Errorf("%s %x has %d references, and should have %d", name, key[:8], entry.references, want[digest])
+		}
+		return err == nil
+	})
+	if err == nil && have.Len() != len(want) {
+		err = fmt.Errorf("%d of table %s are stored, %d are referred to", have.Len(), name, len(want))
+	}
+	return err
+}
+
+func sameKeys[K ~uint32 | ~uint64, V any](name string, want map[K]bool, have *btree.Map[K, V]) error {
+	keys := slices.Sorted(maps.Keys(want))
+	if !slices.Equal(keys, have.Keys()) {
+		return fmt.Errorf("index %s has %d entries that differ from the %d it should have", name, have.Len(), len(keys))
+	}
+	return nil
+}
+
+func sameValues[K ~uint32 | ~uint64 | ~string, V comparable](name string, want map[K]V, have *btree.Map[K, V]) error {
+	if have.Len() != len(want) {
+		return fmt.Errorf("index %s has %d entries, and should have %d", name, have.Len(), len(want))
+	}
+	var err error
+	have.Scan(func(key K, value V) bool {
+		if want[key] != value {
+			err = fmt.Errorf("index %s has %v under %v, and should have %v", name, value, key, want[key])
+		}
+		return err == nil
+	})
+	return err
+}

@@ -1,0 +1,89 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// checkNodes compares what each node's jobs hold with what is booked, and that
+// with what there is.
+func (t *tables) checkNodes(want *census) error {
+	var errs []error
+	for name := range want.uses {
+		if _, known := t.nodes.Get(name); !known {
+			errs = append(errs, errors.New("jobs hold a node that is not known"))
+		}
+	}
+	for node := range t.Nodes() {
+		counted := want.uses[node.Name]
+		if counted == nil {
+			counted = &nodeUse{}
+		}
+		errs = append(errs, sameUse(node, counted), checkFits(node))
+	}
+	return errors.Join(errs...)
+}
+
+func sameUse(node *Node, counted *nodeUse) error {
+	use := node.use
+	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.exclusive != counted.exclusive ||
+		!slices.Equal(use.devices, counted.devices) || !slices.Equal(use.jobs, counted.jobs) {
+		return fmt.Errorf("node %s: booked are %+v, its jobs hold %+v", node.Name, *use, *counted)
+	}
+	return nil
+}
+
+// checkFits checks allocated + free = total: nothing is given that is not
+// there, or more often than it may be. A node that registered with less than
+// its jobs hold is the one exception, and takes no jobs.
+func checkFits(node *Node) error {
+	if node.Inventory == nil {
+		if len(node.use.jobs) > 0 {
+			return fmt.Errorf("node %s never registered and has jobs", node.Name)
+		}
+		return nil
+	}
+	if node.Shrunk {
+		return nil
+	}
+	if missing := node.missing(); missing != "" {
+		return fmt.Errorf("node %s: %s is given and not there", node.Name, missing)
+	}
+	all := place.FirstCPUs(node.Inventory.CPUs)
+	if free := all.Minus(node.use.cpus); free.Count()+node.use.cpus.Count() != all.Count() {
+		return fmt.Errorf("node %s: %d CPUs given and %d free are not %d", node.Name, node.use.cpus.Count(), free.Count(), all.Count())
+	}
+	for i := range node.Inventory.Devices {
+		device := &node.Inventory.Devices[i]
+		if held := node.use.sharesOf(device.ID); held > device.Shares {
+			return fmt.Errorf("node %s: %d shares of device %s are given, it has %d", node.Name, held, device.ID, device.Shares)
+		} else if held > 0 && node.use.overlaps(node, device) {
+			return fmt.Errorf("node %s: device %s and one that contains it are both given", node.Name, device.ID)
+		}
+	}
+	return nil
+}
+
+func (t *tables) checkRemembered() error {
+	if t.remembered.Len() > MaxRemembered || t.remembered.Len() != t.rememberOrder.Len() {
+		return fmt.Errorf("%d requests are remembered, %d are in order, at most %d may be", t.remembered.Len(), t.rememberOrder.Len(), MaxRemembered)
+	}
+	var err error
+	results := 0
+	t.rememberOrder.Scan(func(index uint64, id string) bool {
+		request, known := t.remembered.Get(id)
+		if !known || request.index != index {
+			err = fmt.Errorf("the order of remembered requests names one that is not there, at index %d", index)
+			return false
+		}
+		results += len(request.jobs)
+		return true
+	})
+	if err == nil && results != t.resultCount {
+		err = fmt.Errorf("%d results are remembered, %d are counted", results, t.resultCount)
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package state
+
+import "fmt"
+
+// Kind says which command an envelope holds. Numbers are append-only.
+type Kind uint16
+
+// Kinds of command.
+const (
+	KindBarrier      Kind = 1
+	KindSubmitJob    Kind = 2
+	KindCancelJobs   Kind = 3
+	KindHoldJobs     Kind = 4
+	KindReleaseJobs  Kind = 5
+	KindRequeueJobs  Kind = 6
+	KindPlaceJobs    Kind = 7
+	KindPartsReady   Kind = 8
+	KindPartsEnded   Kind = 9
+	KindRegisterNode Kind = 10
+	KindUpdateNodes  Kind = 11
+	KindNodesLost    Kind = 12
+	KindNodesBack    Kind = 13
+	KindApplyPolicy  Kind = 14
+	KindPurgeJobs    Kind = 15
+)
+
+// Command is a change to the state. Its fields carry CBOR integer keys, which
+// are append-only like the kinds.
+type Command interface {
+	kind() Kind
+	// apply checks the command against the state and carries it out. What it
+	// refuses it must not have begun to change.
+	apply(s *State, result *Result)
+}
+
+type commandRow struct {
+	name   string
+	decode func(body []byte) (Command, error)
+}
+
+// commands is the table of all there are. To add one: a kind above, a line
+// here, and a file with its struct, its check and its change.
+var commands = map[Kind]commandRow{
+	KindBarrier:      {"Barrier", decodeInto[Barrier]},
+	KindSubmitJob:    {"SubmitJob", decodeInto[SubmitJob]},
+	KindCancelJobs:   {"CancelJobs", decodeInto[CancelJobs]},
+	KindHoldJobs:     {"HoldJobs", decodeInto[HoldJobs]},
+	KindReleaseJobs:  {"ReleaseJobs", decodeInto[ReleaseJobs]},
+	KindRequeueJobs:  {"RequeueJobs", decodeInto[RequeueJobs]},
+	KindPlaceJobs:    {"PlaceJobs", decodeInto[PlaceJobs]},
+	KindPartsReady:   {"PartsReady", decodeInto[PartsReady]},
+	KindPartsEnded:   {"PartsEnded", decodeInto[PartsEnded]},
+	KindRegisterNode: {"RegisterNode", decodeInto[RegisterNode]},
+	KindUpdateNodes:  {"UpdateNodes", decodeInto[UpdateNodes]},
+	KindNodesLost:    {"NodesLost", decodeInto[NodesLost]},
+	KindNodesBack:    {"NodesBack", decodeInto[NodesBack]},
+	KindApplyPolicy:  {"ApplyPolicy", decodeInto[ApplyPolicy]},
+	KindPurgeJobs:    {"PurgeJobs", decodeInto[PurgeJobs]},
+}
+
+// String is the command's name.
+func (k Kind) String() string {
+	if row, known := commands[k]; known {
+		return row.name
+	}
+	return fmt.Sprintf("Kind(%d)", uint16(k))
+}
+
+func decodeInto[C Command](body []byte) (Command, error) {
+	var command C
+	if err := decoding.Unmarshal(body, &command); err != nil {
+		return nil, err
+	}
+	return command, nil
+}

@@ -1,0 +1,327 @@
+package state
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the dialogues in testdata answer now; then read the difference")
+
+// TestDialogues plays the files in testdata: a command, a line of dashes, what
+// it answered, an empty line. Lines that begin with # say why. Every invariant
+// is checked after every command.
+func TestDialogues(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no dialogues in testdata", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := playDialogue(t, string(text))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(text) {
+				t.Errorf("%s answers otherwise now (run with -rewrite and read the difference):\n%s", file, firstDifference(string(text), got))
+			}
+		})
+	}
+}
+
+func firstDifference(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d\n  was: %s\n  now: %s", i+1, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, now %d", len(a), len(b))
+}
+
+// dialogue is a state and what its commands have in common.
+type dialogue struct {
+	t     *testing.T
+	state *State
+	index uint64
+	nowMS int64
+}
+
+func playDialogue(t *testing.T, text string) string {
+	d := &dialogue{t: t, state: New(), nowMS: 1_000_000}
+	var out strings.Builder
+	answer := false
+	for line := range strings.Lines(text) {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case trimmed == "":
+			answer = false
+			out.WriteString("\n")
+		case answer:
+		case strings.HasPrefix(trimmed, "#"):
+			out.WriteString(line)
+		case trimmed == "----":
+			answer = true
+		default:
+			out.WriteString(line + "----\n" + d.play(trimmed))
+		}
+	}
+	return out.String()
+}
+
+// arguments are the words of a command: key=value pairs, and the others.
+type arguments struct {
+	words  []string
+	values map[string]string
+}
+
+func parseArguments(line string) (verb string, a arguments) {
+	fields := strings.Fields(line)
+	a.values = map[string]string{}
+	for _, field := range fields[1:] {
+		if key, value, pair := strings.Cut(field, "="); pair {
+			a.values[key] = strings.ReplaceAll(value, "_", " ")
+		} else {
+			a.words = append(a.words, field)
+		}
+	}
+	return fields[0], a
+}
+
+func (a arguments) number(key string) uint32 {
+	n, _ := strconv.ParseUint(a.values[key], 10, 32)
+	return uint32(n)
+}
+
+func (a arguments) size(key string) uint64 {
+	n, _ := strconv.ParseUint(a.values[key], 10, 64)
+	return n
+}
+
+func (a arguments) is(word string) bool {
+	for _, w := range a.words {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *dialogue) play(line string) string {
+	verb, a := parseArguments(line)
+	switch verb {
+	case "wait":
+		d.nowMS += int64(a.number("seconds")) * 1000
+		return ""
+	case "jobs":
+		return d.jobs()
+	case "nodes":
+		return d.nodes()
+	case "wanted":
+		return d.wanted(a.words[0])
+	case "snapshot":
+		return d.snapshot()
+	case "restore":
+		restored, err := Restore(bytes.NewReader(persisted(d.t, d.state)))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		d.state = restored
+		return ""
+	}
+	command := d.command(verb, a)
+	if command == nil {
+		d.t.Fatalf("no such command in a dialogue: %s", line)
+	}
+	var id RequestID
+	copy(id[:], a.values["request"])
+	entry, err := Encode(command, id, d.nowMS)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	d.index++
+	result := mustApply(d.t, d.state, d.index, entry)
+	if err := d.state.Check(); err != nil {
+		d.t.Fatalf("after %q: %v", line, err)
+	}
+	return describe(&result)
+}
+
+func (d *dialogue) command(verb string, a arguments) Command {
+	uid, privileged := a.number("by"), a.is("privileged")
+	switch verb {
+	case "submit":
+		return d.submit(a)
+	case "cancel":
+		return CancelJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+	case "hold":
+		return HoldJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+	case "release":
+		return ReleaseJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+	case "requeue":
+		return RequeueJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+	case "place":
+		return PlaceJobs{Starts: []StartOrder{d.startOrder(a)}}
+	case "ready":
+		job, epoch := d.part(a.words[0])
+		return PartsReady{Parts: []PartRef{{job, epoch, a.words[1]}}}
+	case "ended":
+		return d.ended(a)
+	case "register":
+		return d.register(a)
+	case "drain", "down", "resume", "fence":
+		actions := map[string]NodeAction{"drain": DrainNode, "down": DownNode, "resume": ResumeNode, "fence": FenceNode}
+		return UpdateNodes{Names: a.words, Action: actions[verb], Reason: a.values["reason"], User: "root"}
+	case "lost":
+		return NodesLost{Names: a.words}
+	case "back":
+		return NodesBack{Names: a.words}
+	case "policy":
+		return d.policy(a)
+	case "purge":
+		return PurgeJobs{BeforeMS: d.nowMS}
+	case "barrier":
+		return Barrier{}
+	}
+	return nil
+}
+
+func (d *dialogue) submit(a arguments) Command {
+	job := &pb.JobSpec{
+		Name: a.values["name"], Script: []byte("#!/bin/sh\n"), Hold: a.is("hold"), Requeue: a.is("requeue"),
+		Exclusive: a.is("exclusive"), MinNodes: a.number("nodes"), Tasks: a.number("tasks"),
+		TasksPerNode: a.number("tasks-per-node"), CpusPerTask: a.number("cpus"), TimeLimitS: a.number("time"),
+		NodeList: a.values["nodelist"], ExcludeNodes: a.values["exclude"], Constraint: a.values["constraint"],
+		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: a.values["dependency"],
+	}
+	if list := a.values["partition"]; list != "" {
+		job.Partitions = strings.Split(list, ",")
+	}
+	if gpus := a.number("gpus"); gpus > 0 {
+		job.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: gpus, Model: a.values["model"]}}
+	}
+	if text := a.values["array"]; text != "" {
+		array, err := spec.ParseArray(text)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		job.Array = array
+	}
+	command, err := SubmitFromSpec(job, &pb.Identity{Uid: a.number("by"), User: "u"})
+	if err != nil {
+		d.t.Logf("refused before the log: %v", err)
+	}
+	return command
+}
+
+func (d *dialogue) targets(a arguments) []Target {
+	parsed, err := spec.ParseJobTargets(a.words[0])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var targets []Target
+	for _, target := range parsed {
+		targets = append(targets, Target{Job: target.Job, Tasks: fromRanges(target.Tasks)})
+	}
+	return targets
+}
+
+// startOrder reads "place 3 n1:0-1:gpu0 n2:2": CPUs, then devices.
+func (d *dialogue) startOrder(a arguments) StartOrder {
+	id, _ := strconv.ParseUint(a.words[0], 10, 32)
+	order := StartOrder{Job: uint32(id), Partition: a.values["partition"]}
+	if order.Partition == "" {
+		order.Partition = "main"
+	}
+	for _, word := range a.words[1:] {
+		pieces := strings.Split(word, ":")
+		part := PartOrder{Node: pieces[0], Tasks: 1, MemoryBytes: a.size("mem")}
+		if len(pieces) > 1 {
+			ranges, err := spec.ParseArray(pieces[1])
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			for _, r := range ranges.Ranges {
+				for cpu := r.First; cpu <= r.Last; cpu += r.Step {
+					part.CPUs = append(part.CPUs, cpu)
+				}
+			}
+		}
+		for _, device := range pieces[min(len(pieces), 2):] {
+			part.Devices = append(part.Devices, DeviceOrder{ID: device, Shares: 1})
+		}
+		order.Parts = append(order.Parts, part)
+	}
+	return order
+}
+
+func (d *dialogue) part(word string) (job, epoch uint32) {
+	if _, err := fmt.Sscanf(word, "%d.%d", &job, &epoch); err != nil {
+		d.t.Fatalf("part %q: %v", word, err)
+	}
+	return job, epoch
+}
+
+func (d *dialogue) ended(a arguments) Command {
+	job, epoch := d.part(a.words[0])
+	cause, known := pb.EndCause_value["END_CAUSE_"+strings.ToUpper(strings.ReplaceAll(a.values["cause"], " ", "_"))]
+	if !known {
+		d.t.Fatalf("no such cause: %q", a.values["cause"])
+	}
+	return PartsEnded{Reports: []PartReport{ReportFromMessage(a.words[1], &pb.PartEnded{
+		Part: &pb.PartId{Job: job, Epoch: epoch}, Cause: pb.EndCause(cause),
+		ExitCode: a.number("code"), ExitSignal: a.number("signal"), Detail: a.values["detail"],
+		Usage: &pb.Usage{PeakMemoryBytes: a.size("peak"), CpuNs: a.size("cpu")},
+	})}}
+}
+
+func (d *dialogue) register(a arguments) Command {
+	message := &pb.Register{Node: a.words[0], Instance: "i", Inventory: &pb.Inventory{
+		Cpus: a.number("cpus"), MemoryBytes: 1024, BootId: a.values["boot"],
+	}}
+	for i := range a.number("gpus") {
+		message.Inventory.Devices = append(message.Inventory.Devices, &pb.Device{
+			Id: fmt.Sprintf("gpu%d", i), Index: i, Model: "a100", Health: pb.DeviceHealth_DEVICE_HEALTH_OK,
+		})
+	}
+	for _, word := range strings.Split(a.values["running"], ",") {
+		if word != "" {
+			job, epoch := d.part(word)
+			message.Running = append(message.Running, &pb.RunningPart{
+				Part: &pb.PartId{Job: job, Epoch: epoch}, Ready: !a.is("unready"),
+			})
+		}
+	}
+	return RegisterFromMessage(message)
+}
+
+// policy reads "policy main:ALL gpu:n[1-2]:root:down max-jobs=3".
+func (d *dialogue) policy(a arguments) Command {
+	message := &pb.Policy{MaxJobCount: a.number("max-jobs"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
+	for i, word := range a.words {
+		pieces := strings.Split(word, ":")
+		p := &pb.Partition{Name: pieces[0], Nodes: pieces[1], Up: true, IsDefault: i == 0, DefaultTimeS: a.number("time")}
+		for _, flag := range pieces[2:] {
+			p.AllowRootJobs = p.AllowRootJobs || flag == "root"
+			p.Up = p.Up && flag != "down"
+			if action, found := strings.CutPrefix(flag, "lease-"); found {
+				p.LeaseAction = action
+			}
+		}
+		message.Partitions = append(message.Partitions, p)
+	}
+	return ApplyPolicy{Policy: *PolicyFromMessage(message)}
+}

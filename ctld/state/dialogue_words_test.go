@@ -1,0 +1,172 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// This file writes the answers of dialogues.
+
+func describe(result *Result) string {
+	var out strings.Builder
+	if result.Repeated {
+		out.WriteString("repeated\n")
+	}
+	if result.Refused != nil {
+		fmt.Fprintf(&out, "refused (%d): %s\n", result.Refused.Code, result.Refused.Message)
+	}
+	if result.JobID != 0 {
+		fmt.Fprintf(&out, "job %d\n", result.JobID)
+	}
+	for _, job := range result.Jobs {
+		fmt.Fprintf(&out, "%s: %s\n", describeID(job.Job, job.Array, job.HasTask, job.Task, job.Tasks), describeCode(job))
+	}
+	for _, start := range result.Starts {
+		if start.Dropped != "" {
+			fmt.Fprintf(&out, "%d dropped: %s\n", start.Asked, start.Dropped)
+		} else {
+			fmt.Fprintf(&out, "%d starts as %d.%d\n", start.Asked, start.Job, start.Epoch)
+		}
+	}
+	if len(result.ChangedJobs) > 0 {
+		fmt.Fprintf(&out, "changed jobs %v\n", result.ChangedJobs)
+	}
+	if len(result.ChangedNodes) > 0 {
+		fmt.Fprintf(&out, "changed nodes %v\n", result.ChangedNodes)
+	}
+	if len(result.PurgedJobs) > 0 {
+		fmt.Fprintf(&out, "purged %v\n", result.PurgedJobs)
+	}
+	return out.String()
+}
+
+func describeCode(job JobResult) string {
+	words := map[Code]string{OK: "done", AlreadyDone: "already", NotFound: "not found", Denied: "denied", WrongState: "wrong state", Invalid: "invalid", Exhausted: "exhausted"}
+	if job.Message == "" {
+		return words[job.Code]
+	}
+	return words[job.Code] + ": " + job.Message
+}
+
+func describeID(job, array uint32, hasTask bool, task uint32, tasks []TaskRange) string {
+	switch {
+	case hasTask:
+		return fmt.Sprintf("%d=%d_%d", job, array, task)
+	case len(tasks) > 0:
+		return fmt.Sprintf("%d=%d_[%s]", job, array, spec.FormatArray(toRanges(tasks), 0))
+	}
+	return fmt.Sprint(job)
+}
+
+func (d *dialogue) jobs() string {
+	v := d.state.View()
+	var out strings.Builder
+	for job := range v.Jobs(0) {
+		message := v.JobMessage(job, Overlay{}, JobDetail{})
+		fmt.Fprintf(&out, "%s %s", describeID(job.ID, job.Array, job.HasTask, job.Task, job.Tasks), spec.StateCode(message.State))
+		for _, flag := range []struct {
+			set  bool
+			word string
+		}{{message.Completing, " completing"}, {message.Configuring, " configuring"}} {
+			if flag.set {
+				out.WriteString(flag.word)
+			}
+		}
+		fmt.Fprintf(&out, " epoch=%d", job.Epoch)
+		if job.Restarts > 0 {
+			fmt.Fprintf(&out, " restarts=%d", job.Restarts)
+		}
+		if message.NodeList != "" {
+			fmt.Fprintf(&out, " nodes=%s", message.NodeList)
+		}
+		if message.Reason != "None" {
+			fmt.Fprintf(&out, " reason=%s", message.Reason)
+		}
+		if job.End != nil {
+			fmt.Fprintf(&out, " exit=%d:%d", message.ExitCode, message.ExitSignal)
+		}
+		if message.CancelledByUid != nil {
+			fmt.Fprintf(&out, " by=%d", *message.CancelledByUid)
+		}
+		if message.Usage.GetCpuNs() > 0 {
+			fmt.Fprintf(&out, " peak=%d cpu=%d", message.Usage.PeakMemoryBytes, message.Usage.CpuNs)
+		}
+		if message.ReasonDetail != "" {
+			fmt.Fprintf(&out, " (%s)", message.ReasonDetail)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+func (d *dialogue) nodes() string {
+	v := d.state.View()
+	var out strings.Builder
+	for node := range v.Nodes() {
+		m := v.NodeMessage(node)
+		fmt.Fprintf(&out, "%s %s", m.Name, strings.TrimPrefix(m.State.String(), "NODE_STATE_"))
+		if m.NotResponding {
+			out.WriteString("*")
+		}
+		if m.Drain {
+			out.WriteString("+DRAIN")
+		}
+		fmt.Fprintf(&out, " in %s cpus=%d/%d", strings.Join(m.Partitions, ","), m.AllocatedCpus, m.Inventory.GetCpus())
+		if len(m.AllocatedDeviceIds) > 0 {
+			fmt.Fprintf(&out, " devices=%s", strings.Join(m.AllocatedDeviceIds, ","))
+		}
+		if len(m.RunningJobs) > 0 {
+			fmt.Fprintf(&out, " jobs=%v", m.RunningJobs)
+		}
+		if m.Reason != "" {
+			fmt.Fprintf(&out, " (%s: %s)", m.ReasonUser, m.Reason)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+func (d *dialogue) wanted(node string) string {
+	var out strings.Builder
+	for _, w := range d.state.View().WantedParts(node) {
+		fmt.Fprintf(&out, "%d.%d", w.Job, w.Epoch)
+		switch {
+		case w.Action == EndPart && w.BatchEnded:
+			fmt.Fprintf(&out, " end, for its script has ended, grace %d s\n", w.GraceS)
+		case w.Action == EndPart:
+			fmt.Fprintf(&out, " end, grace %d s\n", w.GraceS)
+		case w.ReleaseBatch:
+			out.WriteString(" run, release the script\n")
+		default:
+			out.WriteString(" run\n")
+		}
+	}
+	return out.String()
+}
+
+func (d *dialogue) snapshot() string {
+	snapshot := d.state.View().SchedSnapshot(d.nowMS)
+	var out strings.Builder
+	for i, shape := range snapshot.Shapes {
+		fmt.Fprintf(&out, "shape %d: partitions %v time %s cpus/task %d\n", i, shape.Partitions, spec.FormatTime(shape.TimeLimitS), shape.Request.CPUsPerTask)
+	}
+	slices.SortFunc(snapshot.Waiting, func(a, b sched.Job) int { return int(a.ID) - int(b.ID) })
+	for _, job := range snapshot.Waiting {
+		fmt.Fprintf(&out, "job %d shape %d tasks %d", job.ID, job.Shape, job.Tasks)
+		if job.Throttled {
+			out.WriteString(" throttled")
+		}
+		if job.Held != 0 {
+			fmt.Fprintf(&out, " held %d", job.Held)
+		}
+		out.WriteString("\n")
+	}
+	for _, node := range snapshot.Nodes {
+		fmt.Fprintf(&out, "node %s available=%t free CPUs %s\n", node.Name, node.Available, node.FreeCPUs)
+	}
+	return out.String()
+}

@@ -1,0 +1,143 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// This file turns the API's messages into commands. message.go is the way
+// back.
+
+// SubmitFromSpec makes the command of a submission. Its error is for the user:
+// it names any field that is not carried out. What depends on the state is
+// checked when the command is applied.
+func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
+	if err := checkCarriedOut(spec); err != nil {
+		return SubmitJob{}, err
+	}
+	environment, err := joinEnvironment(spec.GetEnvironment())
+	if err != nil {
+		return SubmitJob{}, err
+	}
+	request := Request{
+		Name: spec.GetName(), Partitions: spec.GetPartitions(), Account: spec.GetAccount(), QOS: spec.GetQos(),
+		Comment: spec.GetComment(), WCKey: spec.GetWckey(),
+		Arguments: spec.GetArguments(), WorkDirectory: spec.GetWorkDirectory(),
+		StandardOutput: spec.GetStandardOutput(), StandardError: spec.GetStandardError(),
+		StandardInput: spec.GetStandardInput(),
+		OpenMode:      spec.GetOpenMode(), ExportOption: spec.GetExportOption(),
+		SubmitHost: spec.GetSubmitHost(), Umask: spec.GetUmask(),
+		MinNodes: spec.GetMinNodes(), MaxNodes: spec.GetMaxNodes(), Tasks: spec.GetTasks(),
+		TasksPerNode: spec.GetTasksPerNode(), CPUsPerTask: spec.GetCpusPerTask(),
+		MemoryPerNode: spec.GetMemoryPerNodeBytes(), MemoryPerCPU: spec.GetMemoryPerCpuBytes(),
+		TimeLimitS: spec.GetTimeLimitS(), NodeList: spec.GetNodeList(), ExcludeNodes: spec.GetExcludeNodes(),
+		Constraint: spec.GetConstraint(), Exclusive: spec.GetExclusive(),
+		Hold: spec.GetHold(), Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),
+		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(),
+	}
+	for _, gpu := range spec.GetGpus() {
+		request.GPUs = append(request.GPUs, GPURequest{
+			Scope: gpu.GetScope(), Count: gpu.GetCount(), Model: gpu.GetModel(), Shares: gpu.GetSharesPerDevice(),
+		})
+	}
+	return SubmitJob{
+		Request:     request,
+		Owner:       ownerRecord(owner),
+		Script:      spec.GetScript(),
+		Environment: environment,
+	}, nil
+}
+
+func ownerRecord(owner *pb.Identity) Owner {
+	return Owner{
+		UID: owner.GetUid(), GID: owner.GetGid(), Groups: owner.GetGroups(), User: owner.GetUser(),
+		Group: owner.GetGroup(), Home: owner.GetHome(), Shell: owner.GetShell(), UIDDomain: owner.GetUidDomain(),
+	}
+}
+
+// checkCarriedOut refuses by name what is reserved for later.
+func checkCarriedOut(spec *pb.JobSpec) error {
+	reserved := []struct {
+		name  string
+		given bool
+	}{
+		{"--signal", spec.GetSignal() != ""},
+		{"--dependency", spec.GetDependency() != ""},
+		{"--begin", spec.GetBeginMs() != 0},
+		{"--container-image", spec.GetImage() != ""},
+		{"mounts", len(spec.GetMounts()) > 0},
+		{"staging", len(spec.GetStaging()) > 0},
+		{"--checkpoint", spec.GetCheckpoint() != nil},
+	}
+	for _, field := range reserved {
+		if field.given {
+			return fmt.Errorf("%s is not supported by this version: leave it out", field.name)
+		}
+	}
+	if spec.GetArray() != nil && len(spec.GetArray().GetRanges()) == 0 {
+		return fmt.Errorf("invalid array: it names no task, type indices such as 0-9")
+	}
+	return nil
+}
+
+// joinEnvironment makes one blob of NAME=VALUE entries: each is followed by a
+// zero byte, as in /proc/PID/environ (proc(5)).
+func joinEnvironment(entries []string) ([]byte, error) {
+	var blob bytes.Buffer
+	for _, entry := range entries {
+		if strings.IndexByte(entry, 0) >= 0 || strings.IndexByte(entry, '=') < 1 {
+			return nil, fmt.Errorf("environment entry %q is not NAME=VALUE", clip(entry, 64))
+		}
+		blob.WriteString(entry)
+		blob.WriteByte(0)
+	}
+	return blob.Bytes(), nil
+}
+
+func splitEnvironment(blob []byte) []string {
+	if len(blob) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(blob), "\x00"), "\x00")
+}
+
+// TargetsFromTasks makes targets of array tasks named in a request.
+func TargetsFromTasks(tasks []*pb.ArrayTasks) []Target {
+	targets := make([]Target, 0, len(tasks))
+	for _, t := range tasks {
+		targets = append(targets, Target{Job: t.GetJob(), Tasks: fromRanges(t.GetRanges())})
+	}
+	return targets
+}
+
+// ReportFromMessage makes the record of a node's report on a part.
+func ReportFromMessage(node string, ended *pb.PartEnded) PartReport {
+	return PartReport{
+		Job: ended.GetPart().GetJob(), Epoch: ended.GetPart().GetEpoch(), Node: node,
+		Cause: ended.GetCause(), ExitCode: ended.GetExitCode(), ExitSignal: ended.GetExitSignal(),
+		Detail:          clip(strings.ToValidUTF8(ended.GetDetail(), "?"), MaxTextBytes),
+		PeakMemoryBytes: ended.GetUsage().GetPeakMemoryBytes(), CPUNS: ended.GetUsage().GetCpuNs(),
+	}
+}
+
+// PolicyFromMessage makes a policy of the API's message; NormalizePolicy says
+// whether it makes sense.
+func PolicyFromMessage(message *pb.Policy) *Policy {
+	policy := &Policy{
+		ClusterName: message.GetClusterName(), Administrators: message.GetAdministrators(),
+		MinJobAgeS: message.GetMinJobAgeS(), KillWaitS: message.GetKillWaitS(),
+		MaxArraySize: message.GetMaxArraySize(), MaxJobCount: message.GetMaxJobCount(), LeaseS: message.GetLeaseS(),
+	}
+	for _, p := range message.GetPartitions() {
+		policy.Partitions = append(policy.Partitions, Partition{
+			Name: p.GetName(), Nodes: p.GetNodes(), Default: p.GetIsDefault(), Up: p.GetUp(),
+			MaxTimeS: p.GetMaxTimeS(), DefaultTimeS: p.GetDefaultTimeS(), PriorityTier: p.GetPriorityTier(),
+			DefaultMemoryPerCPU: p.GetDefaultMemoryPerCpuBytes(), AllowRootJobs: p.GetAllowRootJobs(),
+			LeaseAction: p.GetLeaseAction(), AllowGroups: p.GetAllowGroups(),
+		})
+	}
+	return policy
+}

@@ -1,0 +1,58 @@
+package state
+
+import (
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// RegisterFromMessage makes the command of a node's registration.
+func RegisterFromMessage(message *pb.Register) RegisterNode {
+	command := RegisterNode{
+		Name:      message.GetNode(),
+		Instance:  message.GetInstance(),
+		Inventory: inventoryRecord(message.GetInventory()),
+	}
+	for _, part := range message.GetRunning() {
+		command.Running = append(command.Running, RunningPart{
+			Job: part.GetPart().GetJob(), Epoch: part.GetPart().GetEpoch(), Ready: part.GetReady(),
+		})
+	}
+	for _, left := range message.GetLeftOvers() {
+		command.LeftOvers = append(command.LeftOvers, LeftOver{
+			What: left.GetWhat(), Error: left.GetError(), SinceMS: left.GetSinceMs(),
+		})
+	}
+	return command
+}
+
+func inventoryRecord(message *pb.Inventory) Inventory {
+	inventory := Inventory{
+		CPUs: message.GetCpus(), RealCPUs: message.GetRealCpus(),
+		MemoryBytes: message.GetMemoryBytes(), RealMemoryBytes: message.GetRealMemoryBytes(),
+		Features: message.GetFeatures(), Version: message.GetVersion(), OS: message.GetOs(), Arch: message.GetArch(),
+		BootID: message.GetBootId(), HostName: message.GetHostName(), Address: message.GetAddress(),
+		CgroupVersion: message.GetCgroupVersion(), Sockets: message.GetSockets(),
+		CoresPerSocket: message.GetCoresPerSocket(), ThreadsPerCore: message.GetThreadsPerCore(),
+	}
+	for _, d := range message.GetDevices() {
+		inventory.Devices = append(inventory.Devices, Device{
+			ID: d.GetId(), Index: d.GetIndex(), Model: d.GetModel(), MemoryBytes: d.GetMemoryBytes(),
+			Health: d.GetHealth(), HealthDetail: d.GetHealthDetail(), Parent: d.GetParentId(), Shares: d.GetShares(),
+			Links: d.GetLinks(), Product: d.GetProduct(), NearCPUs: d.GetCpuAffinity(),
+		})
+	}
+	return inventory
+}
+
+// NodeActionFromMessage maps the API's verb; 0 when there is no such one.
+func NodeActionFromMessage(action pb.NodeAction) NodeAction {
+	switch action {
+	case pb.NodeAction_NODE_ACTION_DRAIN:
+		return DrainNode
+	case pb.NodeAction_NODE_ACTION_RESUME:
+		return ResumeNode
+	case pb.NodeAction_NODE_ACTION_DOWN:
+		return DownNode
+	default:
+		return 0
+	}
+}

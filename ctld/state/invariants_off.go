@@ -1,0 +1,5 @@
+//go:build !invariants
+
+package state
+
+const checkAlways = false

@@ -1,0 +1,6 @@
+//go:build invariants
+
+package state
+
+// checkAlways makes Apply check every invariant after every command.
+const checkAlways = true

@@ -1,0 +1,158 @@
+package state
+
+import (
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// Phase is where a job stands in its life. See DESIGN.md for the picture.
+type Phase uint8
+
+// Phases. Numbers are persisted: append only.
+const (
+	Waiting  Phase = 1 // holds nothing
+	Running  Phase = 2 // holds an allocation
+	Ending   Phase = 3 // its end is decided, some node is still cleaning up
+	Finished Phase = 4 // holds nothing any more, remembered for a while
+)
+
+// legalNext lists where a job may go from each phase; 0 is "no record".
+var legalNext = map[Phase][]Phase{
+	0:        {Waiting, Running, Finished}, // submitted, or split off its array
+	Waiting:  {Running, Finished},          // placed, cancelled
+	Running:  {Ending, Finished, Waiting},  // end decided, over, over and requeued
+	Ending:   {Finished, Waiting},          // over, over and requeued
+	Finished: {Waiting, 0},                 // requeued, purged
+}
+
+// Job is a job, or the tasks of an array that have not been split off. A
+// stored Job is never changed: a change stores another one.
+type Job struct {
+	ID      uint32      `cbor:"1,keyasint"`
+	Array   uint32      `cbor:"2,keyasint,omitempty"` // number of its array; 0 = a plain job
+	HasTask bool        `cbor:"3,keyasint,omitempty"` // it is the one task Task of Array
+	Task    uint32      `cbor:"4,keyasint,omitempty"`
+	Tasks   []TaskRange `cbor:"5,keyasint,omitempty"` // in an array and not HasTask: the tasks still in this record
+
+	RequestDigest Digest   `cbor:"6,keyasint"`
+	Request       *Request `cbor:"-"`
+
+	Phase      Phase      `cbor:"7,keyasint"`
+	Held       sched.Hold `cbor:"8,keyasint,omitempty"`
+	Epoch      uint32     `cbor:"9,keyasint,omitempty"`  // counts the starts
+	Restarts   uint32     `cbor:"10,keyasint,omitempty"` // counts the requeues
+	SubmitMS   int64      `cbor:"11,keyasint,omitempty"`
+	EligibleMS int64      `cbor:"12,keyasint,omitempty"`
+	Run        *Run       `cbor:"13,keyasint,omitempty"` // present or last run; nil while it waits
+	End        *End       `cbor:"14,keyasint,omitempty"` // nil while nothing decided its end
+	Detail     string     `cbor:"15,keyasint,omitempty"` // why it was requeued last; "" once it starts
+}
+
+// Run is one run of a job: what it holds, where.
+type Run struct {
+	Partition string `cbor:"1,keyasint"`
+	StartMS   int64  `cbor:"2,keyasint"`
+	Parts     []Part `cbor:"3,keyasint"` // ascending by node; the first is the batch host
+}
+
+// BatchHost is the node that runs the script.
+func (r *Run) BatchHost() string { return r.Parts[0].Node }
+
+// Part is one node's share of a run.
+type Part struct {
+	Node        string       `cbor:"1,keyasint"`
+	CPUs        []uint32     `cbor:"2,keyasint,omitempty"` // ids, ascending
+	MemoryBytes uint64       `cbor:"3,keyasint,omitempty"`
+	Devices     []HeldDevice `cbor:"4,keyasint,omitempty"` // ascending by index
+	Tasks       uint32       `cbor:"5,keyasint,omitempty"`
+	Ready       bool         `cbor:"6,keyasint,omitempty"` // its container has been up
+	Released    bool         `cbor:"7,keyasint,omitempty"` // its node reported the end; everything is free
+	BootID      string       `cbor:"8,keyasint,omitempty"` // of the node when it was placed
+}
+
+// HeldDevice is one device, or shares of one, that a part holds.
+type HeldDevice struct {
+	ID     string `cbor:"1,keyasint"`
+	Index  uint32 `cbor:"2,keyasint,omitempty"`
+	Shares uint32 `cbor:"3,keyasint"`
+	Parent string `cbor:"4,keyasint,omitempty"`
+	Model  string `cbor:"5,keyasint,omitempty"`
+}
+
+// End is how a run ends, once decided, and what its nodes reported about it.
+// The first decision in the log stands; only a cancel beats a requeue.
+type End struct {
+	State           pb.JobState `cbor:"1,keyasint"` // final, unless Requeue
+	Requeue         bool        `cbor:"2,keyasint,omitempty"`
+	Held            sched.Hold  `cbor:"3,keyasint,omitempty"` // with Requeue: held like this afterwards
+	Reason          Reason      `cbor:"4,keyasint,omitempty"`
+	Detail          string      `cbor:"5,keyasint,omitempty"`
+	Cancelled       bool        `cbor:"7,keyasint,omitempty"`
+	CancelledBy     uint32      `cbor:"8,keyasint,omitempty"` // uid, with Cancelled
+	ExitCode        uint32      `cbor:"9,keyasint,omitempty"`
+	ExitSignal      uint32      `cbor:"10,keyasint,omitempty"`
+	PeakMemoryBytes uint64      `cbor:"11,keyasint,omitempty"` // the highest of its nodes
+	CPUNS           uint64      `cbor:"12,keyasint,omitempty"` // of all its nodes
+	EndMS           int64       `cbor:"13,keyasint,omitempty"` // when the last part was over
+}
+
+// Reason is why a job ended as it did, in Slurm's words (see String).
+type Reason uint8
+
+// Reasons after the end. Numbers are persisted: append only.
+const (
+	ReasonNone             Reason = 0
+	ReasonNonZeroExitCode  Reason = 1
+	ReasonTimeLimit        Reason = 2
+	ReasonOutOfMemory      Reason = 3
+	ReasonNodeDown         Reason = 4
+	ReasonJobLaunchFailure Reason = 5
+	ReasonSupervisorDied   Reason = 6
+)
+
+// State is the base state that users see.
+func (j *Job) State() pb.JobState {
+	switch {
+	case j.Phase == Waiting:
+		return pb.JobState_JOB_STATE_PENDING
+	case j.End == nil || j.End.Requeue:
+		return pb.JobState_JOB_STATE_RUNNING
+	default:
+		return j.End.State
+	}
+}
+
+// Completing says that the end is decided and some node is still cleaning up.
+func (j *Job) Completing() bool { return j.Phase == Ending }
+
+// Configuring says that it has an allocation and some node is not ready yet.
+func (j *Job) Configuring() bool {
+	if j.Phase != Running {
+		return false
+	}
+	for i := range j.Run.Parts {
+		if !j.Run.Parts[i].Ready {
+			return true
+		}
+	}
+	return false
+}
+
+// HoldsNodes says whether some part of it is not released.
+func (j *Job) HoldsNodes() bool { return j.Phase == Running || j.Phase == Ending }
+
+// Part finds the part on a node; nil when there is none.
+func (j *Job) Part(node string) *Part {
+	if j.Run == nil {
+		return nil
+	}
+	for i := range j.Run.Parts {
+		if j.Run.Parts[i].Node == node {
+			return &j.Run.Parts[i]
+		}
+	}
+	return nil
+}
+
+// Owner is the person it runs as.
+func (j *Job) Owner() *Owner { return j.Request.owner }

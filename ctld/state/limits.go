@@ -1,0 +1,52 @@
+package state
+
+// Limits. Every list a command carries and every table that only grows has
+// one, because a log entry is input like any other.
+const (
+	// MaxBodyBytes bounds a command's body: a script, an environment and room
+	// for the rest, below what the transport carries in one message.
+	MaxBodyBytes = 8 << 20
+	// MaxTargets bounds the jobs one cancel, hold, release or requeue names,
+	// so that no single entry holds up the log; callers send several.
+	MaxTargets = 10_000
+	// MaxStarts bounds the starts in one plan, for the same reason.
+	MaxStarts = 10_000
+	// MaxReports bounds the part reports in one entry.
+	MaxReports = 10_000
+	// MaxPurge bounds the jobs one entry forgets.
+	MaxPurge = 10_000
+	// MaxNodesPerCommand bounds the nodes one entry names; it is also the most
+	// names a host list may have.
+	MaxNodesPerCommand = 65_536
+	// MaxCPUsPerNode and MaxDevicesPerNode bound what a node may claim to
+	// have: several times the largest machine sold.
+	MaxCPUsPerNode    = 8_192
+	MaxDevicesPerNode = 1_024
+	// MaxLeftOvers bounds the left-overs remembered per node; the rest is in
+	// the node's own log.
+	MaxLeftOvers = 64
+	// MaxPartitions bounds the policy; a snapshot for the scheduler lists the
+	// nodes of each.
+	MaxPartitions = 1_024
+	// MaxNameBytes bounds names of nodes, partitions, users and the like.
+	MaxNameBytes = 256
+	// MaxTextBytes bounds free text: comments, reasons, paths.
+	MaxTextBytes = 4_096
+	// MaxListEntries bounds the arguments, groups, features and ranges of one
+	// job.
+	MaxListEntries = 65_536
+	// MaxGroupsPerArray bounds the records of one array that hold several
+	// tasks (after holding or cancelling ranges of it), because finding a task
+	// looks through them.
+	MaxGroupsPerArray = 1_024
+	// MaxRemembered and RememberMS bound the request ids that are remembered,
+	// by count and by age in log time: a client that has not reached a
+	// controller for an hour has long given up.
+	MaxRemembered = 200_000
+	RememberMS    = 60 * 60 * 1000
+	// MaxRememberedResults bounds the per-job results kept with them.
+	MaxRememberedResults = 1_000_000
+	// MaxJobID is the last job number. Numbers are not used again: a late
+	// report of a forgotten job must not meet a new one.
+	MaxJobID = 1<<32 - 2
+)

@@ -1,0 +1,166 @@
+package state
+
+import (
+	"math"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"google.golang.org/protobuf/proto"
+)
+
+// This file turns records into the API's messages. frommessage.go is the way
+// back.
+
+// Overlay is what the leader knows of a waiting job beside the state: never in
+// the log, gone with the leader.
+type Overlay struct {
+	Reason           string // "" = what the state knows
+	Detail           string
+	EstimatedStartMS int64
+}
+
+// JobDetail says what is wanted beside the rest.
+type JobDetail struct {
+	Script      bool
+	Environment bool
+}
+
+// JobMessage is a job as clients see it.
+func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job {
+	message := &pb.Job{
+		Id:           jobID(job),
+		ArrayJobId:   job.Array,
+		Spec:         t.specMessage(job, detail),
+		Owner:        ownerMessage(job.Owner()),
+		State:        job.State(),
+		Completing:   job.Completing(),
+		Configuring:  job.Configuring(),
+		Priority:     job.Priority(),
+		Epoch:        job.Epoch,
+		RestartCount: job.Restarts,
+		SubmitMs:     job.SubmitMS,
+		EligibleMs:   job.EligibleMS,
+		Partition:    strings.Join(job.Request.Partitions, ","),
+		TimeLimitS:   job.Request.TimeLimitS,
+	}
+	message.Reason, message.ReasonDetail = job.ReasonWord()
+	if job.Array != 0 && !job.HasTask {
+		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Request.MaxRunning}
+	}
+	if job.Phase == Waiting {
+		fillWaiting(message, job, overlay)
+	}
+	if job.Run != nil {
+		fillRun(message, job.Run)
+	}
+	if job.End != nil && !job.End.Requeue {
+		fillEnd(message, job.End)
+	}
+	return message
+}
+
+func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
+	if overlay.Reason != "" {
+		message.Reason, message.ReasonDetail = overlay.Reason, overlay.Detail
+	}
+	message.EstimatedStartMs = overlay.EstimatedStartMS
+	request := &job.Request.shape.Request
+	message.Nodes, _ = request.NodeBounds()
+	tasks := uint64(request.Tasks)
+	if tasks == 0 {
+		tasks = uint64(message.Nodes) * uint64(max(request.TasksPerNode, 1))
+	}
+	message.Cpus = uint32(min(tasks*uint64(request.CPUsPerTask), math.MaxUint32))
+}
+
+func fillRun(message *pb.Job, run *Run) {
+	message.Partition = run.Partition
+	message.StartMs = run.StartMS
+	message.BatchHost = run.BatchHost()
+	message.Allocation = allocationMessage(run)
+	names := make([]string, len(run.Parts))
+	for i := range run.Parts {
+		names[i] = run.Parts[i].Node
+		message.Cpus += uint32(len(run.Parts[i].CPUs))
+	}
+	message.Nodes = uint32(len(names))
+	message.NodeList = spec.FormatHostList(names)
+}
+
+func fillEnd(message *pb.Job, end *End) {
+	message.EndMs = end.EndMS
+	message.ExitCode = end.ExitCode
+	message.ExitSignal = end.ExitSignal
+	message.Usage = &pb.Usage{PeakMemoryBytes: end.PeakMemoryBytes, CpuNs: end.CPUNS}
+	if end.Cancelled {
+		message.CancelledByUid = proto.Uint32(end.CancelledBy)
+	}
+}
+
+func jobID(job *Job) *pb.JobId {
+	id := &pb.JobId{Job: job.ID}
+	if job.HasTask {
+		id.ArrayTask = proto.Uint32(job.Task)
+	}
+	return id
+}
+
+func allocationMessage(run *Run) []*pb.NodeAllocation {
+	allocation := make([]*pb.NodeAllocation, len(run.Parts))
+	for i := range run.Parts {
+		part := &run.Parts[i]
+		devices := make([]*pb.AllocatedDevice, len(part.Devices))
+		for d := range part.Devices {
+			held := &part.Devices[d]
+			devices[d] = &pb.AllocatedDevice{
+				Node: part.Node, DeviceId: held.ID, Shares: held.Shares,
+				ParentId: held.Parent, Model: held.Model, Index: held.Index,
+			}
+		}
+		allocation[i] = &pb.NodeAllocation{
+			Node: part.Node, CpuIds: part.CPUs, MemoryBytes: part.MemoryBytes,
+			Devices: devices, Tasks: part.Tasks, Released: part.Released,
+		}
+	}
+	return allocation
+}
+
+func ownerMessage(owner *Owner) *pb.Identity {
+	return &pb.Identity{
+		Uid: owner.UID, Gid: owner.GID, Groups: owner.Groups, User: owner.User, Group: owner.Group,
+		Home: owner.Home, Shell: owner.Shell, UidDomain: owner.UIDDomain,
+	}
+}
+
+func (t *tables) specMessage(job *Job, detail JobDetail) *pb.JobSpec {
+	r := job.Request
+	message := &pb.JobSpec{
+		Name: r.Name, Partitions: r.Partitions, Account: r.Account, Qos: r.QOS,
+		Comment: r.Comment, Wckey: r.WCKey,
+		Arguments: r.Arguments, WorkDirectory: r.WorkDirectory,
+		StandardOutput: r.StandardOutput, StandardError: r.StandardError, StandardInput: r.StandardInput,
+		OpenMode: r.OpenMode, ExportOption: r.ExportOption, SubmitHost: r.SubmitHost, Umask: r.Umask,
+		MinNodes: r.MinNodes, MaxNodes: r.MaxNodes, Tasks: r.Tasks, TasksPerNode: r.TasksPerNode,
+		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU,
+		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
+		Constraint: r.Constraint, Exclusive: r.Exclusive,
+		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network,
+	}
+	for _, gpu := range r.GPUs {
+		message.Gpus = append(message.Gpus, &pb.GpuRequest{
+			Scope: gpu.Scope, Count: gpu.Count, Model: gpu.Model, SharesPerDevice: gpu.Shares,
+		})
+	}
+	if r.IsArray() {
+		message.Array = arraySpec(r)
+	}
+	if detail.Script {
+		message.Script, _ = t.Blob(r.Script)
+	}
+	if detail.Environment {
+		blob, _ := t.Blob(r.Environment)
+		message.Environment = splitEnvironment(blob)
+	}
+	return message
+}

@@ -1,0 +1,90 @@
+package state
+
+import (
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// NodeMessage is a node as clients see it.
+func (t *tables) NodeMessage(node *Node) *pb.Node {
+	message := &pb.Node{
+		Name: node.Name, State: nodeState(node), Drain: node.Drain, NotResponding: node.NotResponding,
+		Reason: node.Reason, ReasonMs: node.ReasonMS, ReasonUser: node.ReasonUser,
+		AllocatedCpus: uint32(node.use.cpus.Count()), AllocatedMemoryBytes: node.use.memoryBytes,
+		RunningJobs: node.use.jobs, RegisteredMs: node.RegisteredMS,
+	}
+	if node.Inventory != nil {
+		message.Inventory = inventoryMessage(node.Inventory)
+	}
+	for i := range t.policy.Partitions {
+		if partition := &t.policy.Partitions[i]; partition.Has(node.Name) {
+			message.Partitions = append(message.Partitions, partition.Name)
+		}
+	}
+	for _, held := range node.use.devices {
+		for range held.shares {
+			message.AllocatedDeviceIds = append(message.AllocatedDeviceIds, held.id)
+		}
+	}
+	for _, left := range node.LeftOvers {
+		message.LeftOvers = append(message.LeftOvers, &pb.LeftOver{What: left.What, Error: left.Error, SinceMs: left.SinceMS})
+	}
+	return message
+}
+
+func nodeState(node *Node) pb.NodeState {
+	switch {
+	case node.Inventory == nil && !node.Down:
+		return pb.NodeState_NODE_STATE_UNKNOWN
+	case node.Down:
+		return pb.NodeState_NODE_STATE_DOWN
+	case len(node.use.jobs) == 0:
+		return pb.NodeState_NODE_STATE_IDLE
+	case node.use.exclusive != 0 || node.use.cpus.Count() >= int(node.Inventory.CPUs):
+		return pb.NodeState_NODE_STATE_ALLOCATED
+	default:
+		return pb.NodeState_NODE_STATE_MIXED
+	}
+}
+
+func inventoryMessage(inventory *Inventory) *pb.Inventory {
+	message := &pb.Inventory{
+		Cpus: inventory.CPUs, RealCpus: inventory.RealCPUs,
+		MemoryBytes: inventory.MemoryBytes, RealMemoryBytes: inventory.RealMemoryBytes,
+		Features: inventory.Features, Version: inventory.Version, Os: inventory.OS, Arch: inventory.Arch,
+		BootId: inventory.BootID, HostName: inventory.HostName, Address: inventory.Address,
+		CgroupVersion: inventory.CgroupVersion, Sockets: inventory.Sockets,
+		CoresPerSocket: inventory.CoresPerSocket, ThreadsPerCore: inventory.ThreadsPerCore,
+	}
+	for i := range inventory.Devices {
+		d := &inventory.Devices[i]
+		message.Devices = append(message.Devices, &pb.Device{
+			Id: d.ID, Index: d.Index, Model: d.Model, MemoryBytes: d.MemoryBytes,
+			Health: d.Health, HealthDetail: d.HealthDetail, ParentId: d.Parent, Shares: d.Shares,
+			Links: d.Links, Product: d.Product, CpuAffinity: d.NearCPUs,
+		})
+	}
+	return message
+}
+
+// PartitionMessage is a partition as clients see it.
+func PartitionMessage(p *Partition) *pb.Partition {
+	return &pb.Partition{
+		Name: p.Name, Nodes: p.Nodes, IsDefault: p.Default, Up: p.Up,
+		MaxTimeS: p.MaxTimeS, DefaultTimeS: p.DefaultTimeS, PriorityTier: p.PriorityTier,
+		DefaultMemoryPerCpuBytes: p.DefaultMemoryPerCPU, AllowRootJobs: p.AllowRootJobs,
+		LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups,
+	}
+}
+
+// PolicyMessage is the policy as clients see it.
+func PolicyMessage(p *Policy) *pb.Policy {
+	message := &pb.Policy{
+		ClusterName: p.ClusterName, Administrators: p.Administrators,
+		MinJobAgeS: p.MinJobAgeS, KillWaitS: p.KillWaitS, MaxArraySize: p.MaxArraySize,
+		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS,
+	}
+	for i := range p.Partitions {
+		message.Partitions = append(message.Partitions, PartitionMessage(&p.Partitions[i]))
+	}
+	return message
+}

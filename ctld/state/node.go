@@ -1,0 +1,83 @@
+package state
+
+import (
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Node is a compute node as the controller knows it. A stored Node is never
+// changed: a change stores another one.
+type Node struct {
+	Name string `cbor:"1,keyasint"`
+	// Inventory is what it said of itself; nil when it is only named in the
+	// policy and has never registered.
+	Inventory     *Inventory `cbor:"2,keyasint,omitempty"`
+	Instance      string     `cbor:"3,keyasint,omitempty"` // of gnoded, from the last registration
+	Drain         bool       `cbor:"4,keyasint,omitempty"`
+	Down          bool       `cbor:"5,keyasint,omitempty"`
+	NotResponding bool       `cbor:"6,keyasint,omitempty"` // its lease has run out
+	Reason        string     `cbor:"7,keyasint,omitempty"`
+	ReasonMS      int64      `cbor:"8,keyasint,omitempty"`
+	ReasonUser    string     `cbor:"9,keyasint,omitempty"`
+	RegisteredMS  int64      `cbor:"10,keyasint,omitempty"`
+	LeftOvers     []LeftOver `cbor:"11,keyasint,omitempty"`
+	// Shrunk: it registered with less than its jobs hold; it is drained until
+	// it has registered with enough.
+	Shrunk bool `cbor:"12,keyasint,omitempty"`
+
+	use *nodeUse // what its jobs hold; derived, never nil once stored
+}
+
+// Inventory is what a node found about itself when it registered.
+type Inventory struct {
+	CPUs            uint32   `cbor:"1,keyasint,omitempty"`
+	RealCPUs        uint32   `cbor:"2,keyasint,omitempty"`
+	MemoryBytes     uint64   `cbor:"3,keyasint,omitempty"`
+	RealMemoryBytes uint64   `cbor:"4,keyasint,omitempty"`
+	Devices         []Device `cbor:"5,keyasint,omitempty"` // ascending by index
+	Features        []string `cbor:"6,keyasint,omitempty"` // ascending
+	Version         string   `cbor:"7,keyasint,omitempty"`
+	OS              string   `cbor:"8,keyasint,omitempty"`
+	Arch            string   `cbor:"9,keyasint,omitempty"`
+	BootID          string   `cbor:"10,keyasint,omitempty"`
+	HostName        string   `cbor:"11,keyasint,omitempty"`
+	Address         string   `cbor:"12,keyasint,omitempty"`
+	CgroupVersion   string   `cbor:"13,keyasint,omitempty"`
+	Sockets         uint32   `cbor:"14,keyasint,omitempty"`
+	CoresPerSocket  uint32   `cbor:"15,keyasint,omitempty"`
+	ThreadsPerCore  uint32   `cbor:"16,keyasint,omitempty"`
+}
+
+// Device is something a job can be given.
+type Device struct {
+	ID           string          `cbor:"1,keyasint"`
+	Index        uint32          `cbor:"2,keyasint,omitempty"`
+	Model        string          `cbor:"3,keyasint,omitempty"`
+	MemoryBytes  uint64          `cbor:"4,keyasint,omitempty"`
+	Health       pb.DeviceHealth `cbor:"5,keyasint,omitempty"`
+	HealthDetail string          `cbor:"6,keyasint,omitempty"`
+	Parent       string          `cbor:"7,keyasint,omitempty"`
+	Shares       uint32          `cbor:"8,keyasint,omitempty"` // at least 1
+	Links        []string        `cbor:"9,keyasint,omitempty"`
+	Product      string          `cbor:"10,keyasint,omitempty"`
+	NearCPUs     []uint32        `cbor:"11,keyasint,omitempty"`
+}
+
+// LeftOver is something a node could not clean up.
+type LeftOver struct {
+	What    string `cbor:"1,keyasint,omitempty"`
+	Error   string `cbor:"2,keyasint,omitempty"`
+	SinceMS int64  `cbor:"3,keyasint,omitempty"`
+}
+
+// Available says whether it takes new jobs.
+func (n *Node) Available() bool {
+	return n.Inventory != nil && !n.Drain && !n.Down && !n.NotResponding
+}
+
+// BootID of the kernel it last registered with.
+func (n *Node) BootID() string {
+	if n.Inventory == nil {
+		return ""
+	}
+	return n.Inventory.BootID
+}

@@ -1,0 +1,191 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// RegisterNode records what a node has and what it is running. Parts that it
+// should have and has not are over: those that were ready once, and those
+// placed before another boot of the machine. A part never ready and placed in
+// this boot was never delivered, and stays wanted. The node must list every
+// part it keeps, also one that has ended and whose report is not acknowledged.
+// Make one with RegisterFromMessage.
+type RegisterNode struct {
+	Name      string        `cbor:"1,keyasint"`
+	Inventory Inventory     `cbor:"2,keyasint"`
+	Instance  string        `cbor:"3,keyasint,omitempty"`
+	Running   []RunningPart `cbor:"4,keyasint,omitempty"`
+	LeftOvers []LeftOver    `cbor:"5,keyasint,omitempty"`
+}
+
+// RunningPart is a part a node says it keeps.
+type RunningPart struct {
+	Job   uint32 `cbor:"1,keyasint"`
+	Epoch uint32 `cbor:"2,keyasint"`
+	Ready bool   `cbor:"3,keyasint,omitempty"`
+}
+
+func (RegisterNode) kind() Kind { return KindRegisterNode }
+
+func (c RegisterNode) apply(s *State, result *Result) {
+	inventory := c.Inventory
+	if err := normalizeInventory(c.Name, &inventory); err != nil {
+		result.Refused = refuse(Invalid, "node %q cannot register: %v", clip(c.Name, MaxNameBytes), err)
+		return
+	}
+	old, known := s.nodes.Get(c.Name)
+	if !known && s.nodes.Len() >= MaxNodesPerCommand {
+		result.Refused = refuse(Exhausted, "node %s cannot register: there are %d nodes already", c.Name, s.nodes.Len())
+		return
+	}
+	node := Node{Name: c.Name}
+	if known {
+		node = *old
+	}
+	node.Inventory = &inventory
+	node.Instance = clip(c.Instance, MaxNameBytes)
+	node.NotResponding = false
+	node.RegisteredMS = s.timeMS
+	node.LeftOvers = clipLeftOvers(c.LeftOvers)
+	s.putNode(&node)
+	if known {
+		s.reconcileParts(&node, c.Running)
+	}
+	s.noteShrunk(c.Name)
+}
+
+// reconcileParts compares what a node runs with what it should.
+func (s *State) reconcileParts(node *Node, running []RunningPart) {
+	keeps := make(map[RunningPart]bool, len(running)) // Ready false in the keys
+	ready := make(map[RunningPart]bool, len(running))
+	for _, part := range running {
+		key := RunningPart{Job: part.Job, Epoch: part.Epoch}
+		keeps[key] = true
+		ready[key] = ready[key] || part.Ready
+	}
+	for _, id := range node.use.jobs {
+		job, _ := s.jobs.Get(id)
+		part := job.Part(node.Name)
+		key := RunningPart{Job: id, Epoch: job.Epoch}
+		switch {
+		case ready[key]:
+			s.partReady(PartRef{id, job.Epoch, node.Name})
+		case keeps[key]:
+		case part.Ready || part.BootID != node.BootID():
+			s.partEnded(&PartReport{
+				Job: id, Epoch: job.Epoch, Node: node.Name,
+				Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART, Detail: lostDetail(part, node),
+			})
+		}
+	}
+}
+
+func lostDetail(part *Part, node *Node) string {
+	if part.BootID != node.BootID() {
+		return "the node was restarted"
+	}
+	return "the node registered without it"
+}
+
+// noteShrunk drains a node that has less than its jobs hold, and lets go of
+// that note once it has enough again.
+func (s *State) noteShrunk(name string) {
+	old, _ := s.nodes.Get(name)
+	missing := old.missing()
+	if missing == "" && !old.Shrunk {
+		return
+	}
+	node := *old
+	node.Shrunk = missing != ""
+	if node.Shrunk && !node.Drain {
+		node.Drain = true
+		node.Reason = "registered without what its jobs hold: " + missing
+		node.ReasonMS = s.timeMS
+		node.ReasonUser = systemUser
+	}
+	s.putNode(&node)
+}
+
+// missing says what the jobs of a node hold that its inventory lacks.
+func (n *Node) missing() string {
+	if n.use.memoryBytes > n.Inventory.MemoryBytes {
+		return "memory"
+	}
+	if lost := n.use.cpus.Minus(place.FirstCPUs(n.Inventory.CPUs)); !lost.Empty() {
+		return "CPUs " + lost.String()
+	}
+	for _, held := range n.use.devices {
+		device := n.device(held.id)
+		if device == nil || device.Shares < held.shares || n.use.overlaps(n, device) {
+			return "device " + held.id
+		}
+	}
+	return ""
+}
+
+func clipLeftOvers(leftOvers []LeftOver) []LeftOver {
+	kept := slices.Clone(leftOvers[:min(len(leftOvers), MaxLeftOvers)])
+	for i := range kept {
+		kept[i].What = clip(kept[i].What, MaxTextBytes)
+		kept[i].Error = clip(kept[i].Error, MaxTextBytes)
+	}
+	return kept
+}
+
+// normalizeInventory refuses what no honest node says, and sorts the rest.
+func normalizeInventory(name string, inventory *Inventory) error {
+	switch {
+	case !spec.ValidHostName(name):
+		return fmt.Errorf("its name is not a host name (letters, digits, - and .)")
+	case inventory.CPUs == 0 || inventory.CPUs > MaxCPUsPerNode:
+		return fmt.Errorf("%d CPUs: there must be 1 to %d", inventory.CPUs, MaxCPUsPerNode)
+	case len(inventory.Devices) > MaxDevicesPerNode:
+		return fmt.Errorf("%d devices: there may be %d", len(inventory.Devices), MaxDevicesPerNode)
+	case len(inventory.Features) > MaxListEntries:
+		return fmt.Errorf("%d features are too many", len(inventory.Features))
+	case inventory.MemoryBytes > 1<<60:
+		return fmt.Errorf("%d bytes of memory: nothing has that", inventory.MemoryBytes)
+	}
+	for _, text := range []*string{
+		&inventory.Version, &inventory.OS, &inventory.Arch, &inventory.BootID,
+		&inventory.HostName, &inventory.Address, &inventory.CgroupVersion,
+	} {
+		*text = clip(*text, MaxNameBytes)
+	}
+	inventory.Features = slices.Clone(inventory.Features)
+	slices.Sort(inventory.Features)
+	inventory.Features = slices.Compact(inventory.Features)
+	inventory.Devices = slices.Clone(inventory.Devices)
+	slices.SortFunc(inventory.Devices, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.ID, b.ID))
+	})
+	return checkDevices(inventory.Devices)
+}
+
+func checkDevices(devices []Device) error {
+	seen := make(map[string]bool, len(devices))
+	for i := range devices {
+		device := &devices[i]
+		if device.ID == "" || len(device.ID) > MaxNameBytes || seen[device.ID] {
+			return fmt.Errorf("device id %q is empty, too long or there twice", clip(device.ID, MaxNameBytes))
+		}
+		seen[device.ID] = true
+		device.Shares = max(device.Shares, 1)
+		device.HealthDetail = clip(device.HealthDetail, MaxTextBytes)
+		if len(device.Links) > MaxDevicesPerNode || len(device.NearCPUs) > MaxCPUsPerNode {
+			return fmt.Errorf("device %s has too many links or CPUs", device.ID)
+		}
+	}
+	for i := range devices {
+		if parent := devices[i].Parent; parent != "" && (!seen[parent] || parent == devices[i].ID) {
+			return fmt.Errorf("device %s is a slice of %q, which is not there", devices[i].ID, parent)
+		}
+	}
+	return nil
+}

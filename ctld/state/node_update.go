@@ -1,0 +1,100 @@
+package state
+
+import (
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// NodeAction is what an administrator does to a node.
+type NodeAction uint8
+
+// Actions. Numbers are append-only.
+const (
+	DrainNode  NodeAction = 1 // finish what runs, start nothing new
+	ResumeNode NodeAction = 2 // take jobs again
+	DownNode   NodeAction = 3 // as drain, and shown as down
+	// FenceNode declares that nothing runs on a silent node any more, because
+	// somebody switched it off: its parts are over, its jobs may be requeued.
+	FenceNode NodeAction = 4
+)
+
+// UpdateNodes drains or resumes nodes, all of them or, when one is not known,
+// none.
+type UpdateNodes struct {
+	Names  []string   `cbor:"1,keyasint"`
+	Action NodeAction `cbor:"2,keyasint"`
+	Reason string     `cbor:"3,keyasint,omitempty"` // needed but for ResumeNode
+	User   string     `cbor:"4,keyasint,omitempty"` // who said so
+}
+
+func (UpdateNodes) kind() Kind { return KindUpdateNodes }
+
+func (c UpdateNodes) apply(s *State, result *Result) {
+	names := slices.Clone(c.Names)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if result.Refused = s.checkUpdate(&c, names); result.Refused != nil {
+		return
+	}
+	for _, name := range names {
+		s.updateNode(name, &c)
+	}
+}
+
+func (s *State) checkUpdate(c *UpdateNodes, names []string) *Refusal {
+	switch {
+	case len(names) == 0:
+		return refuse(Invalid, "no node is named")
+	case len(names) > MaxNodesPerCommand:
+		return refuse(Exhausted, "%d nodes in one request are too many: at most %d", len(names), MaxNodesPerCommand)
+	case c.Action < DrainNode || c.Action > FenceNode:
+		return refuse(Invalid, "no such node state: use drain, resume or down")
+	case c.Action != ResumeNode && c.Reason == "":
+		return refuse(Invalid, "You must specify a reason when DOWNING or DRAINING a node: add reason=TEXT")
+	case len(c.Reason) > MaxTextBytes || len(c.User) > MaxNameBytes:
+		return refuse(Invalid, "the reason is longer than %d bytes: shorten it", MaxTextBytes)
+	}
+	for _, name := range names {
+		node, known := s.nodes.Get(name)
+		switch {
+		case !known:
+			return refuse(NotFound, "Node %s not found", clip(name, MaxNameBytes))
+		case c.Action == FenceNode && node.Inventory != nil && !node.NotResponding:
+			return refuse(WrongState, "node %s still responds, so jobs may run on it: drain it, cancel its jobs, or switch it off and wait until it is not responding", name)
+		}
+	}
+	return nil
+}
+
+func (s *State) updateNode(name string, c *UpdateNodes) {
+	old, _ := s.nodes.Get(name)
+	node := *old
+	switch c.Action {
+	case ResumeNode:
+		node.Drain, node.Down = false, false
+		node.Reason, node.ReasonMS, node.ReasonUser = "", 0, ""
+	case DrainNode:
+		node.Drain = true
+	default:
+		node.Drain, node.Down = true, true
+	}
+	if c.Action != ResumeNode {
+		node.Reason, node.ReasonMS, node.ReasonUser = c.Reason, s.timeMS, c.User
+	}
+	s.putNode(&node)
+	if c.Action == FenceNode {
+		s.fence(name, old.use.jobs)
+	}
+}
+
+// fence ends the parts of a node that is declared switched off.
+func (s *State) fence(name string, jobs []uint32) {
+	for _, id := range jobs {
+		job, _ := s.jobs.Get(id)
+		s.partEnded(&PartReport{
+			Job: id, Epoch: job.Epoch, Node: name,
+			Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART, Detail: "the node was declared fenced",
+		})
+	}
+}

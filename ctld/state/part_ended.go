@@ -1,0 +1,211 @@
+package state
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// PartsEnded records what nodes reported: nothing is left of these parts, what
+// they held is free. The first report that says so decides how the job ends;
+// with the last one it is over, or waits again. Late and repeated reports are
+// ignored; the node may forget any part once its report has been applied.
+type PartsEnded struct {
+	Reports []PartReport `cbor:"1,keyasint"`
+}
+
+// PartReport is a node's report on one part. See PartEnded in link.proto.
+type PartReport struct {
+	Job             uint32      `cbor:"1,keyasint"`
+	Epoch           uint32      `cbor:"2,keyasint"`
+	Node            string      `cbor:"3,keyasint"`
+	Cause           pb.EndCause `cbor:"4,keyasint,omitempty"`
+	ExitCode        uint32      `cbor:"5,keyasint,omitempty"`
+	ExitSignal      uint32      `cbor:"6,keyasint,omitempty"`
+	Detail          string      `cbor:"7,keyasint,omitempty"`
+	PeakMemoryBytes uint64      `cbor:"8,keyasint,omitempty"`
+	CPUNS           uint64      `cbor:"9,keyasint,omitempty"`
+}
+
+// Exit statuses that Slurm shows for ends that are not the script's own.
+const (
+	oomExitSignal    = 125 // "0:125"
+	launchExitSignal = 53  // "0:53"
+)
+
+func (PartsEnded) kind() Kind { return KindPartsEnded }
+
+func (c PartsEnded) apply(s *State, result *Result) {
+	if len(c.Reports) > MaxReports {
+		result.Refused = refuse(Exhausted, "%d reports in one entry are too many: at most %d", len(c.Reports), MaxReports)
+		return
+	}
+	for i := range c.Reports {
+		s.partEnded(&c.Reports[i])
+	}
+}
+
+func (s *State) partEnded(report *PartReport) {
+	job, part := s.livePart(PartRef{report.Job, report.Epoch, report.Node})
+	if part == nil {
+		return
+	}
+	next, part := job.withPart(report.Node)
+	part.Released = true
+	var end End
+	if job.End != nil {
+		end = *job.End
+	} else {
+		end = decideEnd(job, report)
+	}
+	addReport(&end, job, report)
+	next.End = &end
+	next.Phase = Ending
+	if next.allReleased() {
+		next = s.close(next)
+	}
+	s.putJob(next)
+	if report.Cause == pb.EndCause_END_CAUSE_NODE_FAULT {
+		s.drainFaulty(report)
+	}
+}
+
+// decideEnd is how a job ends whose part ended before anything else decided
+// it. Only the batch host's script ends a job by itself; a part elsewhere that
+// ends unasked has failed.
+func decideEnd(job *Job, report *PartReport) End {
+	batch := report.Node == job.Run.BatchHost()
+	detail := report.Detail
+	switch report.Cause {
+	case pb.EndCause_END_CAUSE_EXITED:
+		if !batch {
+			return nodeFailure(job, ReasonNodeDown, fmt.Sprintf("the job's part on %s ended before its script", report.Node))
+		}
+		if report.ExitCode != 0 || report.ExitSignal != 0 {
+			return End{State: pb.JobState_JOB_STATE_FAILED, Reason: ReasonNonZeroExitCode, Detail: detail}
+		}
+		return End{State: pb.JobState_JOB_STATE_COMPLETED, Detail: detail}
+	case pb.EndCause_END_CAUSE_TIME_LIMIT:
+		return End{State: pb.JobState_JOB_STATE_TIMEOUT, Reason: ReasonTimeLimit, Detail: detail}
+	case pb.EndCause_END_CAUSE_OUT_OF_MEMORY:
+		return End{State: pb.JobState_JOB_STATE_OUT_OF_MEMORY, Reason: ReasonOutOfMemory, Detail: detail, ExitSignal: oomExitSignal}
+	case pb.EndCause_END_CAUSE_CANCELLED:
+		return End{State: pb.JobState_JOB_STATE_CANCELLED, Detail: detail}
+	case pb.EndCause_END_CAUSE_BAD_REQUEST:
+		end := End{State: pb.JobState_JOB_STATE_FAILED, Reason: ReasonJobLaunchFailure, Detail: detail}
+		if report.ExitCode == 0 && report.ExitSignal == 0 {
+			end.ExitSignal = launchExitSignal
+		}
+		return end
+	case pb.EndCause_END_CAUSE_NODE_FAULT:
+		return End{
+			State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Held: sched.LaunchFailed,
+			Reason: ReasonJobLaunchFailure, Detail: withColon("launch failed requeued held", report.Node, detail),
+		}
+	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED:
+		return nodeFailure(job, ReasonSupervisorDied, withColon("the job's supervisor died", report.Node, detail))
+	default: // UNKNOWN_PART, and what a later node may say
+		detail = withColon("the job's part was lost", report.Node, detail)
+		if !job.anyReady() {
+			// Its node was restarted around the moment it was placed.
+			return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Reason: ReasonNodeDown, Detail: detail + "; requeued, because it had not started"}
+		}
+		return nodeFailure(job, ReasonNodeDown, detail)
+	}
+}
+
+// anyReady says whether some container of the run has been up.
+func (j *Job) anyReady() bool {
+	for i := range j.Run.Parts {
+		if j.Run.Parts[i].Ready {
+			return true
+		}
+	}
+	return false
+}
+
+func withColon(what, node, detail string) string {
+	text := what + " on " + node
+	if detail != "" {
+		text += ": " + detail
+	}
+	return text
+}
+
+// nodeFailure ends a job for what is not its own fault: it is requeued if it
+// said so.
+func nodeFailure(job *Job, reason Reason, detail string) End {
+	end := End{State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: reason}
+	if job.Request.Requeue {
+		end.Requeue = true
+		end.Detail = detail + "; requeued"
+	} else {
+		end.Detail = detail + "; not requeued, because it was submitted without --requeue"
+	}
+	return end
+}
+
+// addReport adds up usage, and takes the exit status from the batch host.
+func addReport(end *End, job *Job, report *PartReport) {
+	end.PeakMemoryBytes = max(end.PeakMemoryBytes, report.PeakMemoryBytes)
+	if end.CPUNS+report.CPUNS >= end.CPUNS { // a liar's overflow is not added
+		end.CPUNS += report.CPUNS
+	}
+	if report.Node != job.Run.BatchHost() || end.State == pb.JobState_JOB_STATE_OUT_OF_MEMORY {
+		return
+	}
+	if report.ExitCode != 0 || report.ExitSignal != 0 {
+		end.ExitCode, end.ExitSignal = report.ExitCode, report.ExitSignal
+	}
+}
+
+func (j *Job) allReleased() bool {
+	for i := range j.Run.Parts {
+		if !j.Run.Parts[i].Released {
+			return false
+		}
+	}
+	return true
+}
+
+// close is a job whose last part is released.
+func (s *State) close(job *Job) *Job {
+	if job.End.Requeue {
+		return requeued(job, s.timeMS, job.End.Held, job.End.Detail)
+	}
+	job.Phase = Finished
+	job.End.EndMS = s.timeMS
+	return job
+}
+
+// drainFaulty keeps further jobs from a node that could not start one, as
+// Slurm does, until somebody has looked at it.
+func (s *State) drainFaulty(report *PartReport) {
+	old, known := s.nodes.Get(report.Node)
+	if !known || old.Drain {
+		return
+	}
+	node := *old
+	node.Drain = true
+	node.Reason = clip(fmt.Sprintf("could not start job %d: %s", report.Job, report.Detail), MaxTextBytes)
+	node.ReasonMS = s.timeMS
+	node.ReasonUser = systemUser
+	s.putNode(&node)
+}
+
+// systemUser stands where the controller itself set a reason.
+const systemUser = "gleaner"
+
+// clip cuts text that came from elsewhere to a length in bytes, between
+// characters.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}

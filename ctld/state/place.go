@@ -1,0 +1,221 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// PlaceJobs carries out a plan. The plan was made from an older state, so each
+// start is checked against the present one, and dropped whole when it no
+// longer fits: see Result.Starts. A start of an array's record takes its first
+// task and splits it off.
+type PlaceJobs struct {
+	Starts []StartOrder `cbor:"1,keyasint"`
+}
+
+// StartOrder places one job, or one task of an array.
+type StartOrder struct {
+	Job       uint32      `cbor:"1,keyasint"`
+	Partition string      `cbor:"2,keyasint"`
+	Parts     []PartOrder `cbor:"3,keyasint"` // ascending by node
+}
+
+// PartOrder is what a start takes on one node.
+type PartOrder struct {
+	Node        string        `cbor:"1,keyasint"`
+	CPUs        []uint32      `cbor:"2,keyasint,omitempty"` // ascending
+	MemoryBytes uint64        `cbor:"3,keyasint,omitempty"`
+	Devices     []DeviceOrder `cbor:"4,keyasint,omitempty"`
+	Tasks       uint32        `cbor:"5,keyasint,omitempty"`
+}
+
+// DeviceOrder is one device, or shares of one.
+type DeviceOrder struct {
+	ID     string `cbor:"1,keyasint"`
+	Shares uint32 `cbor:"2,keyasint"`
+}
+
+func (PlaceJobs) kind() Kind { return KindPlaceJobs }
+
+func (c PlaceJobs) apply(s *State, result *Result) {
+	if len(c.Starts) > MaxStarts {
+		result.Refused = refuse(Exhausted, "%d starts in one plan are too many: at most %d", len(c.Starts), MaxStarts)
+		return
+	}
+	for i := range c.Starts {
+		order := &c.Starts[i]
+		answer := StartResult{Asked: order.Job}
+		job, run, err := s.checkStart(order)
+		if err != nil {
+			answer.Dropped = err.Error()
+		} else {
+			started := s.start(job, run)
+			answer.Job, answer.Epoch = started.ID, started.Epoch
+		}
+		result.Starts = append(result.Starts, answer)
+	}
+}
+
+// checkStart says why a start does not fit the present state, or what the run
+// of the job is.
+func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
+	job, known := s.jobs.Get(order.Job)
+	switch {
+	case !known:
+		return nil, nil, fmt.Errorf("job %d is not known", order.Job)
+	case job.Phase != Waiting:
+		return nil, nil, fmt.Errorf("job %d does not wait any more", order.Job)
+	case job.Held != sched.NotHeld:
+		return nil, nil, fmt.Errorf("job %d is held", order.Job)
+	case job.TaskCount() > 1 && s.nextJob > MaxJobID:
+		return nil, nil, fmt.Errorf("no job numbers are left")
+	}
+	if limit := job.Request.MaxRunning; limit > 0 {
+		if running, _ := s.arrayRunning.Get(job.Array); running >= limit {
+			return nil, nil, fmt.Errorf("array %d already runs %d tasks", job.Array, running)
+		}
+	}
+	partition, err := s.checkStartPartition(job, order.Partition)
+	if err != nil {
+		return nil, nil, err
+	}
+	run := &Run{Partition: order.Partition, StartMS: s.timeMS}
+	if len(order.Parts) == 0 {
+		return nil, nil, fmt.Errorf("the start names no node")
+	}
+	for i := range order.Parts {
+		if i > 0 && order.Parts[i-1].Node >= order.Parts[i].Node {
+			return nil, nil, fmt.Errorf("the nodes of the start are not ascending")
+		}
+		part, err := s.checkPart(job, partition, &order.Parts[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		run.Parts = append(run.Parts, part)
+	}
+	return job, run, checkOneModel(run)
+}
+
+func (s *State) checkStartPartition(job *Job, name string) (*Partition, error) {
+	partition, known := s.policy.Partition(name)
+	switch {
+	case !known:
+		return nil, fmt.Errorf("partition %s is not known", name)
+	case !partition.Up:
+		return nil, fmt.Errorf("partition %s is down", name)
+	case !slices.Contains(job.Request.Partitions, name):
+		return nil, fmt.Errorf("job %d is not for partition %s", job.ID, name)
+	case job.Owner().UID == 0 && !partition.AllowRootJobs:
+		return nil, fmt.Errorf("partition %s does not allow jobs of root", name)
+	}
+	return partition, nil
+}
+
+// checkPart checks one node's share of a start, and makes the part of it.
+func (s *State) checkPart(job *Job, partition *Partition, order *PartOrder) (Part, error) {
+	node, known := s.nodes.Get(order.Node)
+	switch {
+	case !known || !node.Available():
+		return Part{}, fmt.Errorf("node %s is not available", order.Node)
+	case !partition.Has(order.Node):
+		return Part{}, fmt.Errorf("node %s is not in partition %s", order.Node, partition.Name)
+	case node.use.exclusive != 0:
+		return Part{}, fmt.Errorf("node %s is job %d's alone", order.Node, node.use.exclusive)
+	case job.Request.Exclusive && len(node.use.jobs) > 0:
+		return Part{}, fmt.Errorf("node %s is not empty", order.Node)
+	case order.MemoryBytes > node.freeMemory():
+		return Part{}, fmt.Errorf("node %s has not enough free memory", order.Node)
+	}
+	for i, cpu := range order.CPUs {
+		if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) || i > 0 && order.CPUs[i-1] >= cpu {
+			return Part{}, fmt.Errorf("CPU %d of node %s is not free", cpu, order.Node)
+		}
+	}
+	part := Part{
+		Node: order.Node, CPUs: order.CPUs, MemoryBytes: order.MemoryBytes,
+		Tasks: order.Tasks, BootID: node.BootID(),
+	}
+	use := node.use.clone()
+	for _, wanted := range order.Devices {
+		held, err := takeDevice(node, use, wanted)
+		if err != nil {
+			return Part{}, err
+		}
+		part.Devices = append(part.Devices, held)
+	}
+	slices.SortFunc(part.Devices, func(a, b HeldDevice) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.ID, b.ID))
+	})
+	return part, nil
+}
+
+// takeDevice books one device in use, or says why it is not free. A whole
+// device and a slice of it exclude each other.
+func takeDevice(node *Node, use *nodeUse, wanted DeviceOrder) (HeldDevice, error) {
+	device := node.device(wanted.ID)
+	if device == nil || device.Health != pb.DeviceHealth_DEVICE_HEALTH_OK {
+		return HeldDevice{}, fmt.Errorf("device %s of node %s is missing or not healthy", wanted.ID, node.Name)
+	}
+	if wanted.Shares == 0 || wanted.Shares > device.Shares || use.sharesOf(device.ID) > device.Shares-wanted.Shares || use.overlaps(node, device) {
+		return HeldDevice{}, fmt.Errorf("device %s of node %s is not free", wanted.ID, node.Name)
+	}
+	held := HeldDevice{
+		ID: device.ID, Index: device.Index, Shares: wanted.Shares, Parent: device.Parent, Model: device.Model,
+	}
+	use.addDevice(held)
+	return held, nil
+}
+
+// overlaps says whether the device's parent, or a slice of the device, is held.
+func (u *nodeUse) overlaps(node *Node, device *Device) bool {
+	if device.Parent != "" && u.sharesOf(device.Parent) > 0 {
+		return true
+	}
+	for i := range node.Inventory.Devices {
+		other := &node.Inventory.Devices[i]
+		if other.Parent == device.ID && u.sharesOf(other.ID) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func checkOneModel(run *Run) error {
+	model, seen := "", false
+	for i := range run.Parts {
+		for _, device := range run.Parts[i].Devices {
+			if seen && device.Model != model {
+				return fmt.Errorf("the start mixes GPUs of models %s and %s", model, device.Model)
+			}
+			model, seen = device.Model, true
+		}
+	}
+	return nil
+}
+
+// start stores the run of a job. The first task of a record with several is
+// split off and runs under a number of its own; the last one keeps the
+// record's.
+func (s *State) start(job *Job, run *Run) *Job {
+	started := *job
+	started.Phase = Running
+	started.Epoch++
+	started.Run = run
+	started.Detail = ""
+	if job.Array == 0 || job.HasTask {
+		s.putJob(&started)
+		return &started
+	}
+	first := job.Tasks[0].First
+	one := []TaskRange{{First: first, Last: first, Step: 1}}
+	if job.TaskCount() > 1 {
+		return s.split(job, &started, subtract(job.Tasks, one), one)
+	}
+	started.HasTask, started.Task, started.Tasks = true, first, nil
+	s.putJob(&started)
+	return &started
+}

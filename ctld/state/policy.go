@@ -1,0 +1,101 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// Policy is the replicated configuration: what cluster.toml holds. A stored
+// Policy is normalised and never changed.
+type Policy struct {
+	ClusterName    string      `cbor:"1,keyasint"`
+	Partitions     []Partition `cbor:"2,keyasint"` // ascending by name
+	Administrators []string    `cbor:"3,keyasint,omitempty"`
+	MinJobAgeS     uint32      `cbor:"4,keyasint"`
+	KillWaitS      uint32      `cbor:"5,keyasint"`
+	MaxArraySize   uint32      `cbor:"6,keyasint"`
+	MaxJobCount    uint32      `cbor:"7,keyasint"`
+	LeaseS         uint32      `cbor:"8,keyasint"`
+}
+
+// Partition is a set of nodes with rules.
+type Partition struct {
+	Name                string   `cbor:"1,keyasint"`
+	Nodes               string   `cbor:"2,keyasint"` // host list; "ALL" = every node
+	Default             bool     `cbor:"3,keyasint,omitempty"`
+	Up                  bool     `cbor:"4,keyasint,omitempty"`
+	MaxTimeS            uint32   `cbor:"5,keyasint"`
+	DefaultTimeS        uint32   `cbor:"6,keyasint,omitempty"` // 0 = MaxTimeS
+	PriorityTier        uint32   `cbor:"7,keyasint,omitempty"`
+	DefaultMemoryPerCPU uint64   `cbor:"8,keyasint,omitempty"` // bytes; 0 = the whole node's memory
+	AllowRootJobs       bool     `cbor:"9,keyasint,omitempty"`
+	LeaseAction         string   `cbor:"10,keyasint,omitempty"`
+	AllowGroups         []string `cbor:"11,keyasint,omitempty"`
+
+	names []string // of Nodes, ascending; nil for "ALL"
+}
+
+// LeaseRunOn is the lease action under which a job goes on when its node is
+// silent.
+const LeaseRunOn = "run-on"
+
+// DefaultPolicy is what a new cluster starts with.
+func DefaultPolicy() *Policy {
+	return &Policy{
+		ClusterName: "gleaner",
+		Partitions: []Partition{{
+			Name:        "main",
+			Nodes:       allNodes,
+			Default:     true,
+			Up:          true,
+			MaxTimeS:    sched.Unlimited,
+			LeaseAction: LeaseRunOn,
+		}},
+		MinJobAgeS:   300,
+		KillWaitS:    30,
+		MaxArraySize: 1_000_001,
+		MaxJobCount:  1_000_000,
+		LeaseS:       30,
+	}
+}
+
+const allNodes = "ALL"
+
+// Partition finds a partition by its name.
+func (p *Policy) Partition(name string) (*Partition, bool) {
+	at, found := p.find(name)
+	if !found {
+		return nil, false
+	}
+	return &p.Partitions[at], true
+}
+
+func (p *Policy) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(p.Partitions, name, func(partition Partition, name string) int {
+		return cmp.Compare(partition.Name, name)
+	})
+}
+
+// defaultPartition is where jobs go that name none; nil when there is none.
+func (p *Policy) defaultPartition() *Partition {
+	for i := range p.Partitions {
+		if p.Partitions[i].Default {
+			return &p.Partitions[i]
+		}
+	}
+	if len(p.Partitions) == 1 {
+		return &p.Partitions[0]
+	}
+	return nil
+}
+
+// Has says whether a node belongs to the partition.
+func (p *Partition) Has(node string) bool {
+	if p.Nodes == allNodes {
+		return true
+	}
+	_, found := slices.BinarySearch(p.names, node)
+	return found
+}

@@ -1,0 +1,185 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// ApplyPolicy replaces the policy. A partition that jobs wait for or run in
+// cannot be removed. Make one with PolicyFromMessage.
+type ApplyPolicy struct {
+	Policy Policy `cbor:"1,keyasint"`
+}
+
+func (ApplyPolicy) kind() Kind { return KindApplyPolicy }
+
+func (c ApplyPolicy) apply(s *State, result *Result) {
+	policy, err := NormalizePolicy(&c.Policy)
+	if err != nil {
+		result.Refused = refuse(Invalid, "%v", err)
+		return
+	}
+	if result.Refused = s.checkRemoved(policy); result.Refused != nil {
+		return
+	}
+	s.setPolicy(policy)
+	s.changes.policy = true
+}
+
+// checkRemoved refuses to remove partitions in use.
+func (s *State) checkRemoved(policy *Policy) *Refusal {
+	used := map[string]int{}
+	s.shapes.Scan(func(_ string, count shapeCount) bool {
+		for _, name := range count.shape.Partitions {
+			used[name] += int(count.waiting)
+		}
+		return true
+	})
+	s.active.Scan(func(_ uint32, job *Job) bool {
+		used[job.Run.Partition]++
+		return true
+	})
+	for i := range s.policy.Partitions {
+		name := s.policy.Partitions[i].Name
+		if _, kept := policy.Partition(name); !kept && used[name] > 0 {
+			return refuse(WrongState, "partition %s cannot be removed: %d jobs are in it; set up = false, wait for them or cancel them, then remove it", name, used[name])
+		}
+	}
+	return nil
+}
+
+// setPolicy puts a normalised policy in force. Nodes it names get a record;
+// those that never registered and that it does not name any more lose theirs.
+func (s *State) setPolicy(policy *Policy) {
+	s.policy = policy
+	named := map[string]bool{}
+	for i := range policy.Partitions {
+		for _, name := range policy.Partitions[i].names {
+			named[name] = true
+			if _, known := s.nodes.Get(name); !known {
+				s.putNode(&Node{Name: name})
+			}
+		}
+	}
+	var gone []string
+	s.nodes.Scan(func(name string, node *Node) bool {
+		if node.Inventory == nil && !named[name] {
+			gone = append(gone, name)
+		}
+		return true
+	})
+	for _, name := range gone {
+		s.nodes.Delete(name)
+	}
+}
+
+// NormalizePolicy checks a policy and makes it comparable: sorted, defaults
+// in place of zeros. The error says what is wrong and what to write instead.
+func NormalizePolicy(given *Policy) (*Policy, error) {
+	policy := *given
+	defaults := DefaultPolicy()
+	policy.ClusterName = cmp.Or(policy.ClusterName, defaults.ClusterName)
+	policy.MinJobAgeS = cmp.Or(policy.MinJobAgeS, defaults.MinJobAgeS)
+	policy.KillWaitS = cmp.Or(policy.KillWaitS, defaults.KillWaitS)
+	policy.MaxArraySize = cmp.Or(policy.MaxArraySize, defaults.MaxArraySize)
+	policy.MaxJobCount = cmp.Or(policy.MaxJobCount, defaults.MaxJobCount)
+	policy.LeaseS = cmp.Or(policy.LeaseS, defaults.LeaseS)
+	policy.Administrators = slices.Clone(policy.Administrators)
+	slices.Sort(policy.Administrators)
+	policy.Administrators = slices.Compact(policy.Administrators)
+	policy.Partitions = slices.Clone(policy.Partitions)
+	slices.SortFunc(policy.Partitions, func(a, b Partition) int { return cmp.Compare(a.Name, b.Name) })
+	if err := checkPolicy(&policy); err != nil {
+		return nil, err
+	}
+	for i := range policy.Partitions {
+		if err := normalizePartition(&policy.Partitions[i]); err != nil {
+			return nil, fmt.Errorf("partition %s: %w", policy.Partitions[i].Name, err)
+		}
+	}
+	return &policy, nil
+}
+
+func checkPolicy(policy *Policy) error {
+	switch {
+	case len(policy.Partitions) == 0:
+		return fmt.Errorf("the policy has no partition: jobs need one, such as [partitions.main] with nodes = \"ALL\"")
+	case len(policy.Partitions) > MaxPartitions:
+		return fmt.Errorf("%d partitions are too many: at most %d", len(policy.Partitions), MaxPartitions)
+	case !validName(policy.ClusterName):
+		return fmt.Errorf("cluster_name %q: use letters, digits and -_. only", clip(policy.ClusterName, MaxNameBytes))
+	case policy.MaxArraySize > spec.MaxArrayIndex+1:
+		return fmt.Errorf("max_array_size %d is too high: at most %d", policy.MaxArraySize, spec.MaxArrayIndex+1)
+	case len(policy.Administrators) > MaxListEntries:
+		return fmt.Errorf("%d administrators are too many", len(policy.Administrators))
+	}
+	defaults := 0
+	for i := range policy.Partitions {
+		name := policy.Partitions[i].Name
+		if !validName(name) {
+			return fmt.Errorf("partition name %q: use letters, digits and -_. only", clip(name, MaxNameBytes))
+		}
+		if i > 0 && policy.Partitions[i-1].Name == name {
+			return fmt.Errorf("partition %s is there twice", name)
+		}
+		if policy.Partitions[i].Default {
+			defaults++
+		}
+	}
+	if defaults > 1 {
+		return fmt.Errorf("%d partitions are the default one: leave default = true in one of them", defaults)
+	}
+	return nil
+}
+
+func normalizePartition(p *Partition) error {
+	p.MaxTimeS = cmp.Or(p.MaxTimeS, sched.Unlimited)
+	p.LeaseAction = cmp.Or(p.LeaseAction, LeaseRunOn)
+	p.AllowGroups = slices.Clone(p.AllowGroups)
+	slices.Sort(p.AllowGroups)
+	p.AllowGroups = slices.Compact(p.AllowGroups)
+	if p.LeaseAction != LeaseRunOn {
+		return fmt.Errorf("lease_action %q is not supported: use %q", clip(p.LeaseAction, MaxNameBytes), LeaseRunOn)
+	}
+	if p.DefaultTimeS > p.MaxTimeS {
+		return fmt.Errorf("default_time is longer than max_time: lower one or raise the other")
+	}
+	if strings.EqualFold(p.Nodes, allNodes) {
+		p.Nodes, p.names = allNodes, nil
+		return nil
+	}
+	names, err := spec.ParseHostList(p.Nodes)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("it has no nodes: give a host list such as n[1-4], or %q", allNodes)
+	}
+	for _, name := range names {
+		if !spec.ValidHostName(name) {
+			return fmt.Errorf("node name %q is not a host name", clip(name, MaxNameBytes))
+		}
+	}
+	p.Nodes = spec.FormatHostList(names)
+	slices.Sort(names)
+	p.names = names
+	return nil
+}
+
+func validName(name string) bool {
+	if name == "" || len(name) > MaxNameBytes {
+		return false
+	}
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.", c) >= 0) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,17 @@
+package state
+
+// PurgeJobs forgets jobs that ended before BeforeMS, never one younger than
+// the policy's MinJobAge, at most MaxPurge of them, oldest first.
+type PurgeJobs struct {
+	BeforeMS int64 `cbor:"1,keyasint"` // Unix milliseconds
+}
+
+func (PurgeJobs) kind() Kind { return KindPurgeJobs }
+
+func (c PurgeJobs) apply(s *State, _ *Result) {
+	before := min(c.BeforeMS, s.timeMS-int64(s.policy.MinJobAgeS)*1000)
+	for _, id := range s.FinishedBefore(before, MaxPurge) {
+		job, _ := s.jobs.Get(id)
+		s.dropJob(job)
+	}
+}

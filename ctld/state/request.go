@@ -1,0 +1,95 @@
+package state
+
+import (
+	"crypto/sha256"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Digest is the SHA-256 of a content that jobs share. The zero Digest means
+// that there is none.
+type Digest [sha256.Size]byte
+
+// Owner is the person a job runs as, in a uid domain. It is shared by all jobs
+// of that person and never changed.
+type Owner struct {
+	UID       uint32   `cbor:"1,keyasint,omitempty"`
+	GID       uint32   `cbor:"2,keyasint,omitempty"`
+	Groups    []uint32 `cbor:"3,keyasint,omitempty"` // supplementary, including GID
+	User      string   `cbor:"4,keyasint,omitempty"`
+	Group     string   `cbor:"5,keyasint,omitempty"`
+	Home      string   `cbor:"6,keyasint,omitempty"`
+	Shell     string   `cbor:"7,keyasint,omitempty"`
+	UIDDomain string   `cbor:"8,keyasint,omitempty"` // "" = the cluster's own
+}
+
+// Request is what was asked for, with the defaults of policy filled in. It is
+// content-addressed: jobs with the same request, and all tasks of an array,
+// share one, and it is never changed.
+type Request struct {
+	Name       string   `cbor:"1,keyasint,omitempty"`
+	Partitions []string `cbor:"2,keyasint,omitempty"` // in order of preference; never empty once stored
+	Account    string   `cbor:"3,keyasint,omitempty"`
+	QOS        string   `cbor:"4,keyasint,omitempty"`
+	Comment    string   `cbor:"5,keyasint,omitempty"`
+	WCKey      string   `cbor:"6,keyasint,omitempty"`
+
+	Script         Digest      `cbor:"10,keyasint"` // View.Blob has the bytes
+	Environment    Digest      `cbor:"11,keyasint"` // NAME=VALUE, each followed by a zero byte
+	Owner          Digest      `cbor:"12,keyasint"`
+	Arguments      []string    `cbor:"13,keyasint,omitempty"`
+	WorkDirectory  string      `cbor:"14,keyasint,omitempty"`
+	StandardOutput string      `cbor:"15,keyasint,omitempty"`
+	StandardError  string      `cbor:"16,keyasint,omitempty"`
+	StandardInput  string      `cbor:"17,keyasint,omitempty"`
+	OpenMode       pb.OpenMode `cbor:"18,keyasint,omitempty"`
+	ExportOption   string      `cbor:"19,keyasint,omitempty"`
+	SubmitHost     string      `cbor:"20,keyasint,omitempty"`
+	Umask          uint32      `cbor:"21,keyasint,omitempty"`
+
+	MinNodes      uint32       `cbor:"30,keyasint,omitempty"`
+	MaxNodes      uint32       `cbor:"31,keyasint,omitempty"`
+	Tasks         uint32       `cbor:"32,keyasint,omitempty"`
+	TasksPerNode  uint32       `cbor:"33,keyasint,omitempty"`
+	CPUsPerTask   uint32       `cbor:"34,keyasint,omitempty"`
+	MemoryPerNode uint64       `cbor:"35,keyasint,omitempty"` // bytes
+	MemoryPerCPU  uint64       `cbor:"36,keyasint,omitempty"` // bytes; the partition's default filled in
+	GPUs          []GPURequest `cbor:"37,keyasint,omitempty"`
+	TimeLimitS    uint32       `cbor:"38,keyasint,omitempty"` // the partition's default filled in
+	NodeList      string       `cbor:"39,keyasint,omitempty"`
+	ExcludeNodes  string       `cbor:"40,keyasint,omitempty"`
+	Constraint    string       `cbor:"41,keyasint,omitempty"`
+	Exclusive     bool         `cbor:"42,keyasint,omitempty"`
+
+	Requeue    bool        `cbor:"50,keyasint,omitempty"` // may be requeued after a node failure
+	Nice       int32       `cbor:"51,keyasint,omitempty"`
+	ArrayTasks []TaskRange `cbor:"52,keyasint,omitempty"` // of the whole array; empty = a plain job
+	MaxRunning uint32      `cbor:"53,keyasint,omitempty"` // the array's throttle; 0 = none
+	Network    pb.Network  `cbor:"60,keyasint,omitempty"`
+	Hold       bool        `cbor:"61,keyasint,omitempty"` // it was submitted held
+
+	owner *Owner // what the Owner digest stands for
+	shape *Shape // what the scheduler sees of it
+}
+
+// OwnedBy is the person the job runs as.
+func (r *Request) OwnedBy() *Owner { return r.owner }
+
+// IsArray says whether the request is for a job array.
+func (r *Request) IsArray() bool { return len(r.ArrayTasks) > 0 }
+
+// GPURequest asks for whole GPUs of one model.
+type GPURequest struct {
+	Scope  pb.GpuScope `cbor:"1,keyasint,omitempty"`
+	Count  uint32      `cbor:"2,keyasint,omitempty"`
+	Model  string      `cbor:"3,keyasint,omitempty"` // "" = any one model
+	Shares uint32      `cbor:"4,keyasint,omitempty"` // reserved
+}
+
+// TaskRange is First, First+Step, … up to and including Last.
+type TaskRange struct {
+	_     struct{} `cbor:",toarray"`
+	First uint32
+	Last  uint32
+	Step  uint32 // at least 1
+}

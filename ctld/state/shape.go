@@ -1,0 +1,150 @@
+package state
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// Shape is what the scheduler sees of a request: jobs of one shape fit or do
+// not fit together. It is derived from the request, shared and never changed.
+type Shape struct {
+	Partitions []string      `cbor:"1,keyasint"` // in order of preference
+	Root       bool          `cbor:"2,keyasint"` // needs a partition that allows root's jobs
+	TimeLimitS uint32        `cbor:"3,keyasint"`
+	Request    place.Request `cbor:"4,keyasint"`
+
+	key string
+}
+
+// shapeCount is a shape with the requests and the waiting job records in it.
+type shapeCount struct {
+	shape    *Shape
+	requests uint32
+	waiting  uint32
+}
+
+// shapeOf derives the shape of a request. The error says what a user got
+// wrong in a host list, constraint or GPU request.
+func shapeOf(r *Request, owner *Owner) (*Shape, error) {
+	shape := &Shape{
+		Partitions: r.Partitions,
+		Root:       owner.UID == 0,
+		TimeLimitS: r.TimeLimitS,
+		Request: place.Request{
+			MinNodes:      r.MinNodes,
+			MaxNodes:      r.MaxNodes,
+			Tasks:         r.Tasks,
+			TasksPerNode:  r.TasksPerNode,
+			CPUsPerTask:   max(r.CPUsPerTask, 1),
+			MemoryPerNode: r.MemoryPerNode,
+			MemoryPerCPU:  r.MemoryPerCPU,
+			Exclusive:     r.Exclusive,
+		},
+	}
+	err := shape.fillLists(r)
+	if err == nil {
+		err = shape.fillGPUs(r.GPUs)
+	}
+	if err == nil {
+		err = shape.checkCounts()
+	}
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := encoding.Marshal(shape)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(encoded)
+	shape.key = string(sum[:])
+	return shape, nil
+}
+
+func (s *Shape) fillLists(r *Request) error {
+	required, err := sortedHosts(r.NodeList)
+	if err != nil {
+		return err
+	}
+	excluded, err := sortedHosts(r.ExcludeNodes)
+	if err != nil {
+		return err
+	}
+	for _, name := range required {
+		if _, both := slices.BinarySearch(excluded, name); both {
+			return fmt.Errorf("node %s is both required and excluded: remove it from one of the lists", name)
+		}
+	}
+	s.Request.RequiredNodes, s.Request.ExcludedNodes = required, excluded
+	if r.Constraint == "" {
+		return nil
+	}
+	features := strings.Split(r.Constraint, "&")
+	for _, feature := range features {
+		if feature == "" || strings.ContainsAny(feature, " |[]*()!,") {
+			return fmt.Errorf("invalid constraint %q: give one feature, or several joined with &", r.Constraint)
+		}
+	}
+	slices.Sort(features)
+	s.Request.Features = slices.Compact(features)
+	return nil
+}
+
+func sortedHosts(list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	names, err := spec.ParseHostList(list)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (s *Shape) fillGPUs(gpus []GPURequest) error {
+	for _, gpu := range gpus {
+		if gpu.Model != "" {
+			if s.Request.Model != "" && s.Request.Model != gpu.Model {
+				return fmt.Errorf("GPUs of two models (%s and %s) are asked for: a job gets one model", s.Request.Model, gpu.Model)
+			}
+			s.Request.Model = gpu.Model
+		}
+		if gpu.Shares != 0 {
+			return fmt.Errorf("shares of a GPU are not supported: ask for whole GPUs")
+		}
+		if gpu.Count > spec.MaxGPUs {
+			return fmt.Errorf("%d GPUs are asked for: at most %d can be", gpu.Count, spec.MaxGPUs)
+		}
+		switch gpu.Scope {
+		case pb.GpuScope_GPU_SCOPE_NODE:
+			s.Request.GPUsPerNode += gpu.Count
+		case pb.GpuScope_GPU_SCOPE_JOB, pb.GpuScope_GPU_SCOPE_UNSPECIFIED:
+			s.Request.GPUsPerJob += gpu.Count
+		default:
+			return fmt.Errorf("GPUs per task are not supported: use --gpus or --gpus-per-node")
+		}
+	}
+	return nil
+}
+
+// checkCounts refuses counts that no set of nodes can meet. What was not given
+// is left to the scheduler (place.Request.NodeBounds).
+func (s *Shape) checkCounts() error {
+	r := &s.Request
+	if r.MaxNodes != 0 && r.MaxNodes < r.MinNodes {
+		return fmt.Errorf("node count specification invalid: at least %d nodes, but at most %d", r.MinNodes, r.MaxNodes)
+	}
+	if r.MemoryPerNode != 0 && r.MemoryPerCPU != 0 {
+		return fmt.Errorf("memory per node and memory per CPU exclude each other: give one of --mem and --mem-per-cpu")
+	}
+	if low, high := r.NodeBounds(); low > high {
+		return fmt.Errorf("node count specification invalid: the tasks, GPUs and listed nodes need at least %d nodes, but at most %d may be used", low, high)
+	}
+	return nil
+}

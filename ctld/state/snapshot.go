@@ -1,0 +1,239 @@
+package state
+
+import (
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// This file is the bridge between the records and the scheduler's view of
+// them, both ways.
+
+// priorityBase is the priority of a job without a nice value. Jobs of equal
+// priority go in the order of their numbers.
+const priorityBase = 1 << 31
+
+// Priority is how urgent a waiting job is: higher goes first. 0 means held, as
+// Slurm shows it.
+func (j *Job) Priority() uint64 {
+	if j.Held != sched.NotHeld {
+		return 0
+	}
+	return uint64(max(priorityBase-int64(j.Request.Nice), 1))
+}
+
+// SchedSnapshot is everything the next plan depends on. nowMS is the leader's
+// clock in Unix milliseconds.
+func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
+	snapshot := sched.Snapshot{NowMS: nowMS}
+	nodes := v.schedNodes(&snapshot)
+	v.schedPartitions(&snapshot)
+	v.schedWaiting(&snapshot)
+	v.schedRunning(&snapshot, nodes)
+	return snapshot
+}
+
+func (v *View) schedNodes(snapshot *sched.Snapshot) map[string]place.NodeIndex {
+	index := make(map[string]place.NodeIndex, v.nodes.Len())
+	snapshot.Nodes = make([]place.Node, 0, v.nodes.Len())
+	for node := range v.Nodes() {
+		index[node.Name] = place.NodeIndex(len(snapshot.Nodes))
+		snapshot.Nodes = append(snapshot.Nodes, schedNode(node))
+	}
+	return index
+}
+
+func schedNode(node *Node) place.Node {
+	out := place.Node{
+		Name:      node.Name,
+		Available: node.Available(),
+		Busy:      len(node.use.jobs) > 0,
+		Exclusive: node.use.exclusive != 0,
+	}
+	if node.Inventory == nil {
+		return out
+	}
+	out.CPUs = place.FirstCPUs(node.Inventory.CPUs)
+	out.FreeCPUs = out.CPUs.Minus(node.use.cpus)
+	out.MemoryBytes = node.Inventory.MemoryBytes
+	out.FreeMemory = node.freeMemory()
+	out.Features = node.Inventory.Features
+	out.Devices = schedDevices(node)
+	return out
+}
+
+func schedDevices(node *Node) []place.Device {
+	devices := node.Inventory.Devices
+	if len(devices) == 0 {
+		return nil
+	}
+	position := make(map[string]place.DeviceIndex, len(devices))
+	for i := range devices {
+		position[devices[i].ID] = place.DeviceIndex(i)
+	}
+	out := make([]place.Device, len(devices))
+	for i := range devices {
+		device := &devices[i]
+		d := place.Device{
+			ID:      device.ID,
+			Index:   device.Index,
+			Model:   device.Model,
+			Healthy: device.Health == pb.DeviceHealth_DEVICE_HEALTH_OK,
+			Parent:  -1,
+			Shares:  device.Shares,
+		}
+		if held := node.use.sharesOf(device.ID); held < device.Shares && !node.use.overlaps(node, device) {
+			d.FreeShares = device.Shares - held
+		}
+		if device.Parent != "" {
+			d.Parent = position[device.Parent]
+		}
+		for _, id := range device.Links {
+			if at, known := position[id]; known {
+				d.Links = append(d.Links, at)
+			}
+		}
+		slices.Sort(d.Links)
+		if len(device.NearCPUs) > 0 {
+			d.NearCPUs = place.NewCPUSet(device.NearCPUs...)
+		}
+		out[i] = d
+	}
+	return out
+}
+
+func (v *View) schedPartitions(snapshot *sched.Snapshot) {
+	for i := range v.policy.Partitions {
+		p := &v.policy.Partitions[i]
+		partition := sched.Partition{
+			Name:         p.Name,
+			Up:           p.Up,
+			MaxTimeS:     p.MaxTimeS,
+			PriorityTier: p.PriorityTier,
+			RootAllowed:  p.AllowRootJobs,
+		}
+		for at := range snapshot.Nodes {
+			if p.Has(snapshot.Nodes[at].Name) {
+				partition.Nodes = append(partition.Nodes, place.NodeIndex(at))
+			}
+		}
+		snapshot.Partitions = append(snapshot.Partitions, partition)
+	}
+}
+
+// schedWaiting lists the shapes that jobs wait in, and the jobs. What an
+// array's throttle leaves goes to its records in the order of their numbers.
+func (v *View) schedWaiting(snapshot *sched.Snapshot) {
+	index := make(map[*Shape]int, v.shapes.Len())
+	v.shapes.Scan(func(_ string, count shapeCount) bool {
+		if count.waiting > 0 {
+			index[count.shape] = len(snapshot.Shapes)
+			snapshot.Shapes = append(snapshot.Shapes, v.schedShape(count.shape))
+		}
+		return true
+	})
+	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
+	snapshot.Waiting = make([]sched.Job, 0, v.waiting.Len())
+	v.waiting.Scan(func(_ uint32, job *Job) bool {
+		out := sched.Job{
+			ID:       sched.JobID(job.ID),
+			Shape:    index[job.Request.shape],
+			Priority: job.Priority(),
+			Held:     job.Held,
+			Tasks:    1,
+		}
+		if job.Array != 0 {
+			out.Tasks = job.TaskCount()
+			if limit := job.Request.MaxRunning; limit > 0 {
+				running, _ := v.arrayRunning.Get(job.Array)
+				left := limit - min(limit, running+given[job.Array])
+				out.Throttled = out.Tasks > left
+				out.Tasks = min(out.Tasks, left)
+			}
+			if job.Held == sched.NotHeld {
+				given[job.Array] += out.Tasks
+			}
+		}
+		snapshot.Waiting = append(snapshot.Waiting, out)
+		return true
+	})
+}
+
+func (v *View) schedShape(shape *Shape) sched.Shape {
+	out := sched.Shape{TimeLimitS: shape.TimeLimitS, Request: shape.Request}
+	for _, name := range shape.Partitions {
+		at, found := v.policy.find(name)
+		if found && (!shape.Root || v.policy.Partitions[at].AllowRootJobs) {
+			out.Partitions = append(out.Partitions, at)
+		}
+	}
+	return out
+}
+
+func (v *View) schedRunning(snapshot *sched.Snapshot, nodes map[string]place.NodeIndex) {
+	snapshot.Running = make([]sched.Running, 0, v.active.Len())
+	v.active.Scan(func(_ uint32, job *Job) bool {
+		running := sched.Running{
+			ID:         sched.JobID(job.ID),
+			StartMS:    job.Run.StartMS,
+			TimeLimitS: job.Request.TimeLimitS,
+		}
+		for i := range job.Run.Parts {
+			if part := &job.Run.Parts[i]; !part.Released {
+				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, nodes[part.Node]))
+			}
+		}
+		snapshot.Running = append(snapshot.Running, running)
+		return true
+	})
+}
+
+// schedPart leaves out a device that its node has lost: it will not come free.
+func schedPart(part *Part, nodes []place.Node, at place.NodeIndex) place.Part {
+	out := place.Part{
+		Node:        at,
+		CPUs:        place.NewCPUSet(part.CPUs...),
+		MemoryBytes: part.MemoryBytes,
+		Tasks:       part.Tasks,
+	}
+	devices := nodes[at].Devices
+	for _, held := range part.Devices {
+		position := slices.IndexFunc(devices, func(d place.Device) bool { return d.ID == held.ID })
+		if position >= 0 {
+			out.Devices = append(out.Devices, place.Grant{Device: place.DeviceIndex(position), Shares: held.Shares})
+		}
+	}
+	slices.SortFunc(out.Devices, func(a, b place.Grant) int { return int(a.Device - b.Device) })
+	return out
+}
+
+// PlanToCommand makes the command of a plan, in the order of the plan. The
+// snapshot is the one the plan was made from.
+func PlanToCommand(snapshot *sched.Snapshot, plan *sched.Plan) PlaceJobs {
+	command := PlaceJobs{Starts: make([]StartOrder, 0, len(plan.Starts))}
+	for i := range plan.Starts {
+		start := &plan.Starts[i]
+		order := StartOrder{
+			Job:       uint32(start.Job),
+			Partition: snapshot.Partitions[start.Partition].Name,
+		}
+		for p := range start.Placement.Parts {
+			part := &start.Placement.Parts[p]
+			node := &snapshot.Nodes[part.Node]
+			out := PartOrder{
+				Node:        node.Name,
+				CPUs:        part.CPUs.IDs(),
+				MemoryBytes: part.MemoryBytes,
+				Tasks:       part.Tasks,
+			}
+			for _, grant := range part.Devices {
+				out.Devices = append(out.Devices, DeviceOrder{ID: node.Devices[grant.Device].ID, Shares: grant.Shares})
+			}
+			order.Parts = append(order.Parts, out)
+		}
+		command.Starts = append(command.Starts, order)
+	}
+	return command
+}

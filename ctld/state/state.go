@@ -1,0 +1,82 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+)
+
+// State is the replicated state machine. Make one with New or Restore.
+type State struct {
+	tables
+	changes changes // of the command being applied
+	view    *View   // of the state as it is now; nil when it has changed since
+}
+
+// New is the state of a cluster before its first command: no jobs, no nodes,
+// DefaultPolicy.
+func New() *State {
+	s := &State{tables: emptyTables()}
+	s.setPolicy(DefaultPolicy())
+	return s
+}
+
+// Apply carries out one committed log entry. Entries must come in the order of
+// the log; one whose index is not above the last is ignored, with a zero
+// Result. The error is fatal: it wraps ErrUnknownCommand or ErrCorruptCommand,
+// the state is as before, and this peer must not go on.
+func (s *State) Apply(index uint64, entry []byte) (Result, error) {
+	if index <= s.index {
+		return Result{}, nil
+	}
+	envelope, command, err := Decode(entry)
+	if err != nil {
+		return Result{}, fmt.Errorf("log entry %d: %w", index, err)
+	}
+	s.view = nil
+	s.index = index
+	s.timeMS = max(s.timeMS, envelope.TimeMS)
+	s.changes = changes{}
+	result := Result{Kind: envelope.Kind, Index: index, TimeMS: s.timeMS}
+	s.forgetRequests()
+	if !s.repeat(envelope.RequestID, &result) {
+		command.apply(s, &result)
+		s.remember(envelope.RequestID, &result)
+	}
+	s.changes.report(&result)
+	if checkAlways {
+		if err := s.Check(); err != nil {
+			panic(fmt.Sprintf("ctld/state: after log entry %d (%s): %v", index, envelope.Kind, err))
+		}
+	}
+	return result, nil
+}
+
+// View is the state as it is now, unaffected by what is applied later.
+func (s *State) View() *View {
+	if s.view == nil {
+		s.view = &View{tables: s.tables.copy()}
+	}
+	return s.view
+}
+
+// Check says which invariant does not hold; nil when all do. It counts from
+// scratch and is for tests and simulation.
+func (s *State) Check() error { return s.View().Check() }
+
+// changes collects what one command touched.
+type changes struct {
+	jobs   []uint32
+	nodes  []string
+	purged []uint32
+	policy bool
+}
+
+func (c *changes) report(result *Result) {
+	slices.Sort(c.jobs)
+	slices.Sort(c.nodes)
+	slices.Sort(c.purged)
+	result.ChangedJobs = slices.Compact(c.jobs)
+	result.ChangedNodes = slices.Compact(c.nodes)
+	result.PurgedJobs = c.purged
+	result.PolicyChanged = c.policy
+}

@@ -1,0 +1,205 @@
+package state
+
+import (
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// Target names the jobs a command is for: the number of an array stands for
+// all its members, unless tasks are given; any other number for one job.
+type Target struct {
+	Job   uint32      `cbor:"1,keyasint"`
+	Tasks []TaskRange `cbor:"2,keyasint,omitempty"`
+}
+
+// requester is who asks, as the api established it.
+type requester struct {
+	uid        uint32
+	privileged bool
+}
+
+// Slurm's sentences for what could not be done to a job.
+const (
+	textUnknownJob  = "Invalid job id specified"
+	textNotYours    = "Access/permission denied"
+	textAlreadyOver = "Job/step already completing or completed"
+	textNotPending  = "Job is no longer pending execution"
+	textIsPending   = "Job is pending execution"
+	textTryLater    = "Job can not be altered now, try again later"
+)
+
+// action makes the changed record of one job record. It returns nil with a
+// code and a sentence when there is nothing to change. It neither stores
+// anything nor looks at which tasks the record holds, so that it can be asked
+// about a part of them.
+type action func(job *Job) (changed *Job, code Code, message string)
+
+// onTargets carries out an action on each record the targets name, splitting
+// records where only some of their tasks are meant.
+func (s *State) onTargets(targets []Target, who requester, result *Result, act action) {
+	if len(targets) == 0 {
+		result.Refused = refuse(Invalid, "no job is named")
+		return
+	}
+	if len(targets) > MaxTargets {
+		result.Refused = refuse(Exhausted, "%d jobs in one request are too many: at most %d", len(targets), MaxTargets)
+		return
+	}
+	guarded := func(job *Job) (*Job, Code, string) {
+		if !who.privileged && job.Owner().UID != who.uid {
+			return nil, Denied, textNotYours
+		}
+		return act(job)
+	}
+	for i := range targets {
+		target := &targets[i]
+		if len(target.Tasks) > 0 {
+			s.onTasks(target, result, guarded)
+			continue
+		}
+		ids := s.memberIDs(target.Job)
+		if len(ids) == 0 {
+			ids = []uint32{target.Job}
+		}
+		for _, id := range ids {
+			s.onJob(id, result, guarded)
+		}
+	}
+}
+
+func (s *State) onJob(id uint32, result *Result, act action) {
+	job, known := s.jobs.Get(id)
+	if !known {
+		result.Jobs = append(result.Jobs, JobResult{Job: id, Code: NotFound, Message: textUnknownJob})
+		return
+	}
+	changed, code, message := act(job)
+	if changed != nil {
+		s.putJob(changed)
+	}
+	result.Jobs = append(result.Jobs, jobResult(job, code, message))
+}
+
+// onTasks acts on some tasks of one array, member by member.
+func (s *State) onTasks(target *Target, result *Result, act action) {
+	asked := toRanges(target.Tasks)
+	if err := spec.CheckArray(&pb.ArraySpec{Ranges: asked}); err != nil {
+		result.Jobs = append(result.Jobs, JobResult{Job: target.Job, Array: target.Job, Tasks: target.Tasks, Code: Invalid, Message: err.Error()})
+		return
+	}
+	wanted := fromRanges(spec.NormalizeRanges(asked))
+	left := wanted
+	for _, id := range s.membersOf(target.Job, wanted) {
+		job, _ := s.jobs.Get(id)
+		mine := job.tasksWithin(wanted)
+		if len(mine) == 0 {
+			continue
+		}
+		left = subtract(left, mine)
+		if job.HasTask || slices.Equal(mine, job.Tasks) {
+			s.onJob(id, result, act)
+			continue
+		}
+		result.Jobs = append(result.Jobs, s.onSomeTasks(job, mine, act))
+	}
+	if len(left) > 0 {
+		result.Jobs = append(result.Jobs, JobResult{Job: target.Job, Array: target.Job, Tasks: left, Code: NotFound, Message: textUnknownJob})
+	}
+}
+
+// onSomeTasks splits tasks off a record and acts on them, or does neither.
+func (s *State) onSomeTasks(job *Job, tasks []TaskRange, act action) JobResult {
+	answer := JobResult{Job: job.ID, Array: job.Array, Tasks: tasks}
+	changed, code, message := act(job)
+	if changed == nil {
+		answer.Code, answer.Message = code, message
+		return answer
+	}
+	rest := subtract(job.Tasks, tasks)
+	if refused := s.maySplit(job, rest, tasks, changed.Phase); refused != nil {
+		answer.Code, answer.Message = refused.Code, refused.Message
+		return answer
+	}
+	piece := s.split(job, changed, rest, tasks)
+	return jobResult(piece, code, message)
+}
+
+// maySplit bounds how far an array can be fragmented.
+func (s *State) maySplit(job *Job, rest, tasks []TaskRange, phase Phase) *Refusal {
+	switch {
+	case s.nextJob > MaxJobID:
+		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(MaxJobID))
+	case len(rest) > spec.MaxArrayRanges:
+		return refuse(Exhausted, "array %d would fall into more than %d ranges: name fewer or longer ranges", job.Array, spec.MaxArrayRanges)
+	case phase == Waiting && s.waiting.Len()+s.active.Len() >= int(s.policy.MaxJobCount):
+		return refuse(Exhausted, "the limit of %d jobs is reached (max_job_count): act on the whole array, or later", s.policy.MaxJobCount)
+	case !isOneTask(tasks) && s.groupCount(job.Array) >= MaxGroupsPerArray:
+		return refuse(Exhausted, "array %d is in more than %d separate groups of tasks: act on the whole array", job.Array, MaxGroupsPerArray)
+	}
+	return nil
+}
+
+// split stores rest in the place of job, and changed with the given tasks and
+// a number of its own.
+func (s *State) split(job, changed *Job, rest, tasks []TaskRange) *Job {
+	remaining := *job
+	remaining.Tasks = rest
+	s.putJob(&remaining)
+	piece := *changed
+	piece.ID = s.nextJob
+	s.nextJob++
+	piece.Tasks = tasks
+	if isOneTask(tasks) {
+		piece.HasTask, piece.Task, piece.Tasks = true, tasks[0].First, nil
+	}
+	s.putJob(&piece)
+	return &piece
+}
+
+func isOneTask(tasks []TaskRange) bool {
+	return len(tasks) == 1 && tasks[0].First == tasks[0].Last
+}
+
+// tasksWithin is which of the wanted tasks a member holds.
+func (j *Job) tasksWithin(wanted []TaskRange) []TaskRange {
+	mine := j.Tasks
+	if j.HasTask {
+		mine = []TaskRange{{First: j.Task, Last: j.Task, Step: 1}}
+	}
+	return fromRanges(spec.Intersect(toRanges(mine), toRanges(wanted)))
+}
+
+// memberIDs are the numbers of an array's members, ascending.
+func (t *tables) memberIDs(array uint32) []uint32 {
+	return idsUnder(t.members, array)
+}
+
+// membersOf are the members that may hold some of the tasks, ascending. Few
+// tasks are looked up, many are found by going through all members.
+func (t *tables) membersOf(array uint32, tasks []TaskRange) []uint32 {
+	const few = 1024
+	if spec.CountTasks(toRanges(tasks)) > few {
+		return t.memberIDs(array)
+	}
+	ids := idsUnder(t.groups, array)
+	for _, r := range tasks {
+		for task := r.First; task <= r.Last; task += r.Step {
+			if id, found := t.byTask.Get(pair(array, task)); found {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (t *tables) groupCount(array uint32) int { return len(idsUnder(t.groups, array)) }
+
+func jobResult(job *Job, code Code, message string) JobResult {
+	return JobResult{
+		Job: job.ID, Array: job.Array, HasTask: job.HasTask, Task: job.Task, Tasks: job.Tasks,
+		Code: code, Message: message,
+	}
+}

@@ -1,0 +1,151 @@
+package state
+
+import (
+	"iter"
+
+	"github.com/tidwall/btree"
+)
+
+// View is the state as it was at one moment. It is immutable, costs the same
+// to take however much there is, and may be read by many at once. The records
+// it hands out are shared: nobody may change them.
+type View struct {
+	tables
+}
+
+// Counts are the numbers of records.
+type Counts struct {
+	Jobs, Waiting, Active, Finished int
+	Nodes, Blobs, Requests, Shapes  int
+	Remembered                      int
+}
+
+// Index is that of the last log entry applied.
+func (t *tables) Index() uint64 { return t.index }
+
+// TimeMS is log time in Unix milliseconds.
+func (t *tables) TimeMS() int64 { return t.timeMS }
+
+// Policy is the one in force.
+func (t *tables) Policy() *Policy { return t.policy }
+
+// Counts are the numbers of records.
+func (t *tables) Counts() Counts {
+	return Counts{
+		Jobs: t.jobs.Len(), Waiting: t.waiting.Len(), Active: t.active.Len(), Finished: t.finished.Len(),
+		Nodes: t.nodes.Len(), Blobs: t.blobs.Len(), Requests: t.requests.Len(), Shapes: t.shapes.Len(),
+		Remembered: t.remembered.Len(),
+	}
+}
+
+// UserCounts are the numbers of job records of one user.
+func (t *tables) UserCounts(uid uint32) UserCounts {
+	counts, _ := t.users.Get(uid)
+	return counts
+}
+
+// Job finds a record by its own number.
+func (t *tables) Job(id uint32) (*Job, bool) { return t.jobs.Get(id) }
+
+// JobByTask finds the record that holds a task of an array.
+func (t *tables) JobByTask(array, task uint32) (*Job, bool) {
+	if id, found := t.byTask.Get(pair(array, task)); found {
+		return t.jobs.Get(id)
+	}
+	for _, id := range idsUnder(t.groups, array) {
+		if job, _ := t.jobs.Get(id); job.containsTask(task) {
+			return job, true
+		}
+	}
+	return nil, false
+}
+
+// Members are the records of an array, ascending by number.
+func (t *tables) Members(array uint32) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		t.members.Ascend(pair(array, 0), func(key uint64, _ struct{}) bool {
+			if uint32(key>>32) != array {
+				return false
+			}
+			job, _ := t.jobs.Get(uint32(key))
+			return yield(job)
+		})
+	}
+}
+
+// Jobs are all records from a number on, ascending.
+func (t *tables) Jobs(from uint32) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		t.jobs.Ascend(from, func(_ uint32, job *Job) bool { return yield(job) })
+	}
+}
+
+// WaitingJobs are those that hold nothing yet, ascending by number.
+func (t *tables) WaitingJobs() iter.Seq[*Job] { return values(t.waiting) }
+
+// ActiveJobs are those that hold nodes, ascending by number.
+func (t *tables) ActiveJobs() iter.Seq[*Job] { return values(t.active) }
+
+// JobsOn are those with a part on a node that is not released, ascending.
+func (t *tables) JobsOn(node string) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		record, known := t.nodes.Get(node)
+		if !known {
+			return
+		}
+		for _, id := range record.use.jobs {
+			job, _ := t.jobs.Get(id)
+			if !yield(job) {
+				return
+			}
+		}
+	}
+}
+
+// FinishedBefore are at most limit finished jobs that ended before a time in
+// Unix milliseconds, oldest first.
+func (t *tables) FinishedBefore(ms int64, limit int) []uint32 {
+	var ids []uint32
+	t.finished.Scan(func(key uint64, _ struct{}) bool {
+		if len(ids) == limit || int64(key>>32)*1000 >= ms {
+			return false
+		}
+		job, _ := t.jobs.Get(uint32(key))
+		if job.End.EndMS < ms {
+			ids = append(ids, job.ID)
+		}
+		return true
+	})
+	return ids
+}
+
+// Node finds a node by its name.
+func (t *tables) Node(name string) (*Node, bool) { return t.nodes.Get(name) }
+
+// Nodes are all nodes, ascending by name, also those only named in the policy.
+func (t *tables) Nodes() iter.Seq[*Node] { return values(t.nodes) }
+
+// Blob is a script or an environment.
+func (t *tables) Blob(digest Digest) ([]byte, bool) {
+	entry, known := t.blobs.Get(string(digest[:]))
+	return entry.value, known
+}
+
+func values[K ~uint32 | ~string, V any](table *btree.Map[K, V]) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		table.Scan(func(_ K, value V) bool { return yield(value) })
+	}
+}
+
+// idsUnder are the low halves of the keys whose high half is given.
+func idsUnder(table *btree.Map[uint64, struct{}], high uint32) []uint32 {
+	var ids []uint32
+	table.Ascend(pair(high, 0), func(key uint64, _ struct{}) bool {
+		if uint32(key>>32) != high {
+			return false
+		}
+		ids = append(ids, uint32(key))
+		return true
+	})
+	return ids
+}

@@ -1,0 +1,340 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand"
+	"testing"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// walker makes random commands, many of them late, repeated or senseless, from
+// what the state looks like. It is the same for the same seed.
+type walker struct {
+	*rand.Rand
+	requests uint64
+	boots    map[string]int
+}
+
+func newWalker(seed int64) *walker {
+	return &walker{Rand: rand.New(rand.NewSource(seed)), boots: map[string]int{}}
+}
+
+func (w *walker) chance(percent int) bool { return w.Intn(100) < percent }
+
+func (w *walker) requestID() RequestID {
+	var id RequestID
+	if w.requests > 0 && w.chance(5) {
+		binary.BigEndian.PutUint64(id[:], uint64(w.Int63n(int64(w.requests)))+1) // asked before
+		return id
+	}
+	w.requests++
+	binary.BigEndian.PutUint64(id[:], w.requests)
+	return id
+}
+
+func (w *walker) next(v *View) Command {
+	if v.Index() < 12 {
+		return w.register(v)
+	}
+	switch n := w.Intn(100); {
+	case n < 22:
+		return w.submit()
+	case n < 45:
+		return w.place(v)
+	case n < 52:
+		return w.ready(v)
+	case n < 72:
+		return w.ended(v)
+	case n < 78:
+		return CancelJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(30)}
+	case n < 81:
+		return HoldJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(30)}
+	case n < 84:
+		return ReleaseJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(50)}
+	case n < 88:
+		return RequeueJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(50)}
+	case n < 92:
+		return w.register(v)
+	case n < 94:
+		return UpdateNodes{Names: []string{w.node()}, Action: NodeAction(w.Intn(6)), Reason: "test", User: "root"}
+	case n < 96 && w.chance(50):
+		return UpdateNodes{Names: []string{"n0", "n1", "n2"}, Action: ResumeNode}
+	case n < 95:
+		return NodesLost{Names: []string{w.node()}}
+	case n < 96:
+		return NodesBack{Names: []string{w.node()}}
+	case n < 97:
+		return w.policy()
+	case n < 99:
+		return PurgeJobs{BeforeMS: v.TimeMS()}
+	default:
+		return Barrier{}
+	}
+}
+
+func (w *walker) uid() uint32  { return []uint32{0, 1000, 1001}[w.Intn(3)] }
+func (w *walker) node() string { return fmt.Sprintf("n%d", w.Intn(6)) }
+
+func (w *walker) submit() Command {
+	c := SubmitJob{
+		Owner:  Owner{UID: w.uid(), User: "u"},
+		Script: []byte(fmt.Sprintf("#!/bin/sh\n# %d\n", w.Intn(3))),
+		Request: Request{
+			Name: fmt.Sprint(w.Intn(4)), Requeue: w.chance(40), Hold: w.chance(10), Exclusive: w.chance(5),
+			CPUsPerTask: uint32(w.Intn(3)), MinNodes: uint32(w.Intn(3)), Tasks: uint32(w.Intn(4)),
+		},
+	}
+	if w.chance(20) {
+		c.Environment = []byte("A=1\x00")
+	}
+	if w.chance(40) {
+		first := uint32(w.Intn(5))
+		c.Request.ArrayTasks = []TaskRange{{First: first, Last: first + uint32(w.Intn(12)), Step: uint32(w.Intn(3))}}
+		c.Request.MaxRunning = uint32(w.Intn(4))
+	}
+	if w.chance(10) {
+		c.Request.Partitions = []string{"gpu"}
+	}
+	return c
+}
+
+func (w *walker) someJob(v *View) uint32 {
+	if v.jobs.Len() == 0 || w.chance(3) {
+		return uint32(w.Intn(50))
+	}
+	_, job, _ := v.jobs.GetAt(w.Intn(v.jobs.Len()))
+	return job.ID
+}
+
+func (w *walker) targets(v *View) []Target {
+	var targets []Target
+	for range 1 + w.Intn(2) {
+		target := Target{Job: w.someJob(v)}
+		if job, known := v.Job(target.Job); known && job.Array != 0 && w.chance(60) {
+			target.Job = job.Array
+			first := uint32(w.Intn(8))
+			target.Tasks = []TaskRange{{First: first, Last: first + uint32(w.Intn(5)), Step: 1 + uint32(w.Intn(2))}}
+		}
+		targets = append(targets, target)
+	}
+	return targets
+}
+
+func (w *walker) place(v *View) Command {
+	var command PlaceJobs
+	for range 1 + w.Intn(3) {
+		order := StartOrder{Job: w.someJob(v), Partition: "main"}
+		if v.waiting.Len() > 0 && w.chance(90) {
+			_, job, _ := v.waiting.GetAt(w.Intn(v.waiting.Len()))
+			order.Job, order.Partition = job.ID, job.Request.Partitions[0]
+		}
+		for n := range 6 {
+			if node, known := v.Node(fmt.Sprintf("n%d", n)); known && (node.Available() || w.chance(1)) && w.chance(35) {
+				order.Parts = append(order.Parts, w.partOrder(node))
+			}
+		}
+		command.Starts = append(command.Starts, order)
+	}
+	return command
+}
+
+func (w *walker) partOrder(node *Node) PartOrder {
+	part := PartOrder{Node: node.Name, MemoryBytes: uint64(w.Intn(3)), Tasks: 1}
+	for cpu := range node.Inventory.CPUs {
+		if (!node.use.cpus.Contains(cpu) || w.chance(1)) && w.chance(40) {
+			part.CPUs = append(part.CPUs, cpu)
+		}
+	}
+	for _, device := range node.Inventory.Devices {
+		if (node.use.sharesOf(device.ID) < device.Shares || w.chance(2)) && w.chance(20) {
+			part.Devices = append(part.Devices, DeviceOrder{ID: device.ID, Shares: 1})
+		}
+	}
+	return part
+}
+
+func (w *walker) activeJob(v *View) (*Job, string) {
+	if v.active.Len() == 0 {
+		return &Job{ID: uint32(w.Intn(20)), Epoch: 1}, w.node()
+	}
+	_, job, _ := v.active.GetAt(w.Intn(v.active.Len()))
+	return job, job.Run.Parts[w.Intn(len(job.Run.Parts))].Node
+}
+
+func (w *walker) ready(v *View) Command {
+	job, node := w.activeJob(v)
+	return PartsReady{Parts: []PartRef{{job.ID, job.Epoch - uint32(w.Intn(10)/9), node}}}
+}
+
+func (w *walker) ended(v *View) Command {
+	var command PartsEnded
+	for range 1 + w.Intn(3) {
+		job, node := w.activeJob(v)
+		report := PartReport{
+			Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause(w.Intn(10)),
+			PeakMemoryBytes: uint64(w.Intn(1000)), CPUNS: uint64(w.Intn(1000)),
+		}
+		if w.chance(70) {
+			report.Cause = pb.EndCause_END_CAUSE_EXITED
+		}
+		if w.chance(30) {
+			report.ExitCode = uint32(w.Intn(256))
+		}
+		if w.chance(10) {
+			report.Epoch += uint32(w.Intn(3)) - 1
+		}
+		command.Reports = append(command.Reports, report)
+	}
+	return command
+}
+
+func (w *walker) register(v *View) Command {
+	name := w.node()
+	if w.chance(15) {
+		w.boots[name]++
+	}
+	command := RegisterNode{Name: name, Inventory: Inventory{
+		CPUs: 4, MemoryBytes: 64, BootID: fmt.Sprint(w.boots[name]),
+		Devices: []Device{
+			{ID: "a", Index: 0, Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK},
+			{ID: "b", Index: 1, Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Shares: 3},
+			{ID: "a1", Index: 2, Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Parent: "a"},
+		},
+	}}
+	if w.chance(10) { // it has lost something
+		command.Inventory.CPUs = uint32(w.Intn(4))
+		command.Inventory.Devices = command.Inventory.Devices[:w.Intn(2)]
+	}
+	for job := range v.JobsOn(name) {
+		if w.chance(80) {
+			command.Running = append(command.Running, RunningPart{Job: job.ID, Epoch: job.Epoch, Ready: w.chance(50)})
+		}
+	}
+	return command
+}
+
+func (w *walker) policy() Command {
+	policy := *DefaultPolicy()
+	policy.MinJobAgeS = 5
+	policy.MaxJobCount = 60
+	policy.Partitions[0].AllowRootJobs = w.chance(50)
+	policy.Partitions[0].DefaultTimeS = 60
+	if w.chance(70) {
+		policy.Partitions = append(policy.Partitions, Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
+	}
+	return ApplyPolicy{Policy: policy}
+}
+
+// TestRandomWalk: whatever is applied, every invariant holds, two replicas
+// hold the same bytes, and a restored one goes on like them.
+func TestRandomWalk(t *testing.T) {
+	seeds, steps := 12, 1500
+	if testing.Short() {
+		seeds, steps = 3, 600
+	}
+	for seed := range int64(seeds) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			walk(t, seed, steps)
+		})
+	}
+}
+
+func walk(t *testing.T, seed int64, steps int) {
+	w := newWalker(seed)
+	one, two := New(), New()
+	now := int64(1_000_000)
+	started, finished := 0, 0
+	for index := uint64(1); index <= uint64(steps); index++ {
+		now += int64(w.Intn(2000)) - 200 // clocks of leaders differ
+		command := w.next(one.View())
+		entry, err := Encode(command, w.requestID(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := mustApply(t, one, index, entry)
+		second := mustApply(t, two, index, entry)
+		if a, b := fmt.Sprintf("%+v", first), fmt.Sprintf("%+v", second); a != b {
+			t.Fatalf("entry %d: results differ:\n%s\n%s", index, a, b)
+		}
+		if err := one.Check(); err != nil {
+			t.Fatalf("entry %d (%s %+v): %v", index, command.kind(), command, err)
+		}
+		for _, start := range first.Starts {
+			if start.Job != 0 {
+				started++
+			}
+		}
+		finished += len(first.PurgedJobs)
+		checkMessages(t, one.View())
+		if index%97 == 0 {
+			two = checkReplicas(t, one, two)
+		}
+	}
+	t.Logf("%d starts, %d purged, %+v", started, finished, one.View().Counts())
+	if started < steps/20 || finished < steps/50 {
+		t.Errorf("only %d starts and %d purged jobs in %d steps: the walk goes nowhere", started, finished, steps)
+	}
+}
+
+// checkReplicas compares what two replicas persist, and answers one restored
+// from it.
+func checkReplicas(t *testing.T, one, two *State) *State {
+	t.Helper()
+	a, b := persisted(t, one), persisted(t, two)
+	if !bytes.Equal(a, b) {
+		t.Fatal("two replicas of one log persist different bytes")
+	}
+	restored, err := Restore(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := restored.Check(); err != nil {
+		t.Fatalf("restored: %v", err)
+	}
+	if !bytes.Equal(persisted(t, restored), a) {
+		t.Fatal("a restored state persists other bytes")
+	}
+	return restored
+}
+
+// checkMessages makes every message and order, which must not panic.
+func checkMessages(t *testing.T, v *View) {
+	t.Helper()
+	snapshot := v.SchedSnapshot(v.TimeMS())
+	if len(snapshot.Waiting) != v.waiting.Len() || len(snapshot.Running) != v.active.Len() {
+		t.Fatal("the scheduler's view misses jobs")
+	}
+	for job := range v.Jobs(0) {
+		v.JobMessage(job, Overlay{}, JobDetail{Script: true, Environment: true})
+	}
+	for node := range v.Nodes() {
+		v.NodeMessage(node)
+		for _, wanted := range v.WantedParts(node.Name) {
+			if _, err := v.StartPart(wanted.Job, node.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func mustApply(t testing.TB, s *State, index uint64, entry []byte) Result {
+	t.Helper()
+	result, err := s.Apply(index, entry)
+	if err != nil {
+		t.Fatalf("entry %d: %v", index, err)
+	}
+	return result
+}
+
+func persisted(t testing.TB, s *State) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.View().Persist(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}

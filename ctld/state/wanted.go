@@ -1,0 +1,47 @@
+package state
+
+// WantedAction says what should happen to a part on its node.
+type WantedAction uint8
+
+// Wanted actions.
+const (
+	RunPart WantedAction = 1 // it should run: send StartPart if the node does not have it
+	EndPart WantedAction = 2 // it should end: send EndPart, also if the node does not have it
+)
+
+// WantedPart is one part that a node should have or be ending. A part that a
+// node has and that is not wanted there should be ended at once.
+type WantedPart struct {
+	Job, Epoch uint32
+	Action     WantedAction
+	Ready      bool
+	// ReleaseBatch: the node runs the script of a gang, and every part is
+	// ready: send ReleaseBatch.
+	ReleaseBatch bool
+	// For EndPart: seconds between TERM and KILL, and whether the end of the
+	// script is the cause rather than a cancellation.
+	GraceS     uint32
+	BatchEnded bool
+}
+
+// WantedParts is what should run on a node, ascending by job.
+func (t *tables) WantedParts(node string) []WantedPart {
+	var wanted []WantedPart
+	for job := range t.JobsOn(node) {
+		part := job.Part(node)
+		w := WantedPart{Job: job.ID, Epoch: job.Epoch, Action: RunPart, Ready: part.Ready}
+		if job.Phase == Ending {
+			w.Action = EndPart
+			w.GraceS = t.policy.KillWaitS
+			w.BatchEnded = job.Run.Parts[0].Released
+		} else {
+			w.ReleaseBatch = job.IsGang() && job.Run.BatchHost() == node && !job.Configuring()
+		}
+		wanted = append(wanted, w)
+	}
+	return wanted
+}
+
+// IsGang says whether the present run has several parts, so that the script
+// waits until all are ready.
+func (j *Job) IsGang() bool { return j.Run != nil && len(j.Run.Parts) > 1 }

@@ -1,0 +1,271 @@
+package noded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/noded/job"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Bounds of what one node holds at once.
+const (
+	// maxParts is far above what a node's CPUs can run; beyond it the node
+	// refuses, so that a mad controller cannot fill its disk.
+	maxParts = 4096
+	// maxForgotten is how many finished parts are remembered after their
+	// directories are gone, to answer an order that was long under way.
+	maxForgotten = 1024
+	// launchesPerCPU bounds the containers that are made at once: making one
+	// is CPU time, ours and the kernel's.
+	launchesPerCPU = 2
+)
+
+// Times of the agent's loops. Variables, since tests cannot wait that long.
+var (
+	resendEvery    = 10 * time.Second // reports of ends that are not acknowledged
+	inventoryEvery = 30 * time.Second // looking whether a device has failed
+)
+
+type partKey struct{ job, epoch uint32 }
+
+func keyOf(id *pb.PartId) partKey { return partKey{id.GetJob(), id.GetEpoch()} }
+
+func (k partKey) message() *pb.PartId { return &pb.PartId{Job: k.job, Epoch: k.epoch} }
+
+// String answers JOB.EPOCH, the name of the part's directory and group.
+func (k partKey) String() string { return fmt.Sprintf("%d.%d", k.job, k.epoch) }
+
+// agent holds the node's parts and its connection to a controller.
+type agent struct {
+	machine     *machine
+	supervisors supervisors
+	instance    string // a UUID for this start of the daemon
+	log         *slog.Logger
+	launches    *semaphore.Weighted
+	tending     sync.WaitGroup
+
+	mu         sync.Mutex
+	parts      map[partKey]*part
+	forgotten  forgottenParts
+	unreadable *pb.LeftOver     // parts that adopt could not read
+	session    *session         // nil while there is none
+	lease      *pb.LeaseRenewed // the latest
+}
+
+func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *agent {
+	return &agent{
+		machine: m, supervisors: s, instance: instance, log: log,
+		launches: semaphore.NewWeighted(int64(launchesPerCPU * max(1, len(m.realCPUs)))),
+		parts:    map[partKey]*part{},
+	}
+}
+
+// adopt takes over the parts that an earlier daemon left running or finished.
+// Those that cannot be read are reported as left over.
+func (a *agent) adopt(ctx context.Context) {
+	found, err := a.supervisors.List()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.log.Error("some parts of jobs on disk cannot be read: look into their directories and remove them", "error", err)
+		a.unreadable = &pb.LeftOver{What: "parts of jobs on disk", Error: err.Error(), SinceMs: time.Now().UnixMilli()}
+	}
+	for _, s := range found {
+		p := a.newPart(s.Order())
+		p.supervisor = s
+		p.log.Info("found a part of a job", "alive", s.Alive())
+		a.tend(ctx, p)
+	}
+}
+
+// serve runs until ctx ends, and then waits for what it started. Supervisors
+// go on.
+func (a *agent) serve(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() { a.connect(ctx) })
+	loops.Go(func() { every(ctx, resendEvery, a.resend) })
+	loops.Go(func() { every(ctx, inventoryEvery, a.checkInventory) })
+	loops.Wait()
+	a.tending.Wait()
+}
+
+// every calls f at intervals until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f()
+		}
+	}
+}
+
+// send gives a message to the present session. Without one it is dropped:
+// what it said is said anew when the next session opens.
+func (a *agent) send(m *pb.NodeMessage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sendLocked(m)
+}
+
+func (a *agent) sendLocked(m *pb.NodeMessage) {
+	if a.session != nil {
+		a.session.post(m)
+	}
+}
+
+// resend reports the ends that no controller has acknowledged.
+func (a *agent) resend() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.resendLocked()
+}
+
+func (a *agent) resendLocked() {
+	for _, p := range a.sortedParts() {
+		if p.life.State() == job.Ended {
+			a.sendLocked(endedMessage(p.result))
+		}
+	}
+}
+
+// checkInventory opens a new session when what the node offers has changed,
+// for a controller learns of it by registration.
+func (a *agent) checkInventory() {
+	inventory, err := a.machine.inventory()
+	if err != nil {
+		a.log.Error("cannot look after the GPUs: jobs keep those they have, see whether nvidia-smi works", "error", err)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session == nil || proto.Equal(a.session.inventory, inventory) {
+		return
+	}
+	for _, d := range inventory.Devices {
+		if d.Health != pb.DeviceHealth_DEVICE_HEALTH_OK {
+			a.log.Warn("a GPU is given to no job until this is mended", "device", d.Id, "index", d.Index, "detail", d.HealthDetail)
+		}
+	}
+	a.session.end(errInventoryChanged)
+}
+
+// register makes the session's first message and installs the session, in one
+// step, so that no change falls between the two.
+func (a *agent) register(s *session, inventory *pb.Inventory) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	message := &pb.Register{
+		Node: a.machine.config.Name, Inventory: inventory, Instance: a.instance, LeftOvers: a.leftOversLocked(),
+	}
+	for _, p := range a.sortedParts() {
+		// A part whose end is not acknowledged is not lost: it is told as
+		// ending, and the report of its end follows at once.
+		if p.life.State() == job.Acknowledged {
+			continue
+		}
+		message.Running = append(message.Running, &pb.RunningPart{
+			Part: p.key.message(), Ready: p.ready, Ending: p.life.State() >= job.Ending,
+		})
+	}
+	s.inventory = inventory
+	a.session = s
+	s.post(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: message}})
+	a.resendLocked()
+}
+
+// unregister takes the session away, if it is still the present one.
+func (a *agent) unregister(s *session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session == s {
+		a.session = nil
+	}
+}
+
+// leftOversLocked lists what could not be cleaned up.
+func (a *agent) leftOversLocked() []*pb.LeftOver {
+	var all []*pb.LeftOver
+	if a.unreadable != nil {
+		all = append(all, a.unreadable)
+	}
+	for _, p := range a.sortedParts() {
+		if p.leftOver != nil {
+			all = append(all, p.leftOver)
+		}
+	}
+	return all
+}
+
+// setLeftOver notes or clears what is left of a part, and tells the
+// controller when that changed.
+func (a *agent) setLeftOver(p *part, what string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil && p.leftOver == nil:
+		return
+	case err == nil:
+		p.leftOver = nil
+		p.log.Info("what was left over of a part is removed")
+	case p.leftOver != nil && p.leftOver.Error == err.Error():
+		return
+	default:
+		since := time.Now().UnixMilli()
+		if p.leftOver != nil {
+			since = p.leftOver.SinceMs
+		}
+		p.leftOver = &pb.LeftOver{What: what, Error: err.Error(), SinceMs: since}
+		p.log.Error("cannot clean up, trying again: see which process or mount holds it", "what", what, "error", err)
+	}
+	a.sendLocked(&pb.NodeMessage{What: &pb.NodeMessage_LeftOvers{
+		LeftOvers: &pb.LeftOvers{LeftOvers: a.leftOversLocked()},
+	}})
+}
+
+// sortedParts answers the parts by job and epoch, so that messages and logs do
+// not depend on the order of a map.
+func (a *agent) sortedParts() []*part {
+	all := make([]*part, 0, len(a.parts))
+	for _, p := range a.parts {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(x, y *part) int {
+		if x.key.job != y.key.job {
+			return int(int64(x.key.job) - int64(y.key.job))
+		}
+		return int(int64(x.key.epoch) - int64(y.key.epoch))
+	})
+	return all
+}
+
+// forgottenParts remembers the results of the last parts that are gone.
+type forgottenParts struct {
+	results map[partKey]*pb.PartEnded
+	order   []partKey
+}
+
+func (f *forgottenParts) add(key partKey, result *pb.PartEnded) {
+	if f.results == nil {
+		f.results = map[partKey]*pb.PartEnded{}
+	}
+	if _, ok := f.results[key]; !ok {
+		f.order = append(f.order, key)
+	}
+	f.results[key] = result
+	if len(f.order) > maxForgotten {
+		delete(f.results, f.order[0])
+		f.order = f.order[1:]
+	}
+}

@@ -1,0 +1,144 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+const (
+	// callDeadline bounds one call to a supervisor, which answers at once
+	// unless the machine is drowning.
+	callDeadline = 10 * time.Second
+	// maxCalls is how many orders may wait for one supervisor.
+	maxCalls = 64
+)
+
+// call is an order for a supervisor.
+type call struct {
+	name  string
+	until bool // try again until the supervisor takes or refuses it
+	do    func(ctx context.Context, client pb.ShimClient) error
+	then  func(error) // told how it went; nil = logged when it failed
+}
+
+// deliver hands orders and renewed leases to the supervisor, one at a time and
+// in order, until the part is over.
+func (a *agent) deliver(ctx context.Context, p *part, s supervisor) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.over:
+			p.refuseCalls()
+			return
+		case lease := <-p.renewals:
+			p.run(ctx, s, call{name: "renew lease", do: func(ctx context.Context, client pb.ShimClient) error {
+				_, err := client.Renew(ctx, lease)
+				return err
+			}})
+		case c := <-p.calls:
+			p.run(ctx, s, c)
+		}
+	}
+}
+
+// run makes one call to the supervisor. A controller sends an order to start
+// or to end once in a session, so these are repeated.
+func (p *part) run(ctx context.Context, s supervisor, c call) {
+	pause := newPause(20*time.Millisecond, 2*time.Second)
+	for {
+		err := callOnce(ctx, s, c)
+		if err == nil || !c.until || !worthTrying(err) {
+			p.finish(c, err)
+			return
+		}
+		p.log.Debug("a supervisor did not take an order yet", "order", c.name, "error", err)
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-ctx.Done():
+		case <-p.over:
+		case <-timer.C:
+			continue
+		}
+		timer.Stop()
+		return
+	}
+}
+
+func callOnce(ctx context.Context, s supervisor, c call) error {
+	client, err := s.Client()
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, callDeadline)
+	defer cancel()
+	return c.do(limited, client)
+}
+
+// worthTrying says whether a call that failed may succeed later: the
+// supervisor could not be reached, or not in time. What it refused it will
+// refuse again.
+func worthTrying(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted:
+		return true
+	}
+	return false
+}
+
+// finish tells how a call went.
+func (p *part) finish(c call, err error) {
+	switch {
+	case c.then != nil:
+		c.then(err)
+	case err != nil:
+		p.log.Warn("a supervisor refused an order: see its shim.log", "order", c.name, "error", err)
+	}
+}
+
+var errOver = errors.New("the job's part on this node has ended")
+
+// refuseCalls answers the orders that came too late.
+func (p *part) refuseCalls() {
+	for {
+		select {
+		case c := <-p.calls:
+			if c.then != nil {
+				c.then(errOver)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// put queues an order for the supervisor.
+func (p *part) put(c call) {
+	select {
+	case p.calls <- c:
+	default:
+		p.finish(c, fmt.Errorf("%d orders wait for the supervisor already", maxCalls))
+	}
+}
+
+// renew replaces the lease that waits to be passed on.
+func (p *part) renew(lease *pb.LeaseRenewed) {
+	for {
+		select {
+		case p.renewals <- lease:
+			return
+		default:
+		}
+		select {
+		case <-p.renewals:
+		default:
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package noded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/proto/dial"
+)
+
+// Defaults of the configuration.
+const (
+	DefaultConfigPath = "/etc/gleaner/gnoded.toml"
+	DefaultStateDir   = "/var/lib/gleaner/noded"
+)
+
+// Bounds of the configuration: far above any machine, low enough that a
+// misprint does no harm.
+const (
+	maxConfigBytes = 1 << 20
+	maxCPUs        = 65536
+	maxListed      = 1024 // GPUs, features, directories, controllers
+)
+
+// ErrConfig is returned for a configuration that cannot be used.
+var ErrConfig = errors.New("bad configuration")
+
+// Config is what a node's configuration file says, with defaults filled in.
+type Config struct {
+	Name         string   // node name, unique in the cluster
+	Controllers  []string // targets, tried in turn
+	TLSDir       string   // holds ca.pem, cert.pem and key.pem; "" = not needed
+	StateDir     string   // where parts of jobs live
+	Init         string   // path of ginit, process 1 of the containers
+	CPUs         int      // that jobs may be given; 0 = those that exist
+	MemoryBytes  uint64   // that jobs may be given; 0 = what exists, less a reserve
+	Features     []string // labels for --constraint
+	Address      string   // host name or address other nodes reach this one by
+	CgroupParent string   // below which the groups of parts are made
+	Bind         []string // host directories bound into containers, at the same path
+	Hide         []string // host directories that containers do not see
+	GPUs         []gpu.Configured
+	DetectGPUs   bool // ask the NVIDIA driver; false when GPUs are named
+	LogLevel     slog.Level
+}
+
+// configFile is the configuration file's shape.
+type configFile struct {
+	Name         string   `toml:"name"`
+	Controllers  []string `toml:"controllers"`
+	TLSDir       string   `toml:"tls_dir"`
+	StateDir     string   `toml:"state_dir"`
+	Init         string   `toml:"ginit"`
+	CPUs         int      `toml:"cpus"`
+	Memory       string   `toml:"memory"`
+	Features     []string `toml:"features"`
+	Address      string   `toml:"address"`
+	CgroupParent string   `toml:"cgroup_parent"`
+	DetectGPUs   *bool    `toml:"detect_gpus"`
+	LogLevel     string   `toml:"log_level"`
+	Container    struct {
+		Bind []string `toml:"bind"`
+		Hide []string `toml:"hide"`
+	} `toml:"container"`
+	GPUs []struct {
+		ID            string   `toml:"id"`
+		Model         string   `toml:"model"`
+		Path          string   `toml:"path"`
+		ContainerPath string   `toml:"container_path"`
+		Memory        string   `toml:"memory"`
+		Links         []string `toml:"links"`
+	} `toml:"gpu"`
+}
+
+// LoadConfig reads the configuration file at path. A missing file is an error
+// unless path is DefaultConfigPath: then all is default.
+func LoadConfig(path string) (Config, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && path == DefaultConfigPath {
+		text, err = nil, nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	config, err := ParseConfig(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("%w: %s%w", ErrConfig, path, err)
+	}
+	return config, nil
+}
+
+// ParseConfig reads a configuration, fills in the defaults and checks it.
+// Errors begin with ":LINE:COLUMN: " where the place is known, else with ": ",
+// so that a file's name goes before them.
+func ParseConfig(text []byte) (Config, error) {
+	if len(text) > maxConfigBytes {
+		return Config{}, fmt.Errorf(": %d bytes are too many for a configuration: at most %d", len(text), maxConfigBytes)
+	}
+	var file configFile
+	decoder := toml.NewDecoder(strings.NewReader(string(text)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&file); err != nil {
+		return Config{}, explainTOML(err)
+	}
+	config, err := file.config()
+	if err != nil {
+		return Config{}, fmt.Errorf(": %w", err)
+	}
+	return config, nil
+}
+
+// explainTOML puts the place first and says what to do.
+func explainTOML(err error) error {
+	var unknown *toml.StrictMissingError
+	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
+		first := unknown.Errors[0]
+		row, column := first.Position()
+		return fmt.Errorf(":%d:%d: unknown key %q: see gnoded --help for the keys", row, column, strings.Join(first.Key(), "."))
+	}
+	var bad *toml.DecodeError
+	if errors.As(err, &bad) {
+		row, column := bad.Position()
+		return fmt.Errorf(":%d:%d: %s", row, column, strings.TrimPrefix(bad.Error(), "toml: "))
+	}
+	return fmt.Errorf(": %w", err)
+}
+
+var (
+	namePattern    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	idPattern      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	modelPattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+	featurePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+)
+
+// config checks the file's contents and fills in the defaults.
+func (f *configFile) config() (Config, error) {
+	c := Config{
+		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Init: f.Init,
+		CPUs: f.CPUs, Features: f.Features, Address: f.Address, CgroupParent: f.CgroupParent,
+		Bind: f.Container.Bind, Hide: f.Container.Hide,
+	}
+	if err := c.fillDefaults(); err != nil {
+		return Config{}, err
+	}
+	for _, step := range []func(*Config) error{
+		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkFeatures, f.checkGPUs, f.checkLog,
+	} {
+		if err := step(&c); err != nil {
+			return Config{}, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Config) fillDefaults() error {
+	if c.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("name is not set and the host has none: %w", err)
+		}
+		c.Name, _, _ = strings.Cut(host, ".")
+	}
+	if len(c.Controllers) == 0 {
+		c.Controllers = dial.Targets("")
+	}
+	if c.TLSDir == "" {
+		c.TLSDir = os.Getenv(dial.EnvironmentTLSDir)
+	}
+	if c.StateDir == "" {
+		c.StateDir = DefaultStateDir
+	}
+	if c.Init == "" {
+		executable, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("ginit is not set and this program's own path is unknown: %w", err)
+		}
+		c.Init = filepath.Join(filepath.Dir(executable), "ginit")
+	}
+	if c.Address == "" {
+		c.Address = c.Name
+	}
+	if c.CgroupParent == "" {
+		c.CgroupParent = "/gleaner/" + c.Name
+	}
+	return nil
+}
+
+// shorten keeps a hostile value from filling a message.
+func shorten(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,236 @@
+// Package container runs process 1 of one part of a job in a container of its
+// own, made with runc's libcontainer.
+//
+// What it promises. Inside, the job is its own user with all groups and no
+// capability, under no_new_privs and a seccomp filter. It sees the host's own
+// root through an overlay, so that what it writes there is its own and
+// vanishes; a private /tmp, /var/tmp, /run and /dev/shm; its home and work
+// directory; and of the host's devices those that Spec names and a few that
+// every program needs. It does not see the host's processes. See DESIGN.md.
+//
+// All mounts are made in the mount namespace of the caller, which must not be
+// that of the host: they vanish with the caller. Start must be called from
+// the main goroutine, which this package locks to the main thread, because
+// the container is killed when the thread that started it ends.
+//
+// What it needs: root, Linux 5.19 or later, seccomp compiled in (-tags
+// seccomp), and that the program's main starts with this package imported,
+// because libcontainer executes the program again under the word "init".
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/runc/libcontainer"
+	_ "github.com/opencontainers/runc/libcontainer/nsenter" // joins namespaces before Go's runtime starts
+	"github.com/opencontainers/runc/libcontainer/seccomp"
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+)
+
+var (
+	// ErrNoSeccomp is returned by Start when the program was built without
+	// the seccomp filter.
+	ErrNoSeccomp = errors.New("this program was built without seccomp: build it with -tags seccomp and libseccomp-dev installed")
+	// ErrUser is returned, wrapped, by Start when the user cannot be mapped.
+	ErrUser = errors.New("this user cannot have a container")
+)
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "init" {
+		runtime.GOMAXPROCS(1)
+		runtime.LockOSThread()
+		libcontainer.Init() // does not return
+	}
+	runtime.LockOSThread()
+}
+
+// readyTimeout bounds the time process 1 may take to answer.
+const readyTimeout = 30 * time.Second
+
+// initPath is where process 1's program is seen inside.
+const initPath = pid1.Dir + "/ginit"
+
+// User is the person a container runs as. Numbers mean the same inside and
+// outside.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary
+	Name     string
+	Group    string // name of GID
+	Home     string
+	Shell    string
+}
+
+// Device is a device file to show inside.
+type Device struct {
+	Path          string // on the host
+	ContainerPath string
+	Type          rune // 'c' or 'b'
+	Major, Minor  int64
+	Access        string // "rw"
+}
+
+// File is an opened file or directory and the path inside at which to bind it.
+type File struct {
+	File   *os.File // may be opened with O_PATH
+	Target string
+}
+
+// Spec says what to run. The caller keeps its Files and closes them after
+// Start.
+type Spec struct {
+	ID             string // letters, digits and "."
+	Dir            string // the part's directory; upper, work, tmp, var-tmp and state are made in it
+	User           User
+	HostName       string
+	PrivateNetwork bool
+	RunDir         string // host directory bound at /run/gleaner, owned by the user
+	InitPath       string // host path of ginit
+	WorkDir        *WorkDir
+	Files          []File
+	Binds          []string // host directories bound at the same path
+	HideDirs       []string // directories of the host that look empty inside
+	Devices        []Device
+	Cgroup         *cgroups.Cgroup
+	Keep           []string // paths the caller goes on using; the staging area must not hide them
+}
+
+// Container is a running container.
+type Container struct {
+	library *libcontainer.Container
+	process *libcontainer.Process
+	stage   *stage
+}
+
+// Start makes the container and returns when its process 1 answers. After a
+// failure nothing of it is left but what Dir holds.
+func Start(ctx context.Context, spec *Spec) (_ *Container, err error) {
+	if !seccomp.Enabled {
+		return nil, ErrNoSeccomp
+	}
+	stage, err := newStage(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stage.close())
+		}
+	}()
+	config, err := newConfig(spec, stage)
+	if err != nil {
+		return nil, err
+	}
+	states := filepath.Join(spec.Dir, "state")
+	// A start that was cut off leaves its state, and libcontainer would
+	// refuse the id for ever.
+	if err := removeState(states, spec.ID); err != nil {
+		return nil, err
+	}
+	library, err := libcontainer.Create(states, spec.ID, config)
+	if err != nil {
+		return nil, fmt.Errorf("create container: %w", err)
+	}
+	c := &Container{library: library, stage: stage}
+	if err := c.run(ctx, spec); err != nil {
+		_ = library.Signal(unix.SIGKILL)
+		if c.process != nil {
+			_, _ = c.process.Wait()
+		}
+		return nil, errors.Join(err, library.Destroy())
+	}
+	return c, nil
+}
+
+// run starts process 1 and waits until it answers.
+func (c *Container) run(ctx context.Context, spec *Spec) error {
+	ready, theirs, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	defer ready.Close()
+	process := &libcontainer.Process{
+		Init: true, Args: []string{initPath}, Cwd: "/",
+		Env: []string{"PATH=/usr/bin:/bin", "HOME=/"},
+		UID: int(spec.User.UID), GID: int(spec.User.GID),
+		ExtraFiles: []*os.File{theirs},
+	}
+	for _, group := range spec.User.Groups {
+		process.AdditionalGroups = append(process.AdditionalGroups, int(group))
+	}
+	err = c.library.Run(process)
+	theirs.Close()
+	if err != nil {
+		return fmt.Errorf("start container: %w", err)
+	}
+	c.process = process
+	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = ready.SetReadDeadline(time.Now().Add(readyTimeout))
+	said, err := io.ReadAll(io.LimitReader(ready, 4096))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(said) == 1 && said[0] == pid1.ReadyByte {
+		return nil
+	}
+	if len(said) > 0 {
+		return errors.New(string(said))
+	}
+	return fmt.Errorf("process 1 ended before it was ready: %w", errors.Join(err, io.ErrUnexpectedEOF))
+}
+
+// Pid answers process 1's id as the caller sees it.
+func (c *Container) Pid() int {
+	pid, err := c.process.Pid()
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// Wait waits for the end of process 1, and so of every process inside, and
+// answers its exit code, or the signal that ended it.
+func (c *Container) Wait() (code int, signal unix.Signal, err error) {
+	state, err := c.process.Wait()
+	if state == nil {
+		return 0, 0, fmt.Errorf("wait for process 1: %w", err)
+	}
+	status, ok := state.Sys().(unix.WaitStatus)
+	if !ok {
+		return state.ExitCode(), 0, nil
+	}
+	if status.Signaled() {
+		return 0, status.Signal(), nil
+	}
+	return status.ExitStatus(), 0, nil
+}
+
+// Signal signals process 1; SIGKILL ends everything inside.
+func (c *Container) Signal(signal unix.Signal) error { return c.library.Signal(signal) }
+
+// Destroy removes the container after Wait: its control group, its state and
+// its mounts. It fails when something is still mounted.
+func (c *Container) Destroy() error {
+	return errors.Join(c.library.Destroy(), c.stage.close())
+}
+
+func removeState(states, id string) error {
+	dir := filepath.Join(states, id)
+	for _, name := range []string{"exec.fifo", "state.json", ""} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("remove state of a former start: %w", err)
+		}
+	}
+	return nil
+}

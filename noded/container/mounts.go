@@ -1,0 +1,286 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+)
+
+const (
+	nosuid = unix.MS_NOSUID
+	noexec = unix.MS_NOEXEC
+	nodev  = unix.MS_NODEV
+)
+
+// privateDirs are made new for every container, so nothing of the host below
+// them is hidden or bound as part of the root.
+var privateDirs = []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"}
+
+// neverBound cannot be a work directory or a home of their own: as the whole
+// directory they are the system's, or private.
+var neverBound = []string{
+	"/", "/bin", "/boot", "/dev", "/dev/shm", "/etc", "/home", "/lib", "/lib32", "/lib64", "/media",
+	"/mnt", "/opt", "/run", "/sbin", "/srv", "/tmp", "/usr", "/usr/local", "/var", "/var/lib", "/var/tmp",
+}
+
+// nameServices are where the host's programs ask who a user is.
+var nameServices = []string{"/run/nscd", "/run/systemd/userdb", "/var/lib/sss/pipes"}
+
+// tree is a cloned mount and where it goes.
+type tree struct {
+	file   *os.File
+	target string
+}
+
+// cloneAll clones everything that will be bound, before the staging
+// area covers anything.
+func (s *stage) cloneAll(spec *Spec) (lower *os.File, trees []tree, err error) {
+	if lower, err = s.clone("/", nil, cloneOptions{idmap: true}); err != nil {
+		return nil, nil, err
+	}
+	add := func(path string, file *os.File, target string, o cloneOptions) {
+		if err != nil {
+			return
+		}
+		var t *os.File
+		if t, err = s.clone(path, file, o); err == nil {
+			trees = append(trees, tree{t, target})
+		}
+	}
+	const sysAttr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	add("/sys", nil, "/sys", cloneOptions{attr: sysAttr})
+	add(spec.RunDir, nil, pid1.Dir, cloneOptions{})
+	add(spec.InitPath, nil, initPath, cloneOptions{attr: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
+
+	everything := cloneOptions{recursive: true, idmap: true}
+	bound := append(slices.Clone(spec.Binds), spec.HideDirs...)
+	for _, path := range spec.Binds {
+		add(path, nil, path, everything)
+	}
+	home := openHome(spec.User)
+	if home != nil {
+		defer home.Close()
+		add(home.Name(), home, spec.User.Home, everything)
+		bound = append(bound, spec.User.Home)
+	}
+	if w := spec.WorkDir; w != nil && s.bindsWorkDir(w, spec, home != nil) {
+		add(w.Path, w.File, w.Path, everything)
+	}
+	for _, f := range spec.Files {
+		add(f.File.Name(), f.File, f.Target, cloneOptions{})
+	}
+	for _, path := range existing(append(slices.Clone(nameServices), resolverDir()...)) {
+		add(path, nil, path, cloneOptions{recursive: true, attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+	}
+	for _, d := range spec.Devices {
+		if err == nil {
+			err = checkDevice(&d)
+		}
+		add(d.Path, nil, d.ContainerPath, cloneOptions{})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	system, err := submounts(append(bound, spec.Dir))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, path := range system {
+		add(path, nil, path, cloneOptions{idmap: true})
+	}
+	accounts, err := accountFiles(spec)
+	for target, path := range accounts {
+		add(path, nil, target, cloneOptions{idmap: true, attr: unix.MOUNT_ATTR_RDONLY})
+	}
+	return lower, trees, err
+}
+
+// openHome opens the user's home, if it is one: a directory that the user
+// owns and that is not the system's.
+func openHome(u User) *os.File {
+	if !filepath.IsAbs(u.Home) || filepath.Clean(u.Home) != u.Home || slices.Contains(neverBound, u.Home) || belowKernelDirs(u.Home) {
+		return nil
+	}
+	w, err := OpenWorkDir(u, u.Home)
+	if err != nil {
+		return nil
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(w.File.Fd()), &stat); err != nil || stat.Uid != u.UID {
+		w.File.Close()
+		return nil
+	}
+	return w.File
+}
+
+// bindsWorkDir says whether the work directory must be bound so that the job
+// finds it, and what it writes there is kept: it lies on another file system
+// than the root, or the user may write in it, or below one of the directories
+// that are private to a container.
+func (s *stage) bindsWorkDir(w *WorkDir, spec *Spec, homeBound bool) bool {
+	path := filepath.Clean(w.Path)
+	if slices.Contains(neverBound, path) || belowKernelDirs(path) || within(path, pid1.Dir) {
+		return false
+	}
+	if homeBound && within(path, spec.User.Home) {
+		return false // there already
+	}
+	if slices.ContainsFunc(spec.Binds, func(bind string) bool { return within(path, filepath.Clean(bind)) }) {
+		return false
+	}
+	if w.Writable || slices.ContainsFunc(privateDirs, func(dir string) bool { return within(path, dir) }) {
+		return true
+	}
+	var own, root unix.Stat_t
+	if unix.Fstat(int(w.File.Fd()), &own) != nil || unix.Stat("/", &root) != nil {
+		return true
+	}
+	return own.Dev != root.Dev && !slices.ContainsFunc(systemDirs, func(dir string) bool { return within(path, dir) })
+}
+
+func belowKernelDirs(path string) bool {
+	return within(path, "/proc") || within(path, "/sys") || within(path, "/dev")
+}
+
+// resolverDir answers the directory of /run that holds the resolver's
+// settings, where /etc/resolv.conf is a link to them.
+func resolverDir() []string {
+	target, err := filepath.EvalSymlinks("/etc/resolv.conf")
+	if err != nil || filepath.Dir(target) == "/run" || !within(target, "/run") {
+		return nil
+	}
+	return []string{filepath.Dir(target)}
+}
+
+func existing(paths []string) []string {
+	return slices.DeleteFunc(paths, func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || !info.IsDir()
+	})
+}
+
+// checkDevice refuses a path that is not the device it should be: a stale or
+// swapped device file would give a job somebody else's GPU.
+func checkDevice(d *Device) error {
+	var stat unix.Stat_t
+	if err := unix.Lstat(d.Path, &stat); err != nil {
+		return &os.PathError{Op: "look at device", Path: d.Path, Err: err}
+	}
+	kind := uint32(unix.S_IFCHR)
+	if d.Type == 'b' {
+		kind = unix.S_IFBLK
+	}
+	major, minor := int64(unix.Major(stat.Rdev)), int64(unix.Minor(stat.Rdev))
+	if stat.Mode&unix.S_IFMT != kind || major != d.Major || minor != d.Minor {
+		return fmt.Errorf("%s is not the %c device %d:%d, but mode %#o, %d:%d", d.Path, d.Type, d.Major, d.Minor, stat.Mode, major, minor)
+	}
+	if !within(filepath.Clean(d.ContainerPath), "/dev") || d.ContainerPath == "/dev" {
+		return fmt.Errorf("device %s cannot be shown as %q, which is not below /dev", d.Path, d.ContainerPath)
+	}
+	return nil
+}
+
+// mountList answers what libcontainer mounts over the root: parents first.
+func mountList(spec *Spec, bound map[string]string) []*configs.Mount {
+	mounts := []*configs.Mount{
+		{Destination: "/proc", Source: "proc", Device: "proc", Flags: nosuid | noexec | nodev},
+		{Destination: "/dev", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | unix.MS_STRICTATIME, Data: "mode=755,size=64k"},
+		{Destination: "/dev/pts", Source: "devpts", Device: "devpts", Flags: nosuid | noexec, Data: "newinstance,ptmxmode=0666,mode=0620,gid=5"},
+		{Destination: "/dev/shm", Source: "shm", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=1777"},
+		{Destination: "/dev/mqueue", Source: "mqueue", Device: "mqueue", Flags: nosuid | noexec | nodev},
+		{Destination: "/run", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=0755,size=64m"},
+	}
+	for _, dir := range spec.HideDirs {
+		dir = filepath.Clean(dir)
+		hidden := slices.ContainsFunc(privateDirs, func(private string) bool { return within(dir, private) })
+		if info, err := os.Stat(dir); err == nil && info.IsDir() && !hidden {
+			mounts = append(mounts, &configs.Mount{Destination: dir, Source: "tmpfs", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=0755,size=64k"})
+		}
+	}
+	for target, source := range bound {
+		mounts = append(mounts, &configs.Mount{Destination: target, Source: source, Device: "bind", Flags: unix.MS_BIND | unix.MS_REC})
+	}
+	slices.SortStableFunc(mounts, func(a, b *configs.Mount) int {
+		return strings.Compare(a.Destination+"/", b.Destination+"/")
+	})
+	return mounts
+}
+
+// newConfig mounts everything in the stage and answers what libcontainer
+// shall make of it.
+func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
+	if err := refuseHostNamespace(); err != nil {
+		return nil, err
+	}
+	lower, trees, err := s.cloneAll(spec)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.makeLayers(spec.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for target, path := range map[string]string{"/tmp": l.tmp, "/var/tmp": l.varTmp} {
+		t, err := s.clone(path, nil, cloneOptions{attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, tree{t, target})
+	}
+	if err := s.mount(append([]string{spec.Dir, spec.RunDir}, spec.Keep...)); err != nil {
+		return nil, err
+	}
+	lowerPath, err := s.attach(lower)
+	if err != nil {
+		return nil, err
+	}
+	root, err := s.mountRoot(lowerPath, l)
+	if err != nil {
+		return nil, err
+	}
+	bound := make(map[string]string, len(trees))
+	for _, t := range trees {
+		if bound[filepath.Clean(t.target)], err = s.attach(t.file); err != nil {
+			return nil, err
+		}
+	}
+	return libraryConfig(spec, s, root, mountList(spec, bound))
+}
+
+// ErrHostNamespace is returned by Start in the host's own mount namespace,
+// where its mounts would cover the host's directories.
+var ErrHostNamespace = errors.New("containers are started in a private mount namespace only")
+
+func refuseHostNamespace() error {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return fmt.Errorf("look at the mount namespace: %w", err)
+	}
+	for _, other := range []int{1, os.Getppid()} {
+		if host, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", other)); err == nil && host == own {
+			return ErrHostNamespace
+		}
+	}
+	return nil
+}
+
+// Isolate makes sure that mounts made from now on stay in this process's own
+// mount namespace, while what the host unmounts vanishes here too. It fails
+// with ErrHostNamespace when the namespace is the host's.
+func Isolate() error {
+	if err := refuseHostNamespace(); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("part from the host's mounts: %w", err)
+	}
+	return nil
+}

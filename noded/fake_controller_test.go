@@ -1,0 +1,160 @@
+package noded
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// fakeController is a controller of which the test plays the mind.
+type fakeController struct {
+	pb.UnimplementedNodeLinkServer
+	t        *testing.T
+	server   *grpc.Server
+	sessions chan *fakeSession
+}
+
+type fakeSession struct {
+	t        *testing.T
+	stream   pb.NodeLink_SessionServer
+	register *pb.Register
+	received chan *pb.NodeMessage
+	closed   chan struct{}
+}
+
+func startController(t *testing.T, socket string) *fakeController {
+	t.Helper()
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &fakeController{t: t, server: grpc.NewServer(), sessions: make(chan *fakeSession, 16)}
+	pb.RegisterNodeLinkServer(c.server, c)
+	go c.server.Serve(listener)
+	t.Cleanup(c.server.Stop)
+	return c
+}
+
+func (c *fakeController) Session(stream pb.NodeLink_SessionServer) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	s := &fakeSession{
+		t: c.t, stream: stream, register: first.GetRegister(),
+		received: make(chan *pb.NodeMessage, 10000), closed: make(chan struct{}),
+	}
+	c.sessions <- s
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			close(s.received)
+			return err
+		}
+		s.received <- m
+	}
+}
+
+// next waits for a node to register, and answers it.
+func (c *fakeController) next() *fakeSession {
+	c.t.Helper()
+	select {
+	case s := <-c.sessions:
+		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_Registered{
+			Registered: &pb.Registered{ClusterName: "test", LeaseMs: 60000, RenewEveryMs: 60000},
+		}})
+		return s
+	case <-time.After(patience):
+		c.t.Fatal("no node registered")
+		return nil
+	}
+}
+
+func (s *fakeSession) send(m *pb.ControllerMessage) {
+	s.t.Helper()
+	if err := s.stream.Send(m); err != nil {
+		s.t.Errorf("send to the node: %v", err)
+	}
+}
+
+func (s *fakeSession) start(order *pb.StartPart) {
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_StartPart{StartPart: order}})
+}
+
+func (s *fakeSession) end(part *pb.PartId) {
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndPart{EndPart: &pb.EndPart{Part: part}}})
+}
+
+func (s *fakeSession) release(part *pb.PartId) {
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{ReleaseBatch: &pb.ReleaseBatch{Part: part}}})
+}
+
+func (s *fakeSession) acknowledge(part *pb.PartId) {
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndedAcknowledged{
+		EndedAcknowledged: &pb.EndedAcknowledged{Part: part},
+	}})
+}
+
+// expect waits for the next message of a kind, passing over others.
+func expect[T any](s *fakeSession, what string, pick func(*pb.NodeMessage) *T) *T {
+	s.t.Helper()
+	return expectWithin(s, patience, what, pick)
+}
+
+func expectWithin[T any](s *fakeSession, limit time.Duration, what string, pick func(*pb.NodeMessage) *T) *T {
+	s.t.Helper()
+	deadline := time.After(limit)
+	for {
+		select {
+		case m, ok := <-s.received:
+			if !ok {
+				s.t.Fatalf("the session ended before %s", what)
+			}
+			if found := pick(m); found != nil {
+				return found
+			}
+		case <-deadline:
+			s.t.Fatalf("no %s", what)
+		}
+	}
+}
+
+func (s *fakeSession) ready() *pb.PartReady {
+	s.t.Helper()
+	return expect(s, "PartReady", (*pb.NodeMessage).GetPartReady)
+}
+
+func (s *fakeSession) ended() *pb.PartEnded {
+	s.t.Helper()
+	return expect(s, "PartEnded", (*pb.NodeMessage).GetPartEnded)
+}
+
+// Real containers take longer.
+func (s *fakeSession) readyWithin(limit time.Duration) *pb.PartReady {
+	s.t.Helper()
+	return expectWithin(s, limit, "PartReady", (*pb.NodeMessage).GetPartReady)
+}
+
+func (s *fakeSession) endedWithin(limit time.Duration) *pb.PartEnded {
+	s.t.Helper()
+	return expectWithin(s, limit, "PartEnded", (*pb.NodeMessage).GetPartEnded)
+}
+
+func (s *fakeSession) waitClosed() {
+	s.t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case _, ok := <-s.received:
+			if !ok {
+				return
+			}
+		case <-deadline:
+			s.t.Fatal("the session did not end")
+		}
+	}
+}

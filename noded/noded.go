@@ -1,0 +1,109 @@
+// Package noded is the node daemon: it tells the controllers what this node
+// has, starts a supervisor for each part of a job that they order, and tells
+// them how it ended.
+//
+// What it promises:
+//   - It dials out; nothing listens. A lost connection is made anew for ever,
+//     with a capped pause, at the next controller in turn.
+//   - Jobs do not depend on it. A supervisor (noded/shim) outlives the daemon;
+//     a new daemon finds all parts on disk and reports their ends as if
+//     nothing had been.
+//   - Everything may arrive twice. A part that is known is not started again,
+//     an end is reported until it is acknowledged, and only then forgotten.
+//   - What cannot be cleaned up is reported, and tried again for ever.
+//   - One daemon for a state directory.
+//
+// What it needs: root, control groups, a supervisor's program (this same
+// executable, as "gnoded shim DIR") and ginit. Of the controllers it knows
+// only proto.
+//
+// A part's life is the table in noded/job; agent.go holds the parts, part.go
+// tends one and calls.go speaks to its supervisor, session.go is the connection,
+// orders.go what arrives on it, and settings.go what a supervisor is told.
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrNotRoot is returned when the caller is not root.
+	ErrNotRoot = errors.New("gnoded must be root, to make containers and control groups: start it with sudo or from systemd")
+	// ErrLocked is returned when another daemon uses the state directory.
+	ErrLocked = errors.New("another gnoded uses this state directory: stop it, or give each node a state_dir of its own")
+)
+
+// Run is the node daemon. It returns nil when ctx ends; jobs go on then.
+// executable is the program that can be started as "executable shim DIR".
+func Run(ctx context.Context, config Config, executable string, log *slog.Logger) error {
+	if os.Geteuid() != 0 {
+		return ErrNotRoot
+	}
+	log = log.With("node", config.Name)
+	unlock, err := lockState(config.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := checkExecutable(config.Init); err != nil {
+		return err
+	}
+	source, err := openGPUs(config, log)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	machine, err := lookAround(config, source)
+	if err != nil {
+		return err
+	}
+	if machine.pretending() {
+		log.Warn("this node offers more CPUs than exist, and does not pin jobs to CPUs: for trying things out only",
+			"cpus", machine.cpus(), "real_cpus", len(machine.realCPUs))
+	}
+	agent := newAgent(machine, &shims{config: config, executable: executable}, uuid.NewString(), log)
+	agent.adopt(ctx)
+	agent.serve(ctx)
+	return nil
+}
+
+// lockState makes the state directory and takes its lock, which the kernel
+// gives back when the process ends, however it ends.
+func lockState(directory string) (unlock func(), err error) {
+	// Containers bind directories below it; nobody else has to list it.
+	if err := os.MkdirAll(directory, 0o711); err != nil {
+		return nil, fmt.Errorf("make state_dir: %w", err)
+	}
+	name := filepath.Join(directory, "noded.lock")
+	fd, err := unix.Open(name, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		unix.Close(fd)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", directory, ErrLocked)
+		}
+		return nil, &os.PathError{Op: "flock", Path: name, Err: err}
+	}
+	return func() { unix.Close(fd) }, nil
+}
+
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("ginit, process 1 of containers: %w: set ginit in the configuration to where it is installed", err)
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("ginit, process 1 of containers: %s is not a program: set ginit in the configuration to where it is installed", path)
+	}
+	return nil
+}

@@ -1,0 +1,370 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/noded/job"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+const (
+	// launchDeadline bounds the making of a container, on a machine that
+	// makes many.
+	launchDeadline = 2 * time.Minute
+	// startDeadline is how long a part counts among those being started: one
+	// that hangs must not keep others from their turn.
+	startDeadline = 30 * time.Second
+	// recoverDeadline bounds one attempt to clean up after a dead supervisor.
+	recoverDeadline = time.Minute
+	// quietFailures is how often clean-up may fail before it is reported: a
+	// supervisor that has just told its result is still on its way out.
+	quietFailures = 4
+)
+
+// part is one job's share of this node, in one run of the job.
+type part struct {
+	key   partKey
+	order *pb.StartPart
+	log   *slog.Logger
+	calls chan call // orders for the supervisor, one after another
+
+	renewals     chan *pb.LeaseRenewed // the latest only
+	over         chan struct{}         // closed when the part has ended
+	acknowledged chan struct{}         // closed when a controller has the result
+
+	// The rest is guarded by agent.mu.
+	life       job.Life
+	ready      bool          // its container was seen to be up
+	released   bool          // its script may start
+	endOrder   *pb.EndPart   // the latest; nil = none came
+	supervisor supervisor    // nil until it was launched
+	started    func()        // gives its turn among the starting ones to the next; nil when it has none
+	launchErr  error         // the launch failed, and left something to clean up
+	result     *pb.PartEnded // set with job.Ended
+	leftOver   *pb.LeftOver  // what could not be cleaned up
+}
+
+// newPart makes a part and lists it. The caller holds a.mu.
+func (a *agent) newPart(order *pb.StartPart) *part {
+	key := keyOf(order.GetPart())
+	p := &part{
+		key: key, order: order, log: a.log.With("job", key.job, "epoch", key.epoch),
+		calls: make(chan call, maxCalls), renewals: make(chan *pb.LeaseRenewed, 1),
+		over: make(chan struct{}), acknowledged: make(chan struct{}),
+	}
+	a.parts[key] = p
+	return p
+}
+
+// tend looks after a part until it is forgotten, or ctx ends. The caller holds
+// a.mu.
+func (a *agent) tend(ctx context.Context, p *part) {
+	s := p.supervisor
+	a.tending.Go(func() {
+		result := a.launchAndWatch(ctx, p, s)
+		if result == nil {
+			return // the daemon stops; the next one finds the part
+		}
+		a.ended(p, result)
+		p.refuseCalls() // of a part that never had a supervisor
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.acknowledged:
+		}
+		if a.forget(ctx, p) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			delete(a.parts, p.key)
+			a.forgotten.add(p.key, p.result)
+		}
+	})
+}
+
+// launchAndWatch takes a part from its order to its result. It returns nil
+// when ctx ends first.
+func (a *agent) launchAndWatch(ctx context.Context, p *part, s supervisor) *pb.PartEnded {
+	if s == nil {
+		var result *pb.PartEnded
+		if s, result = a.launch(ctx, p); s == nil {
+			return result
+		}
+	}
+	a.mu.Lock()
+	p.supervisor = s
+	lease := a.lease
+	a.mu.Unlock()
+	if lease != nil {
+		p.renew(lease)
+	}
+	a.tending.Go(func() { a.deliver(ctx, p, s) })
+	return a.watch(ctx, p, s)
+}
+
+// launch starts the supervisor. Without one it returns the result to report,
+// or nil when ctx ended.
+func (a *agent) launch(ctx context.Context, p *part) (supervisor, *pb.PartEnded) {
+	if !a.waitForEarlierRuns(ctx, p) || a.launches.Acquire(ctx, 1) != nil {
+		return nil, nil
+	}
+	// A supervisor answers before its container is up, and the container is
+	// the work: the turn lasts until the part is ready or over.
+	started := sync.OnceFunc(func() { a.launches.Release(1) })
+	time.AfterFunc(startDeadline, started)
+	a.mu.Lock()
+	p.started = started
+	end := p.endOrder
+	a.mu.Unlock()
+	if end != nil {
+		return nil, neverStarted(p.key, endCause(end), "")
+	}
+	r, err := a.machine.resources(p.order)
+	if err != nil {
+		p.log.Error("cannot start a part of a job: the controller and this node disagree about what it has", "error", err)
+		return nil, neverStarted(p.key, pb.EndCause_END_CAUSE_NODE_FAULT, err.Error())
+	}
+	limited, cancel := context.WithTimeout(ctx, launchDeadline)
+	defer cancel()
+	s, err := a.supervisors.Launch(limited, r, p.order)
+	if err == nil {
+		p.log.Info("started the supervisor of a part")
+		return s, nil
+	}
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	return a.afterFailedLaunch(p, err)
+}
+
+// afterFailedLaunch looks whether a failed launch left a part on disk. If it
+// did, that part is told to end and watched to its end: a supervisor that
+// answered too late must not run a job that was reported as failed.
+func (a *agent) afterFailedLaunch(p *part, launchErr error) (supervisor, *pb.PartEnded) {
+	p.log.Error("cannot start the supervisor of a part: see its shim.log and whether the disk is full", "error", launchErr)
+	found, _ := a.supervisors.List()
+	for _, s := range found {
+		if keyOf(s.Order().GetPart()) == p.key {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			p.launchErr = launchErr
+			a.endLocked(p, &pb.EndPart{Part: p.key.message()})
+			return s, nil
+		}
+	}
+	return nil, neverStarted(p.key, pb.EndCause_END_CAUSE_NODE_FAULT, launchErr.Error())
+}
+
+// waitForEarlierRuns ends earlier runs of the same job on this node, and waits
+// until nothing of them is left: a job never runs twice at once. It returns
+// false when ctx ends first.
+func (a *agent) waitForEarlierRuns(ctx context.Context, p *part) bool {
+	for {
+		a.mu.Lock()
+		var earlier *part
+		for _, other := range a.parts {
+			if other.key.job == p.key.job && other.key.epoch < p.key.epoch && !other.life.Over() {
+				earlier = other
+				a.endLocked(other, &pb.EndPart{Part: other.key.message()})
+				break
+			}
+		}
+		a.mu.Unlock()
+		if earlier == nil {
+			return true
+		}
+		p.log.Warn("an earlier run of the job is still here: it is ended first", "earlier_epoch", earlier.key.epoch)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-earlier.over:
+		}
+	}
+}
+
+// watch follows the supervisor until there is a result. It returns nil when
+// ctx ends first.
+func (a *agent) watch(ctx context.Context, p *part, s supervisor) *pb.PartEnded {
+	pause := newPause(20*time.Millisecond, 2*time.Second)
+	for ctx.Err() == nil {
+		if result, err := s.Result(); err == nil {
+			return result
+		}
+		if !s.Alive() {
+			// The result is written before the lock is given back, so look
+			// once more now that the lock is free.
+			if result, err := s.Result(); err == nil {
+				return result
+			}
+			if result := a.recoverPart(ctx, p, s); result != nil {
+				return result
+			}
+		} else if result := a.follow(ctx, p, s); result != nil {
+			return result
+		}
+		sleep(ctx, pause.NextBackOff())
+	}
+	return nil
+}
+
+// follow reads the supervisor's events while it can.
+func (a *agent) follow(ctx context.Context, p *part, s supervisor) *pb.PartEnded {
+	client, err := s.Client()
+	if err != nil {
+		p.log.Debug("cannot reach the supervisor", "error", err)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.Watch(ctx, &pb.ShimWatchRequest{})
+	if err != nil {
+		p.log.Debug("cannot watch the supervisor", "error", err)
+		return nil
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+				p.log.Debug("lost sight of the supervisor", "error", err)
+			}
+			return nil
+		}
+		switch what := event.What.(type) {
+		case *pb.ShimEvent_Ready:
+			a.partReady(p)
+		case *pb.ShimEvent_Ended:
+			return what.Ended
+		}
+	}
+}
+
+// recoverPart cleans up after a supervisor that died.
+func (a *agent) recoverPart(ctx context.Context, p *part, s supervisor) *pb.PartEnded {
+	p.log.Warn("the supervisor of a part died: its job is ended, see the kernel log for a cause")
+	limited, cancel := context.WithTimeout(ctx, recoverDeadline)
+	defer cancel()
+	result, err := s.Recover(limited)
+	if ctx.Err() != nil {
+		return nil
+	}
+	a.setLeftOver(p, "part "+p.key.String()+" of a job whose supervisor died", err)
+	if err != nil {
+		return nil
+	}
+	return result
+}
+
+// partReady: the container is up. Supervisors repeat it to each new watcher.
+func (a *agent) partReady(p *part) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.ready = true
+	p.turnOver()
+	if p.life.State() == job.Preparing {
+		p.move(job.Ready)
+		if !p.order.Gang {
+			p.move(job.Running)
+		}
+		if p.released {
+			a.startBatchLocked(p)
+		}
+	}
+	a.sendLocked(&pb.NodeMessage{What: &pb.NodeMessage_PartReady{PartReady: &pb.PartReady{Part: p.key.message()}}})
+}
+
+// ended: nothing of the part is left but its result.
+func (a *agent) ended(p *part, result *pb.PartEnded) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	// A result that names another part would be acknowledged as that one.
+	result = proto.Clone(result).(*pb.PartEnded)
+	result.Part = p.key.message()
+	if p.launchErr != nil && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
+		result.Cause, result.Detail = pb.EndCause_END_CAUSE_NODE_FAULT, p.launchErr.Error()
+	}
+	p.result = result
+	p.move(job.Ended)
+	p.turnOver()
+	close(p.over)
+	p.log.Info("a part has ended", "cause", result.Cause, "exit_code", result.ExitCode,
+		"exit_signal", result.ExitSignal, "detail", result.Detail)
+	a.sendLocked(endedMessage(result))
+}
+
+// forget deletes what is on disk, for ever until it succeeds. It returns false
+// when ctx ends first.
+func (a *agent) forget(ctx context.Context, p *part) bool {
+	a.mu.Lock()
+	s := p.supervisor
+	a.mu.Unlock()
+	if s == nil {
+		return true // it never had a directory
+	}
+	pause := newPause(50*time.Millisecond, time.Minute)
+	for failures := 0; ctx.Err() == nil; {
+		err := s.Forget()
+		if err == nil {
+			a.setLeftOver(p, "", nil)
+			return true
+		}
+		if failures++; failures > quietFailures {
+			a.setLeftOver(p, "directory of part "+p.key.String(), err)
+		}
+		sleep(ctx, pause.NextBackOff())
+	}
+	return false
+}
+
+// turnOver lets the next part start. The caller holds agent.mu.
+func (p *part) turnOver() {
+	if p.started != nil {
+		p.started()
+	}
+}
+
+// move takes the part along the table. What the table forbids is a mistake of
+// ours, and is told, not done.
+func (p *part) move(to job.State) {
+	if _, err := p.life.Move(to); err != nil {
+		p.log.Error("a mistake in gnoded, please report it", "error", err)
+	}
+}
+
+func endedMessage(result *pb.PartEnded) *pb.NodeMessage {
+	return &pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: result}}
+}
+
+// neverStarted is the result of a part that had no supervisor.
+func neverStarted(key partKey, cause pb.EndCause, detail string) *pb.PartEnded {
+	return &pb.PartEnded{Part: key.message(), Cause: cause, Detail: detail, EndMs: time.Now().UnixMilli()}
+}
+
+// endCause is the cause of a part that was told to end before it started.
+func endCause(end *pb.EndPart) pb.EndCause {
+	if end.BatchEnded {
+		return pb.EndCause_END_CAUSE_EXITED
+	}
+	return pb.EndCause_END_CAUSE_CANCELLED
+}
+
+func newPause(first, most time.Duration) *backoff.ExponentialBackOff {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = first, most
+	return pause
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

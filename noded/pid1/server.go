@@ -1,0 +1,159 @@
+package pid1
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/proto/step"
+)
+
+const (
+	// maxConnections bounds the open connections: every running step has one.
+	maxConnections = 1024
+	// questionTimeout is how long a connection may be silent before Launch.
+	questionTimeout = time.Minute
+)
+
+func (p *process1) listen() error {
+	path := filepath.Join(p.dir, StepSocket)
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("remove the former socket: %w", err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("listen for steps: %w", err)
+	}
+	p.listener = listener
+	return os.Chmod(path, 0o600)
+}
+
+func (p *process1) serve() {
+	slots := make(chan struct{}, maxConnections)
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return // closed at the end of the job
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			_ = step.Write(conn, &step.Failed{Text: "too many connections to this node's process 1", Code: 1})
+			conn.Close()
+			continue
+		}
+		go func() {
+			defer func() { <-slots }()
+			defer conn.Close()
+			p.handle(conn)
+		}()
+	}
+}
+
+// handle answers questions until there are no more, or runs a step.
+func (p *process1) handle(conn net.Conn) {
+	reader := step.NewReader(conn)
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(questionTimeout))
+		m, err := reader.Read()
+		if err != nil {
+			return
+		}
+		if launch, ok := m.(*step.Launch); ok {
+			_ = conn.SetReadDeadline(time.Time{})
+			p.runStep(conn, reader, launch)
+			return
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(questionTimeout))
+		if step.Write(conn, p.answer(m)) != nil {
+			return
+		}
+		_ = conn.SetWriteDeadline(time.Time{})
+	}
+}
+
+func (p *process1) answer(m step.Message) step.Message {
+	switch m := m.(type) {
+	case *step.NewStep:
+		if p.config.Batch == nil {
+			return &step.Failed{Text: "this node does not run the batch script; step numbers come from the one that does", Code: 1}
+		}
+		return &step.StepNumber{Step: p.steps.number()}
+	case *step.StartBatch:
+		if p.config.Batch == nil {
+			return &step.Failed{Text: "this node does not run the batch script", Code: 1}
+		}
+		p.startBatch()
+		return &step.OK{}
+	case *step.Signal:
+		if !p.signal(m) {
+			return &step.Failed{Text: "no process runs that the signal could be for", Code: 1}
+		}
+		return &step.OK{}
+	}
+	return &step.Failed{Text: fmt.Sprintf("a %T cannot be asked for here", m), Code: 1}
+}
+
+// signal answers whether there was anybody to signal.
+func (p *process1) signal(m *step.Signal) bool {
+	sig := unix.Signal(m.Signal)
+	switch m.Scope {
+	case step.ScopeBatch:
+		return p.batch.signal(sig)
+	case step.ScopeSteps:
+		return p.steps.signal(sig, nil)
+	case step.ScopeStep:
+		return p.steps.signal(sig, &m.Step)
+	}
+	batch := p.batch.signalGroup(sig)
+	return p.steps.signal(sig, nil) || batch
+}
+
+// steps are the steps that run on this node.
+type steps struct {
+	mu      sync.Mutex
+	next    uint32
+	running map[*stepRun]bool
+}
+
+func (s *steps) number() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.next
+	s.next++
+	return n
+}
+
+func (s *steps) add(r *stepRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[r] = true
+}
+
+func (s *steps) remove(r *stepRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, r)
+}
+
+// signal signals the tasks of one step, or of all if number is nil.
+func (s *steps) signal(sig unix.Signal, number *uint32) bool {
+	s.mu.Lock()
+	var runs []*stepRun
+	for r := range s.running {
+		if number == nil || r.number == *number {
+			runs = append(runs, r)
+		}
+	}
+	s.mu.Unlock()
+	reached := false
+	for _, r := range runs {
+		reached = r.signal(sig) || reached
+	}
+	return reached
+}

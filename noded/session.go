@@ -1,0 +1,219 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/proto/dial"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+const (
+	// maxOutgoing bounds the messages that wait to be sent. A session that is
+	// further behind is ended; the next one tells everything anew.
+	maxOutgoing = 2*maxParts + 64
+	// maxTunnels bounds the tunnels that are being made at once.
+	maxTunnels = 256
+	// registerDeadline bounds connecting and registering.
+	registerDeadline = 15 * time.Second
+	// Bounds of the interval at which a lease is renewed.
+	leastRenewal = 50 * time.Millisecond
+	mostRenewal  = 5 * time.Minute
+)
+
+// Pauses between attempts to connect. The longest is well below a lease.
+const (
+	firstReconnect = 100 * time.Millisecond
+	lastReconnect  = 10 * time.Second
+)
+
+var (
+	errInventoryChanged = errors.New("what the node offers has changed")
+	errBehind           = errors.New("the controller does not take messages as fast as they come")
+	errUnregistered     = errors.New("the controller did not answer the registration")
+	errNotRenewed       = errors.New("the controller stopped renewing the lease")
+)
+
+// session is one connection to one controller.
+type session struct {
+	target    string
+	inventory *pb.Inventory // as registered; guarded by agent.mu
+	outgoing  chan *pb.NodeMessage
+	tunnels   *semaphore.Weighted
+	end       context.CancelCauseFunc
+	answered  atomic.Int64 // CLOCK_BOOTTIME of the last sign of a lease, ns
+}
+
+// post queues a message, or ends the session when too many wait.
+func (s *session) post(m *pb.NodeMessage) {
+	select {
+	case s.outgoing <- m:
+	default:
+		s.end(errBehind)
+	}
+}
+
+func (s *session) renewed() { s.answered.Store(bootTimeNS()) }
+
+// connect keeps a session open until ctx ends, trying the controllers in turn.
+func (a *agent) connect(ctx context.Context) {
+	targets := a.machine.config.Controllers
+	pause := newPause(firstReconnect, lastReconnect)
+	for attempt := 0; ctx.Err() == nil; {
+		target := targets[attempt%len(targets)]
+		registered, err := a.hold(ctx, target)
+		if ctx.Err() != nil {
+			return
+		}
+		if registered {
+			pause.Reset()
+		}
+		if errors.Is(err, errInventoryChanged) {
+			a.log.Info("registering anew", "reason", err)
+			continue
+		}
+		a.log.Warn("no session with a controller: jobs go on, trying the next", "controller", target, "error", userMessage(err))
+		attempt++
+		// A round over all controllers is one attempt of the cluster.
+		if registered || attempt%len(targets) == 0 {
+			sleep(ctx, pause.NextBackOff())
+		}
+	}
+}
+
+// hold opens a session with one controller and keeps it until something ends
+// it. It says whether the node was registered, and why the session ended. What
+// the session starts lives as long as ctx.
+func (a *agent) hold(ctx context.Context, target string) (registered bool, err error) {
+	inventory, err := a.machine.inventory()
+	if err != nil {
+		a.log.Error("cannot list the GPUs: this node offers none until it can, see whether nvidia-smi works", "error", err)
+	}
+	connection, err := dial.Dial([]string{target}, a.machine.config.TLSDir)
+	if err != nil {
+		return false, err
+	}
+	defer connection.Close()
+
+	sessionCtx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s := &session{
+		target: target, outgoing: make(chan *pb.NodeMessage, maxOutgoing),
+		tunnels: semaphore.NewWeighted(maxTunnels), end: end,
+	}
+	tooLate := time.AfterFunc(registerDeadline, func() { end(errUnregistered) })
+	defer tooLate.Stop()
+	// The stream hangs on the group, so that whoever fails first ends all.
+	group, groupCtx := errgroup.WithContext(sessionCtx)
+	stream, err := pb.NewNodeLinkClient(connection).Session(groupCtx)
+	if err != nil {
+		return false, causeOf(sessionCtx, err)
+	}
+	a.register(s, inventory)
+	defer a.unregister(s)
+
+	group.Go(func() error { return sendAll(groupCtx, s, stream) })
+	group.Go(func() error {
+		answer, err := receiveRegistered(stream)
+		if err != nil {
+			return err
+		}
+		tooLate.Stop()
+		registered = true
+		a.log.Info("registered", "controller", target, "cluster", answer.ClusterName, "lease_ms", answer.LeaseMs)
+		s.renewed()
+		group.Go(func() error { return keepLease(groupCtx, s, answer) })
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			a.obey(ctx, s, m)
+		}
+	})
+	err = group.Wait()
+	return registered, causeOf(sessionCtx, err)
+}
+
+func sendAll(ctx context.Context, s *session, stream pb.NodeLink_SessionClient) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m := <-s.outgoing:
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func receiveRegistered(stream pb.NodeLink_SessionClient) (*pb.Registered, error) {
+	m, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	answer := m.GetRegistered()
+	if answer == nil {
+		return nil, fmt.Errorf("the first message of the controller is %T, want Registered", m.What)
+	}
+	return answer, nil
+}
+
+// keepLease asks for the lease again and again, and ends the session when the
+// controller no longer answers: another one may.
+func keepLease(ctx context.Context, s *session, r *pb.Registered) error {
+	interval := min(max(time.Duration(r.RenewEveryMs)*time.Millisecond, leastRenewal), mostRenewal)
+	patience := max(time.Duration(r.LeaseMs)*time.Millisecond, 3*interval)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		s.post(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{
+			RenewLease: &pb.RenewLease{SentBoottimeNs: bootTimeNS()},
+		}})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+		if silent := time.Duration(bootTimeNS() - s.answered.Load()); silent > patience {
+			return fmt.Errorf("%w %v ago", errNotRenewed, silent.Round(time.Millisecond))
+		}
+	}
+}
+
+// bootTimeNS is CLOCK_BOOTTIME, which goes on while the machine sleeps: a
+// lease must run out then too.
+func bootTimeNS() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		// The clock is in every kernel since 2.6.39, so this cannot happen, and
+		// a lease without a clock must not go on.
+		panic(fmt.Sprintf("read CLOCK_BOOTTIME: %v", err))
+	}
+	return now.Nano()
+}
+
+// causeOf prefers the reason that ended ctx to the error that followed.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// userMessage is an error's text without gRPC's wrapping.
+func userMessage(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}

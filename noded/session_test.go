@@ -1,0 +1,164 @@
+package noded
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+func TestLeaseIsPassedOn(t *testing.T) {
+	_, s, shims, _ := setUp(t)
+	s.start(startOrder(12, 1))
+	shim := shims.get(12, 1)
+	asked := expect(s, "RenewLease", (*pb.NodeMessage).GetRenewLease)
+	if now := bootTimeNS(); asked.SentBoottimeNs <= 0 || asked.SentBoottimeNs > now || now-asked.SentBoottimeNs > int64(patience) {
+		t.Errorf("asked at %d, now is %d", asked.SentBoottimeNs, now)
+	}
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{
+		LeaseRenewed: &pb.LeaseRenewed{SentBoottimeNs: asked.SentBoottimeNs, LeaseMs: 30000},
+	}})
+	eventually(t, "the lease is passed on", func() bool { return shim.count("renew") > 0 })
+	// A part that starts later gets the lease too.
+	s.start(startOrder(13, 1))
+	later := shims.get(13, 1)
+	eventually(t, "the lease is passed on", func() bool { return later.count("renew") > 0 })
+	for _, shim := range []*fakeShim{shim, later} {
+		if got := shim.renewals[0]; got.SentBoottimeNs != asked.SentBoottimeNs || got.LeaseMs != 30000 {
+			t.Errorf("passed on %v", got)
+		}
+	}
+}
+
+func TestSilentControllerIsLeft(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "c.sock")
+	controller := startController(t, socket)
+	startNode(t, socket, newFakeShims(t))
+	first := <-controller.sessions
+	first.send(&pb.ControllerMessage{What: &pb.ControllerMessage_Registered{
+		Registered: &pb.Registered{LeaseMs: 100, RenewEveryMs: 50},
+	}})
+	first.waitClosed()
+	controller.next()
+}
+
+func TestNextController(t *testing.T) {
+	directory := t.TempDir()
+	controller := startController(t, filepath.Join(directory, "c2.sock"))
+	startNode(t, filepath.Join(directory, "c1.sock"), newFakeShims(t), func(m *machine) {
+		m.config.Controllers = append(m.config.Controllers, "unix://"+filepath.Join(directory, "c2.sock"))
+	})
+	controller.next()
+}
+
+func TestControllerRestarts(t *testing.T) {
+	setTimes(t, time.Hour, time.Hour)
+	controller, s, shims, n := setUp(t)
+	s.start(startOrder(12, 1))
+	s.start(startOrder(13, 1))
+	running, finished := shims.get(12, 1), shims.get(13, 1)
+	running.ready()
+	s.ready()
+	controller.server.Stop()
+	finished.exit(5) // while nobody listens
+	s = startController(t, n.socket).next()
+	states := map[uint32]*pb.RunningPart{}
+	for _, p := range s.register.Running {
+		states[p.Part.Job] = p
+	}
+	if len(states) != 2 || !states[12].Ready || states[12].Ending {
+		t.Errorf("registered with %v", s.register.Running)
+	}
+	if got := s.ended(); keyOf(got.Part) != (partKey{13, 1}) || got.ExitCode != 5 {
+		t.Errorf("ended: %v", got)
+	}
+	running.exit(6)
+	if got := s.ended(); keyOf(got.Part) != (partKey{12, 1}) || got.ExitCode != 6 {
+		t.Errorf("ended: %v", got)
+	}
+}
+
+// TestDaemonRestarts: parts go on while no daemon is there, and each end is
+// reported with its own exit code.
+func TestDaemonRestarts(t *testing.T) {
+	controller, s, shims, n := setUp(t)
+	shims.mu.Lock()
+	shims.prepare = func(s *fakeShim) { time.AfterFunc(0, s.ready) }
+	shims.mu.Unlock()
+	const jobs = 20
+	for job := range uint32(jobs) {
+		s.start(startOrder(job+1, 1))
+	}
+	for range jobs {
+		s.ready()
+	}
+	n.stop()
+	for job := range uint32(jobs / 4) {
+		shims.get(job+1, 1).exit(job + 1)
+	}
+	shims.get(jobs, 1).kill()
+	startNode(t, n.socket, shims)
+	s = controller.next()
+	if len(s.register.Running) != jobs {
+		t.Errorf("registered with %d parts, want %d", len(s.register.Running), jobs)
+	}
+	for job := uint32(jobs / 4); job < jobs-1; job++ {
+		shims.get(job+1, 1).exit(job + 1)
+	}
+	codes := map[uint32]*pb.PartEnded{}
+	for len(codes) < jobs {
+		got := s.ended()
+		codes[got.Part.Job] = got
+	}
+	for job, got := range codes {
+		switch {
+		case job == jobs && got.Cause != pb.EndCause_END_CAUSE_SUPERVISOR_DIED,
+			job < jobs && (got.ExitCode != job || got.Cause != pb.EndCause_END_CAUSE_EXITED):
+			t.Errorf("job %d: %v", job, got)
+		}
+	}
+	if got := shims.launchCount(); got != jobs {
+		t.Errorf("launched %d times", got)
+	}
+}
+
+func TestFailedDeviceIsTold(t *testing.T) {
+	setTimes(t, time.Hour, 10*time.Millisecond)
+	source := newFakeSource()
+	controller, s, _, _ := setUp(t, func(m *machine) { m.source = source })
+	source.mu.Lock()
+	source.devices[0].Health, source.devices[0].HealthDetail = gpu.Failed, "Xid 79"
+	source.mu.Unlock()
+	s.waitClosed()
+	s = controller.next()
+	if d := s.register.Inventory.Devices[0]; d.Health != pb.DeviceHealth_DEVICE_HEALTH_FAILED || d.HealthDetail != "Xid 79" {
+		t.Errorf("device %v", d)
+	}
+	// A source that cannot be asked is not a node without GPUs.
+	source.mu.Lock()
+	source.err = errors.New("driver is gone")
+	source.mu.Unlock()
+	m := controllerlessMachine(source)
+	source.mu.Lock()
+	source.err = nil
+	source.mu.Unlock()
+	if _, err := m.inventory(); err != nil {
+		t.Fatal(err)
+	}
+	source.mu.Lock()
+	source.err = errors.New("driver is gone")
+	source.mu.Unlock()
+	inventory, err := m.inventory()
+	if err == nil || len(inventory.Devices) != 2 || inventory.Devices[1].Health != pb.DeviceHealth_DEVICE_HEALTH_FAILED {
+		t.Errorf("inventory %v, %v", inventory.Devices, err)
+	}
+}
+
+func controllerlessMachine(source gpu.Source) *machine {
+	m := testMachine("")
+	m.source = source
+	return m
+}

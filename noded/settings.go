@@ -1,0 +1,80 @@
+package noded
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// errOrder is returned for an order that this node cannot carry out as it
+// stands.
+var errOrder = errors.New("bad start order")
+
+// resources is what a part gets of this node.
+type resources struct {
+	cpus  []int      // real ids, ascending; empty = not pinned
+	files []gpu.File // of its GPUs, and what goes with them
+}
+
+// checkOrder refuses what is not an order for this node.
+func (a *agent) checkOrder(order *pb.StartPart) error {
+	switch {
+	case order.GetPart().GetJob() == 0 || order.GetPart().GetEpoch() == 0:
+		return fmt.Errorf("%w: it names no part", errOrder)
+	case order.Node != a.machine.config.Name:
+		return fmt.Errorf("%w: it is for node %q, and this is %q", errOrder, shorten(order.Node), a.machine.config.Name)
+	case order.Spec == nil || order.Owner == nil:
+		return fmt.Errorf("%w: it has no specification or no owner", errOrder)
+	case allocationOf(order) == nil:
+		return fmt.Errorf("%w: it allocates nothing on this node", errOrder)
+	}
+	return nil
+}
+
+func allocationOf(order *pb.StartPart) *pb.NodeAllocation {
+	for _, allocation := range order.Allocation {
+		if allocation.Node == order.Node {
+			return allocation
+		}
+	}
+	return nil
+}
+
+// resources finds the CPUs and the device files of an order's allocation. It
+// refuses devices that are unknown or not sound, and CPUs that do not exist.
+func (m *machine) resources(order *pb.StartPart) (resources, error) {
+	allocation := allocationOf(order)
+	var r resources
+	for _, id := range allocation.CpuIds {
+		if int(id) >= m.cpus() {
+			return r, fmt.Errorf("%w: CPU %d of %d", errOrder, id, m.cpus())
+		}
+		if !m.pretending() {
+			r.cpus = append(r.cpus, m.realCPUs[id])
+		}
+	}
+	slices.Sort(r.cpus)
+	if len(allocation.Devices) == 0 {
+		return r, nil
+	}
+	devices, err := m.devices()
+	if err != nil {
+		return r, err
+	}
+	for _, wanted := range allocation.Devices {
+		i := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.ID == wanted.DeviceId })
+		if i < 0 {
+			return r, fmt.Errorf("%w: this node has no device %q", errOrder, shorten(wanted.DeviceId))
+		}
+		if devices[i].Health != gpu.OK {
+			return r, fmt.Errorf("GPU %d (%s) is %v: %s", devices[i].Index, devices[i].ID, devices[i].Health, devices[i].HealthDetail)
+		}
+		r.files = append(r.files, devices[i].File)
+	}
+	companions, _ := m.source.Companions()
+	r.files = append(r.files, companions...)
+	return r, nil
+}

@@ -1,0 +1,330 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// The tests run real supervisors and real containers, for users that are
+// numbers only.
+const (
+	testUID, testGID = 4242, 4242
+	testNode         = "n1"
+)
+
+var testGroups = []uint32{4242, 4243, 4244}
+
+// initPath is ginit, built once for all tests.
+var initPath string
+
+// parent is the control group below which this run makes its own.
+var parent = fmt.Sprintf("/gleaner-shim-test-%d", os.Getpid())
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == Word {
+		if err := Main(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "gleaner-ginit-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	initPath = filepath.Join(dir, "ginit")
+	build := exec.Command("go", "build", "-o", initPath, "../../cmd/ginit")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build ginit: %v\n%s", err, out)
+		return 1
+	}
+	code := m.Run()
+	if os.Getuid() == 0 {
+		if _, err := cgroup.New(parent, cgroup.Limits{}).RemoveEmpty(); err != nil {
+			fmt.Fprintln(os.Stderr, "left behind:", err)
+			return 1
+		}
+	}
+	return code
+}
+
+// bed is a state directory, and a user with a home, outside of what is
+// private to containers.
+type bed struct {
+	t        testing.TB
+	dir      string
+	state    string
+	home     string
+	settings Settings
+}
+
+var lastJob atomic.Uint32
+
+func newBed(t testing.TB) *bed {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: starts containers")
+	}
+	dir, err := os.MkdirTemp("", "gleaner-shim-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{t: t, dir: dir, state: filepath.Join(dir, "state"), home: filepath.Join(dir, "home")}
+	t.Cleanup(func() {
+		b.endAll()
+		if err := removeTree(dir); err != nil {
+			t.Errorf("left behind: %v", err)
+		}
+	})
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.Mkdir(b.state, 0o700))
+	must(t, os.Mkdir(b.home, 0o700))
+	must(t, os.Chown(b.home, testUID, testGID))
+	b.settings = Settings{StateDir: b.state, Node: testNode, InitPath: initPath, CgroupParent: parent}
+	return b
+}
+
+// endAll ends whatever a failed test has left running.
+func (b *bed) endAll() {
+	handles, err := List(b.state)
+	if err != nil {
+		b.t.Error(err)
+	}
+	for _, h := range handles {
+		if h.Alive() {
+			if client, err := h.Client(); err == nil {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				_, _ = client.End(ctx, &pb.EndPart{Part: h.Order().Part})
+				cancel()
+			}
+			eventually(b.t, "the supervisor ends", func() bool { return !h.Alive() })
+		}
+		if _, err := h.Result(); err != nil {
+			if _, err := h.Recover(context.Background()); err != nil {
+				b.t.Error(err)
+			}
+		}
+		if err := h.Forget(); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// order is for one node and one script of the test's user.
+func (b *bed) order(script string) *pb.StartPart {
+	job := lastJob.Add(1)
+	return &pb.StartPart{
+		Part: &pb.PartId{Job: job, Epoch: 1}, Id: &pb.JobId{Job: job},
+		Spec: &pb.JobSpec{
+			Name: "test", Script: []byte("#!/bin/sh\n" + script + "\n"), WorkDirectory: b.home, Umask: 0o22,
+			StandardOutput: "out", Environment: []string{"PATH=/usr/bin:/bin"},
+		},
+		Owner:      &pb.Identity{Uid: testUID, Gid: testGID, Groups: testGroups, User: "gleanertest", Group: "gleanertest", Home: b.home, Shell: "/bin/sh"},
+		Allocation: []*pb.NodeAllocation{{Node: testNode, CpuIds: []uint32{0}, MemoryBytes: 512 << 20}},
+		Node:       testNode, BatchHost: testNode, Partition: "main", TimeLimitS: spec.Unlimited, KillWaitS: 2,
+		ClusterName: "test", LeaseAction: "run-on",
+	}
+}
+
+// started is a part that was launched.
+type started struct {
+	*Handle
+	b *bed
+}
+
+func (b *bed) launch(order *pb.StartPart) *started {
+	b.t.Helper()
+	self, err := os.Executable()
+	must(b.t, err)
+	h, err := Launch(context.Background(), self, b.settings, order)
+	must(b.t, err)
+	return &started{h, b}
+}
+
+func (s *started) client() pb.ShimClient {
+	s.b.t.Helper()
+	client, err := s.Client()
+	must(s.b.t, err)
+	return client
+}
+
+// wait waits for the end and checks that nothing is left.
+func (s *started) wait() *pb.PartEnded {
+	t := s.b.t
+	t.Helper()
+	var result *pb.PartEnded
+	eventually(t, "the part ends", func() (ended bool) {
+		var err error
+		result, err = s.Result()
+		if err != nil && !s.Alive() {
+			if result, err = s.Result(); err == nil {
+				return true // it ended between the two looks
+			}
+			log, _ := os.ReadFile(s.dir.path(logFile))
+			t.Fatalf("the supervisor died: %s", log)
+		}
+		return err == nil
+	})
+	eventually(t, "the supervisor exits", func() bool { return !s.Alive() })
+	s.checkNothingLeft()
+	if t.Failed() || result.Cause == pb.EndCause_END_CAUSE_NODE_FAULT {
+		log, _ := os.ReadFile(s.dir.path(logFile))
+		t.Logf("result %v\n%s", result, log)
+	}
+	return result
+}
+
+func (s *started) checkNothingLeft() {
+	t := s.b.t
+	t.Helper()
+	if _, err := cgroup.Open(parent + "/" + s.dir.id()); !errors.Is(err, cgroup.ErrNotFound) {
+		t.Errorf("its control group is left: %v", err)
+	}
+	entries, err := os.ReadDir(string(s.dir))
+	must(t, err)
+	for _, entry := range entries {
+		if !kept[entry.Name()] {
+			t.Errorf("left in the part's directory: %s", entry.Name())
+		}
+	}
+}
+
+func (s *started) ready() {
+	s.b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
+	must(s.b.t, err)
+	event, err := stream.Recv()
+	must(s.b.t, err)
+	if event.GetReady() == nil {
+		s.b.t.Fatalf("the first event is %v, not ready", event)
+	}
+}
+
+func (b *bed) output() string {
+	data, err := os.ReadFile(filepath.Join(b.home, "out"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// run runs a script to its end and answers the result and the output.
+func (b *bed) run(script string) (*pb.PartEnded, string) {
+	b.t.Helper()
+	return b.runOrder(b.order(script))
+}
+
+func (b *bed) runOrder(order *pb.StartPart) (*pb.PartEnded, string) {
+	b.t.Helper()
+	result := b.launch(order).wait()
+	return result, b.output()
+}
+
+func wantEnd(t testing.TB, result *pb.PartEnded, cause pb.EndCause, code, signal uint32) {
+	t.Helper()
+	if result.Cause != cause || result.ExitCode != code || result.ExitSignal != signal {
+		t.Errorf("ended %v %d:%d (%s), want %v %d:%d", result.Cause, result.ExitCode, result.ExitSignal, result.Detail, cause, code, signal)
+	}
+}
+
+func wantExit(t testing.TB, result *pb.PartEnded, code uint32) {
+	t.Helper()
+	wantEnd(t, result, pb.EndCause_END_CAUSE_EXITED, code, 0)
+}
+
+// probe is a program for use inside containers: it tries to open devices and
+// reports the errno of each.
+func (b *bed) probe() string {
+	b.t.Helper()
+	source := filepath.Join(b.dir, "probe.go")
+	must(b.t, os.WriteFile(source, []byte(`package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+func main() {
+	for _, path := range os.Args[1:] {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		var errno syscall.Errno
+		switch {
+		case err == nil:
+			f.Close()
+			fmt.Println("ok")
+		case errors.As(err, &errno):
+			fmt.Println(int(errno))
+		}
+	}
+}
+`), 0o644))
+	program := filepath.Join(b.home, "probe")
+	build := exec.Command("go", "build", "-o", program, source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.t.Fatalf("build probe: %v\n%s", err, out)
+	}
+	return program
+}
+
+// device makes a character device, or skips the test.
+func device(t *testing.T, path string, major, minor uint32) {
+	t.Helper()
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(major, minor))); err != nil {
+		t.Skipf("needs mknod: %v", err)
+	}
+	must(t, os.Chmod(path, 0o666))
+}
+
+// hostOpens says whether the device can be opened at all, outside.
+func hostOpens(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil || errors.Is(err, syscall.ENXIO)
+}
+
+func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }

@@ -1,0 +1,170 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Word is the first argument of a program that shall call Main.
+const Word = "shim"
+
+const (
+	// answerTimeout bounds how long a new supervisor may take to listen.
+	answerTimeout = 30 * time.Second
+	// newPrefix marks a directory that is being made.
+	newPrefix = ".new-"
+)
+
+// Launch makes the part's directory, starts "executable shim DIR" detached
+// from the caller, and returns when its socket answers. For a part whose
+// directory exists it starts nothing, unless a former call was cut off before
+// the start, and answers its handle: ask Alive and Result how it is.
+func Launch(ctx context.Context, executable string, s Settings, order *pb.StartPart) (*Handle, error) {
+	if order.GetPart().GetJob() == 0 {
+		return nil, fmt.Errorf("%w: the order names no job", ErrBadPart)
+	}
+	dir := partDirectory(s.StateDir, order.Part)
+	if !filepath.IsAbs(string(dir)) {
+		return nil, fmt.Errorf("%w: the state directory %q is not absolute", ErrBadPart, s.StateDir)
+	}
+	if err := makeDirectory(dir, &s, order); err != nil {
+		return nil, err
+	}
+	h, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(dir.path(lockFile)); err == nil {
+		return h, nil // started already, by whomever
+	}
+	exited, err := startProcess(executable, dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	for {
+		conn, err := dialSocket(ctx, dir.path(socketFile))
+		if err == nil {
+			conn.Close()
+			return h, nil
+		}
+		if _, err := h.Result(); err == nil {
+			return h, nil // over before we looked
+		}
+		select {
+		case <-exited:
+			return nil, fmt.Errorf("the supervisor of part %s ended at once: see %s", dir.id(), dir.path(logFile))
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the supervisor of part %s does not answer: %w", dir.id(), context.Cause(ctx))
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// makeDirectory makes the directory with its order and settings, whole or not
+// at all.
+func makeDirectory(dir directory, s *Settings, order *pb.StartPart) error {
+	if _, err := os.Lstat(string(dir)); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(string(dir))
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return fmt.Errorf("make the directory of parts: %w", err)
+	}
+	draft := directory(filepath.Join(parent, newPrefix+dir.id()))
+	if err := removeTree(string(draft)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(string(draft), 0o700); err != nil {
+		return fmt.Errorf("make the part's directory: %w", err)
+	}
+	settings, err := json.Marshal(s)
+	if err == nil {
+		err = draft.writeFile(settingsFile, settings)
+	}
+	if err == nil {
+		err = draft.writeMessage(orderFile, order)
+	}
+	if err == nil {
+		err = os.Rename(string(draft), string(dir))
+	}
+	if err == nil {
+		err = syncDir(parent)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make the part's directory: %w", err), removeTree(string(draft)))
+	}
+	return nil
+}
+
+// startProcess starts the supervisor in a session and a mount namespace of
+// its own. It answers a channel that is closed when the process ends.
+func startProcess(executable string, dir directory) (<-chan struct{}, error) {
+	log, err := os.OpenFile(dir.path(logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the supervisor's log: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(executable, Word, string(dir))
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it went is in its result, or its absence
+		close(exited)
+	}()
+	return exited, nil
+}
+
+// List answers all parts on disk, in the order of job and epoch. Directories
+// that a cut-off Launch left half made are removed.
+func List(stateDir string) ([]*Handle, error) {
+	parent := filepath.Join(stateDir, jobsDir)
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the parts: %w", err)
+	}
+	var handles []*Handle
+	var failures []error
+	for _, entry := range entries {
+		path := filepath.Join(parent, entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), newPrefix):
+			failures = append(failures, removeTree(path))
+		case entry.IsDir() && partName.MatchString(entry.Name()):
+			h, err := open(directory(path))
+			if err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			handles = append(handles, h)
+		}
+	}
+	slices.SortFunc(handles, func(a, b *Handle) int {
+		x, y := a.order.Part, b.order.Part
+		if x.Job != y.Job {
+			return int(int64(x.Job) - int64(y.Job))
+		}
+		return int(int64(x.Epoch) - int64(y.Epoch))
+	})
+	return handles, errors.Join(failures...)
+}

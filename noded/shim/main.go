@@ -1,0 +1,174 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Main is the supervisor: what "PROGRAM shim DIR" runs, on the main
+// goroutine. It returns when the part has ended and its result is on disk; an
+// error means that it has no result, and that Handle.Recover is needed.
+func Main(dir string) error {
+	d := directory(dir)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("part", d.id())
+	if err := container.Isolate(); err != nil {
+		return err
+	}
+	// Mount points that the container lacks are made with it.
+	unix.Umask(0o022)
+	lock, err := takeLock(d.path(lockFile))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if _, err := d.result(); err == nil {
+		return nil
+	}
+	p, err := newPart(d, log)
+	if err != nil {
+		return err
+	}
+	server, err := p.serve()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	go func() {
+		for s := range signals {
+			if s == unix.SIGTERM {
+				p.end(pb.EndCause_END_CAUSE_SUPERVISOR_DIED, killWait(p.order), "the job's supervisor was told to end by SIGTERM")
+			}
+		}
+	}()
+
+	result := p.run()
+	result.Part = p.order.Part
+	if result.EndMs == 0 {
+		result.EndMs = time.Now().UnixMilli()
+	}
+	p.closeJobSockets()
+	if err := d.clean(); err != nil {
+		// Forget tries again, and tells the node's operator.
+		log.Error("the part's directory could not be cleaned: see what holds it", "error", err)
+	}
+	if err := d.writeMessage(resultFile, result); err != nil {
+		return err
+	}
+	p.setEnded(result)
+	log.Info("part ended", "cause", result.Cause, "code", result.ExitCode, "signal", result.ExitSignal, "detail", result.Detail)
+	stopServer(server)
+	return nil
+}
+
+// run takes the part from its order to its end, and answers how it ended when
+// nothing of it is left.
+func (p *part) run() *pb.PartEnded {
+	spec, cleanup, err := p.prepare()
+	if err != nil {
+		return p.failed(err)
+	}
+	if p.endAsked() {
+		cleanup()
+		return p.neverRan()
+	}
+	running, err := container.Start(p.startContext, spec)
+	cleanup()
+	if err != nil {
+		return p.failed(err)
+	}
+	p.setReady(running)
+	p.log.Info("container is up", "pid", running.Pid())
+	p.supervise(running)
+	return p.bury(running)
+}
+
+// failed is the result of a part that could not start.
+func (p *part) failed(err error) *pb.PartEnded {
+	p.removeCgroup()
+	if p.endAsked() {
+		return p.neverRan()
+	}
+	cause := pb.EndCause_END_CAUSE_NODE_FAULT
+	var request *requestError
+	if errors.As(err, &request) || errors.Is(err, container.ErrUser) {
+		cause = pb.EndCause_END_CAUSE_BAD_REQUEST
+	} else {
+		p.log.Error("cannot start the container: correct the cause on this node", "error", err)
+	}
+	return &pb.PartEnded{Cause: cause, Detail: clip(err.Error())}
+}
+
+// neverRan is the result of a part that was ended before it started.
+func (p *part) neverRan() *pb.PartEnded {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &pb.PartEnded{Cause: p.ending.cause, Detail: p.ending.detail}
+}
+
+// bury removes the container, whose processes have ended, and answers how the
+// part ended.
+func (p *part) bury(running *container.Container) *pb.PartEnded {
+	p.killRest(running)
+	usage, err := p.group.Usage()
+	if err != nil {
+		p.log.Warn("usage is unknown: the job's record will lack it", "error", err)
+	}
+	result := p.outcome(usage.OOMKills > 0)
+	result.Usage = &pb.Usage{PeakMemoryBytes: usage.PeakMemoryBytes, CpuNs: usage.CPUNs}
+	if err := running.Destroy(); err != nil {
+		p.log.Error("the container could not be removed whole: what is left goes with this process", "error", err)
+	}
+	p.removeCgroup()
+	return result
+}
+
+// outcome says how the part ended, from what was asked of it, what process 1
+// reported and what the kernel did.
+func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
+	p.mu.Lock()
+	ending, ended := p.ending, p.initEnded
+	p.mu.Unlock()
+	result := &pb.PartEnded{Cause: pb.EndCause_END_CAUSE_EXITED, StartMs: p.dir.startMS()}
+	exit := p.dir.exit()
+	switch {
+	case exit != nil:
+		exit.fill(result)
+		result.EndMs = exit.EndMS
+	case p.batch:
+		result.ExitSignal = uint32(ended.signal)
+	}
+	byItself := exit != nil && ending != nil && exit.EndMS < ending.askedMS
+	switch {
+	case ending != nil && !byItself:
+		result.Cause, result.Detail = ending.cause, ending.detail
+	case outOfMemory:
+		result.Cause = pb.EndCause_END_CAUSE_OUT_OF_MEMORY
+		result.Detail = fmt.Sprintf("a process was killed at the memory limit of %s on node %s", memoryText(p.own.MemoryBytes), p.settings.Node)
+	case !p.batch:
+		result.Cause = pb.EndCause_END_CAUSE_NODE_FAULT
+		result.Detail = fmt.Sprintf("process 1 of the container on node %s ended by signal %d", p.settings.Node, ended.signal)
+	}
+	if !p.batch {
+		result.ExitCode, result.ExitSignal = 0, 0
+	}
+	return result
+}
+
+func (p *part) removeCgroup() {
+	ctx, cancel := context.WithTimeout(context.Background(), exitPatience)
+	defer cancel()
+	if err := removeGroup(ctx, p.group); err != nil {
+		p.log.Error("the job's control group could not be removed: see what runs in it", "error", err)
+	}
+}

@@ -1,0 +1,86 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// exitReport is what process 1 left in exit.json. The job's user can write
+// that file, so it decides nothing but this job's own exit code.
+type exitReport pid1.Exit
+
+// maxReportBytes bounds what is read of a file that belongs to a job.
+const maxReportBytes = 64 << 10
+
+// fill puts the report into result.
+func (e *exitReport) fill(result *pb.PartEnded) {
+	result.ExitCode = uint32(e.Code) & 0xff
+	result.ExitSignal = uint32(e.Signal) & 0x7f
+	result.StartMs = e.StartMS
+	if e.StartMS == 0 {
+		result.Detail = clip(e.Detail)
+	}
+}
+
+// exit answers process 1's report, or nil when there is none.
+func (d directory) exit() *exitReport {
+	report := new(exitReport)
+	if readJobFile(d.path(runDir, pid1.ExitFile), report) != nil {
+		return nil
+	}
+	return report
+}
+
+// startMS answers when the script started, or 0.
+func (d directory) startMS() int64 {
+	var start pid1.Start
+	if readJobFile(d.path(runDir, pid1.StartFile), &start) != nil {
+		return 0
+	}
+	return start.StartMS
+}
+
+// readJobFile reads a file that a job may have replaced by anything: it
+// follows no link and opens regular files only.
+func readJobFile(path string, value any) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxReportBytes))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, value)
+}
+
+// clip bounds a sentence that came from inside the job.
+func clip(text string) string {
+	const longest = 1024
+	if len(text) > longest {
+		text = text[:longest]
+	}
+	clean := make([]rune, 0, len(text))
+	for _, r := range text {
+		if r >= ' ' && r != 0x7f && r != '\uFFFD' {
+			clean = append(clean, r)
+		}
+	}
+	return string(clean)
+}

@@ -1,0 +1,180 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
+)
+
+// maxPids bounds the processes and threads of a part: many for a job, few for
+// a kernel.
+const maxPids = 131072
+
+// part is the supervisor's state.
+type part struct {
+	dir      directory
+	order    *pb.StartPart
+	settings *Settings
+	log      *slog.Logger
+	own      *pb.NodeAllocation // of this node
+	index    int                // of this node in the allocation
+	batch    bool               // this node runs the script
+	user     container.User
+	group    *cgroup.Group
+	relay    *relay
+
+	startContext context.Context // ends when the part is to end
+	stopStart    context.CancelFunc
+	wake         chan struct{} // something that supervise looks at has changed
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed and replaced when ready or ended changes
+	ready     bool
+	released  bool // the script may run
+	ended     *pb.PartEnded
+	ending    *ending
+	initEnded initStatus
+	lease     lease
+	jobServer net.Listener
+}
+
+// ending is what was asked for first; its deadline may be brought forward.
+type ending struct {
+	cause    pb.EndCause
+	detail   string
+	askedMS  int64
+	deadline time.Time // of SIGKILL
+}
+
+// initStatus is how process 1 ended.
+type initStatus struct {
+	code   int
+	signal unix.Signal
+}
+
+func newPart(d directory, log *slog.Logger) (*part, error) {
+	order, err := d.order()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := d.settings()
+	if err != nil {
+		return nil, err
+	}
+	index := slices.IndexFunc(order.Allocation, func(a *pb.NodeAllocation) bool { return a.Node == order.Node })
+	if index < 0 {
+		return nil, fmt.Errorf("%w: the order's allocation does not name node %q", ErrBadPart, order.Node)
+	}
+	p := &part{
+		dir: d, order: order, settings: settings, log: log.With("node", order.Node),
+		own: order.Allocation[index], index: index, batch: order.Node == order.BatchHost,
+		user: userOf(order.Owner), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+	p.group = cgroup.New(path.Join(settings.CgroupParent, d.id()), cgroup.Limits{
+		CPUs: settings.RealCPUs, MemoryBytes: p.own.MemoryBytes, Pids: maxPids,
+		Devices: container.AllowedDevices(settings.devices()), DenyOtherDevices: true,
+	})
+	p.relay = newRelay(p)
+	p.startContext, p.stopStart = context.WithCancel(context.Background())
+	return p, nil
+}
+
+func userOf(id *pb.Identity) container.User {
+	return container.User{
+		UID: id.GetUid(), GID: id.GetGid(), Groups: id.GetGroups(), Name: id.GetUser(), Group: id.GetGroup(),
+		Home: id.GetHome(), Shell: id.GetShell(),
+	}
+}
+
+// end asks the part to end. What was asked first is the cause; a later call
+// can only bring the SIGKILL forward.
+func (p *part) end(cause pb.EndCause, grace time.Duration, detail string) {
+	p.mu.Lock()
+	deadline := time.Now().Add(grace)
+	if p.ending == nil {
+		p.ending = &ending{cause: cause, detail: detail, askedMS: time.Now().UnixMilli(), deadline: deadline}
+	} else if deadline.Before(p.ending.deadline) {
+		p.ending.deadline = deadline
+	}
+	p.mu.Unlock()
+	p.stopStart()
+	p.poke()
+}
+
+func (p *part) endAsked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ending != nil
+}
+
+// poke makes supervise look again.
+func (p *part) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *part) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *part) setReady(running *container.Container) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready = true
+	p.released = !p.order.Gang || !p.batch
+	p.notify()
+}
+
+func (p *part) setEnded(result *pb.PartEnded) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = result
+	p.notify()
+}
+
+// askStep puts one question to process 1.
+func (p *part) askStep(ctx context.Context, ask func(*step.Client) error) error {
+	conn, err := dialJobSocket(ctx, p.dir.path(runDir, pid1.StepSocket), p.user.UID)
+	if err != nil {
+		return fmt.Errorf("reach process 1 of the job: %w", err)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	client := step.NewClient(conn)
+	defer client.Close()
+	return ask(client)
+}
+
+func (p *part) closeJobSockets() {
+	p.mu.Lock()
+	listener := p.jobServer
+	p.mu.Unlock()
+	if listener != nil {
+		listener.Close()
+	}
+	p.relay.close()
+}
+
+func killWait(order *pb.StartPart) time.Duration {
+	return time.Duration(order.KillWaitS) * time.Second
+}
+
+func memoryText(bytes uint64) string { return spec.FormatSize(bytes) }

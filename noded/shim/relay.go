@@ -1,0 +1,227 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/proto/dial"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// Names of the metadata by which the supervisor vouches for who calls. A
+// controller believes them from a node only, for a job that runs there.
+const (
+	jobKey  = "gleaner-job" // "JOB.EPOCH"
+	uidKey  = "gleaner-uid"
+	nodeKey = "gleaner-node"
+)
+
+const (
+	controllerPrefix = "/gleaner.v1.Controller/"
+	// maxRelayed bounds the calls of one job that run at once.
+	maxRelayed = 256
+)
+
+// relay passes the job's calls on to a controller, without looking into them,
+// and the tunnels between the job's nodes.
+type relay struct {
+	part    *part
+	slots   chan struct{} // one for each call or tunnel
+	context context.Context
+	cancel  context.CancelFunc
+
+	mu   sync.Mutex
+	conn *grpc.ClientConn
+}
+
+func newRelay(p *part) *relay {
+	r := &relay{part: p, slots: make(chan struct{}, maxRelayed)}
+	r.context, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// serveJob listens on the job's socket, for the job's user only.
+func (p *part) serveJob() error {
+	listener, err := listen(p.dir.path(runDir, jobSocket), int(p.user.UID), int(p.user.GID))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.jobServer = listener
+	p.mu.Unlock()
+	server := grpc.NewServer(
+		grpc.ForceServerCodecV2(rawCodec{}),
+		grpc.UnknownServiceHandler(p.relay.handle),
+		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
+		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
+		grpc.MaxConcurrentStreams(maxRelayed),
+	)
+	go func() {
+		if err := server.Serve(userListener{listener, p.user.UID}); err != nil && !errors.Is(err, net.ErrClosed) {
+			p.log.Error("the job's socket failed: its commands cannot reach a controller", "error", err)
+		}
+		server.Stop()
+	}()
+	return nil
+}
+
+func (r *relay) close() {
+	r.cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn != nil {
+		r.conn.Close()
+	}
+}
+
+// controller answers the connection to the controllers, made at first use.
+func (r *relay) controller() (*grpc.ClientConn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.conn == nil {
+		conn, err := dial.Dial(r.part.settings.Controllers, r.part.settings.TLSDir)
+		if err != nil {
+			return nil, err
+		}
+		r.conn = conn
+	}
+	return r.conn, nil
+}
+
+// take gets one of the relay's slots.
+func (r *relay) take() (release func(), err error) {
+	select {
+	case r.slots <- struct{}{}:
+		return func() { <-r.slots }, nil
+	default:
+		return nil, status.Errorf(codes.ResourceExhausted, "this job has %d calls to the controller open: wait for some to end", maxRelayed)
+	}
+}
+
+// vouch answers the metadata of a call to a controller; nothing that the
+// caller sent is passed on.
+func (r *relay) vouch(ctx context.Context) context.Context {
+	p := r.part
+	return metadata.NewOutgoingContext(ctx, metadata.Pairs(
+		jobKey, partID(p.order.Part),
+		uidKey, strconv.FormatUint(uint64(p.user.UID), 10),
+		nodeKey, p.order.Node))
+}
+
+// handle relays one call of any kind.
+func (r *relay) handle(_ any, incoming grpc.ServerStream) error {
+	method, ok := grpc.MethodFromServerStream(incoming)
+	isTunnel := method == pb.NodeLink_Tunnel_FullMethodName
+	if !ok || !isTunnel && !strings.HasPrefix(method, controllerPrefix) {
+		return status.Errorf(codes.Unimplemented, "%s cannot be called from inside a job", method)
+	}
+	release, err := r.take()
+	if err != nil {
+		return err
+	}
+	defer release()
+	conn, err := r.controller()
+	if err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	ctx, cancel := context.WithCancel(r.vouch(incoming.Context()))
+	defer cancel()
+	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	outgoing, err := conn.NewStream(ctx, desc, method, grpc.ForceCodecV2(rawCodec{}))
+	if err != nil {
+		return err
+	}
+	if isTunnel {
+		if err := r.openTunnel(incoming, outgoing); err != nil {
+			return err
+		}
+	}
+	go func() {
+		if err := copyMessages(outgoing.SendMsg, incoming.RecvMsg); err == nil {
+			_ = outgoing.CloseSend()
+		} else {
+			cancel()
+		}
+	}()
+	return copyMessages(incoming.SendMsg, outgoing.RecvMsg)
+}
+
+// copyMessages passes messages on until the source ends, which is no error.
+func copyMessages(send, receive func(any) error) error {
+	for {
+		m := new(rawMessage)
+		if err := receive(m); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if err := send(m); err != nil {
+			return err
+		}
+	}
+}
+
+// openTunnel passes on the first message of a tunnel, with this part and node
+// filled in: a job can open tunnels between its own nodes only.
+func (r *relay) openTunnel(incoming grpc.ServerStream, outgoing grpc.ClientStream) error {
+	raw := new(rawMessage)
+	if err := incoming.RecvMsg(raw); err != nil {
+		return err
+	}
+	first := new(pb.TunnelMessage)
+	if err := proto.Unmarshal(raw.data, first); err != nil {
+		return status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
+	}
+	target := first.GetOpen().GetTargetNode()
+	if target == "" {
+		return status.Error(codes.InvalidArgument, "a tunnel's first message must name its target node")
+	}
+	data, err := proto.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{
+		Part: r.part.order.Part, FromNode: r.part.order.Node, TargetNode: target,
+	}}})
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	return outgoing.SendMsg(&rawMessage{data})
+}
+
+// rawMessage is a message that is passed on as it came.
+type rawMessage struct{ data []byte }
+
+// rawCodec passes bytes through. It goes by the name of the codec it stands
+// in for, so that neither end notices.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(*rawMessage)
+	if !ok {
+		return nil, fmt.Errorf("cannot relay a %T", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(m.data)}, nil
+}
+
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(*rawMessage)
+	if !ok {
+		return fmt.Errorf("cannot relay a %T", v)
+	}
+	m.data = data.Materialize()
+	return nil
+}

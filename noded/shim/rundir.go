@@ -1,0 +1,51 @@
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/proto/step"
+)
+
+// makeRunDir makes the directory that the job sees as /run/gleaner. It
+// belongs to the job's user; as long as its container has not started nobody
+// else can change it.
+func (p *part) makeRunDir() error {
+	for _, path := range []string{p.dir.path(runDir), p.dir.path(runDir, pid1.StdioDir)} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			return fmt.Errorf("make the job's directory: %w", err)
+		}
+		if err := os.Lchown(path, int(p.user.UID), int(p.user.GID)); err != nil {
+			return fmt.Errorf("give the job's directory to its user: %w", err)
+		}
+	}
+	return p.writeRunFile("ginit", nil, 0o700) // where process 1's program is bound
+}
+
+// writeRunFile makes a file in the job's directory, of the job's user.
+func (p *part) writeRunFile(name string, data []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(p.dir.path(runDir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return fmt.Errorf("write a file for the job: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return fmt.Errorf("write a file for the job: %w", err)
+	}
+	if err := f.Chown(int(p.user.UID), int(p.user.GID)); err != nil {
+		return fmt.Errorf("give a file to the job's user: %w", err)
+	}
+	return nil
+}
+
+func (p *part) writeRunJSON(name string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return p.writeRunFile(name, data, 0o600)
+}
+
+func bytesOf(text string) step.Bytes { return step.Bytes(text) }

@@ -1,0 +1,160 @@
+package shim
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/step"
+)
+
+const (
+	// stopPatience is how long the watchers of an ended part get to read its
+	// last event.
+	stopPatience = time.Second
+	// stepPatience bounds one question to process 1.
+	stepPatience = 10 * time.Second
+)
+
+// service is pb.Shim.
+type service struct {
+	pb.UnimplementedShimServer
+	part *part
+}
+
+func (p *part) serve() (*grpc.Server, error) {
+	listener, err := listen(p.dir.path(socketFile), 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	server := grpc.NewServer()
+	pb.RegisterShimServer(server, &service{part: p})
+	go func() {
+		if err := server.Serve(listener); err != nil {
+			p.log.Error("the supervisor's socket failed: the node daemon cannot reach this part", "error", err)
+		}
+	}()
+	return server, nil
+}
+
+func stopServer(server *grpc.Server) {
+	stopped := time.AfterFunc(stopPatience, server.Stop)
+	defer stopped.Stop()
+	server.GracefulStop()
+}
+
+// Watch implements pb.ShimServer.
+func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServer[pb.ShimEvent]) error {
+	toldReady := false
+	for {
+		s.part.mu.Lock()
+		ready, ended, changed := s.part.ready, s.part.ended, s.part.changed
+		s.part.mu.Unlock()
+		if ready && !toldReady {
+			toldReady = true
+			event := &pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.PartReady{Part: s.part.order.Part}}}
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+		}
+		if ended != nil {
+			return stream.Send(&pb.ShimEvent{What: &pb.ShimEvent_Ended{Ended: ended}})
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+// StartBatch implements pb.ShimServer. It may be called again.
+func (s *service) StartBatch(ctx context.Context, _ *pb.ReleaseBatch) (*pb.ShimResponse, error) {
+	p := s.part
+	p.mu.Lock()
+	ready, released := p.ready, p.released
+	p.mu.Unlock()
+	if !ready {
+		return nil, status.Error(codes.FailedPrecondition, "the container is not up yet")
+	}
+	if released || !p.batch || p.endAsked() {
+		return &pb.ShimResponse{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepPatience)
+	defer cancel()
+	if err := p.askStep(ctx, (*step.Client).StartBatch); err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	p.mu.Lock()
+	p.released = true
+	p.mu.Unlock()
+	p.poke()
+	return &pb.ShimResponse{}, nil
+}
+
+// End implements pb.ShimServer.
+func (s *service) End(_ context.Context, request *pb.EndPart) (*pb.ShimResponse, error) {
+	cause := pb.EndCause_END_CAUSE_CANCELLED
+	if request.BatchEnded {
+		cause = pb.EndCause_END_CAUSE_EXITED
+	}
+	s.part.end(cause, time.Duration(request.GraceS)*time.Second, "")
+	return &pb.ShimResponse{}, nil
+}
+
+// Signal implements pb.ShimServer.
+func (s *service) Signal(ctx context.Context, request *pb.SignalPart) (*pb.ShimResponse, error) {
+	if request.Signal < 1 || request.Signal > 64 {
+		return nil, status.Errorf(codes.InvalidArgument, "signal %d is not between 1 and 64", request.Signal)
+	}
+	s.part.mu.Lock()
+	ready := s.part.ready
+	s.part.mu.Unlock()
+	if !ready {
+		return nil, status.Error(codes.FailedPrecondition, "the container is not up yet")
+	}
+	scope := step.ScopeSteps
+	switch {
+	case request.Batch:
+		scope = step.ScopeBatch
+	case request.Full:
+		scope = step.ScopeAll
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepPatience)
+	defer cancel()
+	err := s.part.askStep(ctx, func(c *step.Client) error { return c.Signal(request.Signal, scope, 0) })
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &pb.ShimResponse{}, nil
+}
+
+// JoinTunnel implements pb.ShimServer.
+func (s *service) JoinTunnel(ctx context.Context, request *pb.Connect) (*pb.ShimResponse, error) {
+	if err := s.part.joinTunnel(ctx, request); err != nil {
+		return nil, err
+	}
+	return &pb.ShimResponse{}, nil
+}
+
+// Renew implements pb.ShimServer.
+func (s *service) Renew(_ context.Context, renewed *pb.LeaseRenewed) (*pb.ShimResponse, error) {
+	length := time.Duration(renewed.LeaseMs) * time.Millisecond
+	if err := s.part.renew(time.Duration(renewed.SentBoottimeNs), length); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &pb.ShimResponse{}, nil
+}
+
+// ShowUsage implements pb.ShimServer.
+func (s *service) ShowUsage(context.Context, *pb.ShimUsageRequest) (*pb.Usage, error) {
+	usage, err := s.part.group.Usage()
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	return &pb.Usage{PeakMemoryBytes: usage.PeakMemoryBytes, CpuNs: usage.CPUNs}, nil
+}

@@ -1,0 +1,129 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// A socket's name has room for 107 bytes, which a path below a state
+// directory may exceed. So sockets are named through a descriptor of their
+// directory.
+
+func throughDir(path string, use func(name string) error) error {
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
+	}
+	defer unix.Close(dir)
+	return use("/proc/self/fd/" + strconv.Itoa(dir) + "/" + filepath.Base(path))
+}
+
+// listen makes a unix socket at path, of owner uid, mode 0600.
+func listen(path string, uid, gid int) (listener *net.UnixListener, err error) {
+	err = throughDir(path, func(name string) error {
+		if err := unix.Unlink(name); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+		if err != nil {
+			return err
+		}
+		// The name will not be valid at the end.
+		listener.SetUnlinkOnClose(false)
+		return errors.Join(os.Chmod(name, 0o600), os.Lchown(name, uid, gid))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	return listener, nil
+}
+
+// dialSocket connects to a socket in a directory that only root can write.
+func dialSocket(ctx context.Context, path string) (conn net.Conn, err error) {
+	err = throughDir(path, func(name string) error {
+		conn, err = new(net.Dialer).DialContext(ctx, "unix", name)
+		return err
+	})
+	return conn, err
+}
+
+// dialJobSocket connects to a socket in a directory that belongs to a job. It
+// follows no link there, which could lead to a socket that trusts root, and
+// talks only to a process of the job's user.
+func dialJobSocket(ctx context.Context, path string, uid uint32) (net.Conn, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return nil, fmt.Errorf("%s is not a socket", path)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", "/proc/self/fd/"+strconv.Itoa(fd))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	peer, err := peerUID(conn)
+	if err == nil && peer != uid {
+		err = fmt.Errorf("%s is answered by user %d, not by user %d", path, peer, uid)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// peerUID answers who is at the other end of a unix socket.
+func peerUID(conn net.Conn) (uint32, error) {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, errors.New("not a unix socket")
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var credentials *unix.Ucred
+	var inner error
+	if err := raw.Control(func(fd uintptr) {
+		credentials, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return 0, err
+	}
+	if inner != nil {
+		return 0, fmt.Errorf("ask who is at the other end: %w", inner)
+	}
+	return credentials.Uid, nil
+}
+
+// userListener lets only one user in.
+type userListener struct {
+	*net.UnixListener
+	uid uint32
+}
+
+// Accept implements net.Listener.
+func (l userListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.UnixListener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if uid, err := peerUID(conn); err == nil && uid == l.uid {
+			return conn, nil
+		}
+		conn.Close()
+	}
+}

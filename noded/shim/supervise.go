@@ -1,0 +1,175 @@
+package shim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+const (
+	// otherNodesMargin is how much longer than the batch host the other nodes
+	// wait at the time limit: theirs is only the net below it.
+	otherNodesMargin = 30 * time.Second
+	// lookEvery is how often an ending part is looked at.
+	lookEvery = 20 * time.Millisecond
+	// initPatience is how long process 1 may take to end by itself once it is
+	// alone, so that it can leave the script's exit code.
+	initPatience = 2 * time.Second
+	// killAttempt bounds one attempt to kill everything.
+	killAttempt = 30 * time.Second
+)
+
+// supervise waits for the end of process 1. Meanwhile it enforces the time
+// limit and the lease, and ends the part when asked to.
+func (p *part) supervise(running *container.Container) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		code, signal, err := running.Wait()
+		if err != nil {
+			p.log.Error("lost sight of process 1: its exit code is unknown", "error", err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.initEnded = initStatus{code, signal}
+	}()
+	limit := time.NewTimer(time.Hour)
+	limit.Stop()
+	defer limit.Stop()
+	limited := false
+	leaseEnd := time.NewTimer(time.Hour)
+	leaseEnd.Stop()
+	defer leaseEnd.Stop()
+	for {
+		p.mu.Lock()
+		ending, released := p.ending, p.released
+		p.mu.Unlock()
+		if ending != nil {
+			p.finish(running, done)
+			return
+		}
+		if released && !limited && p.order.TimeLimitS != spec.Unlimited {
+			limited = true
+			limit.Reset(p.timeLimit())
+		}
+		if left, ok := p.leaseLeft(); ok {
+			leaseEnd.Reset(left)
+		}
+		select {
+		case <-done:
+			return
+		case <-p.wake:
+		case <-leaseEnd.C:
+			p.endLease()
+		case <-limit.C:
+			p.end(pb.EndCause_END_CAUSE_TIME_LIMIT, killWait(p.order), "")
+		}
+	}
+}
+
+func (p *part) timeLimit() time.Duration {
+	limit := time.Duration(p.order.TimeLimitS) * time.Second
+	if !p.batch {
+		limit += killWait(p.order) + otherNodesMargin
+	}
+	return limit
+}
+
+// finish ends everything: TERM and CONT to all, KILL at the deadline. It returns when process 1 has ended.
+func (p *part) finish(running *container.Container, done <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
+	defer cancel()
+	if err := p.group.Thaw(ctx); err != nil {
+		p.log.Warn("the job's processes may be frozen: they are killed at the deadline", "error", err)
+	}
+	p.mu.Lock()
+	gentle := time.Until(p.ending.deadline) > 0
+	p.mu.Unlock()
+	// A script that is just being started has no process yet: its TERM is owed.
+	owed := gentle
+	var alone time.Time
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		p.mu.Lock()
+		late := !time.Now().Before(p.ending.deadline)
+		p.mu.Unlock()
+		rest := p.jobProcesses(running)
+		if len(rest) > 0 {
+			alone = time.Time{}
+		} else if alone.IsZero() {
+			alone = time.Now()
+		}
+		waits := initPatience
+		if !p.started() {
+			waits = 0 // process 1 has nothing to report and would wait for ever
+		}
+		if len(rest) == 0 && time.Since(alone) >= waits {
+			break
+		}
+		switch {
+		case late:
+			p.signalJob(running, unix.SIGKILL)
+		case owed && len(rest) > 0:
+			owed = false
+			// In this order, so that a process that stops itself in between
+			// wakes up with its TERM.
+			p.signalJob(running, unix.SIGTERM)
+			p.signalJob(running, unix.SIGCONT)
+		}
+		select {
+		case <-done:
+			return
+		case <-p.wake:
+		case <-tick.C:
+		}
+	}
+	_ = running.Signal(unix.SIGKILL)
+	<-done
+}
+
+// started says whether process 1 has a script to report about.
+func (p *part) started() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.batch && p.released
+}
+
+// jobProcesses are the part's processes, without process 1 and without those
+// that have ended and wait for it to notice.
+func (p *part) jobProcesses(running *container.Container) []int {
+	pids, err := p.group.Procs()
+	if err != nil {
+		p.log.Error("cannot list the job's processes", "error", err)
+		return nil
+	}
+	init := running.Pid()
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == init })
+}
+
+func (p *part) signalJob(running *container.Container, signal unix.Signal) {
+	for _, pid := range p.jobProcesses(running) {
+		_ = unix.Kill(pid, signal) // it may have ended meanwhile
+	}
+}
+
+// killRest kills what process 1 has left in the part's group: nothing, as a
+// rule, because the kernel ends a PID namespace with its process 1. It goes
+// on until nothing is left, since until then the part has not ended.
+func (p *part) killRest(running *container.Container) {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
+		err := p.group.Kill(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		p.log.Error("processes of the job do not die: the kernel holds them, perhaps for a device or a file server that does not answer", "error", err)
+	}
+}

@@ -1,0 +1,283 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/step"
+)
+
+// pid finds the supervisor's process.
+func (s *started) pid() int {
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range paths {
+		data, _ := os.ReadFile(path)
+		arguments := strings.Split(string(data), "\x00")
+		if len(arguments) > 2 && arguments[1] == Word && arguments[2] == string(s.dir) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			return pid
+		}
+	}
+	s.b.t.Fatal("the supervisor has no process")
+	return 0
+}
+
+func (s *started) processes() []int {
+	group, err := cgroup.Open(parent + "/" + s.dir.id())
+	if errors.Is(err, cgroup.ErrNotFound) {
+		return nil
+	}
+	must(s.b.t, err)
+	pids, err := group.Procs()
+	must(s.b.t, err)
+	return pids
+}
+
+// When a supervisor is killed its job dies with it, and Recover cleans up.
+func TestSupervisorKilled(t *testing.T) {
+	b := newBed(t)
+	s := b.launch(b.order("setsid sleep 1000 & echo up; exec sleep 1000"))
+	s.ready()
+	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
+	if _, err := s.Recover(context.Background()); !errors.Is(err, ErrAlive) {
+		t.Errorf("Recover of a living supervisor: %v", err)
+	}
+	if err := s.Forget(); !errors.Is(err, ErrAlive) {
+		t.Errorf("Forget of a living supervisor: %v", err)
+	}
+	must(t, unix.Kill(s.pid(), unix.SIGKILL))
+	eventually(t, "its processes are gone", func() bool { return len(s.processes()) == 0 })
+	eventually(t, "its lock is free", func() bool { return !s.Alive() })
+	if _, err := s.Result(); !errors.Is(err, ErrNoResult) {
+		t.Errorf("Result: %v", err)
+	}
+	result, err := s.Recover(context.Background())
+	must(t, err)
+	wantEnd(t, result, pb.EndCause_END_CAUSE_SUPERVISOR_DIED, 0, 0)
+	if result.StartMs == 0 || result.Usage.GetPeakMemoryBytes() == 0 {
+		t.Errorf("result %v", result)
+	}
+	s.checkNothingLeft()
+	again, err := s.Recover(context.Background())
+	if err != nil || again.EndMs != result.EndMs {
+		t.Errorf("Recover again: %v, %v", again, err)
+	}
+	must(t, s.Forget())
+	if _, err := os.Lstat(string(s.dir)); err == nil {
+		t.Error("its directory is left")
+	}
+	must(t, s.Forget())
+}
+
+// A supervisor that is killed at any moment of its making leaves nothing that
+// Recover does not remove.
+func TestSupervisorKilledWhileStarting(t *testing.T) {
+	b := newBed(t)
+	for delay := range 12 {
+		s := b.launch(b.order("sleep 1000"))
+		time.Sleep(time.Duration(delay) * 6 * time.Millisecond)
+		must(t, unix.Kill(s.pid(), unix.SIGKILL))
+		eventually(t, "its lock is free", func() bool { return !s.Alive() })
+		result, err := s.Recover(context.Background())
+		must(t, err)
+		wantEnd(t, result, pb.EndCause_END_CAUSE_SUPERVISOR_DIED, 0, 0)
+		s.checkNothingLeft()
+		eventually(t, "its processes are gone", func() bool { return len(s.processes()) == 0 })
+	}
+}
+
+// After a restart the daemon finds its parts, and Launch starts nothing twice.
+func TestListAndLaunchAgain(t *testing.T) {
+	b := newBed(t)
+	order := b.order("echo ran; while [ ! -e $HOME/end ]; do sleep 0.02; done; exit 9")
+	order.Spec.OpenMode = pb.OpenMode_OPEN_MODE_APPEND
+	s := b.launch(order)
+	s.ready()
+	must(t, os.Mkdir(filepath.Join(b.state, jobsDir, newPrefix+"77.1"), 0o700))
+	for range 3 {
+		again := b.launch(order)
+		if !again.Alive() {
+			t.Error("the handle of a running part is not alive")
+		}
+	}
+	handles, err := List(b.state)
+	if err != nil || len(handles) != 1 || handles[0].Order().Part.Job != order.Part.Job {
+		t.Fatalf("List: %v, %v", handles, err)
+	}
+	found := &started{handles[0], b}
+	found.ready() // a late watcher is told what happened before
+	must(t, os.WriteFile(filepath.Join(b.home, "end"), nil, 0o644))
+	wantExit(t, found.wait(), 9)
+	if result, err := b.launch(order).Result(); err != nil || result.ExitCode != 9 {
+		t.Errorf("Launch of an ended part: %v, %v", result, err)
+	}
+	if out := b.output(); out != "ran\n" {
+		t.Errorf("output %q", out)
+	}
+	must(t, found.Forget())
+	if handles, err := List(b.state); err != nil || len(handles) != 0 {
+		t.Errorf("after Forget: %v, %v", handles, err)
+	}
+}
+
+func TestSupervisorTerminated(t *testing.T) {
+	b := newBed(t)
+	s := b.launch(b.order("exec sleep 1000"))
+	s.ready()
+	must(t, unix.Kill(s.pid(), unix.SIGTERM))
+	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_SUPERVISOR_DIED || !strings.Contains(result.Detail, "SIGTERM") {
+		t.Errorf("ended %v", result)
+	}
+}
+
+func TestParallel(t *testing.T) {
+	b := newBed(t)
+	const jobs = 20
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	codes := map[uint32]int{}
+	for i := range jobs {
+		order := b.order(fmt.Sprintf("exit %d", i))
+		order.Spec.StandardOutput = "/dev/null"
+		wait.Go(func() {
+			result := b.launch(order).wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if result.Cause == pb.EndCause_END_CAUSE_EXITED {
+				codes[result.ExitCode]++
+			}
+		})
+	}
+	wait.Wait()
+	if len(codes) != jobs {
+		t.Errorf("exit codes %v", codes)
+	}
+}
+
+// stepClient connects to process 1 from the host.
+func (s *started) stepClient() *step.Client {
+	conn, err := dialJobSocket(context.Background(), s.dir.path(runDir, pid1.StepSocket), testUID)
+	must(s.b.t, err)
+	client := step.NewClient(conn)
+	s.b.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestStep(t *testing.T) {
+	b := newBed(t)
+	order := b.order("while [ ! -e $HOME/end ]; do sleep 0.02; done")
+	order.Allocation[0].Devices = []*pb.AllocatedDevice{{Node: testNode, Index: 2}, {Node: testNode, Index: 5}}
+	s := b.launch(order)
+	s.ready()
+	number, err := s.stepClient().NewStep()
+	if err != nil || number != 0 {
+		t.Fatalf("NewStep: %d, %v", number, err)
+	}
+	client := s.stepClient()
+	must(t, client.Launch(&step.Launch{
+		Step: number, Argv: step.Strings{"sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS $(id -u) $(pwd); exit $SLURM_PROCID"},
+		Env: step.Strings{"PATH=/usr/bin:/bin", "CUDA_VISIBLE_DEVICES=7"}, Cwd: step.Bytes(b.home), Input: step.InputNone,
+		Tasks: []step.Task{{Rank: 0, Local: 0}, {Rank: 1, Local: 1}},
+	}))
+	out, codes := map[uint32]string{}, map[uint32]int{}
+	for done := false; !done; {
+		m, err := client.Next()
+		must(t, err)
+		switch m := m.(type) {
+		case *step.Output:
+			out[m.Rank] += string(m.Data)
+		case *step.Exited:
+			codes[m.Rank] = m.Code
+		case *step.Done:
+			done = true
+		}
+	}
+	for rank := range uint32(2) {
+		if want := fmt.Sprintf("%d n1 0,1 2,5 4242 %s\n", rank, b.home); out[rank] != want || codes[rank] != int(rank) {
+			t.Errorf("task %d: %q, code %d, want %q", rank, out[rank], codes[rank], want)
+		}
+	}
+	must(t, os.WriteFile(filepath.Join(b.home, "end"), nil, 0o644))
+	wantExit(t, s.wait(), 0)
+}
+
+// A job that puts a link in the place of its step socket does not lead the
+// supervisor, which is root, to somebody else's.
+func TestStepSocketReplaced(t *testing.T) {
+	b := newBed(t)
+	target := filepath.Join(b.dir, "trusting.sock")
+	listener, err := listen(target, 0, 0)
+	must(t, err)
+	defer listener.Close()
+	s := b.launch(b.order("rm /run/gleaner/step.sock; ln -s " + target + " /run/gleaner/step.sock; echo up; exec sleep 1000"))
+	s.ready()
+	eventually(t, "the link is there", func() bool { return b.output() == "up\n" })
+	if _, err := s.client().Signal(context.Background(), &pb.SignalPart{Signal: 15, Batch: true}); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("Signal: %v", err)
+	}
+	_, err = s.client().End(context.Background(), &pb.EndPart{})
+	must(t, err)
+	s.wait()
+}
+
+// Under "fence" a job stands still after its node's lease.
+func TestLease(t *testing.T) {
+	ctx := context.Background()
+	b := newBed(t)
+	order := b.order("while :; do echo x; sleep 0.01; done")
+	order.LeaseAction = leaseFence
+	s := b.launch(order)
+	s.ready()
+	renew := func() {
+		_, err := s.client().Renew(ctx, &pb.LeaseRenewed{SentBoottimeNs: int64(bootTime()), LeaseMs: 300})
+		must(t, err)
+	}
+	renew()
+	size := func() int { return len(b.output()) }
+	var still int
+	eventually(t, "the job stands still", func() bool {
+		still = size()
+		time.Sleep(100 * time.Millisecond)
+		return still > 0 && size() == still
+	})
+	time.Sleep(100 * time.Millisecond)
+	if size() != still {
+		t.Error("a frozen job wrote")
+	}
+	renew()
+	eventually(t, "the job goes on", func() bool { return size() > still })
+	eventually(t, "the job stands still", func() bool {
+		still = size()
+		time.Sleep(100 * time.Millisecond)
+		return size() == still
+	})
+	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 10})
+	must(t, err)
+	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 15)
+}
+
+func TestUsageWhileRunning(t *testing.T) {
+	b := newBed(t)
+	s := b.launch(b.order("exec sleep 1000"))
+	s.ready()
+	usage, err := s.client().ShowUsage(context.Background(), &pb.ShimUsageRequest{})
+	if err != nil || usage.PeakMemoryBytes == 0 {
+		t.Errorf("usage %v, %v", usage, err)
+	}
+	_, err = s.client().End(context.Background(), &pb.EndPart{})
+	must(t, err)
+	s.wait()
+}

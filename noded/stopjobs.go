@@ -1,0 +1,139 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// maxStops bounds the parts that StopJobs ends at once.
+const maxStops = 64
+
+// StopJobs ends every part of a job on this node at once, without grace, and
+// removes what they leave: processes, control groups and directories. It is
+// for a node whose daemon has been stopped, and fails with ErrLocked while one
+// runs. The results are lost: controllers learn of them as of a node's
+// failure. It tries until ctx ends, and the error says all that is left.
+func StopJobs(ctx context.Context, config Config, log *slog.Logger) error {
+	if os.Geteuid() != 0 {
+		return ErrNotRoot
+	}
+	if _, err := os.Stat(config.StateDir); errors.Is(err, os.ErrNotExist) {
+		return removeGroups(ctx, config.CgroupParent)
+	}
+	unlock, err := lockState(config.StateDir)
+	if errors.Is(err, ErrLocked) {
+		return fmt.Errorf("a gnoded is running, and would report the ends of these jobs: stop it first: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return stopAll(ctx, &shims{config: config}, config, log)
+}
+
+func stopAll(ctx context.Context, s supervisors, config Config, log *slog.Logger) error {
+	found, unreadable := s.List()
+	failures := make([]error, len(found), len(found)+3)
+	var group errgroup.Group
+	group.SetLimit(maxStops)
+	for i, part := range found {
+		group.Go(func() error {
+			key := keyOf(part.Order().GetPart())
+			if err := stopPart(ctx, part); err != nil {
+				failures[i] = fmt.Errorf("part %v: %w", key, err)
+			} else {
+				log.Info("removed a part of a job", "job", key.job, "epoch", key.epoch)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	failures = append(failures, unreadable, removeGroups(ctx, config.CgroupParent))
+	// Only an empty directory can go this way.
+	jobs := filepath.Join(config.StateDir, "jobs")
+	if err := os.Remove(jobs); err != nil && !errors.Is(err, os.ErrNotExist) && errors.Join(failures...) == nil {
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+// stopPart ends one part and deletes what is on disk.
+func stopPart(ctx context.Context, s supervisor) error {
+	pause := newPause(10*time.Millisecond, time.Second)
+	var last error
+	for ctx.Err() == nil {
+		if last = stopOnce(ctx, s); last == nil {
+			return nil
+		}
+		sleep(ctx, pause.NextBackOff())
+	}
+	return errors.Join(last, ctx.Err())
+}
+
+var errStillEnding = errors.New("its supervisor is still ending it")
+
+func stopOnce(ctx context.Context, s supervisor) error {
+	if _, err := s.Result(); err == nil {
+		return s.Forget()
+	}
+	if !s.Alive() {
+		if _, err := s.Recover(ctx); err != nil {
+			return err
+		}
+		return s.Forget()
+	}
+	client, err := s.Client()
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, callDeadline)
+	defer cancel()
+	if _, err := client.End(limited, &pb.EndPart{Part: s.Order().GetPart()}); err != nil {
+		return err
+	}
+	return errStillEnding
+}
+
+// partName is the name of a part's group: JOB.EPOCH.
+var partName = regexp.MustCompile(`^[0-9]{1,10}\.[0-9]{1,10}$`)
+
+// removeGroups kills what is in the groups of parts, and removes those and
+// their parents as far as they are ours and empty.
+func removeGroups(ctx context.Context, parent string) error {
+	names, err := cgroup.List(parent)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, name := range names {
+		if !partName.MatchString(name) {
+			failures = append(failures, fmt.Errorf("cgroup %s/%s is not of a job: remove it by hand", parent, name))
+			continue
+		}
+		g := cgroup.New(path.Join(parent, name), cgroup.Limits{})
+		failures = append(failures, errors.Join(g.Kill(ctx), g.Remove()))
+	}
+	for ours := parent; strings.HasPrefix(ours, "/gleaner") || ours == parent; ours = path.Dir(ours) {
+		removed, err := cgroup.New(ours, cgroup.Limits{}).RemoveEmpty()
+		if err != nil {
+			failures = append(failures, err)
+		}
+		if !removed {
+			break
+		}
+	}
+	return errors.Join(failures...)
+}

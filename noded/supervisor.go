@@ -1,0 +1,80 @@
+package noded
+
+import (
+	"context"
+	"sync"
+
+	"github.com/gleaner-hpc/gleaner/noded/shim"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// supervisor is what the agent needs of a part's shim. See shim.Handle for
+// what each method promises.
+type supervisor interface {
+	Order() *pb.StartPart
+	Client() (pb.ShimClient, error)
+	Alive() bool
+	Result() (*pb.PartEnded, error)
+	Recover(ctx context.Context) (*pb.PartEnded, error)
+	Forget() error
+}
+
+// supervisors starts shims and finds them.
+type supervisors interface {
+	// Launch starts one and waits until it answers. For a part that is on disk
+	// already it answers that one.
+	Launch(ctx context.Context, r resources, order *pb.StartPart) (supervisor, error)
+	// List answers the parts that are on disk. The error tells of those that
+	// cannot be read; the others are listed all the same.
+	List() ([]supervisor, error)
+}
+
+// shims is the real thing.
+type shims struct {
+	config     Config
+	executable string
+	// Held for reading by Launch and for writing by List, which removes what
+	// looks like half of a launch.
+	launching sync.RWMutex
+}
+
+func (s *shims) Launch(ctx context.Context, r resources, order *pb.StartPart) (supervisor, error) {
+	s.launching.RLock()
+	defer s.launching.RUnlock()
+	handle, err := shim.Launch(ctx, s.executable, s.settings(r), order)
+	if err != nil {
+		return nil, err
+	}
+	return handle, nil
+}
+
+func (s *shims) List() ([]supervisor, error) {
+	s.launching.Lock()
+	defer s.launching.Unlock()
+	handles, err := shim.List(s.config.StateDir)
+	all := make([]supervisor, 0, len(handles))
+	for _, handle := range handles {
+		all = append(all, handle)
+	}
+	return all, err
+}
+
+func (s *shims) settings(r resources) shim.Settings {
+	settings := shim.Settings{
+		StateDir:     s.config.StateDir,
+		Node:         s.config.Name,
+		InitPath:     s.config.Init,
+		CgroupParent: s.config.CgroupParent,
+		Controllers:  s.config.Controllers,
+		TLSDir:       s.config.TLSDir,
+		RealCPUs:     r.cpus,
+		Binds:        s.config.Bind,
+		HideDirs:     s.config.Hide,
+	}
+	for _, f := range r.files {
+		settings.DeviceFiles = append(settings.DeviceFiles, shim.DeviceFile{
+			Path: f.Path, ContainerPath: f.ContainerPath, Type: 'c', Major: f.Major, Minor: f.Minor, Access: "rw",
+		})
+	}
+	return settings
+}

@@ -1,0 +1,143 @@
+// Package dial connects a client, a node or a shim to a controller.
+//
+// Contract: Targets says which controllers to try, in order; Dial makes one
+// lazy connection that goes to the first of them that answers, and moves on
+// to another when that one goes away. Two kinds of target exist: a unix
+// socket, over which the kernel tells the controller who calls, and host:port
+// over TCP, which is always mutual TLS with certificates from the cluster's
+// own authority. There is no third, unprotected kind.
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// DefaultTarget is where a controller listens on its own host.
+const DefaultTarget = "unix:///run/gleaner/gctld.sock"
+
+// Environment variables that say where the controllers are, and which
+// certificate to show them.
+const (
+	EnvironmentController = "GLEANER_CONTROLLER"
+	EnvironmentTLSDir     = "GLEANER_TLS_DIR"
+)
+
+// maxTargets bounds the list: a cluster has one, three or five controllers.
+const maxTargets = 16
+
+// ErrTarget is returned when a target is neither unix:///PATH nor HOST:PORT.
+var ErrTarget = errors.New("bad controller address")
+
+// Targets returns the controllers to try, in order: those of the flag
+// (comma-separated), else those of GLEANER_CONTROLLER, else DefaultTarget.
+func Targets(flag string) []string {
+	for _, list := range []string{flag, os.Getenv(EnvironmentController)} {
+		if targets := split(list); len(targets) > 0 {
+			return targets
+		}
+	}
+	return []string{DefaultTarget}
+}
+
+func split(list string) []string {
+	var targets []string
+	for target := range strings.SplitSeq(list, ",") {
+		if target = strings.TrimSpace(target); target != "" {
+			targets = append(targets, target)
+		}
+	}
+	return targets
+}
+
+// Dial returns a connection to the first target that answers. It contacts
+// nobody yet: the first call does. tlsDir holds ca.pem, cert.pem and key.pem
+// for targets over TCP; "" means the directory in GLEANER_TLS_DIR.
+func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
+	addresses, needTLS, err := parseAll(targets)
+	if err != nil {
+		return nil, err
+	}
+	creds := &transportCredentials{}
+	if needTLS {
+		if tlsDir == "" {
+			tlsDir = os.Getenv(EnvironmentTLSDir)
+		}
+		if creds.tls, err = loadTLS(tlsDir); err != nil {
+			return nil, err
+		}
+	}
+	static := manual.NewBuilderWithScheme("gleaner")
+	static.InitialState(resolver.State{Addresses: addresses})
+	return grpc.NewClient("gleaner:///controllers",
+		grpc.WithResolvers(static),
+		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(dialAddress),
+		grpc.WithAuthority(ServerName),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(spec.MaxMessageBytes),
+			grpc.MaxCallSendMsgSize(spec.MaxMessageBytes)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			// Short, so that a node is back soon after a controller is.
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+	)
+}
+
+func parseAll(targets []string) (addresses []resolver.Address, needTLS bool, err error) {
+	if len(targets) == 0 {
+		return nil, false, fmt.Errorf("%w: none given; use unix:///PATH or HOST:PORT", ErrTarget)
+	}
+	if len(targets) > maxTargets {
+		return nil, false, fmt.Errorf("%w: %d given, at most %d make sense", ErrTarget, len(targets), maxTargets)
+	}
+	for _, target := range targets {
+		network, address, err := parse(target)
+		if err != nil {
+			return nil, false, err
+		}
+		needTLS = needTLS || network == "tcp"
+		addresses = append(addresses, resolver.Address{Addr: network + "!" + address})
+	}
+	return addresses, needTLS, nil
+}
+
+// parse tells what a target means: the network and the address for net.Dial.
+func parse(target string) (network, address string, err error) {
+	if path, ok := strings.CutPrefix(target, "unix://"); ok {
+		if !filepath.IsAbs(path) {
+			return "", "", fmt.Errorf("%w %q: the path must be absolute, as in unix:///run/gleaner/gctld.sock", ErrTarget, target)
+		}
+		return "unix", path, nil
+	}
+	host, port, err := net.SplitHostPort(target)
+	if err != nil || host == "" || port == "" || strings.ContainsAny(target, "/! ") {
+		return "", "", fmt.Errorf("%w %q: use unix:///PATH or HOST:PORT", ErrTarget, target)
+	}
+	return "tcp", target, nil
+}
+
+func dialAddress(ctx context.Context, address string) (net.Conn, error) {
+	network, rest, ok := strings.Cut(address, "!")
+	if !ok {
+		return nil, fmt.Errorf("%w %q", ErrTarget, address)
+	}
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, network, rest)
+}

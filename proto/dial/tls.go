@@ -1,0 +1,82 @@
+package dial
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// ServerName stands in every controller's certificate, and in no other that
+// the cluster's authority issues. Clients check for it in place of a host
+// name: controllers move and are reached by many names, and what matters is
+// that the other end is a controller of this cluster.
+const ServerName = "gctld"
+
+// ErrTLSDir is returned when a target needs TLS and no usable certificates
+// were given.
+var ErrTLSDir = errors.New("no certificate to show the controller")
+
+// loadTLS reads ca.pem, cert.pem and key.pem.
+func loadTLS(dir string) (*tls.Config, error) {
+	if dir == "" {
+		return nil, fmt.Errorf("%w: set %s to the directory that \"gctld cert\" wrote, or use a unix socket", ErrTLSDir, EnvironmentTLSDir)
+	}
+	authority, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTLSDir, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("%w: %s holds no certificate", ErrTLSDir, filepath.Join(dir, "ca.pem"))
+	}
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTLSDir, err)
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		ServerName:   ServerName,
+		RootCAs:      pool,
+		Certificates: []tls.Certificate{certificate},
+	}, nil
+}
+
+// transportCredentials picks by the kind of connection: a unix socket as it
+// is, anything else with TLS. One list of targets may hold both.
+type transportCredentials struct {
+	tls *tls.Config
+}
+
+func (c *transportCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if _, ok := conn.(*net.UnixConn); ok {
+		return insecure.NewCredentials().ClientHandshake(ctx, authority, conn)
+	}
+	if c.tls == nil {
+		return nil, nil, ErrTLSDir
+	}
+	return credentials.NewTLS(c.tls).ClientHandshake(ctx, authority, conn)
+}
+
+func (c *transportCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("dial's credentials are for clients only")
+}
+
+func (c *transportCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "gleaner"}
+}
+
+func (c *transportCredentials) Clone() credentials.TransportCredentials {
+	return &transportCredentials{tls: c.tls}
+}
+
+func (c *transportCredentials) OverrideServerName(string) error {
+	return errors.New("the server name is fixed")
+}

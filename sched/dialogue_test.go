@@ -1,0 +1,310 @@
+package sched
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// TestDialogues plays the files in testdata. Run it with -rewrite to write
+// down what it answers now, and review the difference.
+func TestDialogues(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		d := dialogue{}
+		datadriven.RunTest(t, path, func(t *testing.T, data *datadriven.TestData) string {
+			answer, err := d.play(data.Cmd, strings.Split(data.Input, "\n"))
+			if err != nil {
+				t.Fatalf("%s: %s: %v", data.Pos, data.Cmd, err)
+			}
+			return answer
+		})
+	})
+}
+
+// dialogue is a cluster built up line by line. Commands:
+//
+//	nodes       NAME [cpus=N] [mem=SIZE] [gpus=MODEL*N,…] [features=A,B] [down] [broken=INDEX]
+//	partitions  NAME [nodes=A,B] [tier=N] [time=MINUTES] [down]
+//	running     ID on=NODE [cpus=N] [mem=SIZE] [gpus=N] [alone]
+//	jobs        ID [PRIORITY] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
+//	schedule    answers the plan; what it starts stays started
+//	feasible    with one line as for jobs
+type dialogue struct {
+	snapshot Snapshot
+	memo     Memo
+}
+
+func (d *dialogue) play(command string, lines []string) (string, error) {
+	each := map[string]func(words []string) error{
+		"nodes": d.node, "partitions": d.partition, "running": d.running, "jobs": d.job,
+	}
+	switch command {
+	case "schedule":
+		return d.schedule(), nil
+	case "feasible":
+		return d.feasible(strings.Fields(lines[0]))
+	}
+	if command == "jobs" {
+		d.snapshot.Waiting = nil
+	}
+	for _, line := range lines {
+		if err := each[command](strings.Fields(line)); err != nil {
+			return "", fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	return "ok\n", nil
+}
+
+// options splits words such as "cpus=4" and "down".
+func options(words []string) map[string]string {
+	values := make(map[string]string)
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		values[key] = value
+	}
+	return values
+}
+
+func number(text string, otherwise uint64) uint64 {
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// size reads "4G" or "512M".
+func size(text string, otherwise uint64) uint64 {
+	if text == "" || text == "all" {
+		return otherwise
+	}
+	shift := map[byte]int{'M': 20, 'G': 30}[text[len(text)-1]]
+	return number(text[:len(text)-1], 0) << shift
+}
+
+func list(text string) []string {
+	if text == "" {
+		return nil
+	}
+	words := strings.Split(text, ",")
+	slices.Sort(words)
+	return words
+}
+
+func (d *dialogue) node(words []string) error {
+	o := options(words[1:])
+	_, down := o["down"]
+	cpus := place.FirstCPUs(uint32(number(o["cpus"], 8)))
+	n := place.Node{
+		Name: words[0], Available: !down, CPUs: cpus, FreeCPUs: cpus,
+		MemoryBytes: size(o["mem"], 64<<30), FreeMemory: size(o["mem"], 64<<30),
+		Features: list(o["features"]),
+	}
+	for _, gpus := range list(o["gpus"]) {
+		model, text, _ := strings.Cut(gpus, "*")
+		for range number(text, 1) {
+			index := len(n.Devices)
+			n.Devices = append(n.Devices, place.Device{
+				ID: fmt.Sprintf("%s-%d", n.Name, index), Index: uint32(index), Model: model,
+				Healthy: o["broken"] != strconv.Itoa(index), Parent: place.WholeDevice, Shares: 1, FreeShares: 1,
+			})
+		}
+	}
+	at, known := d.find(n.Name)
+	if known {
+		d.snapshot.Nodes[at] = n
+		return nil
+	}
+	d.snapshot.Nodes = append(d.snapshot.Nodes, n)
+	return nil
+}
+
+func (d *dialogue) find(name string) (int, bool) {
+	i := slices.IndexFunc(d.snapshot.Nodes, func(n place.Node) bool { return n.Name == name })
+	return i, i >= 0
+}
+
+func (d *dialogue) partition(words []string) error {
+	o := options(words[1:])
+	_, down := o["down"]
+	p := Partition{Name: words[0], Up: !down, MaxTimeS: Unlimited, PriorityTier: uint32(number(o["tier"], 1))}
+	if o["time"] != "" {
+		p.MaxTimeS = uint32(number(o["time"], 0)) * 60
+	}
+	for i, n := range d.snapshot.Nodes {
+		if o["nodes"] == "" || slices.Contains(list(o["nodes"]), n.Name) {
+			p.Nodes = append(p.Nodes, place.NodeIndex(i))
+		}
+	}
+	i := slices.IndexFunc(d.snapshot.Partitions, func(other Partition) bool { return other.Name == p.Name })
+	if i >= 0 {
+		d.snapshot.Partitions[i] = p
+	} else {
+		d.snapshot.Partitions = append(d.snapshot.Partitions, p)
+	}
+	return nil
+}
+
+func (d *dialogue) running(words []string) error {
+	o := options(words[1:])
+	at, known := d.find(o["on"])
+	if !known {
+		return fmt.Errorf("no node %q", o["on"])
+	}
+	_, alone := o["alone"]
+	r := place.Request{CPUsPerTask: uint32(number(o["cpus"], 1)), MemoryPerNode: size(o["mem"], 1<<30), GPUsPerNode: uint32(number(o["gpus"], 0)), Exclusive: alone}
+	placement, short, fits := place.Fit(d.snapshot.Nodes, []place.NodeIndex{place.NodeIndex(at)}, r)
+	if !fits {
+		return fmt.Errorf("does not fit: %v", short)
+	}
+	d.book(JobID(number(words[0], 0)), placement, alone)
+	return nil
+}
+
+func (d *dialogue) book(id JobID, placement place.Placement, alone bool) {
+	place.Take(d.snapshot.Nodes, placement, alone)
+	d.snapshot.Running = append(d.snapshot.Running, Running{ID: id, Placement: placement})
+}
+
+// parse reads a job's line, in Slurm's options.
+func (d *dialogue) parse(words []string) (Job, Shape, error) {
+	job := Job{ID: JobID(number(words[0], 0)), Priority: 1000, Tasks: 1}
+	words = words[1:]
+	if len(words) > 0 && words[0][0] != '-' {
+		job.Priority, words = number(words[0], 0), words[1:]
+	}
+	shape := Shape{TimeLimitS: 60}
+	r := &shape.Request
+	set := flag.NewFlagSet("job", flag.ContinueOnError)
+	partitions := set.String("p", d.snapshot.Partitions[0].Name, "")
+	nodes := set.String("N", "0", "")
+	gres, memory, perCPU := set.String("gres", "", ""), set.String("mem", "", ""), set.String("mem-per-cpu", "", "")
+	held := set.String("held", "", "")
+	required, excluded, features := set.String("w", "", ""), set.String("x", "", ""), set.String("C", "", "")
+	gpus := set.String("gpus", "", "")
+	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 1, "")
+	perNode, array := set.Uint("ntasks-per-node", 0, ""), set.Uint("array", 1, "")
+	set.BoolVar(&r.Exclusive, "exclusive", false, "")
+	set.BoolVar(&job.Throttled, "throttled", false, "")
+	set.BoolVar(&shape.Root, "root", false, "")
+	if err := set.Parse(words); err != nil {
+		return job, shape, err
+	}
+	least, most, _ := strings.Cut(*nodes, "-")
+	r.MinNodes, r.MaxNodes = uint32(number(least, 0)), uint32(number(most, 0))
+	r.Tasks, r.TasksPerNode, r.CPUsPerTask = uint32(*tasks), uint32(*perNode), uint32(*cpus)
+	r.MemoryPerNode, r.MemoryPerCPU = size(*memory, 0), size(*perCPU, 0)
+	if *memory == "" && *perCPU == "" {
+		r.MemoryPerCPU = 1 << 30
+	}
+	if *memory == "all" {
+		r.MemoryPerNode, r.MemoryPerCPU = 0, 0
+	}
+	r.RequiredNodes, r.ExcludedNodes, r.Features = list(*required), list(*excluded), list(*features)
+	model, perNodeGPUs := gpuWords(strings.TrimPrefix(*gres, "gpu:"))
+	jobModel, perJobGPUs := gpuWords(*gpus)
+	r.Model, r.GPUsPerNode, r.GPUsPerJob = model+jobModel, perNodeGPUs, perJobGPUs
+	job.Held = map[string]Hold{"user": HeldByUser, "admin": HeldByAdmin, "launch": LaunchFailed}[*held]
+	job.Tasks = uint32(*array)
+	shape.TimeLimitS = uint32(*time) * 60
+	for name := range strings.SplitSeq(*partitions, ",") {
+		i := slices.IndexFunc(d.snapshot.Partitions, func(p Partition) bool { return p.Name == name })
+		if i < 0 {
+			return job, shape, fmt.Errorf("no partition %q", name)
+		}
+		shape.Partitions = append(shape.Partitions, i)
+	}
+	return job, shape, nil
+}
+
+func gpuWords(text string) (model string, n uint32) {
+	if text == "" {
+		return "", 0
+	}
+	if before, after, found := strings.Cut(text, ":"); found {
+		return before, uint32(number(after, 0))
+	}
+	return "", uint32(number(text, 0))
+}
+
+func (d *dialogue) job(words []string) error {
+	job, shape, err := d.parse(words)
+	if err != nil {
+		return err
+	}
+	job.Shape = slices.IndexFunc(d.snapshot.Shapes, func(s Shape) bool { return fmt.Sprint(s) == fmt.Sprint(shape) })
+	if job.Shape < 0 {
+		job.Shape = len(d.snapshot.Shapes)
+		d.snapshot.Shapes = append(d.snapshot.Shapes, shape)
+	}
+	d.snapshot.Waiting = append(d.snapshot.Waiting, job)
+	return nil
+}
+
+func (d *dialogue) schedule() string {
+	var out strings.Builder
+	var plan Plan
+	given := d.snapshot
+	given.Nodes, given.Waiting = slices.Clone(given.Nodes), slices.Clone(given.Waiting)
+	plan, d.memo = Schedule(given, d.memo)
+	for _, start := range plan.Starts {
+		fmt.Fprintf(&out, "start %d in %s:%s\n", start.Job, d.snapshot.Partitions[start.Partition].Name, d.describe(start.Placement))
+	}
+	for _, r := range plan.Reasons {
+		fmt.Fprintf(&out, "wait %d (%s) %s\n", r.Job, r.Display(d.snapshot), r.Sentence(d.snapshot))
+	}
+	for _, start := range plan.Starts {
+		alone := false
+		for i := range d.snapshot.Waiting {
+			if job := &d.snapshot.Waiting[i]; job.ID == start.Job {
+				alone = d.snapshot.Shapes[job.Shape].Request.Exclusive
+				job.Tasks--
+			}
+		}
+		d.book(start.Job, start.Placement, alone)
+	}
+	if out.Len() == 0 {
+		return "nothing waits\n"
+	}
+	return out.String()
+}
+
+// describe writes a placement as "n1 1 task cpus 0-3 4G gpus 0,1".
+func (d *dialogue) describe(p place.Placement) string {
+	var out strings.Builder
+	for i, part := range p.Parts {
+		if i > 0 {
+			out.WriteString(";")
+		}
+		fmt.Fprintf(&out, " %s %s cpus %s %s", d.snapshot.Nodes[part.Node].Name, count(uint64(part.Tasks), "task"), part.CPUs, bytes(part.MemoryBytes))
+		if len(part.Devices) > 0 {
+			var ids []uint32
+			for _, grant := range part.Devices {
+				ids = append(ids, uint32(grant.Device))
+			}
+			fmt.Fprintf(&out, " gpus %s", place.NewCPUSet(ids...))
+		}
+	}
+	return out.String()
+}
+
+func (d *dialogue) feasible(words []string) (string, error) {
+	_, shape, err := d.parse(words)
+	if err != nil {
+		return "", err
+	}
+	reason, ok := Feasible(d.snapshot, shape)
+	if ok {
+		return "feasible\n", nil
+	}
+	return fmt.Sprintf("never (%s) %s\n", reason.Display(d.snapshot), reason.Sentence(d.snapshot)), nil
+}

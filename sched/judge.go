@@ -1,0 +1,151 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// verdict is whether a request could run on a partition that is idle, and if
+// not, why not. It depends on the inventory only, never on what is free.
+type verdict struct {
+	code        ReasonCode // ReasonNone = it could
+	unavailable []place.NodeIndex
+	short       place.Shortage
+}
+
+func (v verdict) reason(partition int) Reason {
+	return Reason{Code: v.code, Partition: partition, Unavailable: v.unavailable, Short: v.short}
+}
+
+// Feasible says whether a job of this shape could ever run in one of its
+// partitions, with every node that has ever registered up and idle. It is for
+// refusing a job at submission; the reason is about its first partition. A
+// partition in which no node has registered yet is given the benefit of the
+// doubt. Time limits and holds do not count.
+func Feasible(s Snapshot, shape Shape) (Reason, bool) {
+	j := newJudge(&s, Memo{})
+	first := Reason{Code: ReasonPartitionConfig, Partition: -1}
+	for choice, index := range shape.Partitions {
+		if !j.known(index) {
+			return Reason{}, true
+		}
+		v := j.decide(&shape.Request, index)
+		if v.code == ReasonNone || v.code == ReasonReqNodeNotAvail {
+			return Reason{}, true
+		}
+		if choice == 0 {
+			first = v.reason(index)
+		}
+	}
+	return first, false
+}
+
+// known says whether any node of a partition has told what it has.
+func (j *judge) known(partition int) bool {
+	return slices.ContainsFunc(j.Partitions[partition].Nodes, func(n place.NodeIndex) bool {
+		return !j.Nodes[n].CPUs.Empty()
+	})
+}
+
+// judge gives verdicts, and remembers them for the next pass.
+type judge struct {
+	*Snapshot
+	idle   []place.Node       // with no job on them
+	healed []place.Node       // and with every node up and every device healthy
+	before map[string]verdict // of the pass before
+	given  map[string]verdict
+}
+
+func newJudge(s *Snapshot, memo Memo) *judge {
+	j := &judge{Snapshot: s, given: make(map[string]verdict)}
+	if memo.describes(s) {
+		j.before = memo.verdicts
+	}
+	return j
+}
+
+// remembers gives a trial its verdict if the pass before had one.
+func (j *judge) remembers(t *trial, shape *Shape, index int) bool {
+	if t.judged || len(j.before) == 0 {
+		return t.judged
+	}
+	key := requestKey(index, &shape.Request)
+	t.verdict, t.judged = j.before[key]
+	if t.judged {
+		j.given[key] = t.verdict
+	}
+	return t.judged
+}
+
+// decideOn gives a trial its verdict.
+func (j *judge) decideOn(t *trial, shape *Shape, index int) {
+	if j.remembers(t, shape, index) {
+		return
+	}
+	key := requestKey(index, &shape.Request)
+	v, again := j.given[key] // shapes may differ in their time limit only
+	if !again {
+		v = j.decide(&shape.Request, index)
+		j.given[key] = v
+	}
+	t.judged, t.verdict = true, v
+}
+
+func (j *judge) decide(r *place.Request, index int) verdict {
+	if j.idle == nil {
+		j.idle, j.healed = make([]place.Node, len(j.Nodes)), make([]place.Node, len(j.Nodes))
+		for i := range j.Nodes {
+			j.idle[i], j.healed[i] = place.Idle(j.Nodes[i], false), place.Idle(j.Nodes[i], true)
+		}
+	}
+	nodes := j.Partitions[index].Nodes
+	if _, short, fits := place.Fit(j.healed, nodes, *r); !fits {
+		switch short.What {
+		case place.Model, place.Feature, place.Host:
+			return verdict{code: ReasonBadConstraints, short: short}
+		}
+		return verdict{code: ReasonPartitionConfig, short: short}
+	}
+	if _, _, fits := place.Fit(j.idle, nodes, *r); fits {
+		return verdict{}
+	}
+	return verdict{code: ReasonReqNodeNotAvail, unavailable: j.missing(r, nodes)}
+}
+
+// missing is the nodes that the request could use and cannot, because they or
+// devices on them are out of order; of these only the ones it names, if it
+// names any.
+func (j *judge) missing(r *place.Request, nodes []place.NodeIndex) []place.NodeIndex {
+	var missing, named []place.NodeIndex
+	for _, index := range nodes {
+		n := &j.Nodes[index]
+		broken := r.WantsGPUs() && slices.ContainsFunc(n.Devices, func(d place.Device) bool { return !d.Healthy })
+		if n.Available && !broken || !place.Suits(j.healed[index], *r) {
+			continue
+		}
+		missing = append(missing, index)
+		if _, is := slices.BinarySearch(r.RequiredNodes, n.Name); is {
+			named = append(named, index)
+		}
+	}
+	if len(named) > 0 {
+		return named
+	}
+	return missing
+}
+
+// requestKey tells requests apart. Partitions are meant by index, which holds
+// as long as the memo describes the snapshot.
+func requestKey(partition int, r *place.Request) string {
+	var key strings.Builder
+	fmt.Fprintf(&key, "%d %d %d %d %d %d %d %d %d %d %t %q", partition,
+		r.MinNodes, r.MaxNodes, r.Tasks, r.TasksPerNode, r.CPUsPerTask,
+		r.MemoryPerNode, r.MemoryPerCPU, r.GPUsPerNode, r.GPUsPerJob, r.Exclusive, r.Model)
+	for _, list := range [][]string{r.RequiredNodes, r.ExcludedNodes, r.Features} {
+		fmt.Fprintf(&key, " %q", list)
+	}
+	return key.String()
+}

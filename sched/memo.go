@@ -1,0 +1,39 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// Memo is what one pass leaves for the next. The zero Memo is always right.
+type Memo struct {
+	// verdicts hold for these nodes and partitions, whatever is free on them.
+	verdicts   map[string]verdict
+	nodes      []place.Node
+	partitions []Partition
+}
+
+// memo keeps the verdicts of this pass only, so that it does not grow with
+// requests that are long gone.
+func (j *judge) memo() Memo {
+	return Memo{verdicts: j.given, nodes: j.Nodes, partitions: j.Partitions}
+}
+
+// describes says whether the memo's verdicts hold for a snapshot.
+func (m Memo) describes(s *Snapshot) bool {
+	return slices.EqualFunc(m.nodes, s.Nodes, sameInventory) &&
+		slices.EqualFunc(m.partitions, s.Partitions, func(a, b Partition) bool {
+			return slices.Equal(a.Nodes, b.Nodes)
+		})
+}
+
+// sameInventory compares what verdicts depend on: everything but what is free.
+func sameInventory(a, b place.Node) bool {
+	return a.Name == b.Name && a.Available == b.Available &&
+		a.MemoryBytes == b.MemoryBytes && a.CPUs.Equal(b.CPUs) &&
+		slices.Equal(a.Features, b.Features) &&
+		slices.EqualFunc(a.Devices, b.Devices, func(a, b place.Device) bool {
+			return a.Model == b.Model && a.Healthy == b.Healthy && a.Parent == b.Parent && a.Shares == b.Shares
+		})
+}

@@ -1,0 +1,142 @@
+// Package place answers one question: on which nodes, CPUs and devices does a
+// request fit, given what is free?
+//
+// Contract: pure arithmetic on plain values; standard library only; imports
+// nothing of this project. Ties are broken by node index, then by device
+// index, so the answer is the same everywhere. What Fit places, fits: whole or
+// not at all, on one model of device, and within what is free.
+//
+// Cost: Fit looks once at each candidate and its devices, and sorts the nodes
+// that can take part; for a job of one node it does not sort.
+//
+// Fit finds a placement whenever there is one, with one exception: a request
+// for a number of tasks and a number of GPUs over the whole job, on nodes that
+// are rich in the one and poor in the other, is tried in a few good orders and
+// not in all of them.
+package place
+
+// NodeIndex is a position in the caller's list of nodes.
+type NodeIndex int32
+
+// DeviceIndex is a position in Node.Devices.
+type DeviceIndex int32
+
+// WholeDevice is the Parent of a device that is no slice of another.
+const WholeDevice DeviceIndex = -1
+
+// Node is one compute node and what is free on it.
+type Node struct {
+	Name        string
+	Available   bool   // takes new jobs: up, not drained, responding
+	CPUs        CPUSet // all that jobs may be given
+	FreeCPUs    CPUSet
+	MemoryBytes uint64
+	FreeMemory  uint64
+	Devices     []Device // ascending by Index
+	Features    []string // ascending
+	Busy        bool     // some job runs there
+	Exclusive   bool     // a job has it for itself
+}
+
+// Device is something a job can be given: a whole GPU, or a slice whose
+// Parent is the GPU. Slices are described and not given to jobs.
+type Device struct {
+	ID         string
+	Index      uint32
+	Model      string
+	Healthy    bool
+	Parent     DeviceIndex // WholeDevice = a whole device
+	Shares     uint32      // in all; 1 for a whole GPU
+	FreeShares uint32
+	Links      []DeviceIndex // ascending; devices with a fast link to this one
+	NearCPUs   CPUSet        // empty = all
+}
+
+// Request is what one job needs. Zero means "not asked".
+//
+// With Tasks, the job gets as many nodes as the tasks need within the bounds,
+// and TasksPerNode is the most that a node may hold; with TasksPerNode alone
+// every node holds that many; with neither, one.
+type Request struct {
+	MinNodes      uint32 // 0 = 1, or more if the tasks or GPUs need it
+	MaxNodes      uint32 // 0 = MinNodes, or without MinNodes as many as the tasks and GPUs need
+	Tasks         uint32
+	TasksPerNode  uint32
+	CPUsPerTask   uint32 // 0 = 1
+	MemoryPerNode uint64 // bytes; exactly one of the two memory fields may be set
+	MemoryPerCPU  uint64 // bytes; with neither set the job gets all memory of its nodes
+	GPUsPerNode   uint32
+	GPUsPerJob    uint32   // at least one on each node; evenly where that fits
+	Model         string   // of all its devices; "" = any one model
+	RequiredNodes []string // ascending; part of the allocation
+	ExcludedNodes []string // ascending
+	Features      []string // ascending; each node must have all
+	// Exclusive gives the job its nodes alone, with all their CPUs and, as in
+	// Slurm, all their devices, though of one model.
+	Exclusive bool
+}
+
+// Placement is one job placed whole: its parts in ascending node order.
+type Placement struct {
+	Parts []Part
+}
+
+// Part is what a job gets on one node.
+type Part struct {
+	Node        NodeIndex
+	CPUs        CPUSet
+	MemoryBytes uint64
+	Devices     []Grant // ascending by device
+	Tasks       uint32
+}
+
+// Grant is one device, or shares of one.
+type Grant struct {
+	Device DeviceIndex
+	Shares uint32
+}
+
+// Shortage says what there was too little of, and how much the best choice of
+// nodes had.
+type Shortage struct {
+	What What
+	// Need and Have are amounts on one node if PerNode, and of the whole job
+	// otherwise; bytes for memory, nodes for Nodes, Model, Feature and Host.
+	Need uint64
+	Have uint64 // the most that any one node has, if PerNode
+	// PerNode: NeedNodes nodes must each have Need, HaveNodes do.
+	PerNode   bool
+	NeedNodes uint32
+	HaveNodes uint32
+	Name      string // the model, feature or host that is meant; "" = any
+	Among     Among  // which nodes Have and HaveNodes are about
+	// Whole: all of a node's memory is needed, since the request names no
+	// amount; or nodes without any other job, since it wants them alone.
+	Whole bool
+}
+
+// What names a kind of resource in a Shortage.
+type What uint8
+
+// Kinds of resource.
+const (
+	Nothing What = iota
+	Nodes
+	CPUs
+	Memory
+	GPUs
+	Model
+	Feature
+	Host
+	Bounds // the counts of nodes, tasks and GPUs contradict each other
+)
+
+// Among says which nodes a shortage is about.
+type Among uint8
+
+// Sets of nodes.
+const (
+	AllNodes      Among = iota
+	SuitableNodes       // those that have enough of everything else checked before
+	NamedNodes          // the required ones
+)

@@ -1,0 +1,125 @@
+// Package sched decides which waiting jobs start where.
+//
+// Contract: Schedule is a pure function of its arguments. It reads no clock,
+// does no I/O, logs nothing, starts no goroutine, uses no randomness and never
+// depends on the order of a map; the same Snapshot gives the same Plan on any
+// machine. Time is a field of the Snapshot. The Memo carries only speed: a
+// plan made with a memo equals the plan made with none.
+//
+// Policy: strict order of priority in each partition, as Slurm's main
+// scheduler; see README.md for the stages.
+//
+// Cost of a pass over J waiting jobs of S distinct shapes on N nodes with D
+// devices each, of which K tasks start: the jobs are put in order once, J log
+// J, and each then costs a look-up; a shape is tried once per partition after
+// it stopped fitting, and each start is one search of the partition's nodes,
+// (S + K) N D. What does not fit even on idle nodes is judged once and
+// remembered in the Memo until a node or partition changes. On one core of a
+// server, 1,000 nodes with 8 GPUs that are full cost 3 ms with 10,000 waiting
+// jobs and 35 ms with 100,000; a start costs 0.1 ms.
+//
+// The package knows nothing of the controller, and imports only the standard
+// library and sched/place.
+package sched
+
+import "github.com/gleaner-hpc/gleaner/sched/place"
+
+// JobID is a job's own number. 0 is none.
+type JobID uint32
+
+// Unlimited is the TimeLimit of a job without one.
+const Unlimited uint32 = 1<<32 - 1
+
+// Snapshot is everything a decision depends on. The caller does not change it
+// afterwards, and Schedule does not change it at all.
+type Snapshot struct {
+	NowMS      int64        // Unix milliseconds
+	Partitions []Partition  // ascending by name
+	Nodes      []place.Node // ascending by name; a place.NodeIndex points in here
+	Shapes     []Shape      // what waiting jobs ask for, each distinct request once
+	Waiting    []Job        // in any order; Schedule orders them
+	Running    []Running    // ascending by ID
+}
+
+// Partition is a set of nodes with rules.
+type Partition struct {
+	Name         string
+	Up           bool
+	Nodes        []place.NodeIndex // ascending
+	MaxTimeS     uint32
+	PriorityTier uint32
+	RootAllowed  bool
+}
+
+// Shape is what a job asks for, without who asks: jobs of one shape fit or do
+// not fit together, so each shape is tried once per partition and pass.
+type Shape struct {
+	Partitions []int // indices into Snapshot.Partitions, in order of preference; with none its jobs wait
+	TimeLimitS uint32
+	Root       bool // runs as root, which only some partitions allow
+	Request    place.Request
+}
+
+// Job is a waiting job, or the waiting tasks of an array.
+type Job struct {
+	ID       JobID
+	Shape    int    // index into Snapshot.Shapes
+	Priority uint64 // higher goes first; ties go to the lower ID
+	Held     Hold
+	// Tasks is 1 for a plain job. For an array it is the number of tasks
+	// that may start now, the throttle already taken off.
+	Tasks uint32
+	// Throttled says that the array has more tasks than Tasks.
+	Throttled bool
+}
+
+// Hold says who keeps a job from starting.
+type Hold uint8
+
+// Holds, as Slurm tells them apart.
+const (
+	NotHeld      Hold = iota
+	HeldByUser        // JobHeldUser
+	HeldByAdmin       // JobHeldAdmin
+	LaunchFailed      // JobHoldMaxRequeue / "launch failed requeued held"
+)
+
+// Running is a job that holds an allocation. What it holds is already taken
+// off in Snapshot.Nodes.
+type Running struct {
+	ID         JobID
+	StartMS    int64
+	TimeLimitS uint32
+	Placement  place.Placement
+}
+
+// Plan is the answer: what starts, and why the rest waits.
+type Plan struct {
+	Starts []Start // in the order decided; an array appears once per task
+	// Reasons, ascending by Job, has every waiting job that is not wholly in
+	// Starts: an array of which some tasks start is in both.
+	Reasons []Reason
+}
+
+// Start places one job, or one task of an array, whole.
+type Start struct {
+	Job       JobID
+	Partition int // index into Snapshot.Partitions
+	Placement place.Placement
+}
+
+// Reason is why one job waits, as data: Display and Sentence make words of it.
+type Reason struct {
+	Job  JobID
+	Code ReasonCode
+	// Partition is the one that the reason is about; -1 if it is about none.
+	Partition int
+	// Blocker is the job that goes first, for ReasonPriority; 0 otherwise.
+	Blocker JobID
+	// Unavailable lists the nodes that are missing, for ReasonReqNodeNotAvail.
+	Unavailable []place.NodeIndex
+	// Short says what there was too little of, for ReasonResources,
+	// ReasonPartitionConfig and ReasonBadConstraints. For
+	// ReasonPartitionTimeLimit it has seconds.
+	Short place.Shortage
+}

@@ -1,0 +1,248 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// Schedule makes a plan. memo is what the pass before left, or the zero Memo;
+// it is not changed and the new one does not share anything that changes.
+func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
+	p := newPass(&s, memo)
+	for turns := range turns(order(&s, p.ready())) {
+		p.consider(turns)
+	}
+	return Plan{Starts: p.starts, Reasons: p.allReasons()}, p.judge.memo()
+}
+
+// pass is the state of one call of Schedule. What is free only shrinks while
+// it lasts, so what did not fit once does not fit later.
+type pass struct {
+	*Snapshot
+	nodes      []place.Node // with what is free after the starts so far
+	closedBy   []JobID      // by node: the job that the node is kept for, 0 = none
+	closings   int          // how often nodes were closed
+	partitions []partitionPass
+	trials     [][]trial // by shape and choice of partition
+	judge      *judge
+	left       []uint32 // tasks not started, by position in Waiting
+	reasons    []Reason // by position in Waiting
+	starts     []Start
+}
+
+// partitionPass is what has happened in one partition.
+type partitionPass struct {
+	blocker  JobID             // the first job that waits for resources here
+	open     []place.NodeIndex // nodes not closed, as of the first closings
+	closings int
+}
+
+// trial is what is known of a shape in a partition.
+type trial struct {
+	failed  bool  // it did not fit in what is free and open
+	blocker JobID // the first job of this shape that waits for resources
+	judged  bool
+	verdict verdict
+}
+
+func newPass(s *Snapshot, memo Memo) *pass {
+	p := &pass{
+		Snapshot:   s,
+		nodes:      slices.Clone(s.Nodes),
+		closedBy:   make([]JobID, len(s.Nodes)),
+		partitions: make([]partitionPass, len(s.Partitions)),
+		trials:     make([][]trial, len(s.Shapes)),
+		judge:      newJudge(s, memo),
+		left:       make([]uint32, len(s.Waiting)),
+		reasons:    make([]Reason, len(s.Waiting)),
+	}
+	for i := range p.partitions {
+		p.partitions[i].open = s.Partitions[i].Nodes
+	}
+	for i := range p.trials {
+		p.trials[i] = make([]trial, len(s.Shapes[i].Partitions))
+	}
+	return p
+}
+
+// ready is the jobs that may start if there is room. The others get their
+// reason here.
+func (p *pass) ready() []int32 {
+	ready := make([]int32, 0, len(p.Waiting))
+	for i := range p.Waiting {
+		job := &p.Waiting[i]
+		p.left[i] = job.Tasks
+		p.reasons[i] = Reason{Job: job.ID, Partition: -1}
+		switch {
+		case job.Held != NotHeld:
+			p.reasons[i].Code = job.Held.reason()
+		case job.Tasks == 0 && job.Throttled:
+			p.reasons[i].Code = ReasonJobArrayTaskLimit
+		case job.Tasks > 0 && len(p.Shapes[job.Shape].Partitions) == 0:
+			p.reasons[i].Code = ReasonPartitionConfig
+		case job.Tasks > 0:
+			ready = append(ready, int32(i))
+		}
+	}
+	return ready
+}
+
+// consider starts as many tasks of a job as fit in its partitions of one tier,
+// and notes why the rest waits. All its partitions are tried before the job
+// blocks one of them.
+func (p *pass) consider(turns []entry) {
+	for _, e := range turns {
+		p.start(e)
+	}
+	for _, e := range turns {
+		if p.left[e.job] > 0 {
+			p.block(e)
+		}
+	}
+}
+
+// at is what a turn is about.
+func (p *pass) at(e entry) (shape *Shape, partition int, t *trial) {
+	index := p.Waiting[e.job].Shape
+	return &p.Shapes[index], p.Shapes[index].Partitions[e.choice], &p.trials[index][e.choice]
+}
+
+// start starts tasks until none is left or none fits.
+func (p *pass) start(e entry) {
+	shape, index, t := p.at(e)
+	if t.failed || p.partitions[index].blocker != 0 || p.rules(shape, index).Code != ReasonNone {
+		return
+	}
+	if p.judge.remembers(t, shape, index) && t.verdict.code != ReasonNone {
+		t.failed = true // what does not fit on idle nodes does not fit on busy ones
+		return
+	}
+	for p.left[e.job] > 0 {
+		placement, _, fits := place.Fit(p.nodes, p.open(index), shape.Request)
+		if !fits {
+			t.failed = true
+			return
+		}
+		place.Take(p.nodes, placement, shape.Request.Exclusive)
+		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement})
+		p.left[e.job]--
+	}
+	p.reasons[e.job].Code = ReasonNone
+	if p.Waiting[e.job].Throttled {
+		p.reasons[e.job] = Reason{Job: e.id, Code: ReasonJobArrayTaskLimit, Partition: -1}
+	}
+}
+
+// block notes why a job waits in a partition, and lets it block the partition
+// if it waits for nothing but resources.
+func (p *pass) block(e entry) {
+	shape, index, t := p.at(e)
+	if r := p.rules(shape, index); r.Code != ReasonNone {
+		p.wait(e, r)
+		return
+	}
+	p.judge.decideOn(t, shape, index)
+	blocker := p.partitions[index].blocker
+	switch {
+	case t.verdict.code != ReasonNone:
+		p.wait(e, t.verdict.reason(index))
+	case blocker != 0:
+		p.wait(e, Reason{Code: ReasonPriority, Partition: index, Blocker: blocker})
+	case t.blocker != 0:
+		p.wait(e, Reason{Code: ReasonPriority, Partition: index, Blocker: t.blocker})
+	default:
+		t.blocker = e.id
+		p.wait(e, p.shortOf(e.id, shape, index))
+		p.close(e.id, shape, index)
+	}
+}
+
+// rules is the reason for which a partition does not take a job at all.
+func (p *pass) rules(shape *Shape, index int) Reason {
+	partition := &p.Partitions[index]
+	r := Reason{Partition: index}
+	switch {
+	case !partition.Up:
+		r.Code = ReasonPartitionDown
+	case shape.Root && !partition.RootAllowed:
+		r.Code = ReasonAccountNotAllowed
+	case shape.TimeLimitS > partition.MaxTimeS:
+		r.Code = ReasonPartitionTimeLimit
+		r.Short = place.Shortage{Need: uint64(shape.TimeLimitS), Have: uint64(partition.MaxTimeS)}
+	}
+	return r
+}
+
+// shortOf is why a job that could run on the idle partition does not fit now:
+// there is not enough free, or what is free is kept for a job before it.
+func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
+	all := p.Partitions[index].Nodes
+	r := Reason{Code: ReasonResources, Partition: index}
+	placement, short, fits := place.Fit(p.nodes, all, shape.Request)
+	r.Short = short
+	if fits {
+		r.Code = ReasonPriority
+		for _, part := range placement.Parts {
+			if by := p.closedBy[part.Node]; by != job {
+				r.Blocker = cmp.Or(r.Blocker, by)
+			}
+		}
+	}
+	return r
+}
+
+// close keeps nodes for a job that waits for resources: those that it names,
+// if it names all that it needs, and otherwise the whole partition, which takes
+// no more jobs in this pass. So nothing that comes later delays it, in any
+// partition that shares its nodes. This is what Slurm's main scheduler does.
+func (p *pass) close(job JobID, shape *Shape, index int) {
+	named := shape.Request.RequiredNodes
+	low, _ := shape.Request.NodeBounds()
+	onlyNamed := len(named) > 0 && uint64(len(named)) >= uint64(low)
+	if !onlyNamed {
+		p.partitions[index].blocker = job
+	}
+	for _, node := range p.Partitions[index].Nodes {
+		if onlyNamed {
+			if _, is := slices.BinarySearch(named, p.nodes[node].Name); !is {
+				continue
+			}
+		}
+		p.closedBy[node] = cmp.Or(p.closedBy[node], job)
+	}
+	p.closings++
+}
+
+// open is the nodes of a partition that are not kept for a job.
+func (p *pass) open(index int) []place.NodeIndex {
+	here := &p.partitions[index]
+	if here.closings == p.closings {
+		return here.open
+	}
+	var open []place.NodeIndex
+	for _, node := range here.open {
+		if p.closedBy[node] == 0 {
+			open = append(open, node)
+		}
+	}
+	here.open, here.closings = open, p.closings
+	return open
+}
+
+// wait notes a reason. Of a job's partitions the most hopeful one counts.
+func (p *pass) wait(e entry, r Reason) {
+	r.Job = e.id
+	old := p.reasons[e.job].Code
+	if old == ReasonNone || r.Code.hope() > old.hope() {
+		p.reasons[e.job] = r
+	}
+}
+
+// allReasons is the reasons of the jobs that wait, ascending by job.
+func (p *pass) allReasons() []Reason {
+	reasons := slices.DeleteFunc(p.reasons, func(r Reason) bool { return r.Code == ReasonNone })
+	slices.SortFunc(reasons, func(a, b Reason) int { return cmp.Compare(a.Job, b.Job) })
+	return reasons
+}

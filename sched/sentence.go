@@ -1,0 +1,115 @@
+package sched
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// shortSentence says what is short; where is "free" or "in partition P".
+func shortSentence(short place.Shortage, where string) string {
+	switch short.What {
+	case place.Nothing:
+		return "cannot run in any of its partitions: they are gone, or do not allow it"
+	case place.Bounds:
+		return fmt.Sprintf("its counts of nodes, tasks and GPUs contradict each other: it needs at least %s and may have at most %d", count(short.Need, "node"), short.Have)
+	case place.Host:
+		return fmt.Sprintf("needs node %s, which it cannot have %s", short.Name, where)
+	case place.Feature:
+		return fmt.Sprintf("needs %s with feature %s; there %s %s", count(short.Need, "node"), short.Name, are(short.Have), where)
+	case place.Model:
+		return fmt.Sprintf("needs %s with GPUs of model %s; there %s %s", count(short.Need, "node"), short.Name, are(short.Have), where)
+	case place.Nodes:
+		kind := "node"
+		if short.Whole {
+			kind = "idle node"
+		}
+		return fmt.Sprintf("needs %s; there %s %s", count(short.Need, kind), are(short.Have), where)
+	}
+	return amountSentence(short, where)
+}
+
+// amountSentence is about CPUs, memory or GPUs.
+func amountSentence(short place.Shortage, where string) string {
+	need := amountNeeded(short)
+	have := strconv.FormatUint(short.Have, 10)
+	if short.What == place.Memory {
+		have = bytes(short.Have)
+	}
+	if !short.PerNode {
+		return fmt.Sprintf("needs %s in all; the nodes it may have hold %s %s", need, have, where)
+	}
+	node := [...]string{
+		place.AllNodes:      "node",
+		place.SuitableNodes: "node that is otherwise suitable",
+		place.NamedNodes:    "node that it names",
+	}[short.Among]
+	if short.NeedNodes > 1 {
+		return fmt.Sprintf("needs %s on each of %d nodes; %s %s", need, short.NeedNodes, haveThat(short.HaveNodes), where)
+	}
+	if where == "free" {
+		return fmt.Sprintf("needs %s on one node; the most any %s has free is %s", need, node, have)
+	}
+	return fmt.Sprintf("needs %s on one node; the most any %s has %s is %s", need, node, where, have)
+}
+
+// amountNeeded is what is short, with its unit.
+func amountNeeded(short place.Shortage) string {
+	switch {
+	case short.What == place.Memory && short.Whole:
+		return fmt.Sprintf("all the memory (%s, since it names no amount)", bytes(short.Need))
+	case short.What == place.Memory:
+		return bytes(short.Need) + " of memory"
+	case short.What == place.CPUs:
+		return count(short.Need, "CPU")
+	case short.Name != "":
+		return count(short.Need, "GPU") + " of model " + short.Name
+	}
+	return count(short.Need, "GPU")
+}
+
+// bytes rounds to whole mebibytes or, from 10 GiB on, gibibytes.
+func bytes(n uint64) string {
+	switch {
+	case n >= 10<<30 || n >= 1<<30 && n%(1<<30) == 0:
+		return fmt.Sprintf("%dG", n>>30)
+	case n >= 1<<20 || n == 0:
+		return fmt.Sprintf("%dM", n>>20)
+	}
+	return count(n, "byte")
+}
+
+func minutes(seconds uint64) string {
+	if seconds >= uint64(Unlimited) {
+		return "unlimited time"
+	}
+	return count((seconds+59)/60, "minute")
+}
+
+func count(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func are(n uint64) string {
+	switch n {
+	case 0:
+		return "are none"
+	case 1:
+		return "is 1"
+	}
+	return fmt.Sprintf("are %d", n)
+}
+
+func haveThat(nodes uint32) string {
+	switch nodes {
+	case 0:
+		return "no node has that"
+	case 1:
+		return "1 node has that"
+	}
+	return fmt.Sprintf("%d nodes have that", nodes)
+}

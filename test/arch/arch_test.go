@@ -1,0 +1,140 @@
+// Package arch holds the tests of the house itself: which package may import
+// which, and that each opens with its contract.
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gleaner-hpc/gleaner/"
+
+// listed is what `go list -json` says of a package.
+type listed struct {
+	ImportPath string
+	Dir        string
+	Name       string
+	Doc        string
+	Imports    []string
+	GoFiles    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-tags", "seccomp", "-json=ImportPath,Dir,Name,Doc,Imports,GoFiles", "./...")
+	cmd.Dir = filepath.Join("..", "..")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 10 {
+		t.Fatalf("go list found only %d packages", len(all))
+	}
+	return all
+}
+
+// within says whether the package path lies in one of the folders.
+func within(path string, folders ...string) bool {
+	for _, folder := range folders {
+		if path == folder || strings.HasPrefix(path, folder+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// forbidden lists the arrows that must not exist, each with its reason.
+var forbidden = []struct {
+	from   []string
+	to     []string
+	except []string // folders that to may reach after all
+	why    string
+}{
+	{[]string{"sched"}, []string{""}, []string{"sched"}, "the decision is a pure function a stranger could import"},
+	{[]string{"sched/place"}, []string{""}, []string{"sched/place"}, "placement has its own bare types and never knows the queue"},
+	{[]string{"cgroup"}, []string{""}, []string{"cgroup"}, "cgroup stands alone"},
+	{[]string{"checkpoint"}, []string{""}, []string{"checkpoint"}, "checkpoint stands alone"},
+	{[]string{"proto"}, []string{""}, []string{"proto"}, "contracts know nobody"},
+	{[]string{"ctld"}, []string{"noded", "cmd", "test"}, nil, "controller and node meet only in proto"},
+	{[]string{"noded"}, []string{"ctld", "sched", "cmd", "test"}, nil, "controller and node meet only in proto"},
+	{[]string{"ctld/state"}, []string{"ctld"}, []string{"ctld/state"}, "the state machine knows no I/O"},
+	{[]string{"cmd/gleaner"}, []string{"ctld", "noded", "cgroup", "checkpoint"}, nil, "user commands speak only the public interface"},
+	{[]string{"cmd/ginit"}, []string{"ctld", "sched", "cgroup", "checkpoint", "proto/gleaner"}, nil, "process 1 stays small"},
+	{[]string{"cmd"}, []string{"test"}, nil, "nothing imports test"},
+}
+
+func TestArrowsPointDown(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		for _, imported := range p.Imports {
+			target, ours := strings.CutPrefix(imported, module)
+			if !ours {
+				continue
+			}
+			for _, rule := range forbidden {
+				reaches := within(target, rule.to...) || (len(rule.to) == 1 && rule.to[0] == "")
+				if within(path, rule.from...) && reaches && !within(target, rule.except...) {
+					t.Errorf("%s imports %s: %s", path, target, rule.why)
+				}
+			}
+			if strings.HasPrefix(target, "cmd/") && !strings.HasPrefix(path, "cmd/") {
+				t.Errorf("%s imports %s: nothing imports cmd", path, target)
+			}
+		}
+	}
+}
+
+// impure are the standard packages by which a clock, randomness or I/O would
+// get into what must be a pure function.
+var impure = []string{"time", "math/rand", "math/rand/v2", "crypto/rand", "os", "net", "io/ioutil", "log", "log/slog", "sync"}
+
+func TestPureCoreStaysPure(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		if !within(path, "sched", "ctld/state") || within(path, "sched/sim") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			for _, bad := range impure {
+				if imported == bad {
+					t.Errorf("%s imports %q: the same input must give the same answer on every machine", path, bad)
+				}
+			}
+			first, _, _ := strings.Cut(imported, "/")
+			if within(path, "sched") && strings.Contains(first, ".") && !strings.HasPrefix(imported, module) {
+				t.Errorf("%s imports %s: sched needs the standard library only", path, imported)
+			}
+		}
+	}
+}
+
+func TestEveryPackageOpensWithItsContract(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) == 0 || strings.Contains(p.ImportPath, "/proto/gleaner/") {
+			continue
+		}
+		want := "Package " + p.Name
+		if p.Name == "main" {
+			want = "Command " + filepath.Base(p.Dir)
+		}
+		if !strings.HasPrefix(p.Doc, want) {
+			t.Errorf("%s: the package comment must begin with %q and say what the package promises", p.ImportPath, want)
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package scenario
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// asScript runs a command as one of the test's users, in the user's own
+// folder for this story.
+const asScript = `#!/bin/sh
+user=$1; shift
+cd "/home/$user/$STORY" || exit 1
+exec setpriv --reuid "$user" --regid "$user" --init-groups env HOME="/home/$user" USER="$user" LOGNAME="$user" SHELL=/bin/bash "$@"
+`
+
+// setUp prepares the environment of one story: $STORY is its name, /home/USER/$STORY
+// a folder of each user for it, and the files of the story lie there too.
+func setUp(env *testscript.Env, binaries string) error {
+	story := filepath.Base(env.WorkDir)
+	tools := filepath.Join(env.WorkDir, ".tools")
+	if err := os.Mkdir(tools, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(tools, "as"), []byte(asScript), 0o755); err != nil {
+		return err
+	}
+	for _, u := range users {
+		if err := giveFiles(env.WorkDir, filepath.Join("/home", u.name, story), u); err != nil {
+			return err
+		}
+	}
+	env.Setenv("STORY", story)
+	env.Setenv("ALICE", filepath.Join("/home/alice", story))
+	env.Setenv("BOB", filepath.Join("/home/bob", story))
+	env.Setenv("PATH", tools+":"+binaries+":/usr/sbin:/usr/bin:/sbin:/bin")
+	return nil
+}
+
+// giveFiles copies the story's own files into a user's folder.
+func giveFiles(from, to string, u user) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(from, entry.Name()))
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, entry.Name())
+		if err := os.WriteFile(target, text, 0o644); err != nil {
+			return err
+		}
+		if err := os.Chown(target, u.id, u.id); err != nil {
+			return err
+		}
+	}
+	return os.Chown(to, u.id, u.id)
+}
+
+var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"cluster": startCluster,
+	"capture": capture,
+	"waitjob": waitJob,
+	"retry":   retry,
+	"kill9":   kill9,
+	"waitup":  waitUp,
+	"storm":   storm,
+}
+
+// startCluster is `cluster [flags of gleaner dev]`: starts a cluster for this
+// story, and at the story's end stops it and looks for what it left.
+func startCluster(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("unsupported: ! cluster")
+	}
+	directory, err := os.MkdirTemp("/var/tmp", "gl-")
+	ts.Check(err)
+	ts.Check(os.Chmod(directory, 0o755))
+	program, err := lookPath("gleaner", ts.Getenv("PATH"))
+	ts.Check(err)
+	command := exec.Command(program, append([]string{"dev", "--dir", directory}, args...)...)
+	command.Env = []string{"PATH=" + ts.Getenv("PATH")}
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	out, err := command.StdoutPipe()
+	ts.Check(err)
+	command.Stderr = command.Stdout
+	ts.Check(command.Start())
+
+	ready := make(chan bool, 1)
+	log := &strings.Builder{}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			log.WriteString(lines.Text() + "\n")
+			if lines.Text() == "ready" {
+				ready <- true
+			}
+		}
+		close(ready)
+	}()
+	ts.Defer(func() { stopCluster(ts, command, directory, drained, log) })
+	select {
+	case ok := <-ready:
+		if !ok {
+			ts.Fatalf("the cluster did not start")
+		}
+	case <-time.After(60 * time.Second):
+		ts.Fatalf("the cluster was not ready in 60 s")
+	}
+	ts.Setenv("CLUSTER", directory)
+	ts.Setenv("GLEANER_CONTROLLER", "unix://"+filepath.Join(directory, "gctld.sock"))
+}
+
+func lookPath(program, path string) (string, error) {
+	for _, directory := range filepath.SplitList(path) {
+		candidate := filepath.Join(directory, program)
+		if info, err := os.Stat(candidate); err == nil && !info.IsDir() {
+			return candidate, nil
+		}
+	}
+	return "", fmt.Errorf("%s: not in %s", program, path)
+}
+
+// complaints are what was found after a story had ended, when the story itself
+// can no longer fail.
+type complaints struct {
+	mutex sync.Mutex
+	texts []string
+}
+
+var unclean complaints
+
+func (c *complaints) add(format string, args ...any) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.texts = append(c.texts, fmt.Sprintf(format, args...))
+}
+
+// stopCluster ends the cluster and complains when anything is left.
+func stopCluster(ts *testscript.TestScript, command *exec.Cmd, directory string, drained chan struct{}, log *strings.Builder) {
+	_ = command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-drained:
+	case <-time.After(90 * time.Second):
+		_ = command.Process.Kill()
+		<-drained
+		ts.Logf("the cluster did not end in 90 s and was killed")
+	}
+	err := command.Wait()
+	ts.Logf("cluster in %s: %v\n%s", directory, err, log)
+	left := leftOvers(directory, command.Process.Pid)
+	showLogs(ts, directory)
+	if err != nil || len(left) > 0 {
+		unclean.add("%s: after the cluster's end: %v; left over: %q", ts.Name(), err, left)
+	}
+	if err := removeAll(directory); err != nil {
+		unclean.add("%s: remove %s: %v", ts.Name(), directory, err)
+	}
+}
+
+// showLogs puts the end of each daemon's log beside the story, where it is
+// read when the story failed.
+func showLogs(ts *testscript.TestScript, directory string) {
+	logs, _ := filepath.Glob(filepath.Join(directory, "*.log"))
+	for _, path := range logs {
+		text, _ := os.ReadFile(path)
+		ts.Logf("--- %s\n%s", filepath.Base(path), text[max(0, len(text)-4000):])
+	}
+}
+
+// capture is `capture NAME`: puts the last command's output into a variable.
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: capture NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// waitJob is `waitjob JOB STATE [seconds]`: waits until every task of the job
+// is in the state, and fails at once when one ended in another.
+func waitJob(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: waitjob JOB STATE [seconds]")
+	}
+	seconds := 60
+	if len(args) == 3 {
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		seconds = n
+	}
+	var states string
+	deadline := time.Now().Add(time.Duration(seconds) * time.Second)
+	for time.Now().Before(deadline) {
+		out, err := quietly(ts, "gqueue", "--noheader", "--states=all", "--array", "--jobs="+args[0], "--format=%T %r")
+		ts.Check(err)
+		states = strings.TrimSpace(out)
+		if reached(states, args[1]) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("job %s is not %s after %d s but:\n%s", args[0], args[1], seconds, states)
+}
+
+// quietly runs a program without a line in the story's log, for what is asked
+// again and again.
+func quietly(ts *testscript.TestScript, program string, args ...string) (string, error) {
+	path, err := lookPath(program, ts.Getenv("PATH"))
+	if err != nil {
+		return "", err
+	}
+	command := exec.Command(path, args...)
+	command.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "STORY", "ALICE", "BOB", "CLUSTER"} {
+		command.Env = append(command.Env, name+"="+ts.Getenv(name))
+	}
+	out, err := command.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}
+
+func reached(states, wanted string) bool {
+	if states == "" {
+		return false
+	}
+	for line := range strings.Lines(states) {
+		if state, _, _ := strings.Cut(line, " "); state != wanted {
+			return false
+		}
+	}
+	return true
+}
+
+// retry is `retry SECONDS COMMAND…`: runs the command until it succeeds.
+func retry(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: retry SECONDS COMMAND...")
+	}
+	seconds, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	deadline := time.Now().Add(time.Duration(seconds) * time.Second)
+	for {
+		_, err := quietly(ts, args[1], args[2:]...)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// kill9 is `kill9 DAEMON`: kills gctld or a node's daemon, by the pid it left.
+func kill9(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: kill9 DAEMON")
+	}
+	pid, err := daemonPID(ts.Getenv("CLUSTER"), args[0])
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+}
+
+// waitUp is `waitup DAEMON PID`: waits until the daemon runs under another pid.
+func waitUp(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waitup DAEMON FORMER-PID")
+	}
+	for range 200 {
+		if pid, err := daemonPID(ts.Getenv("CLUSTER"), args[0]); err == nil && strconv.Itoa(pid) != args[1] {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%s was not started again", args[0])
+}
+
+func daemonPID(cluster, daemon string) (int, error) {
+	text, err := os.ReadFile(filepath.Join(cluster, daemon+".pid"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}

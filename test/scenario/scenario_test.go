@@ -1,0 +1,87 @@
+// Package scenario tells stories about the real binaries: each file of
+// testdata starts a cluster with `gleaner dev`, acts as users and
+// administrators would, and looks at what they would see. Containers, cgroups,
+// device rules and the log on disk are the real ones.
+//
+// The stories need root. They run in a mount namespace of their own in which
+// /home, /etc/passwd and /etc/group are the test's, so that the users alice
+// and bob exist there and nowhere else.
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// inNamespace marks the process that runs in the tests' own mount namespace;
+// its value is a directory for what is mounted there.
+const inNamespace = "GLEANER_SCENARIO_NAMESPACE"
+
+func TestMain(m *testing.M) {
+	if os.Geteuid() == 0 && os.Getenv(inNamespace) == "" {
+		os.Exit(runInNamespace())
+	}
+	if directory := os.Getenv(inNamespace); directory != "" {
+		if err := makeUsers(directory); err != nil {
+			fmt.Fprintln(os.Stderr, "make the test's users:", err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// runInNamespace runs this test again with mounts of its own.
+func runInNamespace() int {
+	directory, err := os.MkdirTemp("", "scenario")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(directory)
+	command := exec.Command("/proc/self/exe", os.Args[1:]...)
+	command.Env = append(os.Environ(), inNamespace+"="+directory)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	err = command.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func TestScenarios(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the stories run real containers and cgroups")
+	}
+	binaries, err := filepath.Abs(filepath.Join("..", "..", "bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(binaries, "gnoded")); err != nil {
+		t.Fatalf("%v: run `make build` first", err)
+	}
+	t.Cleanup(func() {
+		for _, text := range unclean.texts {
+			t.Error(text)
+		}
+	})
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               func(env *testscript.Env) error { return setUp(env, binaries) },
+		Cmds:                commands,
+	})
+}

@@ -1,0 +1,133 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// storm is `storm COUNT KILLS`: submits COUNT jobs by gsubmit as alice, a few
+// at once, and kills the controller KILLS times at random meanwhile. Then every
+// number that gsubmit printed must have run exactly once, and nothing else.
+// GLEANER_STORM overrides the count.
+func storm(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: storm COUNT KILLS")
+	}
+	if count := os.Getenv("GLEANER_STORM"); count != "" {
+		args[0] = count
+	}
+	count, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	kills, err := strconv.Atoi(args[1])
+	ts.Check(err)
+
+	stop := make(chan struct{})
+	killed := make(chan int)
+	go func() { killed <- killAtRandom(ts.Getenv("CLUSTER"), kills, stop) }()
+	accepted, failures := submitMany(ts, count)
+	close(stop)
+	ts.Logf("%d submissions accepted, %d not, the controller killed %d times", len(accepted), len(failures), <-killed)
+	for _, failure := range failures {
+		ts.Logf("not accepted: %s", failure)
+	}
+	if len(accepted) < count*9/10 {
+		ts.Fatalf("only %d of %d submissions were accepted", len(accepted), count)
+	}
+	if err := ranOnce(filepath.Join(ts.Getenv("ALICE"), "runs"), accepted, 10*time.Minute); err != nil {
+		ts.Fatalf("%v", err)
+	}
+}
+
+// submitMany submits from a few clients at once and returns the numbers they
+// printed, and what the others said instead.
+func submitMany(ts *testscript.TestScript, count int) (accepted map[string]bool, failures []string) {
+	const clients = 4
+	script := "echo $SLURM_JOB_ID >> runs"
+	accepted = map[string]bool{}
+	work := make(chan struct{})
+	var mutex sync.Mutex
+	var group sync.WaitGroup
+	environment := []string{"PATH=" + ts.Getenv("PATH"), "STORY=" + ts.Getenv("STORY"), "GLEANER_CONTROLLER=" + ts.Getenv("GLEANER_CONTROLLER")}
+	as, err := lookPath("as", ts.Getenv("PATH"))
+	ts.Check(err)
+	for range clients {
+		group.Go(func() {
+			for range work {
+				command := exec.Command(as, "alice", "gsubmit", "--parsable", "-o", "/dev/null", "--mem=16M", "--wrap", script)
+				command.Env = environment
+				out, err := command.CombinedOutput()
+				mutex.Lock()
+				if id := strings.TrimSpace(string(out)); err == nil && !accepted[id] {
+					accepted[id] = true
+				} else {
+					failures = append(failures, fmt.Sprintf("%v: %s", err, id))
+				}
+				mutex.Unlock()
+			}
+		})
+	}
+	for range count {
+		work <- struct{}{}
+	}
+	close(work)
+	group.Wait()
+	return accepted, failures
+}
+
+// killAtRandom kills the controller up to so many times, each time after it is
+// up again, until stop is closed.
+func killAtRandom(cluster string, kills int, stop chan struct{}) (killed int) {
+	for killed < kills {
+		select {
+		case <-stop:
+			return killed
+		case <-time.After(time.Second + rand.N(3*time.Second)):
+		}
+		if pid, err := daemonPID(cluster, "gctld"); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	<-stop
+	return killed
+}
+
+// ranOnce waits until every accepted job has left its line, and fails when one
+// left two or an unknown one left any.
+func ranOnce(path string, accepted map[string]bool, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for {
+		text, err := os.ReadFile(path)
+		if err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		seen := map[string]int{}
+		for _, id := range strings.Fields(string(text)) {
+			seen[id]++
+		}
+		for id, times := range seen {
+			if times > 1 {
+				return fmt.Errorf("job %s ran %d times", id, times)
+			}
+			if !accepted[id] {
+				return fmt.Errorf("job %s ran, but no gsubmit printed it", id)
+			}
+		}
+		if len(seen) == len(accepted) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %v only %d of %d accepted jobs have run", patience, len(seen), len(accepted))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
