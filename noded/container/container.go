@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/opencontainers/cgroups"
@@ -206,14 +207,10 @@ func (c *Container) Wait() (code int, signal unix.Signal, err error) {
 	if state == nil {
 		return 0, 0, fmt.Errorf("wait for process 1: %w", err)
 	}
-	status, ok := state.Sys().(unix.WaitStatus)
-	if !ok {
-		return state.ExitCode(), 0, nil
-	}
-	if status.Signaled() {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 0, status.Signal(), nil
 	}
-	return status.ExitStatus(), 0, nil
+	return state.ExitCode(), 0, nil
 }
 
 // Signal signals process 1; SIGKILL ends everything inside.

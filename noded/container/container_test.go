@@ -124,7 +124,7 @@ func TestBindsWorkDir(t *testing.T) {
 
 func TestMountOrder(t *testing.T) {
 	spec := &Spec{HideDirs: []string{"/usr", "/tmp/state", "/nonexistent"}}
-	mounts := mountList(spec, map[string]string{
+	mounts := mountList(hiddenDirs(spec), map[string]string{
 		"/run/gleaner/ginit": "a", "/run/gleaner": "b", "/usr/share": "c", "/dev/gpu0": "d", "/tmp": "e", "/tmp/w": "f",
 	})
 	position := map[string]int{}

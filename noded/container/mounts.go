@@ -188,8 +188,20 @@ func checkDevice(d *Device) error {
 	return nil
 }
 
+// hiddenDirs answers those directories to hide that a container would see.
+func hiddenDirs(spec *Spec) []string {
+	var hidden []string
+	for _, dir := range existing(slices.Clone(spec.HideDirs)) {
+		dir = filepath.Clean(dir)
+		if !slices.ContainsFunc(privateDirs, func(private string) bool { return within(dir, private) }) {
+			hidden = append(hidden, dir)
+		}
+	}
+	return hidden
+}
+
 // mountList answers what libcontainer mounts over the root: parents first.
-func mountList(spec *Spec, bound map[string]string) []*configs.Mount {
+func mountList(hidden []string, bound map[string]string) []*configs.Mount {
 	mounts := []*configs.Mount{
 		{Destination: "/proc", Source: "proc", Device: "proc", Flags: nosuid | noexec | nodev},
 		{Destination: "/dev", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | unix.MS_STRICTATIME, Data: "mode=755,size=64k"},
@@ -198,12 +210,8 @@ func mountList(spec *Spec, bound map[string]string) []*configs.Mount {
 		{Destination: "/dev/mqueue", Source: "mqueue", Device: "mqueue", Flags: nosuid | noexec | nodev},
 		{Destination: "/run", Source: "tmpfs", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=0755,size=64m"},
 	}
-	for _, dir := range spec.HideDirs {
-		dir = filepath.Clean(dir)
-		hidden := slices.ContainsFunc(privateDirs, func(private string) bool { return within(dir, private) })
-		if info, err := os.Stat(dir); err == nil && info.IsDir() && !hidden {
-			mounts = append(mounts, &configs.Mount{Destination: dir, Source: "tmpfs", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=0755,size=64k"})
-		}
+	for _, dir := range hidden {
+		mounts = append(mounts, &configs.Mount{Destination: dir, Source: "tmpfs", Device: "tmpfs", Flags: nosuid | nodev, Data: "mode=0755,size=64k"})
 	}
 	for target, source := range bound {
 		mounts = append(mounts, &configs.Mount{Destination: target, Source: source, Device: "bind", Flags: unix.MS_BIND | unix.MS_REC})
@@ -235,6 +243,7 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 		}
 		trees = append(trees, tree{t, target})
 	}
+	hidden := hiddenDirs(spec) // before the staging area covers any
 	if err := s.mount(append([]string{spec.Dir, spec.RunDir}, spec.Keep...)); err != nil {
 		return nil, err
 	}
@@ -252,7 +261,7 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 			return nil, err
 		}
 	}
-	return libraryConfig(spec, s, root, mountList(spec, bound))
+	return libraryConfig(spec, s, root, mountList(hidden, bound))
 }
 
 // ErrHostNamespace is returned by Start in the host's own mount namespace,

@@ -25,15 +25,21 @@ type batch struct {
 	running *child
 }
 
-// startBatch starts the script, once however often it is called.
+// startBatch starts the script, once however often it is called, and does not
+// wait: to open a named pipe may take for ever.
 func (p *process1) startBatch() {
 	b := &p.batch
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.asked {
-		return
+	if !b.asked {
+		b.asked = true
+		go p.runBatch()
 	}
-	b.asked = true
+}
+
+// runBatch runs the script to its end.
+func (p *process1) runBatch() {
+	b := &p.batch
 	child, startMS, err := p.launchBatch(p.config.Batch)
 	if err != nil {
 		code := exitNotFound
@@ -44,20 +50,17 @@ func (p *process1) startBatch() {
 		p.finishBatch(&Exit{Code: code, EndMS: time.Now().UnixMilli(), Detail: err.Error()})
 		return
 	}
-	b.running = child
-	go func() {
-		status := <-child.ended
-		b.mu.Lock()
-		b.running = nil
-		b.mu.Unlock()
-		exit := &Exit{StartMS: startMS, EndMS: time.Now().UnixMilli()}
-		if status.Signaled() {
-			exit.Signal = int(status.Signal())
-		} else {
-			exit.Code = status.ExitStatus()
-		}
-		p.finishBatch(exit)
-	}()
+	status := <-child.ended
+	b.mu.Lock()
+	b.running = nil
+	b.mu.Unlock()
+	exit := &Exit{StartMS: startMS, EndMS: time.Now().UnixMilli()}
+	if status.Signaled() {
+		exit.Signal = int(status.Signal())
+	} else {
+		exit.Code = status.ExitStatus()
+	}
+	p.finishBatch(exit)
 }
 
 // launchBatch opens the script's files and executes it.
@@ -83,6 +86,9 @@ func (p *process1) launchBatch(b *Batch) (*child, int64, error) {
 		return nil, 0, err
 	}
 	startMS := time.Now().UnixMilli()
+	p.batch.mu.Lock()
+	p.batch.running = child
+	p.batch.mu.Unlock()
 	// Only for the case that this process is killed before exit.json.
 	_ = writeFile(filepath.Join(p.dir, StartFile), &Start{StartMS: startMS})
 	return child, startMS, nil

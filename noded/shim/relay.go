@@ -151,9 +151,11 @@ func (r *relay) handle(_ any, incoming grpc.ServerStream) error {
 		}
 	}
 	go func() {
-		if err := copyMessages(outgoing.SendMsg, incoming.RecvMsg); err == nil {
+		err := copyMessages(outgoing.SendMsg, incoming.RecvMsg)
+		switch {
+		case err == nil:
 			_ = outgoing.CloseSend()
-		} else {
+		case !errors.Is(err, io.EOF): // EOF: the controller has answered early
 			cancel()
 		}
 	}()

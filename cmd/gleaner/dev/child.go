@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// A daemon that dies is started again after the delay, so often at most.
+// A daemon that dies is started again after the delay, unless so many starts
+// in a row did not even live for a short while.
 const (
-	restartDelay = 500 * time.Millisecond
-	maxStarts    = 10
+	restartDelay  = 500 * time.Millisecond
+	shortLife     = time.Second
+	maxShortLives = 5
 )
 
 // child is one daemon of the cluster.
@@ -23,10 +25,11 @@ type child struct {
 	logFile   string
 	program   string
 	arguments []string
-	starts    int
 	command   *exec.Cmd
+	started   time.Time
+	short     int           // starts in a row that ended within shortLife
 	ended     chan struct{} // closed when the process is gone
-	result    error         // of Wait; read it only after ended is closed
+	result    error         // of Wait; like short, read only after ended is closed
 }
 
 // startChild starts a daemon that logs into directory.
@@ -58,9 +61,12 @@ func (c *child) start() error {
 		return err
 	}
 	ended := make(chan struct{})
-	c.command, c.ended, c.starts = command, ended, c.starts+1
+	c.command, c.ended, c.started = command, ended, time.Now()
 	go func() {
 		c.result = command.Wait()
+		if c.short++; time.Since(c.started) > shortLife {
+			c.short = 0
+		}
 		close(ended)
 	}()
 	return nil

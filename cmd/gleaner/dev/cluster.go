@@ -207,7 +207,7 @@ func (c *cluster) watch(ctx context.Context) error {
 		if dead == nil {
 			continue
 		}
-		if dead.starts >= maxStarts {
+		if dead.short >= maxShortLives {
 			return dead.died()
 		}
 		fmt.Fprintf(c.out, "%s ended (%v); starting it again\n", dead.name, dead.result)
