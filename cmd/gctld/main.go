@@ -1,4 +1,6 @@
-// Gctld is the controller daemon of Gleaner.
+// Command gctld is the controller daemon: it reads flags and a configuration
+// and hands over to package ctld. It promises to say "ready" in its log once it
+// serves, and to stop cleanly on TERM; it needs a data directory of its own.
 package main
 
 import (

@@ -132,7 +132,7 @@ func (w *walker) place(v *View) Command {
 			order.Job, order.Partition = job.ID, job.Request.Partitions[0]
 		}
 		for n := range 6 {
-			if node, known := v.Node(fmt.Sprintf("n%d", n)); known && (node.Available() || w.chance(1)) && w.chance(35) {
+			if node, known := v.Node(fmt.Sprintf("n%d", n)); known && node.Inventory != nil && (node.Available() || w.chance(1)) && w.chance(35) {
 				order.Parts = append(order.Parts, w.partOrder(node))
 			}
 		}
