@@ -3,9 +3,11 @@ package scenario
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,11 +41,27 @@ func setUp(env *testscript.Env, binaries string) error {
 			return err
 		}
 	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	env.Setenv("PORT", port)
 	env.Setenv("STORY", story)
 	env.Setenv("ALICE", filepath.Join("/home/alice", story))
 	env.Setenv("BOB", filepath.Join("/home/bob", story))
 	env.Setenv("PATH", tools+":"+binaries+":/usr/sbin:/usr/bin:/sbin:/bin")
 	return nil
+}
+
+// freePort is a port of the loopback address that nobody listened on just now.
+func freePort() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, err
 }
 
 // giveFiles copies the story's own files into a user's folder.
@@ -82,6 +100,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"kill9":   kill9,
 	"waitup":  waitUp,
 	"storm":   storm,
+	"node":    startNode,
 }
 
 // startCluster is `cluster [flags of gleaner dev]`: starts a cluster for this
@@ -213,12 +232,17 @@ func waitJob(ts *testscript.TestScript, neg bool, args []string) {
 		out, err := quietly(ts, "gqueue", "--noheader", "--states=all", "--array", "--jobs="+args[0], "--format=%T %r")
 		ts.Check(err)
 		states = strings.TrimSpace(out)
-		if reached(states, args[1]) {
+		reached, missed := compare(states, args[1])
+		if reached {
 			return
+		}
+		if missed {
+			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	ts.Fatalf("job %s is not %s after %d s but:\n%s", args[0], args[1], seconds, states)
+	out, _ := quietly(ts, "gcontrol", "show", "job", args[0])
+	ts.Fatalf("job %s is not %s (waited up to %d s) but:\n%s\n%s", args[0], args[1], seconds, states, out)
 }
 
 // quietly runs a program without a line in the story's log, for what is asked
@@ -230,7 +254,7 @@ func quietly(ts *testscript.TestScript, program string, args ...string) (string,
 	}
 	command := exec.Command(path, args...)
 	command.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "STORY", "ALICE", "BOB", "CLUSTER"} {
+	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "GLEANER_TLS_DIR", "STORY", "ALICE", "BOB", "CLUSTER"} {
 		command.Env = append(command.Env, name+"="+ts.Getenv(name))
 	}
 	out, err := command.CombinedOutput()
@@ -240,17 +264,19 @@ func quietly(ts *testscript.TestScript, program string, args ...string) (string,
 	return string(out), err
 }
 
-func reached(states, wanted string) bool {
-	if states == "" {
-		return false
-	}
+// compare says whether every task has reached the wanted state, and whether
+// one has ended in another.
+func compare(states, wanted string) (reached, missed bool) {
+	reached = states != ""
 	for line := range strings.Lines(states) {
-		if state, _, _ := strings.Cut(line, " "); state != wanted {
-			return false
-		}
+		state, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		reached = reached && state == wanted
+		missed = missed || state != wanted && slices.Contains(finalStates, state)
 	}
-	return true
+	return reached, missed
 }
+
+var finalStates = []string{"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 
 // retry is `retry SECONDS COMMAND…`: runs the command until it succeeds.
 func retry(ts *testscript.TestScript, neg bool, args []string) {
@@ -280,6 +306,29 @@ func kill9(ts *testscript.TestScript, neg bool, args []string) {
 	pid, err := daemonPID(ts.Getenv("CLUSTER"), args[0])
 	ts.Check(err)
 	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+}
+
+// startNode is `node CONFIG`: starts a node daemon, and at the story's end stops
+// it and ends its jobs.
+func startNode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: node CONFIG")
+	}
+	program, err := lookPath("gnoded", ts.Getenv("PATH"))
+	ts.Check(err)
+	var log strings.Builder
+	command := exec.Command(program, "--config", args[0])
+	command.Stdout, command.Stderr = &log, &log
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	ts.Check(command.Start())
+	ts.Defer(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		_ = command.Wait()
+		ts.Logf("--- gnoded\n%s", &log)
+		if _, err := quietly(ts, "gnoded", "stop-jobs", "--config", args[0]); err != nil {
+			unclean.add("%s: %v", ts.Name(), err)
+		}
+	})
 }
 
 // waitUp is `waitup DAEMON PID`: waits until the daemon runs under another pid.

@@ -67,11 +67,9 @@ func (c *cluster) startController(ctx context.Context) (err error) {
 	}
 	c.client = pb.NewControllerClient(c.connection)
 	return c.wait(ctx, "the controller to lead", controllerDeadline, func(ctx context.Context) (bool, error) {
-		answer, err := c.client.Ping(ctx, &pb.PingRequest{})
-		if err != nil {
-			return false, nil // not up yet; a dead child ends the wait
-		}
-		return answer.Role == "leader", nil
+		// Not up yet, or not leading: a dead child ends the wait, or the deadline.
+		_, err := c.client.ShowConfig(ctx, &pb.ShowConfigRequest{})
+		return err == nil, nil
 	})
 }
 

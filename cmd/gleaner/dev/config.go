@@ -28,7 +28,13 @@ type nodeConfig struct {
 	Address      string          `toml:"address"`
 	CgroupParent string          `toml:"cgroup_parent"`
 	LogLevel     string          `toml:"log_level,omitempty"`
+	DetectGPUs   bool            `toml:"detect_gpus"`
+	Container    containerConfig `toml:"container"`
 	GPUs         []nodeGPUConfig `toml:"gpu,omitempty"`
+}
+
+type containerConfig struct {
+	Bind []string `toml:"bind"`
 }
 
 type nodeGPUConfig struct {
@@ -92,6 +98,10 @@ func (c *cluster) writeNode(i int) error {
 		Address:      "127.0.0.1",
 		CgroupParent: fmt.Sprintf("/gleaner-dev-%d/%s", os.Getpid(), name),
 		LogLevel:     c.options.LogLevel,
+		DetectGPUs:   i == 0 && haveNVIDIA(),
+		// The commands must be there inside jobs too, even when they were
+		// built below /tmp, of which each job has its own.
+		Container: containerConfig{Bind: []string{c.options.Binaries}},
 	}
 	for gpu := range c.standInsOf(i) {
 		path := filepath.Join(directory, "dev", fmt.Sprintf("gpu%d", gpu))
