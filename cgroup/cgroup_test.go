@@ -154,6 +154,10 @@ func TestConfig(t *testing.T) {
 	if len(c.Devices) != 1 || c.Devices[0].CgroupString() != "c 195:0 rw" || !c.Devices[0].Allow {
 		t.Errorf("device rules are %+v", c.Devices)
 	}
+	// Machines that promise more CPUs than they have bind nobody, and share.
+	if c := New("/a/b", Limits{CPUWeight: 3}).Config(); c.CpusetCpus != "" || c.CpuShares != 3072 || c.CpuWeight == 0 {
+		t.Errorf("with a weight alone the resources are %+v", c.Resources)
+	}
 	open := New("/a/b", Limits{}).Config()
 	if len(open.Devices) != 1 || open.Devices[0].CgroupString() != "a *:* rwm" {
 		t.Errorf("without DenyOtherDevices the rules are %+v", open.Devices)

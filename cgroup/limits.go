@@ -24,9 +24,11 @@ type Device struct {
 
 // Limits says what a group's processes may use. The zero value limits nothing.
 type Limits struct {
-	// CPUs are the ids of the CPUs they may run on; empty = all. CPU time that
-	// is contended for is shared in proportion to their number.
+	// CPUs are the ids of the CPUs they may run on; empty = all.
 	CPUs []int
+	// CPUWeight is the number of CPUs in proportion to which CPU time that is
+	// contended for is shared; 0 = the number of CPUs, or the kernel's default.
+	CPUWeight int
 	// MemoryBytes bounds memory and swap together; 0 = no limit.
 	MemoryBytes uint64
 	// Pids bounds processes and threads together; 0 = no limit.
@@ -55,7 +57,13 @@ func (l Limits) resources() *cgroups.Resources {
 	r := &cgroups.Resources{Devices: l.deviceRules()}
 	if len(l.CPUs) > 0 {
 		r.CpusetCpus = formatCPUs(l.CPUs)
-		r.CpuShares = min(uint64(len(l.CPUs))*sharesPerCPU, maxShares)
+	}
+	weight := l.CPUWeight
+	if weight <= 0 {
+		weight = len(l.CPUs)
+	}
+	if weight > 0 {
+		r.CpuShares = min(uint64(weight)*sharesPerCPU, maxShares)
 		r.CpuWeight = cgroups.ConvertCPUSharesToCgroupV2Value(r.CpuShares)
 	}
 	if l.MemoryBytes > 0 {

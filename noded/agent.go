@@ -32,6 +32,7 @@ const (
 var (
 	resendEvery    = 10 * time.Second // reports of ends that are not acknowledged
 	inventoryEvery = 30 * time.Second // looking whether a device has failed
+	endPatience    = time.Minute      // beyond the grace of an order to end, for clean-up
 )
 
 type partKey struct{ job, epoch uint32 }
@@ -75,7 +76,7 @@ func (a *agent) adopt(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
-		a.log.Error("some parts of jobs on disk cannot be read: look into their directories and remove them", "error", err)
+		a.log.Error("some parts of jobs on disk cannot be read: look into their directories, and remove them with gnoded stop-jobs while the daemon is stopped", "error", err)
 		a.unreadable = &pb.LeftOver{What: "parts of jobs on disk", Error: err.Error(), SinceMs: time.Now().UnixMilli()}
 	}
 	for _, s := range found {

@@ -113,6 +113,25 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// A supervisor that does not end its part, because it is stopped or waits for
+// ever itself, is killed.
+func TestEndOfAHangingSupervisor(t *testing.T) {
+	before := endPatience
+	endPatience = 50 * time.Millisecond
+	t.Cleanup(func() { endPatience = before })
+	_, s, shims, _ := setUp(t)
+	order := startOrder(12, 1)
+	s.start(order)
+	shim := shims.get(12, 1)
+	shim.ready()
+	s.ready()
+	shim.deaf = true
+	s.end(order.Part)
+	if got := s.ended(); got.Cause != pb.EndCause_END_CAUSE_CANCELLED || !strings.Contains(got.Detail, "killed") {
+		t.Errorf("ended: %v", got)
+	}
+}
+
 func TestEndBeforeLaunch(t *testing.T) {
 	_, s, shims, n := setUp(t)
 	hold := make(chan struct{})

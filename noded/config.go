@@ -28,6 +28,7 @@ const (
 	maxConfigBytes = 1 << 20
 	maxCPUs        = 65536
 	maxListed      = 1024 // GPUs, features, directories, controllers
+	leastProcesses = 64   // process 1 alone has some threads
 )
 
 // ErrConfig is returned for a configuration that cannot be used.
@@ -47,6 +48,7 @@ type Config struct {
 	CgroupParent string   // below which the groups of parts are made
 	Bind         []string // host directories bound into containers, at the same path
 	Hide         []string // host directories that containers do not see
+	MaxProcesses int64    // processes and threads of one part; 0 = by the kernel's room
 	GPUs         []gpu.Configured
 	DetectGPUs   bool // ask the NVIDIA driver; false when GPUs are named
 	LogLevel     slog.Level
@@ -69,6 +71,8 @@ type configFile struct {
 	Container    struct {
 		Bind []string `toml:"bind"`
 		Hide []string `toml:"hide"`
+
+		MaxProcesses int64 `toml:"max_processes"`
 	} `toml:"container"`
 	GPUs []struct {
 		ID            string   `toml:"id"`
@@ -145,7 +149,7 @@ func (f *configFile) config() (Config, error) {
 	c := Config{
 		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Init: f.Init,
 		CPUs: f.CPUs, Features: f.Features, Address: f.Address, CgroupParent: f.CgroupParent,
-		Bind: f.Container.Bind, Hide: f.Container.Hide,
+		Bind: f.Container.Bind, Hide: f.Container.Hide, MaxProcesses: f.Container.MaxProcesses,
 	}
 	if err := c.fillDefaults(); err != nil {
 		return Config{}, err

@@ -94,6 +94,9 @@ func (f *configFile) checkResources(c *Config) error {
 	if c.CPUs < 0 || c.CPUs > maxCPUs {
 		return fmt.Errorf("cpus %d: give 0 for those that exist, or up to %d", c.CPUs, maxCPUs)
 	}
+	if c.MaxProcesses != 0 && c.MaxProcesses < leastProcesses {
+		return fmt.Errorf("container.max_processes %d: give 0 for a quarter of the kernel's room, or at least %d", c.MaxProcesses, leastProcesses)
+	}
 	if f.Memory == "" {
 		return nil
 	}

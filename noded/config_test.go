@@ -32,6 +32,7 @@ log_level = "debug"
 [container]
 bind = ["/tmp"]
 hide = ["/srv/own"]
+max_processes = 5000
 
 [[gpu]]
 id = "gpu0"
@@ -53,7 +54,7 @@ container_path = "/dev/gpu"
 		Name: "n1", Controllers: []string{"unix:///run/x.sock", "c1.lab:6817"}, TLSDir: "/etc/gleaner/tls",
 		StateDir: "/var/lib/n1", Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
 		Features: []string{"avx512", "infiniband"}, Address: "10.0.0.1", CgroupParent: "/gleaner-dev/n1",
-		Bind: []string{"/tmp"}, Hide: []string{"/srv/own"}, LogLevel: slog.LevelDebug,
+		Bind: []string{"/tmp"}, Hide: []string{"/srv/own"}, MaxProcesses: 5000, LogLevel: slog.LevelDebug,
 		GPUs: []gpu.Configured{
 			{ID: "gpu0", Model: "a100", Path: "/dev/null", ContainerPath: "/dev/null", MemoryBytes: 80 << 30, Links: []string{"gpu1"}},
 			{ID: "gpu1", Model: "a100", Path: "/dev/zero", ContainerPath: "/dev/gpu"},
@@ -114,6 +115,7 @@ func TestConfigRefusals(t *testing.T) {
 		"cpus = -1":                                "cpus -1",
 		"cpus = 1000000":                           "up to 65536",
 		"memory = 'lots'":                          "memory",
+		"[container]\nmax_processes = 3":           "at least 64",
 		"memory = '0'":                             "above zero",
 		"memory = '9000T'":                         "more than the",
 		"features = ['a b']":                       "features",

@@ -70,6 +70,8 @@ func (f *fakeShims) List() ([]supervisor, error) {
 	return all, nil
 }
 
+func (f *fakeShims) Discard(context.Context) error { return nil }
+
 func (f *fakeShims) launchCount() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,6 +113,7 @@ type fakeShim struct {
 	renewals                []*pb.LeaseRenewed
 	connects                []*pb.Connect
 	endCode                 uint32 // exit code after End
+	deaf                    bool   // to End
 	signalErr               error
 	recoverErrs, forgetErrs int // how often these still fail
 }
@@ -160,6 +163,11 @@ func (s *fakeShim) Result() (*pb.PartEnded, error) {
 		return nil, errNone
 	}
 	return s.result, nil
+}
+
+func (s *fakeShim) Kill() error {
+	s.kill()
+	return nil
 }
 
 func (s *fakeShim) Recover(context.Context) (*pb.PartEnded, error) {
@@ -259,7 +267,7 @@ func (s *fakeShim) StartBatch(context.Context, *pb.ReleaseBatch) (*pb.ShimRespon
 }
 
 func (s *fakeShim) End(_ context.Context, order *pb.EndPart) (*pb.ShimResponse, error) {
-	if s.Alive() {
+	if s.Alive() && !s.deaf {
 		s.finish(endCause(order), s.endCode)
 	}
 	return s.record("end")

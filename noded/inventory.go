@@ -108,7 +108,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		MemoryBytes:     m.offeredMemory(),
 		RealMemoryBytes: m.memory,
 		Features:        m.config.Features,
-		Version:         Version(),
+		Version:         Version,
 		Os:              kernel(),
 		Arch:            architecture(),
 		BootId:          m.bootID,

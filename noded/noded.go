@@ -29,6 +29,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -75,6 +76,9 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	return nil
 }
 
+// lockPatience is how long lockState waits for a lock that is held.
+const lockPatience = time.Second
+
 // lockState makes the state directory and takes its lock, which the kernel
 // gives back when the process ends, however it ends.
 func lockState(directory string) (unlock func(), err error) {
@@ -87,7 +91,15 @@ func lockState(directory string) (unlock func(), err error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	// A daemon that was killed while it started a supervisor leaves the lock to
+	// that child until it executes its program: a moment, unless there is a
+	// daemon.
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	for deadline := time.Now().Add(lockPatience); errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(deadline); {
+		time.Sleep(lockPatience / 20)
+		err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
 		unix.Close(fd)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%s: %w", directory, ErrLocked)

@@ -3,6 +3,7 @@ package noded
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -120,6 +121,7 @@ func (a *agent) endPart(order *pb.EndPart) {
 // endLocked passes an order to end on to the supervisor, once there is one.
 func (a *agent) endLocked(p *part, order *pb.EndPart) {
 	p.endOrder = order
+	a.expectEnd(p, time.Duration(order.GraceS)*time.Second+endPatience)
 	if p.life.State() != job.Ending {
 		p.move(job.Ending)
 	}
@@ -127,6 +129,34 @@ func (a *agent) endLocked(p *part, order *pb.EndPart) {
 		_, err := client.End(ctx, order)
 		return err
 	}})
+}
+
+// expectEnd has the part's supervisor killed if the part has not ended by
+// then: one that is stopped, or waits for a file server that is away, must not
+// keep what the job has. The caller holds a.mu.
+func (a *agent) expectEnd(p *part, within time.Duration) {
+	by := time.Now().Add(within)
+	if p.impatience != nil {
+		if !by.Before(p.impatientBy) {
+			return // an order that is repeated, or too late to matter
+		}
+		p.impatience.Stop()
+	}
+	p.impatientBy = by
+	p.impatience = time.AfterFunc(within, func() {
+		a.mu.Lock()
+		s := p.supervisor
+		if s == nil || p.life.Over() {
+			a.mu.Unlock()
+			return
+		}
+		p.killed = true
+		a.mu.Unlock()
+		p.log.Warn("a supervisor has not ended its part in time and is killed: see whether a file server or a device does not answer")
+		if err := s.Kill(); err != nil {
+			p.log.Error("a supervisor that should have ended cannot be killed: find it with ps and kill it", "error", err)
+		}
+	})
 }
 
 // signalPart delivers a signal, and answers how that went.

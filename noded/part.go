@@ -41,15 +41,19 @@ type part struct {
 	acknowledged chan struct{}         // closed when a controller has the result
 
 	// The rest is guarded by agent.mu.
-	life       job.Life
-	ready      bool          // its container was seen to be up
-	released   bool          // its script may start
-	endOrder   *pb.EndPart   // the latest; nil = none came
-	supervisor supervisor    // nil until it was launched
-	started    func()        // gives its turn among the starting ones to the next; nil when it has none
-	launchErr  error         // the launch failed, and left something to clean up
-	result     *pb.PartEnded // set with job.Ended
-	leftOver   *pb.LeftOver  // what could not be cleaned up
+	life     job.Life
+	ready    bool        // its container was seen to be up
+	released bool        // its script may start
+	endOrder *pb.EndPart // the latest; nil = none came
+	killed   bool        // the supervisor, since it had not ended the part when it should
+	// impatience does that at impatientBy; nil when nobody asked for the end.
+	impatience  *time.Timer
+	impatientBy time.Time
+	supervisor  supervisor    // nil until it was launched
+	started     func()        // gives its turn among the starting ones to the next; nil when it has none
+	launchErr   error         // the launch failed, and left something to clean up
+	result      *pb.PartEnded // set with job.Ended
+	leftOver    *pb.LeftOver  // what could not be cleaned up
 }
 
 // newPart makes a part and lists it. The caller holds a.mu.
@@ -288,6 +292,12 @@ func (a *agent) ended(p *part, result *pb.PartEnded) {
 	result.Part = p.key.message()
 	if p.launchErr != nil && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
 		result.Cause, result.Detail = pb.EndCause_END_CAUSE_NODE_FAULT, p.launchErr.Error()
+	}
+	if p.killed && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
+		result.Cause, result.Detail = endCause(p.endOrder), "the job's supervisor did not end it in time and was killed"
+	}
+	if p.impatience != nil {
+		p.impatience.Stop()
 	}
 	p.result = result
 	p.move(job.Ended)

@@ -18,11 +18,17 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// maxStops bounds the parts that StopJobs ends at once.
-const maxStops = 64
+const (
+	// maxStops bounds the parts that StopJobs ends at once.
+	maxStops = 64
+	// stopPatience is how long a supervisor may take to hear that it shall end
+	// its job, before it is killed.
+	stopPatience = 5 * time.Second
+)
 
 // StopJobs ends every part of a job on this node at once, without grace, and
-// removes what they leave: processes, control groups and directories. It is
+// removes what they leave: processes, control groups and directories, also
+// those of parts that cannot be read any more. It is
 // for a node whose daemon has been stopped, and fails with ErrLocked while one
 // runs. The results are lost: controllers learn of them as of a node's
 // failure. It tries until ctx ends, and the error says all that is left.
@@ -45,7 +51,7 @@ func StopJobs(ctx context.Context, config Config, log *slog.Logger) error {
 }
 
 func stopAll(ctx context.Context, s supervisors, config Config, log *slog.Logger) error {
-	found, unreadable := s.List()
+	found, _ := s.List() // what cannot be read is discarded below
 	failures := make([]error, len(found), len(found)+3)
 	var group errgroup.Group
 	group.SetLimit(maxStops)
@@ -61,7 +67,7 @@ func stopAll(ctx context.Context, s supervisors, config Config, log *slog.Logger
 		})
 	}
 	_ = group.Wait()
-	failures = append(failures, unreadable, removeGroups(ctx, config.CgroupParent))
+	failures = append(failures, s.Discard(ctx), removeGroups(ctx, config.CgroupParent))
 	// Only an empty directory can go this way.
 	jobs := filepath.Join(config.StateDir, "jobs")
 	if err := os.Remove(jobs); err != nil && !errors.Is(err, os.ErrNotExist) && errors.Join(failures...) == nil {
@@ -99,10 +105,11 @@ func stopOnce(ctx context.Context, s supervisor) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, callDeadline)
+	limited, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
 	if _, err := client.End(limited, &pb.EndPart{Part: s.Order().GetPart()}); err != nil {
-		return err
+		// It is stopped, or hangs. Its job ends with it.
+		return errors.Join(err, s.Kill())
 	}
 	return errStillEnding
 }

@@ -15,6 +15,7 @@ type supervisor interface {
 	Client() (pb.ShimClient, error)
 	Alive() bool
 	Result() (*pb.PartEnded, error)
+	Kill() error
 	Recover(ctx context.Context) (*pb.PartEnded, error)
 	Forget() error
 }
@@ -27,6 +28,8 @@ type supervisors interface {
 	// List answers the parts that are on disk. The error tells of those that
 	// cannot be read; the others are listed all the same.
 	List() ([]supervisor, error)
+	// Discard removes the parts that cannot be read.
+	Discard(ctx context.Context) error
 }
 
 // shims is the real thing.
@@ -59,6 +62,10 @@ func (s *shims) List() ([]supervisor, error) {
 	return all, err
 }
 
+func (s *shims) Discard(ctx context.Context) error {
+	return shim.DiscardUnreadable(ctx, s.config.StateDir, s.config.CgroupParent)
+}
+
 func (s *shims) settings(r resources) shim.Settings {
 	settings := shim.Settings{
 		StateDir:     s.config.StateDir,
@@ -70,6 +77,7 @@ func (s *shims) settings(r resources) shim.Settings {
 		RealCPUs:     r.cpus,
 		Binds:        s.config.Bind,
 		HideDirs:     s.config.Hide,
+		MaxProcesses: s.config.MaxProcesses,
 	}
 	for _, f := range r.files {
 		settings.DeviceFiles = append(settings.DeviceFiles, shim.DeviceFile{

@@ -41,8 +41,10 @@ Keys of the configuration file (TOML; all may be left out):
    log_level      debug, info, warn, error       (info)
 
    [container]
-   bind = ["/data"]     host directories that every job sees
+   bind = ["/data"]     host directories that every job sees; file systems
+                        that the host has mounted are seen without
    hide = ["/srv/own"]  host directories that no job sees
+   max_processes = 0    of one job, with threads (0: a quarter of the kernel's)
 
    [[gpu]]              GPUs named by hand, in place of detect_gpus
    id = "gpu0"
@@ -76,7 +78,7 @@ func app() *cli.App {
 		Name: "config", Aliases: []string{"c"}, Usage: "configuration `FILE`", Value: noded.DefaultConfigPath,
 	}
 	return &cli.App{
-		Name: "gnoded", Usage: "the node daemon of Gleaner", Version: noded.Version(),
+		Name: "gnoded", Usage: "the node daemon of Gleaner", Version: noded.Version,
 		Description: description, HideHelpCommand: true,
 		Flags:  []cli.Flag{config},
 		Action: daemon,

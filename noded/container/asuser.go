@@ -60,15 +60,6 @@ func becomeOnThread(u User, umask uint32) error {
 	return nil
 }
 
-// OpenAs opens path with the rights of u. A file that is created is u's.
-func OpenAs(u User, path string, flags int, umask uint32) (file *os.File, err error) {
-	err = AsUser(u, umask, func() error {
-		file, err = os.OpenFile(path, flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0o666)
-		return err
-	})
-	return file, err
-}
-
 // WorkDir is a job's work directory, opened with the user's rights.
 type WorkDir struct {
 	Path     string // as the user named it

@@ -44,6 +44,9 @@ var (
 	ErrNoSeccomp = errors.New("this program was built without seccomp: build it with -tags seccomp and libseccomp-dev installed")
 	// ErrUser is returned, wrapped, by Start when the user cannot be mapped.
 	ErrUser = errors.New("this user cannot have a container")
+	// ErrDeleted is returned, wrapped, by Start when a directory or a file of
+	// the job went away after it was opened.
+	ErrDeleted = errors.New("was deleted while the job was starting")
 )
 
 func init() {

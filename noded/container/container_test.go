@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/moby/sys/mountinfo"
 	"github.com/opencontainers/runc/libcontainer/configs"
 	"golang.org/x/sys/unix"
 
@@ -47,12 +46,53 @@ func TestMapIDs(t *testing.T) {
 			t.Errorf("id %d: %v", id, err)
 		}
 	}
-	var many []uint32
-	for i := range uint32(400) {
-		many = append(many, 2*i+1)
+	for _, c := range []struct {
+		groups, apart uint32
+		fits          bool
+	}{{200, 2, true}, {200, 317, true}, {250, 256, true}, {180, 70001, true}, {250, 70001, false}, {400, 2, false}} {
+		var own []uint32
+		for i := range c.groups {
+			own = append(own, c.apart*i+1)
+		}
+		for name, mapping := range map[string]func([]uint32) ([]configs.IDMap, error){"container": mapIDs, "mounts": mapMountIDs} {
+			extents, err := mapping(own)
+			if !c.fits {
+				if !errors.Is(err, ErrUser) {
+					t.Errorf("%d groups: %v", c.groups, err)
+				}
+				continue
+			}
+			if err != nil || hostID(extents, 0) != HostIDBase || len(extents) > maxExtents || mapBytes(extents) >= maxMapBytes {
+				t.Errorf("%s: %d groups, %d apart: %d extents, %d bytes, %v", name, c.groups, c.apart, len(extents), mapBytes(extents), err)
+			}
+			for _, id := range own {
+				if hostID(extents, int64(id)) != int(id) {
+					t.Errorf("%s: %d groups: group %d is not in place", name, c.groups, id)
+				}
+			}
+		}
 	}
-	if _, err := mapIDs(many); !errors.Is(err, ErrUser) {
-		t.Errorf("400 groups: %v", err)
+}
+
+// Idmapped mounts leave nobody out but those who live where containers put
+// others.
+func TestMapMountIDs(t *testing.T) {
+	extents, err := mapMountIDs([]uint32{1000, 70000, 3_000_000_000})
+	must(t, err)
+	for id, want := range map[int64]int{
+		0: HostIDBase, 1000: 1000, 1001: HostIDBase + 1001, 65536: 65536, 70000: 70000, 70001: 70001,
+		HostIDBase - 1: HostIDBase - 1, HostIDBase: -1, HostIDBase + 65536: HostIDBase + 65536, 4_294_967_294: 4_294_967_294,
+	} {
+		if got := hostID(extents, id); got != want {
+			t.Errorf("id %d is %d, want %d", id, got, want)
+		}
+	}
+	outside := map[int64]bool{}
+	for _, e := range extents {
+		if outside[e.HostID] {
+			t.Errorf("two ranges begin at %d", e.HostID)
+		}
+		outside[e.HostID] = true
 	}
 }
 
@@ -63,39 +103,22 @@ func TestUserNamespace(t *testing.T) {
 	}
 	var groups []uint32
 	for n := uint32(1); ; n++ {
-		more, err := mapIDs(append(slices.Clone(groups), 3*n))
-		if err != nil {
+		if _, err := mapMountIDs(append(slices.Clone(groups), 331*n)); err != nil {
 			break
 		}
-		groups = append(groups, 3*n)
-		_ = more
+		groups = append(groups, 331*n)
 	}
-	if len(groups) < 60 {
+	if len(groups) < 200 {
 		t.Errorf("only %d groups have room", len(groups))
 	}
 	uids, err := mapIDs([]uint32{4242})
 	must(t, err)
-	gids, err := mapIDs(groups)
-	must(t, err)
-	ns, err := userNamespace(uids, gids)
-	must(t, err)
-	ns.Close()
-}
-
-func TestSelectSubmounts(t *testing.T) {
-	var infos []*mountinfo.Info
-	for path, fs := range map[string]string{
-		"/": "ext4", "/usr": "ext4", "/usr/local": "nfs4", "/var": "xfs", "/var/lib/docker/overlay2/x/merged": "overlay",
-		"/var/lib/docker": "xfs", "/var/lib/gleaner": "ext4", "/var/tmp": "ext4", "/home": "ext4", "/opt": "tmpfs",
-		"/etc/x": "fuse.sshfs", "/proc": "proc", "/usrlocal": "ext4", "/opt/sw": "nfs4",
-	} {
-		infos = append(infos, &mountinfo.Info{Mountpoint: path, FSType: fs})
-	}
-	// A tmpfs over a real one hides it.
-	infos = append(infos, &mountinfo.Info{Mountpoint: "/etc/covered", FSType: "ext4"}, &mountinfo.Info{Mountpoint: "/etc/covered", FSType: "tmpfs"})
-	got := selectSubmounts(infos, []string{"/var/lib/gleaner"})
-	if want := []string{"/opt/sw", "/usr", "/usr/local", "/var"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	for _, mapping := range []func([]uint32) ([]configs.IDMap, error){mapIDs, mapMountIDs} {
+		gids, err := mapping(groups)
+		must(t, err)
+		ns, err := userNamespace(uids, gids)
+		must(t, err)
+		ns.Close()
 	}
 }
 
@@ -212,6 +235,31 @@ func TestAsUser(t *testing.T) {
 		t.Errorf("root lost its rights: %v", err)
 	} else {
 		root.Close()
+	}
+}
+
+// A directory that went away after it was opened is the job's trouble, and
+// told apart from the node's.
+func TestDeletedTree(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: clones mounts")
+	}
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	must(t, os.Mkdir(gone, 0o755))
+	file, err := os.Open(gone)
+	must(t, err)
+	defer file.Close()
+	must(t, os.Remove(gone))
+	s := &stage{path: dir}
+	defer s.close()
+	tree, err := s.clone(gone, file, cloneOptions{})
+	if err == nil {
+		_, err = s.attach(tree)
+	}
+	s.path = "" // nothing is mounted there
+	if !errors.Is(err, ErrDeleted) {
+		t.Errorf("a deleted directory: %v", err)
 	}
 }
 

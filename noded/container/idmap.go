@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -24,42 +25,86 @@ const (
 	maxExtents  = 340
 )
 
-// mapIDs answers the map that leaves own in place.
+// hole is a range of ids between those that stay in place.
+type hole struct{ inside, outside, size int64 }
+
+// mapIDs answers the map of a container that leaves own in place. When a user
+// has so many scattered groups that the kernel's map has no room for all the
+// ranges between them, the smallest of these are left out: files of their
+// owners look like nobody's.
 func mapIDs(own []uint32) ([]configs.IDMap, error) {
+	return fitMap(own, []hole{{0, HostIDBase, mappedIDs}})
+}
+
+// mapMountIDs answers the map for idmapped mounts of the same container: all
+// other ids stay what they are. Without them the kernel would refuse to write
+// to what, for instance, a directory user owns and the job's group may write.
+// Where there is no room for that, it is the container's own map.
+func mapMountIDs(own []uint32) ([]configs.IDMap, error) {
+	const last = 1<<32 - 2 // the highest id; above it is "none"
+	return fitMap(own, []hole{
+		{0, HostIDBase, mappedIDs}, {mappedIDs, mappedIDs, HostIDBase - mappedIDs},
+		{HostIDBase + mappedIDs, HostIDBase + mappedIDs, last - (HostIDBase + mappedIDs) + 1},
+	})
+}
+
+// fitMap answers a map with own in place and as much of the ranges around
+// them as there is room for: the one with id 0 first, then the largest.
+func fitMap(own []uint32, ranges []hole) ([]configs.IDMap, error) {
 	own = slices.Clone(own)
 	slices.Sort(own)
 	own = slices.Compact(own)
-	var extents []configs.IDMap
-	add := func(inside, outside, size int64) {
-		if n := len(extents); n > 0 {
-			last := &extents[n-1]
-			if last.ContainerID+last.Size == inside && last.HostID+last.Size == outside {
-				last.Size += size
-				return
+	var holes []hole
+	for _, r := range ranges {
+		for _, id := range own {
+			if id := int64(id); id >= r.inside && id < r.inside+r.size {
+				if n := id - r.inside; n > 0 {
+					holes = append(holes, hole{r.inside, r.outside, n})
+				}
+				n := id - r.inside + 1
+				r = hole{r.inside + n, r.outside + n, r.size - n}
 			}
 		}
-		extents = append(extents, configs.IDMap{ContainerID: inside, HostID: outside, Size: size})
+		if r.size > 0 {
+			holes = append(holes, r)
+		}
 	}
-	next := int64(0)
+	slices.SortStableFunc(holes, func(a, b hole) int {
+		if (a.inside == 0) != (b.inside == 0) {
+			return cmp.Compare(a.inside, b.inside)
+		}
+		return cmp.Compare(b.size, a.size)
+	})
+	var extents []configs.IDMap
 	for _, id := range own {
-		id := int64(id)
 		if id >= HostIDBase && id < HostIDBase+mappedIDs {
 			return nil, fmt.Errorf("%w: id %d lies in the range %d to %d, which containers use for other users",
 				ErrUser, id, HostIDBase, HostIDBase+mappedIDs-1)
 		}
-		if end := min(id, mappedIDs); end > next {
-			add(next, HostIDBase+next, end-next)
+		if n := len(extents); n > 0 && extents[n-1].ContainerID+extents[n-1].Size == int64(id) {
+			extents[n-1].Size++
+			continue
 		}
-		add(id, id, 1)
-		next = id + 1
+		extents = append(extents, configs.IDMap{ContainerID: int64(id), HostID: int64(id), Size: 1})
 	}
-	if next < mappedIDs {
-		add(next, HostIDBase+next, mappedIDs-next)
+	room := maxMapBytes - 1 - mapBytes(extents)
+	for _, h := range holes {
+		extent := configs.IDMap{ContainerID: h.inside, HostID: h.outside, Size: h.size}
+		bytes := mapBytes([]configs.IDMap{extent})
+		if len(extents) >= maxExtents || bytes > room {
+			if h.inside == 0 {
+				room = -1 // without a root there is no container
+			}
+			break
+		}
+		room -= bytes
+		extents = append(extents, extent)
 	}
-	if bytes := mapBytes(extents); len(extents) > maxExtents || bytes >= maxMapBytes {
-		return nil, fmt.Errorf("%w: it has %d groups, and the kernel's map of a user namespace has no room for them (%d bytes of %d)",
-			ErrUser, len(own), bytes, maxMapBytes-1)
+	if room < 0 || len(extents) > maxExtents {
+		return nil, fmt.Errorf("%w: it has %d groups, and the kernel's map of a user namespace has no room for so many that are scattered",
+			ErrUser, len(own))
 	}
+	slices.SortFunc(extents, func(a, b configs.IDMap) int { return cmp.Compare(a.ContainerID, b.ContainerID) })
 	return extents, nil
 }
 

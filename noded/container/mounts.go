@@ -24,6 +24,10 @@ const (
 // them is hidden or bound as part of the root.
 var privateDirs = []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp"}
 
+func isPrivate(path string) bool {
+	return slices.ContainsFunc(privateDirs, func(dir string) bool { return within(path, dir) })
+}
+
 // neverBound cannot be a work directory or a home of their own: as the whole
 // directory they are the system's, or private.
 var neverBound = []string{
@@ -40,11 +44,25 @@ type tree struct {
 	target string
 }
 
+// cloned is everything that a container's root is made of.
+type cloned struct {
+	lower  *os.File
+	shares []share
+	trees  []tree // mounted by libcontainer
+}
+
 // cloneAll clones everything that will be bound, before the staging
 // area covers anything.
-func (s *stage) cloneAll(spec *Spec) (lower *os.File, trees []tree, err error) {
-	if lower, err = s.clone("/", nil, cloneOptions{idmap: true}); err != nil {
-		return nil, nil, err
+func (s *stage) cloneAll(spec *Spec) (c cloned, err error) {
+	if c.lower, err = s.clone("/", nil, cloneOptions{idmap: true}); err != nil {
+		return c, err
+	}
+	mounts, err := hostMounts(append(slices.Clone(spec.HideDirs), spec.Dir))
+	if err != nil {
+		return c, err
+	}
+	if c.shares, err = s.cloneShares(spec.Binds, mounts); err != nil {
+		return c, err
 	}
 	add := func(path string, file *os.File, target string, o cloneOptions) {
 		if err != nil {
@@ -52,28 +70,14 @@ func (s *stage) cloneAll(spec *Spec) (lower *os.File, trees []tree, err error) {
 		}
 		var t *os.File
 		if t, err = s.clone(path, file, o); err == nil {
-			trees = append(trees, tree{t, target})
+			c.trees = append(c.trees, tree{t, target})
 		}
 	}
 	const sysAttr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 	add("/sys", nil, "/sys", cloneOptions{attr: sysAttr})
-	add(spec.RunDir, nil, pid1.Dir, cloneOptions{})
+	add(spec.RunDir, nil, pid1.Dir, cloneOptions{attr: unix.MOUNT_ATTR_NOSUID})
 	add(spec.InitPath, nil, initPath, cloneOptions{attr: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
-
-	everything := cloneOptions{recursive: true, idmap: true}
-	bound := append(slices.Clone(spec.Binds), spec.HideDirs...)
-	for _, path := range spec.Binds {
-		add(path, nil, path, everything)
-	}
-	home := openHome(spec.User)
-	if home != nil {
-		defer home.Close()
-		add(home.Name(), home, spec.User.Home, everything)
-		bound = append(bound, spec.User.Home)
-	}
-	if w := spec.WorkDir; w != nil && s.bindsWorkDir(w, spec, home != nil) {
-		add(w.Path, w.File, w.Path, everything)
-	}
+	bound := s.addOwn(spec, mounts, add)
 	for _, f := range spec.Files {
 		add(f.File.Name(), f.File, f.Target, cloneOptions{})
 	}
@@ -86,21 +90,44 @@ func (s *stage) cloneAll(spec *Spec) (lower *os.File, trees []tree, err error) {
 		}
 		add(d.Path, nil, d.ContainerPath, cloneOptions{})
 	}
-	if err != nil {
-		return nil, nil, err
+	for _, m := range mounts {
+		if m.system && !slices.ContainsFunc(bound, func(dir string) bool { return within(m.path, dir) }) {
+			add(m.path, nil, m.path, cloneOptions{idmap: true, noAutomount: true, recursive: m.network})
+		}
 	}
-	system, err := submounts(append(bound, spec.Dir))
 	if err != nil {
-		return nil, nil, err
-	}
-	for _, path := range system {
-		add(path, nil, path, cloneOptions{idmap: true})
+		return c, err
 	}
 	accounts, err := accountFiles(spec)
 	for target, path := range accounts {
 		add(path, nil, target, cloneOptions{idmap: true, attr: unix.MOUNT_ATTR_RDONLY})
 	}
-	return lower, trees, err
+	return c, err
+}
+
+// addOwn adds what the configuration binds, the user's home and the work
+// directory, as far as the shares do not show them. It answers the paths
+// below which nothing else needs to be added.
+func (s *stage) addOwn(spec *Spec, mounts []hostMount, add func(string, *os.File, string, cloneOptions)) (bound []string) {
+	whole := cloneOptions{recursive: true, idmap: true, attr: unix.MOUNT_ATTR_NOSUID}
+	for _, path := range spec.Binds {
+		if isPrivate(path) { // else it is a share
+			add(path, nil, path, whole)
+		}
+		bound = append(bound, path)
+	}
+	home := openHome(spec.User)
+	if home != nil {
+		defer home.Close()
+		if !inShare(mounts, home, spec.User.Home) {
+			add(home.Name(), home, spec.User.Home, whole)
+			bound = append(bound, spec.User.Home)
+		}
+	}
+	if w := spec.WorkDir; w != nil && !inShare(mounts, w.File, w.Path) && s.bindsWorkDir(w, spec, home != nil) {
+		add(w.Path, w.File, w.Path, whole)
+	}
+	return bound
 }
 
 // openHome opens the user's home, if it is one: a directory that the user
@@ -136,7 +163,7 @@ func (s *stage) bindsWorkDir(w *WorkDir, spec *Spec, homeBound bool) bool {
 	if slices.ContainsFunc(spec.Binds, func(bind string) bool { return within(path, filepath.Clean(bind)) }) {
 		return false
 	}
-	if w.Writable || slices.ContainsFunc(privateDirs, func(dir string) bool { return within(path, dir) }) {
+	if w.Writable || isPrivate(path) {
 		return true
 	}
 	var own, root unix.Stat_t
@@ -158,13 +185,6 @@ func resolverDir() []string {
 		return nil
 	}
 	return []string{filepath.Dir(target)}
-}
-
-func existing(paths []string) []string {
-	return slices.DeleteFunc(paths, func(path string) bool {
-		info, err := os.Stat(path)
-		return err != nil || !info.IsDir()
-	})
 }
 
 // checkDevice refuses a path that is not the device it should be: a stale or
@@ -191,9 +211,9 @@ func checkDevice(d *Device) error {
 // hiddenDirs answers those directories to hide that a container would see.
 func hiddenDirs(spec *Spec) []string {
 	var hidden []string
-	for _, dir := range existing(slices.Clone(spec.HideDirs)) {
+	for _, dir := range existing(spec.HideDirs) {
 		dir = filepath.Clean(dir)
-		if !slices.ContainsFunc(privateDirs, func(private string) bool { return within(dir, private) }) {
+		if !isPrivate(dir) {
 			hidden = append(hidden, dir)
 		}
 	}
@@ -228,7 +248,7 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 	if err := refuseHostNamespace(); err != nil {
 		return nil, err
 	}
-	lower, trees, err := s.cloneAll(spec)
+	c, err := s.cloneAll(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -241,13 +261,13 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		trees = append(trees, tree{t, target})
+		c.trees = append(c.trees, tree{t, target})
 	}
 	hidden := hiddenDirs(spec) // before the staging area covers any
 	if err := s.mount(append([]string{spec.Dir, spec.RunDir}, spec.Keep...)); err != nil {
 		return nil, err
 	}
-	lowerPath, err := s.attach(lower)
+	lowerPath, err := s.attach(c.lower)
 	if err != nil {
 		return nil, err
 	}
@@ -255,8 +275,11 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	bound := make(map[string]string, len(trees))
-	for _, t := range trees {
+	if hidden, err = s.mountShares(root, c.shares, hidden); err != nil {
+		return nil, err
+	}
+	bound := make(map[string]string, len(c.trees))
+	for _, t := range c.trees {
 		if bound[filepath.Clean(t.target)], err = s.attach(t.file); err != nil {
 			return nil, err
 		}

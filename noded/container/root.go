@@ -4,28 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
-
-// systemDirs are the directories whose file systems belong to the root, when
-// the host has mounted some of them separately.
-var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/var", "/nix", "/gnu"}
-
-// foreignDirs hold the mounts of other container systems.
-var foreignDirs = []string{"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/lxc", "/var/lib/lxd", "/var/lib/nfs", "/var/tmp", "/var/run"}
-
-// pseudoTypes are file systems that hold no files of a system.
-var pseudoTypes = map[string]bool{
-	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true,
-	"tmpfs": true, "ramfs": true, "mqueue": true, "hugetlbfs": true, "debugfs": true, "tracefs": true,
-	"securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true, "autofs": true,
-	"binfmt_misc": true, "rpc_pipefs": true, "nsfs": true, "overlay": true, "squashfs": true,
-	"efivarfs": true, "selinuxfs": true,
-}
 
 // layers are the directories of the part that make its root writable.
 type layers struct{ upper, work, tmp, varTmp string }
@@ -88,33 +69,4 @@ func (s *stage) mountRoot(lower string, l layers) (string, error) {
 		return "", fmt.Errorf("mount the container's root on %s: %w", root, err)
 	}
 	return root, nil
-}
-
-// submounts answers where the host has mounted further file systems of its
-// system, parents first. stateDir is left out.
-func submounts(exclude []string) ([]string, error) {
-	infos, err := mountinfo.GetMounts(nil)
-	if err != nil {
-		return nil, fmt.Errorf("read mounts: %w", err)
-	}
-	return selectSubmounts(infos, exclude), nil
-}
-
-func selectSubmounts(infos []*mountinfo.Info, exclude []string) []string {
-	type top struct{ pseudo bool }
-	mounts := map[string]top{}
-	for _, info := range infos { // a later mount on the same path covers the earlier
-		mounts[info.Mountpoint] = top{pseudo: pseudoTypes[info.FSType] || strings.HasPrefix(info.FSType, "fuse")}
-	}
-	below := func(path string, dirs []string) bool {
-		return slices.ContainsFunc(dirs, func(dir string) bool { return within(path, dir) })
-	}
-	var selected []string
-	for path, mount := range mounts {
-		if !mount.pseudo && below(path, systemDirs) && !below(path, foreignDirs) && !below(path, exclude) {
-			selected = append(selected, path)
-		}
-	}
-	slices.Sort(selected)
-	return selected
 }

@@ -23,7 +23,7 @@ type stage struct {
 	count  int
 	uids   []configs.IDMap
 	gids   []configs.IDMap
-	userns *os.File
+	userns *os.File   // whose map idmapped mounts have
 	open   []*os.File // trees that are not mounted yet
 }
 
@@ -40,7 +40,15 @@ func newStage(spec *Spec) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	userns, err := userNamespace(uids, gids)
+	mountUIDs, err := mapMountIDs([]uint32{spec.User.UID})
+	if err != nil {
+		return nil, err
+	}
+	mountGIDs, err := mapMountIDs(append([]uint32{spec.User.GID}, spec.User.Groups...))
+	if err != nil {
+		return nil, err
+	}
+	userns, err := userNamespace(mountUIDs, mountGIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +59,7 @@ func newStage(spec *Spec) (*stage, error) {
 // be reached through descriptors.
 func (s *stage) mount(keep []string) error {
 	for _, candidate := range stageCandidates {
-		info, err := os.Lstat(candidate)
-		if err != nil || !info.IsDir() || holdsAny(candidate, keep) {
+		if !isDirNow(candidate) || holdsAny(candidate, keep) {
 			continue
 		}
 		if err := unix.Mount("gleaner", candidate, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m"); err != nil {
@@ -97,9 +104,10 @@ func (s *stage) close() error {
 
 // cloneOptions say how a tree is cloned.
 type cloneOptions struct {
-	recursive bool
-	idmap     bool // where the file system can; else as it is
-	attr      uint64
+	recursive   bool
+	noAutomount bool
+	idmap       bool // where the file system can; else as it is
+	attr        uint64
 }
 
 // clone answers a detached copy of the mount at path, or below the open file.
@@ -110,6 +118,9 @@ func (s *stage) clone(path string, file *os.File, o cloneOptions) (*os.File, err
 	if file != nil {
 		at, target = int(file.Fd()), ""
 		flags |= unix.AT_EMPTY_PATH
+	}
+	if o.noAutomount {
+		flags |= unix.AT_NO_AUTOMOUNT
 	}
 	depth := uint(0)
 	if o.recursive {
@@ -143,14 +154,13 @@ func (s *stage) clone(path string, file *os.File, o cloneOptions) (*os.File, err
 
 // attach mounts a cloned tree in the stage and answers its path.
 func (s *stage) attach(tree *os.File) (string, error) {
-	var stat unix.Stat_t
-	if err := unix.Fstat(int(tree.Fd()), &stat); err != nil {
-		return "", &os.PathError{Op: "stat", Path: tree.Name(), Err: err}
+	isDir, err := isDirectory(tree)
+	if err != nil {
+		return "", err
 	}
 	path := filepath.Join(s.path, strconv.Itoa(s.count))
 	s.count++
-	var err error
-	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if isDir {
 		err = os.Mkdir(path, 0o755)
 	} else {
 		err = os.WriteFile(path, nil, 0o644)
@@ -159,6 +169,9 @@ func (s *stage) attach(tree *os.File) (string, error) {
 		return "", fmt.Errorf("make mount point: %w", err)
 	}
 	if err := unix.MoveMount(int(tree.Fd()), "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		if stat, lookErr := look(tree, unix.STATX_NLINK); lookErr == nil && stat.Nlink == 0 {
+			return "", fmt.Errorf("%s %w", tree.Name(), ErrDeleted)
+		}
 		return "", fmt.Errorf("mount a copy of %s on %s: %w", tree.Name(), path, err)
 	}
 	return path, nil

@@ -2,6 +2,7 @@ package pid1
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -73,14 +74,24 @@ func ReadConfig(path string) (*Config, error) {
 }
 
 // writeFile replaces a file of the shared directory in one step, so that the
-// supervisor sees all of it or nothing.
+// supervisor sees all of it or nothing. The job may have put anything there:
+// a pipe that nobody reads must not be opened.
 func writeFile(path string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+	draft := path + ".new"
+	if err := os.Remove(draft); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(draft, path)
 }

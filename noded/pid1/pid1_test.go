@@ -141,7 +141,7 @@ func TestBatch(t *testing.T) {
 		{name: "signal", script: "kill -TERM $$", want: Exit{Signal: 15}, status: 143},
 		{name: "environment", script: `echo $X $((SLURM_TASK_PID == $$)) $(umask)`, out: "1 1 0027\n"},
 		{name: "stdin is empty", script: "cat", out: ""},
-		{name: "no such interpreter", argv: []string{"/nonexistent/x"}, want: Exit{Code: 127}, status: 127,
+		{name: "no such program", argv: []string{"/nonexistent/x"}, want: Exit{Code: 127}, status: 127,
 			out: "error: execve(): /nonexistent/x: No such file or directory\n"},
 		{name: "not executable", argv: []string{"/etc/passwd"}, want: Exit{Code: 126}, status: 126,
 			out: "error: execve(): /etc/passwd: Permission denied\n"},

@@ -46,9 +46,32 @@ type execError struct {
 	errno   syscall.Errno
 }
 
-// Error is Slurm's sentence.
+// Error is Slurm's sentence. The kernel says of a script whose interpreter is
+// missing that the script is, so the interpreter is named.
 func (e *execError) Error() string {
+	if interpreter := interpreterOf(e.program); e.errno == syscall.ENOENT && interpreter != "" {
+		return fmt.Sprintf("execve(): %s: its interpreter %s: %s", e.program, interpreter, errorText(e.errno))
+	}
 	return fmt.Sprintf("execve(): %s: %s", e.program, errorText(e.errno))
+}
+
+// interpreterOf is the program that a script's first line names; "" when the
+// file is no script.
+func interpreterOf(program string) string {
+	file, err := os.OpenFile(program, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	// The kernel reads no more of the line either (execve(2)).
+	start := make([]byte, 256)
+	n, _ := io.ReadFull(file, start)
+	line, _, _ := strings.Cut(string(start[:n]), "\n")
+	words := strings.Fields(strings.TrimPrefix(line, "#!"))
+	if !strings.HasPrefix(line, "#!") || len(words) == 0 {
+		return ""
+	}
+	return words[0]
 }
 
 // errorText is strerror(3), which starts with a capital.

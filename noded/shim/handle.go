@@ -77,6 +77,15 @@ func (h *Handle) Alive() bool { return locked(h.dir.path(lockFile)) }
 // Result answers how the part ended, or ErrNoResult while it has not.
 func (h *Handle) Result() (*pb.PartEnded, error) { return h.dir.result() }
 
+// Kill kills the supervisor, for one that does not answer: stopped, or waiting
+// for a file server that is away. Its job dies with it; Recover cleans up.
+func (h *Handle) Kill() error {
+	if !h.Alive() {
+		return nil
+	}
+	return killHolder(h.dir)
+}
+
 // Recover ends a part whose supervisor died without a result: it kills what
 // is left of its processes, cleans up and writes the result. A part that has
 // a result keeps it. It fails with ErrAlive while the supervisor runs, and
@@ -97,6 +106,9 @@ func (h *Handle) Recover(ctx context.Context) (*pb.PartEnded, error) {
 	result := &pb.PartEnded{
 		Part: h.order.Part, Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED,
 		Detail: "the job's supervisor on node " + h.settings.Node + " was killed, and the job with it",
+	}
+	if now := bootID(); now != "" && h.settings.BootID != "" && h.settings.BootID != now {
+		result.Detail = "node " + h.settings.Node + " was restarted while the job ran"
 	}
 	group, err := cgroup.Open(path.Join(h.settings.CgroupParent, h.dir.id()))
 	if err == nil {
@@ -150,11 +162,28 @@ func (h *Handle) Forget() error {
 
 // waitForExit gives a supervisor that is about to exit time to do so.
 func (h *Handle) waitForExit(ctx context.Context) error {
-	for deadline := time.Now().Add(exitPatience); h.Alive(); {
-		if _, err := h.Result(); err != nil || time.Now().After(deadline) || ctx.Err() != nil {
-			return ErrAlive
+	if !h.Alive() {
+		return nil
+	}
+	if _, err := h.Result(); err != nil {
+		return ErrAlive
+	}
+	if waitUntil(ctx, func() bool { return !h.Alive() }) != nil {
+		return ErrAlive
+	}
+	return nil
+}
+
+// waitUntil waits a little for something that is about to happen.
+func waitUntil(ctx context.Context, happened func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, exitPatience)
+	defer cancel()
+	for !happened() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -43,10 +44,24 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 5 && os.Args[1] == bareWord {
+		times, err := strconv.Atoi(os.Args[3])
+		if err == nil {
+			err = bareMain(os.Args[2], times, os.Args[4])
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(runTests(m))
 }
 
 func runTests(m *testing.M) int {
+	if initPath = os.Getenv(initVariable); initPath != "" {
+		return cleanly(m) // in a mount namespace of its own, see privately
+	}
 	dir, err := os.MkdirTemp("", "gleaner-ginit-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,10 +75,15 @@ func runTests(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build ginit: %v\n%s", err, out)
 		return 1
 	}
+	return cleanly(m)
+}
+
+// cleanly runs the tests and removes the control group above those of parts.
+func cleanly(m *testing.M) int {
 	code := m.Run()
 	if os.Getuid() == 0 {
-		if _, err := cgroup.New(parent, cgroup.Limits{}).RemoveEmpty(); err != nil {
-			fmt.Fprintln(os.Stderr, "left behind:", err)
+		if removed, err := cgroup.New(parent, cgroup.Limits{}).RemoveEmpty(); err != nil || !removed {
+			fmt.Fprintln(os.Stderr, "left behind: cgroup", parent, err)
 			return 1
 		}
 	}
@@ -328,3 +348,7 @@ func hostOpens(path string) bool {
 }
 
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
+
+func (s *started) removeGroup() error {
+	return removeGroup(context.Background(), cgroup.New(parent+"/"+s.dir.id(), cgroup.Limits{}))
+}

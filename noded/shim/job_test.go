@@ -35,7 +35,7 @@ func TestExitCodes(t *testing.T) {
 	order.Spec.Script = []byte("#!/no/such/interpreter\n")
 	result, out := b.runOrder(order)
 	wantExit(t, result, 127)
-	if !strings.Contains(out, "execve(): /run/gleaner/slurm_script: No such file or directory") || result.StartMs != 0 {
+	if !strings.Contains(out, "execve(): /run/gleaner/slurm_script: its interpreter /no/such/interpreter: No such file or directory") || result.StartMs != 0 {
 		t.Errorf("output %q, detail %q, started %d", out, result.Detail, result.StartMs)
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -38,6 +39,7 @@ func Launch(ctx context.Context, executable string, s Settings, order *pb.StartP
 	if !filepath.IsAbs(string(dir)) {
 		return nil, fmt.Errorf("%w: the state directory %q is not absolute", ErrBadPart, s.StateDir)
 	}
+	s.BootID = bootID()
 	if err := makeDirectory(dir, &s, order); err != nil {
 		return nil, err
 	}
@@ -73,6 +75,15 @@ func Launch(ctx context.Context, executable string, s Settings, order *pb.StartP
 	}
 }
 
+// bootID answers what tells one run of the machine from the next, or "".
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
 // makeDirectory makes the directory with its order and settings, whole or not
 // at all.
 func makeDirectory(dir directory, s *Settings, order *pb.StartPart) error {
@@ -90,12 +101,17 @@ func makeDirectory(dir directory, s *Settings, order *pb.StartPart) error {
 	if err := os.Mkdir(string(draft), 0o700); err != nil {
 		return fmt.Errorf("make the part's directory: %w", err)
 	}
+	// The draft's own entries reach the disk with the rename, or are no part.
 	settings, err := json.Marshal(s)
 	if err == nil {
 		err = draft.writeFile(settingsFile, settings)
 	}
+	var data []byte
 	if err == nil {
-		err = draft.writeMessage(orderFile, order)
+		data, err = proto.Marshal(order)
+	}
+	if err == nil {
+		err = draft.writeFile(orderFile, data)
 	}
 	if err == nil {
 		err = os.Rename(string(draft), string(dir))
@@ -130,41 +146,4 @@ func startProcess(executable string, dir directory) (<-chan struct{}, error) {
 		close(exited)
 	}()
 	return exited, nil
-}
-
-// List answers all parts on disk, in the order of job and epoch. Directories
-// that a cut-off Launch left half made are removed.
-func List(stateDir string) ([]*Handle, error) {
-	parent := filepath.Join(stateDir, jobsDir)
-	entries, err := os.ReadDir(parent)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the parts: %w", err)
-	}
-	var handles []*Handle
-	var failures []error
-	for _, entry := range entries {
-		path := filepath.Join(parent, entry.Name())
-		switch {
-		case strings.HasPrefix(entry.Name(), newPrefix):
-			failures = append(failures, removeTree(path))
-		case entry.IsDir() && partName.MatchString(entry.Name()):
-			h, err := open(directory(path))
-			if err != nil {
-				failures = append(failures, err)
-				continue
-			}
-			handles = append(handles, h)
-		}
-	}
-	slices.SortFunc(handles, func(a, b *Handle) int {
-		x, y := a.order.Part, b.order.Part
-		if x.Job != y.Job {
-			return int(int64(x.Job) - int64(y.Job))
-		}
-		return int(int64(x.Epoch) - int64(y.Epoch))
-	})
-	return handles, errors.Join(failures...)
 }

@@ -101,7 +101,7 @@ func (p *part) failed(err error) *pb.PartEnded {
 	}
 	cause := pb.EndCause_END_CAUSE_NODE_FAULT
 	var request *requestError
-	if errors.As(err, &request) || errors.Is(err, container.ErrUser) {
+	if errors.As(err, &request) || errors.Is(err, container.ErrUser) || errors.Is(err, container.ErrDeleted) {
 		cause = pb.EndCause_END_CAUSE_BAD_REQUEST
 	} else {
 		p.log.Error("cannot start the container: correct the cause on this node", "error", err)
@@ -137,7 +137,7 @@ func (p *part) bury(running *container.Container) *pb.PartEnded {
 // reported and what the kernel did.
 func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 	p.mu.Lock()
-	ending, ended := p.ending, p.initEnded
+	ending, ended, releasedMS := p.ending, p.initEnded, p.releasedMS
 	p.mu.Unlock()
 	result := &pb.PartEnded{Cause: pb.EndCause_END_CAUSE_EXITED, StartMs: p.dir.startMS()}
 	exit := p.dir.exit()
@@ -146,7 +146,12 @@ func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 		exit.fill(result)
 		result.EndMs = exit.EndMS
 	case p.batch:
-		result.ExitSignal = uint32(ended.signal)
+		// The report is missing: the job spoiled it, or the disk was full. Of
+		// process 1's own end at least the number is left.
+		result.ExitCode, result.ExitSignal = uint32(ended.code)&0xff, uint32(ended.signal)
+		if result.StartMs == 0 && ended.signal == 0 {
+			result.StartMs = releasedMS
+		}
 	}
 	byItself := exit != nil && ending != nil && exit.EndMS < ending.askedMS
 	switch {

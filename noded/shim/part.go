@@ -20,10 +20,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
-// maxPids bounds the processes and threads of a part: many for a job, few for
-// a kernel.
-const maxPids = 131072
-
 // part is the supervisor's state.
 type part struct {
 	dir      directory
@@ -41,15 +37,16 @@ type part struct {
 	stopStart    context.CancelFunc
 	wake         chan struct{} // something that supervise looks at has changed
 
-	mu        sync.Mutex
-	changed   chan struct{} // closed and replaced when ready or ended changes
-	ready     bool
-	released  bool // the script may run
-	ended     *pb.PartEnded
-	ending    *ending
-	initEnded initStatus
-	lease     lease
-	jobServer net.Listener
+	mu         sync.Mutex
+	changed    chan struct{} // closed and replaced when ready or ended changes
+	ready      bool
+	released   bool  // the script may run
+	releasedMS int64 // Unix milliseconds since when
+	ended      *pb.PartEnded
+	ending     *ending
+	initEnded  initStatus
+	lease      lease
+	jobServer  net.Listener
 }
 
 // ending is what was asked for first; its deadline may be brought forward.
@@ -85,7 +82,8 @@ func newPart(d directory, log *slog.Logger) (*part, error) {
 		user: userOf(order.Owner), wake: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	p.group = cgroup.New(path.Join(settings.CgroupParent, d.id()), cgroup.Limits{
-		CPUs: settings.RealCPUs, MemoryBytes: p.own.MemoryBytes, Pids: maxPids,
+		CPUs: settings.RealCPUs, CPUWeight: len(p.own.CpuIds), MemoryBytes: p.own.MemoryBytes,
+		Pids:    settings.maxProcesses(),
 		Devices: container.AllowedDevices(settings.devices()), DenyOtherDevices: true,
 	})
 	p.relay = newRelay(p)
@@ -138,8 +136,15 @@ func (p *part) setReady(running *container.Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ready = true
-	p.released = !p.order.Gang || !p.batch
+	if !p.order.Gang || !p.batch {
+		p.release()
+	}
 	p.notify()
+}
+
+// release notes that the script may run. The caller holds p.mu.
+func (p *part) release() {
+	p.released, p.releasedMS = true, time.Now().UnixMilli()
 }
 
 func (p *part) setEnded(result *pb.PartEnded) {

@@ -200,18 +200,18 @@ func (p *part) expand(pattern string) (string, error) {
 func (p *part) openStdio(name, path string, flags int) (*os.File, error) {
 	file, err := container.OpenAs(p.user, path, flags|unix.O_NONBLOCK, p.order.Spec.GetUmask())
 	if err == nil {
-		var info os.FileInfo
-		if info, err = file.Stat(); err == nil && info.IsDir() {
-			err = unix.EISDIR
-		}
-		if err == nil {
-			return file, nil
-		}
-		file.Close()
+		return file, nil
+	}
+	why := reason(err)
+	switch {
+	case errors.Is(err, container.ErrNotAFile):
+		why = "It is " + strings.TrimPrefix(err.Error(), "open "+path+": ")
+	case errors.Is(err, unix.ENXIO):
+		why = "Nothing is at the other end of it"
 	}
 	long := map[string]string{"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}[name]
 	return nil, badRequest("cannot open the job's %s %s on node %s: %s: choose a file that user %s can open there",
-		long, path, p.order.Node, reason(err), p.userName())
+		long, path, p.order.Node, why, p.userName())
 }
 
 func (p *part) userName() string {

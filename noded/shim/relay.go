@@ -32,15 +32,25 @@ const (
 
 const (
 	controllerPrefix = "/gleaner.v1.Controller/"
-	// maxRelayed bounds the calls of one job that run at once.
-	maxRelayed = 256
+	// maxCalls bounds the calls of one job that run at once: each may hold a
+	// whole message, in memory that is not the job's.
+	maxCalls = 64
+	// Tunnels that are open at once: every step has one to each other node.
+	// Few where there is no other node.
+	tunnelsPerNode, fewTunnels, maxTunnels = 128, 4, 1024
+	// maxConnections bounds the connections to the job's socket.
+	maxConnections = 512
+	// What a connection, and a stream in it, may have sent unread.
+	connectionWindow = 256 << 10
+	streamWindow     = 64 << 10
 )
 
 // relay passes the job's calls on to a controller, without looking into them,
 // and the tunnels between the job's nodes.
 type relay struct {
 	part    *part
-	slots   chan struct{} // one for each call or tunnel
+	calls   chan struct{} // one for each that runs
+	tunnels chan struct{}
 	context context.Context
 	cancel  context.CancelFunc
 
@@ -49,7 +59,8 @@ type relay struct {
 }
 
 func newRelay(p *part) *relay {
-	r := &relay{part: p, slots: make(chan struct{}, maxRelayed)}
+	tunnels := max(min(tunnelsPerNode*(len(p.order.Allocation)-1), maxTunnels), fewTunnels)
+	r := &relay{part: p, calls: make(chan struct{}, maxCalls), tunnels: make(chan struct{}, tunnels)}
 	r.context, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -68,10 +79,12 @@ func (p *part) serveJob() error {
 		grpc.UnknownServiceHandler(p.relay.handle),
 		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
-		grpc.MaxConcurrentStreams(maxRelayed),
+		grpc.MaxConcurrentStreams(uint32(maxCalls+cap(p.relay.tunnels))),
+		grpc.InitialConnWindowSize(connectionWindow),
+		grpc.InitialWindowSize(streamWindow),
 	)
 	go func() {
-		if err := server.Serve(userListener{listener, p.user.UID}); err != nil && !errors.Is(err, net.ErrClosed) {
+		if err := server.Serve(newUserListener(listener, p.user.UID)); err != nil && !errors.Is(err, net.ErrClosed) {
 			p.log.Error("the job's socket failed: its commands cannot reach a controller", "error", err)
 		}
 		server.Stop()
@@ -102,13 +115,13 @@ func (r *relay) controller() (*grpc.ClientConn, error) {
 	return r.conn, nil
 }
 
-// take gets one of the relay's slots.
-func (r *relay) take() (release func(), err error) {
+// take gets a place among the calls or the tunnels.
+func take(places chan struct{}) (release func(), err error) {
 	select {
-	case r.slots <- struct{}{}:
-		return func() { <-r.slots }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	default:
-		return nil, status.Errorf(codes.ResourceExhausted, "this job has %d calls to the controller open: wait for some to end", maxRelayed)
+		return nil, status.Errorf(codes.ResourceExhausted, "this job has %d calls or tunnels open here already: wait for some to end", cap(places))
 	}
 }
 
@@ -129,7 +142,11 @@ func (r *relay) handle(_ any, incoming grpc.ServerStream) error {
 	if !ok || !isTunnel && !strings.HasPrefix(method, controllerPrefix) {
 		return status.Errorf(codes.Unimplemented, "%s cannot be called from inside a job", method)
 	}
-	release, err := r.take()
+	places := r.calls
+	if isTunnel {
+		places = r.tunnels
+	}
+	release, err := take(places)
 	if err != nil {
 		return err
 	}

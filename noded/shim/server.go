@@ -90,7 +90,7 @@ func (s *service) StartBatch(ctx context.Context, _ *pb.ReleaseBatch) (*pb.ShimR
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	p.mu.Lock()
-	p.released = true
+	p.release()
 	p.mu.Unlock()
 	p.poke()
 	return &pb.ShimResponse{}, nil

@@ -50,12 +50,14 @@ type Settings struct {
 	Node         string       `json:"node"`
 	InitPath     string       `json:"init_path"`     // of ginit
 	CgroupParent string       `json:"cgroup_parent"` // "/gleaner/n1"
+	BootID       string       `json:"boot_id"`       // of the node when the part was started; Launch fills it in
 	Controllers  []string     `json:"controllers"`
 	TLSDir       string       `json:"tls_dir"`
 	RealCPUs     []int        `json:"real_cpus"` // ids for this part; empty = no pinning
 	DeviceFiles  []DeviceFile `json:"device_files"`
-	Binds        []string     `json:"binds"`     // host directories bound at the same path
-	HideDirs     []string     `json:"hide_dirs"` // host directories that look empty inside
+	MaxProcesses int64        `json:"max_processes"` // and threads, of the part; 0 = as many as the kernel can bear
+	Binds        []string     `json:"binds"`         // host directories bound at the same path
+	HideDirs     []string     `json:"hide_dirs"`     // host directories that look empty inside
 }
 
 // DeviceFile is a device of this part, or one that its programs need beside
@@ -156,15 +158,22 @@ func (d directory) readMessage(name string, m proto.Message) error {
 	return nil
 }
 
+// writeMessage puts a message in place in one step, and on the disk.
 func (d directory) writeMessage(name string, m proto.Message) error {
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return d.writeFile(name, data)
+	if err := d.writeFile(name, data); err != nil {
+		return err
+	}
+	if err := syncDir(string(d)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
 }
 
-// writeFile puts a file in place in one step, and on the disk.
+// writeFile puts a file in place in one step, with its contents on the disk.
 func (d directory) writeFile(name string, data []byte) error {
 	temporary := d.path(name + ".new")
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -175,9 +184,6 @@ func (d directory) writeFile(name string, data []byte) error {
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(temporary, d.path(name))
-	}
-	if err == nil {
-		err = syncDir(string(d))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

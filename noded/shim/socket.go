@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -108,10 +109,16 @@ func peerUID(conn net.Conn) (uint32, error) {
 	return credentials.Uid, nil
 }
 
-// userListener lets only one user in.
+// userListener lets only one user in, and that one with so many connections
+// at once: they cost memory and descriptors that are not the job's.
 type userListener struct {
 	*net.UnixListener
-	uid uint32
+	uid    uint32
+	places chan struct{}
+}
+
+func newUserListener(l *net.UnixListener, uid uint32) userListener {
+	return userListener{l, uid, make(chan struct{}, maxConnections)}
 }
 
 // Accept implements net.Listener.
@@ -122,8 +129,24 @@ func (l userListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if uid, err := peerUID(conn); err == nil && uid == l.uid {
-			return conn, nil
+			select {
+			case l.places <- struct{}{}:
+				return &countedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
+			default:
+			}
 		}
 		conn.Close()
 	}
+}
+
+// countedConn gives its place back when it is closed.
+type countedConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
 }

@@ -2,8 +2,6 @@ package shim
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 
 	"google.golang.org/grpc"
@@ -27,7 +25,7 @@ func (p *part) joinTunnel(ctx context.Context, request *pb.Connect) error {
 	if partID(request.Part) != p.dir.id() {
 		return status.Errorf(codes.NotFound, "this is part %s, not %s", p.dir.id(), partID(request.Part))
 	}
-	release, err := p.relay.take()
+	release, err := take(p.relay.tunnels)
 	if err != nil {
 		return err
 	}
@@ -79,8 +77,10 @@ func (p *part) tunnelController(address string) (*grpc.ClientConn, func(), error
 	return conn, func() { conn.Close() }, nil
 }
 
-// pump copies bytes both ways until the stream ends, or until the local end
-// has closed and the other has followed.
+// pump copies bytes both ways until the stream ends, which it does when the
+// other end has closed. A local end that takes no more is no reason to leave:
+// what it said last may still be on its way, and ending the stream would cut
+// it off.
 func pump(conn net.Conn, stream tunnelStream) {
 	go func() {
 		buffer := make([]byte, tunnelBytes)
@@ -99,6 +99,7 @@ func pump(conn net.Conn, stream tunnelStream) {
 			}
 		}
 	}()
+	deaf := false
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -106,8 +107,9 @@ func pump(conn net.Conn, stream tunnelStream) {
 		}
 		switch what := m.What.(type) {
 		case *pb.TunnelMessage_Data:
-			if _, err := conn.Write(what.Data); err != nil && !errors.Is(err, io.EOF) {
-				return
+			if !deaf {
+				_, err := conn.Write(what.Data)
+				deaf = err != nil
 			}
 		case *pb.TunnelMessage_HalfClose:
 			if half, ok := conn.(*net.UnixConn); ok {

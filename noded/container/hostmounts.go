@@ -1,0 +1,142 @@
+package container
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+// systemDirs are the directories whose file systems belong to the root, when
+// the host has mounted some of them separately.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/var", "/nix", "/gnu"}
+
+// foreignDirs hold the mounts of other container systems, of packages that
+// bring their own root, and of the boot loader.
+var foreignDirs = []string{
+	"/var/lib/docker", "/var/lib/containers", "/var/lib/containerd", "/var/lib/kubelet", "/var/lib/rancher",
+	"/var/lib/lxc", "/var/lib/lxd", "/var/lib/lxcfs", "/var/lib/incus", "/var/lib/machines", "/var/lib/snapd",
+	"/var/lib/nfs", "/var/run", "/var/lock", "/snap", "/boot", "/efi",
+}
+
+// pseudoTypes are file systems that hold no files of a system. An overlay is
+// somebody's container, wherever its engine keeps it.
+var pseudoTypes = map[string]bool{
+	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true,
+	"ramfs": true, "mqueue": true, "hugetlbfs": true, "debugfs": true, "tracefs": true,
+	"securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true, "autofs": true,
+	"binfmt_misc": true, "rpc_pipefs": true, "nsfs": true, "overlay": true, "nfsd": true,
+	"efivarfs": true, "selinuxfs": true, "resctrl": true,
+	"fuse.lxcfs": true, "fuse.portal": true, "fuse.gvfsd-fuse": true, "fuse.snapfuse": true,
+}
+
+// networkTypes are file systems whose server may be away: nothing in them may
+// be looked at for a job that does not use them. fuse.* is one as well.
+var networkTypes = []string{
+	"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "9p", "afs", "orangefs", "pvfs2", "panfs", "wekafs", "virtiofs", "fuse", "fuseblk",
+}
+
+// hostMount is a file system of the host that a container shows at the same
+// path.
+type hostMount struct {
+	id      int // of the mount, in the caller's namespace
+	path    string
+	system  bool // part of the root
+	network bool // its server may be away
+}
+
+// hostMounts answers the further file systems of the host that a container
+// shows, parents first. What lies at or below one of exclude is left out.
+func hostMounts(exclude []string) ([]hostMount, error) {
+	infos, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	return selectMounts(infos, exclude), nil
+}
+
+func selectMounts(infos []*mountinfo.Info, exclude []string) []hostMount {
+	below := func(path string, dirs []string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return within(path, dir) })
+	}
+	visible := visibleMounts(infos)
+	var selected []hostMount
+	for _, info := range infos {
+		path := info.Mountpoint
+		switch {
+		case path == "/", !visible[info.ID], pseudoTypes[info.FSType]:
+		case isPrivate(path), below(path, foreignDirs), below(path, exclude):
+		case strings.HasSuffix(info.Root, "//deleted"): // cannot be mounted anywhere again
+		case info.FSType == "tmpfs" && info.Source == "shm": // the /dev/shm of a container
+		default:
+			selected = append(selected, hostMount{
+				id: info.ID, path: path, system: below(path, systemDirs), network: isNetwork(info.FSType),
+			})
+		}
+	}
+	slices.SortStableFunc(selected, func(a, b hostMount) int { return cmp.Compare(a.path+"/", b.path+"/") })
+	// A network file system is taken with all that is mounted below it, since
+	// to find what is below would ask its server.
+	var kept []hostMount
+	for _, m := range selected {
+		inNetwork := func(above hostMount) bool { return above.network && within(m.path, above.path) }
+		if !slices.ContainsFunc(kept, inNetwork) {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+func isNetwork(fsType string) bool {
+	return slices.Contains(networkTypes, fsType) || strings.HasPrefix(fsType, "fuse.")
+}
+
+// visibleMounts answers the ids of the mounts that their paths lead to: those
+// that no later mount covers, nor those they are mounted in.
+func visibleMounts(infos []*mountinfo.Info) map[int]bool {
+	type place struct {
+		parent int
+		path   string
+	}
+	byID := make(map[int]*mountinfo.Info, len(infos))
+	top := make(map[place]int, len(infos)) // the last mount at each place
+	for _, info := range infos {
+		byID[info.ID] = info
+		top[place{info.Parent, info.Mountpoint}] = info.ID
+	}
+	// coveredBy answers what is mounted on the mount's own root.
+	coveredBy := func(info *mountinfo.Info) (int, bool) {
+		id, ok := top[place{info.ID, info.Mountpoint}]
+		return id, ok && id != info.ID
+	}
+	reached := make(map[int]bool, len(infos))
+	var reach func(info *mountinfo.Info) bool // whatever is mounted on its own root
+	reach = func(info *mountinfo.Info) bool {
+		if known, ok := reached[info.ID]; ok {
+			return known
+		}
+		reached[info.ID] = false // ends the search should parents form a ring
+		parent, ok := byID[info.Parent]
+		result := !ok || parent == info || reach(parent)
+		if ok && parent != info {
+			id, covered := coveredBy(parent)
+			result = result && (!covered || id == info.ID)
+			for path := info.Mountpoint; result && path != parent.Mountpoint && path != "/"; path = filepath.Dir(path) {
+				if id, taken := top[place{parent.ID, path}]; taken && id != info.ID {
+					result = false
+				}
+			}
+		}
+		reached[info.ID] = result
+		return result
+	}
+	visible := make(map[int]bool, len(infos))
+	for _, info := range infos {
+		_, covered := coveredBy(info)
+		visible[info.ID] = reach(info) && !covered
+	}
+	return visible
+}
