@@ -22,7 +22,7 @@ func BenchmarkJobs(b *testing.B) {
 		}
 	}()
 	b.ResetTimer()
-	begin := time.Now()
+	begin, entries := time.Now(), server.cluster.AppliedIndex()
 	var group sync.WaitGroup
 	for worker := range 16 {
 		group.Go(func() {
@@ -41,6 +41,7 @@ func BenchmarkJobs(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/submitted.Seconds(), "submitted/s")
 	b.ReportMetric(float64(b.N)/time.Since(begin).Seconds(), "finished/s")
+	b.ReportMetric(float64(server.cluster.AppliedIndex()-entries)/float64(b.N), "entries/job")
 }
 
 // BenchmarkSubmit compares, in one run, submissions one after another with

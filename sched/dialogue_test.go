@@ -213,7 +213,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	model, perNodeGPUs := gpuWords(strings.TrimPrefix(*gres, "gpu:"))
 	jobModel, perJobGPUs := gpuWords(*gpus)
 	r.Model, r.GPUsPerNode, r.GPUsPerJob = model+jobModel, perNodeGPUs, perJobGPUs
-	job.Held = map[string]Hold{"user": HeldByUser, "admin": HeldByAdmin, "launch": LaunchFailed}[*held]
+	job.Held = map[string]Hold{"user": HeldByUser, "admin": HeldByAdmin, "launch": LaunchFailed, "requeues": HeldMaxRequeue}[*held]
 	job.Tasks = uint32(*array)
 	shape.TimeLimitS = uint32(*time) * 60
 	for name := range strings.SplitSeq(*partitions, ",") {

@@ -24,6 +24,7 @@ const (
 	ReasonJobArrayTaskLimit
 	ReasonBadConstraints    // no node has the features, the model, or the named host
 	ReasonAccountNotAllowed // the partition does not run jobs of this user
+	ReasonJobHoldMaxRequeue // failed and was requeued too often
 )
 
 // reasonWords has, for each code, Slurm's word and how hopeful it is: of the
@@ -37,7 +38,7 @@ var reasonWords = [...]struct {
 	ReasonResources:          {"Resources", 8},
 	ReasonJobHeldUser:        {"JobHeldUser", 0},
 	ReasonJobHeldAdmin:       {"JobHeldAdmin", 0},
-	ReasonJobLaunchFailure:   {"JobHoldMaxRequeue", 0},
+	ReasonJobLaunchFailure:   {"JobLaunchFailure", 0},
 	ReasonPartitionDown:      {"PartitionDown", 5},
 	ReasonPartitionTimeLimit: {"PartitionTimeLimit", 4},
 	ReasonPartitionConfig:    {"PartitionConfig", 3},
@@ -45,6 +46,7 @@ var reasonWords = [...]struct {
 	ReasonJobArrayTaskLimit:  {"JobArrayTaskLimit", 0},
 	ReasonBadConstraints:     {"BadConstraints", 2},
 	ReasonAccountNotAllowed:  {"AccountNotAllowed", 1},
+	ReasonJobHoldMaxRequeue:  {"JobHoldMaxRequeue", 0},
 }
 
 // String is Slurm's word for the reason, as in squeue(1), "JOB REASON CODES".
@@ -66,8 +68,19 @@ func (h Hold) reason() ReasonCode {
 		return ReasonJobHeldAdmin
 	case LaunchFailed:
 		return ReasonJobLaunchFailure
+	case HeldMaxRequeue:
+		return ReasonJobHoldMaxRequeue
 	}
 	return ReasonNone
+}
+
+// Words are the hold as squeue shows it, and in a sentence; "" for none.
+func (h Hold) Words() (display, sentence string) {
+	if h == NotHeld {
+		return "", ""
+	}
+	r := Reason{Code: h.reason(), Partition: -1}
+	return r.Display(Snapshot{}), r.Sentence(Snapshot{})
 }
 
 // Display is the reason as squeue shows it for %r and, in parentheses, for %R.
@@ -109,7 +122,9 @@ func (r Reason) Sentence(s Snapshot) string {
 	case ReasonJobHeldAdmin:
 		return "held by an administrator, who alone can release it"
 	case ReasonJobLaunchFailure:
-		return "could not be started, and is held until it is released"
+		return "could not be started, and is held: mend the cause, then release it with gcontrol release"
+	case ReasonJobHoldMaxRequeue:
+		return "failed and was requeued as often as it may be, and is held: mend the cause, then release it with gcontrol release"
 	case ReasonPartitionDown:
 		return partition + " is down"
 	case ReasonPartitionTimeLimit:

@@ -78,10 +78,11 @@ type Hold uint8
 
 // Holds, as Slurm tells them apart.
 const (
-	NotHeld      Hold = iota
-	HeldByUser        // JobHeldUser
-	HeldByAdmin       // JobHeldAdmin
-	LaunchFailed      // JobHoldMaxRequeue / "launch failed requeued held"
+	NotHeld        Hold = iota
+	HeldByUser          // JobHeldUser
+	HeldByAdmin         // JobHeldAdmin
+	LaunchFailed        // "launch failed requeued held"
+	HeldMaxRequeue      // JobHoldMaxRequeue: failed and was requeued too often
 )
 
 // Running is a job that holds an allocation. What it holds is already taken

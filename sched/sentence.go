@@ -25,6 +25,9 @@ func shortSentence(short place.Shortage, where string) string {
 		if short.Whole {
 			kind = "idle node"
 		}
+		if short.Excluding {
+			where += " that it does not exclude"
+		}
 		return fmt.Sprintf("needs %s; there %s %s", count(short.Need, kind), are(short.Have), where)
 	}
 	return amountSentence(short, where)

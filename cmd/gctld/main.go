@@ -11,7 +11,7 @@ import (
 )
 
 // version is set when a release is built.
-var version = "0.1.0"
+var version = "unversioned"
 
 func main() {
 	if err := ctld.Command(version).Run(os.Args); err != nil {

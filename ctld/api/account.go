@@ -55,6 +55,17 @@ func lookupName(name string) (*pb.Identity, error) {
 	return remember(name, func() (*user.User, error) { return user.Lookup(name) })
 }
 
+// noAccount is the error for an account that could not be found. Why is said
+// only where it is more than that there is none.
+func noAccount(err error) error {
+	var unknownName user.UnknownUserError
+	var unknownID user.UnknownUserIdError
+	if errors.As(err, &unknownName) || errors.As(err, &unknownID) {
+		return errNoAccount
+	}
+	return fmt.Errorf("%w: %w", errNoAccount, err)
+}
+
 func remember(key string, find func() (*user.User, error)) (*pb.Identity, error) {
 	now := time.Now()
 	accounts.Lock()
@@ -67,7 +78,7 @@ func remember(key string, find func() (*user.User, error)) (*pb.Identity, error)
 	if err == nil {
 		entry.owner, entry.err = complete(found)
 	} else {
-		entry.owner, entry.err = nil, fmt.Errorf("%w: %w", errNoAccount, err)
+		entry.owner, entry.err = nil, noAccount(err)
 	}
 	entry.until = now.Add(accountTTL)
 	accounts.Lock()

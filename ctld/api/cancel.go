@@ -128,8 +128,13 @@ func resolve(view *state.View, target state.Target) []resolved {
 		}
 		found = append(found, resolved{id, job})
 	}
-	for member := range view.Members(target.Job) {
-		if len(target.Tasks) == 0 || member.HasTask && within(target.Tasks, member.Task) {
+	if len(target.Tasks) == 0 {
+		for member := range view.Members(target.Job) {
+			add(member)
+		}
+	}
+	for member := range view.MembersWith(target.Job, target.Tasks) {
+		if member.HasTask {
 			add(member)
 		}
 	}

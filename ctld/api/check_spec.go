@@ -142,6 +142,12 @@ func checkFiles(job *pb.JobSpec) error {
 	if !filepath.IsAbs(job.GetWorkDirectory()) {
 		return invalid("the work directory %.128q must be an absolute path", job.GetWorkDirectory())
 	}
+	if job.GetCommand() != "" && !filepath.IsAbs(job.GetCommand()) {
+		return invalid("the script's own path %.128q must be an absolute one, or none", job.GetCommand())
+	}
+	if len(job.GetCommand()) > spec.MaxPathBytes || strings.ContainsFunc(job.GetCommand(), unicode.IsControl) {
+		return invalid("the script's own path is longer than %d bytes, or holds a line break or another control character", spec.MaxPathBytes)
+	}
 	for _, path := range []struct{ name, value string }{
 		{"work directory", job.GetWorkDirectory()}, {"output file", job.GetStandardOutput()},
 		{"error file", job.GetStandardError()}, {"input file", job.GetStandardInput()},

@@ -38,6 +38,14 @@ func refusal(refused *state.Refusal) error {
 	return status.Error(code, refused.Message)
 }
 
+// refusalOf is a refusal that came as an error.
+func refusalOf(err error) error {
+	if refused := (*state.Refusal)(nil); errors.As(err, &refused) {
+		return refusal(refused)
+	}
+	return invalid("%v", err)
+}
+
 // propose commits a command and turns what went wrong into a status.
 func (s *Server) propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
 	if err := s.mustLead(); err != nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"iter"
+	"maps"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -16,10 +17,11 @@ import (
 // hold, values of one kind are alternatives, an empty kind says nothing.
 type filter struct {
 	ids        []*pb.JobId
+	tasks      []*pb.ArrayTasks // names tasks, as an alternative beside ids
 	users      map[string]bool
 	uids       map[uint32]bool
 	partitions map[string]bool
-	names      map[string]bool
+	jobNames   map[string]bool
 	accounts   map[string]bool
 	nodes      map[string]bool
 	states     map[pb.JobState]bool
@@ -33,7 +35,7 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 	f := &filter{
 		ids:   message.GetIds(),
 		users: setOf(message.GetUsers()), uids: setOf(message.GetUids()),
-		partitions: setOf(message.GetPartitions()), names: setOf(message.GetNames()),
+		partitions: setOf(message.GetPartitions()), jobNames: setOf(message.GetNames()),
 		accounts: setOf(message.GetAccounts()), nodes: setOf(message.GetNodes()),
 		states: setOf(message.GetStates()), all: message.GetAllStates(),
 		completing: message.GetCompleting(), configured: message.GetConfiguring(),
@@ -44,6 +46,9 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 	for _, id := range f.ids {
 		if id.GetJob() == 0 {
 			return nil, invalid("Invalid job id specified: job numbers begin at 1")
+		}
+		if id.GetArrayTask() > spec.MaxArrayIndex {
+			return nil, invalid("Invalid job id specified: there is no task above %d", spec.MaxArrayIndex)
 		}
 		if id.HetComponent != nil {
 			return nil, invalid("heterogeneous jobs are not supported: leave out the component +%d", id.GetHetComponent())
@@ -68,24 +73,26 @@ func setOf[K comparable](values []K) map[K]bool {
 	return set
 }
 
-// byID says that nothing but ids is given.
-func (f *filter) byID() bool {
-	return len(f.ids) > 0 && f.plain() && !f.givesState()
+// names says that jobs or tasks are given by their numbers.
+func (f *filter) names() bool { return len(f.ids) > 0 || len(f.tasks) > 0 }
+
+// conditional says that something beside numbers selects. All states are no
+// condition.
+func (f *filter) conditional() bool {
+	return !f.plain() || len(f.states) > 0 || f.completing || f.configured
 }
 
 // plain says that no condition but ids and states is given.
 func (f *filter) plain() bool {
-	return f.users == nil && f.uids == nil && f.partitions == nil && f.names == nil && f.accounts == nil && f.nodes == nil
+	return f.users == nil && f.uids == nil && f.partitions == nil && f.jobNames == nil && f.accounts == nil && f.nodes == nil
 }
 
 func (f *filter) givesState() bool {
 	return len(f.states) > 0 || f.all || f.completing || f.configured
 }
 
-// empty says that it selects every active job. All states are no condition.
-func (f *filter) empty() bool {
-	return len(f.ids) == 0 && f.plain() && len(f.states) == 0 && !f.completing && !f.configured
-}
+// empty says that it selects every active job.
+func (f *filter) empty() bool { return !f.names() && !f.conditional() }
 
 // finished says whether jobs that are over can match.
 func (f *filter) finished() bool {
@@ -119,7 +126,7 @@ func (f *filter) matchesRest(job *state.Job) bool {
 	owner, request := job.Owner(), job.Request
 	return (f.users == nil || f.users[owner.User]) &&
 		(f.uids == nil || f.uids[owner.UID]) &&
-		(f.names == nil || f.names[request.Name]) &&
+		(f.jobNames == nil || f.jobNames[request.Name]) &&
 		(f.accounts == nil || f.accounts[request.Account]) &&
 		(f.partitions == nil || f.inPartition(job)) &&
 		(f.nodes == nil || f.onNode(job))
@@ -146,22 +153,20 @@ type selected struct {
 // choose yields the matching records in the order of their numbers. A single
 // id that nobody has is an error; of several, unknown ones are left out.
 func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
-	if len(f.ids) == 0 {
+	if !f.names() {
 		return f.scan(view), nil
 	}
-	named := make(map[uint32][]*pb.ArrayRange)
+	named := make(naming)
 	for _, id := range f.ids {
-		if !addNamed(view, named, id) && len(f.ids) == 1 {
+		if !named.add(view, id) && len(f.ids) == 1 && len(f.tasks) == 0 {
 			return nil, status.Error(codes.NotFound, "Invalid job id specified")
 		}
 	}
-	numbers := make([]uint32, 0, len(named))
-	for number := range named {
-		numbers = append(numbers, number)
+	for _, of := range f.tasks {
+		named.addTasks(view, of)
 	}
-	slices.Sort(numbers)
 	return func(yield func(selected) bool) {
-		for _, number := range numbers {
+		for _, number := range slices.Sorted(maps.Keys(named)) {
 			job, known := view.Job(number)
 			if known && f.matches(job) && !yield(selected{job, named[number]}) {
 				return
@@ -170,32 +175,46 @@ func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
 	}, nil
 }
 
-// addNamed adds the records an id stands for, and answers whether there are
-// any: an array's number stands for all its tasks.
-func addNamed(view *state.View, named map[uint32][]*pb.ArrayRange, id *pb.JobId) bool {
+// naming is the records that numbers stand for, and which of their tasks; nil
+// means all of them.
+type naming map[uint32][]*pb.ArrayRange
+
+// add adds the records an id stands for, and answers whether there are any: an
+// array's number stands for all its tasks.
+func (n naming) add(view *state.View, id *pb.JobId) bool {
 	if id.ArrayTask == nil {
 		found := false
 		for member := range view.Members(id.GetJob()) {
-			named[member.ID], found = nil, true
+			n[member.ID], found = nil, true
 		}
 		if _, known := view.Job(id.GetJob()); known {
-			named[id.GetJob()], found = nil, true
+			n[id.GetJob()], found = nil, true
 		}
 		return found
 	}
 	job, known := view.JobByTask(id.GetJob(), id.GetArrayTask())
-	if !known {
-		return false
-	}
-	before, present := named[job.ID]
-	switch {
-	case job.HasTask, present && before == nil:
-		named[job.ID] = nil
-	default:
+	if known {
 		task := id.GetArrayTask()
-		named[job.ID] = append(before, &pb.ArrayRange{First: task, Last: task, Step: 1})
+		n.addTo(job, &pb.ArrayRange{First: task, Last: task, Step: 1})
 	}
-	return true
+	return known
+}
+
+// addTasks adds the records that hold some of the tasks.
+func (n naming) addTasks(view *state.View, of *pb.ArrayTasks) {
+	for job, mine := range view.MembersWith(of.GetJob(), taskRanges(of.GetRanges())) {
+		n.addTo(job, pbRanges(mine)...)
+	}
+}
+
+// addTo adds some tasks of one record; of a record of one task, that.
+func (n naming) addTo(job *state.Job, tasks ...*pb.ArrayRange) {
+	before, present := n[job.ID]
+	if job.HasTask || present && before == nil {
+		n[job.ID] = nil
+		return
+	}
+	n[job.ID] = append(before, tasks...)
 }
 
 // scan goes through all jobs that can match.

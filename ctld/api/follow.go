@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -10,12 +11,53 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
+// Bounds of followers: each has a queue, and looks at every change.
+const (
+	maxFollowers        = 8192
+	maxFollowersPerUser = 1024
+)
+
+// followers counts who follows, by user.
+type followers struct {
+	mu    sync.Mutex
+	total int
+	users map[uint32]int
+}
+
+// enter takes a place; leave gives it back.
+func (f *followers) enter(uid uint32) (leave func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.total >= maxFollowers || f.users[uid] >= maxFollowersPerUser {
+		return nil, status.Errorf(codes.ResourceExhausted, "too many clients follow changes (%d, %d of them this user's): end some of them", f.total, f.users[uid])
+	}
+	if f.users == nil {
+		f.users = make(map[uint32]int)
+	}
+	f.total++
+	f.users[uid]++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.total--
+		if f.users[uid]--; f.users[uid] == 0 {
+			delete(f.users, uid)
+		}
+	}, nil
+}
+
 // Follow streams changes as they are applied. A client that does not keep up
 // is cut off, and lists anew.
 func (s *Server) Follow(request *pb.FollowRequest, stream pb.Controller_FollowServer) error {
-	if _, err := s.reader(stream.Context()); err != nil {
+	from, err := s.reader(stream.Context())
+	if err != nil {
 		return err
 	}
+	leave, err := s.followers.enter(from.uid)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	f, err := newFilter(request.GetFilter())
 	if err != nil {
 		return err

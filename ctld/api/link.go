@@ -51,30 +51,39 @@ func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
 	if err := mustBeNode(stream.Context(), register.GetNode()); err != nil {
 		return err
 	}
-	if err := s.register(stream.Context(), register); err != nil {
+	link, err := s.register(stream.Context(), register)
+	if err != nil {
 		return err
 	}
-	policy := s.cluster.View().Policy()
-	leaseMS := policy.LeaseS * 1000
-	link := s.loops.Sessions().Connect(stream.Context(), register, &pb.Registered{
-		ClusterName: policy.ClusterName, LeaseMs: leaseMS, RenewEveryMs: max(leaseMS/3, 100)})
 	defer s.loops.Sessions().Disconnect(link)
 	if !s.loops.Leading() {
 		return status.Error(codes.Unavailable, "this controller has just ceased to lead: connect again")
 	}
 	s.log.Info("node connected", "node", link.Node(), "parts", len(register.GetRunning()), "version", register.GetInventory().GetVersion())
 	received := make(chan error, 1)
-	go func() { received <- s.receive(stream, link, register) }()
+	go func() { received <- s.receive(stream, link) }()
 	err = s.transmit(stream, link, received)
 	s.log.Info("node disconnected", "node", link.Node(), "cause", err)
 	return err
 }
 
-// register commits what the node says of itself. It is always committed, even
-// when nothing seems new: it also settles the parts that were lost.
-func (s *Server) register(ctx context.Context, register *pb.Register) error {
-	_, err := s.propose(ctx, state.RegisterFromMessage(register), state.RequestID{})
-	return err
+// register commits what the node says of itself, and begins its session. It is
+// always committed, even when nothing seems new: it also settles the parts
+// that were lost. For the same reason nobody else may register as this node
+// while it is there: its jobs would be taken for lost, and started again.
+func (s *Server) register(ctx context.Context, register *pb.Register) (*session.Session, error) {
+	policy := s.cluster.View().Policy()
+	done, err := s.loops.Sessions().Admit(register, time.Duration(policy.LeaseS)*time.Second)
+	if err != nil {
+		return nil, status.Error(codes.AlreadyExists, err.Error())
+	}
+	defer done()
+	if _, err := s.propose(ctx, state.RegisterFromMessage(register), state.RequestID{}); err != nil {
+		return nil, err
+	}
+	leaseMS := policy.LeaseS * 1000
+	return s.loops.Sessions().Connect(ctx, register, &pb.Registered{
+		ClusterName: policy.ClusterName, LeaseMs: leaseMS, RenewEveryMs: max(leaseMS/3, 100)}), nil
 }
 
 // transmit writes what is queued for the node until the session ends.
@@ -105,19 +114,14 @@ func causeOf(err error) string {
 }
 
 // receive takes in what the node says.
-func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session, register *pb.Register) error {
+func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session) error {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
 			return err
 		}
 		link.Touch(time.Now())
-		if left := message.GetLeftOvers(); left != nil {
-			err = s.leftOvers(stream.Context(), link, register, left)
-		} else {
-			err = s.heard(stream.Context(), link, message)
-		}
-		if err != nil {
+		if err := s.heard(stream.Context(), link, message); err != nil {
 			return err
 		}
 	}
@@ -134,25 +138,15 @@ func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.N
 		return s.loops.Ended(ctx, link, what.PartEnded)
 	case *pb.NodeMessage_SignalResult:
 		s.loops.Sessions().Answer(what.SignalResult)
+	case *pb.NodeMessage_LeftOvers:
+		_, err := s.propose(ctx, state.LeftOversFromMessage(link.Node(), what.LeftOvers), state.RequestID{})
+		return err
 	case *pb.NodeMessage_Register:
 		return invalid("a session registers once: connect again to register anew")
 	default:
 		return invalid("a node message of a kind this controller does not know: upgrade the controllers before the nodes")
 	}
 	return nil
-}
-
-// leftOvers keeps what the node could not clean up. It registers the node
-// again as it is now: with the parts it has said it has.
-func (s *Server) leftOvers(ctx context.Context, link *session.Session, register *pb.Register, left *pb.LeftOvers) error {
-	again := &pb.Register{
-		Node: register.GetNode(), Inventory: register.GetInventory(), Instance: register.GetInstance(),
-		LeftOvers: left.GetLeftOvers(),
-	}
-	for part, reported := range link.Parts() {
-		again.Running = append(again.Running, &pb.RunningPart{Part: part.ID(), Ready: reported.Ready, Ending: reported.Ending})
-	}
-	return s.register(ctx, again)
 }
 
 // firstMessage waits for a stream's first message, but not for ever.

@@ -68,13 +68,14 @@ type Server struct {
 	pb.UnimplementedControllerServer
 	pb.UnimplementedNodeLinkServer
 
-	cluster  Cluster
-	loops    Loops
-	options  Options
-	log      *slog.Logger
-	tunnels  *tunnels
-	machines machines
-	stop     chan struct{} // closed when the controller is about to stop
+	cluster   Cluster
+	loops     Loops
+	options   Options
+	log       *slog.Logger
+	tunnels   *tunnels
+	machines  machines
+	followers followers
+	stop      chan struct{} // closed when the controller is about to stop
 }
 
 // NewServer makes the handlers.

@@ -39,21 +39,25 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 	if err := checkSpec(request.GetSpec(), s.isAdministrator(from)); err != nil {
 		return nil, err
 	}
-	if err := checkGroups(view, request.GetSpec(), owner); err != nil {
-		return nil, err
-	}
 	command, err := state.SubmitFromSpec(request.GetSpec(), owner)
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
-	if err := s.checkFeasible(view, &command); err != nil {
+	shape, err := view.Policy().ShapeOf(&command)
+	if err != nil {
+		return nil, refusalOf(err)
+	}
+	if err := checkGroups(view.Policy(), shape.Partitions, owner); err != nil {
+		return nil, err
+	}
+	if err := s.checkFeasible(view, shape); err != nil {
 		return nil, err
 	}
 	result, err := s.propose(ctx, command, id)
 	if err != nil {
 		return nil, err
 	}
-	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view, &command)}, nil
+	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view.Policy(), shape)}, nil
 }
 
 // ownerFor is the person the job runs as: the caller, or whom root names.
@@ -88,9 +92,9 @@ func accountNamed(text string) (*pb.Identity, error) {
 // checkGroups refuses partitions that are for the members of certain groups
 // only. Root, and whom root submits for, are checked alike: the job is what
 // counts.
-func checkGroups(view *state.View, spec *pb.JobSpec, owner *pb.Identity) error {
-	for _, name := range spec.GetPartitions() {
-		partition, known := view.Policy().Partition(name)
+func checkGroups(policy *state.Policy, partitions []string, owner *pb.Identity) error {
+	for _, name := range partitions {
+		partition, known := policy.Partition(name)
 		if !known || len(partition.AllowGroups) == 0 || owner.GetUid() == 0 {
 			continue
 		}
@@ -110,10 +114,10 @@ func checkGroups(view *state.View, spec *pb.JobSpec, owner *pb.Identity) error {
 }
 
 // warnings tell what is accepted but will not start soon.
-func warnings(view *state.View, command *state.SubmitJob) []string {
+func warnings(policy *state.Policy, shape *state.Shape) []string {
 	var texts []string
-	for _, name := range partitionsOf(&command.Request, view.Policy()) {
-		if partition, known := view.Policy().Partition(name); known && !partition.Up {
+	for _, name := range shape.Partitions {
+		if partition, known := policy.Partition(name); known && !partition.Up {
 			texts = append(texts, fmt.Sprintf("partition %s is down: the job waits until it is up", name))
 		}
 	}

@@ -1,16 +1,19 @@
 package api
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// targets are the jobs that a cancel or control request means: those it
-// names, as they are named, so that unknown ones are answered too; else those
-// its conditions select.
+// targets are the jobs that a cancel or control request means. Ids and tasks
+// name jobs; without a condition these are meant as they are named, so that
+// unknown ones are answered too. With conditions, only those that meet them.
 func (s *Server) targets(filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([]state.Target, error) {
 	f, err := newFilter(filterMessage)
 	if err != nil {
@@ -20,26 +23,52 @@ func (s *Server) targets(filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([
 	if err != nil {
 		return nil, err
 	}
-	if f.empty() && !f.all {
-		if len(named) == 0 {
-			return nil, invalid("no job is selected: give job ids, or conditions such as a user, a name, a partition or a state")
-		}
-		return named, nil
-	}
-	if f.byID() {
-		return append(named, idTargets(f.ids)...), nil
-	}
-	if f.empty() {
+	f.tasks = tasks
+	switch {
+	case f.conditional():
+	case f.names():
+		return merge(append(named, idTargets(f.ids)...)), nil
+	case f.all:
 		return nil, invalid("all jobs of everyone are not meant: add a user, a name, a partition or a state")
+	default:
+		return nil, invalid("no job is selected: give job ids, or conditions such as a user, a name, a partition or a state")
 	}
 	matching, err := f.choose(s.cluster.View())
 	if err != nil {
 		return nil, err
 	}
+	var targets []state.Target
 	for chosen := range matching {
-		named = append(named, targetOf(chosen))
+		targets = append(targets, targetOf(chosen))
 	}
-	return named, nil
+	return merge(targets), nil
+}
+
+// merge leaves each array and each task in once, because a command looks
+// through the members of an array for each target that names it: the same one
+// ten thousand times would hold up the log.
+func merge(targets []state.Target) []state.Target {
+	whole := make(map[uint32]bool)
+	ranges := make(map[uint32][]*pb.ArrayRange)
+	for _, target := range targets {
+		whole[target.Job] = whole[target.Job] || len(target.Tasks) == 0
+		ranges[target.Job] = append(ranges[target.Job], pbRanges(target.Tasks)...)
+	}
+	merged := make([]state.Target, 0, len(whole))
+	for _, target := range targets {
+		of, first := ranges[target.Job]
+		delete(ranges, target.Job)
+		switch {
+		case !first:
+		case whole[target.Job]:
+			merged = append(merged, state.Target{Job: target.Job})
+		default:
+			for chunk := range slices.Chunk(spec.NormalizeRanges(of), spec.MaxArrayRanges) {
+				merged = append(merged, state.Target{Job: target.Job, Tasks: taskRanges(chunk)})
+			}
+		}
+	}
+	return merged
 }
 
 func taskTargets(tasks []*pb.ArrayTasks) ([]state.Target, error) {
@@ -65,6 +94,14 @@ func taskRanges(ranges []*pb.ArrayRange) []state.TaskRange {
 	return converted
 }
 
+func pbRanges(ranges []state.TaskRange) []*pb.ArrayRange {
+	converted := make([]*pb.ArrayRange, 0, len(ranges))
+	for _, r := range ranges {
+		converted = append(converted, &pb.ArrayRange{First: r.First, Last: r.Last, Step: r.Step})
+	}
+	return converted
+}
+
 func idTargets(ids []*pb.JobId) []state.Target {
 	targets := make([]state.Target, 0, len(ids))
 	for _, id := range ids {
@@ -83,7 +120,7 @@ func targetOf(chosen selected) state.Target {
 	job := chosen.job
 	switch {
 	case chosen.tasks != nil:
-		return state.Target{Job: job.Array, Tasks: taskRanges(chosen.tasks)}
+		return state.Target{Job: job.Array, Tasks: taskRanges(spec.NormalizeRanges(chosen.tasks))}
 	case job.HasTask:
 		return state.Target{Job: job.Array, Tasks: []state.TaskRange{{First: job.Task, Last: job.Task, Step: 1}}}
 	case job.Array != 0:
@@ -113,7 +150,26 @@ func jobResults(results []state.JobResult) []*pb.JobResult {
 		} else if result.Array != 0 {
 			id.Job = result.Array
 		}
-		answers = append(answers, &pb.JobResult{Id: id, Error: result.Message, AlreadyDone: result.Code == state.AlreadyDone})
+		answer := &pb.JobResult{Id: id, Error: result.Message, AlreadyDone: result.Code == state.AlreadyDone}
+		if result.Code == state.NotFound && len(result.Tasks) > 0 {
+			answers = append(answers, unknownTasks(answer, result.Tasks)...)
+			continue
+		}
+		answers = append(answers, answer)
+	}
+	return answers
+}
+
+// maxUnknown bounds the tasks of one array that are answered one by one.
+const maxUnknown = 1000
+
+// unknownTasks repeats an answer for each task that nobody has.
+func unknownTasks(answer *pb.JobResult, tasks []state.TaskRange) []*pb.JobResult {
+	var answers []*pb.JobResult
+	for _, r := range tasks {
+		for task := r.First; task <= r.Last && len(answers) < maxUnknown; task += r.Step {
+			answers = append(answers, &pb.JobResult{Id: &pb.JobId{Job: answer.Id.Job, ArrayTask: proto.Uint32(task)}, Error: answer.Error})
+		}
 	}
 	return answers
 }

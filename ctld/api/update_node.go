@@ -22,7 +22,7 @@ func (s *Server) UpdateNode(ctx context.Context, request *pb.UpdateNodeRequest) 
 	}
 	action := state.NodeActionFromMessage(request.GetAction())
 	if action == 0 {
-		return nil, invalid("no such node state: use state=drain, state=resume or state=down")
+		return nil, invalid("no such node state: use state=drain, state=resume, state=down or state=fenced")
 	}
 	names, err := s.nodeNames(request.GetNames())
 	if err != nil {

@@ -189,10 +189,12 @@ func TestEndedPartIsNeverStartedAgain(t *testing.T) {
 func TestReportThatCanNotBeCommittedIsNotAcknowledged(t *testing.T) {
 	l, b := begin(t)
 	s := connect(t, l, b, "n1")
+	id := submit(t, b)
+	plan(t, l)
 	b.mu.Lock()
 	b.broken = true
 	b.mu.Unlock()
-	if err := l.Ended(context.Background(), s, &pb.PartEnded{Part: &pb.PartId{Job: 1, Epoch: 1}}); err != nil {
+	if err := l.Ended(context.Background(), s, &pb.PartEnded{Part: &pb.PartId{Job: id, Epoch: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	l.commitBatch(context.Background(), l.gather(<-l.reports))

@@ -13,13 +13,18 @@ const purgeEvery = 5 * time.Second
 // purge forgets finished jobs older than the policy's MinJobAge.
 func (l *Leader) purge(ctx context.Context) {
 	for pause(ctx, purgeEvery) {
-		view := l.cluster.View()
-		before := time.Now().UnixMilli() - int64(view.Policy().MinJobAgeS)*1000
-		for len(view.FinishedBefore(before, 1)) > 0 {
-			if _, ok := l.propose(ctx, state.PurgeJobs{BeforeMS: before}); !ok {
-				break
-			}
-			view = l.cluster.View()
+		age := int64(l.cluster.View().Policy().MinJobAgeS) * 1000
+		l.purgeBefore(ctx, time.Now().UnixMilli()-age)
+	}
+}
+
+// purgeBefore forgets what ended before a time. It gives up when the state
+// forgets nothing: MinJobAge may have been raised meanwhile.
+func (l *Leader) purgeBefore(ctx context.Context, ms int64) {
+	for len(l.cluster.View().FinishedBefore(ms, 1)) > 0 {
+		result, ok := l.propose(ctx, state.PurgeJobs{BeforeMS: ms})
+		if !ok || len(result.PurgedJobs) == 0 {
+			return
 		}
 	}
 }

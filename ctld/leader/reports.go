@@ -71,14 +71,20 @@ func (l *Leader) gather(first report) []report {
 }
 
 // commitBatch commits the ready parts before the ended ones: a part is always
-// ready before it ends.
+// ready before it ends. What would change nothing is left out: a node repeats
+// itself whenever it connects, and must not be able to fill the log.
 func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	var ready state.PartsReady
 	var ended state.PartsEnded
+	view := l.cluster.View()
 	for _, r := range batch {
-		if r.ended == nil {
-			ready.Parts = append(ready.Parts, state.PartRef{Job: r.part.Job, Epoch: r.part.Epoch, Node: r.session.Node()})
-		} else {
+		ref := state.PartRef{Job: r.part.Job, Epoch: r.part.Epoch, Node: r.session.Node()}
+		_, part := view.LivePart(ref)
+		switch {
+		case part == nil || r.ended == nil && part.Ready:
+		case r.ended == nil:
+			ready.Parts = append(ready.Parts, ref)
+		default:
 			ended.Reports = append(ended.Reports, state.ReportFromMessage(r.session.Node(), r.ended))
 		}
 	}

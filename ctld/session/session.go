@@ -29,6 +29,10 @@ const queueBytes = 256 << 20
 // maxSignals bounds the signals that wait for their result.
 const maxSignals = 65536
 
+// maxParts bounds the parts a node may speak of: several for every CPU of the
+// largest machine.
+const maxParts = 65536
+
 // Errors of this package.
 var (
 	// ErrNotConnected is returned when a node has no session here.
@@ -41,6 +45,10 @@ var (
 	ErrClosed = errors.New("this controller does not lead any more")
 	// ErrAgain is the cause when a report could not be committed.
 	ErrAgain = errors.New("connect again and report again")
+	// ErrElsewhere is returned when somebody else speaks for the node.
+	ErrElsewhere = errors.New("this node is connected already")
+	// ErrTooMany is the cause when a node speaks of more parts than it can have.
+	ErrTooMany = errors.New("the node reports more parts of jobs than a node can have")
 	// ErrBusy is returned when too many signals wait for their result.
 	ErrBusy = errors.New("too many signals under way")
 )
@@ -62,6 +70,7 @@ type Registry struct {
 	sessions map[string]*Session
 	seen     map[string]time.Time // when a node was last heard of
 	signals  map[string]chan *pb.SignalResult
+	entering map[string]bool // nodes whose registration is being committed
 	changed  func(node string)
 }
 
@@ -72,6 +81,7 @@ func NewRegistry(changed func(node string)) *Registry {
 		sessions: make(map[string]*Session),
 		seen:     make(map[string]time.Time),
 		signals:  make(map[string]chan *pb.SignalResult),
+		entering: make(map[string]bool),
 		changed:  changed,
 	}
 }
@@ -79,6 +89,8 @@ func NewRegistry(changed func(node string)) *Registry {
 // Session is one connection of one node.
 type Session struct {
 	node     string
+	instance string // of the daemon at the other end
+	host     string // that it runs on
 	registry *Registry
 	out      chan *pb.ControllerMessage
 	ctx      context.Context
@@ -116,7 +128,7 @@ const (
 func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *pb.Registered) *Session {
 	ctx, cut := context.WithCancelCause(ctx)
 	s := &Session{
-		node: register.GetNode(), registry: r, ctx: ctx, cut: cut,
+		node: register.GetNode(), instance: register.GetInstance(), host: register.GetInventory().GetHostName(), registry: r, ctx: ctx, cut: cut,
 		out:    make(chan *pb.ControllerMessage, queueLength),
 		parts:  make(map[Part]Reported),
 		orders: make(map[Part]Order),
@@ -257,7 +269,12 @@ func (s *Session) Touch(now time.Time) {
 // Report notes what the node says of a part.
 func (s *Session) Report(part Part, reported Reported) {
 	s.mu.Lock()
-	s.parts[part] = reported
+	_, known := s.parts[part]
+	if known || len(s.parts) < maxParts {
+		s.parts[part] = reported
+	} else {
+		s.cut(ErrTooMany)
+	}
 	s.mu.Unlock()
 	s.registry.changed(s.node)
 }

@@ -55,6 +55,46 @@ func TestNewestSessionWins(t *testing.T) {
 	}
 }
 
+// TestOneDaemonPerNode: a second gnoded under the same name would make the
+// first one's jobs look lost.
+func TestOneDaemonPerNode(t *testing.T) {
+	r := NewRegistry(quiet)
+	by := func(instance string) *pb.Register { return &pb.Register{Node: "n1", Instance: instance} }
+	done, err := r.Admit(by("a"), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Admit(by("a"), time.Hour); !errors.Is(err, ErrElsewhere) {
+		t.Fatalf("two registrations at once: %v", err)
+	}
+	s := r.Connect(context.Background(), by("a"), &pb.Registered{})
+	done()
+	if _, err := r.Admit(by("b"), time.Hour); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "name of its own") {
+		t.Fatalf("another daemon while the first is there: %v", err)
+	}
+	for name, admitted := range map[string]func() (func(), error){
+		"the same again":              func() (func(), error) { return r.Admit(by("a"), time.Hour) },
+		"another after a lease":       func() (func(), error) { return r.Admit(by("b"), 0) },
+		"another when the first left": func() (func(), error) { r.Disconnect(s); return r.Admit(by("b"), time.Hour) },
+	} {
+		done, err := admitted()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		done()
+	}
+}
+
+func TestPartsAreBounded(t *testing.T) {
+	s := connect(NewRegistry(quiet), "n1")
+	for job := range uint32(maxParts + 1) {
+		s.Report(Part{Job: job + 1, Epoch: 1}, Reported{Ready: true})
+	}
+	if !errors.Is(s.Cause(), ErrTooMany) || len(s.Parts()) != maxParts {
+		t.Fatalf("%d parts, ended by %v", len(s.Parts()), s.Cause())
+	}
+}
+
 func TestRegisteredComesFirst(t *testing.T) {
 	r := NewRegistry(quiet)
 	s := connect(r, "n1", Part{1, 1})

@@ -7,21 +7,22 @@ type Kind uint16
 
 // Kinds of command.
 const (
-	KindBarrier      Kind = 1
-	KindSubmitJob    Kind = 2
-	KindCancelJobs   Kind = 3
-	KindHoldJobs     Kind = 4
-	KindReleaseJobs  Kind = 5
-	KindRequeueJobs  Kind = 6
-	KindPlaceJobs    Kind = 7
-	KindPartsReady   Kind = 8
-	KindPartsEnded   Kind = 9
-	KindRegisterNode Kind = 10
-	KindUpdateNodes  Kind = 11
-	KindNodesLost    Kind = 12
-	KindNodesBack    Kind = 13
-	KindApplyPolicy  Kind = 14
-	KindPurgeJobs    Kind = 15
+	KindBarrier       Kind = 1
+	KindSubmitJob     Kind = 2
+	KindCancelJobs    Kind = 3
+	KindHoldJobs      Kind = 4
+	KindReleaseJobs   Kind = 5
+	KindRequeueJobs   Kind = 6
+	KindPlaceJobs     Kind = 7
+	KindPartsReady    Kind = 8
+	KindPartsEnded    Kind = 9
+	KindRegisterNode  Kind = 10
+	KindUpdateNodes   Kind = 11
+	KindNodesLost     Kind = 12
+	KindNodesBack     Kind = 13
+	KindApplyPolicy   Kind = 14
+	KindPurgeJobs     Kind = 15
+	KindNoteLeftOvers Kind = 16
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -41,21 +42,22 @@ type commandRow struct {
 // commands is the table of all there are. To add one: a kind above, a line
 // here, and a file with its struct, its check and its change.
 var commands = map[Kind]commandRow{
-	KindBarrier:      {"Barrier", decodeInto[Barrier]},
-	KindSubmitJob:    {"SubmitJob", decodeInto[SubmitJob]},
-	KindCancelJobs:   {"CancelJobs", decodeInto[CancelJobs]},
-	KindHoldJobs:     {"HoldJobs", decodeInto[HoldJobs]},
-	KindReleaseJobs:  {"ReleaseJobs", decodeInto[ReleaseJobs]},
-	KindRequeueJobs:  {"RequeueJobs", decodeInto[RequeueJobs]},
-	KindPlaceJobs:    {"PlaceJobs", decodeInto[PlaceJobs]},
-	KindPartsReady:   {"PartsReady", decodeInto[PartsReady]},
-	KindPartsEnded:   {"PartsEnded", decodeInto[PartsEnded]},
-	KindRegisterNode: {"RegisterNode", decodeInto[RegisterNode]},
-	KindUpdateNodes:  {"UpdateNodes", decodeInto[UpdateNodes]},
-	KindNodesLost:    {"NodesLost", decodeInto[NodesLost]},
-	KindNodesBack:    {"NodesBack", decodeInto[NodesBack]},
-	KindApplyPolicy:  {"ApplyPolicy", decodeInto[ApplyPolicy]},
-	KindPurgeJobs:    {"PurgeJobs", decodeInto[PurgeJobs]},
+	KindBarrier:       {"Barrier", decodeInto[Barrier]},
+	KindSubmitJob:     {"SubmitJob", decodeInto[SubmitJob]},
+	KindCancelJobs:    {"CancelJobs", decodeInto[CancelJobs]},
+	KindHoldJobs:      {"HoldJobs", decodeInto[HoldJobs]},
+	KindReleaseJobs:   {"ReleaseJobs", decodeInto[ReleaseJobs]},
+	KindRequeueJobs:   {"RequeueJobs", decodeInto[RequeueJobs]},
+	KindPlaceJobs:     {"PlaceJobs", decodeInto[PlaceJobs]},
+	KindPartsReady:    {"PartsReady", decodeInto[PartsReady]},
+	KindPartsEnded:    {"PartsEnded", decodeInto[PartsEnded]},
+	KindRegisterNode:  {"RegisterNode", decodeInto[RegisterNode]},
+	KindUpdateNodes:   {"UpdateNodes", decodeInto[UpdateNodes]},
+	KindNodesLost:     {"NodesLost", decodeInto[NodesLost]},
+	KindNodesBack:     {"NodesBack", decodeInto[NodesBack]},
+	KindApplyPolicy:   {"ApplyPolicy", decodeInto[ApplyPolicy]},
+	KindPurgeJobs:     {"PurgeJobs", decodeInto[PurgeJobs]},
+	KindNoteLeftOvers: {"NoteLeftOvers", decodeInto[NoteLeftOvers]},
 }
 
 // String is the command's name.

@@ -29,7 +29,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		StandardOutput: spec.GetStandardOutput(), StandardError: spec.GetStandardError(),
 		StandardInput: spec.GetStandardInput(),
 		OpenMode:      spec.GetOpenMode(), ExportOption: spec.GetExportOption(),
-		SubmitHost: spec.GetSubmitHost(), Umask: spec.GetUmask(),
+		SubmitHost: spec.GetSubmitHost(), Umask: spec.GetUmask(), Command: spec.GetCommand(),
 		MinNodes: spec.GetMinNodes(), MaxNodes: spec.GetMaxNodes(), Tasks: spec.GetTasks(),
 		TasksPerNode: spec.GetTasksPerNode(), CPUsPerTask: spec.GetCpusPerTask(),
 		MemoryPerNode: spec.GetMemoryPerNodeBytes(), MemoryPerCPU: spec.GetMemoryPerCpuBytes(),

@@ -16,12 +16,22 @@ func RegisterFromMessage(message *pb.Register) RegisterNode {
 			Job: part.GetPart().GetJob(), Epoch: part.GetPart().GetEpoch(), Ready: part.GetReady(),
 		})
 	}
-	for _, left := range message.GetLeftOvers() {
-		command.LeftOvers = append(command.LeftOvers, LeftOver{
-			What: left.GetWhat(), Error: left.GetError(), SinceMS: left.GetSinceMs(),
-		})
-	}
+	command.LeftOvers = leftOverRecords(message.GetLeftOvers())
 	return command
+}
+
+// LeftOversFromMessage makes the command of what a node could not clean up.
+func LeftOversFromMessage(node string, message *pb.LeftOvers) NoteLeftOvers {
+	return NoteLeftOvers{Name: node, LeftOvers: leftOverRecords(message.GetLeftOvers())}
+}
+
+// leftOverRecords drops what would not be kept, which need not be in the log.
+func leftOverRecords(messages []*pb.LeftOver) []LeftOver {
+	var records []LeftOver
+	for _, left := range messages[:min(len(messages), MaxLeftOvers)] {
+		records = append(records, LeftOver{What: left.GetWhat(), Error: left.GetError(), SinceMS: left.GetSinceMs()})
+	}
+	return clipLeftOvers(records)
 }
 
 func inventoryRecord(message *pb.Inventory) Inventory {
@@ -52,6 +62,8 @@ func NodeActionFromMessage(action pb.NodeAction) NodeAction {
 		return ResumeNode
 	case pb.NodeAction_NODE_ACTION_DOWN:
 		return DownNode
+	case pb.NodeAction_NODE_ACTION_FENCED:
+		return FenceNode
 	default:
 		return 0
 	}

@@ -37,15 +37,18 @@ type Job struct {
 	RequestDigest Digest   `cbor:"6,keyasint"`
 	Request       *Request `cbor:"-"`
 
-	Phase      Phase      `cbor:"7,keyasint"`
-	Held       sched.Hold `cbor:"8,keyasint,omitempty"`
-	Epoch      uint32     `cbor:"9,keyasint,omitempty"`  // counts the starts
-	Restarts   uint32     `cbor:"10,keyasint,omitempty"` // counts the requeues
-	SubmitMS   int64      `cbor:"11,keyasint,omitempty"`
-	EligibleMS int64      `cbor:"12,keyasint,omitempty"`
-	Run        *Run       `cbor:"13,keyasint,omitempty"` // present or last run; nil while it waits
-	End        *End       `cbor:"14,keyasint,omitempty"` // nil while nothing decided its end
-	Detail     string     `cbor:"15,keyasint,omitempty"` // why it was requeued last; "" once it starts
+	Phase    Phase      `cbor:"7,keyasint"`
+	Held     sched.Hold `cbor:"8,keyasint,omitempty"`
+	Epoch    uint32     `cbor:"9,keyasint,omitempty"`  // counts the starts
+	Restarts uint32     `cbor:"10,keyasint,omitempty"` // counts the requeues
+	// Failures counts the requeues that followed a failure, since it was
+	// released last. It stands here to fill a gap: there are very many jobs.
+	Failures   uint32 `cbor:"16,keyasint,omitempty"`
+	SubmitMS   int64  `cbor:"11,keyasint,omitempty"`
+	EligibleMS int64  `cbor:"12,keyasint,omitempty"`
+	Run        *Run   `cbor:"13,keyasint,omitempty"` // present or last run; nil while it waits
+	End        *End   `cbor:"14,keyasint,omitempty"` // nil while nothing decided its end
+	Detail     string `cbor:"15,keyasint,omitempty"` // why it was requeued last; "" once it starts
 }
 
 // Run is one run of a job: what it holds, where.

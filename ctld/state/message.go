@@ -6,6 +6,7 @@ import (
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -61,8 +62,9 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 }
 
 func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
-	if overlay.Reason != "" {
-		message.Reason, message.ReasonDetail = overlay.Reason, overlay.Detail
+	// Of a hold the state knows more than the plan.
+	if overlay.Reason != "" && job.Held == sched.NotHeld {
+		message.Reason, message.ReasonDetail = overlay.Reason, joinSentences(overlay.Detail, job.Detail)
 	}
 	message.EstimatedStartMs = overlay.EstimatedStartMS
 	request := &job.Request.shape.Request
@@ -140,7 +142,7 @@ func (t *tables) specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		Comment: r.Comment, Wckey: r.WCKey,
 		Arguments: r.Arguments, WorkDirectory: r.WorkDirectory,
 		StandardOutput: r.StandardOutput, StandardError: r.StandardError, StandardInput: r.StandardInput,
-		OpenMode: r.OpenMode, ExportOption: r.ExportOption, SubmitHost: r.SubmitHost, Umask: r.Umask,
+		OpenMode: r.OpenMode, ExportOption: r.ExportOption, SubmitHost: r.SubmitHost, Umask: r.Umask, Command: r.Command,
 		MinNodes: r.MinNodes, MaxNodes: r.MaxNodes, Tasks: r.Tasks, TasksPerNode: r.TasksPerNode,
 		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU,
 		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,

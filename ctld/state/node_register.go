@@ -34,6 +34,10 @@ type RunningPart struct {
 func (RegisterNode) kind() Kind { return KindRegisterNode }
 
 func (c RegisterNode) apply(s *State, result *Result) {
+	if len(c.Running) > MaxListEntries {
+		result.Refused = refuse(Exhausted, "node %q cannot register: %d parts of jobs are more than %d", clip(c.Name, MaxNameBytes), len(c.Running), MaxListEntries)
+		return
+	}
 	inventory := c.Inventory
 	if err := normalizeInventory(c.Name, &inventory); err != nil {
 		result.Refused = refuse(Invalid, "node %q cannot register: %v", clip(c.Name, MaxNameBytes), err)

@@ -49,7 +49,7 @@ func (s *State) checkUpdate(c *UpdateNodes, names []string) *Refusal {
 	case len(names) > MaxNodesPerCommand:
 		return refuse(Exhausted, "%d nodes in one request are too many: at most %d", len(names), MaxNodesPerCommand)
 	case c.Action < DrainNode || c.Action > FenceNode:
-		return refuse(Invalid, "no such node state: use drain, resume or down")
+		return refuse(Invalid, "no such node state: use drain, resume, down or fenced")
 	case c.Action != ResumeNode && c.Reason == "":
 		return refuse(Invalid, "You must specify a reason when DOWNING or DRAINING a node: add reason=TEXT")
 	case len(c.Reason) > MaxTextBytes || len(c.User) > MaxNameBytes:

@@ -48,7 +48,7 @@ func (c PartsEnded) apply(s *State, result *Result) {
 }
 
 func (s *State) partEnded(report *PartReport) {
-	job, part := s.livePart(PartRef{report.Job, report.Epoch, report.Node})
+	job, part := s.LivePart(PartRef{report.Job, report.Epoch, report.Node})
 	if part == nil {
 		return
 	}
@@ -102,7 +102,7 @@ func decideEnd(job *Job, report *PartReport) End {
 	case pb.EndCause_END_CAUSE_NODE_FAULT:
 		return End{
 			State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Held: sched.LaunchFailed,
-			Reason: ReasonJobLaunchFailure, Detail: withColon("launch failed requeued held", report.Node, detail),
+			Reason: ReasonJobLaunchFailure, Detail: withColon("the launch failed", report.Node, detail),
 		}
 	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED:
 		return nodeFailure(job, ReasonSupervisorDied, withColon("the job's supervisor died", report.Node, detail))
@@ -172,13 +172,25 @@ func (j *Job) allReleased() bool {
 
 // close is a job whose last part is released.
 func (s *State) close(job *Job) *Job {
-	if job.End.Requeue {
-		return requeued(job, s.timeMS, job.End.Held, job.End.Detail)
+	if !job.End.Requeue {
+		job.Phase = Finished
+		job.End.EndMS = s.timeMS
+		return job
 	}
-	job.Phase = Finished
-	job.End.EndMS = s.timeMS
-	return job
+	next := requeued(job, s.timeMS, job.End.Held, job.End.Detail)
+	if job.End.Reason != ReasonNone { // nobody asked for it
+		next.Failures++
+		if next.Failures > maxBatchRequeue && next.Held == sched.NotHeld {
+			next.Held = sched.HeldMaxRequeue
+		}
+	}
+	return next
 }
+
+// maxBatchRequeue is how often a job is requeued by itself before somebody has
+// to look at it, or it would fail for ever: Slurm's default for
+// max_batch_requeue (slurm.conf(5)).
+const maxBatchRequeue = 5
 
 // drainFaulty keeps further jobs from a node that could not start one, as
 // Slurm does, until somebody has looked at it.

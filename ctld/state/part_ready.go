@@ -27,7 +27,7 @@ func (c PartsReady) apply(s *State, result *Result) {
 }
 
 func (s *State) partReady(ref PartRef) {
-	job, part := s.livePart(ref)
+	job, part := s.LivePart(ref)
 	if part == nil || part.Ready {
 		return
 	}
@@ -36,10 +36,10 @@ func (s *State) partReady(ref PartRef) {
 	s.putJob(next)
 }
 
-// livePart finds a part that is not released, of the present run; nil when
+// LivePart finds a part that is not released, of the present run; nil when
 // there is none, because the message about it is late or about another run.
-func (s *State) livePart(ref PartRef) (*Job, *Part) {
-	job, known := s.jobs.Get(ref.Job)
+func (t *tables) LivePart(ref PartRef) (*Job, *Part) {
+	job, known := t.jobs.Get(ref.Job)
 	if !known || job.Epoch != ref.Epoch || !job.HoldsNodes() {
 		return nil, nil
 	}

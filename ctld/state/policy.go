@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -46,12 +47,13 @@ func DefaultPolicy() *Policy {
 	return &Policy{
 		ClusterName: "gleaner",
 		Partitions: []Partition{{
-			Name:        "main",
-			Nodes:       allNodes,
-			Default:     true,
-			Up:          true,
-			MaxTimeS:    sched.Unlimited,
-			LeaseAction: LeaseRunOn,
+			Name:         "main",
+			Nodes:        allNodes,
+			Default:      true,
+			Up:           true,
+			MaxTimeS:     sched.Unlimited,
+			PriorityTier: 1, // as in Slurm, so that another partition can be put below
+			LeaseAction:  LeaseRunOn,
 		}},
 		MinJobAgeS:   300,
 		KillWaitS:    30,
@@ -76,6 +78,23 @@ func (p *Policy) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(p.Partitions, name, func(partition Partition, name string) int {
 		return cmp.Compare(partition.Name, name)
 	})
+}
+
+// partitionNames says what partitions there are, a few of them.
+func (p *Policy) partitionNames() string {
+	const few = 12
+	var names []string
+	for i := range p.Partitions {
+		if i == few {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, p.Partitions[i].Name)
+	}
+	if len(names) == 0 {
+		return "There is no partition yet: an administrator makes one with gcontrol apply"
+	}
+	return "Partitions are: " + strings.Join(names, ", ")
 }
 
 // defaultPartition is where jobs go that name none; nil when there is none.

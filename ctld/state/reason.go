@@ -1,6 +1,6 @@
 package state
 
-import "github.com/gleaner-hpc/gleaner/sched"
+import "cmp"
 
 // String is Slurm's word for the reason.
 func (r Reason) String() string {
@@ -34,14 +34,15 @@ func (j *Job) ReasonWord() (word, detail string) {
 	case j.Phase != Waiting:
 		return "None", ""
 	}
-	switch j.Held {
-	case sched.HeldByUser:
-		return "JobHeldUser", j.Detail
-	case sched.HeldByAdmin:
-		return "JobHeldAdmin", j.Detail
-	case sched.LaunchFailed:
-		return "JobLaunchFailure", j.Detail
-	default:
-		return "None", j.Detail
+	word, sentence := j.Held.Words()
+	return cmp.Or(word, "None"), joinSentences(j.Detail, sentence)
+}
+
+// joinSentences puts what is known into one text, either part of which may be
+// missing.
+func joinSentences(first, second string) string {
+	if first == "" || second == "" {
+		return first + second
 	}
+	return first + "; " + second
 }

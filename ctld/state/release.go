@@ -26,6 +26,7 @@ func (c ReleaseJobs) apply(s *State, result *Result) {
 		next.Held = sched.NotHeld
 		next.EligibleMS = s.timeMS
 		next.Detail = ""
+		next.Failures = 0
 		return &next, OK, ""
 	})
 }

@@ -46,6 +46,7 @@ type Request struct {
 	ExportOption   string      `cbor:"19,keyasint,omitempty"`
 	SubmitHost     string      `cbor:"20,keyasint,omitempty"`
 	Umask          uint32      `cbor:"21,keyasint,omitempty"`
+	Command        string      `cbor:"22,keyasint,omitempty"` // path of the script; shown, never opened
 
 	MinNodes      uint32       `cbor:"30,keyasint,omitempty"`
 	MaxNodes      uint32       `cbor:"31,keyasint,omitempty"`

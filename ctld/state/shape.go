@@ -8,6 +8,7 @@ import (
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
@@ -20,6 +21,20 @@ type Shape struct {
 	Request    place.Request `cbor:"4,keyasint"`
 
 	key string
+}
+
+// Key tells shapes apart.
+func (s *Shape) Key() string { return s.key }
+
+// Scheduled is the shape in a snapshot that was made under this policy.
+func (p *Policy) Scheduled(shape *Shape) sched.Shape {
+	out := sched.Shape{TimeLimitS: shape.TimeLimitS, Root: shape.Root, Request: shape.Request}
+	for _, name := range shape.Partitions {
+		if at, found := p.find(name); found {
+			out.Partitions = append(out.Partitions, at)
+		}
+	}
+	return out
 }
 
 // shapeCount is a shape with the requests and the waiting job records in it.

@@ -27,12 +27,24 @@ func (j *Job) Priority() uint64 {
 // SchedSnapshot is everything the next plan depends on. nowMS is the leader's
 // clock in Unix milliseconds.
 func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
-	snapshot := sched.Snapshot{NowMS: nowMS}
-	nodes := v.schedNodes(&snapshot)
-	v.schedPartitions(&snapshot)
+	snapshot, nodes := v.schedMachines(nowMS)
 	v.schedWaiting(&snapshot)
 	v.schedRunning(&snapshot, nodes)
 	return snapshot
+}
+
+// SchedMachines is a SchedSnapshot without the jobs: what there is, and what is
+// free of it.
+func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
+	snapshot, _ := v.schedMachines(nowMS)
+	return snapshot
+}
+
+func (v *View) schedMachines(nowMS int64) (sched.Snapshot, map[string]place.NodeIndex) {
+	snapshot := sched.Snapshot{NowMS: nowMS}
+	nodes := v.schedNodes(&snapshot)
+	v.schedPartitions(&snapshot)
+	return snapshot, nodes
 }
 
 func (v *View) schedNodes(snapshot *sched.Snapshot) map[string]place.NodeIndex {
@@ -130,7 +142,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot) {
 	v.shapes.Scan(func(_ string, count shapeCount) bool {
 		if count.waiting > 0 {
 			index[count.shape] = len(snapshot.Shapes)
-			snapshot.Shapes = append(snapshot.Shapes, v.schedShape(count.shape))
+			snapshot.Shapes = append(snapshot.Shapes, v.policy.Scheduled(count.shape))
 		}
 		return true
 	})
@@ -159,17 +171,6 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot) {
 		snapshot.Waiting = append(snapshot.Waiting, out)
 		return true
 	})
-}
-
-func (v *View) schedShape(shape *Shape) sched.Shape {
-	out := sched.Shape{TimeLimitS: shape.TimeLimitS, Request: shape.Request}
-	for _, name := range shape.Partitions {
-		at, found := v.policy.find(name)
-		if found && (!shape.Root || v.policy.Partitions[at].AllowRootJobs) {
-			out.Partitions = append(out.Partitions, at)
-		}
-	}
-	return out
 }
 
 func (v *View) schedRunning(snapshot *sched.Snapshot, nodes map[string]place.NodeIndex) {

@@ -24,7 +24,7 @@ func (c SubmitJob) apply(s *State, result *Result) {
 	if result.Refused = s.checkSubmit(&c, &request); result.Refused != nil {
 		return
 	}
-	s.fillDefaults(&request)
+	s.policy.fillDefaults(&request)
 	shared, digest, err := s.internRequest(&request, &c)
 	if err != nil {
 		result.Refused = refuse(Invalid, "%v", err)
@@ -63,15 +63,32 @@ func (s *State) checkSubmit(c *SubmitJob, request *Request) *Refusal {
 	if err := checkRequestSizes(c); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
-	if refused := s.checkPartitions(request, c.Owner.UID); refused != nil {
+	if refused := s.policy.choosePartitions(request, c.Owner.UID); refused != nil {
 		return refused
 	}
 	return s.checkArray(request)
 }
 
-func (s *State) checkPartitions(request *Request, uid uint32) *Refusal {
+// ShapeOf is what the scheduler would see of a submission under this policy.
+// The error is what applying it would say of its partitions and its request;
+// it wraps a *Refusal.
+func (p *Policy) ShapeOf(c *SubmitJob) (*Shape, error) {
+	request := c.Request
+	if refused := p.choosePartitions(&request, c.Owner.UID); refused != nil {
+		return nil, refused
+	}
+	p.fillDefaults(&request)
+	shape, err := shapeOf(&request, &c.Owner)
+	if err != nil {
+		return nil, refuse(Invalid, "%v", err)
+	}
+	return shape, nil
+}
+
+// choosePartitions checks the partitions asked for, or takes the default one.
+func (p *Policy) choosePartitions(request *Request, uid uint32) *Refusal {
 	if len(request.Partitions) == 0 {
-		partition := s.policy.defaultPartition()
+		partition := p.defaultPartition()
 		if partition == nil {
 			return refuse(Invalid, "No partition specified or system default partition: name one with --partition")
 		}
@@ -80,9 +97,9 @@ func (s *State) checkPartitions(request *Request, uid uint32) *Refusal {
 	rootAllowed := false
 	seen := map[string]bool{}
 	for _, name := range request.Partitions {
-		partition, known := s.policy.Partition(name)
+		partition, known := p.Partition(name)
 		if !known {
-			return refuse(Invalid, "invalid partition specified: %s", name)
+			return refuse(Invalid, "invalid partition specified: %s\n%s", name, p.partitionNames())
 		}
 		if seen[name] {
 			return refuse(Invalid, "partition %s is named twice: name it once", name)
@@ -115,8 +132,8 @@ func (s *State) checkArray(request *Request) *Refusal {
 
 // fillDefaults takes what was not asked for from the first partition, as
 // Slurm does.
-func (s *State) fillDefaults(request *Request) {
-	partition, _ := s.policy.Partition(request.Partitions[0])
+func (p *Policy) fillDefaults(request *Request) {
+	partition, _ := p.Partition(request.Partitions[0])
 	if request.TimeLimitS == 0 {
 		request.TimeLimitS = partition.DefaultTimeS
 		if request.TimeLimitS == 0 {
@@ -137,7 +154,7 @@ func checkRequestSizes(c *SubmitJob) error {
 			return fmt.Errorf("%q… is longer than %d bytes: shorten it", clip(name, 32), spec.MaxNameBytes)
 		}
 	}
-	for _, path := range []string{r.WorkDirectory, r.StandardOutput, r.StandardError, r.StandardInput, c.Owner.Home, c.Owner.Shell} {
+	for _, path := range []string{r.Command, r.WorkDirectory, r.StandardOutput, r.StandardError, r.StandardInput, c.Owner.Home, c.Owner.Shell} {
 		if len(path) > spec.MaxPathBytes {
 			return fmt.Errorf("path %q… is longer than %d bytes", clip(path, 32), spec.MaxPathBytes)
 		}

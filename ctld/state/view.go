@@ -73,6 +73,19 @@ func (t *tables) Members(array uint32) iter.Seq[*Job] {
 	}
 }
 
+// MembersWith are the records of an array that hold some of the tasks, each
+// with those it holds, ascending by number. The ranges are normal.
+func (t *tables) MembersWith(array uint32, tasks []TaskRange) iter.Seq2[*Job, []TaskRange] {
+	return func(yield func(*Job, []TaskRange) bool) {
+		for _, id := range t.membersOf(array, tasks) {
+			job, _ := t.jobs.Get(id)
+			if mine := job.tasksWithin(tasks); len(mine) > 0 && !yield(job, mine) {
+				return
+			}
+		}
+	}
+}
+
 // Jobs are all records from a number on, ascending.
 func (t *tables) Jobs(from uint32) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {

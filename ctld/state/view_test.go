@@ -9,6 +9,7 @@ import (
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 )
@@ -74,7 +75,7 @@ func TestSpecSurvives(t *testing.T) {
 		Name: "n", Partitions: []string{"main"}, Account: "a", Qos: "q", Comment: "c", Wckey: "w",
 		Script: []byte("#!/bin/sh\nexit 0\n"), Arguments: []string{"x", ""}, Environment: []string{"A=1", "B=", "C=x=y\n"},
 		WorkDirectory: "/w", StandardOutput: "o", StandardError: "e", StandardInput: "i",
-		OpenMode: pb.OpenMode_OPEN_MODE_APPEND, ExportOption: "ALL", SubmitHost: "h", Umask: 0o22,
+		OpenMode: pb.OpenMode_OPEN_MODE_APPEND, ExportOption: "ALL", SubmitHost: "h", Umask: 0o22, Command: "/w/s.sh",
 		MinNodes: 2, MaxNodes: 3, Tasks: 4, TasksPerNode: 2, CpusPerTask: 2, MemoryPerNodeBytes: 7,
 		Gpus:       []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 2, Model: "a100"}},
 		TimeLimitS: 60, NodeList: "n1", ExcludeNodes: "n9", Constraint: "x&y", Exclusive: true,
@@ -86,7 +87,9 @@ func TestSpecSurvives(t *testing.T) {
 	id := submitJob(t, s, job, owner)
 	v := s.View()
 	record, _ := v.Job(id)
-	message := v.JobMessage(record, Overlay{Reason: "Resources", Detail: "because", EstimatedStartMS: 9}, JobDetail{Script: true, Environment: true})
+	released := *record
+	released.Held = sched.NotHeld
+	message := v.JobMessage(&released, Overlay{Reason: "Resources", Detail: "because", EstimatedStartMS: 9}, JobDetail{Script: true, Environment: true})
 	if d := cmp.Diff(job, message.Spec, protocmp.Transform()); d != "" {
 		t.Errorf("the spec has changed:\n%s", d)
 	}
@@ -292,7 +295,7 @@ func TestPolicyDiff(t *testing.T) {
 		`partitions.main.default: "true" -> ""`,
 		`partitions.main.up: "true" -> ""`,
 		`partitions.main.max_time: "UNLIMITED" -> ""`,
-		`partitions.main.priority_tier: "0" -> ""`,
+		`partitions.main.priority_tier: "1" -> ""`,
 		`partitions.main.allow_root_jobs: "false" -> ""`,
 		`partitions.main.lease_action: "run-on" -> ""`,
 	}

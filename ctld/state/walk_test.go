@@ -70,6 +70,8 @@ func (w *walker) next(v *View) Command {
 		return w.policy()
 	case n < 99:
 		return PurgeJobs{BeforeMS: v.TimeMS()}
+	case w.chance(50):
+		return NoteLeftOvers{Name: w.node(), LeftOvers: []LeftOver{{What: "/x", Error: "busy"}}[:w.Intn(2)]}
 	default:
 		return Barrier{}
 	}

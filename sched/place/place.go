@@ -113,6 +113,8 @@ type Shortage struct {
 	// Whole: all of a node's memory is needed, since the request names no
 	// amount; or nodes without any other job, since it wants them alone.
 	Whole bool
+	// Excluding: the request itself excludes nodes, which Have leaves out.
+	Excluding bool
 }
 
 // What names a kind of resource in a Shortage.

@@ -41,7 +41,7 @@ func (w *want) shortage(nodes []Node, candidates []NodeIndex) Shortage {
 	if s, short := pool.totals(); short {
 		return s
 	}
-	return Shortage{What: Nodes, Need: uint64(w.low), Have: uint64(len(pool.pool))}
+	return Shortage{What: Nodes, Need: uint64(w.low), Have: uint64(len(pool.pool)), Excluding: len(w.ExcludedNodes) > 0}
 }
 
 // sieve is the nodes that passed the checks so far, and how many of them have

@@ -88,6 +88,10 @@ const (
 	NodeAction_NODE_ACTION_DRAIN       NodeAction = 1 // finish what runs, start nothing new
 	NodeAction_NODE_ACTION_RESUME      NodeAction = 2 // take jobs again
 	NodeAction_NODE_ACTION_DOWN        NodeAction = 3 // as drain, and shown as down
+	// As down, and somebody vouches that nothing runs there any more, because
+	// the machine is off: its jobs are over, or requeued. Only for nodes that do
+	// not respond.
+	NodeAction_NODE_ACTION_FENCED NodeAction = 4
 )
 
 // Enum value maps for NodeAction.
@@ -97,12 +101,14 @@ var (
 		1: "NODE_ACTION_DRAIN",
 		2: "NODE_ACTION_RESUME",
 		3: "NODE_ACTION_DOWN",
+		4: "NODE_ACTION_FENCED",
 	}
 	NodeAction_value = map[string]int32{
 		"NODE_ACTION_UNSPECIFIED": 0,
 		"NODE_ACTION_DRAIN":       1,
 		"NODE_ACTION_RESUME":      2,
 		"NODE_ACTION_DOWN":        3,
+		"NODE_ACTION_FENCED":      4,
 	}
 )
 
@@ -2031,13 +2037,14 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x18CONTROL_VERB_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CONTROL_VERB_HOLD\x10\x01\x12\x18\n" +
 	"\x14CONTROL_VERB_RELEASE\x10\x02\x12\x18\n" +
-	"\x14CONTROL_VERB_REQUEUE\x10\x03*n\n" +
+	"\x14CONTROL_VERB_REQUEUE\x10\x03*\x86\x01\n" +
 	"\n" +
 	"NodeAction\x12\x1b\n" +
 	"\x17NODE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
-	"\x10NODE_ACTION_DOWN\x10\x032\x9f\x06\n" +
+	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\x9f\x06\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +

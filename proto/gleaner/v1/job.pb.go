@@ -755,13 +755,16 @@ type JobSpec struct {
 	// Output file patterns (%j %A %a %x %u %N …); relative ones are taken from
 	// work_directory. "" = slurm-%j.out (slurm-%A_%a.out for arrays) for
 	// output, the same file as output for error, /dev/null for input.
-	StandardOutput     string            `protobuf:"bytes,14,opt,name=standard_output,json=standardOutput,proto3" json:"standard_output,omitempty"`
-	StandardError      string            `protobuf:"bytes,15,opt,name=standard_error,json=standardError,proto3" json:"standard_error,omitempty"`
-	StandardInput      string            `protobuf:"bytes,16,opt,name=standard_input,json=standardInput,proto3" json:"standard_input,omitempty"`
-	OpenMode           OpenMode          `protobuf:"varint,17,opt,name=open_mode,json=openMode,proto3,enum=gleaner.v1.OpenMode" json:"open_mode,omitempty"`
-	ExportOption       string            `protobuf:"bytes,18,opt,name=export_option,json=exportOption,proto3" json:"export_option,omitempty"` // text of --export, for SLURM_EXPORT_ENV; "" = not given
-	SubmitHost         string            `protobuf:"bytes,19,opt,name=submit_host,json=submitHost,proto3" json:"submit_host,omitempty"`
-	Umask              uint32            `protobuf:"varint,20,opt,name=umask,proto3" json:"umask,omitempty"`                                                         // of the submitting process, e.g. 0o022
+	StandardOutput string   `protobuf:"bytes,14,opt,name=standard_output,json=standardOutput,proto3" json:"standard_output,omitempty"`
+	StandardError  string   `protobuf:"bytes,15,opt,name=standard_error,json=standardError,proto3" json:"standard_error,omitempty"`
+	StandardInput  string   `protobuf:"bytes,16,opt,name=standard_input,json=standardInput,proto3" json:"standard_input,omitempty"`
+	OpenMode       OpenMode `protobuf:"varint,17,opt,name=open_mode,json=openMode,proto3,enum=gleaner.v1.OpenMode" json:"open_mode,omitempty"`
+	ExportOption   string   `protobuf:"bytes,18,opt,name=export_option,json=exportOption,proto3" json:"export_option,omitempty"` // text of --export, for SLURM_EXPORT_ENV; "" = not given
+	SubmitHost     string   `protobuf:"bytes,19,opt,name=submit_host,json=submitHost,proto3" json:"submit_host,omitempty"`
+	Umask          uint32   `protobuf:"varint,20,opt,name=umask,proto3" json:"umask,omitempty"` // of the submitting process, e.g. 0o022
+	// The file the script was read from, absolute; "" for standard input and
+	// --wrap. It is shown, never opened.
+	Command            string            `protobuf:"bytes,21,opt,name=command,proto3" json:"command,omitempty"`
 	MinNodes           uint32            `protobuf:"varint,30,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`                                   // 0 = as many as the tasks need
 	MaxNodes           uint32            `protobuf:"varint,31,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`                                   // 0 = min_nodes
 	Tasks              uint32            `protobuf:"varint,32,opt,name=tasks,proto3" json:"tasks,omitempty"`                                                         // --ntasks; 0 = not given
@@ -938,6 +941,13 @@ func (x *JobSpec) GetUmask() uint32 {
 		return x.Umask
 	}
 	return 0
+}
+
+func (x *JobSpec) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
 }
 
 func (x *JobSpec) GetMinNodes() uint32 {
@@ -1751,7 +1761,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x10CheckpointPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1d\n" +
 	"\n" +
-	"interval_s\x18\x02 \x01(\rR\tintervalS\"\x89\v\n" +
+	"interval_s\x18\x02 \x01(\rR\tintervalS\"\xa3\v\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1773,7 +1783,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\rexport_option\x18\x12 \x01(\tR\fexportOption\x12\x1f\n" +
 	"\vsubmit_host\x18\x13 \x01(\tR\n" +
 	"submitHost\x12\x14\n" +
-	"\x05umask\x18\x14 \x01(\rR\x05umask\x12\x1b\n" +
+	"\x05umask\x18\x14 \x01(\rR\x05umask\x12\x18\n" +
+	"\acommand\x18\x15 \x01(\tR\acommand\x12\x1b\n" +
 	"\tmin_nodes\x18\x1e \x01(\rR\bminNodes\x12\x1b\n" +
 	"\tmax_nodes\x18\x1f \x01(\rR\bmaxNodes\x12\x14\n" +
 	"\x05tasks\x18  \x01(\rR\x05tasks\x12$\n" +

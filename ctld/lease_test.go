@@ -1,0 +1,89 @@
+package ctld
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// TestFencedNode: a job on a node that falls silent goes on there as far as
+// anybody knows, and is started elsewhere only once somebody vouches that the
+// machine is off. When it comes back after all, the former run is ended.
+func TestFencedNode(t *testing.T) {
+	server := startServer(t, configIn(shortDir(t)))
+	conn := connectTo(t, server.Addresses()[0], "")
+	client := pb.NewControllerClient(conn)
+	config, err := client.ShowConfig(within(t, 5*time.Second), &pb.ShowConfigRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.GetPolicy().LeaseS = 3
+	if _, err := client.ApplyPolicy(within(t, 5*time.Second), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()}); err != nil {
+		t.Skipf("needs an administrator: %v", err)
+	}
+	first := newFakeNode(t, "n1", -1)
+	leave := first.connect(conn)
+	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Requeue = true }))
+	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
+	fence := &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_FENCED, Reason: "its power was cut"}
+	if _, err := client.UpdateNode(within(t, 5*time.Second), fence); status.Code(err) != codes.FailedPrecondition {
+		t.Fatalf("a node that responds was fenced: %v", err)
+	}
+	leave()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err = client.UpdateNode(within(t, 5*time.Second), fence); err == nil {
+			break
+		}
+		if status.Code(err) != codes.FailedPrecondition || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		if job := list(t, conn, all())[0]; job.GetState() != pb.JobState_JOB_STATE_RUNNING || job.GetNodeList() != "n1" {
+			t.Fatalf("before anybody vouched for it: %v on %s", job.GetState(), job.GetNodeList())
+		}
+	}
+	second := newFakeNode(t, "n2", 0)
+	t.Cleanup(second.connect(conn))
+	done := waitState(t, conn, id, pb.JobState_JOB_STATE_COMPLETED)
+	if done.GetNodeList() != "n2" || done.GetEpoch() != 2 || second.begun()[id] != 1 {
+		t.Fatalf("after it was fenced: epoch %d on %s", done.GetEpoch(), done.GetNodeList())
+	}
+	t.Cleanup(first.connect(conn)) // with the part of epoch 1
+	for deadline := time.Now().Add(10 * time.Second); len(first.kept()) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the former run was not ended: %v", first.kept())
+		}
+	}
+	if first.begun()[id] != 1 || second.begun()[id] != 1 {
+		t.Fatalf("begun: %v and %v", first.begun(), second.begun())
+	}
+}
+
+// TestSecondDaemonOfANode: it is refused, and the first one's job goes on.
+func TestSecondDaemonOfANode(t *testing.T) {
+	server := startServer(t, configIn(shortDir(t)))
+	conn := connectTo(t, server.Addresses()[0], "")
+	node := newFakeNode(t, "n1", -1)
+	t.Cleanup(node.connect(conn))
+	id := submit(t, conn, job())
+	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
+	stream, err := pb.NewNodeLinkClient(conn).Session(within(t, 5*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inventory := node.inventory()
+	inventory.BootId = "boot-2"
+	register := &pb.Register{Node: "n1", Instance: "another", Inventory: inventory}
+	if err := stream.Send(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: register}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.AlreadyExists {
+		t.Fatalf("a second daemon was answered: %v", err)
+	}
+	if job := list(t, conn, all())[0]; job.GetState() != pb.JobState_JOB_STATE_RUNNING {
+		t.Fatalf("the job is %v", job.GetState())
+	}
+}

@@ -1,0 +1,39 @@
+package state
+
+import (
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pelletier/go-toml/v2"
+)
+
+// TestDefaultPolicyIsTheOneDocumented: contrib/cluster.toml says what each key
+// is when it is left out; a new cluster begins with just that.
+func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../contrib/cluster.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented map[string]any
+	if err := toml.Unmarshal(text, &documented); err != nil {
+		t.Fatal(err)
+	}
+	p := DefaultPolicy()
+	main := p.Partitions[0]
+	up := map[bool]string{true: "up", false: "down"}
+	want := map[string]any{
+		"cluster_name": p.ClusterName, "administrators": []any{},
+		"min_job_age": int64(p.MinJobAgeS), "kill_wait": int64(p.KillWaitS), "lease": int64(p.LeaseS),
+		"max_array_size": int64(p.MaxArraySize), "max_job_count": int64(p.MaxJobCount),
+		"partition": []any{map[string]any{
+			"name": main.Name, "nodes": main.Nodes, "default": main.Default, "state": up[main.Up],
+			"max_time": "UNLIMITED", "default_time": "", "priority_tier": int64(main.PriorityTier),
+			"def_mem_per_cpu": "", "allow_root_jobs": main.AllowRootJobs, "lease_action": main.LeaseAction,
+			"allow_groups": []any{},
+		}},
+	}
+	if d := cmp.Diff(want, documented); d != "" {
+		t.Error(d)
+	}
+}
