@@ -7,7 +7,7 @@ SHELL   := /bin/bash
 BIN     := bin
 TAGS    := seccomp
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
-LDFLAGS := -X main.version=$(VERSION)
+LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
 # NVIDIA's header warns about functions that its own Go binding wraps.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 COMMANDS := gsubmit gqueue gcancel ginfo gcontrol grun

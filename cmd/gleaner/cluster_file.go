@@ -93,7 +93,7 @@ func parseClusterFile(text []byte) (*pb.Policy, error) {
 
 func (p *partitionFile) partition() (*pb.Partition, error) {
 	partition := &pb.Partition{
-		Name: p.Name, Nodes: p.Nodes, IsDefault: p.Default, MaxTimeS: spec.Unlimited,
+		Name: p.Name, Nodes: p.Nodes, IsDefault: p.Default, MaxTimeS: spec.Unlimited, PriorityTier: 1,
 		AllowRootJobs: p.AllowRootJobs, LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups,
 	}
 	if p.Name == "" {

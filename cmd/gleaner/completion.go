@@ -17,7 +17,7 @@ func completionCommand() *option.Command {
 		Run:         runCompletion,
 		Examples: []option.Example{
 			{Text: "In ~/.bashrc", Command: "source <(gleaner completion bash)"},
-			{Text: "For everybody", Command: "gleaner completion bash > /usr/share/bash-completion/completions/gleaner"},
+			{Text: "For everybody, in every shell that is started", Command: "gleaner completion bash > /etc/bash_completion.d/gleaner"},
 			{Text: "In fish", Command: "gleaner completion fish | source"},
 		},
 		ExitStatus: []option.ExitStatus{{Status: "0", Help: "written"}, {Status: "1", Help: "there is no script for this shell"}},
@@ -64,56 +64,6 @@ func programs(commands []*option.Command) []string {
 		}
 	}
 	return names
-}
-
-func bashCompletion(commands []*option.Command) string {
-	var names, options, operands strings.Builder
-	for _, command := range commands {
-		names.WriteString(" " + command.Name)
-		fmt.Fprintf(&options, "\t%s) echo '", command.Name)
-		for i, o := range offered(command) {
-			if i > 0 {
-				options.WriteByte(' ')
-			}
-			options.WriteString("--" + o.Long)
-		}
-		options.WriteString("' ;;\n")
-		if words := operandWords(command); len(words) > 0 {
-			fmt.Fprintf(&operands, "\t%s) echo '%s' ;;\n", command.Name, strings.Join(words, " "))
-		}
-	}
-	return `# bash completion for gleaner, written by "gleaner completion bash"
-_gleaner_options() {
-	case $1 in
-` + options.String() + `	esac
-}
-
-_gleaner_operands() {
-	case $1 in
-` + operands.String() + `	esac
-}
-
-_gleaner() {
-	local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]##*/} first=1 words
-	local command=${program#g}
-	COMPREPLY=()
-	if [[ $program == gleaner ]]; then
-		if ((COMP_CWORD == 1)); then
-			COMPREPLY=($(compgen -W '` + strings.TrimSpace(names.String()) + `' -- "$current"))
-			return
-		fi
-		command=${COMP_WORDS[1]}
-		first=2
-	fi
-	if [[ $current == -* ]]; then
-		words=$(_gleaner_options "$command")
-	elif ((COMP_CWORD == first)); then
-		words=$(_gleaner_operands "$command")
-	fi
-	COMPREPLY=($(compgen -W "$words" -- "$current"))
-}
-
-complete -o default -F _gleaner ` + strings.Join(programs(commands), " ") + "\n"
 }
 
 func zshCompletion(commands []*option.Command) string {

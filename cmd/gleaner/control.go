@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
 )
 
 // controlRun is one call of gcontrol.
@@ -85,15 +86,34 @@ func findVerb(inv *option.Invocation, word string) (controlVerb, error) {
 	}
 	if len(found) != 1 {
 		fmt.Fprintf(inv.Stderr, "invalid keyword: %s\n", word)
-		return controlVerb{}, option.Exit(1)
+		return controlVerb{}, inv.Fail("%s", meantVerb(word))
 	}
 	return found[0], nil
+}
+
+// meantVerb says what could be typed in place of a word that is no verb.
+func meantVerb(word string) string {
+	var names []string
+	for _, verb := range controlVerbs() {
+		names = append(names, verb.name)
+	}
+	if meant := similar.Nearest(word, names); meant != "" {
+		return "did you mean gcontrol " + meant + "?"
+	}
+	return "the commands are " + strings.Join(names, " ")
 }
 
 // noEntity says in Slurm's words that a verb does not know its object.
 func (c *controlRun) noEntity(entity, verb string) error {
 	fmt.Fprintf(c.inv.Stderr, "invalid entity:%s for keyword:%s \n", entity, verb)
-	return option.Exit(1)
+	if verb != "show" {
+		return option.Exit(1)
+	}
+	var names []string
+	for _, known := range shownEntities() {
+		names = append(names, known.names[0])
+	}
+	return c.inv.Fail("show takes %s", strings.Join(names, " "))
 }
 
 func (c *controlRun) tooFew(verb string) error {

@@ -20,7 +20,7 @@ func controlCommand() *option.Command {
 			{Name: "hold IDS", Help: "keep jobs from starting; IDS are 12,13_4,15_[1-5], or jobname=NAME"},
 			{Name: "release IDS", Help: "let held jobs start"},
 			{Name: "requeue IDS", Help: "end the present run and wait again"},
-			{Name: "update NodeName=LIST State=STATE [Reason=TEXT]", Help: "DRAIN: finish what runs, start nothing new; DOWN: the same, and shown as down; RESUME: take jobs again. Also update node LIST state=drain reason=TEXT"},
+			{Name: "update NodeName=LIST State=STATE [Reason=TEXT]", Help: "DRAIN: finish what runs, start nothing new; DOWN: the same, and shown as down; FENCED: as DOWN, of a node that does not respond and has been switched off: its jobs are over or requeued; RESUME: take jobs again. Also update node LIST state=drain reason=TEXT"},
 			{Name: "apply -f FILE [--dry-run] [--yes]", Help: "put a policy in force"},
 			{Name: "ping", Help: "which controllers answer; with --details also which one leads"},
 			{Name: "version", Help: "the version of this program"},

@@ -83,7 +83,7 @@ func jobIdentity(r *record, row *jobRow) {
 	r.line(item("UserId", fmt.Sprintf("%s(%d)", owner.GetUser(), owner.GetUid())),
 		item("GroupId", fmt.Sprintf("%s(%d)", owner.GetGroup(), owner.GetGid())), "MCS_label=N/A")
 	r.line(item("Priority", digits(job.Priority)), item("Nice", digits(asked.GetNice())),
-		item("Account", orNull(asked.GetAccount())), item("QOS", orNull(asked.GetQos())))
+		item("Account", orNull(asked.GetAccount())), item("QOS", qosOf(job)))
 	r.line(item("JobState", stateName(job)), item("Reason", reasonText(job)), item("Dependency", orNull(asked.GetDependency())))
 	r.line(item("Requeue", oneZero(asked.GetRequeue())), item("Restarts", digits(job.RestartCount)), "BatchFlag=1", "Reboot=0", item("ExitCode", exitText(job)))
 }
@@ -145,7 +145,7 @@ func jobRequest(r *record, row *jobRow) {
 	r.line(item("MinCPUsNode", digits(max(asked.GetCpusPerTask(), 1)*max(asked.GetTasksPerNode(), 1))), memory, "MinTmpDiskNode=0")
 	r.line(item("Features", orNull(asked.GetConstraint())), "DelayBoot=00:00:00")
 	r.line(item("OverSubscribe", overSubscribe(row.job)), "Contiguous=0", "Licenses=(null)", "Network=(null)")
-	r.line(item("Command", null))
+	r.line(item("Command", orNull(asked.GetCommand())))
 	r.line(item("WorkDir", asked.GetWorkDirectory()))
 	if asked.GetComment() != "" {
 		r.line(item("Comment", asked.GetComment()))

@@ -15,7 +15,7 @@ import (
 var nodeActions = map[string]pb.NodeAction{
 	"drain": pb.NodeAction_NODE_ACTION_DRAIN, "drained": pb.NodeAction_NODE_ACTION_DRAIN, "draining": pb.NodeAction_NODE_ACTION_DRAIN,
 	"resume": pb.NodeAction_NODE_ACTION_RESUME, "undrain": pb.NodeAction_NODE_ACTION_RESUME, "idle": pb.NodeAction_NODE_ACTION_RESUME,
-	"down": pb.NodeAction_NODE_ACTION_DOWN,
+	"down": pb.NodeAction_NODE_ACTION_DOWN, "fenced": pb.NodeAction_NODE_ACTION_FENCED,
 }
 
 // laterUpdates are things that scontrol updates and gcontrol refuses by name.
@@ -82,7 +82,7 @@ func (c *controlRun) nodeUpdate(settings []setting) (*pb.UpdateNodeRequest, erro
 		case "state":
 			action, known := nodeActions[strings.ToLower(s.value)]
 			if !known {
-				fmt.Fprintf(c.inv.Stderr, "Invalid input: %s\nRequest aborted\nValid states are: DRAIN DOWN RESUME\n", s.value)
+				fmt.Fprintf(c.inv.Stderr, "Invalid input: %s\nRequest aborted\nValid states are: DRAIN DOWN FENCED RESUME\n", s.value)
 				return nil, option.Exit(1)
 			}
 			request.Action = action
@@ -99,7 +99,7 @@ func (c *controlRun) nodeUpdate(settings []setting) (*pb.UpdateNodeRequest, erro
 	case request.Names == "":
 		return nil, c.aborted("No valid entity in update command\nInput line must include \"NodeName\"")
 	case request.Action == pb.NodeAction_NODE_ACTION_UNSPECIFIED:
-		return nil, c.aborted("Nothing to change: give State=DRAIN, DOWN or RESUME")
+		return nil, c.aborted("Nothing to change: give State=DRAIN, DOWN, FENCED or RESUME")
 	case request.Action != pb.NodeAction_NODE_ACTION_RESUME && request.Reason == "":
 		fmt.Fprintln(c.inv.Stderr, "You must specify a reason when DOWNING or DRAINING a node. Request denied.\nAdd Reason=\"...\", which others will see in ginfo -R")
 		return nil, option.Exit(1)

@@ -29,7 +29,7 @@ func stubJobs() []*pb.Job {
 		SubmitMs: ago(2 * time.Hour), EligibleMs: ago(2 * time.Hour), StartMs: ago(26*time.Hour + 3*time.Minute + 4*time.Second),
 		Partition: "main", TimeLimitS: 48 * 3600, NodeList: "n[1-2]", BatchHost: "n1", Cpus: 4, Nodes: 2,
 		Spec: &pb.JobSpec{
-			Name: "train-the-large-model", WorkDirectory: "/home/ada", Tasks: 4, CpusPerTask: 1, Account: "physics", Requeue: true,
+			Name: "train-the-large-model", WorkDirectory: "/home/ada", Command: "/home/ada/train.sh", Tasks: 4, CpusPerTask: 1, Account: "physics", Requeue: true,
 			MemoryPerNodeBytes: 4 << 30, Gpus: []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 2, Model: "a100"}},
 			StandardOutput: "out-%j.txt", SubmitHost: "login1", MinNodes: 2,
 		},

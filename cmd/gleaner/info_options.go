@@ -16,7 +16,7 @@ func infoCommand() *option.Command {
 			"ginfo shows the partitions, and for each the nodes in each state. The default partition has a * after its name, a node that does not respond one after its state.",
 			"The columns are those of sinfo, and after them GPUS(F/T): by model, how many GPUs are free to be given to a job now, and how many there are.",
 			"A node that promises more CPUs than it has, as in a cluster for development, is named below the table, on standard error.",
-			"Fields of -o, and of --sort: " + letterList(nodeTable.Letters()) + ". A # in the place of a field's size makes it as wide as its widest value. Fields of -O: " + strings.Join(nodeTable.Names(), ", ") + ".",
+			"The fields by their names for -O and, in brackets, their letters for -o and --sort: " + strings.Join(nodeTable.Legend(), ", ") + ". A # in the place of a field's size makes it as wide as its widest value.",
 		},
 		Options: infoOptions(), Run: runInfo, Examples: infoExamples,
 		ExitStatus: []option.ExitStatus{{Status: "0", Help: "the table was printed"}, {Status: "1", Help: "a bad option, or no controller answers"}},

@@ -17,10 +17,11 @@ import (
 	"syscall"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
 )
 
 // version is set by the build: -ldflags "-X main.version=…".
-var version = "0.1.0-dev"
+var version = "unversioned"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -34,7 +35,6 @@ func main() {
 // names and returns the exit status.
 func dispatch(ctx context.Context, argv []string, streams option.Streams) int {
 	program := filepath.Base(argv[0])
-	app := option.App("gleaner", version, "a batch scheduler for GPUs that have owners", commands(), streams)
 	args := argv[1:]
 	command := byProgram(program)
 	if command == nil && len(args) > 0 {
@@ -43,36 +43,32 @@ func dispatch(ctx context.Context, argv []string, streams option.Streams) int {
 		}
 	}
 	var err error
-	switch {
-	case command != nil:
+	if command != nil {
 		program = command.Program()
+		app := option.App("gleaner", version, command, streams)
 		err = option.Run(ctx, app, command, args)
-	case len(args) > 0 && !knownToApp(args[0]):
+	} else {
 		program = "gleaner"
-		err = unknownCommand(args[0])
-	default:
-		err = app.RunContext(ctx, append([]string{"gleaner"}, args...))
+		var known bool
+		if known, err = answer(args, streams); !known {
+			err = unknownCommand(args[0])
+		}
 	}
 	text, status := option.Report(program, err)
 	_, _ = io.WriteString(streams.Stderr, text)
 	return status
 }
 
-// knownToApp says whether urfave/cli answers a first argument by itself.
-func knownToApp(word string) bool {
-	switch word {
-	case "help", "h", "--help", "-h", "--version", "-v":
-		return true
-	}
-	return false
-}
-
+// unknownCommand says which command was meant, or which there are.
 func unknownCommand(word string) error {
 	var names []string
 	for _, command := range commands() {
 		if !command.Hidden {
 			names = append(names, command.Name)
 		}
+	}
+	if meant := similar.Nearest(word, names); meant != "" {
+		return fmt.Errorf("there is no command %q; did you mean %s?", word, meant)
 	}
 	return fmt.Errorf("there is no command %q; the commands are: %s", word, strings.Join(names, " "))
 }

@@ -39,7 +39,13 @@ func TestDispatch(t *testing.T) {
 		text   string
 		status int
 	}{
-		"gleaner --version":           {"gleaner version " + version, 0},
+		"gleaner --version":           {"gleaner " + version, 0},
+		"gleaner help sbatch":         {"Usage: gsubmit [options]", 0},
+		"gleaner help control":        {"Usage: gcontrol", 0},
+		"gleaner help help":           {"there is no command \"help\"", 1},
+		"gleaner sumbit x":            {`gleaner: error: there is no command "sumbit"; did you mean submit?`, 1},
+		"gcontrol shwo job":           {"invalid keyword: shwo\ngcontrol: error: did you mean gcontrol show?", 1},
+		"gqueue 12":                   {"A job is chosen with --jobs=12", 1},
 		"gleaner":                     {"submit a batch script", 0},
 		"gleaner bogus":               {`gleaner: error: there is no command "bogus"; the commands are: submit`, 1},
 		"gsubmit --version":           {"gleaner " + version, 0},

@@ -16,7 +16,7 @@ func manCommand() *option.Command {
 	return &option.Command{
 		Name: "man", Summary: "write manual pages", Usage: "[--dir=<directory>] [command]",
 		Description: []string{
-			"gleaner man writes the manual pages of all commands, made from the same tables as their options, into a directory that exists; without one, the page of one command to standard output.",
+			"gleaner man writes the manual pages of all commands, made from the same tables as their options, into a directory, which is made if need be; without one, the page of one command to standard output.",
 		},
 		Operands:   []option.Variable{{Name: "command", Help: "the command whose page is printed: queue or gqueue; gleaner itself if none is named"}},
 		Options:    []option.Option{{Long: "dir", Argument: "directory", Help: "write all pages here, as gsubmit.1 and so on"}},
@@ -53,6 +53,9 @@ func runMan(inv *option.Invocation) error {
 
 // writePages writes a page for each command, and one for gleaner.
 func writePages(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("cannot make the directory for the manual pages: %w", err)
+	}
 	pages := map[string]string{"gleaner": overviewPage()}
 	for _, command := range commands() {
 		if !command.Hidden {

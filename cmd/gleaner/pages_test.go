@@ -43,7 +43,7 @@ func TestManualPages(t *testing.T) {
 	if err != nil || !strings.Contains(string(overview), "gqueue") {
 		t.Errorf("the page of gleaner names no gqueue: %v", err)
 	}
-	for _, line := range []string{"gleaner man nosuch", "gleaner man --dir=/nonexistent", "gleaner man a b", "gleaner man --dir=x y"} {
+	for _, line := range []string{"gleaner man nosuch", "gleaner man --dir=/dev/null/x", "gleaner man a b", "gleaner man --dir=x y"} {
 		if _, _, status := typed(t, t.Context(), nil, line); status != 1 {
 			t.Errorf("%s: status %d", line, status)
 		}
@@ -89,6 +89,9 @@ func TestBashCompletion(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), bash, "-n", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	// Stand-ins for the commands that the script asks.
+	answers := `gqueue() { echo 101; echo 102; }; timeout() { shift; "$@"; }
+		ginfo() { case "$*" in *%N*) echo n1; echo n2 ;; *%R*) echo main ;; esac; }; `
 	for _, c := range []struct {
 		words string // the last one is completed
 		want  []string
@@ -103,10 +106,23 @@ func TestBashCompletion(t *testing.T) {
 		{"gleaner completion ", []string{"bash", "zsh", "fish"}, "queue"},
 		{"gsubmit --part", []string{"--partition"}, ""},
 		{"gqueue --lic", nil, "--licenses"},
+		{"gcontrol show ", []string{"job", "node", "partition", "config", "hostnames"}, "hold"},
+		{"gcontrol show no", []string{"node"}, "job"},
+		{"gcontrol show job 1", []string{"101", "102"}, "n1"},
+		{"gleaner control show node n", []string{"n1", "n2"}, "101"},
+		{"gcontrol hold ", []string{"101", "102"}, "show"},
+		{"gcancel ", []string{"101", "102"}, ""},
+		{"gcancel 101 1", []string{"101", "102"}, ""},
+		{"gqueue -p m", []string{"main"}, ""},
+		{"gqueue --partition = ma", []string{"main"}, ""},
+		{"gsubmit --partition =", []string{"main"}, ""},
+		{"gsubmit --nodelist n", []string{"n1", "n2"}, "main"},
+		{"gqueue --states RU", []string{"RUNNING"}, "PENDING"},
+		{"ginfo -t i", []string{"idle"}, "PENDING"},
 		{"gcontrol show --det", []string{"--details"}, "show"},
 	} {
 		words := strings.Split(c.words, " ")
-		program := `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gleaner; printf '%s\n' "${COMPREPLY[@]}"`
+		program := answers + `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _gleaner; printf '%s\n' "${COMPREPLY[@]}"`
 		out, err := exec.CommandContext(t.Context(), bash, append([]string{"-c", program, "bash", path}, words...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

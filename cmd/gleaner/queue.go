@@ -13,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // sortedRows is how many rows gqueue holds back to sort them by partition,
@@ -58,7 +59,11 @@ func runQueue(inv *option.Invocation) error {
 
 func newQueueRun(inv *option.Invocation) (*queueRun, error) {
 	if len(inv.Operands) > 0 && !inv.Given("jobs") {
-		return nil, inv.Fail("Unrecognized option: %s", inv.Operands[0])
+		hint := ""
+		if _, err := spec.ParseJobTargets(inv.Operands[0]); err == nil {
+			hint = "\nA job is chosen with --jobs=" + inv.Operands[0]
+		}
+		return nil, inv.Fail("Unrecognized option: %s%s", inv.Operands[0], hint)
 	}
 	run := &queueRun{
 		inv: inv, header: !inv.Given("noheader"), each: inv.Given("array"),
@@ -114,7 +119,7 @@ func formatError(inv *option.Invocation, kind string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return inv.Fail("Invalid %s format specification: %w", kind, err)
+	return inv.Fail("Invalid %s format specification: %w\nWhat each field shows is in its manual page: gleaner man %s | man -l -", kind, err, inv.Command.Name)
 }
 
 // iterateSeconds reads --iterate.
@@ -124,7 +129,7 @@ func iterateSeconds(inv *option.Invocation) (int, error) {
 	}
 	seconds, err := strconv.Atoi(inv.Text("iterate"))
 	if err != nil || seconds <= 0 || seconds > 1<<20 {
-		return 0, inv.Fail("Error: invalid entry for --iterate=%s", inv.Text("iterate"))
+		return 0, inv.Fail("--iterate=%s: type a number of seconds, at least 1", inv.Text("iterate"))
 	}
 	return seconds, nil
 }

@@ -129,7 +129,7 @@ func (c *jobChoice) addUsers(inv *option.Invocation) {
 // match says whether a job is wanted, and which of its waiting tasks if they
 // are to be shown one by one (nil: the job as a whole).
 func (c *jobChoice) match(job *pb.Job) ([]*pb.ArrayRange, bool) {
-	if len(c.qos) > 0 && !slices.Contains(c.qos, job.GetSpec().GetQos()) {
+	if len(c.qos) > 0 && !slices.Contains(c.qos, qosOf(job)) {
 		return nil, false
 	}
 	if len(c.users) > 0 && !slices.Contains(c.users, job.GetOwner().GetUser()) && !slices.Contains(c.uids, job.GetOwner().GetUid()) {

@@ -98,13 +98,13 @@ type deviceJSON struct {
 func (s jsonShape) job(r *jobRow) *jobRecord {
 	job, asked := r.job, r.job.GetSpec()
 	record := &jobRecord{
-		JobID: job.GetId().GetJob(), Name: asked.GetName(), Account: asked.GetAccount(), QOS: asked.GetQos(),
+		JobID: job.GetId().GetJob(), Name: asked.GetName(), Account: asked.GetAccount(), QOS: qosOf(job),
 		Comment: asked.GetComment(), Wckey: asked.GetWckey(), BatchFlag: true, BatchHost: job.BatchHost,
 		UserID: job.GetOwner().GetUid(), UserName: job.GetOwner().GetUser(),
 		GroupID: job.GetOwner().GetGid(), GroupName: job.GetOwner().GetGroup(),
 		Partition: job.Partition, Nodes: job.NodeList, Nice: asked.GetNice(), Hold: asked.GetHold(),
 		Requeue: asked.GetRequeue(), RestartCount: job.RestartCount, Dependency: asked.GetDependency(),
-		WorkDirectory: asked.GetWorkDirectory(), RequiredNodes: asked.GetNodeList(), ExcludedNodes: asked.GetExcludeNodes(),
+		Command: asked.GetCommand(), WorkDirectory: asked.GetWorkDirectory(), RequiredNodes: asked.GetNodeList(), ExcludedNodes: asked.GetExcludeNodes(),
 		Features: asked.GetConstraint(), StateReason: reasonText(job), StateDescription: job.ReasonDetail,
 		StandardOutput: standardFile(r, standardOutput), StandardError: standardFile(r, standardError), StandardInput: standardFile(r, standardInput),
 		TresPerNode: gresText(asked, pb.GpuScope_GPU_SCOPE_NODE), TresPerJob: gresText(asked, pb.GpuScope_GPU_SCOPE_JOB),

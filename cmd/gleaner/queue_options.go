@@ -16,7 +16,7 @@ func queueCommand() *option.Command {
 			"gqueue lists jobs that wait, run or are cleaning up; with --states also those that have ended and are still remembered (MinJobAge, see gcontrol show config).",
 			"The tasks of an array that wait are one line, 108_[0-9%2], unless --array asks for one line each. Lines are sorted by partition, state and falling priority. Of more than 10,000 lines the first comes at once and the order is that of the job numbers; --sort forces another order by waiting for the whole list.",
 			"A format string of -o is any text with fields %[[.]size]type, where size cuts or fills the field and a dot puts the blanks before it. -O takes names, name[:[.][size][suffix]], 20 wide unless said otherwise.",
-			"Fields of -o, and of --sort: " + letterList(jobTable.Letters()) + ". Fields of -O: " + strings.Join(jobTable.Names(), ", ") + ".",
+			"The fields by their names for -O and, in brackets, their letters for -o and --sort: " + strings.Join(jobTable.Legend(), ", ") + ".",
 		},
 		Options:    queueOptions(),
 		Run:        runQueue,
@@ -79,13 +79,4 @@ func queueLater() []option.Option {
 		{Long: "verbose", Short: 'v', Later: "leave the option out"},
 		{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
 	}
-}
-
-// letterList writes fields as users type them: "%a %A".
-func letterList(letters string) string {
-	text := ""
-	for _, letter := range letters {
-		text += " %" + string(letter)
-	}
-	return text[min(1, len(text)):]
 }

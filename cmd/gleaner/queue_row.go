@@ -248,6 +248,10 @@ func (v *view) tresText(job *pb.Job) string {
 	return strings.Join(parts, ",")
 }
 
+// qosOf is the job's quality of service; a job that asked for none has the
+// one that its own environment names (SLURM_JOB_QOS).
+func qosOf(job *pb.Job) string { return cmp.Or(job.GetSpec().GetQos(), "normal") }
+
 // exitText is "code:signal".
 func exitText(job *pb.Job) string { return digits(job.ExitCode) + ":" + digits(job.ExitSignal) }
 

@@ -8,12 +8,12 @@ import "github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 func commands() []*option.Command {
 	return []*option.Command{
 		submitCommand(),
-		cancelCommand(),
-		runCommand(),
-		devCommand(),
 		queueCommand(),
+		cancelCommand(),
 		infoCommand(),
 		controlCommand(),
+		runCommand(),
+		devCommand(),
 		manCommand(),
 		completionCommand(),
 	}

@@ -41,6 +41,7 @@ func TestRunFromAnotherNode(t *testing.T) {
 func TestRunExitStatus(t *testing.T) {
 	hasty(t)
 	job := newTestJob(t, "n1", "n2")
+	deaf := filepath.Join(t.TempDir(), "deaf") // is there once task 0 ignores SIGTERM
 	for name, test := range map[string]struct {
 		arguments []string
 		status    int
@@ -55,7 +56,7 @@ func TestRunExitStatus(t *testing.T) {
 		"no program": {[]string{"-N1", "-n2", "nonexist"}, 2, "grun: error: n1: execve(): nonexist: No such file or directory"},
 		"kill on bad exit": {[]string{"-K", "-n2", "sh", "-c", "test $SLURM_PROCID = 1 && exit 9; exec sleep 30"}, 143,
 			"grun: Terminating StepId=7.|grun: error: n1: task 0: Terminated|grun: error: n2: task 1: Exited with exit code 9"},
-		"kill what ignores it": {[]string{"-K1", "-n2", "sh", "-c", "test $SLURM_PROCID = 1 && exit 9; trap '' TERM; while :; do sleep 0.1; done"}, 137,
+		"kill what ignores it": {[]string{"-K1", "-n2", "sh", "-c", "if test $SLURM_PROCID = 1; then until test -e " + deaf + "; do sleep 0.01; done; exit 9; fi; trap '' TERM; : > " + deaf + "; while :; do sleep 0.1; done"}, 137,
 			"grun: Terminating StepId=7.|grun: error: n1: task 0: Killed|grun: error: n2: task 1: Exited with exit code 9"},
 	} {
 		got := job.run("", test.arguments...)

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/term"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -15,6 +19,7 @@ import (
 type batchScript struct {
 	text      []byte
 	name      string // default name of the job
+	path      string // of its file, as the user named it; "" = it has none
 	arguments []string
 }
 
@@ -38,13 +43,45 @@ func loadScript(inv *option.Invocation) (*batchScript, error) {
 			return nil, err
 		}
 		defer file.Close()
-		source, script.name, script.arguments = file, filepath.Base(path), inv.Operands[1:]
+		source, script.name, script.path, script.arguments = file, filepath.Base(path), path, inv.Operands[1:]
+	}
+	if len(inv.Operands) == 0 && isTerminal(inv.Stdin) {
+		fmt.Fprintf(inv.Stderr, "%s: type the batch script, and Ctrl-D at its end; Ctrl-C submits nothing\n", inv.Command.Program())
 	}
 	var err error
-	if script.text, err = io.ReadAll(io.LimitReader(source, spec.MaxScriptBytes+1)); err != nil {
-		return nil, option.Fail(1, "Unable to read the batch script: %w", err)
+	if script.text, err = readScript(inv.Context, source); err != nil {
+		return nil, err
 	}
 	return script, checkScript(script.text)
+}
+
+// isTerminal says whether somebody types what is read.
+func isTerminal(source io.Reader) bool {
+	file, isFile := source.(*os.File)
+	return isFile && term.IsTerminal(int(file.Fd()))
+}
+
+// readScript reads up to the limit and one byte more. It does not wait for a
+// terminal or a pipe that the user has given up.
+func readScript(ctx context.Context, source io.Reader) ([]byte, error) {
+	type outcome struct {
+		text []byte
+		err  error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		text, err := io.ReadAll(io.LimitReader(source, spec.MaxScriptBytes+1))
+		done <- outcome{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, option.Exit(interrupted)
+	case read := <-done:
+		if read.err != nil {
+			return nil, option.Fail(1, "Unable to read the batch script: %w", reason(read.err))
+		}
+		return read.text, nil
+	}
 }
 
 func openScript(path string) (*os.File, error) {
@@ -71,6 +108,9 @@ func checkScript(text []byte) error {
 		return option.Fail(1, "Batch script is empty!")
 	case len(bytes.TrimSpace(text)) == 0:
 		return option.Fail(1, "Batch script contains only whitespace!")
+	case bytes.HasPrefix(text, []byte("\xef\xbb\xbf#!")):
+		return option.Fail(1, "Batch script begins with a byte order mark, which hides its #! from the system.\n"+
+			"Save it as UTF-8 without one, or remove it with sed -i '1s/^\\xEF\\xBB\\xBF//'")
 	case !bytes.HasPrefix(text, []byte("#!")):
 		return option.Fail(1, "This does not look like a batch script.  The first\n"+
 			"line must start with #! followed by the path to an interpreter.\nFor instance: #!/bin/sh")

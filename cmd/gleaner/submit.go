@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/google/uuid"
@@ -58,6 +59,9 @@ func submit(inv *option.Invocation) error {
 // submissionFailed is sbatch's sentence about what the controller answered.
 func submissionFailed(err error) error {
 	message := "Batch job submission failed: " + plain(err)
+	if strings.HasPrefix(plain(err), "invalid partition specified: ") {
+		message = plain(err) + "\nBatch job submission failed: Invalid partition name specified"
+	}
 	unreachable := (*unreachableError)(nil)
 	if errors.As(err, &unreachable) {
 		message = "Batch job submission failed: " + err.Error()
@@ -93,12 +97,12 @@ func submitRequest(inv *option.Invocation) (*pb.SubmitRequest, option.Values, er
 	}
 	job, err := buildSpec(values, directory)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, withSource(err, directory, inv.Values, inEnvironment, inScript)
 	}
 	if job.Name == "" {
 		job.Name = filepath.Base(script.name)
 	}
-	job.Script, job.Arguments = script.text, script.arguments
+	job.Script, job.Command, job.Arguments = script.text, absolute(directory, script.path), script.arguments
 	if job.Environment, err = exportedEnvironment(inv.Environ, job.ExportOption); err != nil {
 		return nil, nil, err
 	}
@@ -112,6 +116,45 @@ func submitRequest(inv *option.Invocation) (*pb.SubmitRequest, option.Values, er
 	return &pb.SubmitRequest{RequestId: uuid.NewString(), Spec: job, AsUser: asUser}, values, err
 }
 
+// absolute is a path as seen from a directory; no path stays none.
+func absolute(directory, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(directory, path)
+}
+
+// withSource adds to an error about the values where the bad one stands, if
+// not on the command line: who typed nothing of the kind should not have to
+// search.
+func withSource(err error, directory string, commandLine, inEnvironment, inScript option.Values) error {
+	layers := []option.Values{commandLine}
+	for _, source := range []struct {
+		values option.Values
+		where  string
+	}{
+		{inEnvironment, "It comes from a variable in the environment: see env | grep -E 'GSUB_|SBATCH_'"},
+		{inScript, "It stands on a #GSUB or #SBATCH line of the script"},
+	} {
+		values, conflict := layered(layers...)
+		if conflict != nil {
+			return err
+		}
+		if _, broken := buildSpec(values, directory); broken != nil {
+			return err // already without this layer
+		}
+		layers = append(layers, source.values)
+		if values, conflict = layered(layers...); conflict != nil {
+			return err
+		}
+		failure := (*option.Failure)(nil)
+		if _, broken := buildSpec(values, directory); broken != nil && errors.As(err, &failure) {
+			return &option.Failure{Status: failure.Status, Message: failure.Message + "\n" + source.where, Cause: failure.Cause}
+		}
+	}
+	return err
+}
+
 // submitFor is the user of --uid, which only root may name.
 func submitFor(values option.Values) (string, error) {
 	if !values.Given(optUID) {
@@ -121,7 +164,7 @@ func submitFor(values option.Values) (string, error) {
 		return "", option.Fail(1, "--uid may be used by root only; leave it out to submit as yourself")
 	}
 	if values.Text(optUID) == "" {
-		return "", option.Fail(1, "Invalid --uid specification: type the name or number of a user")
+		return "", option.Fail(255, "Invalid --uid specification: type the name or number of a user")
 	}
 	return values.Text(optUID), nil
 }

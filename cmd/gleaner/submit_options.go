@@ -74,7 +74,7 @@ func submitCommand() *option.Command {
 		ExitStatus: []option.ExitStatus{
 			{Status: "0", Help: "the job was accepted"},
 			{Status: "1", Help: "it was not; standard error says why and what to do"},
-			{Status: "255", Help: "an unknown option, or a --time that cannot be read"},
+			{Status: "255", Help: "an unknown option, or a time, size, number of nodes or mode that cannot be read"},
 			{Status: "any", Help: "with --wait, the exit status of the script, the highest one of an array; 1 if a signal ended it"},
 		},
 		Variables: []option.Variable{

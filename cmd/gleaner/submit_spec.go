@@ -88,6 +88,9 @@ func (b *specBuilder) words() {
 	v, s := b.values, b.spec
 	s.Name, s.Account, s.Comment, s.Wckey = v.Text(optJobName), v.Text(optAccount), v.Text(optComment), v.Text(optWCKey)
 	s.Constraint = v.Text(optConstraint)
+	if strings.ContainsAny(s.Constraint, "|[]*()") {
+		b.fail(1, "--constraint=%s is not carried out yet: join the features that every node must have with &, as in ib&avx512", s.Constraint)
+	}
 	for name := range strings.SplitSeq(v.Text(optPartition), ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			s.Partitions = append(s.Partitions, name)
@@ -112,7 +115,7 @@ func (b *specBuilder) files(directory string) {
 	case strings.HasPrefix("truncate", mode):
 		s.OpenMode = pb.OpenMode_OPEN_MODE_TRUNCATE
 	default:
-		b.fail(1, "Invalid --open-mode specification: %q: type append or truncate", mode)
+		b.fail(255, "Invalid --open-mode specification: %q: type append or truncate", mode)
 	}
 }
 
@@ -171,7 +174,7 @@ func (b *specBuilder) nodeCount() (least, most uint32) {
 		last, err = strconv.ParseUint(high, 10, 31)
 	}
 	if err != nil || first < 1 || last < first {
-		b.fail(1, "Invalid node count: %q: type a number of nodes, or the least and the most as in 2-4", text)
+		b.fail(255, "Invalid node count: %q: type a number of nodes, or the least and the most as in 2-4", text)
 	}
 	return uint32(first), uint32(last)
 }
@@ -183,7 +186,7 @@ func (b *specBuilder) size(long string) uint64 {
 	size, err := spec.ParseSize(b.values.Text(long), 1<<20)
 	switch {
 	case err != nil:
-		b.fail(1, "Invalid --%s specification: %w", long, err)
+		b.fail(255, "Invalid --%s specification: %w", long, err)
 	case size == 0:
 		b.fail(1, "--%s=0, all memory of a node, is not carried out yet: say how much the job needs, and --exclusive to share with nobody", long)
 	}
@@ -225,7 +228,7 @@ func (b *specBuilder) hosts() {
 		}
 	}
 	if sharing := b.values.Text(optExclusive); sharing != "" {
-		b.fail(1, "--exclusive=%s is not carried out yet: use --exclusive, which shares with nobody", sharing)
+		b.fail(255, "--exclusive=%s is not carried out yet: use --exclusive, which shares with nobody", sharing)
 	}
 	b.spec.Exclusive = b.values.Given(optExclusive)
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -41,6 +44,7 @@ func TestSubmit(t *testing.T) {
 		{"time limit", job.GetTimeLimitS(), uint32(420)},
 		{"partitions", strings.Join(job.GetPartitions(), " "), "gpu"},
 		{"work directory", job.GetWorkDirectory(), directory},
+		{"command", job.GetCommand(), path},
 		{"environment", strings.Join(job.GetEnvironment(), " "), "HOME=/h SBATCH_TIMELIMIT=7 GSUB_PARTITION=gpu"},
 		{"submit host set", job.GetSubmitHost() != "", true},
 		{"requeue", job.GetRequeue(), true},
@@ -85,6 +89,7 @@ func TestSubmitRefusesScripts(t *testing.T) {
 		"blank":    {" \n\t\n", "gsubmit: error: Batch script contains only whitespace!\n"},
 		"no shell": {"echo\n", "gsubmit: error: This does not look like a batch script.  The first\ngsubmit: error: line must start with #! followed by the path to an interpreter.\ngsubmit: error: For instance: #!/bin/sh\n"},
 		"dos":      {"#!/bin/sh\r\ntrue\r\n", "gsubmit: error: Batch script contains DOS line breaks (\\r\\n)\n"},
+		"bom":      {"\xef\xbb\xbf#!/bin/sh\ntrue\n", "gsubmit: error: Batch script begins with a byte order mark"},
 		"binary":   {"#!/bin/sh\n\x00", "gsubmit: error: The batch script contains a NUL byte"},
 		"large":    {"#!/bin/sh\n" + strings.Repeat("#", 5<<20), "gsubmit: error: Batch script is larger than 4G!"},
 		"option":   {"#!/bin/sh\n#GSUB --bogus\n", "gsubmit: error: line 2 of the script: #GSUB: unrecognized option '--bogus'\n"},
@@ -110,6 +115,42 @@ func TestSubmitRefusesScripts(t *testing.T) {
 		if got := command(t, "unix:///nowhere", "", nil, test.argv...); !strings.HasPrefix(got.stderr, test.want) || got.status != test.status {
 			t.Errorf("%q: %+v", test.argv, got)
 		}
+	}
+}
+
+// A bad value that nobody typed is traced to where it stands.
+func TestSubmitNamesTheSource(t *testing.T) {
+	script := write(t, filepath.Join(t.TempDir(), "s"), "#!/bin/sh\n#SBATCH --mem=much\n")
+	const inScript, inVariable = "It stands on a #GSUB or #SBATCH line", "It comes from a variable"
+	for name, test := range map[string]struct {
+		environ []string
+		argv    []string
+		want    string // "" = neither
+	}{
+		"script":         {nil, []string{script}, inScript},
+		"variable":       {[]string{"SBATCH_TIMELIMIT=x"}, []string{"--mem=1", script}, inVariable},
+		"variable first": {[]string{"SBATCH_TIMELIMIT=x"}, []string{script}, inVariable},
+		"command line":   {[]string{"SBATCH_TIMELIMIT=5"}, []string{"--mem=x", script}, ""},
+	} {
+		got := command(t, "unix:///nowhere", "", test.environ, append([]string{"gsubmit"}, test.argv...)...)
+		for _, source := range []string{inScript, inVariable} {
+			if strings.Contains(got.stderr, source) != (source == test.want) || got.status != 255 {
+				t.Errorf("%s: %+v, want %q", name, got, test.want)
+			}
+		}
+	}
+}
+
+// Ctrl-C ends the wait for a script that is never typed.
+func TestSubmitInterruptedWhileReading(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	t.Cleanup(func() { _ = writer.Close() })
+	var stderr bytes.Buffer
+	time.AfterFunc(20*time.Millisecond, cancel)
+	status := dispatch(ctx, []string{"gsubmit"}, option.Streams{Stdin: reader, Stdout: io.Discard, Stderr: &stderr})
+	if status != interrupted || stderr.Len() > 0 {
+		t.Errorf("status %d, %q", status, stderr.String())
 	}
 }
 
@@ -145,6 +186,8 @@ func TestSubmitFailures(t *testing.T) {
 			[]string{"gsubmit: error: Batch job submission failed: Invalid partition name specified\ngsubmit: error: the partitions are a b\n"}},
 		"nobody there": {"unix:///nowhere/sock",
 			[]string{"gsubmit: error: Batch job submission failed: unable to contact a controller at unix:///nowhere/sock (no such file or directory)\n", "GLEANER_CONTROLLER", "still trying"}},
+		"partition": {refuse(codes.InvalidArgument, "invalid partition specified: x"),
+			[]string{"gsubmit: error: invalid partition specified: x\ngsubmit: error: Batch job submission failed: Invalid partition name specified\n"}},
 		"no leader": {refuse(codes.Unavailable, "no leader"), []string{"(no leader)", "the job may have been accepted"}},
 	} {
 		got := command(t, test.target, "", nil, "gsubmit", "--wrap=true")
@@ -283,5 +326,13 @@ func TestWaitInterrupted(t *testing.T) {
 	got := commandIn(ctx, t, controller.start(t), "", nil, "gsubmit", "-W", "--wrap=true")
 	if got.status != 130 || !strings.Contains(got.stderr, "which goes on; gcancel 42 ends it") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestCommandIsAbsolute(t *testing.T) {
+	for path, want := range map[string]string{"": "", "/a/b.sh": "/a/b.sh", "b.sh": "/here/b.sh", "../b.sh": "/b.sh"} {
+		if got := absolute("/here", path); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
 	}
 }

@@ -97,6 +97,23 @@ func (t *Table[R]) Letters() string {
 	return string(letters)
 }
 
+// Legend is, for each field in the order of the table, what -O and -o call it:
+// "JobArrayID (%i)", or only one of the two.
+func (t *Table[R]) Legend() []string {
+	var legend []string
+	for _, f := range t.fields {
+		switch {
+		case len(f.Names) == 0:
+			legend = append(legend, "%"+string(f.Letter))
+		case f.Letter == 0:
+			legend = append(legend, f.Names[0])
+		default:
+			legend = append(legend, f.Names[0]+" (%"+string(f.Letter)+")")
+		}
+	}
+	return legend
+}
+
 // compare orders two rows by the field.
 func (f *Field[R]) compare(a, b R) int {
 	if f.Compare != nil {

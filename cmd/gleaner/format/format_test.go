@@ -103,7 +103,7 @@ func TestRefused(t *testing.T) {
 		want  error
 		says  string
 	}{
-		{short, "%n %q", ErrUnknownField, "the fields are nl"},
+		{short, "%n %q", ErrUnknownField, "the letters are nl"},
 		{short, "%12", ErrUnknownField, "names no field"},
 		{short, "%99999n", ErrBadFormat, "at most 4096"},
 		{short, "%n" + strings.Repeat("x", MaxSpecBytes), ErrBadFormat, "longer than"},

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/xrash/smetrics"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
 )
 
 // ParseShort reads a format string of -o: "%[[.]size]type[suffix]…". Text
@@ -34,7 +34,7 @@ func (t *Table[R]) ParseShort(spec string) (*Layout[R], error) {
 		}
 		index, ok := t.byLetter[text[0]]
 		if !ok {
-			return nil, fmt.Errorf("%w: %q; the fields are %s", ErrUnknownField, "%"+firstRune(text), t.Letters())
+			return nil, fmt.Errorf("%w: %q; the letters are %s", ErrUnknownField, "%"+firstRune(text), t.Letters())
 		}
 		shape.field, shape.suffix = &t.fields[index], text[1:]
 		if err := layout.add(shape); err != nil {
@@ -107,7 +107,7 @@ func (t *Table[R]) ParseSort(spec string) (func(a, b R) int, error) {
 			index, ok = t.byLetter[name[0]]
 		}
 		if !ok {
-			return nil, fmt.Errorf("%w to sort by: %q; the fields are %s", ErrUnknownField, token, t.Letters())
+			return nil, fmt.Errorf("%w to sort by: %q; the letters are %s", ErrUnknownField, token, t.Letters())
 		}
 		if k.field = &t.fields[index]; len(keys) < MaxColumns {
 			keys = append(keys, k)
@@ -152,33 +152,24 @@ func parseShape[R any](text string) (column[R], string, error) {
 	return c, text, nil
 }
 
-// nearest suggests the name most like a mistyped one, at most one letter in
-// three wrong or the rest of it missing, or lists all names.
+// nearest suggests the name that was meant, because it begins as what was
+// typed does or is like it, or else lists all names.
 func (t *Table[R]) nearest(name string) string {
-	if len(name) > maxNameLength {
-		name = name[:maxNameLength]
-	}
-	lower := strings.ToLower(name)
-	best, distance := "", len(name)/3+1
-	for _, f := range t.fields {
-		for _, candidate := range f.Names {
-			d := smetrics.WagnerFischer(strings.ToLower(candidate), lower, 1, 1, 1)
-			if len(lower) > 2 && strings.HasPrefix(strings.ToLower(candidate), lower) {
-				d = 0
-			}
-			if d < distance || d == distance && best == "" {
-				best, distance = candidate, d
-			}
+	best := ""
+	for _, candidate := range t.Names() {
+		begins := len(name) > 2 && len(name) < len(candidate) && strings.EqualFold(candidate[:len(name)], name)
+		if begins && (best == "" || len(candidate) < len(best)) {
+			best = candidate
 		}
+	}
+	if best == "" {
+		best = similar.Nearest(name, t.Names())
 	}
 	if best == "" {
 		return "; the fields are " + strings.Join(t.Names(), ",")
 	}
 	return "; did you mean " + best + "?"
 }
-
-// maxNameLength bounds the work of finding a similar name.
-const maxNameLength = 64
 
 func firstRune(s string) string {
 	for _, r := range s {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/xrash/smetrics"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
 )
 
 var sprintf = fmt.Sprintf
@@ -98,19 +98,13 @@ func lines(program, message string) string {
 	return text.String()
 }
 
-// nearest is the long name most like a mistyped one, or "" if none is near:
-// at most one letter in three wrong.
+// nearest is the long name most like a mistyped one, or "" if none is near.
 func nearest(table []Option, typed string) string {
-	best, distance := "", len(typed)/3+1
-	for _, option := range table {
-		if option.Hidden {
-			continue
-		}
-		for _, name := range option.Names() {
-			if d := smetrics.WagnerFischer(typed, name, 1, 1, 1); d < distance {
-				best, distance = name, d
-			}
+	var names []string
+	for i := range table {
+		if !table[i].Hidden {
+			names = append(names, table[i].Names()...)
 		}
 	}
-	return best
+	return similar.Nearest(typed, names)
 }

@@ -8,8 +8,8 @@ import (
 
 const (
 	helpIndent = 2
-	helpColumn = 34 // where the sentences start
-	helpWidth  = 100
+	helpColumn = 30 // where the sentences start
+	helpWidth  = 79 // of a terminal of 80 columns
 )
 
 // WriteUsage writes the forms of the command.

@@ -51,26 +51,20 @@ type Streams struct {
 	Environ []string
 }
 
-// App is the urfave/cli application over the commands' tables. Its commands
-// expect canonical arguments, which Run makes.
-func App(name, version, summary string, commands []*Command, streams Streams) *cli.App {
-	app := &cli.App{
-		Name: name, Version: version, Usage: summary,
-		UsageText: name + " command [options] [operands]",
-		Reader:    streams.Stdin, Writer: streams.Stdout, ErrWriter: streams.Stderr,
-		Suggest: true,
+// App is the urfave/cli application of one command; making those of all the
+// others would only cost time. It expects canonical arguments, which Run makes.
+func App(name, version string, command *Command, streams Streams) *cli.App {
+	return &cli.App{
+		Name: name, Version: version,
+		Reader: streams.Stdin, Writer: streams.Stdout, ErrWriter: streams.Stderr,
 		// The caller turns errors into messages and the exit status.
 		ExitErrHandler:            func(*cli.Context, error) {},
 		DisableSliceFlagSeparator: true,
+		Commands:                  []*cli.Command{command.cli(version, streams)},
 	}
-	for _, command := range commands {
-		app.Commands = append(app.Commands, command.cli(version, streams))
-	}
-	return app
 }
 
-// Run runs one of the application's commands with arguments as the user
-// typed them.
+// Run runs the application's command with arguments as the user typed them.
 func Run(ctx context.Context, app *cli.App, command *Command, args []string) error {
 	settings, operands, err := command.Normalise(args)
 	if err != nil {

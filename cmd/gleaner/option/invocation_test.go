@@ -21,7 +21,7 @@ func TestRunHandsOverWhatWasGiven(t *testing.T) {
 		return nil
 	}
 	var out bytes.Buffer
-	app := App("gleaner", "1.2", "test", []*Command{command}, Streams{Stdout: &out, Stderr: &out, Environ: []string{"A=1", "A=2"}})
+	app := App("gleaner", "1.2", command, Streams{Stdout: &out, Stderr: &out, Environ: []string{"A=1", "A=2"}})
 	err := Run(context.Background(), app, command, []string{"-a", "-n", "x,y", "-n", "", "op", "--nice=", "-K1", "--", "-q"})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestRunAnswersHelpItself(t *testing.T) {
 		"--version": {"gleaner 1.2"},
 	} {
 		var out bytes.Buffer
-		app := App("gleaner", "1.2", "test", []*Command{command}, Streams{Stdout: &out, Stderr: &out})
+		app := App("gleaner", "1.2", command, Streams{Stdout: &out, Stderr: &out})
 		if err := Run(context.Background(), app, command, []string{arg}); err != nil {
 			t.Fatal(err)
 		}

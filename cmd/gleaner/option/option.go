@@ -9,7 +9,7 @@
 // command of a Command with StopAtOperand), and "--". An option that exists in
 // Slurm but is not carried out is refused by name, never ignored.
 //
-// It needs nothing of the project and does no I/O of its own: a Command is
+// It needs nothing of the daemons and does no I/O of its own: a Command is
 // data and a Run function, and an Invocation is what one call of it was given.
 package option
 

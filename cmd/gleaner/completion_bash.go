@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+)
+
+// bashSources are the shell commands that list what may be typed in the place
+// of an option's argument, by the word that the help shows for it. Who presses
+// Tab waits for no controller: one that is not there offers nothing.
+var bashSources = map[string]string{
+	"partition[,...]": "_gleaner_ask ginfo --noheader --format=%R",
+	"nodes":           "_gleaner_ask ginfo --noheader --Node --format=%N",
+	"job":             "_gleaner_jobs",
+	"job[,...]":       "_gleaner_jobs",
+	"state[,...]":     "echo PENDING RUNNING COMPLETING COMPLETED CANCELLED FAILED TIMEOUT OUT_OF_MEMORY",
+	"user":            "compgen -u",
+	"user[,...]":      "compgen -u",
+	"directory":       "compgen -d",
+}
+
+// bashCases are the branches of a case statement for one command, in which
+// each option whose argument has a source names it.
+func bashCases(command *option.Command) string {
+	var cases strings.Builder
+	for _, o := range offered(command) {
+		source := bashSources[o.Argument]
+		if source == "" {
+			continue
+		}
+		if command.Name == "info" && o.Argument == "state[,...]" {
+			source = "echo idle mix alloc drain down"
+		}
+		pattern := fmt.Sprintf("'%s --%s'", command.Name, o.Long)
+		if o.Short != 0 {
+			pattern += fmt.Sprintf(" | '%s -%c'", command.Name, o.Short)
+		}
+		fmt.Fprintf(&cases, "\t%s) %s ;;\n", pattern, source)
+	}
+	return cases.String()
+}
+
+func bashCompletion(commands []*option.Command) string {
+	var names, options, operands, values strings.Builder
+	for _, command := range commands {
+		names.WriteString(" " + command.Name)
+		fmt.Fprintf(&options, "\t%s) echo '", command.Name)
+		for i, o := range offered(command) {
+			if i > 0 {
+				options.WriteByte(' ')
+			}
+			options.WriteString("--" + o.Long)
+		}
+		options.WriteString("' ;;\n")
+		if words := operandWords(command); len(words) > 0 {
+			fmt.Fprintf(&operands, "\t'%s ') echo '%s' ;;\n", command.Name, strings.Join(words, " "))
+		}
+		values.WriteString(bashCases(command))
+	}
+	var entities []string
+	for _, entity := range shownEntities() {
+		entities = append(entities, entity.names[0])
+	}
+	return strings.NewReplacer(
+		"NAMES", strings.TrimSpace(names.String()), "OPTIONS\n", options.String(), "OPERANDS\n", operands.String(),
+		"VALUES\n", values.String(), "ENTITIES", strings.Join(entities, " "), "PROGRAMS", strings.Join(programs(commands), " "),
+	).Replace(bashScript)
+}
+
+// bashScript is the script with capital words for what the tables give.
+const bashScript = `# bash completion for gleaner, written by "gleaner completion bash"
+_gleaner_ask() {
+	timeout 2 "$@" 2>/dev/null | sort -u
+}
+
+_gleaner_jobs() {
+	_gleaner_ask gqueue --me --noheader --format=%A
+}
+
+_gleaner_options() {
+	case $1 in
+OPTIONS
+	esac
+}
+
+# What may follow a command and the words after it.
+_gleaner_operands() {
+	case "$1 $2" in
+OPERANDS
+	'cancel '* | 'control hold' | 'control release' | 'control requeue' | 'control show job') _gleaner_jobs ;;
+	'control show') echo 'ENTITIES' ;;
+	'control show node') _gleaner_ask ginfo --noheader --Node --format=%N ;;
+	'control show partition') _gleaner_ask ginfo --noheader --format=%R ;;
+	esac
+}
+
+# What may be the argument of an option.
+_gleaner_values() {
+	case "$1 $2" in
+VALUES
+	esac
+}
+
+_gleaner() {
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} program=${COMP_WORDS[0]##*/} first=1 words
+	local command=${program#g}
+	COMPREPLY=()
+	if [[ $program == gleaner ]]; then
+		if ((COMP_CWORD == 1)); then
+			COMPREPLY=($(compgen -W 'NAMES' -- "$current"))
+			return
+		fi
+		command=${COMP_WORDS[1]}
+		first=2
+	fi
+	# bash makes three words of --name=value.
+	if [[ $current == = ]]; then
+		current=
+	elif [[ $previous == = ]] && ((COMP_CWORD > 1)); then
+		previous=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	if [[ $current == -* ]]; then
+		words=$(_gleaner_options "$command")
+	elif [[ $previous == -* ]] && words=$(_gleaner_values "$command" "$previous") && [[ $words ]]; then
+		:
+	else
+		words=$(_gleaner_operands "$command" "${COMP_WORDS[*]:first:COMP_CWORD-first}")
+	fi
+	COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+
+complete -o default -F _gleaner PROGRAMS
+`
