@@ -89,6 +89,13 @@ for _ in $(seq 600); do
 	active=$(gqueue --noheader --format=%i --jobs="$gang,$array,$memory,$foreign")
 	gqueue
 	[ -n "$active" ] || break
+	if gqueue --noheader --format=%r | grep -q 'launch failed'; then
+		echo
+		echo "a node cannot start jobs; it says:"
+		gcontrol show node | grep -E 'NodeName|Reason'
+		failures=1
+		exit
+	fi
 	echo
 	sleep 1
 done
