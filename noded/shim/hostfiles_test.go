@@ -61,16 +61,16 @@ func TestDeletedMount(t *testing.T) {
 		return
 	}
 	b := newBed(t)
-	for _, target := range []string{"/etc/hostname", "/etc/hosts"} {
+	for _, target := range []string{"/etc/issue", "/etc/profile"} {
 		source := filepath.Join(b.dir, filepath.Base(target))
 		must(t, os.WriteFile(source, []byte("replaced\n"), 0o644))
 		must(t, unix.Mount(source, target, "", unix.MS_BIND, ""))
 		t.Cleanup(func() { must(t, unix.Unmount(target, unix.MNT_DETACH)) })
-		if target == "/etc/hostname" {
+		if target == "/etc/issue" {
 			must(t, os.Remove(source))
 		}
 	}
-	result, out := b.run("cat /etc/hosts; test -e /etc/hostname && grep -c replaced /etc/hostname; exit 0")
+	result, out := b.run("cat /etc/profile; test -e /etc/issue && grep -c replaced /etc/issue; exit 0")
 	wantExit(t, result, 0)
 	if out != "replaced\n0\n" {
 		t.Errorf("output %q", out)
