@@ -45,6 +45,10 @@ func runInNamespace() int {
 		return 1
 	}
 	defer os.RemoveAll(directory)
+	if err := copyBinaries(filepath.Join(directory, "bin")); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: run `make build` first\n", err)
+		return 1
+	}
 	command := exec.Command("/proc/self/exe", os.Args[1:]...)
 	command.Env = append(os.Environ(), inNamespace+"="+directory)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
@@ -61,17 +65,28 @@ func runInNamespace() int {
 	return 0
 }
 
+// copyBinaries puts what was built where every user can reach it: the checkout
+// may lie in a home that is closed to others.
+func copyBinaries(to string) error {
+	if err := os.CopyFS(to, os.DirFS(filepath.Join("..", "..", "bin"))); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(to, "gnoded")); err != nil {
+		return err
+	}
+	for _, directory := range []string{filepath.Dir(to), to} {
+		if err := os.Chmod(directory, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func TestScenarios(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the stories run real containers and cgroups")
 	}
-	binaries, err := filepath.Abs(filepath.Join("..", "..", "bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(binaries, "gnoded")); err != nil {
-		t.Fatalf("%v: run `make build` first", err)
-	}
+	binaries := filepath.Join(os.Getenv(inNamespace), "bin")
 	t.Cleanup(func() {
 		for _, text := range unclean.texts {
 			t.Error(text)
