@@ -186,7 +186,7 @@ func stopCluster(ts *testscript.TestScript, command *exec.Cmd, directory string,
 	}
 	err := command.Wait()
 	ts.Logf("cluster in %s: %v\n%s", directory, err, log)
-	left := leftOvers(directory, command.Process.Pid)
+	left := leftOvers(directory)
 	showLogs(ts, directory)
 	if err != nil || len(left) > 0 {
 		unclean.add("%s: after the cluster's end: %v; left over: %q", ts.Name(), err, left)

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,7 @@ import (
 
 // leftOvers lists what a cluster left behind: processes that have its
 // directory on their command line, mounts below it, cgroups and device files.
-// pid is that of its `gleaner dev`.
-func leftOvers(directory string, pid int) []string {
+func leftOvers(directory string) []string {
 	var left []string
 	commandLines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range commandLines {
@@ -26,8 +26,8 @@ func leftOvers(directory string, pid int) []string {
 			}
 		}
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/gleaner-dev-%d", "/sys/fs/cgroup/*/gleaner-dev-%d"} {
-		groups, _ := filepath.Glob(fmt.Sprintf(pattern, pid))
+	for _, pattern := range []string{"/sys/fs/cgroup/gleaner-dev-%08x", "/sys/fs/cgroup/*/gleaner-dev-%08x"} {
+		groups, _ := filepath.Glob(fmt.Sprintf(pattern, crc32.ChecksumIEEE([]byte(directory))))
 		left = append(left, groups...)
 	}
 	devices, _ := filepath.Glob(filepath.Join(directory, "nodes", "*", "dev", "*"))

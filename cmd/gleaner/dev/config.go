@@ -2,6 +2,7 @@ package dev
 
 import (
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 
@@ -80,6 +81,12 @@ func (c *cluster) nodeConfigFile(name string) string {
 	return filepath.Join(c.nodeDirectory(name), "gnoded.toml")
 }
 
+// cgroupParent is the same at each start in a directory, so that a start after
+// a kill finds, and at its end removes, what the killed one left.
+func (c *cluster) cgroupParent() string {
+	return fmt.Sprintf("/gleaner-dev-%08x", crc32.ChecksumIEEE([]byte(c.options.Directory)))
+}
+
 // writeNode writes the configuration of node number i and makes its stand-in
 // GPUs. On a machine with an NVIDIA driver the first node has the real GPUs.
 func (c *cluster) writeNode(i int) error {
@@ -96,7 +103,7 @@ func (c *cluster) writeNode(i int) error {
 		CPUs:         c.options.CPUsPerNode,
 		Memory:       fmt.Sprintf("%dM", c.memoryMB),
 		Address:      "127.0.0.1",
-		CgroupParent: fmt.Sprintf("/gleaner-dev-%d/%s", os.Getpid(), name),
+		CgroupParent: c.cgroupParent() + "/" + name,
 		LogLevel:     c.options.LogLevel,
 		DetectGPUs:   i == 0 && haveNVIDIA(),
 		// The commands must be there inside jobs too, even when they were
