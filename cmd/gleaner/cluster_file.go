@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/xrash/smetrics"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -241,12 +240,9 @@ func unknownKey(e toml.DecodeError) string {
 		table = reflect.TypeFor[partitionFile]()
 	}
 	known := tomlKeys(table)
-	best := slices.MinFunc(known, func(a, b string) int {
-		return smetrics.WagnerFischer(a, key, 1, 1, 1) - smetrics.WagnerFischer(b, key, 1, 1, 1)
-	})
 	text := fmt.Sprintf("line %d: there is no key %q", line, strings.Join(path, "."))
-	if smetrics.WagnerFischer(best, key, 1, 1, 1) <= max(len(key)/2, 2) {
-		return text + fmt.Sprintf("; did you mean %s?", best)
+	if meant := similar.Nearest(key, known); meant != "" {
+		return text + fmt.Sprintf("; did you mean %s?", meant)
 	}
 	return text + "; the keys are " + strings.Join(known, ", ")
 }
