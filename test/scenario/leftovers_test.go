@@ -2,11 +2,12 @@ package scenario
 
 import (
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
 // leftOvers lists what a cluster left behind: processes that have its
@@ -26,12 +27,36 @@ func leftOvers(directory string) []string {
 			}
 		}
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/gleaner-dev-%08x", "/sys/fs/cgroup/*/gleaner-dev-%08x"} {
-		groups, _ := filepath.Glob(fmt.Sprintf(pattern, crc32.ChecksumIEEE([]byte(directory))))
-		left = append(left, groups...)
-	}
+	left = append(left, leftGroups(directory)...)
 	devices, _ := filepath.Glob(filepath.Join(directory, "nodes", "*", "dev", "*"))
 	return append(left, devices...)
+}
+
+// leftGroups lists what is left of the control groups that the configurations
+// of the cluster's nodes name, and of the one around them all.
+func leftGroups(directory string) []string {
+	configs, _ := filepath.Glob(filepath.Join(directory, "nodes", "*", "gnoded.toml"))
+	if len(configs) == 0 {
+		return []string{"no configuration of a node, which would name its control groups"}
+	}
+	var left []string
+	for _, path := range configs {
+		var config struct {
+			CgroupParent string `toml:"cgroup_parent"`
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = toml.Unmarshal(text, &config)
+		}
+		if err != nil || config.CgroupParent == "" {
+			return []string{fmt.Sprintf("%s does not name its control group: %v", path, err)}
+		}
+		for _, hierarchy := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+			groups, _ := filepath.Glob(hierarchy + filepath.Dir(config.CgroupParent))
+			left = append(left, groups...)
+		}
+	}
+	return left
 }
 
 // removeAll deletes a cluster's directory, but never on another file system

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -57,20 +56,15 @@ func submitMany(ts *testscript.TestScript, count int) (accepted map[string]bool,
 	work := make(chan struct{})
 	var mutex sync.Mutex
 	var group sync.WaitGroup
-	environment := []string{"PATH=" + ts.Getenv("PATH"), "STORY=" + ts.Getenv("STORY"), "GLEANER_CONTROLLER=" + ts.Getenv("GLEANER_CONTROLLER")}
-	as, err := lookPath("as", ts.Getenv("PATH"))
-	ts.Check(err)
 	for range clients {
 		group.Go(func() {
 			for range work {
-				command := exec.Command(as, "alice", "gsubmit", "--parsable", "-o", "/dev/null", "--mem=16M", "--wrap", script)
-				command.Env = environment
-				out, err := command.CombinedOutput()
+				out, err := quietly(ts, "as", "alice", "gsubmit", "--parsable", "-o", "/dev/null", "--mem=16M", "--wrap", script)
 				mutex.Lock()
-				if id := strings.TrimSpace(string(out)); err == nil && !accepted[id] {
+				if id := strings.TrimSpace(out); err == nil && !accepted[id] {
 					accepted[id] = true
 				} else {
-					failures = append(failures, fmt.Sprintf("%v: %s", err, id))
+					failures = append(failures, fmt.Sprintf("%s: %v", id, err))
 				}
 				mutex.Unlock()
 			}
