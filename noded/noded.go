@@ -33,6 +33,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/shim"
 )
 
 var (
@@ -55,6 +57,9 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	}
 	defer unlock()
 	if err := checkExecutable(config.Init); err != nil {
+		return err
+	}
+	if err := shim.WriteFilter(config.StateDir); err != nil {
 		return err
 	}
 	source, err := openGPUs(config, log)

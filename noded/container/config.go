@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/moby/profiles/seccomp"
 	devices "github.com/opencontainers/cgroups/devices/config"
 	"github.com/opencontainers/runc/libcontainer/configs"
-	"github.com/opencontainers/runc/libcontainer/specconv"
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
@@ -59,11 +56,9 @@ var readOnlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", 
 // few enough for those that close every possible one.
 const maxOpenFiles = 65536
 
+// libraryConfig answers what libcontainer shall make. The system-call filter
+// is not in it: process 1 puts that on.
 func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (*configs.Config, error) {
-	filter, err := seccompFilter()
-	if err != nil {
-		return nil, err
-	}
 	limits, err := limitOpenFiles()
 	if err != nil {
 		return nil, err
@@ -82,7 +77,6 @@ func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (
 		GIDMappings:     s.gids,
 		Capabilities:    &configs.Capabilities{},
 		NoNewPrivileges: true,
-		Seccomp:         filter,
 		Cgroups:         spec.Cgroup,
 		MaskPaths:       slices.Clone(maskedPaths),
 		ReadonlyPaths:   slices.Clone(readOnlyPaths),
@@ -99,21 +93,6 @@ func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (
 		})
 	}
 	return config, nil
-}
-
-// seccompFilter is Docker's default profile for a process without
-// capabilities.
-func seccompFilter() (*configs.Seccomp, error) {
-	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
-	profile, err := seccomp.GetDefaultProfile(spec)
-	if err != nil {
-		return nil, fmt.Errorf("read the seccomp profile: %w", err)
-	}
-	filter, err := specconv.SetupSeccomp(profile)
-	if err != nil {
-		return nil, fmt.Errorf("make the seccomp filter: %w", err)
-	}
-	return filter, nil
 }
 
 // limitOpenFiles lowers the soft limit; the hard limit stays as it is,

@@ -26,36 +26,44 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/runc/libcontainer"
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // joins namespaces before Go's runtime starts
-	"github.com/opencontainers/runc/libcontainer/seccomp"
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 )
 
 var (
-	// ErrNoSeccomp is returned by Start when the program was built without
-	// the seccomp filter.
+	// ErrNoSeccomp is returned by CompileFilter when the program was built
+	// without libseccomp.
 	ErrNoSeccomp = errors.New("this program was built without seccomp: build it with -tags seccomp and libseccomp-dev installed")
 	// ErrUser is returned, wrapped, by Start when the user cannot be mapped.
 	ErrUser = errors.New("this user cannot have a container")
 	// ErrDeleted is returned, wrapped, by Start when a directory or a file of
 	// the job went away after it was opened.
 	ErrDeleted = errors.New("was deleted while the job was starting")
+	// ErrNoFilter is returned, wrapped, by Start when process 1 does not have
+	// the system-call filter.
+	ErrNoFilter = errors.New("the container has no system-call filter")
 )
 
 func init() {
-	if len(os.Args) > 1 && os.Args[1] == "init" {
-		runtime.GOMAXPROCS(1)
-		runtime.LockOSThread()
-		libcontainer.Init() // does not return
-	}
 	runtime.LockOSThread()
+	if len(os.Args) < 2 {
+		return
+	}
+	switch os.Args[1] {
+	case "init":
+		runtime.GOMAXPROCS(1)
+		libcontainer.Init() // does not return
+	case filterWord:
+		wearFilter() // does not return
+	}
 }
 
 // readyTimeout bounds the time process 1 may take to answer.
@@ -107,6 +115,8 @@ type Spec struct {
 	Devices        []Device
 	Cgroup         *cgroups.Cgroup
 	Keep           []string // paths the caller goes on using; the staging area must not hide them
+	Filter         []byte   // what CompileFilter answered
+	Orders         *pid1.Config
 }
 
 // Container is a running container.
@@ -119,8 +129,8 @@ type Container struct {
 // Start makes the container and returns when its process 1 answers. After a
 // failure nothing of it is left but what Dir holds.
 func Start(ctx context.Context, spec *Spec) (_ *Container, err error) {
-	if !seccomp.Enabled {
-		return nil, ErrNoSeccomp
+	if _, err := pid1.DecodeFilter(spec.Filter); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoFilter, err)
 	}
 	stage, err := newStage(spec)
 	if err != nil {
@@ -163,17 +173,29 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
 	defer ready.Close()
+	orders, ours, err := os.Pipe()
+	if err != nil {
+		theirs.Close()
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	go func() {
+		// When process 1 ends before it has read them, it says why, or that
+		// it has ended is enough.
+		_ = pid1.WriteOrders(ours, spec.Filter, spec.Orders)
+		ours.Close()
+	}()
 	process := &libcontainer.Process{
 		Init: true, Args: []string{initPath}, Cwd: "/",
 		Env: []string{"PATH=/usr/bin:/bin", "HOME=/"},
 		UID: int(spec.User.UID), GID: int(spec.User.GID),
-		ExtraFiles: []*os.File{theirs},
+		ExtraFiles: []*os.File{theirs, orders}, // pid1.ReadyFd, pid1.OrdersFd
 	}
 	for _, group := range spec.User.Groups {
 		process.AdditionalGroups = append(process.AdditionalGroups, int(group))
 	}
 	err = c.library.Run(process)
 	theirs.Close()
+	orders.Close()
 	if err != nil {
 		return fmt.Errorf("start container: %w", err)
 	}
@@ -186,12 +208,24 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		return ctx.Err()
 	}
 	if len(said) == 1 && said[0] == pid1.ReadyByte {
-		return nil
+		return checkFilter(c.Pid())
 	}
 	if len(said) > 0 {
 		return errors.New(string(said))
 	}
 	return fmt.Errorf("process 1 ended before it was ready: %w", errors.Join(err, io.ErrUnexpectedEOF))
+}
+
+// checkFilter makes sure that a process has a filter, whatever it says itself.
+func checkFilter(pid int) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil // it has ended already, and all that it started with it
+	}
+	if want := fmt.Sprintf("\nSeccomp:\t%d\n", unix.SECCOMP_MODE_FILTER); !strings.Contains(string(status), want) {
+		return ErrNoFilter
+	}
+	return nil
 }
 
 // Pid answers process 1's id as the caller sees it.

@@ -277,7 +277,7 @@ func TestAllowedDevices(t *testing.T) {
 
 // The filter is there, and refuses what a container must not do.
 func TestSeccompFilter(t *testing.T) {
-	filter, err := seccompFilter()
+	filter, err := seccompConfig()
 	must(t, err)
 	if filter == nil || filter.DefaultAction != configs.Errno {
 		t.Fatalf("filter %+v", filter)

@@ -3,13 +3,12 @@ package pid1
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
-// Config is init.json: what the supervisor tells process 1.
+// Config is what the supervisor tells process 1 to do.
 type Config struct {
 	// Batch is the batch script; nil on a node that does not run it.
 	Batch *Batch `json:"batch,omitempty"`
@@ -45,32 +44,6 @@ type Exit struct {
 	StartMS int64  `json:"start_ms"`
 	EndMS   int64  `json:"end_ms"`
 	Detail  string `json:"detail,omitempty"` // why it could not be started
-}
-
-// maxConfigBytes bounds init.json: an environment of 1 MiB in base64, twice.
-const maxConfigBytes = 8 << 20
-
-// ReadConfig reads init.json.
-func ReadConfig(path string) (*Config, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the job's settings: %w", err)
-	}
-	if info.Size() > maxConfigBytes {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are allowed", path, info.Size(), maxConfigBytes)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the job's settings: %w", err)
-	}
-	config := new(Config)
-	if err := json.Unmarshal(data, config); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if b := config.Batch; b != nil && (len(b.Argv) == 0 || b.Stdout == "") {
-		return nil, fmt.Errorf("%s: the batch script lacks its path or its output", path)
-	}
-	return config, nil
 }
 
 // writeFile replaces a file of the shared directory in one step, so that the

@@ -1,12 +1,13 @@
 // Package pid1 is process 1 of a job's container, on each of the job's nodes.
 //
-// It runs as the job's user and has no privilege of any kind. From the
-// directory that it shares with the supervisor outside (Dir) it reads
-// init.json; there it listens on step.sock, and there it leaves start.json
-// when the batch script has executed its first instruction and exit.json when
-// it has ended.
+// It runs as the job's user and has no privilege of any kind. From a pipe
+// (OrdersFd) it reads its system-call filter, which it puts on before it does
+// anything else, and what it shall do. In the directory that it shares with
+// the supervisor outside (Dir) it listens on step.sock, and there it leaves
+// start.json when the batch script has executed its first instruction and
+// exit.json when it has ended.
 //
-// What it promises: the batch script and every task of a step are its
+// What it promises: nothing starts without the filter; the batch script and every task of a step are its
 // descendants, each in a session of its own, with standard input and output
 // that it opened itself; whatever becomes an orphan is reaped; nothing of the
 // job outlives it (the kernel kills a PID namespace with its process 1); when
@@ -23,7 +24,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +34,6 @@ const Dir = "/run/gleaner"
 
 // Names of files in the shared directory.
 const (
-	InitFile   = "init.json"
 	StartFile  = "start.json"
 	ExitFile   = "exit.json"
 	StepSocket = "step.sock"
@@ -44,10 +43,11 @@ const (
 
 // ReadyFd is the descriptor on which the byte ReadyByte is written once
 // step.sock answers, or a sentence that says why it never will; it is closed
-// after that.
+// after that. OrdersFd is the descriptor at which WriteOrders can be read.
 const (
 	ReadyFd   = 3
 	ReadyByte = 1
+	OrdersFd  = 4
 )
 
 // Exit statuses of process 1 itself, beside those of the batch script.
@@ -65,12 +65,27 @@ func Main(args []string) int {
 		_, _ = fmt.Fprintf(ready, "process 1: ask for the supervisor's death signal: %v", err)
 		return exitSetup
 	}
-	status, err := Run(Dir, ready)
+	config, err := takeOrders()
+	status := exitSetup
+	if err == nil {
+		status, err = Run(Dir, config, ready)
+	}
 	if err != nil {
 		_, _ = fmt.Fprintf(ready, "process 1: %v", err)
 		return exitSetup
 	}
 	return status
+}
+
+// takeOrders reads the orders and puts on the filter that came with them.
+func takeOrders() (*Config, error) {
+	orders := os.NewFile(OrdersFd, "orders")
+	defer orders.Close()
+	filter, config, err := readOrders(orders)
+	if err != nil {
+		return nil, err
+	}
+	return config, filter.Install()
 }
 
 // process1 is the state of one run.
@@ -87,11 +102,7 @@ type process1 struct {
 
 // Run does the work of process 1 in dir, and answers the exit status. It
 // closes ready when it answers.
-func Run(dir string, ready *os.File) (int, error) {
-	config, err := ReadConfig(filepath.Join(dir, InitFile))
-	if err != nil {
-		return 0, err
-	}
+func Run(dir string, config *Config, ready *os.File) (int, error) {
 	p := &process1{dir: dir, config: config, reaper: newReaper(), batchDone: make(chan int, 1)}
 	p.steps.running = make(map[*stepRun]bool)
 

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -26,7 +28,11 @@ func TestMain(m *testing.M) {
 		os.Exit(taskMain(os.Args[2:]))
 	}
 	if dir := os.Getenv(dirVariable); dir != "" {
-		status, err := Run(dir, os.NewFile(ReadyFd, "ready"))
+		_, config, err := readOrders(os.NewFile(OrdersFd, "orders"))
+		status := exitSetup
+		if err == nil {
+			status, err = Run(dir, config, os.NewFile(ReadyFd, "ready"))
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(exitSetup)
@@ -35,6 +41,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// letAll is a filter that allows everything: these tests do not put it on.
+var letAll = &Filter{Program: []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}}}
 
 // job is a process 1 in a PID namespace of its own.
 type job struct {
@@ -54,21 +63,25 @@ func start(t *testing.T, config *Config) *job {
 		b.Cwd, b.Umask = step.Bytes(j.dir), 0o27
 		b.Env = append(b.Env, "PATH=/usr/bin:/bin")
 	}
-	data, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.file(InitFile, string(data))
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer read.Close()
+	orders, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer orders.Close()
+	go func() {
+		_ = WriteOrders(ours, letAll.Encode(), config)
+		ours.Close()
+	}()
 	j.cmd = exec.Command("/proc/self/exe")
 	// The race detector's programs sleep a second before they exit.
 	j.cmd.Env = []string{dirVariable + "=" + j.dir, "GORACE=atexit_sleep_ms=0"}
 	j.cmd.Stderr = os.Stderr
-	j.cmd.ExtraFiles = []*os.File{write}
+	j.cmd.ExtraFiles = []*os.File{write, orders}
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	if err := j.cmd.Start(); err != nil {
 		t.Fatal(err)

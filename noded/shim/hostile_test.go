@@ -50,7 +50,7 @@ func TestSharedDirectorySpoiled(t *testing.T) {
 		"stdio moved away":            "mv stdio elsewhere; mkdir stdio; mkfifo stdio/stdout",
 		"very deep":                   "i=0; while [ $i -lt 300 ]; do mkdir d; cd d; i=$((i+1)); done",
 		"many, with strange names":    `i=0; while [ $i -lt 300 ]; do : > "$i$(printf '\n\377')"; i=$((i+1)); done`,
-		"the script and settings":     "echo '{' > init.json; echo 'exit 1' > slurm_script",
+		"the script":                  "echo 'exit 1' > slurm_script",
 		"a start that is a directory": "rm -rf start.json; mkdir start.json",
 	} {
 		result, _ := b.run("cd /run/gleaner; " + script + "; exit 7")
@@ -223,6 +223,7 @@ func TestFullDisk(t *testing.T) {
 	mountTmpfs(t, top+"/state", 0o711, "size=16m")
 	b.state = top + "/state"
 	b.settings.StateDir = b.state
+	must(t, WriteFilter(b.state))
 	result, _ := b.run("head -c 40000000 /dev/zero > /tmp/x || head -c 40000000 /dev/zero > /run/gleaner/x || exit 5")
 	wantExit(t, result, 5)
 	if result.StartMs == 0 {

@@ -67,17 +67,17 @@ func (p *part) prepare() (_ *container.Spec, _ func(), err error) {
 	if err := p.makeRunDir(); err != nil {
 		return nil, nil, err
 	}
-	config := &pid1.Config{StepEnv: p.stepEnvironment()}
+	if spec.Filter, err = s.filter(); err != nil {
+		return nil, nil, err
+	}
+	spec.Orders = &pid1.Config{StepEnv: p.stepEnvironment()}
 	if spec.WorkDir, err = p.openWorkDir(); err != nil {
 		return nil, nil, err
 	}
 	if p.batch {
-		if spec.Files, config.Batch, err = p.prepareBatch(); err != nil {
+		if spec.Files, spec.Orders.Batch, err = p.prepareBatch(); err != nil {
 			return nil, nil, err
 		}
-	}
-	if err := p.writeRunJSON(pid1.InitFile, config); err != nil {
-		return nil, nil, err
 	}
 	if err := p.serveJob(); err != nil {
 		return nil, nil, err

@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -38,14 +37,6 @@ func (p *part) writeRunFile(name string, data []byte, mode os.FileMode) error {
 		return fmt.Errorf("give a file to the job's user: %w", err)
 	}
 	return nil
-}
-
-func (p *part) writeRunJSON(name string, value any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return p.writeRunFile(name, data, 0o600)
 }
 
 func bytesOf(text string) step.Bytes { return step.Bytes(text) }

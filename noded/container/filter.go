@@ -1,0 +1,178 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+	"unsafe"
+
+	profile "github.com/moby/profiles/seccomp"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"github.com/opencontainers/runc/libcontainer/seccomp"
+	"github.com/opencontainers/runc/libcontainer/specconv"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+)
+
+// The system-call filter is the same for every container, and to translate it
+// for the kernel takes as long as everything else that libcontainer does. So
+// it is translated once, by libcontainer's own code in a process that puts it
+// on, read back from that process, and put on by each container's process 1.
+
+// filterWord is the first argument of the process that puts the filter on.
+const filterWord = "seccomp-filter"
+
+// filterTimeout bounds the life of that process.
+const filterTimeout = 30 * time.Second
+
+// CompileFilter answers the filter of all containers for Spec.Filter. It
+// depends on the kernel and on libseccomp: compile it anew after a restart.
+func CompileFilter() ([]byte, error) {
+	if !seccomp.Enabled {
+		return nil, ErrNoSeccomp
+	}
+	config, err := seccompConfig()
+	if err != nil {
+		return nil, err
+	}
+	flags, err := filterFlags(config)
+	if err != nil {
+		return nil, err
+	}
+	program, err := readFilter()
+	if err != nil {
+		return nil, fmt.Errorf("translate the system-call filter: %w", err)
+	}
+	return (&pid1.Filter{Flags: flags, Program: program}).Encode(), nil
+}
+
+// filterFlags are the flags with which libcontainer would put the filter on.
+func filterFlags(config *configs.Seccomp) (flags uint32, err error) {
+	for _, flag := range config.Flags {
+		if flag != specs.LinuxSeccompFlagSpecAllow {
+			return 0, fmt.Errorf("the system-call filter wants %s, which is not known", flag)
+		}
+		flags |= unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW
+	}
+	return flags, nil
+}
+
+// readFilter runs this program under filterWord until it has the filter on,
+// reads the filter from it with ptrace(2), and kills it.
+func readFilter() ([]unix.SockFilter, error) {
+	runtime.LockOSThread() // ptrace belongs to a thread
+	defer runtime.UnlockOSThread()
+	complaints, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	defer complaints.Close()
+	process, err := os.StartProcess("/proc/self/exe", []string{os.Args[0], filterWord}, &os.ProcAttr{
+		Env:   []string{},
+		Files: []*os.File{nil, nil, theirs},
+		Sys:   &syscall.SysProcAttr{Ptrace: true, Pdeathsig: unix.SIGKILL},
+	})
+	theirs.Close()
+	if err != nil {
+		return nil, fmt.Errorf("start this program: %w", err)
+	}
+	late := time.AfterFunc(filterTimeout, func() { _ = process.Kill() })
+	defer late.Stop()
+	program, err := traceFilter(process.Pid)
+	_ = process.Kill()
+	_, _ = process.Wait()
+	if err != nil {
+		said, _ := io.ReadAll(io.LimitReader(complaints, 4096))
+		return nil, fmt.Errorf("%w %s", err, said)
+	}
+	return program, nil
+}
+
+// traceFilter follows a process that is stopped by ptrace until it stops
+// itself, and answers its filter.
+func traceFilter(pid int) ([]unix.SockFilter, error) {
+	for {
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(pid, &status, 0, nil); err != nil {
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			return nil, fmt.Errorf("wait for it: %w", err)
+		}
+		if !status.Stopped() {
+			return nil, errors.New("the process that puts it on has ended:")
+		}
+		signal := status.StopSignal()
+		if signal == unix.SIGSTOP {
+			return fetchFilter(pid)
+		}
+		if signal == unix.SIGTRAP {
+			signal = 0 // its execve
+		}
+		if err := unix.PtraceCont(pid, int(signal)); err != nil {
+			return nil, fmt.Errorf("let it run: %w", err)
+		}
+	}
+}
+
+// fetchFilter reads the filter of a stopped process.
+func fetchFilter(pid int) ([]unix.SockFilter, error) {
+	const newest = 0
+	ask := func(buffer unsafe.Pointer) (int, error) {
+		n, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SECCOMP_GET_FILTER, uintptr(pid), newest, uintptr(buffer), 0, 0)
+		if errno != 0 {
+			return 0, fmt.Errorf("read it back from the kernel, which must have CONFIG_CHECKPOINT_RESTORE: %w", errno)
+		}
+		return int(n), nil
+	}
+	n, err := ask(nil)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, errors.New("it is empty")
+	}
+	program := make([]unix.SockFilter, n)
+	_, err = ask(unsafe.Pointer(&program[0]))
+	return program, err
+}
+
+// wearFilter is the process that readFilter starts: it puts on the filter as
+// libcontainer would in a container, and stops.
+func wearFilter() {
+	config, err := seccompConfig()
+	if err == nil {
+		_, err = seccomp.InitSeccomp(config)
+	}
+	if err == nil {
+		// The thread that has the filter, which is the main one.
+		err = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// seccompConfig is Docker's default profile for a process without
+// capabilities.
+func seccompConfig() (*configs.Seccomp, error) {
+	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
+	wanted, err := profile.GetDefaultProfile(spec)
+	if err != nil {
+		return nil, fmt.Errorf("read the seccomp profile: %w", err)
+	}
+	filter, err := specconv.SetupSeccomp(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("make the seccomp filter: %w", err)
+	}
+	if filter == nil || !slices.Contains([]configs.Action{configs.Errno, configs.KillProcess}, filter.DefaultAction) {
+		return nil, errors.New("make the seccomp filter: the profile refuses nothing by default")
+	}
+	return filter, nil
+}
