@@ -22,6 +22,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/cgroups"
 	_ "github.com/opencontainers/cgroups/devices" // without it, setting device rules fails
@@ -35,6 +36,9 @@ import (
 type Group struct {
 	path   string
 	limits Limits
+
+	mu    sync.Mutex
+	found map[string]string // what directories has answered; it stays true
 }
 
 // New describes the group at path, absolute in the hierarchy, with limits. It
@@ -125,11 +129,18 @@ func (g *Group) manager() (cgroups.Manager, error) {
 // controller, whether it exists or not. On v2, and for the v2 hierarchy that
 // some v1 machines have beside the others, the key is "".
 func (g *Group) directories() (map[string]string, error) {
-	manager, err := g.manager()
-	if err != nil {
-		return nil, err
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.found == nil {
+		// To look for where every hierarchy is mounted takes longer than
+		// most of what is done with the answer.
+		manager, err := g.manager()
+		if err != nil {
+			return nil, err
+		}
+		g.found = manager.GetPaths()
 	}
-	return maps.Clone(manager.GetPaths()), nil
+	return maps.Clone(g.found), nil
 }
 
 // present is directories, without those that do not exist. It fails with

@@ -41,7 +41,7 @@ func (g *Group) Procs() ([]int, error) {
 // with; a process that has gone is none.
 func (g *Group) Signal(sig syscall.Signal) error {
 	before, err := g.Procs()
-	if err != nil {
+	if err != nil || len(before) == 0 {
 		return err
 	}
 	// A number may be given to another process between listing and
@@ -92,6 +92,9 @@ const (
 // does not let go of a process that waits uninterruptibly. A frozen group is
 // thawed once its processes have the signal, and is left thawed.
 func (g *Group) Kill(ctx context.Context) error {
+	if empty, err := g.empty(); empty || err != nil {
+		return err // as a rule the processes have ended
+	}
 	for pass, pause := 0, firstPause; ; pass++ {
 		if err := g.killOnce(pass > 0); err != nil {
 			if errors.Is(err, ErrNotFound) {
@@ -114,6 +117,15 @@ func (g *Group) Kill(ctx context.Context) error {
 		}
 		pause = min(pause*2, lastPause)
 	}
+}
+
+// empty says whether the group has no process, or does not exist.
+func (g *Group) empty() (bool, error) {
+	pids, err := g.Procs()
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	return err == nil && len(pids) == 0, err
 }
 
 // killOnce is one pass of Kill. With stop set the v1 freezer holds the
