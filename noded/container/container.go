@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -102,7 +101,7 @@ type File struct {
 // Start.
 type Spec struct {
 	ID             string // letters, digits and "."
-	Dir            string // the part's directory; upper, work, tmp, var-tmp and state are made in it
+	Dir            string // the part's directory; upper, work, tmp and var-tmp are made in it
 	User           User
 	HostName       string
 	PrivateNetwork bool
@@ -145,13 +144,7 @@ func Start(ctx context.Context, spec *Spec) (_ *Container, err error) {
 	if err != nil {
 		return nil, err
 	}
-	states := filepath.Join(spec.Dir, "state")
-	// A start that was cut off leaves its state, and libcontainer would
-	// refuse the id for ever.
-	if err := removeState(states, spec.ID); err != nil {
-		return nil, err
-	}
-	library, err := libcontainer.Create(states, spec.ID, config)
+	library, err := libcontainer.Create(stage.states(), spec.ID, config)
 	if err != nil {
 		return nil, fmt.Errorf("create container: %w", err)
 	}
@@ -257,14 +250,4 @@ func (c *Container) Signal(signal unix.Signal) error { return c.library.Signal(s
 // its mounts. It fails when something is still mounted.
 func (c *Container) Destroy() error {
 	return errors.Join(c.library.Destroy(), c.stage.close())
-}
-
-func removeState(states, id string) error {
-	dir := filepath.Join(states, id)
-	for _, name := range []string{"exec.fifo", "state.json", ""} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("remove state of a former start: %w", err)
-		}
-	}
-	return nil
 }

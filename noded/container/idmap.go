@@ -3,10 +3,7 @@ package container
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
-	"syscall"
 
 	"github.com/opencontainers/runc/libcontainer/configs"
 )
@@ -109,13 +106,7 @@ func fitMap(own []uint32, ranges []hole) ([]configs.IDMap, error) {
 }
 
 // mapBytes is the length of the map as it is written to the kernel.
-func mapBytes(extents []configs.IDMap) int {
-	n := 0
-	for _, e := range extents {
-		n += len(fmt.Sprintf("%d %d %d\n", e.ContainerID, e.HostID, e.Size))
-	}
-	return n
-}
+func mapBytes(extents []configs.IDMap) int { return len(mapText(extents)) }
 
 // hostID answers what id inside is outside.
 func hostID(extents []configs.IDMap, id int64) int {
@@ -125,41 +116,4 @@ func hostID(extents []configs.IDMap, id int64) int {
 		}
 	}
 	return -1
-}
-
-// userNamespace makes a user namespace with these maps and answers a
-// descriptor of it, for idmapped mounts. The process that carries it is
-// stopped by ptrace before its first instruction, and killed.
-func userNamespace(uids, gids []configs.IDMap) (*os.File, error) {
-	runtime.LockOSThread() // ptrace belongs to a thread
-	defer runtime.UnlockOSThread()
-	process, err := os.StartProcess("/proc/self/exe", []string{"userns"}, &os.ProcAttr{
-		Sys: &syscall.SysProcAttr{
-			Cloneflags:                 syscall.CLONE_NEWUSER,
-			UidMappings:                sysMap(uids),
-			GidMappings:                sysMap(gids),
-			GidMappingsEnableSetgroups: true,
-			Ptrace:                     true,
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make a user namespace: %w", err)
-	}
-	defer func() {
-		_ = process.Kill()
-		_, _ = process.Wait()
-	}()
-	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", process.Pid))
-	if err != nil {
-		return nil, fmt.Errorf("open a user namespace: %w", err)
-	}
-	return ns, nil
-}
-
-func sysMap(extents []configs.IDMap) []syscall.SysProcIDMap {
-	result := make([]syscall.SysProcIDMap, len(extents))
-	for i, e := range extents {
-		result[i] = syscall.SysProcIDMap{ContainerID: int(e.ContainerID), HostID: int(e.HostID), Size: int(e.Size)}
-	}
-	return result
 }

@@ -71,6 +71,10 @@ func (s *stage) mount(keep []string) error {
 	return fmt.Errorf("no directory is free for the staging area: all of %s are missing or in use", strings.Join(stageCandidates, ", "))
 }
 
+// states is where libcontainer keeps its state, of use to nobody after the
+// caller's end.
+func (s *stage) states() string { return filepath.Join(s.path, "state") }
+
 // close unmounts everything and checks that it is gone.
 func (s *stage) close() error {
 	for _, f := range s.open {
