@@ -29,7 +29,7 @@ setup: ## install what building needs (libseccomp), if it is missing
 build: setup ## build bin/: the daemons, ginit, and gleaner with its links
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
-	go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
+	go build -trimpath -tags '$(TAGS),urfave_cli_no_docs' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 
 demo: build ## run the main job on a one-machine cluster and check every outcome

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -50,29 +52,42 @@ func Launch(ctx context.Context, executable string, s Settings, order *pb.StartP
 	if _, err := os.Lstat(dir.path(lockFile)); err == nil {
 		return h, nil // started already, by whomever
 	}
-	exited, err := startProcess(executable, dir)
+	said, err := startProcess(executable, dir)
 	if err != nil {
 		return nil, err
 	}
+	defer said.Close()
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	for {
-		conn, err := dialSocket(ctx, dir.path(socketFile))
-		if err == nil {
-			conn.Close()
-			return h, nil
-		}
-		if _, err := h.Result(); err == nil {
-			return h, nil // over before we looked
-		}
-		select {
-		case <-exited:
-			return nil, fmt.Errorf("the supervisor of part %s ended at once: see %s", dir.id(), dir.path(logFile))
-		case <-ctx.Done():
-			return nil, fmt.Errorf("the supervisor of part %s does not answer: %w", dir.id(), context.Cause(ctx))
-		case <-time.After(2 * time.Millisecond):
-		}
+	stop := context.AfterFunc(ctx, func() { _ = said.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	line := make([]byte, len(listening))
+	if _, err := io.ReadFull(said, line); err == nil && string(line) == listening {
+		return h, nil
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("the supervisor of part %s does not answer: %w", dir.id(), context.Cause(ctx))
+	}
+	if _, err := h.Result(); err == nil || h.Alive() {
+		return h, nil // another one was or is at work
+	}
+	return nil, fmt.Errorf("the supervisor of part %s ended at once: see %s", dir.id(), dir.path(logFile))
+}
+
+// listening is what a supervisor says on its standard output once its socket
+// answers.
+const listening = "listening\n"
+
+// sayListening says it, and lets standard output go.
+func sayListening() error {
+	// Not through os.Stdout, which takes a pipe without a reader for a reason
+	// to end the program.
+	_, sayErr := unix.Write(unix.Stdout, []byte(listening))
+	// What a library prints is for the log.
+	if err := errors.Join(sayErr, unix.Dup3(unix.Stderr, unix.Stdout, 0)); err != nil {
+		return fmt.Errorf("tell the daemon: %w", err)
+	}
+	return nil
 }
 
 // bootID answers what tells one run of the machine from the next, or "".
@@ -126,24 +141,26 @@ func makeDirectory(dir directory, s *Settings, order *pb.StartPart) error {
 }
 
 // startProcess starts the supervisor in a session and a mount namespace of
-// its own. It answers a channel that is closed when the process ends.
-func startProcess(executable string, dir directory) (<-chan struct{}, error) {
+// its own. It answers its standard output, which ends with the process.
+func startProcess(executable string, dir directory) (*os.File, error) {
 	log, err := os.OpenFile(dir.path(logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the supervisor's log: %w", err)
 	}
 	defer log.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	defer write.Close()
 	cmd := exec.Command(executable, Word, string(dir))
 	cmd.Dir = "/"
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr = write, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
 	if err := cmd.Start(); err != nil {
+		read.Close()
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // how it went is in its result, or its absence
-		close(exited)
-	}()
-	return exited, nil
+	go func() { _ = cmd.Wait() }() // how it went is in its result, or its absence
+	return read, nil
 }

@@ -42,6 +42,9 @@ func Main(dir string) error {
 	if err != nil {
 		return err
 	}
+	if err := sayListening(); err != nil {
+		log.Warn("the daemon that started this supervisor has gone: the next one finds it", "error", err)
+	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	go func() {
