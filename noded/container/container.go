@@ -177,15 +177,8 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		_ = pid1.WriteOrders(ours, spec.Filter, spec.Orders)
 		ours.Close()
 	}()
-	process := &libcontainer.Process{
-		Init: true, Args: []string{initPath}, Cwd: "/",
-		Env: []string{"PATH=/usr/bin:/bin", "HOME=/"},
-		UID: int(spec.User.UID), GID: int(spec.User.GID),
-		ExtraFiles: []*os.File{theirs, orders}, // pid1.ReadyFd, pid1.OrdersFd
-	}
-	for _, group := range spec.User.Groups {
-		process.AdditionalGroups = append(process.AdditionalGroups, int(group))
-	}
+	process := newProcess(spec, initPath)
+	process.ExtraFiles = []*os.File{theirs, orders} // pid1.ReadyFd, pid1.OrdersFd
 	err = c.library.Run(process)
 	theirs.Close()
 	orders.Close()
@@ -207,6 +200,19 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		return errors.New(string(said))
 	}
 	return fmt.Errorf("process 1 ended before it was ready: %w", errors.Join(err, io.ErrUnexpectedEOF))
+}
+
+// newProcess is process 1 of the container.
+func newProcess(spec *Spec, argv ...string) *libcontainer.Process {
+	process := &libcontainer.Process{
+		Init: true, Args: argv, Cwd: "/",
+		Env: []string{"PATH=/usr/bin:/bin", "HOME=/"},
+		UID: int(spec.User.UID), GID: int(spec.User.GID),
+	}
+	for _, group := range spec.User.Groups {
+		process.AdditionalGroups = append(process.AdditionalGroups, int(group))
+	}
+	return process
 }
 
 // checkFilter makes sure that a process has a filter, whatever it says itself.

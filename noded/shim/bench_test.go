@@ -1,44 +1,69 @@
 package shim
 
 import (
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // BenchmarkPart measures a part from its order to the first instruction of its
-// script, and to its result, beside libcontainer alone with the same settings
-// in the same run.
+// script, and to its result. In turn with each part it starts one container of
+// the same order with libcontainer alone, which translates the system-call
+// filter itself, and one process without any container. Times are medians;
+// "cpu" is that of every process involved but the caller, from start to
+// removal.
 func BenchmarkPart(b *testing.B) {
 	bed := newBed(b)
-	var firsts, wholes []time.Duration
-	for b.Loop() {
+	alone := bed.startBare()
+	var forks, bares, bareCPUs, firsts, wholes, cpus []time.Duration
+	next := func() (first, whole, cpu time.Duration) {
 		order := bed.order("exit 0")
 		order.Spec.StandardOutput = "/dev/null"
-		begin := time.Now()
+		before, begin := cpuTime(unix.RUSAGE_CHILDREN), time.Now()
 		s := bed.launch(order)
 		for {
-			if result, err := s.Result(); err == nil {
-				wholes = append(wholes, time.Since(begin))
-				firsts = append(firsts, time.UnixMilli(result.StartMs).Sub(begin))
+			result, err := s.Result()
+			if err == nil {
+				whole = time.Since(begin)
+				// It is told in whole milliseconds, cut off.
+				first = time.UnixMilli(result.StartMs).Sub(begin) + time.Millisecond/2
 				break
 			}
 			time.Sleep(time.Millisecond)
 		}
-		b.StopTimer()
 		eventually(b, "the supervisor exits", func() bool { return !s.Alive() })
+		eventually(b, "the supervisor is reaped", func() bool {
+			cpu = cpuTime(unix.RUSAGE_CHILDREN) - before
+			return cpu > 0
+		})
 		must(b, s.Forget())
-		b.StartTimer()
+		return first, whole, cpu
 	}
-	b.StopTimer()
-	median := func(all []time.Duration) time.Duration {
+	for b.Loop() {
+		first, whole, cpu := next()
+		firsts, wholes, cpus = append(firsts, first), append(wholes, whole), append(cpus, cpu)
+		order := bed.order("exit 0")
+		order.Spec.StandardOutput = "/dev/null"
+		took := alone.start(order)
+		bares, bareCPUs = append(bares, took.Start), append(bareCPUs, took.CPU)
+		begin := time.Now()
+		must(b, exec.Command("/bin/true").Run())
+		forks = append(forks, time.Since(begin))
+	}
+	report := func(all []time.Duration, unit string) time.Duration {
 		slices.Sort(all)
-		return all[len(all)/2]
+		median := all[len(all)/2]
+		b.ReportMetric(float64(median.Microseconds())/1000, unit)
+		return median
 	}
-	bare := bareMedian(b, max(len(firsts), 5))
-	first, whole := median(firsts), median(wholes)
-	b.ReportMetric(float64(first.Microseconds())/1000, "ms/first-instruction")
-	b.ReportMetric(float64(whole.Microseconds())/1000, "ms/result")
-	b.ReportMetric(float64(bare.Microseconds())/1000, "ms/bare-libcontainer")
+	report(forks, "ms/fork-exec")
+	bare, bareCPU := report(bares, "ms/bare"), report(bareCPUs, "cpu-ms/bare")
+	first, cpu := report(firsts, "ms/first-instruction"), report(cpus, "cpu-ms/part")
+	report(wholes, "ms/result")
 	b.ReportMetric(float64(first)/float64(bare), "x/bare")
+	b.ReportMetric(float64(cpu)/float64(bareCPU), "cpu-x/bare")
+	b.ReportMetric(0, "ns/op")
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -44,12 +43,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if len(os.Args) == 5 && os.Args[1] == bareWord {
-		times, err := strconv.Atoi(os.Args[3])
-		if err == nil {
-			err = bareMain(os.Args[2], times, os.Args[4])
-		}
-		if err != nil {
+	if len(os.Args) == 2 && os.Args[1] == bareWord {
+		if err := bareMain(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
