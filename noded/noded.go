@@ -59,7 +59,7 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	if err := checkExecutable(config.Init); err != nil {
 		return err
 	}
-	if err := shim.WriteFilter(config.StateDir); err != nil {
+	if err := shim.PrepareStateDir(config.StateDir); err != nil {
 		return err
 	}
 	source, err := openGPUs(config, log)

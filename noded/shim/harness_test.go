@@ -117,7 +117,7 @@ func newBed(t testing.TB) *bed {
 	must(t, os.Mkdir(b.state, 0o700))
 	must(t, os.Mkdir(b.home, 0o700))
 	must(t, os.Chown(b.home, testUID, testGID))
-	must(t, WriteFilter(b.state))
+	must(t, PrepareStateDir(b.state))
 	b.settings = Settings{StateDir: b.state, Node: testNode, InitPath: initPath, CgroupParent: parent}
 	return b
 }

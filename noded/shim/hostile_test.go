@@ -223,7 +223,7 @@ func TestFullDisk(t *testing.T) {
 	mountTmpfs(t, top+"/state", 0o711, "size=16m")
 	b.state = top + "/state"
 	b.settings.StateDir = b.state
-	must(t, WriteFilter(b.state))
+	must(t, PrepareStateDir(b.state))
 	result, _ := b.run("head -c 40000000 /dev/zero > /tmp/x || head -c 40000000 /dev/zero > /run/gleaner/x || exit 5")
 	wantExit(t, result, 5)
 	if result.StartMs == 0 {
