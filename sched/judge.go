@@ -11,13 +11,12 @@ import (
 // verdict is whether a request could run on a partition that is idle, and if
 // not, why not. It depends on the inventory only, never on what is free.
 type verdict struct {
-	code        ReasonCode // ReasonNone = it could
-	unavailable []place.NodeIndex
-	short       place.Shortage
+	code ReasonCode // ReasonNone = it could
+	lack *Lack
 }
 
 func (v verdict) reason(partition int) Reason {
-	return Reason{Code: v.code, Partition: partition, Unavailable: v.unavailable, Short: v.short}
+	return Reason{Code: v.code, Partition: int32(partition), Lack: v.lack}
 }
 
 // Feasible says whether a job of this shape could ever run in one of its
@@ -105,14 +104,14 @@ func (j *judge) decide(r *place.Request, index int) verdict {
 	if _, short, fits := place.Fit(j.healed, nodes, *r); !fits {
 		switch short.What {
 		case place.Model, place.Feature, place.Host:
-			return verdict{code: ReasonBadConstraints, short: short}
+			return verdict{code: ReasonBadConstraints, lack: &Lack{Short: short}}
 		}
-		return verdict{code: ReasonPartitionConfig, short: short}
+		return verdict{code: ReasonPartitionConfig, lack: &Lack{Short: short}}
 	}
 	if _, _, fits := place.Fit(j.idle, nodes, *r); fits {
 		return verdict{}
 	}
-	return verdict{code: ReasonReqNodeNotAvail, unavailable: j.missing(r, nodes)}
+	return verdict{code: ReasonReqNodeNotAvail, lack: &Lack{Unavailable: j.missing(r, nodes)}}
 }
 
 // missing is the nodes that the request could use and cannot, because they or

@@ -175,7 +175,7 @@ func checkReasons(t *testing.T, s *Snapshot, plan Plan, started map[JobID]uint32
 		if (r.Code == ReasonPriority) != (r.Blocker != 0) || r.Blocker == r.Job {
 			t.Fatalf("job %d is blocked by job %d: %+v", r.Job, r.Blocker, r)
 		}
-		if (r.Code == ReasonReqNodeNotAvail) != (len(r.Unavailable) > 0) {
+		if (r.Code == ReasonReqNodeNotAvail) != (len(r.unavailable()) > 0) {
 			t.Fatalf("job %d misses no node: %+v", r.Job, r)
 		}
 	}

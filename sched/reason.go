@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
 // ReasonCode is why a job waits, in Slurm's words (see String).
@@ -89,15 +91,29 @@ func (r Reason) Display(s Snapshot) string {
 	switch {
 	case r.Code == ReasonJobLaunchFailure:
 		return "launch failed requeued held"
-	case r.Code == ReasonReqNodeNotAvail && len(r.Unavailable) > 0:
+	case r.Code == ReasonReqNodeNotAvail && len(r.unavailable()) > 0:
 		return "ReqNodeNotAvail, UnavailableNodes:" + r.nodeNames(s)
 	}
 	return r.Code.String()
 }
 
+func (r Reason) unavailable() []place.NodeIndex {
+	if r.Lack == nil {
+		return nil
+	}
+	return r.Lack.Unavailable
+}
+
+func (r Reason) short() place.Shortage {
+	if r.Lack == nil {
+		return place.Shortage{}
+	}
+	return r.Lack.Short
+}
+
 func (r Reason) nodeNames(s Snapshot) string {
-	names := make([]string, len(r.Unavailable))
-	for i, index := range r.Unavailable {
+	names := make([]string, len(r.unavailable()))
+	for i, index := range r.unavailable() {
 		names[i] = s.Nodes[index].Name
 	}
 	return strings.Join(names, ",")
@@ -114,9 +130,9 @@ func (r Reason) Sentence(s Snapshot) string {
 	case ReasonPriority:
 		return fmt.Sprintf("waits behind job %d, which comes first and waits for resources", r.Blocker)
 	case ReasonResources:
-		return shortSentence(r.Short, "free")
+		return shortSentence(r.short(), "free")
 	case ReasonPartitionConfig, ReasonBadConstraints:
-		return shortSentence(r.Short, "in "+partition)
+		return shortSentence(r.short(), "in "+partition)
 	case ReasonJobHeldUser:
 		return "held by its user until it is released"
 	case ReasonJobHeldAdmin:
@@ -128,7 +144,7 @@ func (r Reason) Sentence(s Snapshot) string {
 	case ReasonPartitionDown:
 		return partition + " is down"
 	case ReasonPartitionTimeLimit:
-		return fmt.Sprintf("asks for %s, but %s allows at most %s", minutes(r.Short.Need), partition, minutes(r.Short.Have))
+		return fmt.Sprintf("asks for %s, but %s allows at most %s", minutes(r.short().Need), partition, minutes(r.short().Have))
 	case ReasonReqNodeNotAvail:
 		return "would fit if these were available and healthy: " + r.nodeNames(s)
 	case ReasonJobArrayTaskLimit:

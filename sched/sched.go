@@ -62,13 +62,13 @@ type Shape struct {
 
 // Job is a waiting job, or the waiting tasks of an array.
 type Job struct {
-	ID       JobID
+	ID JobID
+	// Tasks is 1 for a plain job. For an array it is the number of tasks
+	// that may start now, the throttle already taken off.
+	Tasks    uint32
 	Shape    int    // index into Snapshot.Shapes
 	Priority uint64 // higher goes first; ties go to the lower ID
 	Held     Hold
-	// Tasks is 1 for a plain job. For an array it is the number of tasks
-	// that may start now, the throttle already taken off.
-	Tasks uint32
 	// Throttled says that the array has more tasks than Tasks.
 	Throttled bool
 }
@@ -110,13 +110,22 @@ type Start struct {
 }
 
 // Reason is why one job waits, as data: Display and Sentence make words of it.
+//
+// There are as many as waiting jobs, so it is small.
 type Reason struct {
-	Job  JobID
-	Code ReasonCode
-	// Partition is the one that the reason is about; -1 if it is about none.
-	Partition int
+	Job JobID
 	// Blocker is the job that goes first, for ReasonPriority; 0 otherwise.
 	Blocker JobID
+	// Partition is the one that the reason is about; -1 if it is about none.
+	Partition int32
+	Code      ReasonCode
+	// Lack is what there is not (enough of); nil for reasons that are not
+	// about that. Reasons share it.
+	Lack *Lack
+}
+
+// Lack is what there is not, or too little of, for a job.
+type Lack struct {
 	// Unavailable lists the nodes that are missing, for ReasonReqNodeNotAvail.
 	Unavailable []place.NodeIndex
 	// Short says what there was too little of, for ReasonResources,

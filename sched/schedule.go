@@ -43,6 +43,8 @@ type partitionPass struct {
 type trial struct {
 	failed  bool  // it did not fit in what is free and open
 	blocker JobID // the first job of this shape that waits for resources
+	ruled   bool
+	rule    Reason // for which the partition does not take it at all
 	judged  bool
 	verdict verdict
 }
@@ -112,7 +114,7 @@ func (p *pass) at(e entry) (shape *Shape, partition int, t *trial) {
 // start starts tasks until none is left or none fits.
 func (p *pass) start(e entry) {
 	shape, index, t := p.at(e)
-	if t.failed || p.partitions[index].blocker != 0 || p.rules(shape, index).Code != ReasonNone {
+	if t.failed || p.partitions[index].blocker != 0 || p.rules(t, shape, index).Code != ReasonNone {
 		return
 	}
 	if p.judge.remembers(t, shape, index) && t.verdict.code != ReasonNone {
@@ -139,7 +141,7 @@ func (p *pass) start(e entry) {
 // if it waits for nothing but resources.
 func (p *pass) block(e entry) {
 	shape, index, t := p.at(e)
-	if r := p.rules(shape, index); r.Code != ReasonNone {
+	if r := p.rules(t, shape, index); r.Code != ReasonNone {
 		p.wait(e, r)
 		return
 	}
@@ -149,9 +151,9 @@ func (p *pass) block(e entry) {
 	case t.verdict.code != ReasonNone:
 		p.wait(e, t.verdict.reason(index))
 	case blocker != 0:
-		p.wait(e, Reason{Code: ReasonPriority, Partition: index, Blocker: blocker})
+		p.wait(e, Reason{Code: ReasonPriority, Partition: int32(index), Blocker: blocker})
 	case t.blocker != 0:
-		p.wait(e, Reason{Code: ReasonPriority, Partition: index, Blocker: t.blocker})
+		p.wait(e, Reason{Code: ReasonPriority, Partition: int32(index), Blocker: t.blocker})
 	default:
 		t.blocker = e.id
 		p.wait(e, p.shortOf(e.id, shape, index))
@@ -160,9 +162,16 @@ func (p *pass) block(e entry) {
 }
 
 // rules is the reason for which a partition does not take a job at all.
-func (p *pass) rules(shape *Shape, index int) Reason {
+func (p *pass) rules(t *trial, shape *Shape, index int) Reason {
+	if !t.ruled {
+		t.ruled, t.rule = true, p.rule(shape, index)
+	}
+	return t.rule
+}
+
+func (p *pass) rule(shape *Shape, index int) Reason {
 	partition := &p.Partitions[index]
-	r := Reason{Partition: index}
+	r := Reason{Partition: int32(index)}
 	switch {
 	case !partition.Up:
 		r.Code = ReasonPartitionDown
@@ -170,7 +179,7 @@ func (p *pass) rules(shape *Shape, index int) Reason {
 		r.Code = ReasonAccountNotAllowed
 	case shape.TimeLimitS > partition.MaxTimeS:
 		r.Code = ReasonPartitionTimeLimit
-		r.Short = place.Shortage{Need: uint64(shape.TimeLimitS), Have: uint64(partition.MaxTimeS)}
+		r.Lack = &Lack{Short: place.Shortage{Need: uint64(shape.TimeLimitS), Have: uint64(partition.MaxTimeS)}}
 	}
 	return r
 }
@@ -179,9 +188,9 @@ func (p *pass) rules(shape *Shape, index int) Reason {
 // there is not enough free, or what is free is kept for a job before it.
 func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
 	all := p.Partitions[index].Nodes
-	r := Reason{Code: ReasonResources, Partition: index}
+	r := Reason{Code: ReasonResources, Partition: int32(index)}
 	placement, short, fits := place.Fit(p.nodes, all, shape.Request)
-	r.Short = short
+	r.Lack = &Lack{Short: short}
 	if fits {
 		r.Code = ReasonPriority
 		for _, part := range placement.Parts {
