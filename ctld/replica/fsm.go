@@ -41,6 +41,24 @@ func (f *fsm) Apply(log *raft.Log) any {
 	return outcome{result: result, err: err}
 }
 
+// ApplyBatch implements raft.BatchingFSM.
+func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	answers := make([]any, len(logs))
+	apply := func() {
+		for i, log := range logs {
+			if log.Type == raft.LogCommand {
+				answers[i] = f.Apply(log)
+			}
+		}
+	}
+	if batcher, ok := f.machine.(Batcher); ok {
+		batcher.Together(apply)
+	} else {
+		apply()
+	}
+	return answers
+}
+
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if err := f.failure(); err != nil {
 		return nil, err

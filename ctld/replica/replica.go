@@ -37,6 +37,14 @@ type Machine interface {
 	Restore(io.Reader) error
 }
 
+// Batcher is what a Machine may be besides: it is told which commands are
+// applied together, one after the other and before any of them is answered,
+// so that it can do once what one of them alone would need as well.
+type Batcher interface {
+	// Together calls apply, which calls Machine.Apply for each.
+	Together(apply func())
+}
+
 // Image is the state at one moment.
 type Image interface {
 	Persist(io.Writer) error
