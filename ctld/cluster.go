@@ -17,38 +17,48 @@ import (
 // cluster joins the state machine to the log that feeds it: commands go in
 // through Propose, Views come out, and who follows is told of each change.
 type cluster struct {
-	mu    sync.Mutex
-	state *state.State
+	mu      sync.Mutex
+	state   *state.State
+	changed []*state.Result // by the batch being applied
 
 	peer     *replica.Peer
 	feed     *feed
-	onChange atomic.Pointer[func(*state.View, *state.Result)]
+	onChange atomic.Pointer[func(*state.View, []*state.Result)]
 }
 
 func newCluster() *cluster {
 	return &cluster{state: state.New(), feed: newFeed()}
 }
 
-// Apply implements replica.Machine.
-func (c *cluster) Apply(index uint64, command []byte) (any, error) {
+// Together implements replica.Batcher: one lock, one View and one wake-up for
+// all commands that came in one batch.
+func (c *cluster) Together(apply func()) {
 	c.mu.Lock()
+	c.changed = nil
+	apply()
+	hook := c.onChange.Load()
+	if hook == nil || len(c.changed) == 0 {
+		c.mu.Unlock()
+		return
+	}
+	view, changed := c.state.View(), c.changed
+	c.mu.Unlock()
+	(*hook)(view, changed)
+}
+
+// Apply implements replica.Machine. It is called by Together. Who follows is
+// told of each command with the state as it was then.
+func (c *cluster) Apply(index uint64, command []byte) (any, error) {
 	result, err := c.state.Apply(index, command)
 	if err != nil {
-		c.mu.Unlock()
 		return nil, err
 	}
-	changed := len(result.ChangedJobs)+len(result.ChangedNodes)+len(result.PurgedJobs) > 0 || result.PolicyChanged
-	hook := c.onChange.Load()
-	if !changed || (hook == nil && !c.feed.followed()) {
-		c.mu.Unlock()
-		return result, nil
+	if len(result.ChangedJobs)+len(result.ChangedNodes)+len(result.PurgedJobs) > 0 || result.PolicyChanged {
+		c.changed = append(c.changed, &result)
+		if c.feed.followed() {
+			c.feed.publish(api.Change{View: c.state.View(), Result: &result})
+		}
 	}
-	view := c.state.View()
-	c.mu.Unlock()
-	if hook != nil {
-		(*hook)(view, &result)
-	}
-	c.feed.publish(api.Change{View: view, Result: &result})
 	return result, nil
 }
 
@@ -76,9 +86,33 @@ func (c *cluster) View() *state.View {
 	return c.state.View()
 }
 
+// Remembered answers a request that was carried out before.
+func (c *cluster) Remembered(id state.RequestID, kind state.Kind) (state.Result, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.Remembered(id, kind)
+}
+
 // Propose commits a command, and answers what it did. A request id that was
 // applied before answers what it did then.
 func (c *cluster) Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
+	if submission, ok := command.(state.SubmitJob); ok {
+		// What jobs have already need not be written to the log again.
+		result, err := c.commit(ctx, c.abridge(submission), id)
+		if err != nil || result.Refused == nil || result.Refused.Code != state.ContentGone {
+			return result, err
+		}
+	}
+	return c.commit(ctx, command, id)
+}
+
+func (c *cluster) abridge(submission state.SubmitJob) state.SubmitJob {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.Abridge(submission)
+}
+
+func (c *cluster) commit(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
 	entry, err := state.Encode(command, id, time.Now().UnixMilli())
 	if err != nil {
 		return state.Result{}, err

@@ -57,7 +57,7 @@ func (s *Server) onTargets(ctx context.Context, kind state.Kind, request onJobs,
 	if err := s.mustLead(); err != nil {
 		return nil, err
 	}
-	if before, known := s.cluster.View().Remembered(id, kind); known && before.Refused == nil && len(before.Jobs) < state.MaxTargets {
+	if before, known := s.cluster.Remembered(id, kind); known && len(before.Jobs) < state.MaxTargets {
 		return jobResults(before.Jobs), nil
 	}
 	targets, err := s.targets(request.GetFilter(), request.GetTasks())

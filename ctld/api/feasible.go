@@ -25,7 +25,7 @@ type machines struct {
 	known    bool // some node has registered
 	policy   *state.Policy
 	until    time.Time
-	fits     map[string]bool // keys of shapes that could run
+	fits     map[state.Digest]bool // shapes that could run
 }
 
 // look answers what the nodes have, and whether the shape is known to fit.
@@ -35,12 +35,12 @@ func (m *machines) look(view *state.View, shape *state.Shape, fresh bool) (snaps
 	if now := time.Now(); fresh || m.policy != view.Policy() || now.After(m.until) {
 		m.snapshot = view.SchedMachines(now.UnixMilli())
 		m.policy, m.until, m.known = view.Policy(), now.Add(machinesTTL), false
-		m.fits = make(map[string]bool)
+		m.fits = make(map[state.Digest]bool)
 		for node := range view.Nodes() {
 			m.known = m.known || node.Inventory != nil
 		}
 	}
-	return m.snapshot, m.known, m.fits[shape.Key()]
+	return m.snapshot, m.known, m.fits[shape.Digest()]
 }
 
 // remember notes that a shape fits what was looked at under a policy.
@@ -48,7 +48,7 @@ func (m *machines) remember(shape *state.Shape, policy *state.Policy) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.policy == policy && len(m.fits) < maxShapesTried {
-		m.fits[shape.Key()] = true
+		m.fits[shape.Digest()] = true
 	}
 }
 

@@ -59,7 +59,7 @@ func TestFeasibleLooksAgain(t *testing.T) {
 	if err := server.checkFeasible(s.View(), shapeFor(t, s, 16)); err != nil {
 		t.Fatalf("16 GPUs on two nodes of 8: %v", err)
 	}
-	if !server.machines.fits[shapeFor(t, s, 16).Key()] {
+	if !server.machines.fits[shapeFor(t, s, 16).Digest()] {
 		t.Error("it is not remembered")
 	}
 	if err := server.checkFeasible(s.View(), shapeFor(t, s, 17)); status.Code(err) != codes.InvalidArgument {
@@ -80,7 +80,7 @@ func BenchmarkFeasible(b *testing.B) {
 		b.Run(fmt.Sprintf("remembered=%t", remembered), func(b *testing.B) {
 			for range b.N {
 				if !remembered {
-					delete(server.machines.fits, shape.Key())
+					delete(server.machines.fits, shape.Digest())
 				}
 				if err := server.checkFeasible(view, shape); err != nil {
 					b.Fatal(err)

@@ -123,11 +123,11 @@ func (f *filter) matchesState(job *state.Job) bool {
 }
 
 func (f *filter) matchesRest(job *state.Job) bool {
-	owner, request := job.Owner(), job.Request
+	owner := job.Owner()
 	return (f.users == nil || f.users[owner.User]) &&
 		(f.uids == nil || f.uids[owner.UID]) &&
-		(f.jobNames == nil || f.jobNames[request.Name]) &&
-		(f.accounts == nil || f.accounts[request.Account]) &&
+		(f.jobNames == nil || f.jobNames[job.Name()]) &&
+		(f.accounts == nil || f.accounts[job.Spec.Account]) &&
 		(f.partitions == nil || f.inPartition(job)) &&
 		(f.nodes == nil || f.onNode(job))
 }
@@ -136,7 +136,7 @@ func (f *filter) inPartition(job *state.Job) bool {
 	if job.Run != nil {
 		return f.partitions[job.Run.Partition]
 	}
-	return slices.ContainsFunc(job.Request.Partitions, func(name string) bool { return f.partitions[name] })
+	return slices.ContainsFunc(job.Spec.Partitions, func(name string) bool { return f.partitions[name] })
 }
 
 func (f *filter) onNode(job *state.Job) bool {
@@ -158,7 +158,7 @@ func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
 	}
 	named := make(naming)
 	for _, id := range f.ids {
-		if !named.add(view, id) && len(f.ids) == 1 && len(f.tasks) == 0 {
+		if !named.add(view, id, f.finished()) && len(f.ids) == 1 && len(f.tasks) == 0 {
 			return nil, status.Error(codes.NotFound, "Invalid job id specified")
 		}
 	}
@@ -180,17 +180,23 @@ func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
 type naming map[uint32][]*pb.ArrayRange
 
 // add adds the records an id stands for, and answers whether there are any: an
-// array's number stands for all its tasks.
-func (n naming) add(view *state.View, id *pb.JobId) bool {
+// array's number stands for all its tasks. Tasks that are over are left out
+// unless past ones are wanted: there may be very many.
+func (n naming) add(view *state.View, id *pb.JobId, past bool) bool {
 	if id.ArrayTask == nil {
-		found := false
-		for member := range view.Members(id.GetJob()) {
-			n[member.ID], found = nil, true
+		before := len(n)
+		for member := range view.LiveMembers(id.GetJob()) {
+			n[member.ID] = nil
 		}
 		if _, known := view.Job(id.GetJob()); known {
-			n[id.GetJob()], found = nil, true
+			n[id.GetJob()] = nil
 		}
-		return found
+		if past || len(n) == before {
+			for member := range view.Members(id.GetJob()) {
+				n[member.ID] = nil
+			}
+		}
+		return len(n) > before
 	}
 	job, known := view.JobByTask(id.GetJob(), id.GetArrayTask())
 	if known {
@@ -219,7 +225,7 @@ func (n naming) addTo(job *state.Job, tasks ...*pb.ArrayRange) {
 
 // scan goes through all jobs that can match.
 func (f *filter) scan(view *state.View) iter.Seq[selected] {
-	jobs := inOrder(view.WaitingJobs(), view.ActiveJobs())
+	jobs := view.LiveJobs()
 	if f.finished() {
 		jobs = view.Jobs(0)
 	}
@@ -227,31 +233,6 @@ func (f *filter) scan(view *state.View) iter.Seq[selected] {
 		for job := range jobs {
 			if f.matches(job) && !yield(selected{job: job}) {
 				return
-			}
-		}
-	}
-}
-
-// inOrder merges two sequences that ascend by number.
-func inOrder(a, b iter.Seq[*state.Job]) iter.Seq[*state.Job] {
-	return func(yield func(*state.Job) bool) {
-		nextA, stopA := iter.Pull(a)
-		defer stopA()
-		nextB, stopB := iter.Pull(b)
-		defer stopB()
-		x, moreA := nextA()
-		y, moreB := nextB()
-		for moreA || moreB {
-			if !moreB || moreA && x.ID < y.ID {
-				if !yield(x) {
-					return
-				}
-				x, moreA = nextA()
-			} else {
-				if !yield(y) {
-					return
-				}
-				y, moreB = nextB()
 			}
 		}
 	}

@@ -89,8 +89,8 @@ func checkRemoved(view *state.View, wanted *state.Policy) error {
 	if len(removed) == 0 {
 		return nil
 	}
-	for job := range inOrder(view.WaitingJobs(), view.ActiveJobs()) {
-		in := job.Request.Partitions
+	for job := range view.LiveJobs() {
+		in := job.Spec.Partitions
 		if job.Run != nil {
 			in = []string{job.Run.Partition}
 		}

@@ -28,6 +28,8 @@ import (
 // Cluster is what the handlers need of the replicated state.
 type Cluster interface {
 	View() *state.View
+	// Remembered answers a request that was carried out before.
+	Remembered(id state.RequestID, kind state.Kind) (state.Result, bool)
 	Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error)
 	// Follow delivers changes after those in the View it answers. The channel
 	// is closed when the reader is too slow; stop ends the delivery.

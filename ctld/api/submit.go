@@ -28,10 +28,10 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 	if err := s.mustLead(); err != nil {
 		return nil, err
 	}
-	view := s.cluster.View()
-	if before, known := view.Remembered(id, state.KindSubmitJob); known && before.Refused == nil {
+	if before, known := s.cluster.Remembered(id, state.KindSubmitJob); known {
 		return &pb.SubmitResponse{JobId: before.JobID}, nil
 	}
+	view := s.cluster.View()
 	owner, err := s.ownerFor(from, request.GetAsUser())
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ package leader
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,8 @@ type Leader struct {
 	sessions *session.Registry
 	log      *slog.Logger
 
-	scheduleWake chan struct{}
+	freedWake    chan struct{} // something may start that could not before
+	queuedWake   chan struct{} // a job was added behind the others
 	dispatchWake chan struct{}
 	dirty        dirtyNodes
 	reports      chan report
@@ -48,7 +50,8 @@ func New(cluster Cluster, log *slog.Logger) *Leader {
 	l := &Leader{
 		cluster:      cluster,
 		log:          log,
-		scheduleWake: make(chan struct{}, 1),
+		freedWake:    make(chan struct{}, 1),
+		queuedWake:   make(chan struct{}, 1),
 		dispatchWake: make(chan struct{}, 1),
 		reports:      make(chan report, maxReportsWaiting),
 	}
@@ -59,25 +62,46 @@ func New(cluster Cluster, log *slog.Logger) *Leader {
 // Sessions are the connected nodes.
 func (l *Leader) Sessions() *session.Registry { return l.sessions }
 
-// Changed is told of each change to the state, in order, while it leads or
-// not. It returns at once.
-func (l *Leader) Changed(view *state.View, result *state.Result) {
+// Changed is told of what changed the state, in order, and of the state after
+// it, while it leads or not. It returns at once.
+func (l *Leader) Changed(view *state.View, results []*state.Result) {
 	if !l.leading.Load() {
 		return
 	}
-	if result.Kind != state.KindPartsReady {
-		wake(l.scheduleWake)
-	}
-	l.dirty.add(result.ChangedNodes...)
-	for _, id := range result.ChangedJobs {
-		if job, ok := view.Job(id); ok && job.Run != nil && job.HoldsNodes() {
-			for i := range job.Run.Parts {
-				l.dirty.add(job.Run.Parts[i].Node)
+	var nodes []string
+	for _, result := range results {
+		l.wakeSchedule(result)
+		nodes = append(nodes, result.ChangedNodes...)
+		if result.Kind == state.KindSubmitJob {
+			continue // holds no node yet
+		}
+		for _, id := range result.ChangedJobs {
+			if job, ok := view.Job(id); ok && job.HoldsNodes() {
+				for i := range job.Run.Parts {
+					nodes = append(nodes, job.Run.Parts[i].Node)
+				}
 			}
 		}
 	}
-	if l.dirty.any() {
+	if len(nodes) > 0 {
+		l.dirty.add(nodes...)
 		wake(l.dispatchWake)
+	}
+}
+
+// wakeSchedule wakes the schedule loop if what happened may let a job start. A
+// plan that was carried out whole does not: all that fitted is in it.
+func (l *Leader) wakeSchedule(result *state.Result) {
+	switch result.Kind {
+	case state.KindPartsReady, state.KindPurgeJobs:
+	case state.KindSubmitJob:
+		wake(l.queuedWake)
+	case state.KindPlaceJobs:
+		if slices.ContainsFunc(result.Starts, func(start state.StartResult) bool { return start.Dropped != "" }) {
+			wake(l.freedWake)
+		}
+	default:
+		wake(l.freedWake)
 	}
 }
 
@@ -165,12 +189,6 @@ func (d *dirtyNodes) add(names ...string) {
 	for _, name := range names {
 		d.names[name] = struct{}{}
 	}
-}
-
-func (d *dirtyNodes) any() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.names) > 0
 }
 
 func (d *dirtyNodes) take() map[string]struct{} {

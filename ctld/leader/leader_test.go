@@ -19,7 +19,7 @@ type book struct {
 	mu      sync.Mutex
 	state   *state.State
 	index   uint64
-	changed func(*state.View, *state.Result)
+	changed func(*state.View, []*state.Result)
 	broken  bool
 	kinds   []state.Kind
 }
@@ -46,7 +46,7 @@ func (b *book) Propose(_ context.Context, command state.Command, id state.Reques
 	b.kinds = append(b.kinds, result.Kind)
 	view := b.state.View()
 	b.mu.Unlock()
-	b.changed(view, &result)
+	b.changed(view, []*state.Result{&result})
 	return result, err
 }
 

@@ -11,23 +11,27 @@ import (
 )
 
 // A pass is followed by a rest at least as long as it took, so that planning
-// never takes more than half of a core, and changes gather meanwhile. An idle
-// controller starts a job without any rest.
+// never takes more than half of a core, and changes gather meanwhile. When
+// nothing but new jobs came, which queue behind those that wait already, the
+// rest is submissionRest times as long: a storm of submissions to a long queue
+// leaves the core to the submissions. An idle controller, whose passes take no
+// time, starts a job without any rest.
 const (
-	minRest = 2 * time.Millisecond
-	maxRest = 2 * time.Second
+	minRest        = 2 * time.Millisecond
+	maxRest        = 2 * time.Second
+	submissionRest = 9
 )
 
 // schedule plans after each change and commits what starts.
 func (l *Leader) schedule(ctx context.Context) {
-	wake(l.scheduleWake)
+	wake(l.freedWake)
 	var memo sched.Memo
+	var took time.Duration
+	var end time.Time
 	fruitless := 0
 	for {
-		select {
-		case <-ctx.Done():
+		if !l.awaitWork(ctx, end.Add(min(submissionRest*took, maxRest))) {
 			return
-		case <-l.scheduleWake:
 		}
 		begin := time.Now()
 		if l.plan(ctx, &memo) {
@@ -35,17 +39,44 @@ func (l *Leader) schedule(ctx context.Context) {
 		} else {
 			fruitless = min(fruitless+1, 10)
 		}
-		rest := max(minRest, time.Since(begin))
+		end = time.Now()
+		took = end.Sub(begin)
+		rest := max(minRest, took)
 		if fruitless > 0 {
 			// A plan of which nothing could be carried out would be made
 			// again at once, and fill the log.
 			rest = max(rest, 50*time.Millisecond<<fruitless)
-			wake(l.scheduleWake)
+			wake(l.freedWake)
 		}
 		if !pause(ctx, min(rest, maxRest)) {
 			return
 		}
 	}
+}
+
+// awaitWork waits until there is something to plan: at once when something
+// came free, after the rest when jobs were added. It answers false when ctx
+// has ended.
+func (l *Leader) awaitWork(ctx context.Context, rested time.Time) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.freedWake:
+	case <-l.queuedWake:
+		timer := time.NewTimer(time.Until(rested))
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-l.freedWake:
+		case <-timer.C:
+		}
+	}
+	select {
+	case <-l.queuedWake: // the plan to be made has these jobs too
+	default:
+	}
+	return true
 }
 
 // plan makes one pass. It answers false when a plan was made and none of it
@@ -60,7 +91,7 @@ func (l *Leader) plan(ctx context.Context, memo *sched.Memo) bool {
 	begin := time.Now()
 	var plan sched.Plan
 	plan, *memo = sched.Schedule(snapshot, *memo)
-	l.last.Store(&lastPlan{snapshot, plan.Reasons})
+	l.last.Store(newLastPlan(&snapshot, plan.Reasons))
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "took", time.Since(begin))
 	if len(plan.Starts) == 0 {
 		return true
@@ -110,6 +141,10 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 // lastPlan is kept to say why a job waits. The words are made when somebody
 // asks: there may be very many reasons and few who read them.
 type lastPlan struct {
-	snapshot sched.Snapshot
+	snapshot sched.Snapshot // nodes and partitions, which the words name
 	reasons  []sched.Reason // ascending by job
+}
+
+func newLastPlan(snapshot *sched.Snapshot, reasons []sched.Reason) *lastPlan {
+	return &lastPlan{sched.Snapshot{Nodes: snapshot.Nodes, Partitions: snapshot.Partitions}, reasons}
 }

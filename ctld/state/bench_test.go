@@ -19,14 +19,14 @@ func benchSubmit(n int, distinct bool) (SubmitJob, RequestID) {
 		Owner:       Owner{UID: 1000, GID: 1000, Groups: []uint32{1000, 27, 44}, User: "user", Group: "user", Home: "/home/user", Shell: "/bin/bash"},
 		Script:      bytes.Repeat([]byte("#!/bin/sh\necho something\n"), 160),
 		Environment: bytes.Repeat([]byte("SOME_VARIABLE=/some/value:/of/some/length\x00"), 70),
-		Request: Request{
-			Name: "train", WorkDirectory: "/home/user/project/experiments", StandardOutput: "logs/%j.out",
+		Spec: Spec{
 			ExportOption: "ALL", SubmitHost: "login1", Umask: 0o22, CPUsPerTask: 4, TimeLimitS: 3600,
 			GPUs: []GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}},
 		},
+		Own: Own{Name: "train", WorkDirectory: "/home/user/project/experiments", StandardOutput: "logs/%j.out"},
 	}
 	if distinct {
-		command.Request.Name = fmt.Sprintf("train-%d", n)
+		command.Own.Name = fmt.Sprintf("train-%d", n)
 	}
 	var id RequestID
 	binary.BigEndian.PutUint64(id[:], uint64(n)+1)

@@ -15,15 +15,19 @@ import (
 func (t *tables) Check() error {
 	want := newCensus()
 	var err error
-	t.jobs.Scan(func(id uint32, job *Job) bool {
-		if job.ID != id || id == 0 || id >= t.nextJob {
-			err = fmt.Errorf("job %d is stored under %d, the next number is %d", job.ID, id, t.nextJob)
-		} else if err = checkJob(job); err == nil {
-			err = want.count(job)
+	check := func(past bool) func(uint32, *Job) bool {
+		return func(id uint32, job *Job) bool {
+			if job.ID != id || id == 0 || id >= t.nextJob || past != (job.Phase == Finished) {
+				err = fmt.Errorf("job %d is stored under %d (past: %t), the next number is %d", job.ID, id, past, t.nextJob)
+			} else if err = checkJob(job); err == nil {
+				err = want.count(job)
+			}
+			return err == nil
 		}
-		return err == nil
-	})
-	return errors.Join(err, t.checkIndices(want), t.checkShared(want), t.checkNodes(want), t.checkRemembered())
+	}
+	t.live.Scan(check(false))
+	t.past.Scan(check(true))
+	return errors.Join(err, t.checkIndices(want), t.checkNodes(want))
 }
 
 // checkJob says what is wrong with one record by itself.
@@ -85,23 +89,21 @@ func checkParts(job *Job) error {
 
 // census is what the indices should hold, counted from the records.
 type census struct {
-	waiting, active map[uint32]bool
-	finished        map[uint64]bool
-	members, groups map[uint64]bool
-	byTask          map[uint64]uint32
-	arrayRunning    map[uint32]uint32
-	users           map[uint32]UserCounts
-	requests        map[Digest]uint32
-	shapes          map[string]uint32 // waiting records
-	uses            map[string]*nodeUse
+	active               uint32
+	finished             map[uint64]bool
+	members, pastMembers map[uint64]bool
+	groups               map[uint64]bool
+	byTask               map[uint64]uint32
+	arrayRunning         map[uint32]uint32
+	users                map[uint32]UserCounts
+	uses                 map[string]*nodeUse
 }
 
 func newCensus() *census {
 	return &census{
-		waiting: map[uint32]bool{}, active: map[uint32]bool{}, finished: map[uint64]bool{},
-		members: map[uint64]bool{}, groups: map[uint64]bool{}, byTask: map[uint64]uint32{},
-		arrayRunning: map[uint32]uint32{}, users: map[uint32]UserCounts{},
-		requests: map[Digest]uint32{}, shapes: map[string]uint32{}, uses: map[string]*nodeUse{},
+		finished: map[uint64]bool{}, members: map[uint64]bool{}, pastMembers: map[uint64]bool{},
+		groups: map[uint64]bool{}, byTask: map[uint64]uint32{},
+		arrayRunning: map[uint32]uint32{}, users: map[uint32]UserCounts{}, uses: map[string]*nodeUse{},
 	}
 }
 
@@ -109,11 +111,9 @@ func (c *census) count(job *Job) error {
 	user := c.users[job.Owner().UID]
 	switch job.Phase {
 	case Waiting:
-		c.waiting[job.ID] = true
-		c.shapes[job.Request.shape.key]++
 		user.Waiting++
 	case Running, Ending:
-		c.active[job.ID] = true
+		c.active++
 		user.Active++
 		if job.Array != 0 {
 			c.arrayRunning[job.Array]++
@@ -123,9 +123,12 @@ func (c *census) count(job *Job) error {
 		user.Finished++
 	}
 	c.users[job.Owner().UID] = user
-	c.requests[job.RequestDigest]++
 	if job.Array != 0 {
-		c.members[pair(job.Array, job.ID)] = true
+		members := c.members
+		if job.Phase == Finished {
+			members = c.pastMembers
+		}
+		members[pair(job.Array, job.ID)] = true
 		if !job.HasTask {
 			c.groups[pair(job.Array, job.ID)] = true
 		} else if other, twice := c.byTask[pair(job.Array, job.Task)]; twice {
@@ -153,7 +156,7 @@ func (c *census) book(job *Job) error {
 				return fmt.Errorf("CPU %d of node %s is given twice, the second time to job %d", cpu, part.Node, job.ID)
 			}
 		}
-		if use.exclusive != 0 || job.Request.Exclusive && len(use.jobs) > 0 {
+		if use.exclusive != 0 || job.Spec.Exclusive && len(use.jobs) > 0 {
 			return fmt.Errorf("node %s is shared by job %d though a job has it alone", part.Node, job.ID)
 		}
 		use.add(job, &part)
@@ -162,32 +165,21 @@ func (c *census) book(job *Job) error {
 }
 
 func (t *tables) checkIndices(want *census) error {
+	var err error
+	if t.active != want.active {
+		err = fmt.Errorf("%d jobs hold nodes, %d are counted", want.active, t.active)
+	}
 	return errors.Join(
-		sameKeys("waiting", want.waiting, t.waiting),
-		sameKeys("active", want.active, t.active),
+		err,
 		sameKeys("finished", want.finished, t.finished),
 		sameKeys("members", want.members, t.members),
+		sameKeys("past members", want.pastMembers, t.pastMembers),
 		sameKeys("groups", want.groups, t.groups),
 		sameValues("by task", want.byTask, t.byTask),
 		sameValues("array running", want.arrayRunning, t.arrayRunning),
 		sameValues("users", want.users, t.users),
-		t.checkCurrent(),
 		t.checkTasks(),
 	)
-}
-
-// checkCurrent checks that the indices that hold records hold the present ones.
-func (t *tables) checkCurrent() error {
-	var err error
-	for _, index := range []*btree.Map[uint32, *Job]{t.waiting, t.active} {
-		index.Scan(func(id uint32, job *Job) bool {
-			if stored, _ := t.jobs.Get(id); stored != job {
-				err = fmt.Errorf("an index has an old record of job %d", id)
-			}
-			return err == nil
-		})
-	}
-	return err
 }
 
 // checkTasks checks that no task of an array is in two records.
@@ -195,9 +187,9 @@ func (t *tables) checkTasks() error {
 	var err error
 	t.groups.Scan(func(key uint64, _ struct{}) bool {
 		array, id := uint32(key>>32), uint32(key)
-		job, _ := t.jobs.Get(id)
+		job, _ := t.Job(id)
 		for _, other := range t.memberIDs(array) {
-			member, _ := t.jobs.Get(other)
+			member, _ := t.Job(other)
 			if other != id && len(member.tasksWithin(job.Tasks)) > 0 {
 				err = fmt.Errorf("jobs %d and %d of array %d share tasks", id, other, array)
 				return false
@@ -205,49 +197,6 @@ func (t *tables) checkTasks() error {
 		}
 		return true
 	})
-	return err
-}
-
-func (t *tables) checkShared(want *census) error {
-	var errs []error
-	owners, blobs := map[Digest]uint32{}, map[Digest]uint32{}
-	shapes := map[string]shapeCount{}
-	t.requests.Scan(func(key string, entry counted[*Request]) bool {
-		request := entry.value
-		if digest := Digest([]byte(key)); want.requests[digest] != entry.references || entry.references == 0 {
-			errs = append(errs, fmt.Errorf("request %x has %d references, and %d jobs refer to it", key[:8], entry.references, want.requests[digest]))
-		}
-		owners[request.Owner]++
-		for _, blob := range []Digest{request.Script, request.Environment} {
-			if blob != (Digest{}) {
-				blobs[blob]++
-			}
-		}
-		count := shapes[request.shape.key]
-		count.shape = request.shape
-		count.requests++
-		count.waiting = want.shapes[request.shape.key]
-		shapes[request.shape.key] = count
-		return true
-	})
-	if t.requests.Len() != len(want.requests) {
-		errs = append(errs, fmt.Errorf("%d requests are stored, jobs refer to %d", t.requests.Len(), len(want.requests)))
-	}
-	errs = append(errs, sameReferences("owner", owners, t.owners), sameReferences("blob", blobs, t.blobs), sameValues("shapes", shapes, t.shapes))
-	return errors.Join(errs...)
-}
-
-func sameReferences[V any](name string, want map[Digest]uint32, have *btree.Map[string, counted[V]]) error {
-	var err error
-	have.Scan(func(key string, entry counted[V]) bool {
-		if digest := Digest([]byte(key)); want[digest] != entry.references {
-			err = fmt.Errorf("%s %x has %d references, and should have %d", name, key[:8], entry.references, want[digest])
-		}
-		return err == nil
-	})
-	if err == nil && have.Len() != len(want) {
-		err = fmt.Errorf("%d of table %s are stored, %d are referred to", have.Len(), name, len(want))
-	}
 	return err
 }
 

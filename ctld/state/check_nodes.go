@@ -66,24 +66,3 @@ func checkFits(node *Node) error {
 	}
 	return nil
 }
-
-func (t *tables) checkRemembered() error {
-	if t.remembered.Len() > MaxRemembered || t.remembered.Len() != t.rememberOrder.Len() {
-		return fmt.Errorf("%d requests are remembered, %d are in order, at most %d may be", t.remembered.Len(), t.rememberOrder.Len(), MaxRemembered)
-	}
-	var err error
-	results := 0
-	t.rememberOrder.Scan(func(index uint64, id string) bool {
-		request, known := t.remembered.Get(id)
-		if !known || request.index != index {
-			err = fmt.Errorf("the order of remembered requests names one that is not there, at index %d", index)
-			return false
-		}
-		results += len(request.jobs)
-		return true
-	})
-	if err == nil && results != t.resultCount {
-		err = fmt.Errorf("%d results are remembered, %d are counted", results, t.resultCount)
-	}
-	return err
-}

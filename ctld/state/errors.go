@@ -16,7 +16,7 @@ var (
 	ErrCorruptCommand = errors.New("log entry is damaged: remove this peer's data and let it copy from another")
 	// ErrCorruptSnapshot is returned when a persisted state is damaged.
 	ErrCorruptSnapshot = errors.New("persisted state is damaged")
-	// ErrNotFound is returned when a View has no such job, node or blob.
+	// ErrNotFound is returned when a View has no such job or node.
 	ErrNotFound = errors.New("not found")
 )
 
@@ -34,6 +34,7 @@ const (
 	WrongState   Code = 6 // not in the state it has to be in
 	Disabled     Code = 7 // the job's own options forbid it
 	RequestReuse Code = 8 // the request id belongs to another request
+	ContentGone  Code = 9 // content was named by its digest and is not there: send it whole
 )
 
 // Refusal is a command that was applied and had no effect, with the reason

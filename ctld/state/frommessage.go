@@ -22,14 +22,10 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 	if err != nil {
 		return SubmitJob{}, err
 	}
-	request := Request{
-		Name: spec.GetName(), Partitions: spec.GetPartitions(), Account: spec.GetAccount(), QOS: spec.GetQos(),
-		Comment: spec.GetComment(), WCKey: spec.GetWckey(),
-		Arguments: spec.GetArguments(), WorkDirectory: spec.GetWorkDirectory(),
-		StandardOutput: spec.GetStandardOutput(), StandardError: spec.GetStandardError(),
-		StandardInput: spec.GetStandardInput(),
-		OpenMode:      spec.GetOpenMode(), ExportOption: spec.GetExportOption(),
-		SubmitHost: spec.GetSubmitHost(), Umask: spec.GetUmask(), Command: spec.GetCommand(),
+	record := Spec{
+		Partitions: spec.GetPartitions(), Account: spec.GetAccount(), QOS: spec.GetQos(), WCKey: spec.GetWckey(),
+		OpenMode: spec.GetOpenMode(), ExportOption: spec.GetExportOption(),
+		SubmitHost: spec.GetSubmitHost(), Umask: spec.GetUmask(),
 		MinNodes: spec.GetMinNodes(), MaxNodes: spec.GetMaxNodes(), Tasks: spec.GetTasks(),
 		TasksPerNode: spec.GetTasksPerNode(), CPUsPerTask: spec.GetCpusPerTask(),
 		MemoryPerNode: spec.GetMemoryPerNodeBytes(), MemoryPerCPU: spec.GetMemoryPerCpuBytes(),
@@ -39,15 +35,20 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(),
 	}
 	for _, gpu := range spec.GetGpus() {
-		request.GPUs = append(request.GPUs, GPURequest{
+		record.GPUs = append(record.GPUs, GPURequest{
 			Scope: gpu.GetScope(), Count: gpu.GetCount(), Model: gpu.GetModel(), Shares: gpu.GetSharesPerDevice(),
 		})
 	}
 	return SubmitJob{
-		Request:     request,
+		Spec:        record,
 		Owner:       ownerRecord(owner),
 		Script:      spec.GetScript(),
 		Environment: environment,
+		Own: Own{
+			Name: spec.GetName(), Comment: spec.GetComment(), WorkDirectory: spec.GetWorkDirectory(),
+			StandardOutput: spec.GetStandardOutput(), StandardError: spec.GetStandardError(),
+			StandardInput: spec.GetStandardInput(), Command: spec.GetCommand(), Arguments: spec.GetArguments(),
+		},
 	}, nil
 }
 

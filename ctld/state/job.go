@@ -30,19 +30,22 @@ var legalNext = map[Phase][]Phase{
 type Job struct {
 	ID      uint32      `cbor:"1,keyasint"`
 	Array   uint32      `cbor:"2,keyasint,omitempty"` // number of its array; 0 = a plain job
-	HasTask bool        `cbor:"3,keyasint,omitempty"` // it is the one task Task of Array
 	Task    uint32      `cbor:"4,keyasint,omitempty"`
+	HasTask bool        `cbor:"3,keyasint,omitempty"` // it is the one task Task of Array
+	Phase   Phase       `cbor:"7,keyasint"`
+	Held    sched.Hold  `cbor:"8,keyasint,omitempty"`
 	Tasks   []TaskRange `cbor:"5,keyasint,omitempty"` // in an array and not HasTask: the tasks still in this record
 
-	RequestDigest Digest   `cbor:"6,keyasint"`
-	Request       *Request `cbor:"-"`
+	// What was asked for: shared with other jobs, but for own.
+	Spec        *Spec `cbor:"-"`
+	Script      *Blob `cbor:"-"` // nil = empty
+	Environment *Blob `cbor:"-"`
+	own         packed
 
-	Phase    Phase      `cbor:"7,keyasint"`
-	Held     sched.Hold `cbor:"8,keyasint,omitempty"`
-	Epoch    uint32     `cbor:"9,keyasint,omitempty"`  // counts the starts
-	Restarts uint32     `cbor:"10,keyasint,omitempty"` // counts the requeues
+	Epoch    uint32 `cbor:"9,keyasint,omitempty"`  // counts the starts
+	Restarts uint32 `cbor:"10,keyasint,omitempty"` // counts the requeues
 	// Failures counts the requeues that followed a failure, since it was
-	// released last. It stands here to fill a gap: there are very many jobs.
+	// released last.
 	Failures   uint32 `cbor:"16,keyasint,omitempty"`
 	SubmitMS   int64  `cbor:"11,keyasint,omitempty"`
 	EligibleMS int64  `cbor:"12,keyasint,omitempty"`
@@ -158,4 +161,10 @@ func (j *Job) Part(node string) *Part {
 }
 
 // Owner is the person it runs as.
-func (j *Job) Owner() *Owner { return j.Request.owner }
+func (j *Job) Owner() *Owner { return j.Spec.owner }
+
+// Own is what it has to itself of what was asked for.
+func (j *Job) Own() Own { return j.own.unpack() }
+
+// Name is that of Own, found quicker.
+func (j *Job) Name() string { return j.own.name() }

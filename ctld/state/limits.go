@@ -9,6 +9,9 @@ const (
 	// MaxTargets bounds the jobs one cancel, hold, release or requeue names,
 	// so that no single entry holds up the log; callers send several.
 	MaxTargets = 10_000
+	// MaxPastMeant bounds the members of an array that are over and are still
+	// meant, and answered for, when the array as a whole is named.
+	MaxPastMeant = 100
 	// MaxStarts bounds the starts in one plan, for the same reason.
 	MaxStarts = 10_000
 	// MaxReports bounds the part reports in one entry.

@@ -32,7 +32,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	message := &pb.Job{
 		Id:           jobID(job),
 		ArrayJobId:   job.Array,
-		Spec:         t.specMessage(job, detail),
+		Spec:         specMessage(job, detail),
 		Owner:        ownerMessage(job.Owner()),
 		State:        job.State(),
 		Completing:   job.Completing(),
@@ -42,12 +42,12 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 		RestartCount: job.Restarts,
 		SubmitMs:     job.SubmitMS,
 		EligibleMs:   job.EligibleMS,
-		Partition:    strings.Join(job.Request.Partitions, ","),
-		TimeLimitS:   job.Request.TimeLimitS,
+		Partition:    strings.Join(job.Spec.Partitions, ","),
+		TimeLimitS:   job.Spec.TimeLimitS,
 	}
 	message.Reason, message.ReasonDetail = job.ReasonWord()
 	if job.Array != 0 && !job.HasTask {
-		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Request.MaxRunning}
+		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Spec.MaxRunning}
 	}
 	if job.Phase == Waiting {
 		fillWaiting(message, job, overlay)
@@ -67,7 +67,7 @@ func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 		message.Reason, message.ReasonDetail = overlay.Reason, joinSentences(overlay.Detail, job.Detail)
 	}
 	message.EstimatedStartMs = overlay.EstimatedStartMS
-	request := &job.Request.shape.Request
+	request := &job.Spec.shape.Request
 	message.Nodes, _ = request.NodeBounds()
 	tasks := uint64(request.Tasks)
 	if tasks == 0 {
@@ -135,14 +135,14 @@ func ownerMessage(owner *Owner) *pb.Identity {
 	}
 }
 
-func (t *tables) specMessage(job *Job, detail JobDetail) *pb.JobSpec {
-	r := job.Request
+func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
+	r, own := job.Spec, job.Own()
 	message := &pb.JobSpec{
-		Name: r.Name, Partitions: r.Partitions, Account: r.Account, Qos: r.QOS,
-		Comment: r.Comment, Wckey: r.WCKey,
-		Arguments: r.Arguments, WorkDirectory: r.WorkDirectory,
-		StandardOutput: r.StandardOutput, StandardError: r.StandardError, StandardInput: r.StandardInput,
-		OpenMode: r.OpenMode, ExportOption: r.ExportOption, SubmitHost: r.SubmitHost, Umask: r.Umask, Command: r.Command,
+		Name: own.Name, Partitions: r.Partitions, Account: r.Account, Qos: r.QOS,
+		Comment: own.Comment, Wckey: r.WCKey,
+		Arguments: own.Arguments, WorkDirectory: own.WorkDirectory,
+		StandardOutput: own.StandardOutput, StandardError: own.StandardError, StandardInput: own.StandardInput,
+		OpenMode: r.OpenMode, ExportOption: r.ExportOption, SubmitHost: r.SubmitHost, Umask: r.Umask, Command: own.Command,
 		MinNodes: r.MinNodes, MaxNodes: r.MaxNodes, Tasks: r.Tasks, TasksPerNode: r.TasksPerNode,
 		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU,
 		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
@@ -158,11 +158,10 @@ func (t *tables) specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		message.Array = arraySpec(r)
 	}
 	if detail.Script {
-		message.Script, _ = t.Blob(r.Script)
+		message.Script = job.Script.bytes()
 	}
 	if detail.Environment {
-		blob, _ := t.Blob(r.Environment)
-		message.Environment = splitEnvironment(blob)
+		message.Environment = splitEnvironment(job.Environment.bytes())
 	}
 	return message
 }

@@ -74,7 +74,7 @@ func (s *State) reconcileParts(node *Node, running []RunningPart) {
 		ready[key] = ready[key] || part.Ready
 	}
 	for _, id := range node.use.jobs {
-		job, _ := s.jobs.Get(id)
+		job, _ := s.Job(id)
 		part := job.Part(node.Name)
 		key := RunningPart{Job: id, Epoch: job.Epoch}
 		switch {

@@ -91,7 +91,7 @@ func (s *State) updateNode(name string, c *UpdateNodes) {
 // fence ends the parts of a node that is declared switched off.
 func (s *State) fence(name string, jobs []uint32) {
 	for _, id := range jobs {
-		job, _ := s.jobs.Get(id)
+		job, _ := s.Job(id)
 		s.partEnded(&PartReport{
 			Job: id, Epoch: job.Epoch, Node: name,
 			Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART, Detail: "the node was declared fenced",

@@ -10,7 +10,7 @@ import (
 // its supervisor needs. It wraps ErrNotFound when the job has no part there
 // that is not released.
 func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
-	job, known := t.jobs.Get(id)
+	job, known := t.Job(id)
 	if !known || !job.HoldsNodes() {
 		return nil, fmt.Errorf("order for job %d on %s: the job does not run: %w", id, node, ErrNotFound)
 	}
@@ -21,13 +21,13 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 		Part:         &pb.PartId{Job: job.ID, Epoch: job.Epoch},
 		Id:           jobID(job),
 		ArrayJobId:   job.Array,
-		Spec:         t.specMessage(job, JobDetail{Script: true, Environment: true}),
+		Spec:         specMessage(job, JobDetail{Script: true, Environment: true}),
 		Owner:        ownerMessage(job.Owner()),
 		Allocation:   allocationMessage(job.Run),
 		Node:         node,
 		BatchHost:    job.Run.BatchHost(),
 		Partition:    job.Run.Partition,
-		TimeLimitS:   job.Request.TimeLimitS,
+		TimeLimitS:   job.Spec.TimeLimitS,
 		StartMs:      job.Run.StartMS,
 		RestartCount: job.Restarts,
 		ClusterName:  t.policy.ClusterName,
@@ -36,7 +36,7 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 		Gang:         job.IsGang(),
 	}
 	if job.Array != 0 {
-		order.Array = arraySpec(job.Request)
+		order.Array = arraySpec(job.Spec)
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs

@@ -138,7 +138,7 @@ func withColon(what, node, detail string) string {
 // said so.
 func nodeFailure(job *Job, reason Reason, detail string) End {
 	end := End{State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: reason}
-	if job.Request.Requeue {
+	if job.Spec.Requeue {
 		end.Requeue = true
 		end.Detail = detail + "; requeued"
 	} else {

@@ -39,7 +39,7 @@ func (s *State) partReady(ref PartRef) {
 // LivePart finds a part that is not released, of the present run; nil when
 // there is none, because the message about it is late or about another run.
 func (t *tables) LivePart(ref PartRef) (*Job, *Part) {
-	job, known := t.jobs.Get(ref.Job)
+	job, known := t.Job(ref.Job)
 	if !known || job.Epoch != ref.Epoch || !job.HoldsNodes() {
 		return nil, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"math/rand"
 	"strings"
 	"testing"
@@ -73,7 +72,7 @@ func frames(t testing.TB, whole []byte) (kinds []frameKind, bodies [][]byte) {
 func join(t testing.TB, kinds []frameKind, bodies [][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	f := &frameWriter{w: &out, sum: crc32.New(castagnoli)}
+	f := newFrameWriter(&out)
 	f.raw([]byte(magic))
 	for i, kind := range kinds {
 		var record any = rawRecord(bodies[i])
@@ -103,7 +102,7 @@ func TestRestoreRefusesWhatDoesNotFit(t *testing.T) {
 	for i := len(kinds) - 1; i >= 0; i-- {
 		first[kinds[i]] = i
 	}
-	for _, kind := range []frameKind{frameHeader, framePolicy, frameNode, frameOwner, frameBlob, frameRequest} {
+	for _, kind := range []frameKind{frameHeader, framePolicy, frameNode, frameOwner, frameBlob, frameSpec} {
 		at := first[kind]
 		without := join(t, append(append([]frameKind(nil), kinds[:at]...), kinds[at+1:]...), append(append([][]byte(nil), bodies[:at]...), bodies[at+1:]...))
 		if _, err := Restore(bytes.NewReader(without)); err == nil {
@@ -113,7 +112,7 @@ func TestRestoreRefusesWhatDoesNotFit(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []frameKind{frameHeader, framePolicy, frameOwner, frameBlob, frameRequest, frameJob, frameRemembered} {
+	for _, kind := range []frameKind{frameHeader, framePolicy, frameOwner, frameBlob, frameSpec, frameJob, frameRemembered} {
 		at := first[kind]
 		twice := join(t, append(append([]frameKind(nil), kinds[:at+1]...), kinds[at:]...), append(append([][]byte(nil), bodies[:at+1]...), bodies[at:]...))
 		if _, err := Restore(bytes.NewReader(twice)); err == nil && kind != frameHeader {

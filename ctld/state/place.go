@@ -63,7 +63,7 @@ func (c PlaceJobs) apply(s *State, result *Result) {
 // checkStart says why a start does not fit the present state, or what the run
 // of the job is.
 func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
-	job, known := s.jobs.Get(order.Job)
+	job, known := s.Job(order.Job)
 	switch {
 	case !known:
 		return nil, nil, fmt.Errorf("job %d is not known", order.Job)
@@ -74,7 +74,7 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	case job.TaskCount() > 1 && s.nextJob > MaxJobID:
 		return nil, nil, fmt.Errorf("no job numbers are left")
 	}
-	if limit := job.Request.MaxRunning; limit > 0 {
+	if limit := job.Spec.MaxRunning; limit > 0 {
 		if running, _ := s.arrayRunning.Get(job.Array); running >= limit {
 			return nil, nil, fmt.Errorf("array %d already runs %d tasks", job.Array, running)
 		}
@@ -107,7 +107,7 @@ func (s *State) checkStartPartition(job *Job, name string) (*Partition, error) {
 		return nil, fmt.Errorf("partition %s is not known", name)
 	case !partition.Up:
 		return nil, fmt.Errorf("partition %s is down", name)
-	case !slices.Contains(job.Request.Partitions, name):
+	case !slices.Contains(job.Spec.Partitions, name):
 		return nil, fmt.Errorf("job %d is not for partition %s", job.ID, name)
 	case job.Owner().UID == 0 && !partition.AllowRootJobs:
 		return nil, fmt.Errorf("partition %s does not allow jobs of root", name)
@@ -125,7 +125,7 @@ func (s *State) checkPart(job *Job, partition *Partition, order *PartOrder) (Par
 		return Part{}, fmt.Errorf("node %s is not in partition %s", order.Node, partition.Name)
 	case node.use.exclusive != 0:
 		return Part{}, fmt.Errorf("node %s is job %d's alone", order.Node, node.use.exclusive)
-	case job.Request.Exclusive && len(node.use.jobs) > 0:
+	case job.Spec.Exclusive && len(node.use.jobs) > 0:
 		return Part{}, fmt.Errorf("node %s is not empty", order.Node)
 	case order.MemoryBytes > node.freeMemory():
 		return Part{}, fmt.Errorf("node %s has not enough free memory", order.Node)

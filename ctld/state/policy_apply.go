@@ -34,16 +34,15 @@ func (c ApplyPolicy) apply(s *State, result *Result) {
 // checkRemoved refuses to remove partitions in use.
 func (s *State) checkRemoved(policy *Policy) *Refusal {
 	used := map[string]int{}
-	s.shapes.Scan(func(_ string, count shapeCount) bool {
-		for _, name := range count.shape.Partitions {
-			used[name] += int(count.waiting)
+	for job := range s.LiveJobs() {
+		if job.Run != nil {
+			used[job.Run.Partition]++
+			continue
 		}
-		return true
-	})
-	s.active.Scan(func(_ uint32, job *Job) bool {
-		used[job.Run.Partition]++
-		return true
-	})
+		for _, name := range job.Spec.Partitions {
+			used[name]++
+		}
+	}
 	for i := range s.policy.Partitions {
 		name := s.policy.Partitions[i].Name
 		if _, kept := policy.Partition(name); !kept && used[name] > 0 {

@@ -11,7 +11,7 @@ func (PurgeJobs) kind() Kind { return KindPurgeJobs }
 func (c PurgeJobs) apply(s *State, _ *Result) {
 	before := min(c.BeforeMS, s.timeMS-int64(s.policy.MinJobAgeS)*1000)
 	for _, id := range s.FinishedBefore(before, MaxPurge) {
-		job, _ := s.jobs.Get(id)
+		job, _ := s.Job(id)
 		s.dropJob(job)
 	}
 }

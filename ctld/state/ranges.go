@@ -27,7 +27,7 @@ func fromRanges(ranges []*pb.ArrayRange) []TaskRange {
 	return tasks
 }
 
-func arraySpec(r *Request) *pb.ArraySpec {
+func arraySpec(r *Spec) *pb.ArraySpec {
 	return &pb.ArraySpec{Ranges: toRanges(r.ArrayTasks), MaxRunning: r.MaxRunning}
 }
 

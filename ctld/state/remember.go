@@ -2,11 +2,23 @@ package state
 
 // remembered is what a request did, for a client that asks again.
 type remembered struct {
-	kind   Kind
+	id     RequestID
 	index  uint64 // of the log entry that carried it out
 	timeMS int64
+	jobs   *[]JobResult // nil when it answered none
 	jobID  uint32
-	jobs   []JobResult
+	kind   Kind
+}
+
+// requestIndex finds remembered requests. It belongs to the State alone.
+type requestIndex struct {
+	positions map[RequestID]uint64 // among all that ever were remembered
+	forgotten uint64               // how many of these are gone
+	results   int                  // of all remembered
+}
+
+func newRequestIndex() requestIndex {
+	return requestIndex{positions: make(map[RequestID]uint64)}
 }
 
 // repeat answers a request that was applied before with what it did then.
@@ -25,20 +37,28 @@ func (s *State) repeat(id RequestID, result *Result) bool {
 
 func (r *remembered) fill(result *Result) {
 	result.Repeated = true
-	result.JobID, result.Jobs = r.jobID, r.jobs
+	result.JobID, result.Jobs = r.jobID, r.results()
 }
 
-func (t *tables) lookUpRequest(id RequestID) (*remembered, bool) {
-	if id == (RequestID{}) {
+func (r *remembered) results() []JobResult {
+	if r.jobs == nil {
+		return nil
+	}
+	return *r.jobs
+}
+
+func (s *State) lookUpRequest(id RequestID) (*remembered, bool) {
+	position, known := s.requests.positions[id]
+	if !known {
 		return nil, false
 	}
-	return t.remembered.Get(string(id[:]))
+	return &s.remembered[position-s.requests.forgotten], true
 }
 
 // Remembered answers a request that was applied before, so that a retry need
 // not be proposed again. Only the fields that concern the client are set.
-func (t *tables) Remembered(id RequestID, kind Kind) (Result, bool) {
-	before, known := t.lookUpRequest(id)
+func (s *State) Remembered(id RequestID, kind Kind) (Result, bool) {
+	before, known := s.lookUpRequest(id)
 	if !known || before.kind != kind {
 		return Result{}, false
 	}
@@ -54,32 +74,30 @@ func (s *State) remember(id RequestID, result *Result) {
 	if id == (RequestID{}) || result.Refused != nil || len(result.Jobs) > MaxTargets {
 		return
 	}
-	s.storeRequest(id, &remembered{
-		kind: result.Kind, index: s.index, timeMS: s.timeMS,
-		jobID: result.JobID, jobs: result.Jobs,
-	})
+	request := remembered{id: id, kind: result.Kind, index: s.index, timeMS: s.timeMS, jobID: result.JobID}
+	if len(result.Jobs) > 0 {
+		jobs := result.Jobs
+		request.jobs = &jobs
+	}
+	s.storeRequest(request)
 }
 
-func (s *State) storeRequest(id RequestID, request *remembered) {
-	key := string(id[:])
-	s.remembered.Set(key, request)
-	s.rememberOrder.Set(request.index, key)
-	s.resultCount += len(request.jobs)
+func (s *State) storeRequest(request remembered) {
+	s.requests.positions[request.id] = s.requests.forgotten + uint64(len(s.remembered))
+	s.requests.results += len(request.results())
+	s.remembered = append(s.remembered, request)
 }
 
 // forgetRequests drops what is too old or too much, oldest first.
 func (s *State) forgetRequests() {
-	for {
-		index, id, any := s.rememberOrder.Min()
-		if !any {
+	for len(s.remembered) > 0 {
+		oldest := &s.remembered[0]
+		if len(s.remembered) < MaxRemembered && s.requests.results <= MaxRememberedResults && oldest.timeMS > s.timeMS-RememberMS {
 			return
 		}
-		request, _ := s.remembered.Get(id)
-		if s.remembered.Len() < MaxRemembered && s.resultCount <= MaxRememberedResults && request.timeMS > s.timeMS-RememberMS {
-			return
-		}
-		s.rememberOrder.Delete(index)
-		s.remembered.Delete(id)
-		s.resultCount -= len(request.jobs)
+		delete(s.requests.positions, oldest.id)
+		s.requests.results -= len(oldest.results())
+		s.requests.forgotten++
+		s.remembered = s.remembered[1:]
 	}
 }

@@ -32,7 +32,7 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 			}
 			return nil, WrongState, textTryLater
 		default:
-			if !s.hasPartition(job.Request) {
+			if !s.hasPartition(job.Spec) {
 				return nil, WrongState, "its partition does not exist any more: submit it again to another one"
 			}
 			return requeued(job, s.timeMS, sched.NotHeld, ""), OK, ""
@@ -52,9 +52,9 @@ func requeued(job *Job, nowMS int64, held sched.Hold, detail string) *Job {
 	return &next
 }
 
-// hasPartition says whether a partition that a request names is still there.
-func (s *State) hasPartition(request *Request) bool {
-	for _, name := range request.Partitions {
+// hasPartition says whether a partition that was asked for is still there.
+func (s *State) hasPartition(spec *Spec) bool {
+	for _, name := range spec.Partitions {
 		if _, known := s.policy.Partition(name); known {
 			return true
 		}

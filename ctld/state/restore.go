@@ -21,18 +21,19 @@ func Restore(r io.Reader) (*State, error) {
 	if err := in.readMagic(); err != nil {
 		return nil, err
 	}
-	s := &State{tables: emptyTables()}
-	for last := frameKind(0); ; {
+	s := &restoring{State: empty()}
+	for last := 0; ; {
 		kind, body, err := in.next()
 		if err != nil {
 			return nil, err
 		}
-		if kind < last || last == 0 && kind != frameHeader {
+		order, known := frameOrder[kind]
+		if known && order < last || last == 0 && kind != frameHeader {
 			return nil, in.damaged("a %s record is out of order", frameNames[kind])
 		}
-		last = kind
+		last = order
 		if kind == frameTrailer {
-			return s, s.finishRestore(in, body)
+			return s.State, s.finishRestore(in, body)
 		}
 		if err := s.restoreFrame(kind, body); err != nil {
 			return nil, in.classify(err)
@@ -42,7 +43,24 @@ func Restore(r io.Reader) (*State, error) {
 	}
 }
 
-func (s *State) restoreFrame(kind frameKind, body []byte) error {
+// frameOrder is the order in which kinds of frame come; those of the same
+// number come in any. An unknown kind is refused when it is read.
+var frameOrder = map[frameKind]int{
+	frameHeader: 1, framePolicy: 2, frameNode: 3,
+	frameOwner: 4, frameBlob: 4, frameSpec: 4, frameJob: 4,
+	frameRemembered: 5, frameTrailer: 6,
+}
+
+// restoring is a state that is being read, with the shared records so far, by
+// number.
+type restoring struct {
+	*State
+	owners []*Owner
+	blobs  []*Blob
+	specs  []*Spec
+}
+
+func (s *restoring) restoreFrame(kind frameKind, body []byte) error {
 	switch kind {
 	case frameHeader:
 		return decodeThen(body, s.restoreHeader)
@@ -51,15 +69,11 @@ func (s *State) restoreFrame(kind frameKind, body []byte) error {
 	case frameNode:
 		return decodeThen(body, s.restoreNode)
 	case frameOwner:
-		return decodeThen(body, func(owner *Owner) error {
-			return restoreShared(s.owners, recordDigest(owner), owner)
-		})
+		return decodeThen(body, s.restoreOwner)
 	case frameBlob:
-		return decodeThen(body, func(blob *[]byte) error {
-			return restoreShared(s.blobs, blobDigest(*blob), *blob)
-		})
-	case frameRequest:
-		return decodeThen(body, s.restoreRequest)
+		return decodeThen(body, s.restoreBlob)
+	case frameSpec:
+		return decodeThen(body, s.restoreSpec)
 	case frameJob:
 		return decodeThen(body, s.restoreJob)
 	case frameRemembered:

@@ -3,53 +3,56 @@ package state
 import (
 	"errors"
 	"fmt"
-
-	"github.com/tidwall/btree"
 )
 
-// restoreShared stores content under its digest; the requests and jobs that
-// follow add the references.
-func restoreShared[V any](table *btree.Map[string, counted[V]], digest Digest, value V) error {
-	if digest == (Digest{}) {
-		return errors.New("it is empty")
-	}
-	if _, twice := table.Set(string(digest[:]), counted[V]{value: value}); twice {
-		return fmt.Errorf("%x is there twice", digest[:8])
-	}
-	return nil
+// The shared records are kept as they come; the jobs that follow add the
+// references.
+
+func (s *restoring) restoreOwner(owner *Owner) error {
+	owner.digest = recordDigest(owner)
+	s.owners = append(s.owners, owner)
+	return keepOnce(s.shared.owners, owner.digest, owner)
 }
 
-func (s *State) restoreRequest(request *Request) error {
-	digest := recordDigest(request)
-	owner, known := s.owners.Get(string(request.Owner[:]))
-	if !known {
-		return fmt.Errorf("its owner %x is missing", request.Owner[:8])
+func (s *restoring) restoreBlob(bytes *[]byte) error {
+	if len(*bytes) == 0 {
+		return errors.New("it is empty")
 	}
-	for _, blob := range []Digest{request.Script, request.Environment} {
-		if _, known := s.blobs.Get(string(blob[:])); !known && blob != (Digest{}) {
-			return fmt.Errorf("its content %x is missing", blob[:8])
-		}
+	blob := &Blob{Digest: blobDigest(*bytes), Bytes: *bytes}
+	s.blobs = append(s.blobs, blob)
+	return keepOnce(s.shared.blobs, blob.Digest, blob)
+}
+
+func (s *restoring) restoreSpec(record *specRecord) error {
+	owner, err := numbered(s.owners, record.Owner)
+	if err != nil || owner == nil {
+		return fmt.Errorf("its owner is missing: %w", err)
 	}
-	shape, err := shapeOf(request, owner.value)
+	spec := &record.Spec
+	shape, err := shapeOf(spec, owner)
 	if err != nil {
 		return err
 	}
-	request.owner = addReference(s.owners, request.Owner, owner.value)
-	addReference(s.blobs, request.Script, nil)
-	addReference(s.blobs, request.Environment, nil)
-	request.shape = s.addShape(shape)
-	return restoreShared(s.requests, digest, request)
+	spec.digest = specDigest(spec, owner.digest)
+	spec.owner = refer(s.shared.owners, owner.digest, owner)
+	spec.shape = s.referShape(shape)
+	s.specs = append(s.specs, spec)
+	return keepOnce(s.shared.specs, spec.digest, spec)
 }
 
-func (s *State) restoreJob(job *Job) error {
-	request, known := s.requests.Get(string(job.RequestDigest[:]))
-	if !known {
-		return fmt.Errorf("job %d: its request %x is missing", job.ID, job.RequestDigest[:8])
+func (s *restoring) restoreJob(record *jobRecord) error {
+	job := &record.Job
+	var errs [3]error
+	job.Spec, errs[0] = numbered(s.specs, record.Spec)
+	job.Script, errs[1] = numbered(s.blobs, record.Script)
+	job.Environment, errs[2] = numbered(s.blobs, record.Environment)
+	if err := errors.Join(errs[:]...); err != nil || job.Spec == nil {
+		return fmt.Errorf("job %d: its spec or a content of it is missing: %w", job.ID, err)
 	}
-	if _, twice := s.jobs.Get(job.ID); twice || job.ID == 0 || job.ID >= s.nextJob {
+	if _, twice := s.Job(job.ID); twice || job.ID == 0 || job.ID >= s.nextJob {
 		return fmt.Errorf("job %d is there twice or its number was never given", job.ID)
 	}
-	job.Request = request.value
+	job.own = s.internOwn(&record.Own)
 	if err := checkJob(job); err != nil {
 		return err
 	}
@@ -58,43 +61,67 @@ func (s *State) restoreJob(job *Job) error {
 			return fmt.Errorf("job %d: its node %q is missing", job.ID, part.Node)
 		}
 	}
-	s.replaceJob(nil, job)
+	kept := *job // without the rest of the record
+	s.replaceJob(nil, &kept)
 	return nil
 }
 
-func (s *State) restoreRemembered(record *rememberedRecord) error {
-	if _, twice := s.remembered.Get(string(record.ID[:])); twice {
+func (s *restoring) restoreRemembered(record *rememberedRecord) error {
+	if _, twice := s.lookUpRequest(record.ID); twice {
 		return fmt.Errorf("request %x is there twice", record.ID[:4])
 	}
-	if _, twice := s.rememberOrder.Get(record.Index); twice || record.Index > s.index {
+	last := uint64(0)
+	if count := len(s.remembered); count > 0 {
+		last = s.remembered[count-1].index
+	}
+	if record.Index <= last || record.Index > s.index {
 		return fmt.Errorf("request %x has an impossible index %d", record.ID[:4], record.Index)
 	}
-	s.storeRequest(record.ID, &remembered{
-		kind: record.Kind, index: record.Index, timeMS: record.TimeMS, jobID: record.JobID, jobs: record.Jobs,
-	})
+	request := remembered{id: record.ID, kind: record.Kind, index: record.Index, timeMS: record.TimeMS, jobID: record.JobID}
+	if len(record.Jobs) > 0 {
+		request.jobs = &record.Jobs
+	}
+	s.storeRequest(request)
 	return nil
+}
+
+func keepOnce[V any](table map[Digest]*counted[V], digest Digest, value V) error {
+	if _, twice := table[digest]; twice {
+		return fmt.Errorf("%x is there twice", digest[:8])
+	}
+	table[digest] = &counted[V]{value: value}
+	return nil
+}
+
+// numbered finds a shared record by its number; 0 is none.
+func numbered[R any](records []*R, number uint32) (*R, error) {
+	switch {
+	case number == 0:
+		return nil, nil
+	case int(number) > len(records):
+		return nil, fmt.Errorf("there is no number %d of its kind", number)
+	}
+	return records[number-1], nil
 }
 
 // firstUnused names shared content without a reference; "" when there is none.
 func (s *State) firstUnused() string {
-	unused := ""
-	s.requests.Scan(func(_ string, entry counted[*Request]) bool {
+	switch {
+	case anyUnused(s.shared.specs):
+		return "a spec"
+	case anyUnused(s.shared.owners):
+		return "an owner"
+	case anyUnused(s.shared.blobs):
+		return "a blob"
+	}
+	return ""
+}
+
+func anyUnused[V any](table map[Digest]*counted[V]) bool {
+	for _, entry := range table {
 		if entry.references == 0 {
-			unused = "a request"
+			return true
 		}
-		return unused == ""
-	})
-	s.owners.Scan(func(_ string, entry counted[*Owner]) bool {
-		if entry.references == 0 {
-			unused = "an owner"
-		}
-		return unused == ""
-	})
-	s.blobs.Scan(func(_ string, entry counted[[]byte]) bool {
-		if entry.references == 0 {
-			unused = "a blob"
-		}
-		return unused == ""
-	})
-	return unused
+	}
+	return false
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,19 +11,20 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// Shape is what the scheduler sees of a request: jobs of one shape fit or do
-// not fit together. It is derived from the request, shared and never changed.
+// Shape is what the scheduler sees of a spec: jobs of one shape fit or do not
+// fit together. It is derived from the spec, shared and never changed.
 type Shape struct {
 	Partitions []string      `cbor:"1,keyasint"` // in order of preference
 	Root       bool          `cbor:"2,keyasint"` // needs a partition that allows root's jobs
 	TimeLimitS uint32        `cbor:"3,keyasint"`
 	Request    place.Request `cbor:"4,keyasint"`
 
-	key string
+	digest Digest
+	slot   uint32 // tells the shapes of one state apart; small
 }
 
-// Key tells shapes apart.
-func (s *Shape) Key() string { return s.key }
+// Digest tells shapes apart.
+func (s *Shape) Digest() Digest { return s.digest }
 
 // Scheduled is the shape in a snapshot that was made under this policy.
 func (p *Policy) Scheduled(shape *Shape) sched.Shape {
@@ -37,16 +37,9 @@ func (p *Policy) Scheduled(shape *Shape) sched.Shape {
 	return out
 }
 
-// shapeCount is a shape with the requests and the waiting job records in it.
-type shapeCount struct {
-	shape    *Shape
-	requests uint32
-	waiting  uint32
-}
-
-// shapeOf derives the shape of a request. The error says what a user got
+// shapeOf derives the shape of a spec. The error says what a user got
 // wrong in a host list, constraint or GPU request.
-func shapeOf(r *Request, owner *Owner) (*Shape, error) {
+func shapeOf(r *Spec, owner *Owner) (*Shape, error) {
 	shape := &Shape{
 		Partitions: r.Partitions,
 		Root:       owner.UID == 0,
@@ -72,16 +65,11 @@ func shapeOf(r *Request, owner *Owner) (*Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := encoding.Marshal(shape)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(encoded)
-	shape.key = string(sum[:])
+	shape.digest = recordDigest(shape)
 	return shape, nil
 }
 
-func (s *Shape) fillLists(r *Request) error {
+func (s *Shape) fillLists(r *Spec) error {
 	required, err := sortedHosts(r.NodeList)
 	if err != nil {
 		return err

@@ -79,11 +79,11 @@ func TestShapeOfIsThatOfTheJob(t *testing.T) {
 		}
 		id := applyCommand(t, s, command, RequestID{}, 1).JobID
 		job, _ := s.View().Job(id)
-		if before.Key() != job.Request.shape.Key() || before.Key() == "" {
-			t.Errorf("%v: judged as %+v, stored as %+v", spec, before, job.Request.shape)
+		if before.Digest() != job.Spec.shape.Digest() || before.Digest() == (Digest{}) {
+			t.Errorf("%v: judged as %+v, stored as %+v", spec, before, job.Spec.shape)
 		}
 	}
-	if _, err := s.policy.ShapeOf(&SubmitJob{Request: Request{Partitions: []string{"nope"}}, Owner: Owner{UID: 7}}); err == nil {
+	if _, err := s.policy.ShapeOf(&SubmitJob{Spec: Spec{Partitions: []string{"nope"}}, Owner: Owner{UID: 7}}); err == nil {
 		t.Error("an unknown partition has a shape")
 	}
 }

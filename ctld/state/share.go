@@ -1,22 +1,41 @@
 package state
 
-import (
-	"crypto/sha256"
+import "crypto/sha256"
 
-	"github.com/tidwall/btree"
-)
+// This file keeps what jobs share: blobs, specs, owners and shapes, each once
+// under its digest with the number of those that refer to it. A job record
+// points at its spec and blobs, a spec at its owner and shape. The tables here
+// belong to the State alone: a View finds everything through its job records,
+// so that a submission changes few tables that Views share.
 
-// This file keeps what jobs share: blobs, owners and requests, each stored
-// once under its digest with the number of records that refer to it, and
-// shapes, which are derived from requests. A request holds its owner, script,
-// environment and shape; a job record holds its request.
-
-func blobDigest(blob []byte) Digest {
-	if len(blob) == 0 {
-		return Digest{}
-	}
-	return sha256.Sum256(blob)
+// shared is content by digest.
+type shared struct {
+	blobs  map[Digest]*counted[*Blob]
+	specs  map[Digest]*counted[*Spec]
+	owners map[Digest]*counted[*Owner]
+	shapes map[Digest]*counted[*Shape]
+	slots  []uint32 // of shapes, free to be given again
+	// last is what the job that was put last had to itself. Jobs that are
+	// alike come one after another, and then share the memory.
+	last packed
 }
+
+// counted is a value with the number of those that refer to it.
+type counted[V any] struct {
+	value      V
+	references uint32
+}
+
+func newShared() shared {
+	return shared{
+		blobs:  make(map[Digest]*counted[*Blob]),
+		specs:  make(map[Digest]*counted[*Spec]),
+		owners: make(map[Digest]*counted[*Owner]),
+		shapes: make(map[Digest]*counted[*Shape]),
+	}
+}
+
+func blobDigest(blob []byte) Digest { return sha256.Sum256(blob) }
 
 // recordDigest is the digest of a record's deterministic encoding.
 func recordDigest(record any) Digest {
@@ -27,109 +46,117 @@ func recordDigest(record any) Digest {
 	return sha256.Sum256(encoded)
 }
 
-// internRequest stores the request of a submission, unless it is stored
-// already, together with what it refers to, and returns the shared one. It has
-// no reference yet: the job record that is put next has. The error is the
-// user's, and nothing is stored then.
-func (s *State) internRequest(request *Request, c *SubmitJob) (*Request, Digest, error) {
-	shared := *request
-	shared.Owner = recordDigest(&c.Owner)
-	shared.Script = blobDigest(c.Script)
-	shared.Environment = blobDigest(c.Environment)
-	digest := recordDigest(&shared)
-	key := string(digest[:])
-	if entry, known := s.requests.Get(key); known {
-		return entry.value, digest, nil
-	}
-	shape, err := shapeOf(&shared, &c.Owner)
+// specDigest is the digest of a spec together with its owner's.
+func specDigest(spec *Spec, owner Digest) Digest {
+	encoded, err := encoding.Marshal(spec)
 	if err != nil {
-		return nil, digest, err
+		panic("ctld/state: records of plain fields always encode: " + err.Error())
 	}
-	owner := c.Owner
-	shared.owner = addReference(s.owners, shared.Owner, &owner)
-	addReference(s.blobs, shared.Script, c.Script)
-	addReference(s.blobs, shared.Environment, c.Environment)
-	shared.shape = s.addShape(shape)
-	s.requests.Set(key, counted[*Request]{value: &shared})
-	return &shared, digest, nil
+	return sha256.Sum256(append(encoded, owner[:]...))
 }
 
-// referRequest counts one more job record of a request.
-func (s *State) referRequest(digest Digest) {
-	key := string(digest[:])
-	entry, _ := s.requests.Get(key)
-	entry.references++
-	s.requests.Set(key, entry)
+// internSpec answers the shared spec that is like the given one, and keeps it
+// if it is new. It has no reference yet: the job record that is put next has.
+// The error is the user's, and nothing is kept then.
+func (s *State) internSpec(given *Spec, owner *Owner) (*Spec, error) {
+	ownerDigest := recordDigest(owner)
+	digest := specDigest(given, ownerDigest)
+	if entry, known := s.shared.specs[digest]; known {
+		return entry.value, nil
+	}
+	shape, err := shapeOf(given, owner)
+	if err != nil {
+		return nil, err
+	}
+	kept, spec := *owner, *given
+	kept.digest, spec.digest = ownerDigest, digest
+	spec.owner = refer(s.shared.owners, ownerDigest, &kept)
+	spec.shape = s.referShape(shape)
+	s.shared.specs[digest] = &counted[*Spec]{value: &spec}
+	return &spec, nil
 }
 
-// releaseRequest counts one job record less, and drops with the last one all
-// that nobody else shares.
-func (s *State) releaseRequest(digest Digest) {
-	key := string(digest[:])
-	entry, _ := s.requests.Get(key)
-	if entry.references > 1 {
-		entry.references--
-		s.requests.Set(key, entry)
-		return
+// internBlob answers the shared blob with these bytes, or with this digest;
+// nil for neither. It has no reference yet.
+func (s *State) internBlob(bytes []byte, digest Digest) *Blob {
+	if len(bytes) > 0 {
+		digest = blobDigest(bytes)
+	} else if digest == (Digest{}) {
+		return nil
 	}
-	s.requests.Delete(key)
-	dropReference(s.owners, entry.value.Owner)
-	dropReference(s.blobs, entry.value.Script)
-	dropReference(s.blobs, entry.value.Environment)
-	s.dropShape(entry.value.shape)
-}
-
-func addReference[V any](table *btree.Map[string, counted[V]], digest Digest, value V) V {
-	if digest == (Digest{}) {
-		return value
-	}
-	key := string(digest[:])
-	entry, known := table.Get(key)
+	entry, known := s.shared.blobs[digest]
 	if !known {
-		entry.value = value
+		entry = &counted[*Blob]{value: &Blob{Digest: digest, Bytes: bytes}}
+		s.shared.blobs[digest] = entry
 	}
-	entry.references++
-	table.Set(key, entry)
 	return entry.value
 }
 
-func dropReference[V any](table *btree.Map[string, counted[V]], digest Digest) {
-	if digest == (Digest{}) {
-		return
+// internOwn packs what a job has to itself.
+func (s *State) internOwn(own *Own) packed {
+	if packed := own.pack(); packed != s.shared.last {
+		s.shared.last = packed
 	}
-	key := string(digest[:])
-	entry, _ := table.Get(key)
-	if entry.references > 1 {
-		entry.references--
-		table.Set(key, entry)
-		return
-	}
-	table.Delete(key)
+	return s.shared.last
 }
 
-func (s *State) addShape(shape *Shape) *Shape {
-	entry, known := s.shapes.Get(shape.key)
+// referContent counts one more job record of what it points at.
+func (s *State) referContent(job *Job) {
+	s.shared.specs[job.Spec.digest].references++
+	for _, blob := range []*Blob{job.Script, job.Environment} {
+		if blob != nil {
+			s.shared.blobs[blob.Digest].references++
+		}
+	}
+}
+
+// releaseContent counts one job record less, and forgets with the last one all
+// that nobody else shares.
+func (s *State) releaseContent(job *Job) {
+	for _, blob := range []*Blob{job.Script, job.Environment} {
+		if blob != nil {
+			release(s.shared.blobs, blob.Digest)
+		}
+	}
+	if !release(s.shared.specs, job.Spec.digest) {
+		return
+	}
+	release(s.shared.owners, job.Spec.owner.digest)
+	if shape := job.Spec.shape; release(s.shared.shapes, shape.digest) {
+		s.shared.slots = append(s.shared.slots, shape.slot)
+	}
+}
+
+// referShape counts one more spec of a shape, and answers the shared one.
+func (s *State) referShape(shape *Shape) *Shape {
+	if _, known := s.shared.shapes[shape.digest]; !known {
+		shape.slot = uint32(len(s.shared.shapes))
+		if free := len(s.shared.slots); free > 0 {
+			shape.slot = s.shared.slots[free-1]
+			s.shared.slots = s.shared.slots[:free-1]
+		}
+		s.shapeSlots = max(s.shapeSlots, shape.slot+1)
+	}
+	return refer(s.shared.shapes, shape.digest, shape)
+}
+
+func refer[V any](table map[Digest]*counted[V], digest Digest, value V) V {
+	entry, known := table[digest]
 	if !known {
-		entry.shape = shape
+		entry = &counted[V]{value: value}
+		table[digest] = entry
 	}
-	entry.requests++
-	s.shapes.Set(shape.key, entry)
-	return entry.shape
+	entry.references++
+	return entry.value
 }
 
-func (s *State) dropShape(shape *Shape) {
-	entry, _ := s.shapes.Get(shape.key)
-	if entry.requests > 1 {
-		entry.requests--
-		s.shapes.Set(shape.key, entry)
-		return
+// release answers whether it was the last reference.
+func release[V any](table map[Digest]*counted[V], digest Digest) bool {
+	entry := table[digest]
+	entry.references--
+	if entry.references > 0 {
+		return false
 	}
-	s.shapes.Delete(shape.key)
-}
-
-// countWaiting counts a job record into or out of its shape.
-func (s *State) countWaiting(shape *Shape, change int32) {
-	entry, _ := s.shapes.Get(shape.key)
-	entry.waiting = uint32(int32(entry.waiting) + change)
-	s.shapes.Set(shape.key, entry)
+	delete(table, digest)
+	return true
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -21,7 +22,7 @@ func (j *Job) Priority() uint64 {
 	if j.Held != sched.NotHeld {
 		return 0
 	}
-	return uint64(max(priorityBase-int64(j.Request.Nice), 1))
+	return uint64(max(priorityBase-int64(j.Spec.Nice), 1))
 }
 
 // SchedSnapshot is everything the next plan depends on. nowMS is the leader's
@@ -135,35 +136,26 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot) {
 	}
 }
 
-// schedWaiting lists the shapes that jobs wait in, and the jobs. What an
-// array's throttle leaves goes to its records in the order of their numbers.
+// schedWaiting lists the jobs that wait, and the shapes they wait in, in the
+// order of their digests. What an array's throttle leaves goes to its records
+// in the order of their numbers.
 func (v *View) schedWaiting(snapshot *sched.Snapshot) {
-	index := make(map[*Shape]int, v.shapes.Len())
-	v.shapes.Scan(func(_ string, count shapeCount) bool {
-		if count.waiting > 0 {
-			index[count.shape] = len(snapshot.Shapes)
-			snapshot.Shapes = append(snapshot.Shapes, v.policy.Scheduled(count.shape))
-		}
-		return true
-	})
+	position := v.schedShapes(snapshot)
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
-	snapshot.Waiting = make([]sched.Job, 0, v.waiting.Len())
-	v.waiting.Scan(func(_ uint32, job *Job) bool {
+	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
+	v.live.Scan(func(_ uint32, job *Job) bool {
+		if job.Phase != Waiting {
+			return true
+		}
 		out := sched.Job{
 			ID:       sched.JobID(job.ID),
-			Shape:    index[job.Request.shape],
+			Shape:    position[job.Spec.shape.slot],
 			Priority: job.Priority(),
 			Held:     job.Held,
 			Tasks:    1,
 		}
 		if job.Array != 0 {
-			out.Tasks = job.TaskCount()
-			if limit := job.Request.MaxRunning; limit > 0 {
-				running, _ := v.arrayRunning.Get(job.Array)
-				left := limit - min(limit, running+given[job.Array])
-				out.Throttled = out.Tasks > left
-				out.Tasks = min(out.Tasks, left)
-			}
+			out.Tasks, out.Throttled = v.startable(job, given[job.Array])
 			if job.Held == sched.NotHeld {
 				given[job.Array] += out.Tasks
 			}
@@ -173,13 +165,51 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot) {
 	})
 }
 
+// startable is how many tasks of a record its array's throttle lets start, when
+// some were given to other records, and whether that is less than it has.
+func (v *View) startable(job *Job, given uint32) (tasks uint32, throttled bool) {
+	tasks = job.TaskCount()
+	limit := job.Spec.MaxRunning
+	if limit == 0 {
+		return tasks, false
+	}
+	running, _ := v.arrayRunning.Get(job.Array)
+	left := limit - min(limit, running+given)
+	return min(tasks, left), tasks > left
+}
+
+// schedShapes lists the shapes of the waiting jobs, and answers where in the
+// list each is, by slot.
+func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
+	bySlot := make([]*Shape, v.shapeSlots)
+	var shapes []*Shape
+	v.live.Scan(func(_ uint32, job *Job) bool {
+		if shape := job.Spec.shape; job.Phase == Waiting && bySlot[shape.slot] == nil {
+			bySlot[shape.slot] = shape
+			shapes = append(shapes, shape)
+		}
+		return true
+	})
+	slices.SortFunc(shapes, func(a, b *Shape) int { return bytes.Compare(a.digest[:], b.digest[:]) })
+	position = make([]int, v.shapeSlots)
+	snapshot.Shapes = make([]sched.Shape, 0, len(shapes))
+	for i, shape := range shapes {
+		position[shape.slot] = i
+		snapshot.Shapes = append(snapshot.Shapes, v.policy.Scheduled(shape))
+	}
+	return position
+}
+
 func (v *View) schedRunning(snapshot *sched.Snapshot, nodes map[string]place.NodeIndex) {
-	snapshot.Running = make([]sched.Running, 0, v.active.Len())
-	v.active.Scan(func(_ uint32, job *Job) bool {
+	snapshot.Running = make([]sched.Running, 0, v.active)
+	v.live.Scan(func(_ uint32, job *Job) bool {
+		if !job.HoldsNodes() {
+			return true
+		}
 		running := sched.Running{
 			ID:         sched.JobID(job.ID),
 			StartMS:    job.Run.StartMS,
-			TimeLimitS: job.Request.TimeLimitS,
+			TimeLimitS: job.Spec.TimeLimitS,
 		}
 		for i := range job.Run.Parts {
 			if part := &job.Run.Parts[i]; !part.Released {

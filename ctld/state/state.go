@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -8,16 +9,22 @@ import (
 // State is the replicated state machine. Make one with New or Restore.
 type State struct {
 	tables
-	changes changes // of the command being applied
-	view    *View   // of the state as it is now; nil when it has changed since
+	shared   shared
+	requests requestIndex
+	changes  changes // of the command being applied
+	view     *View   // of the state as it is now; nil when it has changed since
 }
 
 // New is the state of a cluster before its first command: no jobs, no nodes,
 // DefaultPolicy.
 func New() *State {
-	s := &State{tables: emptyTables()}
+	s := empty()
 	s.setPolicy(DefaultPolicy())
 	return s
+}
+
+func empty() *State {
+	return &State{tables: emptyTables(), shared: newShared(), requests: newRequestIndex()}
 }
 
 // Apply carries out one committed log entry. Entries must come in the order of
@@ -61,7 +68,9 @@ func (s *State) View() *View {
 
 // Check says which invariant does not hold; nil when all do. It counts from
 // scratch and is for tests and simulation.
-func (s *State) Check() error { return s.View().Check() }
+func (s *State) Check() error {
+	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered())
+}
 
 // changes collects what one command touched.
 type changes struct {

@@ -11,7 +11,7 @@ import (
 // keeps every index in step. All changes
 // to jobs by commands go through here and dropJob.
 func (s *State) putJob(job *Job) {
-	old, replaced := s.jobs.Get(job.ID)
+	old, replaced := s.Job(job.ID)
 	var from Phase
 	if replaced {
 		from = old.Phase
@@ -22,15 +22,21 @@ func (s *State) putJob(job *Job) {
 	s.replaceJob(old, job)
 }
 
-// replaceJob stores a record; old is the one before it, nil for a new one.
+// replaceJob stores a record; old is the one before it, nil for a new one. The
+// two point at the same spec and blobs.
 func (s *State) replaceJob(old, job *Job) {
-	s.referRequest(job.RequestDigest)
+	switch {
+	case old == nil:
+		s.referContent(job)
+	case old.Phase == Finished && job.Phase != Finished:
+		s.past.Delete(job.ID)
+	case old.Phase != Finished && job.Phase == Finished:
+		s.live.Delete(job.ID)
+	}
 	if old != nil {
 		s.unindex(old)
-		s.releaseRequest(old.RequestDigest)
 	}
 	s.rebook(old, job)
-	s.jobs.Set(job.ID, job)
 	s.reindex(job)
 	s.changes.jobs = append(s.changes.jobs, job.ID)
 }
@@ -38,26 +44,28 @@ func (s *State) replaceJob(old, job *Job) {
 // dropJob forgets a finished job.
 func (s *State) dropJob(job *Job) {
 	s.unindex(job)
-	s.jobs.Delete(job.ID)
-	s.releaseRequest(job.RequestDigest)
+	s.past.Delete(job.ID)
+	s.releaseContent(job)
 	s.changes.purged = append(s.changes.purged, job.ID)
 }
 
+// reindex stores a record and all that the indices say of it.
 func (s *State) reindex(job *Job) {
 	user, _ := s.users.Get(job.Owner().UID)
 	switch job.Phase {
 	case Waiting:
-		s.waiting.Set(job.ID, job)
-		s.countWaiting(job.Request.shape, 1)
+		s.live.Set(job.ID, job)
 		user.Waiting++
 	case Running, Ending:
-		s.active.Set(job.ID, job)
+		s.live.Set(job.ID, job)
+		s.active++
 		user.Active++
 		if job.Array != 0 {
 			running, _ := s.arrayRunning.Get(job.Array)
 			s.arrayRunning.Set(job.Array, running+1)
 		}
 	case Finished:
+		s.past.Set(job.ID, job)
 		s.finished.Set(finishedKey(job), struct{}{})
 		user.Finished++
 	}
@@ -65,7 +73,7 @@ func (s *State) reindex(job *Job) {
 	if job.Array == 0 {
 		return
 	}
-	s.members.Set(pair(job.Array, job.ID), struct{}{})
+	s.membersIn(job.Phase).Set(pair(job.Array, job.ID), struct{}{})
 	if job.HasTask {
 		s.byTask.Set(pair(job.Array, job.Task), job.ID)
 	} else {
@@ -73,15 +81,14 @@ func (s *State) reindex(job *Job) {
 	}
 }
 
+// unindex takes back what the indices say of a record, and leaves the record.
 func (s *State) unindex(job *Job) {
 	user, _ := s.users.Get(job.Owner().UID)
 	switch job.Phase {
 	case Waiting:
-		s.waiting.Delete(job.ID)
-		s.countWaiting(job.Request.shape, -1)
 		user.Waiting--
 	case Running, Ending:
-		s.active.Delete(job.ID)
+		s.active--
 		user.Active--
 		if job.Array != 0 {
 			countDown(s.arrayRunning, job.Array)
@@ -98,12 +105,20 @@ func (s *State) unindex(job *Job) {
 	if job.Array == 0 {
 		return
 	}
-	s.members.Delete(pair(job.Array, job.ID))
+	s.membersIn(job.Phase).Delete(pair(job.Array, job.ID))
 	if job.HasTask {
 		s.byTask.Delete(pair(job.Array, job.Task))
 	} else {
 		s.groups.Delete(pair(job.Array, job.ID))
 	}
+}
+
+// membersIn is the index of arrays' members in a phase.
+func (s *State) membersIn(phase Phase) *btree.Map[uint64, struct{}] {
+	if phase == Finished {
+		return s.pastMembers
+	}
+	return s.members
 }
 
 func countDown(table *btree.Map[uint32, uint32], key uint32) {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"math"
 	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -8,7 +9,10 @@ import (
 )
 
 // Target names the jobs a command is for: the number of an array stands for
-// all its members, unless tasks are given; any other number for one job.
+// its members, unless tasks are given; any other number for one job. When more
+// than MaxPastMeant of the members are over and others are not, those that are
+// over are not meant, or what is left of an array would cost as much as all
+// that it was; a requeue is for all.
 type Target struct {
 	Job   uint32      `cbor:"1,keyasint"`
 	Tasks []TaskRange `cbor:"2,keyasint,omitempty"`
@@ -59,18 +63,27 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 			s.onTasks(target, result, guarded)
 			continue
 		}
-		ids := s.memberIDs(target.Job)
-		if len(ids) == 0 {
-			ids = []uint32{target.Job}
-		}
-		for _, id := range ids {
+		for _, id := range s.meant(target.Job, result.Kind == KindRequeueJobs) {
 			s.onJob(id, result, guarded)
 		}
 	}
 }
 
+// meant are the records a number stands for, ascending; allPast says whether
+// all members of an array that are over are meant, however many.
+func (s *State) meant(id uint32, allPast bool) []uint32 {
+	members := idsUnder(s.members, id, math.MaxInt)
+	if !allPast && len(members) > 0 && len(idsUnder(s.pastMembers, id, MaxPastMeant+1)) > MaxPastMeant {
+		return members
+	}
+	if members = s.memberIDs(id); len(members) > 0 {
+		return members
+	}
+	return []uint32{id}
+}
+
 func (s *State) onJob(id uint32, result *Result, act action) {
-	job, known := s.jobs.Get(id)
+	job, known := s.Job(id)
 	if !known {
 		result.Jobs = append(result.Jobs, JobResult{Job: id, Code: NotFound, Message: textUnknownJob})
 		return
@@ -92,7 +105,7 @@ func (s *State) onTasks(target *Target, result *Result, act action) {
 	wanted := fromRanges(spec.NormalizeRanges(asked))
 	left := wanted
 	for _, id := range s.membersOf(target.Job, wanted) {
-		job, _ := s.jobs.Get(id)
+		job, _ := s.Job(id)
 		mine := job.tasksWithin(wanted)
 		if len(mine) == 0 {
 			continue
@@ -133,7 +146,7 @@ func (s *State) maySplit(job *Job, rest, tasks []TaskRange, phase Phase) *Refusa
 		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(MaxJobID))
 	case len(rest) > spec.MaxArrayRanges:
 		return refuse(Exhausted, "array %d would fall into more than %d ranges: name fewer or longer ranges", job.Array, spec.MaxArrayRanges)
-	case phase == Waiting && s.waiting.Len()+s.active.Len() >= int(s.policy.MaxJobCount):
+	case phase == Waiting && s.live.Len() >= int(s.policy.MaxJobCount):
 		return refuse(Exhausted, "the limit of %d jobs is reached (max_job_count): act on the whole array, or later", s.policy.MaxJobCount)
 	case !isOneTask(tasks) && s.groupCount(job.Array) >= MaxGroupsPerArray:
 		return refuse(Exhausted, "array %d is in more than %d separate groups of tasks: act on the whole array", job.Array, MaxGroupsPerArray)
@@ -173,7 +186,9 @@ func (j *Job) tasksWithin(wanted []TaskRange) []TaskRange {
 
 // memberIDs are the numbers of an array's members, ascending.
 func (t *tables) memberIDs(array uint32) []uint32 {
-	return idsUnder(t.members, array)
+	ids := append(idsUnder(t.members, array, math.MaxInt), idsUnder(t.pastMembers, array, math.MaxInt)...)
+	slices.Sort(ids)
+	return ids
 }
 
 // membersOf are the members that may hold some of the tasks, ascending. Few
@@ -183,7 +198,7 @@ func (t *tables) membersOf(array uint32, tasks []TaskRange) []uint32 {
 	if spec.CountTasks(toRanges(tasks)) > few {
 		return t.memberIDs(array)
 	}
-	ids := idsUnder(t.groups, array)
+	ids := idsUnder(t.groups, array, math.MaxInt)
 	for _, r := range tasks {
 		for task := r.First; task <= r.Last; task += r.Step {
 			if id, found := t.byTask.Get(pair(array, task)); found {
@@ -195,7 +210,7 @@ func (t *tables) membersOf(array uint32, tasks []TaskRange) []uint32 {
 	return slices.Compact(ids)
 }
 
-func (t *tables) groupCount(array uint32) int { return len(idsUnder(t.groups, array)) }
+func (t *tables) groupCount(array uint32) int { return len(idsUnder(t.groups, array, math.MaxInt)) }
 
 func jobResult(job *Job, code Code, message string) JobResult {
 	return JobResult{

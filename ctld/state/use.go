@@ -89,7 +89,7 @@ func (u *nodeUse) add(job *Job, part *Part) {
 	if at, found := slices.BinarySearch(u.jobs, job.ID); !found {
 		u.jobs = slices.Insert(u.jobs, at, job.ID)
 	}
-	if job.Request.Exclusive {
+	if job.Spec.Exclusive {
 		u.exclusive = job.ID
 	}
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"iter"
+	"math"
 
 	"github.com/tidwall/btree"
 )
@@ -16,8 +17,7 @@ type View struct {
 // Counts are the numbers of records.
 type Counts struct {
 	Jobs, Waiting, Active, Finished int
-	Nodes, Blobs, Requests, Shapes  int
-	Remembered                      int
+	Nodes, Remembered               int
 }
 
 // Index is that of the last log entry applied.
@@ -32,9 +32,9 @@ func (t *tables) Policy() *Policy { return t.policy }
 // Counts are the numbers of records.
 func (t *tables) Counts() Counts {
 	return Counts{
-		Jobs: t.jobs.Len(), Waiting: t.waiting.Len(), Active: t.active.Len(), Finished: t.finished.Len(),
-		Nodes: t.nodes.Len(), Blobs: t.blobs.Len(), Requests: t.requests.Len(), Shapes: t.shapes.Len(),
-		Remembered: t.remembered.Len(),
+		Jobs:    t.live.Len() + t.past.Len(),
+		Waiting: t.live.Len() - int(t.active), Active: int(t.active), Finished: t.past.Len(),
+		Nodes: t.nodes.Len(), Remembered: len(t.remembered),
 	}
 }
 
@@ -45,15 +45,20 @@ func (t *tables) UserCounts(uid uint32) UserCounts {
 }
 
 // Job finds a record by its own number.
-func (t *tables) Job(id uint32) (*Job, bool) { return t.jobs.Get(id) }
+func (t *tables) Job(id uint32) (*Job, bool) {
+	if job, found := t.live.Get(id); found {
+		return job, true
+	}
+	return t.past.Get(id)
+}
 
 // JobByTask finds the record that holds a task of an array.
 func (t *tables) JobByTask(array, task uint32) (*Job, bool) {
 	if id, found := t.byTask.Get(pair(array, task)); found {
-		return t.jobs.Get(id)
+		return t.Job(id)
 	}
-	for _, id := range idsUnder(t.groups, array) {
-		if job, _ := t.jobs.Get(id); job.containsTask(task) {
+	for _, id := range idsUnder(t.groups, array, math.MaxInt) {
+		if job, _ := t.Job(id); job.containsTask(task) {
 			return job, true
 		}
 	}
@@ -63,13 +68,22 @@ func (t *tables) JobByTask(array, task uint32) (*Job, bool) {
 // Members are the records of an array, ascending by number.
 func (t *tables) Members(array uint32) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
-		t.members.Ascend(pair(array, 0), func(key uint64, _ struct{}) bool {
-			if uint32(key>>32) != array {
-				return false
+		for _, id := range t.memberIDs(array) {
+			if job, _ := t.Job(id); !yield(job) {
+				return
 			}
-			job, _ := t.jobs.Get(uint32(key))
-			return yield(job)
-		})
+		}
+	}
+}
+
+// LiveMembers are those of the Members that wait or hold nodes.
+func (t *tables) LiveMembers(array uint32) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for _, id := range idsUnder(t.members, array, math.MaxInt) {
+			if job, _ := t.live.Get(id); !yield(job) {
+				return
+			}
+		}
 	}
 }
 
@@ -78,7 +92,7 @@ func (t *tables) Members(array uint32) iter.Seq[*Job] {
 func (t *tables) MembersWith(array uint32, tasks []TaskRange) iter.Seq2[*Job, []TaskRange] {
 	return func(yield func(*Job, []TaskRange) bool) {
 		for _, id := range t.membersOf(array, tasks) {
-			job, _ := t.jobs.Get(id)
+			job, _ := t.Job(id)
 			if mine := job.tasksWithin(tasks); len(mine) > 0 && !yield(job, mine) {
 				return
 			}
@@ -89,15 +103,26 @@ func (t *tables) MembersWith(array uint32, tasks []TaskRange) iter.Seq2[*Job, []
 // Jobs are all records from a number on, ascending.
 func (t *tables) Jobs(from uint32) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
-		t.jobs.Ascend(from, func(_ uint32, job *Job) bool { return yield(job) })
+		live, past := t.live.Iter(), t.past.Iter()
+		moreLive, morePast := live.Seek(from), past.Seek(from)
+		for moreLive || morePast {
+			if !morePast || moreLive && live.Key() < past.Key() {
+				if !yield(live.Value()) {
+					return
+				}
+				moreLive = live.Next()
+			} else {
+				if !yield(past.Value()) {
+					return
+				}
+				morePast = past.Next()
+			}
+		}
 	}
 }
 
-// WaitingJobs are those that hold nothing yet, ascending by number.
-func (t *tables) WaitingJobs() iter.Seq[*Job] { return values(t.waiting) }
-
-// ActiveJobs are those that hold nodes, ascending by number.
-func (t *tables) ActiveJobs() iter.Seq[*Job] { return values(t.active) }
+// LiveJobs are those that wait or hold nodes, ascending by number.
+func (t *tables) LiveJobs() iter.Seq[*Job] { return values(t.live) }
 
 // JobsOn are those with a part on a node that is not released, ascending.
 func (t *tables) JobsOn(node string) iter.Seq[*Job] {
@@ -107,7 +132,7 @@ func (t *tables) JobsOn(node string) iter.Seq[*Job] {
 			return
 		}
 		for _, id := range record.use.jobs {
-			job, _ := t.jobs.Get(id)
+			job, _ := t.Job(id)
 			if !yield(job) {
 				return
 			}
@@ -123,7 +148,7 @@ func (t *tables) FinishedBefore(ms int64, limit int) []uint32 {
 		if len(ids) == limit || int64(key>>32)*1000 >= ms {
 			return false
 		}
-		job, _ := t.jobs.Get(uint32(key))
+		job, _ := t.Job(uint32(key))
 		if job.End.EndMS < ms {
 			ids = append(ids, job.ID)
 		}
@@ -138,23 +163,18 @@ func (t *tables) Node(name string) (*Node, bool) { return t.nodes.Get(name) }
 // Nodes are all nodes, ascending by name, also those only named in the policy.
 func (t *tables) Nodes() iter.Seq[*Node] { return values(t.nodes) }
 
-// Blob is a script or an environment.
-func (t *tables) Blob(digest Digest) ([]byte, bool) {
-	entry, known := t.blobs.Get(string(digest[:]))
-	return entry.value, known
-}
-
 func values[K ~uint32 | ~string, V any](table *btree.Map[K, V]) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		table.Scan(func(_ K, value V) bool { return yield(value) })
 	}
 }
 
-// idsUnder are the low halves of the keys whose high half is given.
-func idsUnder(table *btree.Map[uint64, struct{}], high uint32) []uint32 {
+// idsUnder are the low halves of the keys whose high half is given, ascending,
+// at most limit of them.
+func idsUnder(table *btree.Map[uint64, struct{}], high uint32, limit int) []uint32 {
 	var ids []uint32
 	table.Ascend(pair(high, 0), func(key uint64, _ struct{}) bool {
-		if uint32(key>>32) != high {
+		if uint32(key>>32) != high || len(ids) == limit {
 			return false
 		}
 		ids = append(ids, uint32(key))

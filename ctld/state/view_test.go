@@ -183,8 +183,8 @@ func TestForgetsRequests(t *testing.T) {
 	if again := applyCommand(t, s, submit, id(1), 1000+RememberMS-1); !again.Repeated || again.JobID != first.JobID {
 		t.Errorf("a retry within the hour made %+v", again)
 	}
-	if seen, known := s.View().Remembered(id(1), KindSubmitJob); !known || seen.JobID != first.JobID {
-		t.Errorf("the view does not remember: %+v", seen)
+	if seen, known := s.Remembered(id(1), KindSubmitJob); !known || seen.JobID != first.JobID {
+		t.Errorf("it does not remember: %+v", seen)
 	}
 	if again := applyCommand(t, s, submit, id(1), 1000+RememberMS); again.Repeated {
 		t.Error("a request id is remembered for more than an hour")
@@ -196,7 +196,7 @@ func TestForgetsRequests(t *testing.T) {
 		t.Error(err)
 	}
 	// Something refused had no effect, and may be asked again.
-	bad := SubmitJob{Owner: Owner{UID: 1}, Request: Request{Partitions: []string{"none"}}}
+	bad := SubmitJob{Owner: Owner{UID: 1}, Spec: Spec{Partitions: []string{"none"}}}
 	applyCommand(t, s, bad, id(3), 2000+RememberMS)
 	if again := applyCommand(t, s, submit, id(3), 2000+RememberMS); again.Repeated || again.JobID == 0 {
 		t.Errorf("after a refusal: %+v", again)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -84,8 +85,9 @@ func (w *walker) submit() Command {
 	c := SubmitJob{
 		Owner:  Owner{UID: w.uid(), User: "u"},
 		Script: []byte(fmt.Sprintf("#!/bin/sh\n# %d\n", w.Intn(3))),
-		Request: Request{
-			Name: fmt.Sprint(w.Intn(4)), Requeue: w.chance(40), Hold: w.chance(10), Exclusive: w.chance(5),
+		Own:    Own{Name: fmt.Sprint(w.Intn(4))},
+		Spec: Spec{
+			Requeue: w.chance(40), Hold: w.chance(10), Exclusive: w.chance(5),
 			CPUsPerTask: uint32(w.Intn(3)), MinNodes: uint32(w.Intn(3)), Tasks: uint32(w.Intn(4)),
 		},
 	}
@@ -94,21 +96,32 @@ func (w *walker) submit() Command {
 	}
 	if w.chance(40) {
 		first := uint32(w.Intn(5))
-		c.Request.ArrayTasks = []TaskRange{{First: first, Last: first + uint32(w.Intn(12)), Step: uint32(w.Intn(3))}}
-		c.Request.MaxRunning = uint32(w.Intn(4))
+		c.Spec.ArrayTasks = []TaskRange{{First: first, Last: first + uint32(w.Intn(12)), Step: uint32(w.Intn(3))}}
+		c.Spec.MaxRunning = uint32(w.Intn(4))
 	}
 	if w.chance(10) {
-		c.Request.Partitions = []string{"gpu"}
+		c.Spec.Partitions = []string{"gpu"}
 	}
 	return c
 }
 
 func (w *walker) someJob(v *View) uint32 {
-	if v.jobs.Len() == 0 || w.chance(3) {
+	jobs := slices.Collect(v.Jobs(0))
+	if len(jobs) == 0 || w.chance(3) {
 		return uint32(w.Intn(50))
 	}
-	_, job, _ := v.jobs.GetAt(w.Intn(v.jobs.Len()))
-	return job.ID
+	return jobs[w.Intn(len(jobs))].ID
+}
+
+// inPhases are the live jobs that are in one of some phases.
+func inPhases(v *View, phases ...Phase) []*Job {
+	var jobs []*Job
+	for job := range v.LiveJobs() {
+		if slices.Contains(phases, job.Phase) {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
 }
 
 func (w *walker) targets(v *View) []Target {
@@ -129,9 +142,9 @@ func (w *walker) place(v *View) Command {
 	var command PlaceJobs
 	for range 1 + w.Intn(3) {
 		order := StartOrder{Job: w.someJob(v), Partition: "main"}
-		if v.waiting.Len() > 0 && w.chance(90) {
-			_, job, _ := v.waiting.GetAt(w.Intn(v.waiting.Len()))
-			order.Job, order.Partition = job.ID, job.Request.Partitions[0]
+		if waiting := inPhases(v, Waiting); len(waiting) > 0 && w.chance(90) {
+			job := waiting[w.Intn(len(waiting))]
+			order.Job, order.Partition = job.ID, job.Spec.Partitions[0]
 		}
 		for n := range 6 {
 			if node, known := v.Node(fmt.Sprintf("n%d", n)); known && node.Inventory != nil && (node.Available() || w.chance(1)) && w.chance(35) {
@@ -159,10 +172,11 @@ func (w *walker) partOrder(node *Node) PartOrder {
 }
 
 func (w *walker) activeJob(v *View) (*Job, string) {
-	if v.active.Len() == 0 {
+	active := inPhases(v, Running, Ending)
+	if len(active) == 0 {
 		return &Job{ID: uint32(w.Intn(20)), Epoch: 1}, w.node()
 	}
-	_, job, _ := v.active.GetAt(w.Intn(v.active.Len()))
+	job := active[w.Intn(len(active))]
 	return job, job.Run.Parts[w.Intn(len(job.Run.Parts))].Node
 }
 
@@ -307,7 +321,7 @@ func checkReplicas(t *testing.T, one, two *State) *State {
 func checkMessages(t *testing.T, v *View) {
 	t.Helper()
 	snapshot := v.SchedSnapshot(v.TimeMS())
-	if len(snapshot.Waiting) != v.waiting.Len() || len(snapshot.Running) != v.active.Len() {
+	if counts := v.Counts(); len(snapshot.Waiting) != counts.Waiting || len(snapshot.Running) != counts.Active {
 		t.Fatal("the scheduler's view misses jobs")
 	}
 	for job := range v.Jobs(0) {

@@ -21,32 +21,39 @@ type Owner struct {
 	Home      string   `cbor:"6,keyasint,omitempty"`
 	Shell     string   `cbor:"7,keyasint,omitempty"`
 	UIDDomain string   `cbor:"8,keyasint,omitempty"` // "" = the cluster's own
+
+	digest Digest
 }
 
-// Request is what was asked for, with the defaults of policy filled in. It is
-// content-addressed: jobs with the same request, and all tasks of an array,
-// share one, and it is never changed.
-type Request struct {
-	Name       string   `cbor:"1,keyasint,omitempty"`
+// Blob is a script, or an environment: NAME=VALUE, each followed by a zero
+// byte. Jobs with the same one share it, and it is never changed.
+type Blob struct {
+	Digest Digest
+	Bytes  []byte
+}
+
+// bytes are the blob's; none of no blob.
+func (b *Blob) bytes() []byte {
+	if b == nil {
+		return nil
+	}
+	return b.Bytes
+}
+
+// Spec is what was asked for and is often the same for many jobs, with the
+// defaults of policy filled in. It is content-addressed: jobs with the same
+// spec, and all tasks of an array, share one, and it is never changed. What
+// jobs tend to have each to itself is in Own, and their contents in Blobs.
+type Spec struct {
 	Partitions []string `cbor:"2,keyasint,omitempty"` // in order of preference; never empty once stored
 	Account    string   `cbor:"3,keyasint,omitempty"`
 	QOS        string   `cbor:"4,keyasint,omitempty"`
-	Comment    string   `cbor:"5,keyasint,omitempty"`
 	WCKey      string   `cbor:"6,keyasint,omitempty"`
 
-	Script         Digest      `cbor:"10,keyasint"` // View.Blob has the bytes
-	Environment    Digest      `cbor:"11,keyasint"` // NAME=VALUE, each followed by a zero byte
-	Owner          Digest      `cbor:"12,keyasint"`
-	Arguments      []string    `cbor:"13,keyasint,omitempty"`
-	WorkDirectory  string      `cbor:"14,keyasint,omitempty"`
-	StandardOutput string      `cbor:"15,keyasint,omitempty"`
-	StandardError  string      `cbor:"16,keyasint,omitempty"`
-	StandardInput  string      `cbor:"17,keyasint,omitempty"`
-	OpenMode       pb.OpenMode `cbor:"18,keyasint,omitempty"`
-	ExportOption   string      `cbor:"19,keyasint,omitempty"`
-	SubmitHost     string      `cbor:"20,keyasint,omitempty"`
-	Umask          uint32      `cbor:"21,keyasint,omitempty"`
-	Command        string      `cbor:"22,keyasint,omitempty"` // path of the script; shown, never opened
+	OpenMode     pb.OpenMode `cbor:"18,keyasint,omitempty"`
+	ExportOption string      `cbor:"19,keyasint,omitempty"`
+	SubmitHost   string      `cbor:"20,keyasint,omitempty"`
+	Umask        uint32      `cbor:"21,keyasint,omitempty"`
 
 	MinNodes      uint32       `cbor:"30,keyasint,omitempty"`
 	MaxNodes      uint32       `cbor:"31,keyasint,omitempty"`
@@ -69,15 +76,13 @@ type Request struct {
 	Network    pb.Network  `cbor:"60,keyasint,omitempty"`
 	Hold       bool        `cbor:"61,keyasint,omitempty"` // it was submitted held
 
-	owner *Owner // what the Owner digest stands for
-	shape *Shape // what the scheduler sees of it
+	digest Digest
+	owner  *Owner
+	shape  *Shape // what the scheduler sees of it
 }
 
-// OwnedBy is the person the job runs as.
-func (r *Request) OwnedBy() *Owner { return r.owner }
-
-// IsArray says whether the request is for a job array.
-func (r *Request) IsArray() bool { return len(r.ArrayTasks) > 0 }
+// IsArray says whether the spec is of a job array.
+func (s *Spec) IsArray() bool { return len(s.ArrayTasks) > 0 }
 
 // GPURequest asks for whole GPUs of one model.
 type GPURequest struct {
