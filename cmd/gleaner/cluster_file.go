@@ -9,8 +9,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/similar"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
+	"github.com/gleaner-hpc/gleaner/proto/similar"
 )
 
 // controlRun is one call of gcontrol.

@@ -17,7 +17,7 @@ import (
 	"syscall"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
+	"github.com/gleaner-hpc/gleaner/proto/similar"
 )
 
 // version is set by the build: -ldflags "-X main.version=…".

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
+	"github.com/gleaner-hpc/gleaner/proto/similar"
 )
 
 // ParseShort reads a format string of -o: "%[[.]size]type[suffix]…". Text

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/similar"
+	"github.com/gleaner-hpc/gleaner/proto/similar"
 )
 
 var sprintf = fmt.Sprintf
