@@ -10,10 +10,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
-
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
+	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
 // Defaults of the configuration.
@@ -25,7 +24,6 @@ const (
 // Bounds of the configuration: far above any machine, low enough that a
 // misprint does no harm.
 const (
-	maxConfigBytes = 1 << 20
 	maxCPUs        = 65536
 	maxListed      = 1024 // GPUs, features, directories, controllers
 	leastProcesses = 64   // process 1 alone has some threads
@@ -87,7 +85,7 @@ type configFile struct {
 // LoadConfig reads the configuration file at path. A missing file is an error
 // unless path is DefaultConfigPath: then all is default.
 func LoadConfig(path string) (Config, error) {
-	text, err := os.ReadFile(path)
+	text, err := tomlfile.Read(path, tomlfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) && path == DefaultConfigPath {
 		text, err = nil, nil
 	}
@@ -105,36 +103,15 @@ func LoadConfig(path string) (Config, error) {
 // Errors begin with ":LINE:COLUMN: " where the place is known, else with ": ",
 // so that a file's name goes before them.
 func ParseConfig(text []byte) (Config, error) {
-	if len(text) > maxConfigBytes {
-		return Config{}, fmt.Errorf(": %d bytes are too many for a configuration: at most %d", len(text), maxConfigBytes)
-	}
 	var file configFile
-	decoder := toml.NewDecoder(strings.NewReader(string(text)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&file); err != nil {
-		return Config{}, explainTOML(err)
+	if err := tomlfile.Decode(text, &file); err != nil {
+		return Config{}, err
 	}
 	config, err := file.config()
 	if err != nil {
 		return Config{}, fmt.Errorf(": %w", err)
 	}
 	return config, nil
-}
-
-// explainTOML puts the place first and says what to do.
-func explainTOML(err error) error {
-	var unknown *toml.StrictMissingError
-	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
-		first := unknown.Errors[0]
-		row, column := first.Position()
-		return fmt.Errorf(":%d:%d: unknown key %q: see gnoded --help for the keys", row, column, strings.Join(first.Key(), "."))
-	}
-	var bad *toml.DecodeError
-	if errors.As(err, &bad) {
-		row, column := bad.Position()
-		return fmt.Errorf(":%d:%d: %s", row, column, strings.TrimPrefix(bad.Error(), "toml: "))
-	}
-	return fmt.Errorf(": %w", err)
 }
 
 var (

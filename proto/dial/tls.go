@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -39,7 +40,10 @@ func loadTLS(dir string) (*tls.Config, error) {
 	}
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTLSDir, err)
+		return nil, fmt.Errorf("%w: cert.pem and key.pem of %s: %w", ErrTLSDir, dir, err)
+	}
+	if err := checkOwn(certificate.Leaf, pool); err != nil {
+		return nil, fmt.Errorf("%w: %s %w: get a new one with \"gctld cert\" on the controller's host", ErrTLSDir, filepath.Join(dir, "cert.pem"), err)
 	}
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
@@ -47,6 +51,23 @@ func loadTLS(dir string) (*tls.Config, error) {
 		RootCAs:      pool,
 		Certificates: []tls.Certificate{certificate},
 	}, nil
+}
+
+// checkOwn refuses a certificate that the controllers would refuse: what they
+// say of it comes back as a broken connection, which tells nobody why.
+func checkOwn(leaf *x509.Certificate, authority *x509.CertPool) error {
+	now := time.Now()
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("was good until %s", leaf.NotAfter.Format(time.DateTime))
+	}
+	if now.Before(leaf.NotBefore) {
+		return fmt.Errorf("is good from %s, and the clock says %s", leaf.NotBefore.Format(time.DateTime), now.Format(time.DateTime))
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: authority, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return errors.New("is not of the authority in ca.pem beside it")
+	}
+	return nil
 }
 
 // transportCredentials picks by the kind of connection: a unix socket as it
