@@ -117,6 +117,11 @@ func (c *cluster) commit(ctx context.Context, command state.Command, id state.Re
 	if err != nil {
 		return state.Result{}, err
 	}
+	if startsWork(command) {
+		if err := c.peer.Room(len(entry)); err != nil {
+			return state.Result{}, err
+		}
+	}
 	answer, err := c.peer.Propose(ctx, entry)
 	if err != nil {
 		return state.Result{}, err
@@ -126,6 +131,16 @@ func (c *cluster) commit(ctx context.Context, command state.Command, id state.Re
 		return state.Result{}, fmt.Errorf("the log answered %T to a command", answer)
 	}
 	return result, nil
+}
+
+// startsWork tells the commands that a disk with little room left refuses, so
+// that what was accepted can still be brought to its end.
+func startsWork(command state.Command) bool {
+	switch command.(type) {
+	case state.SubmitJob, *state.SubmitJob, state.PlaceJobs, *state.PlaceJobs, state.ApplyPolicy, *state.ApplyPolicy:
+		return true
+	}
+	return false
 }
 
 // Follow delivers changes from now on.

@@ -1,16 +1,14 @@
 package ctld
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 
-	"github.com/pelletier/go-toml/v2"
+	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
 // Config is what one controller needs to know about itself. Everything about
@@ -35,6 +33,10 @@ type Config struct {
 	LogLevel string `toml:"log_level"`
 }
 
+// maxSocketPath is what unix(7) leaves for a path in sun_path, 108 bytes with
+// its end.
+const maxSocketPath = 107
+
 // ErrConfig is returned when a configuration can not be used.
 var ErrConfig = errors.New("bad configuration")
 
@@ -47,44 +49,21 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxConfigBytes bounds the file: it holds a handful of lines.
-const maxConfigBytes = 1 << 20
-
 // LoadConfig reads a TOML file over the defaults. A key it does not know is
-// an error that names its line.
+// an error that names its line, and the key that was meant.
 func LoadConfig(path string) (Config, error) {
 	config := DefaultConfig()
-	info, err := os.Stat(path)
+	text, err := tomlfile.Read(path, tomlfile.MaxBytes)
 	if err != nil {
 		return config, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if info.Size() > maxConfigBytes {
-		return config, fmt.Errorf("%w: %s is larger than %d bytes", ErrConfig, path, maxConfigBytes)
+	if err := tomlfile.Decode(text, &config); err != nil {
+		return config, fmt.Errorf("%w: %s%w", ErrConfig, path, err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return config, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if err := parseConfig(text, &config); err != nil {
-		return config, fmt.Errorf("%w: %s: %w", ErrConfig, path, err)
+	if err := config.Check(); err != nil {
+		return config, fmt.Errorf("%w (%s)", err, path)
 	}
 	return config, nil
-}
-
-func parseConfig(text []byte, config *Config) error {
-	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(config)
-	var unknown *toml.StrictMissingError
-	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
-		first := unknown.Errors[0]
-		line, _ := first.Position()
-		return fmt.Errorf("line %d: unknown key %q; known are name, data_dir, socket, listen, peer_listen, peer_advertise, log_level", line, strings.Join(first.Key(), "."))
-	}
-	var bad *toml.DecodeError
-	if errors.As(err, &bad) {
-		line, column := bad.Position()
-		return fmt.Errorf("line %d, column %d: %s", line, column, bad.Error())
-	}
-	return err
 }
 
 // Check refuses what can not work, before anything is touched.
@@ -94,15 +73,16 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%w: %s = %q must be an absolute path", ErrConfig, path.key, path.value)
 		}
 	}
-	if len(c.Socket) > 100 {
-		return fmt.Errorf("%w: socket = %q is longer than the 100 characters the kernel takes", ErrConfig, c.Socket)
+	if len(c.Socket) > maxSocketPath {
+		return fmt.Errorf("%w: socket = %q has %d characters, and the kernel takes %d: give a shorter path", ErrConfig, c.Socket, len(c.Socket), maxSocketPath)
 	}
 	for _, address := range []struct{ key, value string }{{"listen", c.Listen}, {"peer_listen", c.PeerListen}, {"peer_advertise", c.PeerAdvertise}} {
 		if address.value == "" {
 			continue
 		}
-		if _, port, err := net.SplitHostPort(address.value); err != nil || port == "" {
-			return fmt.Errorf("%w: %s = %q must be HOST:PORT", ErrConfig, address.key, address.value)
+		_, port, err := net.SplitHostPort(address.value)
+		if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil {
+			return fmt.Errorf("%w: %s = %.80q must be HOST:PORT", ErrConfig, address.key, address.value)
 		}
 	}
 	if _, err := c.Level(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
 func TestListFilters(t *testing.T) {
@@ -232,9 +233,12 @@ func TestSilentNodeIsLostAndComesBack(t *testing.T) {
 func TestLoadConfig(t *testing.T) {
 	cases := []struct{ text, want string }{
 		{"name = \"c1\"\nlisten = \"0.0.0.0:6817\"\n", ""},
-		{"data_dir = \"/x\"\n\nlissten = \"y\"\n", "line 3: unknown key \"lissten\""},
-		{"name = 5\n", "line 1"},
-		{"name = \n", "line 1"},
+		{"data_dir = \"/x\"\n\nlissten = \"y\"\n", "gctld.toml:3:1: unknown key \"lissten\": did you mean listen?"},
+		{"name = 5\n", "gctld.toml:1:8:"},
+		{"name = \n", "gctld.toml:1:"},
+		{"\x7fELF\x02\x01", "gctld.toml:1:1:"},
+		{strings.Repeat("#\n", 1<<20), "too many"},
+		{"listen = \"h:99999\"", "HOST:PORT"},
 	}
 	for _, c := range cases {
 		path := filepath.Join(t.TempDir(), "gctld.toml")
@@ -265,7 +269,7 @@ func FuzzParseConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		config := DefaultConfig()
-		if err := parseConfig(text, &config); err == nil {
+		if err := tomlfile.Decode(text, &config); err == nil {
 			_ = config.Check()
 		}
 	})

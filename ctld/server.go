@@ -14,10 +14,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
@@ -56,14 +58,16 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	name, err := peerName(&config)
+	if err := checkDataDir(config.DataDir); err != nil {
+		return nil, err
+	}
+	name, existing, err := peerName(&config)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{config: config, log: log, cluster: newCluster(), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
-	certificates, err := s.openPeer(name)
-	if err != nil {
+	if err := s.openPeer(name, existing); err != nil {
 		stop()
 		return nil, err
 	}
@@ -72,7 +76,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	s.cluster.onChange.Store(&changed)
 	host, _ := os.Hostname()
 	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log})
-	if err := s.listen(certificates, name); err != nil {
+	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
@@ -89,36 +93,43 @@ func (c *Config) settings() map[string]string {
 	return shown
 }
 
-// openPeer starts the log, and the certificates if some address needs them.
-func (s *Server) openPeer(name string) (*pki.Authority, error) {
-	var certificates *pki.Authority
-	var transport raft.Transport
-	var err error
-	if s.config.Listen != "" || s.config.PeerListen != "" {
-		if certificates, err = pki.Open(PKIDir(s.config.DataDir)); err != nil {
-			return nil, err
-		}
+// openPeer starts the log, and keeps the name that it was first used under.
+func (s *Server) openPeer(name string, existing bool) error {
+	options := replica.Options{
+		Dir: filepath.Join(s.config.DataDir, "raft"), Name: name, Existing: existing, Logger: s.log, Fatal: fatal,
 	}
 	if s.config.PeerListen != "" {
-		server, client, err := certificates.PeerConfigs(name)
-		if err != nil {
-			return nil, err
-		}
-		if transport, err = replica.ListenTLS(s.config.PeerListen, s.config.PeerAdvertise, server, client, s.log); err != nil {
-			return nil, err
-		}
+		options.Transport = func() (raft.Transport, error) { return s.listenPeers(name) }
 	}
-	s.cluster.peer, err = replica.Open(replica.Options{
-		Dir: filepath.Join(s.config.DataDir, "raft"), Name: name, Logger: s.log, Transport: transport, Fatal: fatal,
-	}, s.cluster)
-	return certificates, err
+	var err error
+	if s.cluster.peer, err = replica.Open(options, s.cluster); err != nil || existing {
+		return err
+	}
+	if err := keepName(s.config.DataDir, name); err != nil {
+		return errors.Join(err, s.cluster.peer.Close())
+	}
+	return nil
+}
+
+// listenPeers opens the address for the other controllers.
+func (s *Server) listenPeers(name string) (raft.Transport, error) {
+	certificates, err := pki.Open(PKIDir(s.config.DataDir))
+	if err != nil {
+		return nil, err
+	}
+	server, client, err := certificates.PeerConfigs(name)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := replica.ListenTLS(s.config.PeerListen, s.config.PeerAdvertise, server, client, s.log)
+	return transport, inUse(err, "peer_listen")
 }
 
 // PKIDir is where the certificate authority lies.
 func PKIDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
 
 // listen opens the sockets and serves them.
-func (s *Server) listen(certificates *pki.Authority, name string) error {
+func (s *Server) listen(name string) error {
 	local, err := listenUnix(s.config.Socket)
 	if err != nil {
 		return err
@@ -126,14 +137,9 @@ func (s *Server) listen(certificates *pki.Authority, name string) error {
 	listeners := []net.Listener{local}
 	credentials := api.Credentials(nil)
 	if s.config.Listen != "" {
-		config, err := certificates.ServerConfig(name)
-		if err != nil {
+		var remote net.Listener
+		if remote, credentials, err = s.listenRemote(name); err != nil {
 			return errors.Join(err, local.Close())
-		}
-		credentials = api.Credentials(config)
-		remote, err := net.Listen("tcp", s.config.Listen)
-		if err != nil {
-			return errors.Join(fmt.Errorf("listen on %s: %w", s.config.Listen, err), local.Close())
 		}
 		listeners = append(listeners, remote)
 	}
@@ -148,6 +154,31 @@ func (s *Server) listen(certificates *pki.Authority, name string) error {
 		})
 	}
 	return nil
+}
+
+// listenRemote opens the address for users and nodes of other hosts.
+func (s *Server) listenRemote(name string) (net.Listener, credentials.TransportCredentials, error) {
+	certificates, err := pki.Open(PKIDir(s.config.DataDir))
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := certificates.ServerConfig(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	listener, err := net.Listen("tcp", s.config.Listen)
+	if err != nil {
+		return nil, nil, inUse(fmt.Errorf("listen on %s: %w", s.config.Listen, err), "listen")
+	}
+	return listener, api.Credentials(config), nil
+}
+
+// inUse says what to do about an address that another program has.
+func inUse(err error, key string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: stop the other program (ss -ltnp shows it), or give another %s", err, key)
+	}
+	return err
 }
 
 // followLeadership runs the leader's loops while this peer leads, and stops

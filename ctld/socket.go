@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -50,41 +49,4 @@ func removeStale(path string) error {
 		return fmt.Errorf("remove the socket of a controller that is gone: %w", err)
 	}
 	return nil
-}
-
-// peerName is the name of this controller: the one given, else the one its
-// data directory was first used under, else the host's.
-func peerName(config *Config) (string, error) {
-	path := filepath.Join(config.DataDir, "name")
-	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
-		return "", fmt.Errorf("make data directory: %w", err)
-	}
-	kept, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read this controller's name: %w", err)
-	}
-	name := strings.TrimSpace(string(kept))
-	if config.Name != "" || name == "" {
-		name = config.Name
-	}
-	if name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return "", fmt.Errorf("find a name for this controller: %w", err)
-		}
-		name, _, _ = strings.Cut(host, ".")
-	}
-	if !validPeerName(name) {
-		return "", fmt.Errorf("%w: name = %q: use 1 to 60 letters, digits, '-', '_' and '.'", ErrConfig, name)
-	}
-	if len(kept) == 0 {
-		if err := os.WriteFile(path, []byte(name+"\n"), 0o600); err != nil {
-			return "", fmt.Errorf("keep this controller's name: %w", err)
-		}
-	}
-	return name, nil
-}
-
-func validPeerName(name string) bool {
-	return name != "" && len(name) <= 60 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
 }

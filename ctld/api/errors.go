@@ -62,6 +62,9 @@ func (s *Server) propose(ctx context.Context, command state.Command, id state.Re
 		return result, nil
 	case errors.As(err, &refused):
 		return result, refusal(refused)
+	case errors.Is(err, replica.ErrFull):
+		s.log.Warn("a request was refused because the disk is full; free some space, the controller then goes on by itself", "error", err)
+		return result, status.Errorf(codes.ResourceExhausted, "I/O error writing script/environment to file: %v", err)
 	case errors.Is(err, replica.ErrNotLeader):
 		if leadErr := s.mustLead(); leadErr != nil {
 			return result, leadErr

@@ -138,11 +138,18 @@ func (a *Authority) create() error {
 func (a *Authority) load() error {
 	pair, err := tls.LoadX509KeyPair(a.path("ca.pem"), a.path("ca-key.pem"))
 	if err != nil {
-		return err
+		return fmt.Errorf("ca.pem and ca-key.pem: %w: put back both from a copy of the data directory", err)
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
-	if !ok || !pair.Leaf.IsCA {
-		return errors.New("it is not an authority made by gctld")
+	switch now := time.Now(); {
+	case !ok || !pair.Leaf.IsCA:
+		return errors.New("ca.pem is not an authority made by gctld: put back ca.pem and ca-key.pem from a copy of the data directory")
+	case pair.Leaf.CheckSignatureFrom(pair.Leaf) != nil:
+		return errors.New("ca.pem is damaged: put it back from a copy of the data directory, or from the directory of any node")
+	case now.After(pair.Leaf.NotAfter):
+		return fmt.Errorf("ca.pem was good until %s: look at the clock, or remove ca.pem and ca-key.pem and issue all certificates anew", pair.Leaf.NotAfter.Format(time.DateTime))
+	case now.Before(pair.Leaf.NotBefore):
+		return fmt.Errorf("ca.pem is good from %s: look at the clock", pair.Leaf.NotBefore.Format(time.DateTime))
 	}
 	a.certificate, a.key = pair.Leaf, key
 	a.pem = encodeCertificate(a.certificate.Raw)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,7 @@ import (
 // gives the lock free when the process ends, however it ends.
 func lockDirectory(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+		return nil, fmt.Errorf("make the directory of the log: %w", err)
 	}
 	path := filepath.Join(dir, "lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -24,7 +25,7 @@ func lockDirectory(dir string) (*os.File, error) {
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		defer file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: %s is held by another controller (process %s): stop it, or give this one another --data-dir", ErrLocked, path, holder(file))
+			return nil, fmt.Errorf("%w: %s is held by another controller (%s): stop it, or give this one another --data-dir", ErrLocked, path, holder(file))
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -47,8 +48,8 @@ func writeHolder(file *os.File) error {
 func holder(file *os.File) string {
 	text := make([]byte, 32)
 	n, _ := file.ReadAt(text, 0)
-	if pid := strings.TrimSpace(string(text[:n])); pid != "" {
-		return pid
+	if pid, err := strconv.ParseUint(strings.TrimSpace(string(text[:n])), 10, 32); err == nil {
+		return fmt.Sprintf("process %d", pid)
 	}
-	return "unknown"
+	return "its process is not known"
 }

@@ -9,14 +9,17 @@ import (
 
 // Options say how a peer runs. Dir and Name are needed.
 type Options struct {
-	Dir    string // its own directory, made if absent
-	Name   string // of this peer, unique in the cluster
-	Logger *slog.Logger
+	Dir  string // its own directory, made if absent
+	Name string // of this peer, unique in the cluster
+	// Existing says that the directory held a peer before: then nothing of it
+	// may be missing, and no new cluster is begun.
+	Existing bool
+	Logger   *slog.Logger
 
-	// Transport reaches the other peers; nil for a cluster that has been
-	// given no address, in which no other peer can be reached.
-	Transport raft.Transport
-
+	// Transport makes what reaches the other peers; it is called when the
+	// directory is this process's own. nil for a cluster that has been given
+	// no address, in which no other peer can be reached.
+	Transport func() (raft.Transport, error)
 	// Fatal tells which errors of Machine.Apply stop the peer: a command it
 	// does not know, a command that is damaged. nil means none.
 	Fatal func(error) bool
@@ -57,7 +60,10 @@ func setDefaults(o *Options) {
 		o.SnapshotInterval = 20 * time.Second
 	}
 	if o.Transport == nil {
-		_, o.Transport = raft.NewInmemTransport(raft.ServerAddress(o.Name))
+		o.Transport = func() (raft.Transport, error) {
+			_, transport := raft.NewInmemTransport(raft.ServerAddress(o.Name))
+			return transport, nil
+		}
 	}
 }
 

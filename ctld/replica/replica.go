@@ -56,6 +56,9 @@ var (
 	ErrLocked = errors.New("data directory in use")
 	// ErrDamaged is returned when a file is not as it was written.
 	ErrDamaged = errors.New("damaged file")
+	// ErrFull is returned when the disk of the data directory is full: the
+	// command was not written.
+	ErrFull = errors.New("the controller's disk is full")
 	// ErrNotLeader is returned when another peer leads, or none does yet.
 	ErrNotLeader = errors.New("not the leader")
 	// ErrUncertain is returned when a command may or may not have been
@@ -73,7 +76,7 @@ type Peer struct {
 	name    string
 	raft    *raft.Raft
 	fsm     *fsm
-	store   io.Closer
+	log     *logFile
 	lock    *os.File
 	closing sync.Once
 	closed  error
@@ -96,84 +99,19 @@ func Open(o Options, machine Machine) (*Peer, error) {
 	return peer, nil
 }
 
-func open(o Options, machine Machine) (*Peer, error) {
-	logger := bridge(o.Logger)
-	bolt, err := openLog(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	peer := &Peer{name: o.Name, store: bolt, fsm: newFSM(machine, o.Fatal)}
-	fail := func(err error) (*Peer, error) {
-		_ = bolt.Close()
-		return nil, err
-	}
-	logs := &checkedLog{LogStore: bolt}
-	files, err := raft.NewFileSnapshotStoreWithLogger(o.Dir, 2, logger)
-	if err != nil {
-		return fail(fmt.Errorf("open snapshots in %s: %w", o.Dir, err))
-	}
-	snapshots := &checkedSnapshots{SnapshotStore: files}
-	if err := verify(o.Dir, logs, bolt, snapshots); err != nil {
-		return fail(err)
-	}
-	config := raftConfig(o)
-	config.Logger = logger
-	if err := bootstrap(config, o, logs, bolt, snapshots); err != nil {
-		return fail(err)
-	}
-	peer.raft, err = raft.NewRaft(config, peer.fsm, logs, bolt, snapshots, o.Transport)
-	if err != nil {
-		if cause := peer.fsm.failure(); cause != nil {
-			err = cause
-		}
-		return fail(fmt.Errorf("start raft in %s: %w", o.Dir, err))
-	}
-	if err := peer.checkMember(); err != nil {
-		_ = peer.raft.Shutdown().Error()
-		return fail(err)
-	}
-	return peer, nil
-}
-
-func bootstrap(config *raft.Config, o Options, logs raft.LogStore, stable raft.StableStore, snapshots raft.SnapshotStore) error {
-	exists, err := raft.HasExistingState(logs, stable, snapshots)
-	if err != nil {
-		return fmt.Errorf("look for an earlier state in %s: %w", o.Dir, err)
-	}
-	if exists {
-		return nil
-	}
-	members := raft.Configuration{Servers: []raft.Server{{ID: config.LocalID, Address: o.Transport.LocalAddr()}}}
-	if err := raft.BootstrapCluster(config, logs, stable, snapshots, o.Transport, members); err != nil {
-		return fmt.Errorf("begin a cluster in %s: %w", o.Dir, err)
-	}
-	return nil
-}
-
-// checkMember refuses to run under a name the cluster does not know: such a
-// peer would wait for a leader for ever without a word.
-func (p *Peer) checkMember() error {
-	future := p.raft.GetConfiguration()
-	if err := future.Error(); err != nil {
-		return fmt.Errorf("read the cluster's members: %w", err)
-	}
-	var names []string
-	for _, server := range future.Configuration().Servers {
-		if string(server.ID) == p.name {
-			return nil
-		}
-		names = append(names, string(server.ID))
-	}
-	return fmt.Errorf("this data directory belongs to a cluster of %q, and no peer of it is called %q: start with --name and one of those names", names, p.name)
-}
-
 // Propose commits a command and answers what Machine.Apply returned for it.
 // Commands proposed at the same time share one write to disk. When ctx ends
-// first the answer is ErrUncertain: the command may still be committed.
+// first the answer is ErrUncertain: the command may still be committed. With
+// ErrFull it was not written.
 func (p *Peer) Propose(ctx context.Context, command []byte) (any, error) {
 	if err := p.fsm.failure(); err != nil {
 		return nil, err
 	}
+	release, err := p.log.admit(len(command), ownRoom)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	future := p.raft.Apply(command, enqueueTimeout)
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()
@@ -182,6 +120,8 @@ func (p *Peer) Propose(ctx context.Context, command []byte) (any, error) {
 		if err != nil {
 			return nil, translate(err)
 		}
+	case <-p.fsm.failed:
+		return nil, fmt.Errorf("%w: %w", ErrUncertain, p.fsm.failure())
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
 	}
@@ -190,6 +130,17 @@ func (p *Peer) Propose(ctx context.Context, command []byte) (any, error) {
 		return nil, fmt.Errorf("raft answered %T to a command", future.Response())
 	}
 	return outcome.result, outcome.err
+}
+
+// Room refuses new work, with ErrFull, when the disk has room only to bring
+// to its end what was accepted. bytes is the size of the command to come.
+func (p *Peer) Room(bytes int) error {
+	release, err := p.log.admit(bytes, newRoom)
+	if err != nil {
+		return err
+	}
+	release()
+	return nil
 }
 
 // Barrier returns when everything committed before it has been applied here.
@@ -237,7 +188,8 @@ func (p *Peer) Snapshot() error {
 // Close leaves raft, closes the files and gives the directory free.
 func (p *Peer) Close() error {
 	p.closing.Do(func() {
-		p.closed = errors.Join(p.raft.Shutdown().Error(), p.store.Close(), p.lock.Close())
+		close(p.log.closing)
+		p.closed = errors.Join(p.raft.Shutdown().Error(), p.log.Close(), p.lock.Close())
 	})
 	return p.closed
 }

@@ -1,20 +1,16 @@
 package replica
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 var errUnknown = errors.New("unknown command")
@@ -184,94 +180,6 @@ func TestFatalCommandStopsPeer(t *testing.T) {
 	}
 }
 
-// TestDamageIsNoticed flips one bit in each place that matters.
-func TestDamageIsNoticed(t *testing.T) {
-	secret := strings.Repeat("payload", 20)
-	build := func(t *testing.T, snapshot bool) string {
-		dir := t.TempDir()
-		peer, _ := openPeer(t, dir, func(o *Options) { o.KeepCommands = 1 })
-		propose(t, peer, secret)
-		propose(t, peer, "other")
-		if snapshot {
-			if err := peer.Snapshot(); err != nil {
-				t.Fatal(err)
-			}
-			propose(t, peer, "more")
-		}
-		if err := peer.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return dir
-	}
-	cases := []struct {
-		name     string
-		snapshot bool
-		file     string // glob in the directory
-		flip     func(content []byte)
-	}{
-		{"command in the log", false, "raft.db", func(b []byte) { flipIn(b, "payload", 3) }},
-		{"index of an entry", false, "raft.db", func(b []byte) { flipIn(b, "Index", 6) }},
-		{"bbolt page", false, "raft.db", func(b []byte) {
-			for i := 4096 * 2; i < len(b); i += 4096 {
-				b[i+8] ^= 0xff // the page's kind
-			}
-		}},
-		{"snapshot content", true, "snapshots/*/state.bin", func(b []byte) { flipIn(b, "payload", 2) }},
-		{"snapshot index in meta.json", true, "snapshots/*/meta.json", func(b []byte) { flipIn(b, `"Index":`, 8) }},
-		{"meta.json cut", true, "snapshots/*/meta.json", func(b []byte) { b[0] = 0 }},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			dir := build(t, c.snapshot)
-			files, _ := filepath.Glob(filepath.Join(dir, c.file))
-			if len(files) != 1 {
-				t.Fatalf("files: %v", files)
-			}
-			content, err := os.ReadFile(files[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.flip(content)
-			if err := os.WriteFile(files[0], content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			peer, _, err := tryOpen(dir, func(o *Options) { o.KeepCommands = 1 })
-			if err == nil {
-				_ = peer.Close()
-				t.Fatal("started on a damaged file")
-			}
-			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), strings.SplitN(c.file, "/", 2)[0]) {
-				t.Fatalf("message: %v", err)
-			}
-		})
-	}
-	t.Run("missing snapshot", func(t *testing.T) {
-		dir := build(t, true)
-		if err := os.Rename(filepath.Join(dir, "snapshots"), filepath.Join(dir, "elsewhere")); err != nil {
-			t.Fatal(err)
-		}
-		if peer, _, err := tryOpen(dir); !errors.Is(err, ErrDamaged) {
-			if peer != nil {
-				_ = peer.Close()
-			}
-			t.Fatalf("message: %v", err)
-		}
-	})
-}
-
-// flipIn flips the lowest bit of the byte at an offset behind each occurrence
-// of a text.
-func flipIn(content []byte, text string, offset int) {
-	for i := 0; ; {
-		at := bytes.Index(content[i:], []byte(text))
-		if at < 0 {
-			return
-		}
-		content[i+at+offset] ^= 1
-		i += at + offset + 1
-	}
-}
-
 func TestUncertainWhenContextEnds(t *testing.T) {
 	peer, _ := openPeer(t, t.TempDir())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -287,7 +195,7 @@ func TestUncertainWhenContextEnds(t *testing.T) {
 func TestConcurrentProposalsShareWrites(t *testing.T) {
 	peer, _ := openPeer(t, t.TempDir())
 	written := func() int64 {
-		stats := peer.store.(*raftboltdb.BoltStore).Stats()
+		stats := peer.log.db.Stats()
 		return stats.TxStats.GetWrite()
 	}
 	const alone, together, clients = 200, 2000, 64

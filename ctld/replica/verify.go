@@ -1,72 +1,83 @@
 package replica
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/hashicorp/raft"
 )
 
-// verify reads everything on disk once before raft does. raft by itself
-// falls back to an older snapshot when the newest is damaged, and panics on a
-// damaged log; both would hide what happened, and the first loses jobs.
-func verify(dir string, logs *checkedLog, stable raft.StableStore, snapshots *checkedSnapshots) (err error) {
-	newest, err := verifySnapshots(dir, snapshots)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, logFile)
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = damaged(path, fmt.Errorf("%v", fault))
-		}
-	}()
-	if err := verifyLog(logs, stable, newest); err != nil {
-		return damaged(path, err)
-	}
-	return nil
-}
+// maxMetaBytes bounds a snapshot's meta.json, which names the peers.
+const maxMetaBytes = 4 << 20
 
 // verifySnapshots checks the newest snapshot whole and answers its index, 0
-// when there is none.
+// when there is none. raft by itself falls back to an older one when the
+// newest is damaged, and so loses jobs.
 func verifySnapshots(dir string, snapshots *checkedSnapshots) (uint64, error) {
 	folder := filepath.Join(dir, "snapshots")
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return 0, fmt.Errorf("read snapshots: %w", err)
 	}
+	for _, entry := range entries {
+		meta := filepath.Join(folder, entry.Name(), "meta.json")
+		if info, err := os.Stat(meta); err == nil && (!info.Mode().IsRegular() || info.Size() > maxMetaBytes) {
+			return 0, damaged(meta, fmt.Errorf("%s of %d bytes", info.Mode(), info.Size()))
+		}
+	}
 	list, err := snapshots.List()
 	if err != nil {
 		return 0, damaged(folder, err)
 	}
-	var listed uint64
-	if len(list) > 0 {
-		listed = list[0].Index
-	}
-	for _, entry := range entries {
-		// raft skips a snapshot whose meta.json it can not read. An older one
-		// may be what a crash left of a deletion; a newer one is a loss.
-		if index, ok := snapshotIndex(entry.Name()); ok && index > listed {
-			return 0, damaged(filepath.Join(folder, entry.Name(), "meta.json"), errors.New("can not be read"))
+	newest := newestName(entries)
+	for _, meta := range list {
+		path := filepath.Join(folder, meta.ID, "meta.json")
+		if there, err := exists(path); err == nil && there && !strings.Contains(meta.ID, fmt.Sprintf("-%d-", meta.Index)) {
+			return 0, damaged(path, fmt.Errorf("it says it is of entry %d", meta.Index))
 		}
 	}
-	if len(list) == 0 {
+	switch {
+	case newest == "" && len(list) == 0:
 		return 0, nil
+	case len(list) == 0 || list[0].ID != newest:
+		// raft skips what it can not read; the older one that it takes then
+		// would be a loss.
+		return 0, damaged(filepath.Join(folder, newest, "meta.json"), errors.New("it is not what was written"))
 	}
-	meta, file, err := snapshots.Open(list[0].ID)
+	return list[0].Index, verifySnapshot(filepath.Join(folder, newest), newest, snapshots)
+}
+
+// newestName is the directory of the newest finished snapshot, "" for none.
+func newestName(entries []os.DirEntry) string {
+	newest, highest := "", uint64(0)
+	for _, entry := range entries {
+		if index, ok := snapshotIndex(entry.Name()); ok && index > highest {
+			newest, highest = entry.Name(), index
+		}
+	}
+	return newest
+}
+
+// verifySnapshot reads one snapshot to its end.
+func verifySnapshot(path, id string, snapshots *checkedSnapshots) error {
+	meta, file, err := snapshots.Open(id)
 	if err != nil {
-		return 0, damaged(filepath.Join(folder, list[0].ID), err)
+		return damaged(path, err)
 	}
 	defer file.Close()
-	if _, err := io.Copy(io.Discard, file); err != nil {
-		return 0, damaged(filepath.Join(folder, list[0].ID, "state.bin"), err)
+	read, err := io.Copy(io.Discard, file)
+	if err == nil && read != meta.Size {
+		err = fmt.Errorf("it has %d bytes, and meta.json says %d", read, meta.Size)
 	}
-	return meta.Index, nil
+	if err != nil {
+		return damaged(filepath.Join(path, "state.bin"), err)
+	}
+	return nil
 }
 
 // snapshotIndex reads the index from a snapshot's name, TERM-INDEX-TIME. A
@@ -83,40 +94,114 @@ func snapshotIndex(name string) (uint64, bool) {
 	return index, err == nil
 }
 
-// verifyLog reads every entry: the log is whole, in order, and goes on where
-// the snapshot ends.
-func verifyLog(logs *checkedLog, stable raft.StableStore, snapshot uint64) error {
-	first, err := logs.FirstIndex()
+// verifyLogFile reads the log file to its end: the log is whole, in order, and
+// goes on where the snapshot ends. snapshot is its index, 0 for none.
+func verifyLogFile(path string, snapshot uint64) error {
+	info, err := os.Lstat(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("look at the log: %w", err)
 	}
-	last, err := logs.LastIndex()
+	if !info.Mode().IsRegular() {
+		return damaged(path, fmt.Errorf("it is no file but %s", info.Mode()))
+	}
+	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the log: %w", err)
 	}
-	if last == 0 {
-		return nil
-	}
-	if first > snapshot+1 {
-		return fmt.Errorf("it begins at entry %d, and the newest snapshot ends at %d", first, snapshot)
-	}
-	var term uint64
-	for index := first; index <= last; index++ {
-		var log raft.Log
-		if err := logs.GetLog(index, &log); err != nil {
-			return fmt.Errorf("entry %d of %d to %d: %w", index, first, last, err)
-		}
-		if log.Term < term {
-			return fmt.Errorf("entry %d has term %d after term %d", index, log.Term, term)
-		}
-		term = log.Term
-	}
-	current, err := stable.GetUint64([]byte("CurrentTerm"))
-	if err != nil {
-		return fmt.Errorf("read the term: %w", err)
-	}
-	if current < term {
-		return fmt.Errorf("the term is %d, and an entry has term %d", current, term)
+	defer file.Close()
+	if err := verifyLog(file, info.Size(), snapshot); err != nil {
+		return damaged(path, err)
 	}
 	return nil
+}
+
+func verifyLog(file io.ReaderAt, size int64, snapshot uint64) error {
+	meta, err := readMetas(file, size)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("it has only %d bytes: it was cut off", size)
+	}
+	if err != nil {
+		return err
+	}
+	pages := &boltFile{file: file, meta: meta, seen: make([]bool, meta.pages)}
+	buckets := map[string][]byte{}
+	err = pages.walk(meta.root, nil, nil, 0, func(key, value []byte, isBucket bool) error {
+		if !isBucket {
+			return fmt.Errorf("%.20q is no bucket", key)
+		}
+		buckets[string(key)] = append([]byte(nil), value...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(buckets) != 2 || buckets[string(bucketLog)] == nil || buckets[string(bucketSeal)] == nil {
+		return errors.New("it is not a log of this version of gctld")
+	}
+	s, err := pages.readSeal(buckets[string(bucketSeal)])
+	if err != nil {
+		return err
+	}
+	if uint64(s.TxID) != meta.txid {
+		return fmt.Errorf("the seal is of transaction %d, the file of %d", s.TxID, meta.txid)
+	}
+	if s.First > snapshot+1 {
+		return fmt.Errorf("it begins at entry %d, and the newest snapshot ends at %d: a snapshot is missing", s.First, snapshot)
+	}
+	return pages.checkEntries(buckets[string(bucketLog)], s)
+}
+
+func (b *boltFile) readSeal(bucket []byte) (seal, error) {
+	var s seal
+	count := 0
+	err := b.walkBucket(bucket, func(key, value []byte, isBucket bool) (err error) {
+		count++
+		if isBucket || string(key) != string(keySeal) {
+			return fmt.Errorf("%.20q beside the seal", key)
+		}
+		s, err = decodeSeal(value)
+		return err
+	})
+	if err == nil && count != 1 {
+		err = errors.New("it has no seal")
+	}
+	return s, err
+}
+
+// checkEntries follows the chain of entries from the first to the seal.
+func (b *boltFile) checkEntries(bucket []byte, s seal) error {
+	next, before, term := s.First, uint32(0), uint64(0)
+	err := b.walkBucket(bucket, func(key, value []byte, isBucket bool) error {
+		if isBucket || len(key) != 8 || binary.BigEndian.Uint64(key) != next {
+			return fmt.Errorf("entry %d of %d to %d is missing", next, s.First, s.Last)
+		}
+		previous, sum, err := checkEntry(next, value)
+		if err != nil {
+			return err
+		}
+		if next > s.First && previous != before {
+			return fmt.Errorf("entry %d does not follow entry %d", next, next-1)
+		}
+		next, before, term = next+1, sum, entryTerm(value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if next != s.Last+1 || before != s.Sum {
+		return fmt.Errorf("the log ends at entry %d, and should at %d", next-1, s.Last)
+	}
+	if current := s.Stable["CurrentTerm"]; term > 0 && (len(current) != 8 || binary.BigEndian.Uint64(current) < term) {
+		return fmt.Errorf("the last entry is of term %d, later than the term that was saved", term)
+	}
+	return nil
+}
+
+// exists says whether a file is there, whatever it is.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -1,0 +1,126 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+func open(o Options, machine Machine) (peer *Peer, err error) {
+	logger := bridge(o.Logger)
+	snapshots, logs, err := openFiles(o, logger)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := o.Transport()
+	if err != nil {
+		return nil, errors.Join(err, logs.Close())
+	}
+	peer = &Peer{name: o.Name, log: logs, fsm: newFSM(machine, o.Fatal)}
+	defer func() {
+		// raft panics where it can not read or write what it starts from.
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("start raft in %s: %v", o.Dir, fault)
+		}
+		if err != nil {
+			_ = logs.Close()
+			if closer, ok := transport.(raft.WithClose); ok {
+				_ = closer.Close()
+			}
+		}
+	}()
+	config := raftConfig(o)
+	config.Logger = logger
+	if err := bootstrap(config, o, logs, snapshots, transport); err != nil {
+		return nil, err
+	}
+	peer.raft, err = raft.NewRaft(config, peer.fsm, logs, logs, snapshots, transport)
+	if err != nil {
+		if cause := peer.fsm.failure(); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("start raft in %s: %w", o.Dir, err)
+	}
+	logs.serve(peer.fsm.fail)
+	if err := peer.checkMember(); err != nil {
+		close(logs.closing)
+		_ = peer.raft.Shutdown().Error()
+		return nil, err
+	}
+	return peer, nil
+}
+
+// openFiles checks and opens what is on disk, or makes it in a new directory.
+func openFiles(o Options, logger hclog.Logger) (*checkedSnapshots, *logFile, error) {
+	files, err := raft.NewFileSnapshotStoreWithLogger(o.Dir, 2, logger)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open snapshots in %s: %w", o.Dir, err)
+	}
+	snapshots := &checkedSnapshots{SnapshotStore: files, folder: filepath.Join(o.Dir, "snapshots")}
+	if err := removeUnfinished(snapshots.folder, "*"); err != nil {
+		return nil, nil, fmt.Errorf("remove snapshots that were not finished: %w", err)
+	}
+	newest, err := verifySnapshots(o.Dir, snapshots)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(o.Dir, logName)
+	there, err := exists(path)
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("look for the log: %w", err)
+	case !there && (o.Existing || newest > 0):
+		return nil, nil, damaged(path, errors.New("it is missing"))
+	case !there:
+		if err := createLogFile(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := verifyLogFile(path, newest); err != nil {
+		return nil, nil, err
+	}
+	logs, err := openLogFile(path)
+	return snapshots, logs, err
+}
+
+// bootstrap makes a cluster of one out of an empty directory.
+func bootstrap(config *raft.Config, o Options, logs *logFile, snapshots raft.SnapshotStore, transport raft.Transport) error {
+	if !o.Existing && logs.unused() {
+		// A first start may have been cut short between two writes.
+		if err := logs.reset(); err != nil {
+			return fmt.Errorf("begin a cluster in %s: %w", o.Dir, err)
+		}
+	}
+	exists, err := raft.HasExistingState(logs, logs, snapshots)
+	if err != nil {
+		return fmt.Errorf("look for an earlier state in %s: %w", o.Dir, err)
+	}
+	if exists {
+		return nil
+	}
+	members := raft.Configuration{Servers: []raft.Server{{ID: config.LocalID, Address: transport.LocalAddr()}}}
+	if err := raft.BootstrapCluster(config, logs, logs, snapshots, transport, members); err != nil {
+		return fmt.Errorf("begin a cluster in %s: %w", o.Dir, err)
+	}
+	return nil
+}
+
+// checkMember refuses to run under a name the cluster does not know: such a
+// peer would wait for a leader for ever without a word.
+func (p *Peer) checkMember() error {
+	future := p.raft.GetConfiguration()
+	if err := future.Error(); err != nil {
+		return fmt.Errorf("read the cluster's members: %w", err)
+	}
+	var names []string
+	for _, server := range future.Configuration().Servers {
+		if string(server.ID) == p.name {
+			return nil
+		}
+		names = append(names, string(server.ID))
+	}
+	return fmt.Errorf("this data directory belongs to a cluster of %q, and no peer of it is called %q: start with --name and one of those names", names, p.name)
+}

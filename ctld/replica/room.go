@@ -1,0 +1,131 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+)
+
+// The log file takes its blocks from the disk before they are needed, so that
+// a disk that others have filled is noticed before a command is accepted, and
+// not in the middle of writing it. What is left is given out in this order:
+// all of it to raft's own few entries, all but ownRoom to commands that bring
+// work to its end, all but newRoom to new work.
+const (
+	roomStep = 16 << 20 // taken at once
+	lowRoom  = 8 << 20  // less than this, and more is taken
+	newRoom  = 4 << 20
+	ownRoom  = 1 << 20
+	leastGot = 1 << 20 // of a step that the disk does not have
+)
+
+// growEvery bounds how often a full disk is asked again.
+const growEvery = 500 * time.Millisecond
+
+// room is how much can be written without asking the disk for blocks.
+type room struct {
+	used    int64 // end of the highest page in use
+	size    int64 // of the file
+	free    int64 // in pages that became free, in pieces of any size
+	noAhead bool  // the file system can not give blocks ahead
+	asked   time.Time
+}
+
+// bytes is what commands may count on: a large one needs its pages in a row,
+// which those that became free may not be.
+func (r *room) bytes() int64 { return r.size - r.used + r.free/2 }
+
+// makeRoom measures, and takes more blocks when few are left. It is called
+// after each transaction and before the first, with none under way.
+func (f *logFile) makeRoom() {
+	info, err := f.file.Stat()
+	if err != nil {
+		return // the write that follows says what is wrong with the disk
+	}
+	var used int64
+	_ = f.db.View(func(tx *bbolt.Tx) error { used = tx.Size(); return nil })
+	stats := f.db.Stats()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.room.size, f.room.used = info.Size(), used
+	f.room.free = int64(stats.FreePageN+stats.PendingPageN) * int64(os.Getpagesize())
+	f.growIfLow()
+}
+
+// growIfLow takes blocks from the disk, all of a step or what there is. f.mu
+// is held. The first call also fills holes, which a copied file may have.
+func (f *logFile) growIfLow() {
+	first := f.room.asked.IsZero()
+	if f.room.noAhead || !first && (f.room.size-f.room.used >= lowRoom || time.Since(f.room.asked) < growEvery) {
+		return
+	}
+	f.room.asked = time.Now()
+	for step := int64(roomStep); step >= leastGot; step /= 2 {
+		size := max(f.room.size, f.room.used+step)
+		err := unix.Fallocate(int(f.file.Fd()), 0, 0, size)
+		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+			f.room.noAhead = true
+			return
+		}
+		// The new size is on disk before a page behind the old one counts.
+		if err == nil && (size == f.room.size || f.file.Sync() == nil) {
+			f.room.size = size
+			return
+		}
+	}
+}
+
+// admit reserves room for a command, until release is called. keep is what
+// must be left for others.
+func (f *logFile) admit(bytes int, keep int64) (release func(), err error) {
+	need := 2*int64(bytes) + 16<<10 // its pages, and those of the tree above it
+	if f.left()-f.promised.Load()-need < keep {
+		return nil, f.fullDisk(nil)
+	}
+	f.promised.Add(need)
+	return func() { f.promised.Add(-need) }, nil
+}
+
+// left is what can be written now.
+func (f *logFile) left() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.growIfLow()
+	if f.room.noAhead {
+		if available, err := availableBytes(f.path); err == nil {
+			return available + f.room.bytes()
+		}
+	}
+	return f.room.bytes()
+}
+
+// fullDisk is the refusal, with what the disk has left.
+func (f *logFile) fullDisk(cause error) error {
+	dir, left := filepath.Dir(f.path), ""
+	if available, err := availableBytes(dir); err == nil {
+		left = fmt.Sprintf(" (%d MiB left)", available>>20)
+	}
+	err := fmt.Errorf("%w: %s%s: free some space there, and ask again", ErrFull, dir, left)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+func availableBytes(path string) (int64, error) {
+	var about unix.Statfs_t
+	if err := unix.Statfs(path, &about); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return int64(about.Bavail) * about.Bsize, nil
+}
+
+// isFull tells a full disk, or a full quota, from a broken one.
+func isFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
