@@ -42,6 +42,7 @@ func inventoryRecord(message *pb.Inventory) Inventory {
 		BootID: message.GetBootId(), HostName: message.GetHostName(), Address: message.GetAddress(),
 		CgroupVersion: message.GetCgroupVersion(), Sockets: message.GetSockets(),
 		CoresPerSocket: message.GetCoresPerSocket(), ThreadsPerCore: message.GetThreadsPerCore(),
+		Trouble: message.GetTrouble(),
 	}
 	for _, d := range message.GetDevices() {
 		inventory.Devices = append(inventory.Devices, Device{

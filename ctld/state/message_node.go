@@ -14,6 +14,7 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 	}
 	if node.Inventory != nil {
 		message.Inventory = inventoryMessage(node.Inventory)
+		noteTrouble(message, node)
 	}
 	for i := range t.policy.Partitions {
 		if partition := &t.policy.Partitions[i]; partition.Has(node.Name) {
@@ -29,6 +30,20 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 		message.LeftOvers = append(message.LeftOvers, &pb.LeftOver{What: left.What, Error: left.Error, SinceMs: left.SinceMS})
 	}
 	return message
+}
+
+// noteTrouble shows a node that takes no new jobs by its own finding as
+// drained, which it is until it finds otherwise.
+func noteTrouble(message *pb.Node, node *Node) {
+	trouble := node.Inventory.Trouble
+	switch {
+	case trouble == "":
+	case node.Drain || node.Down:
+		message.Reason = joinSentences(node.Reason, trouble)
+	default:
+		message.Drain = true
+		message.Reason, message.ReasonMs, message.ReasonUser = trouble, node.TroubleMS, "gnoded"
+	}
 }
 
 func nodeState(node *Node) pb.NodeState {
@@ -54,6 +69,7 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 		BootId: inventory.BootID, HostName: inventory.HostName, Address: inventory.Address,
 		CgroupVersion: inventory.CgroupVersion, Sockets: inventory.Sockets,
 		CoresPerSocket: inventory.CoresPerSocket, ThreadsPerCore: inventory.ThreadsPerCore,
+		Trouble: inventory.Trouble,
 	}
 	for i := range inventory.Devices {
 		d := &inventory.Devices[i]

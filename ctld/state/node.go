@@ -23,6 +23,8 @@ type Node struct {
 	// Shrunk: it registered with less than its jobs hold; it is drained until
 	// it has registered with enough.
 	Shrunk bool `cbor:"12,keyasint,omitempty"`
+	// TroubleMS is since when Inventory.Trouble is set; 0 = it is not.
+	TroubleMS int64 `cbor:"13,keyasint,omitempty"`
 
 	use *nodeUse // what its jobs hold; derived, never nil once stored
 }
@@ -45,6 +47,7 @@ type Inventory struct {
 	Sockets         uint32   `cbor:"14,keyasint,omitempty"`
 	CoresPerSocket  uint32   `cbor:"15,keyasint,omitempty"`
 	ThreadsPerCore  uint32   `cbor:"16,keyasint,omitempty"`
+	Trouble         string   `cbor:"17,keyasint,omitempty"` // why it takes no new jobs for now; "" = it takes them
 }
 
 // Device is something a job can be given.
@@ -71,7 +74,7 @@ type LeftOver struct {
 
 // Available says whether it takes new jobs.
 func (n *Node) Available() bool {
-	return n.Inventory != nil && !n.Drain && !n.Down && !n.NotResponding
+	return n.Inventory != nil && n.Inventory.Trouble == "" && !n.Drain && !n.Down && !n.NotResponding
 }
 
 // BootID of the kernel it last registered with.

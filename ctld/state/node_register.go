@@ -53,6 +53,12 @@ func (c RegisterNode) apply(s *State, result *Result) {
 		node = *old
 	}
 	node.Inventory = &inventory
+	switch {
+	case inventory.Trouble == "":
+		node.TroubleMS = 0
+	case node.TroubleMS == 0:
+		node.TroubleMS = s.timeMS
+	}
 	node.Instance = clip(c.Instance, MaxNameBytes)
 	node.NotResponding = false
 	node.RegisteredMS = s.timeMS
@@ -162,6 +168,7 @@ func normalizeInventory(name string, inventory *Inventory) error {
 	} {
 		*text = clip(*text, MaxNameBytes)
 	}
+	inventory.Trouble = clip(inventory.Trouble, MaxTextBytes)
 	inventory.Features = slices.Clone(inventory.Features)
 	slices.Sort(inventory.Features)
 	inventory.Features = slices.Compact(inventory.Features)

@@ -104,6 +104,12 @@ func decideEnd(job *Job, report *PartReport) End {
 			State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Held: sched.LaunchFailed,
 			Reason: ReasonJobLaunchFailure, Detail: withColon("the launch failed", report.Node, detail),
 		}
+	case pb.EndCause_END_CAUSE_NODE_FULL:
+		// The node takes no more by itself, so the job may go elsewhere.
+		return End{
+			State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true,
+			Reason: ReasonJobLaunchFailure, Detail: withColon("the launch failed", report.Node, detail),
+		}
 	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED:
 		return nodeFailure(job, ReasonSupervisorDied, withColon("the job's supervisor died", report.Node, detail))
 	default: // UNKNOWN_PART, and what a later node may say

@@ -41,6 +41,9 @@ const (
 	EndCause_END_CAUSE_BAD_REQUEST     EndCause = 6 // could not start: the job's own fault (output path, work directory)
 	EndCause_END_CAUSE_NODE_FAULT      EndCause = 7 // could not start: the node's fault (mount, cgroup, device)
 	EndCause_END_CAUSE_UNKNOWN_PART    EndCause = 8 // an order came for a part this node does not have
+	// Could not start: the node's disk is full. The node has said so with its
+	// inventory before, and takes itself back when there is room.
+	EndCause_END_CAUSE_NODE_FULL EndCause = 9
 )
 
 // Enum value maps for EndCause.
@@ -55,6 +58,7 @@ var (
 		6: "END_CAUSE_BAD_REQUEST",
 		7: "END_CAUSE_NODE_FAULT",
 		8: "END_CAUSE_UNKNOWN_PART",
+		9: "END_CAUSE_NODE_FULL",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -66,6 +70,7 @@ var (
 		"END_CAUSE_BAD_REQUEST":     6,
 		"END_CAUSE_NODE_FAULT":      7,
 		"END_CAUSE_UNKNOWN_PART":    8,
+		"END_CAUSE_NODE_FULL":       9,
 	}
 )
 
@@ -1796,7 +1801,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\tfrom_node\x18\x02 \x01(\tR\bfromNode\x12\x1f\n" +
 	"\vtarget_node\x18\x03 \x01(\tR\n" +
 	"targetNode\x12\x18\n" +
-	"\achannel\x18\x04 \x01(\tR\achannel*\xfb\x01\n" +
+	"\achannel\x18\x04 \x01(\tR\achannel*\x94\x02\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -1806,7 +1811,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x19END_CAUSE_SUPERVISOR_DIED\x10\x05\x12\x19\n" +
 	"\x15END_CAUSE_BAD_REQUEST\x10\x06\x12\x18\n" +
 	"\x14END_CAUSE_NODE_FAULT\x10\a\x12\x1a\n" +
-	"\x16END_CAUSE_UNKNOWN_PART\x10\b2\x95\x01\n" +
+	"\x16END_CAUSE_UNKNOWN_PART\x10\b\x12\x17\n" +
+	"\x13END_CAUSE_NODE_FULL\x10\t2\x95\x01\n" +
 	"\bNodeLink\x12E\n" +
 	"\aSession\x12\x17.gleaner.v1.NodeMessage\x1a\x1d.gleaner.v1.ControllerMessage(\x010\x01\x12B\n" +
 	"\x06Tunnel\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"

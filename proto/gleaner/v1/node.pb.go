@@ -281,8 +281,11 @@ type Inventory struct {
 	Sockets         uint32                 `protobuf:"varint,14,opt,name=sockets,proto3" json:"sockets,omitempty"`
 	CoresPerSocket  uint32                 `protobuf:"varint,15,opt,name=cores_per_socket,json=coresPerSocket,proto3" json:"cores_per_socket,omitempty"`
 	ThreadsPerCore  uint32                 `protobuf:"varint,16,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Why the node takes no new jobs for now, in a sentence; "" = it takes them.
+	// Its own finding, such as a full disk, and taken back by itself.
+	Trouble       string `protobuf:"bytes,17,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -427,11 +430,18 @@ func (x *Inventory) GetThreadsPerCore() uint32 {
 	return 0
 }
 
+func (x *Inventory) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
 // LeftOver is something a node could not clean up and goes on trying to.
 type LeftOver struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"` // path of the directory, cgroup, …
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`   // path of the directory, cgroup, …
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // why, and what an operator can do
 	SinceMs       int64                  `protobuf:"varint,3,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -812,7 +822,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xf8\x03\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\x92\x04\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -830,7 +840,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x0ecgroup_version\x18\r \x01(\tR\rcgroupVersion\x12\x18\n" +
 	"\asockets\x18\x0e \x01(\rR\asockets\x12(\n" +
 	"\x10cores_per_socket\x18\x0f \x01(\rR\x0ecoresPerSocket\x12(\n" +
-	"\x10threads_per_core\x18\x10 \x01(\rR\x0ethreadsPerCore\"O\n" +
+	"\x10threads_per_core\x18\x10 \x01(\rR\x0ethreadsPerCore\x12\x18\n" +
+	"\atrouble\x18\x11 \x01(\tR\atrouble\"O\n" +
 	"\bLeftOver\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +

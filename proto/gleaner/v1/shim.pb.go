@@ -138,6 +138,7 @@ type ShimEvent struct {
 	//
 	//	*ShimEvent_Ready
 	//	*ShimEvent_Ended
+	//	*ShimEvent_Stuck
 	What          isShimEvent_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,6 +199,15 @@ func (x *ShimEvent) GetEnded() *PartEnded {
 	return nil
 }
 
+func (x *ShimEvent) GetStuck() *LeftOver {
+	if x != nil {
+		if x, ok := x.What.(*ShimEvent_Stuck); ok {
+			return x.Stuck
+		}
+	}
+	return nil
+}
+
 type isShimEvent_What interface {
 	isShimEvent_What()
 }
@@ -210,22 +220,29 @@ type ShimEvent_Ended struct {
 	Ended *PartEnded `protobuf:"bytes,2,opt,name=ended,proto3,oneof"`
 }
 
+type ShimEvent_Stuck struct {
+	Stuck *LeftOver `protobuf:"bytes,3,opt,name=stuck,proto3,oneof"` // what does not end though it should; without an error: nothing any more
+}
+
 func (*ShimEvent_Ready) isShimEvent_What() {}
 
 func (*ShimEvent_Ended) isShimEvent_What() {}
+
+func (*ShimEvent_Stuck) isShimEvent_What() {}
 
 var File_gleaner_v1_shim_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/shim.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/link.proto\"\x12\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\"\x12\n" +
 	"\x10ShimWatchRequest\"\x12\n" +
 	"\x10ShimUsageRequest\"\x0e\n" +
-	"\fShimResponse\"q\n" +
+	"\fShimResponse\"\x9f\x01\n" +
 	"\tShimEvent\x12-\n" +
 	"\x05ready\x18\x01 \x01(\v2\x15.gleaner.v1.PartReadyH\x00R\x05ready\x12-\n" +
-	"\x05ended\x18\x02 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\x05endedB\x06\n" +
+	"\x05ended\x18\x02 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\x05ended\x12,\n" +
+	"\x05stuck\x18\x03 \x01(\v2\x14.gleaner.v1.LeftOverH\x00R\x05stuckB\x06\n" +
 	"\x04what2\xb2\x03\n" +
 	"\x04Shim\x12>\n" +
 	"\x05Watch\x12\x1c.gleaner.v1.ShimWatchRequest\x1a\x15.gleaner.v1.ShimEvent0\x01\x12@\n" +
@@ -258,35 +275,37 @@ var file_gleaner_v1_shim_proto_goTypes = []any{
 	(*ShimEvent)(nil),        // 3: gleaner.v1.ShimEvent
 	(*PartReady)(nil),        // 4: gleaner.v1.PartReady
 	(*PartEnded)(nil),        // 5: gleaner.v1.PartEnded
-	(*ReleaseBatch)(nil),     // 6: gleaner.v1.ReleaseBatch
-	(*EndPart)(nil),          // 7: gleaner.v1.EndPart
-	(*SignalPart)(nil),       // 8: gleaner.v1.SignalPart
-	(*Connect)(nil),          // 9: gleaner.v1.Connect
-	(*LeaseRenewed)(nil),     // 10: gleaner.v1.LeaseRenewed
-	(*Usage)(nil),            // 11: gleaner.v1.Usage
+	(*LeftOver)(nil),         // 6: gleaner.v1.LeftOver
+	(*ReleaseBatch)(nil),     // 7: gleaner.v1.ReleaseBatch
+	(*EndPart)(nil),          // 8: gleaner.v1.EndPart
+	(*SignalPart)(nil),       // 9: gleaner.v1.SignalPart
+	(*Connect)(nil),          // 10: gleaner.v1.Connect
+	(*LeaseRenewed)(nil),     // 11: gleaner.v1.LeaseRenewed
+	(*Usage)(nil),            // 12: gleaner.v1.Usage
 }
 var file_gleaner_v1_shim_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.PartReady
 	5,  // 1: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.PartEnded
-	0,  // 2: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
-	6,  // 3: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
-	7,  // 4: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
-	8,  // 5: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
-	9,  // 6: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
-	10, // 7: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
-	1,  // 8: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
-	3,  // 9: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
-	2,  // 10: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
-	2,  // 11: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
-	2,  // 12: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
-	2,  // 13: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
-	2,  // 14: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
-	11, // 15: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
-	9,  // [9:16] is the sub-list for method output_type
-	2,  // [2:9] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	6,  // 2: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
+	0,  // 3: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
+	7,  // 4: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
+	8,  // 5: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
+	9,  // 6: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
+	10, // 7: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
+	11, // 8: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
+	1,  // 9: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
+	3,  // 10: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
+	2,  // 11: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
+	2,  // 12: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
+	2,  // 13: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
+	2,  // 14: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
+	2,  // 15: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
+	12, // 16: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
+	10, // [10:17] is the sub-list for method output_type
+	3,  // [3:10] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_shim_proto_init() }
@@ -296,9 +315,11 @@ func file_gleaner_v1_shim_proto_init() {
 	}
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_link_proto_init()
+	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_shim_proto_msgTypes[3].OneofWrappers = []any{
 		(*ShimEvent_Ready)(nil),
 		(*ShimEvent_Ended)(nil),
+		(*ShimEvent_Stuck)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
