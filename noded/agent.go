@@ -32,6 +32,8 @@ const (
 var (
 	resendEvery    = 10 * time.Second // reports of ends that are not acknowledged
 	inventoryEvery = 30 * time.Second // looking whether a device has failed
+	roomEvery      = 5 * time.Second  // looking whether the disk has room
+	sweepEvery     = 30 * time.Second // removing what belongs to no part
 	endPatience    = time.Minute      // beyond the grace of an order to end, for clean-up
 )
 
@@ -53,12 +55,12 @@ type agent struct {
 	launches    *semaphore.Weighted
 	tending     sync.WaitGroup
 
-	mu         sync.Mutex
-	parts      map[partKey]*part
-	forgotten  forgottenParts
-	unreadable *pb.LeftOver     // parts that adopt could not read
-	session    *session         // nil while there is none
-	lease      *pb.LeaseRenewed // the latest
+	mu        sync.Mutex
+	parts     map[partKey]*part
+	forgotten forgottenParts
+	strays    []*pb.LeftOver   // what is on disk beside the parts
+	session   *session         // nil while there is none
+	lease     *pb.LeaseRenewed // the latest
 }
 
 func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *agent {
@@ -70,14 +72,13 @@ func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *age
 }
 
 // adopt takes over the parts that an earlier daemon left running or finished.
-// Those that cannot be read are reported as left over.
+// Those whose files are damaged are ended: their jobs may run, and a
+// controller that were not told of them would start them elsewhere.
 func (a *agent) adopt(ctx context.Context) {
 	found, err := a.supervisors.List()
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if err != nil {
-		a.log.Error("some parts of jobs on disk cannot be read: look into their directories, and remove them with gnoded stop-jobs while the daemon is stopped", "error", err)
-		a.unreadable = &pb.LeftOver{What: "parts of jobs on disk", Error: err.Error(), SinceMs: time.Now().UnixMilli()}
+		a.log.Error("files of some parts of jobs cannot be used: these jobs are ended, see whether the disk is sound", "error", err)
 	}
 	for _, s := range found {
 		p := a.newPart(s.Order())
@@ -85,6 +86,8 @@ func (a *agent) adopt(ctx context.Context) {
 		p.log.Info("found a part of a job", "alive", s.Alive())
 		a.tend(ctx, p)
 	}
+	a.mu.Unlock()
+	a.sweep()
 }
 
 // serve runs until ctx ends, and then waits for what it started. Supervisors
@@ -94,6 +97,8 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { a.connect(ctx) })
 	loops.Go(func() { every(ctx, resendEvery, a.resend) })
 	loops.Go(func() { every(ctx, inventoryEvery, a.checkInventory) })
+	loops.Go(func() { every(ctx, roomEvery, func() { a.checkRoom() }) })
+	loops.Go(func() { every(ctx, sweepEvery, a.sweep) })
 	loops.Wait()
 	a.tending.Wait()
 }
@@ -193,46 +198,6 @@ func (a *agent) unregister(s *session) {
 	if a.session == s {
 		a.session = nil
 	}
-}
-
-// leftOversLocked lists what could not be cleaned up.
-func (a *agent) leftOversLocked() []*pb.LeftOver {
-	var all []*pb.LeftOver
-	if a.unreadable != nil {
-		all = append(all, a.unreadable)
-	}
-	for _, p := range a.sortedParts() {
-		if p.leftOver != nil {
-			all = append(all, p.leftOver)
-		}
-	}
-	return all
-}
-
-// setLeftOver notes or clears what is left of a part, and tells the
-// controller when that changed.
-func (a *agent) setLeftOver(p *part, what string, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case err == nil && p.leftOver == nil:
-		return
-	case err == nil:
-		p.leftOver = nil
-		p.log.Info("what was left over of a part is removed")
-	case p.leftOver != nil && p.leftOver.Error == err.Error():
-		return
-	default:
-		since := time.Now().UnixMilli()
-		if p.leftOver != nil {
-			since = p.leftOver.SinceMs
-		}
-		p.leftOver = &pb.LeftOver{What: what, Error: err.Error(), SinceMs: since}
-		p.log.Error("cannot clean up, trying again: see which process or mount holds it", "what", what, "error", err)
-	}
-	a.sendLocked(&pb.NodeMessage{What: &pb.NodeMessage_LeftOvers{
-		LeftOvers: &pb.LeftOvers{LeftOvers: a.leftOversLocked()},
-	}})
 }
 
 // sortedParts answers the parts by job and epoch, so that messages and logs do

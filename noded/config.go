@@ -38,6 +38,7 @@ type Config struct {
 	Controllers  []string // targets, tried in turn
 	TLSDir       string   // holds ca.pem, cert.pem and key.pem; "" = not needed
 	StateDir     string   // where parts of jobs live
+	MinFreeBytes uint64   // that must be free in StateDir for a job to start
 	Init         string   // path of ginit, process 1 of the containers
 	CPUs         int      // that jobs may be given; 0 = those that exist
 	MemoryBytes  uint64   // that jobs may be given; 0 = what exists, less a reserve
@@ -58,6 +59,7 @@ type configFile struct {
 	Controllers  []string `toml:"controllers"`
 	TLSDir       string   `toml:"tls_dir"`
 	StateDir     string   `toml:"state_dir"`
+	MinFreeDisk  string   `toml:"min_free_disk"`
 	Init         string   `toml:"ginit"`
 	CPUs         int      `toml:"cpus"`
 	Memory       string   `toml:"memory"`

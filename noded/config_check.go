@@ -97,10 +97,16 @@ func (f *configFile) checkResources(c *Config) error {
 	if c.MaxProcesses != 0 && c.MaxProcesses < leastProcesses {
 		return fmt.Errorf("container.max_processes %d: give 0 for a quarter of the kernel's room, or at least %d", c.MaxProcesses, leastProcesses)
 	}
+	c.MinFreeBytes = defaultMinFree
+	var err error
+	if f.MinFreeDisk != "" {
+		if c.MinFreeBytes, err = parseMemory("min_free_disk", f.MinFreeDisk); err != nil {
+			return err
+		}
+	}
 	if f.Memory == "" {
 		return nil
 	}
-	var err error
 	if c.MemoryBytes, err = parseMemory("memory", f.Memory); err != nil {
 		return err
 	}

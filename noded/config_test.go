@@ -21,6 +21,7 @@ name = "n1"
 controllers = ["unix:///run/x.sock", "c1.lab:6817"]
 tls_dir = "/etc/gleaner/tls"
 state_dir = "/var/lib/n1"
+min_free_disk = "2G"
 ginit = "/usr/libexec/ginit"
 cpus = 64
 memory = "512M"
@@ -52,7 +53,7 @@ container_path = "/dev/gpu"
 	}
 	want := Config{
 		Name: "n1", Controllers: []string{"unix:///run/x.sock", "c1.lab:6817"}, TLSDir: "/etc/gleaner/tls",
-		StateDir: "/var/lib/n1", Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
+		StateDir: "/var/lib/n1", MinFreeBytes: 2 << 30, Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
 		Features: []string{"avx512", "infiniband"}, Address: "10.0.0.1", CgroupParent: "/gleaner-dev/n1",
 		Bind: []string{"/tmp"}, Hide: []string{"/srv/own"}, MaxProcesses: 5000, LogLevel: slog.LevelDebug,
 		GPUs: []gpu.Configured{
@@ -76,7 +77,7 @@ func TestConfigDefaults(t *testing.T) {
 	name, _, _ := strings.Cut(host, ".")
 	executable, _ := os.Executable()
 	want := Config{
-		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir,
+		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir, MinFreeBytes: defaultMinFree,
 		Init: filepath.Join(filepath.Dir(executable), "ginit"), Address: name, CgroupParent: "/gleaner/" + name,
 		DetectGPUs: true, LogLevel: slog.LevelInfo,
 	}
@@ -109,6 +110,8 @@ func TestConfigRefusals(t *testing.T) {
 		"controllers = ['host:1']":                 "set tls_dir",
 		"state_dir = 'relative'":                   "state_dir",
 		"state_dir = '/'":                          "state_dir",
+		"min_free_disk = '0'":                      "min_free_disk",
+		"min_free_disk = 'little'":                 "min_free_disk",
 		"ginit = '/a/../b'":                        "ginit",
 		"cgroup_parent = '/top'":                   "at least two levels",
 		"cgroup_parent = 'a/b'":                    "absolute",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/shim"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -32,6 +33,7 @@ type fakeShims struct {
 	launchErr error
 	leaveDir  bool // a failing launch leaves a part on disk
 	prepare   func(*fakeShim)
+	strays    []*shim.LeftOver
 }
 
 func newFakeShims(t *testing.T) *fakeShims {
@@ -70,7 +72,11 @@ func (f *fakeShims) List() ([]supervisor, error) {
 	return all, nil
 }
 
-func (f *fakeShims) Discard(context.Context) error { return nil }
+func (f *fakeShims) Sweep(isPart func(string) bool) []*shim.LeftOver {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.strays
+}
 
 func (f *fakeShims) launchCount() int {
 	f.mu.Lock()
@@ -332,7 +338,7 @@ func testMachine(socket string) *machine {
 	return &machine{
 		config:   Config{Name: "n1", Controllers: []string{"unix://" + socket}, Address: "n1", MemoryBytes: 1 << 30},
 		realCPUs: []int{0, 2, 4, 6}, memory: 2 << 30, cgroups: cgroup.Info{Version: cgroup.V1},
-		bootID: "boot", source: newFakeSource(),
+		bootID: "boot", source: newFakeSource(), room: &room{directory: "/"},
 	}
 }
 

@@ -38,6 +38,7 @@ type machine struct {
 	cgroups  cgroup.Info
 	bootID   string
 	source   gpu.Source
+	room     *room
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed
@@ -57,7 +58,7 @@ func (m *machine) cpus() int {
 // lookAround finds out what there is. It fails where a node could not run a
 // container.
 func lookAround(config Config, source gpu.Source) (*machine, error) {
-	m := &machine{config: config, source: source}
+	m := &machine{config: config, source: source, room: &room{directory: config.StateDir, minFree: config.MinFreeBytes}}
 	var err error
 	if m.realCPUs, err = usableCPUs(); err != nil {
 		return nil, err
@@ -118,6 +119,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		Sockets:         sockets,
 		CoresPerSocket:  cores,
 		ThreadsPerCore:  threads,
+		Trouble:         m.room.known(),
 	}
 	for _, d := range devices {
 		inventory.Devices = append(inventory.Devices, deviceMessage(d))

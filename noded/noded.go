@@ -56,6 +56,10 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 		return err
 	}
 	defer unlock()
+	// What is mounted is known by its path without links.
+	if config.StateDir, err = filepath.EvalSymlinks(config.StateDir); err != nil {
+		return fmt.Errorf("find state_dir: %w", err)
+	}
 	if err := checkExecutable(config.Init); err != nil {
 		return err
 	}
@@ -76,6 +80,7 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 			"cpus", machine.cpus(), "real_cpus", len(machine.realCPUs))
 	}
 	agent := newAgent(machine, &shims{config: config, executable: executable}, uuid.NewString(), log)
+	agent.checkRoom()
 	agent.adopt(ctx)
 	agent.serve(ctx)
 	return nil

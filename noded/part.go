@@ -39,6 +39,7 @@ type part struct {
 	renewals     chan *pb.LeaseRenewed // the latest only
 	over         chan struct{}         // closed when the part has ended
 	acknowledged chan struct{}         // closed when a controller has the result
+	deathTold    bool                  // in the log; of the tending goroutine
 
 	// The rest is guarded by agent.mu.
 	life     job.Life
@@ -52,6 +53,7 @@ type part struct {
 	supervisor  supervisor    // nil until it was launched
 	started     func()        // gives its turn among the starting ones to the next; nil when it has none
 	launchErr   error         // the launch failed, and left something to clean up
+	launchCause pb.EndCause   // whose fault that was
 	result      *pb.PartEnded // set with job.Ended
 	leftOver    *pb.LeftOver  // what could not be cleaned up
 }
@@ -130,6 +132,9 @@ func (a *agent) launch(ctx context.Context, p *part) (supervisor, *pb.PartEnded)
 	if end != nil {
 		return nil, neverStarted(p.key, endCause(end), "")
 	}
+	if why := a.checkRoom(); why != "" {
+		return nil, neverStarted(p.key, pb.EndCause_END_CAUSE_NODE_FULL, why)
+	}
 	r, err := a.machine.resources(p.order)
 	if err != nil {
 		p.log.Error("cannot start a part of a job: the controller and this node disagree about what it has", "error", err)
@@ -153,17 +158,18 @@ func (a *agent) launch(ctx context.Context, p *part) (supervisor, *pb.PartEnded)
 // answered too late must not run a job that was reported as failed.
 func (a *agent) afterFailedLaunch(p *part, launchErr error) (supervisor, *pb.PartEnded) {
 	p.log.Error("cannot start the supervisor of a part: see its shim.log and whether the disk is full", "error", launchErr)
+	cause := a.launchCause(launchErr)
 	found, _ := a.supervisors.List()
 	for _, s := range found {
 		if keyOf(s.Order().GetPart()) == p.key {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			p.launchErr = launchErr
+			p.launchErr, p.launchCause = launchErr, cause
 			a.endLocked(p, &pb.EndPart{Part: p.key.message()})
 			return s, nil
 		}
 	}
-	return nil, neverStarted(p.key, pb.EndCause_END_CAUSE_NODE_FAULT, launchErr.Error())
+	return nil, neverStarted(p.key, cause, launchErr.Error())
 }
 
 // waitForEarlierRuns ends earlier runs of the same job on this node, and waits
@@ -243,6 +249,8 @@ func (a *agent) follow(ctx context.Context, p *part, s supervisor) *pb.PartEnded
 		switch what := event.What.(type) {
 		case *pb.ShimEvent_Ready:
 			a.partReady(p)
+		case *pb.ShimEvent_Stuck:
+			a.setStuck(p, what.Stuck)
 		case *pb.ShimEvent_Ended:
 			return what.Ended
 		}
@@ -251,14 +259,17 @@ func (a *agent) follow(ctx context.Context, p *part, s supervisor) *pb.PartEnded
 
 // recoverPart cleans up after a supervisor that died.
 func (a *agent) recoverPart(ctx context.Context, p *part, s supervisor) *pb.PartEnded {
-	p.log.Warn("the supervisor of a part died: its job is ended, see the kernel log for a cause")
+	if !p.deathTold {
+		p.deathTold = true
+		p.log.Warn("the supervisor of a part died: what is left of its job is ended, see the kernel log for a cause")
+	}
 	limited, cancel := context.WithTimeout(ctx, recoverDeadline)
 	defer cancel()
 	result, err := s.Recover(limited)
 	if ctx.Err() != nil {
 		return nil
 	}
-	a.setLeftOver(p, "part "+p.key.String()+" of a job whose supervisor died", err)
+	a.setLeftOver(p, err)
 	if err != nil {
 		return nil
 	}
@@ -285,13 +296,19 @@ func (a *agent) partReady(p *part) {
 
 // ended: nothing of the part is left but its result.
 func (a *agent) ended(p *part, result *pb.PartEnded) {
+	if result.Cause == pb.EndCause_END_CAUSE_NODE_FULL {
+		// The node says so before it reports the part, which would be started
+		// here again at once.
+		a.machine.room.doubt()
+		a.checkRoom()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// A result that names another part would be acknowledged as that one.
 	result = proto.Clone(result).(*pb.PartEnded)
 	result.Part = p.key.message()
 	if p.launchErr != nil && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
-		result.Cause, result.Detail = pb.EndCause_END_CAUSE_NODE_FAULT, p.launchErr.Error()
+		result.Cause, result.Detail = p.launchCause, p.launchErr.Error()
 	}
 	if p.killed && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
 		result.Cause, result.Detail = endCause(p.endOrder), "the job's supervisor did not end it in time and was killed"
@@ -300,6 +317,7 @@ func (a *agent) ended(p *part, result *pb.PartEnded) {
 		p.impatience.Stop()
 	}
 	p.result = result
+	a.noteLeftOverLocked(p, nil)
 	p.move(job.Ended)
 	p.turnOver()
 	close(p.over)
@@ -321,11 +339,11 @@ func (a *agent) forget(ctx context.Context, p *part) bool {
 	for failures := 0; ctx.Err() == nil; {
 		err := s.Forget()
 		if err == nil {
-			a.setLeftOver(p, "", nil)
+			a.setLeftOver(p, nil)
 			return true
 		}
 		if failures++; failures > quietFailures {
-			a.setLeftOver(p, "directory of part "+p.key.String(), err)
+			a.setLeftOver(p, err)
 		}
 		sleep(ctx, pause.NextBackOff())
 	}

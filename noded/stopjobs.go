@@ -47,11 +47,17 @@ func StopJobs(ctx context.Context, config Config, log *slog.Logger) error {
 		return err
 	}
 	defer unlock()
+	if config.StateDir, err = filepath.EvalSymlinks(config.StateDir); err != nil {
+		return fmt.Errorf("find state_dir: %w", err)
+	}
 	return stopAll(ctx, &shims{config: config}, config, log)
 }
 
 func stopAll(ctx context.Context, s supervisors, config Config, log *slog.Logger) error {
-	found, _ := s.List() // what cannot be read is discarded below
+	found, err := s.List() // a damaged part is stopped as any other
+	if err != nil && len(found) == 0 {
+		return err
+	}
 	failures := make([]error, len(found), len(found)+3)
 	var group errgroup.Group
 	group.SetLimit(maxStops)
@@ -67,7 +73,10 @@ func stopAll(ctx context.Context, s supervisors, config Config, log *slog.Logger
 		})
 	}
 	_ = group.Wait()
-	failures = append(failures, s.Discard(ctx), removeGroups(ctx, config.CgroupParent))
+	for _, left := range s.Sweep(func(name string) bool { return partName.MatchString(name) }) {
+		failures = append(failures, left)
+	}
+	failures = append(failures, removeGroups(ctx, config.CgroupParent))
 	// Only an empty directory can go this way.
 	jobs := filepath.Join(config.StateDir, "jobs")
 	if err := os.Remove(jobs); err != nil && !errors.Is(err, os.ErrNotExist) && errors.Join(failures...) == nil {

@@ -2,6 +2,7 @@ package noded
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/gleaner-hpc/gleaner/noded/shim"
@@ -25,11 +26,12 @@ type supervisors interface {
 	// Launch starts one and waits until it answers. For a part that is on disk
 	// already it answers that one.
 	Launch(ctx context.Context, r resources, order *pb.StartPart) (supervisor, error)
-	// List answers the parts that are on disk. The error tells of those that
-	// cannot be read; the others are listed all the same.
+	// List answers the parts that are on disk. The error tells of those whose
+	// files cannot be used: they are listed too, and can only be ended.
 	List() ([]supervisor, error)
-	// Discard removes the parts that cannot be read.
-	Discard(ctx context.Context) error
+	// Sweep removes what belongs to no part, and answers what else is there
+	// and stays. isPart says whether a name, JOB.EPOCH, is of a part.
+	Sweep(isPart func(name string) bool) []*shim.LeftOver
 }
 
 // shims is the real thing.
@@ -54,17 +56,32 @@ func (s *shims) Launch(ctx context.Context, r resources, order *pb.StartPart) (s
 func (s *shims) List() ([]supervisor, error) {
 	s.launching.Lock()
 	defer s.launching.Unlock()
-	handles, err := shim.List(s.config.StateDir)
-	all := make([]supervisor, 0, len(handles))
+	handles, damaged, err := shim.List(s.config.StateDir, s.config.CgroupParent)
+	all := make([]supervisor, 0, len(handles)+len(damaged))
 	for _, handle := range handles {
 		all = append(all, handle)
 	}
-	return all, err
+	failures := []error{err}
+	for _, d := range damaged {
+		all = append(all, damagedPart{d})
+		failures = append(failures, d)
+	}
+	return all, errors.Join(failures...)
 }
 
-func (s *shims) Discard(ctx context.Context) error {
-	return shim.DiscardUnreadable(ctx, s.config.StateDir, s.config.CgroupParent)
+func (s *shims) Sweep(isPart func(name string) bool) []*shim.LeftOver {
+	s.launching.Lock()
+	defer s.launching.Unlock()
+	return shim.Sweep(s.config.StateDir, s.config.CgroupParent, isPart)
 }
+
+// damagedPart is a part whose supervisor, if it has one, is not listened to.
+type damagedPart struct{ *shim.Damaged }
+
+func (damagedPart) Client() (pb.ShimClient, error) { return nil, shim.ErrDamaged }
+func (damagedPart) Alive() bool                    { return false }
+func (damagedPart) Result() (*pb.PartEnded, error) { return nil, shim.ErrNoResult }
+func (damagedPart) Kill() error                    { return nil }
 
 func (s *shims) settings(r resources) shim.Settings {
 	settings := shim.Settings{

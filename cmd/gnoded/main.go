@@ -31,6 +31,7 @@ Keys of the configuration file (TOML; all may be left out):
                                                  unix:///run/gleaner/gctld.sock)
    tls_dir        ca.pem, cert.pem, key.pem      (GLEANER_TLS_DIR; for HOST:PORT)
    state_dir      where parts of jobs live       (/var/lib/gleaner/noded)
+   min_free_disk  free there for a job to start  (64M)
    ginit          process 1 of containers        (beside this program)
    cpus           CPUs to offer                  (0: those that exist)
    memory         memory to offer, "64G"         (what exists, less a reserve)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -43,7 +42,7 @@ func bareMain() error {
 			return err
 		}
 		order := new(pb.StartPart)
-		if err := d.readMessage(filepath.Base(in.Text()), order); err != nil {
+		if err := d.readRecord(filepath.Base(in.Text()), order); err != nil {
 			return err
 		}
 		before := cpuTime(unix.RUSAGE_SELF) + cpuTime(unix.RUSAGE_CHILDREN)
@@ -100,7 +99,7 @@ func (b *bed) startBare() *bare {
 func (a *bare) start(order *pb.StartPart) (took bareTook) {
 	t := a.b.t
 	t.Helper()
-	data, err := proto.Marshal(order)
+	data, err := encodeRecord(order)
 	must(t, err)
 	settings, err := json.Marshal(a.b.settings)
 	must(t, err)

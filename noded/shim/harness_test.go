@@ -124,9 +124,17 @@ func newBed(t testing.TB) *bed {
 
 // endAll ends whatever a failed test has left running.
 func (b *bed) endAll() {
-	handles, err := List(b.state)
+	handles, damaged, err := List(b.state, parent)
 	if err != nil {
 		b.t.Error(err)
+	}
+	for _, d := range damaged {
+		if _, err := d.Recover(context.Background()); err != nil {
+			b.t.Error(err)
+		}
+		if err := d.Forget(); err != nil {
+			b.t.Error(err)
+		}
 	}
 	for _, h := range handles {
 		if h.Alive() {
@@ -346,5 +354,16 @@ func hostOpens(path string) bool {
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
 func (s *started) removeGroup() error {
-	return removeGroup(context.Background(), cgroup.New(parent+"/"+s.dir.id(), cgroup.Limits{}))
+	return removeGroup(context.Background(), parent+"/"+s.dir.id())
+}
+
+// sleeper is a process of the host's that sleeps until the test ends.
+func sleeper(t *testing.T) (pid int) {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	must(t, cmd.Start())
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
+	return cmd.Process.Pid
 }

@@ -3,11 +3,8 @@ package shim
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +63,7 @@ func TestNodeRestarted(t *testing.T) {
 	data, err := json.Marshal(settings)
 	must(t, err)
 	must(t, os.WriteFile(s.dir.path(settingsFile), data, 0o600))
-	found, err := List(b.state)
+	found, _, err := List(b.state, parent)
 	must(t, err)
 	again := &started{found[0], b}
 	result, err := again.Recover(context.Background())
@@ -77,54 +74,4 @@ func TestNodeRestarted(t *testing.T) {
 	}
 	again.checkNothingLeft()
 	must(t, again.Forget())
-}
-
-// Parts that cannot be read are removed all the same, and nothing else.
-func TestDiscardUnreadable(t *testing.T) {
-	b := newBed(t)
-	running := b.launch(b.order("touch /tmp/x; sleep 1000"))
-	running.ready()
-	supervisor := running.pid()
-	must(t, os.WriteFile(running.dir.path(orderFile), []byte("no order"), 0o600))
-	readable := b.launch(b.order("sleep 1000"))
-	readable.ready()
-	empty := filepath.Join(b.state, jobsDir, "4000000.1")
-	must(t, os.Mkdir(empty, 0o700))
-	mounted := filepath.Join(b.state, jobsDir, "4000000.2")
-	must(t, os.MkdirAll(mounted+"/run", 0o700))
-	host := filepath.Join(b.dir, "host")
-	must(t, os.Mkdir(host, 0o700))
-	must(t, os.WriteFile(host+"/file", nil, 0o600))
-	must(t, unix.Mount(host, mounted+"/run", "", unix.MS_BIND, ""))
-	unmount := func() { _ = unix.Unmount(mounted+"/run", unix.MNT_DETACH) }
-	t.Cleanup(unmount)
-	stray := filepath.Join(b.state, jobsDir, "README")
-	must(t, os.WriteFile(stray, nil, 0o600))
-
-	handles, err := List(b.state)
-	if len(handles) != 1 || err == nil || !strings.Contains(err.Error(), "4000000.1") {
-		t.Errorf("List: %d parts, %v", len(handles), err)
-	}
-	err = DiscardUnreadable(context.Background(), b.state, parent)
-	if !errors.Is(err, ErrLeftOver) || !strings.Contains(err.Error(), mounted) || !strings.Contains(err.Error(), "README") {
-		t.Errorf("it said: %v", err)
-	}
-	if unix.Kill(supervisor, 0) == nil {
-		t.Error("the supervisor still runs")
-	}
-	for path, there := range map[string]bool{string(running.dir): false, empty: false, mounted: true, host + "/file": true, stray: true, string(readable.dir): true} {
-		if exists(path) != there {
-			t.Errorf("%s is there: %v", path, !there)
-		}
-	}
-	running.b = b
-	if pids := running.processes(); len(pids) > 0 {
-		t.Errorf("its processes run: %v", pids)
-	}
-	unmount()
-	must(t, os.Remove(stray))
-	must(t, DiscardUnreadable(context.Background(), b.state, parent))
-	if exists(mounted) || !exists(host+"/file") || !readable.Alive() {
-		t.Error("the second time went wrong")
-	}
 }

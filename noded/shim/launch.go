@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -22,12 +21,8 @@ import (
 // Word is the first argument of a program that shall call Main.
 const Word = "shim"
 
-const (
-	// answerTimeout bounds how long a new supervisor may take to listen.
-	answerTimeout = 30 * time.Second
-	// newPrefix marks a directory that is being made.
-	newPrefix = ".new-"
-)
+// answerTimeout bounds how long a new supervisor may take to listen.
+const answerTimeout = 30 * time.Second
 
 // Launch makes the part's directory, starts "executable shim DIR" detached
 // from the caller, and returns when its socket answers. For a part whose
@@ -123,10 +118,13 @@ func makeDirectory(dir directory, s *Settings, order *pb.StartPart) error {
 	}
 	var data []byte
 	if err == nil {
-		data, err = proto.Marshal(order)
+		data, err = encodeRecord(order)
 	}
 	if err == nil {
 		err = draft.writeFile(orderFile, data)
+	}
+	if err == nil {
+		err = draft.overwrite(resultDraft, make([]byte, resultRoom), false)
 	}
 	if err == nil {
 		err = os.Rename(string(draft), string(dir))

@@ -1,107 +1,132 @@
 package shim
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// List answers all parts on disk, in the order of job and epoch. Directories
-// that a cut-off Launch left half made are removed.
-func List(stateDir string) ([]*Handle, error) {
+// List answers all parts on disk, in the order of job and epoch, and those
+// that have the name of one but cannot be used.
+func List(stateDir, cgroupParent string) ([]*Handle, []*Damaged, error) {
 	parent := filepath.Join(stateDir, jobsDir)
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list the parts: %w", err)
+		return nil, nil, fmt.Errorf("list the parts: %w", err)
 	}
 	var handles []*Handle
-	var failures []error
+	var damaged []*Damaged
 	for _, entry := range entries {
-		path := filepath.Join(parent, entry.Name())
+		id := parsePartName(entry.Name())
+		if id == nil {
+			continue
+		}
+		dir := directory(filepath.Join(parent, entry.Name()))
+		h, err := open(dir)
 		switch {
-		case strings.HasPrefix(entry.Name(), newPrefix):
-			failures = append(failures, removeTree(path))
-		case entry.IsDir() && partName.MatchString(entry.Name()):
-			h, err := open(directory(path))
-			if errors.Is(err, os.ErrNotExist) && !exists(path) {
-				continue // forgotten meanwhile
-			}
-			if err != nil {
-				failures = append(failures, fmt.Errorf("%s: %w", path, err))
-				continue
-			}
+		case err == nil:
 			handles = append(handles, h)
+		case exists(string(dir)): // else forgotten meanwhile
+			damaged = append(damaged, &Damaged{dir: dir, part: id, group: path.Join(cgroupParent, dir.id()), why: err})
 		}
 	}
 	slices.SortFunc(handles, func(a, b *Handle) int {
 		x, y := a.order.Part, b.order.Part
-		if x.Job != y.Job {
-			return int(int64(x.Job) - int64(y.Job))
-		}
-		return int(int64(x.Epoch) - int64(y.Epoch))
+		return cmp.Or(cmp.Compare(x.Job, y.Job), cmp.Compare(x.Epoch, y.Epoch))
 	})
-	return handles, errors.Join(failures...)
+	return handles, damaged, nil
 }
 
-// DiscardUnreadable removes the parts that List cannot read: what holds their
-// lock is killed, and what runs in their control group below cgroupParent. It
-// is for a node whose daemon does not run. The error says what stays, and why.
-func DiscardUnreadable(ctx context.Context, stateDir, cgroupParent string) error {
-	parent := filepath.Join(stateDir, jobsDir)
+// Sweep removes what belongs to no part: directories that are half made or
+// half deleted, and control groups below cgroupParent without a process. It
+// answers what is there beside the parts and stays. isPart says whether a
+// name, JOB.EPOCH, is of a part that somebody looks after. Nobody may launch
+// or list parts meanwhile.
+func Sweep(stateDir, cgroupParent string, isPart func(name string) bool) []*LeftOver {
+	return append(sweepDirectories(filepath.Join(stateDir, jobsDir), isPart), sweepGroups(cgroupParent, isPart)...)
+}
+
+func sweepDirectories(parent string, isPart func(string) bool) []*LeftOver {
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("list the parts: %w", err)
+		return []*LeftOver{{Path: parent, Err: err}}
 	}
-	var failures []error
+	var left []*LeftOver
 	for _, entry := range entries {
-		d := directory(filepath.Join(parent, entry.Name()))
+		path := filepath.Join(parent, entry.Name())
 		switch {
-		case strings.HasPrefix(entry.Name(), newPrefix):
-			failures = append(failures, removeTree(string(d)))
-		case !entry.IsDir() || !partName.MatchString(entry.Name()):
-			failures = append(failures, fmt.Errorf("%s is no part of a job: remove it by hand", d))
-		default:
-			if _, err := open(d); err != nil {
-				failures = append(failures, d.discard(ctx, cgroupParent))
-			}
+		case strings.HasPrefix(entry.Name(), newPrefix), strings.HasPrefix(entry.Name(), gonePrefix):
+			left = appendLeft(left, path, removeGone(path))
+		case !isPart(entry.Name()) && exists(path):
+			left = append(left, &LeftOver{Path: path, Err: errors.New("it is no part of a job that this daemon knows: remove it by hand")})
 		}
 	}
-	return errors.Join(failures...)
+	return left
 }
 
-func (d directory) discard(ctx context.Context, cgroupParent string) error {
-	if locked(d.path(lockFile)) {
-		if err := killHolder(d); err != nil {
-			return err
+// sweepGroups kills nothing: two nodes that have one cgroup_parent by mistake
+// must not end each other's jobs.
+func sweepGroups(parent string, isPart func(string) bool) []*LeftOver {
+	names, err := cgroup.List(parent)
+	if err != nil {
+		return []*LeftOver{{Path: "cgroup " + parent, Err: err}}
+	}
+	var left []*LeftOver
+	for _, name := range names {
+		group := cgroup.New(path.Join(parent, name), cgroup.Limits{})
+		if parsePartName(name) == nil || isPart(name) {
+			continue
 		}
-		if err := waitUntil(ctx, func() bool { return !locked(d.path(lockFile)) }); err != nil {
-			return fmt.Errorf("%s: %w", d, ErrAlive)
+		err := group.Remove()
+		if errors.Is(err, cgroup.ErrBusy) {
+			err = fmt.Errorf("processes run in it, but no part of a job on this node has its name: see whether another node has the same cgroup_parent, else end them: %w", err)
 		}
+		left = appendLeft(left, "cgroup "+group.Path(), err)
 	}
-	group := cgroup.New(path.Join(cgroupParent, d.id()), cgroup.Limits{})
-	if err := group.Kill(ctx); err != nil {
-		return fmt.Errorf("kill what is left of part %s: %w", d.id(), err)
+	return left
+}
+
+// appendLeft adds what err says is left, at path unless it says where.
+func appendLeft(left []*LeftOver, path string, err error) []*LeftOver {
+	var here *LeftOver
+	switch {
+	case err == nil:
+		return left
+	case errors.As(err, &here):
+		return append(left, here)
+	default:
+		return append(left, &LeftOver{Path: path, Err: err})
 	}
-	if err := removeGroup(ctx, group); err != nil {
-		return fmt.Errorf("clean up part %s: %w", d.id(), err)
+}
+
+// parsePartName answers what part has the name, or nil.
+func parsePartName(name string) *pb.PartId {
+	match := partName.FindStringSubmatch(name)
+	if match == nil {
+		return nil
 	}
-	if err := d.nothingMounted(); err != nil {
-		return err
+	job, err := strconv.ParseUint(match[1], 10, 32)
+	epoch, err2 := strconv.ParseUint(match[2], 10, 32)
+	id := &pb.PartId{Job: uint32(job), Epoch: uint32(epoch)}
+	if err != nil || err2 != nil || partID(id) != name {
+		return nil // too large, or with zeros in front
 	}
-	return removeTree(string(d))
+	return id
 }
 
 func exists(path string) bool {

@@ -26,11 +26,19 @@ func Main(dir string) error {
 	}
 	// Mount points that the container lacks are made with it.
 	unix.Umask(0o022)
+	host, err := openHostMounts()
+	if err != nil {
+		return err
+	}
+	defer host.Close()
 	lock, err := takeLock(d.path(lockFile))
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
+	if err := nameHolder(lock); err != nil {
+		return err
+	}
 	if _, err := d.result(); err == nil {
 		return nil
 	}
@@ -61,11 +69,16 @@ func Main(dir string) error {
 		result.EndMs = time.Now().UnixMilli()
 	}
 	p.closeJobSockets()
-	if err := d.clean(); err != nil {
+	// What the result is known from is deleted next. If this process dies
+	// meanwhile, whoever recovers the part finds what it knew.
+	if err := d.writeDraftResult(result); err != nil {
+		log.Warn("the job's end is lost if this process is killed now: see whether the disk is full", "error", err)
+	}
+	if err := d.clean(host); err != nil {
 		// Forget tries again, and tells the node's operator.
 		log.Error("the part's directory could not be cleaned: see what holds it", "error", err)
 	}
-	if err := d.writeMessage(resultFile, result); err != nil {
+	if err := d.writeResult(result); err != nil {
 		return err
 	}
 	p.setEnded(result)
@@ -104,9 +117,13 @@ func (p *part) failed(err error) *pb.PartEnded {
 	}
 	cause := pb.EndCause_END_CAUSE_NODE_FAULT
 	var request *requestError
-	if errors.As(err, &request) || errors.Is(err, container.ErrUser) || errors.Is(err, container.ErrDeleted) {
+	switch {
+	case errors.As(err, &request) || errors.Is(err, container.ErrUser) || errors.Is(err, container.ErrDeleted):
 		cause = pb.EndCause_END_CAUSE_BAD_REQUEST
-	} else {
+	case DiskFull(p.settings.StateDir, err):
+		cause = pb.EndCause_END_CAUSE_NODE_FULL
+		fallthrough
+	default:
 		p.log.Error("cannot start the container: correct the cause on this node", "error", err)
 	}
 	return &pb.PartEnded{Cause: cause, Detail: clip(err.Error())}
@@ -122,13 +139,13 @@ func (p *part) neverRan() *pb.PartEnded {
 // bury removes the container, whose processes have ended, and answers how the
 // part ended.
 func (p *part) bury(running *container.Container) *pb.PartEnded {
-	p.killRest(running)
+	p.killRest()
 	usage, err := p.group.Usage()
 	if err != nil {
 		p.log.Warn("usage is unknown: the job's record will lack it", "error", err)
 	}
 	result := p.outcome(usage.OOMKills > 0)
-	result.Usage = &pb.Usage{PeakMemoryBytes: usage.PeakMemoryBytes, CpuNs: usage.CPUNs}
+	result.Usage = usageMessage(usage)
 	if err := running.Destroy(); err != nil {
 		p.log.Error("the container could not be removed whole: what is left goes with this process", "error", err)
 	}
@@ -174,9 +191,8 @@ func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 }
 
 func (p *part) removeCgroup() {
-	ctx, cancel := context.WithTimeout(context.Background(), exitPatience)
-	defer cancel()
-	if err := removeGroup(ctx, p.group); err != nil {
+	if err := removeEmptied(context.Background(), p.group); err != nil {
+		// Forget tries again, and tells the node's operator.
 		p.log.Error("the job's control group could not be removed: see what runs in it", "error", err)
 	}
 }

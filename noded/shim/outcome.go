@@ -2,11 +2,6 @@ package shim
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -47,23 +42,9 @@ func (d directory) startMS() int64 {
 	return start.StartMS
 }
 
-// readJobFile reads a file that a job may have replaced by anything: it
-// follows no link and opens regular files only.
+// readJobFile reads a file that a job may have replaced by anything.
 func readJobFile(path string, value any) error {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return errors.New("not a regular file")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxReportBytes))
+	data, err := readRegular(path, maxReportBytes)
 	if err != nil {
 		return err
 	}

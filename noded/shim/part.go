@@ -43,6 +43,7 @@ type part struct {
 	released   bool  // the script may run
 	releasedMS int64 // Unix milliseconds since when
 	ended      *pb.PartEnded
+	stuck      *pb.LeftOver // what does not end though it should; nil = nothing
 	ending     *ending
 	initEnded  initStatus
 	lease      lease
@@ -145,6 +146,22 @@ func (p *part) setReady(running *container.Container) {
 // release notes that the script may run. The caller holds p.mu.
 func (p *part) release() {
 	p.released, p.releasedMS = true, time.Now().UnixMilli()
+}
+
+// setStuck tells the watchers what does not end, or that nothing is left of it.
+func (p *part) setStuck(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil && p.stuck == nil, err != nil && p.stuck != nil && p.stuck.Error == err.Error():
+		return
+	case err == nil:
+		p.stuck = nil
+	default:
+		p.stuck = &pb.LeftOver{What: "cgroup " + p.group.Path(), Error: err.Error()}
+		p.log.Error("the job does not end", "error", err)
+	}
+	p.notify()
 }
 
 func (p *part) setEnded(result *pb.PartEnded) {

@@ -1,8 +1,10 @@
 package shim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,18 +40,14 @@ type remover struct {
 	deferred int // directories moved up so far
 }
 
-func leftOver(path string, err error) error {
-	return fmt.Errorf("%s %w: %w", path, ErrLeftOver, err)
-}
-
 // remove removes one entry of the directory dir.
 func (r *remover) remove(dir int, name, path string, depth int) error {
-	err := unix.Unlinkat(dir, name, 0)
+	refused := unix.Unlinkat(dir, name, 0)
 	switch {
-	case err == nil, errors.Is(err, unix.ENOENT):
+	case refused == nil, errors.Is(refused, unix.ENOENT):
 		return nil
-	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM):
-		return leftOver(path, err) // EBUSY: a file is mounted there
+	case !errors.Is(refused, unix.EISDIR) && !errors.Is(refused, unix.EPERM):
+		return leftOver(path, why(refused)) // EBUSY: a file is mounted there
 	}
 	if depth > maxDepth {
 		return r.moveUp(dir, name, path)
@@ -58,8 +56,13 @@ func (r *remover) remove(dir int, name, path string, depth int) error {
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH,
 	})
-	if err != nil {
-		return leftOver(path, err) // EXDEV: a mount
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil // somebody else removes it too
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return leftOver(path, why(refused)) // no directory, after all
+	case err != nil:
+		return leftOver(path, why(err))
 	}
 	if depth == 0 {
 		r.topFd = fd
@@ -70,52 +73,84 @@ func (r *remover) remove(dir int, name, path string, depth int) error {
 		return err
 	}
 	if err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
-		return leftOver(path, err)
+		return leftOver(path, why(err))
 	}
 	return nil
 }
+
+// why says what an operator can do about a refusal of the kernel.
+func why(err error) error {
+	remedy := ""
+	switch {
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EBUSY):
+		remedy = "something is mounted there: unmount it, the rest is done by the node"
+	case errors.Is(err, unix.EPERM):
+		remedy = "see whether it is immutable (lsattr), and chattr -i -a it"
+	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EIO):
+		remedy = "the file system is broken: see the kernel log, and drain the node"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, remedy)
+}
+
+// namesAtOnce bounds the names of a directory that are held in memory: a job
+// may have made millions, and this memory is not the job's.
+const namesAtOnce = 4096
 
 // empty removes all entries of the directory fd. It goes on after a failure,
 // so that as little as possible is left, and repeats while entries appear
 // that were moved up from below.
 func (r *remover) empty(fd int, path string, depth int) error {
-	var first error
 	for {
-		names, err := entries(fd, path)
-		if err != nil {
-			return leftOver(path, err)
-		}
-		removed := 0
-		for _, name := range names {
-			if err := r.remove(fd, name, filepath.Join(path, name), depth+1); err == nil {
-				removed++
-			} else if first == nil {
-				first = err
-			}
-		}
-		if removed == 0 || first != nil {
-			return first
+		seen, err := r.emptyOnce(fd, path, depth)
+		if err != nil || seen == 0 {
+			return err
 		}
 	}
 }
 
-// moveUp puts a deep directory where removal starts.
-func (r *remover) moveUp(dir int, name, path string) error {
-	target := ".deep-" + strconv.Itoa(r.deferred)
-	r.deferred++
-	if err := unix.Renameat2(dir, name, r.topFd, target, unix.RENAME_NOREPLACE); err != nil {
-		return leftOver(path, err)
-	}
-	return nil
-}
-
-// entries reads a directory through a descriptor of its own, from the start.
-func entries(fd int, path string) ([]string, error) {
+// emptyOnce reads the directory once, through a descriptor of its own, and
+// answers how many entries it saw.
+func (r *remover) emptyOnce(fd int, path string, depth int) (seen int, first error) {
 	again, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return 0, nil // removed meanwhile
+	}
 	if err != nil {
-		return nil, err
+		return 0, leftOver(path, why(err))
 	}
 	d := os.NewFile(uintptr(again), path)
 	defer d.Close()
-	return d.Readdirnames(-1)
+	for {
+		names, err := d.Readdirnames(namesAtOnce)
+		for _, name := range names {
+			if err := r.remove(fd, name, filepath.Join(path, name), depth+1); err != nil && first == nil {
+				first = err
+			}
+		}
+		seen += len(names)
+		if errors.Is(err, io.EOF) {
+			return seen, first
+		}
+		if err != nil {
+			return seen, cmp.Or(first, leftOver(path, why(err)))
+		}
+	}
+}
+
+// moveUp puts a deep directory where removal starts, under a name that is free
+// there.
+func (r *remover) moveUp(dir int, name, path string) error {
+	for {
+		target := ".deep-" + strconv.Itoa(r.deferred)
+		r.deferred++
+		err := unix.Renameat2(dir, name, r.topFd, target, unix.RENAME_NOREPLACE)
+		switch {
+		case err == nil, errors.Is(err, unix.ENOENT):
+			return nil
+		case !errors.Is(err, unix.EEXIST):
+			return leftOver(path, why(err))
+		}
+	}
 }

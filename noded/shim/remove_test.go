@@ -112,7 +112,7 @@ func TestForgetWithMount(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(host, "precious")); err != nil {
 		t.Fatalf("the host's file: %v", err)
 	}
-	if handles, err := List(b.state); err != nil || len(handles) != 1 {
+	if handles, _, err := List(b.state, parent); err != nil || len(handles) != 1 {
 		t.Errorf("the part is not on disk any more: %v, %v", handles, err)
 	}
 	unmount()

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -50,13 +51,21 @@ func stopServer(server *grpc.Server) {
 // Watch implements pb.ShimServer.
 func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServer[pb.ShimEvent]) error {
 	toldReady := false
+	var toldStuck *pb.LeftOver
 	for {
 		s.part.mu.Lock()
-		ready, ended, changed := s.part.ready, s.part.ended, s.part.changed
+		ready, ended, stuck, changed := s.part.ready, s.part.ended, s.part.stuck, s.part.changed
 		s.part.mu.Unlock()
 		if ready && !toldReady {
 			toldReady = true
 			event := &pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.PartReady{Part: s.part.order.Part}}}
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+		}
+		if stuck != toldStuck {
+			toldStuck = stuck
+			event := &pb.ShimEvent{What: &pb.ShimEvent_Stuck{Stuck: cmp.Or(stuck, &pb.LeftOver{})}}
 			if err := stream.Send(event); err != nil {
 				return err
 			}

@@ -17,15 +17,10 @@
 package shim
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -39,8 +34,14 @@ var (
 	ErrAlive = errors.New("the part's supervisor still runs")
 	// ErrLeftOver is returned, wrapped, when something could not be removed.
 	ErrLeftOver = errors.New("could not be removed")
-	// ErrBadPart is returned, wrapped, for a directory that holds no part.
+	// ErrBadPart is returned, wrapped, for an order that no part can be made of.
 	ErrBadPart = errors.New("not a part of a job")
+	// ErrDamaged is returned, wrapped, for a part's file that is not what was
+	// written.
+	ErrDamaged = errors.New("is damaged")
+	// ErrForeign is returned, wrapped, for what lies where a part's directory
+	// belongs and is none that Launch made.
+	ErrForeign = errors.New("is no part's directory of this node's")
 )
 
 // Settings are what a supervisor needs beside its order. They are kept as
@@ -90,11 +91,18 @@ const (
 	socketFile   = "shim.sock"
 	logFile      = "shim.log"
 	resultFile   = "result.pb"
+	resultDraft  = "result.pb.new"
 	runDir       = "run"
 	jobSocket    = "job.sock" // in run
 )
 
 const jobsDir = "jobs"
+
+// Prefixes of directories that are no part yet, or no more.
+const (
+	newPrefix  = ".new-"
+	gonePrefix = ".gone-"
+)
 
 var partName = regexp.MustCompile(`^([0-9]{1,10})\.([0-9]{1,10})$`)
 
@@ -111,91 +119,3 @@ func (d directory) path(names ...string) string {
 }
 
 func (d directory) id() string { return filepath.Base(string(d)) }
-
-func (d directory) order() (*pb.StartPart, error) {
-	order := new(pb.StartPart)
-	if err := d.readMessage(orderFile, order); err != nil {
-		return nil, err
-	}
-	if partID(order.Part) != d.id() {
-		return nil, fmt.Errorf("%s: %w: its order is for %s", d, ErrBadPart, partID(order.Part))
-	}
-	return order, nil
-}
-
-func (d directory) settings() (*Settings, error) {
-	data, err := os.ReadFile(d.path(settingsFile))
-	if err != nil {
-		return nil, fmt.Errorf("read settings of a part: %w", err)
-	}
-	settings := new(Settings)
-	if err := json.Unmarshal(data, settings); err != nil {
-		return nil, fmt.Errorf("%s: %w", d.path(settingsFile), err)
-	}
-	return settings, nil
-}
-
-func (d directory) result() (*pb.PartEnded, error) {
-	result := new(pb.PartEnded)
-	err := d.readMessage(resultFile, result)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, ErrNoResult
-	}
-	if err != nil {
-		return nil, err
-	}
-	return result, nil
-}
-
-func (d directory) readMessage(name string, m proto.Message) error {
-	data, err := os.ReadFile(d.path(name))
-	if err != nil {
-		return fmt.Errorf("read a part: %w", err)
-	}
-	if err := proto.Unmarshal(data, m); err != nil {
-		return fmt.Errorf("%s: %w", d.path(name), err)
-	}
-	return nil
-}
-
-// writeMessage puts a message in place in one step, and on the disk.
-func (d directory) writeMessage(name string, m proto.Message) error {
-	data, err := proto.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	if err := d.writeFile(name, data); err != nil {
-		return err
-	}
-	if err := syncDir(string(d)); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
-// writeFile puts a file in place in one step, with its contents on the disk.
-func (d directory) writeFile(name string, data []byte) error {
-	temporary := d.path(name + ".new")
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(temporary, d.path(name))
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}

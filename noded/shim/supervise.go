@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -21,8 +22,11 @@ const (
 	// initPatience is how long process 1 may take to end by itself once it is
 	// alone, so that it can leave the script's exit code.
 	initPatience = 2 * time.Second
-	// killAttempt bounds one attempt to kill everything.
+	// killAttempt bounds one attempt to freeze or thaw everything.
 	killAttempt = 30 * time.Second
+	// stuckAfter is how long what was killed, or has ended, may stay before it
+	// is told. Giving back much memory, or a GPU's, takes its time.
+	stuckAfter = 5 * time.Second
 )
 
 // supervise waits for the end of process 1. Meanwhile it enforces the time
@@ -46,6 +50,9 @@ func (p *part) supervise(running *container.Container) {
 	leaseEnd := time.NewTimer(time.Hour)
 	leaseEnd.Stop()
 	defer leaseEnd.Stop()
+	look := time.NewTicker(stuckAfter)
+	defer look.Stop()
+	exiting := false // process 1 was, at the last look
 	for {
 		p.mu.Lock()
 		ending, released := p.ending, p.released
@@ -65,6 +72,12 @@ func (p *part) supervise(running *container.Container) {
 		case <-done:
 			return
 		case <-p.wake:
+		case <-look.C:
+			// A process that does not die keeps its namespace's process 1.
+			if exiting {
+				p.setStuck(survivors(p.group))
+			}
+			exiting = hasNoMemory(running.Pid())
 		case <-leaseEnd.C:
 			p.endLease()
 		case <-limit.C:
@@ -99,6 +112,7 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 	for {
 		p.mu.Lock()
 		late := !time.Now().Before(p.ending.deadline)
+		stuck := time.Since(p.ending.deadline) > stuckAfter
 		p.mu.Unlock()
 		rest := p.jobProcesses(running)
 		if len(rest) > 0 {
@@ -112,6 +126,9 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 		}
 		if len(rest) == 0 && time.Since(alone) >= waits {
 			break
+		}
+		if stuck {
+			p.setStuck(survivors(p.group))
 		}
 		switch {
 		case late:
@@ -162,14 +179,15 @@ func (p *part) signalJob(running *container.Container, signal unix.Signal) {
 // killRest kills what process 1 has left in the part's group: nothing, as a
 // rule, because the kernel ends a PID namespace with its process 1. It goes
 // on until nothing is left, since until then the part has not ended.
-func (p *part) killRest(running *container.Container) {
+func (p *part) killRest() {
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
+		ctx, cancel := context.WithTimeout(context.Background(), stuckAfter)
 		err := p.group.Kill(ctx)
 		cancel()
 		if err == nil {
+			p.setStuck(nil)
 			return
 		}
-		p.log.Error("processes of the job do not die: the kernel holds them, perhaps for a device or a file server that does not answer", "error", err)
+		p.setStuck(errors.Join(survivors(p.group), err))
 	}
 }

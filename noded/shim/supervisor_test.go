@@ -108,14 +108,13 @@ func TestListAndLaunchAgain(t *testing.T) {
 	order.Spec.OpenMode = pb.OpenMode_OPEN_MODE_APPEND
 	s := b.launch(order)
 	s.ready()
-	must(t, os.Mkdir(filepath.Join(b.state, jobsDir, newPrefix+"77.1"), 0o700))
 	for range 3 {
 		again := b.launch(order)
 		if !again.Alive() {
 			t.Error("the handle of a running part is not alive")
 		}
 	}
-	handles, err := List(b.state)
+	handles, _, err := List(b.state, parent)
 	if err != nil || len(handles) != 1 || handles[0].Order().Part.Job != order.Part.Job {
 		t.Fatalf("List: %v, %v", handles, err)
 	}
@@ -130,7 +129,7 @@ func TestListAndLaunchAgain(t *testing.T) {
 		t.Errorf("output %q", out)
 	}
 	must(t, found.Forget())
-	if handles, err := List(b.state); err != nil || len(handles) != 0 {
+	if handles, _, err := List(b.state, parent); err != nil || len(handles) != 0 {
 		t.Errorf("after Forget: %v, %v", handles, err)
 	}
 }
