@@ -367,3 +367,16 @@ func sleeper(t *testing.T) (pid int) {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
 	return cmd.Process.Pid
 }
+
+func groupOf(s *started) *cgroup.Group {
+	return cgroup.New(parent+"/"+s.dir.id(), cgroup.Limits{})
+}
+
+func endOrder(s *started) *pb.EndPart { return &pb.EndPart{Part: s.order.Part} }
+
+func (s *started) checkGroupGone() {
+	s.b.t.Helper()
+	if _, err := cgroup.Open(parent + "/" + s.dir.id()); !errors.Is(err, cgroup.ErrNotFound) {
+		s.b.t.Errorf("its control group is left: %v", err)
+	}
+}

@@ -124,7 +124,7 @@ func makeDirectory(dir directory, s *Settings, order *pb.StartPart) error {
 		err = draft.writeFile(orderFile, data)
 	}
 	if err == nil {
-		err = draft.overwrite(resultDraft, make([]byte, resultRoom), false)
+		err = os.WriteFile(draft.path(resultDraft), make([]byte, resultRoom), 0o600)
 	}
 	if err == nil {
 		err = os.Rename(string(draft), string(dir))

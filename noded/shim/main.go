@@ -69,20 +69,17 @@ func Main(dir string) error {
 		result.EndMs = time.Now().UnixMilli()
 	}
 	p.closeJobSockets()
-	// What the result is known from is deleted next. If this process dies
-	// meanwhile, whoever recovers the part finds what it knew.
-	if err := d.writeDraftResult(result); err != nil {
-		log.Warn("the job's end is lost if this process is killed now: see whether the disk is full", "error", err)
-	}
-	if err := d.clean(host); err != nil {
+	err, cleanErr := d.conclude(result, host, func() {
+		p.setEnded(result)
+		log.Info("part ended", "cause", result.Cause, "code", result.ExitCode, "signal", result.ExitSignal, "detail", result.Detail)
+	})
+	if cleanErr != nil {
 		// Forget tries again, and tells the node's operator.
-		log.Error("the part's directory could not be cleaned: see what holds it", "error", err)
+		log.Error("the part's directory could not be cleaned: see what holds it", "error", cleanErr)
 	}
-	if err := d.writeResult(result); err != nil {
+	if err != nil {
 		return err
 	}
-	p.setEnded(result)
-	log.Info("part ended", "cause", result.Cause, "code", result.ExitCode, "signal", result.ExitSignal, "detail", result.Detail)
 	stopServer(server)
 	return nil
 }

@@ -82,46 +82,41 @@ func (d directory) settings() (*Settings, error) {
 
 // result answers ErrNoResult while there is none.
 func (d directory) result() (*pb.PartEnded, error) {
-	result, err := d.readResult(resultFile)
+	result := new(pb.PartEnded)
+	err := d.readRecord(resultFile, result)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrNoResult
 	}
-	return result, err
-}
-
-// draftResult answers how the part ended as its supervisor knew before it
-// cleaned up. What it was known from may be gone already.
-func (d directory) draftResult() (*pb.PartEnded, error) { return d.readResult(resultDraft) }
-
-func (d directory) readResult(name string) (*pb.PartEnded, error) {
-	result := new(pb.PartEnded)
-	if err := d.readRecord(name, result); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if partID(result.Part) != d.id() || result.Cause == pb.EndCause_END_CAUSE_UNSPECIFIED {
-		return nil, fmt.Errorf("%s: %w: it is no result of this part", d.path(name), ErrDamaged)
+		return nil, fmt.Errorf("%s: %w: it is no result of this part", d.path(resultFile), ErrDamaged)
 	}
 	return result, nil
 }
 
-// writeDraftResult notes the result before its evidence is deleted. Only the
-// life of this process is insured against: see writeResult.
-func (d directory) writeDraftResult(result *pb.PartEnded) error {
-	data, err := encodeRecord(result)
-	if err == nil {
-		err = d.overwrite(resultDraft, data, false)
+// conclude writes the result and then deletes what the job left: so the result
+// is known however long that takes, and what it is known from is not deleted
+// before. On a disk without any room it is the other way round. The first
+// error is that of writing.
+func (d directory) conclude(result *pb.PartEnded, host *os.File, written func()) (err, cleanErr error) {
+	if err = d.writeResult(result); err == nil {
+		written()
+		return nil, d.clean(host)
 	}
-	if err != nil {
-		return fmt.Errorf("write the part's result: %w", err)
+	cleanErr = d.clean(host)
+	if err = d.writeResult(result); err == nil {
+		written()
 	}
-	return nil
+	return err, cleanErr
 }
 
 // writeResult puts the result in place in one step, and on the disk.
 func (d directory) writeResult(result *pb.PartEnded) error {
 	data, err := encodeRecord(result)
 	if err == nil {
-		err = d.overwrite(resultDraft, data, true)
+		err = d.overwrite(resultDraft, data)
 	}
 	if err == nil {
 		err = os.Rename(d.path(resultDraft), d.path(resultFile))
@@ -137,15 +132,15 @@ func (d directory) writeResult(result *pb.PartEnded) error {
 
 // writeFile makes a file with its contents on the disk.
 func (d directory) writeFile(name string, data []byte) error {
-	if err := d.overwrite(name, data, true); err != nil {
+	if err := d.overwrite(name, data); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
 }
 
-// overwrite writes a file from its start and cuts off what is left of its
-// former contents. What it took of the disk it keeps meanwhile.
-func (d directory) overwrite(name string, data []byte, sync bool) error {
+// overwrite writes a file from its start, cuts off what is left of its former
+// contents, and brings it to the disk. What it took there it keeps meanwhile.
+func (d directory) overwrite(name string, data []byte) error {
 	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -154,7 +149,7 @@ func (d directory) overwrite(name string, data []byte, sync bool) error {
 	if err == nil {
 		err = f.Truncate(int64(len(data)))
 	}
-	if err == nil && sync {
+	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())

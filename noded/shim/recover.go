@@ -17,9 +17,8 @@ const exitPatience = 3 * time.Second
 
 // Recover ends a part whose supervisor died without a result: it kills what
 // is left of its processes, cleans up and writes the result. A part that has
-// a result keeps it, also one that its supervisor had only begun to write. It
-// fails with ErrAlive while the supervisor runs, and may be called again after
-// any failure.
+// a result keeps it. It fails with ErrAlive while the supervisor runs, and may
+// be called again after any failure.
 func (h *Handle) Recover(ctx context.Context) (*pb.PartEnded, error) {
 	if err := h.waitForExit(ctx); err != nil {
 		return nil, err
@@ -37,16 +36,8 @@ func (h *Handle) Recover(ctx context.Context) (*pb.PartEnded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if known, err := h.dir.draftResult(); err == nil {
-		result = known
-	} else {
-		// Before its evidence goes. On a full disk it is written below, when
-		// there is room.
-		_ = h.dir.writeDraftResult(result)
-	}
-	// What stays is tried again by Forget, which says what it is.
-	_ = h.dir.clean(nil)
-	if err := h.dir.writeResult(result); err != nil {
+	// What cannot be deleted is tried again by Forget, which says what it is.
+	if err, _ := h.dir.conclude(result, nil, func() {}); err != nil {
 		return nil, err
 	}
 	return result, nil
@@ -125,7 +116,7 @@ func (h *Handle) waitForExit(ctx context.Context) error {
 		return ErrAlive
 	}
 	if waitUntil(ctx, func() bool { return !h.Alive() }) != nil {
-		return ErrAlive
+		return leftOver(string(h.dir), fmt.Errorf("%w, deleting what the job left: wait, or see whether the disk is slow", ErrAlive))
 	}
 	return nil
 }

@@ -22,6 +22,15 @@ func main() {
 		garbage(os.Args[2])
 	case "trace":
 		trace(1)
+	case "litter":
+		count, err := strconv.Atoi(os.Args[2])
+		for _, dir := range os.Args[3:] {
+			err = errors.Join(err, litter(dir, count))
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
 	}
 }
 
