@@ -18,7 +18,7 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test unit race scenario lint proto bench man clean
+.PHONY: help setup build demo test unit race scenario fuzz lint proto bench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,11 @@ race: setup ## the race detector over what runs concurrently
 
 scenario: build ## stories in txtar against the real binaries, as root
 	$(GO_TEST) -timeout 15m -count 1 ./test/scenario/
+
+FUZZTIME ?= 1m
+FUZZ     ?=
+fuzz: setup ## run every fuzz target for FUZZTIME=1m each, or those that match FUZZ=regexp
+	go run ./test/fuzz -tags '$(TAGS)' -time $(FUZZTIME) -run '$(FUZZ)'
 
 lint: setup ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); test -z "$$out" || { echo "gofmt -w these:"; echo "$$out"; exit 1; }
