@@ -116,11 +116,7 @@ func describe(err error) string {
 	if unreachable := (*unreachableError)(nil); errors.As(err, &unreachable) {
 		return unreachable.Error()
 	}
-	var lines []string
-	for line := range strings.SplitSeq(plain(err), "\n") {
-		lines = append(lines, format.Printable(line))
-	}
-	return strings.Join(lines, "\n")
+	return plain(err)
 }
 
 // reportCancel says what a result is worth saying, and whether it is a failure.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -109,7 +110,8 @@ func neverSent(err error) bool {
 	return strings.Contains(status.Convert(err).Message(), "while dialing")
 }
 
-// plain is the server's message without gRPC's words around it.
+// plain is the server's message without gRPC's words around it, and without
+// what a terminal might obey: whoever answers may not be the controller.
 func plain(err error) string {
 	message := status.Convert(err).Message()
 	// The innermost cause of a failed connection is what an administrator
@@ -117,7 +119,11 @@ func plain(err error) string {
 	if at := strings.LastIndex(message, "connect: "); at >= 0 && status.Code(err) == codes.Unavailable {
 		message = strings.Trim(message[at+len("connect: "):], `"`)
 	}
-	return message
+	var lines []string
+	for line := range strings.SplitSeq(message, "\n") {
+		lines = append(lines, format.Printable(line))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func retryPace() backoff.BackOff {

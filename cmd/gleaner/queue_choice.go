@@ -149,7 +149,7 @@ func (c *jobChoice) match(job *pb.Job) ([]*pb.ArrayRange, bool) {
 			return nil, true
 		case len(waiting) > 0:
 			chosen = append(chosen, intersection(waiting, target.Tasks)...)
-		case job.GetId().ArrayTask != nil && spec.ContainsTask(target.Tasks, job.GetId().GetArrayTask()):
+		case job.GetId() != nil && job.Id.ArrayTask != nil && spec.ContainsTask(target.Tasks, job.GetId().GetArrayTask()):
 			return nil, true
 		}
 	}

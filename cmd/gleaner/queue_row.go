@@ -35,7 +35,7 @@ func (r *jobRow) tasks() string {
 	switch {
 	case r.task != nil:
 		return digits(*r.task)
-	case r.job.GetId().ArrayTask != nil:
+	case r.job.GetId() != nil && r.job.Id.ArrayTask != nil:
 		return digits(r.job.GetId().GetArrayTask())
 	case r.waiting():
 		waiting := r.job.GetWaitingTasks()

@@ -72,7 +72,7 @@ func (s *scripted) ListJobs(_ *pb.ListJobsRequest, stream grpc.ServerStreamingSe
 }
 
 // serve starts a gRPC server on a unix socket and answers its target.
-func serve(t *testing.T, register func(*grpc.Server)) string {
+func serve(t testing.TB, register func(*grpc.Server), options ...grpc.ServerOption) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "gleaner") // short: a socket's path is
 	if err != nil {
@@ -84,7 +84,7 @@ func serve(t *testing.T, register func(*grpc.Server)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	register(server)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)

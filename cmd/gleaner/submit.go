@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -38,7 +39,7 @@ func submit(inv *option.Invocation) error {
 		return submissionFailed(err)
 	}
 	for _, warning := range answer.GetWarnings() {
-		fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), warning)
+		fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), format.Printable(warning))
 	}
 	switch {
 	case values.Given(optQuiet):

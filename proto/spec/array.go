@@ -46,9 +46,8 @@ func CheckArray(array *pb.ArraySpec) error {
 	if err := checkRanges(ranges); err != nil {
 		return fmt.Errorf("invalid array: %w", err)
 	}
-	normal := NormalizeRanges(ranges)
-	if len(normal) > MaxArrayRanges {
-		return errTooManyRanges(len(normal))
+	if len(normalize(ranges, MaxArrayRanges)) > MaxArrayRanges {
+		return errTooManyRanges()
 	}
 	return nil
 }
@@ -56,7 +55,7 @@ func CheckArray(array *pb.ArraySpec) error {
 // parseRanges reads "1-5:2,9" into normal ranges.
 func parseRanges(s string) ([]*pb.ArrayRange, error) {
 	if strings.Count(s, ",") >= MaxArrayRanges {
-		return nil, errTooManyRanges(strings.Count(s, ",") + 1)
+		return nil, errTooManyRanges()
 	}
 	var ranges []*pb.ArrayRange
 	for part := range strings.SplitSeq(s, ",") {
@@ -69,9 +68,9 @@ func parseRanges(s string) ([]*pb.ArrayRange, error) {
 	if err := checkRanges(ranges); err != nil {
 		return nil, err
 	}
-	ranges = NormalizeRanges(ranges)
+	ranges = normalize(ranges, MaxArrayRanges)
 	if len(ranges) > MaxArrayRanges {
-		return nil, errTooManyRanges(len(ranges))
+		return nil, errTooManyRanges()
 	}
 	return ranges, nil
 }
@@ -100,7 +99,7 @@ func checkRanges(ranges []*pb.ArrayRange) error {
 		return fmt.Errorf("it names no task: type indices such as 0-9")
 	}
 	if len(ranges) > MaxArrayRanges {
-		return errTooManyRanges(len(ranges))
+		return errTooManyRanges()
 	}
 	tasks := uint64(0)
 	for _, r := range ranges {
@@ -120,8 +119,8 @@ func checkRanges(ranges []*pb.ArrayRange) error {
 	return nil
 }
 
-func errTooManyRanges(n int) error {
-	return fmt.Errorf("array of %d separate ranges is too long: at most %d are allowed, use ranges such as 0-9 or 0-9:2", n, MaxArrayRanges)
+func errTooManyRanges() error {
+	return fmt.Errorf("an array of more than %d separate ranges is too long: use ranges such as 0-9 or 0-9:2", MaxArrayRanges)
 }
 
 // FormatArray writes ranges and the throttle as squeue does, "0-9%2"; a

@@ -129,6 +129,12 @@ func gcd(a, b uint64) uint64 {
 // NormalizeRanges makes any ranges normal. Tasks above MaxArrayIndex are
 // dropped, so that the work is bounded; CheckArray refuses them beforehand.
 func NormalizeRanges(ranges []*pb.ArrayRange) []*pb.ArrayRange {
+	return normalize(ranges, MaxArrayIndex+1)
+}
+
+// normalize gives up at about enough ranges, and then answers more than that:
+// tasks at two distances make a million of them, which nobody wants.
+func normalize(ranges []*pb.ArrayRange, enough int) []*pb.ArrayRange {
 	sorted := make([]*pb.ArrayRange, 0, len(ranges))
 	for _, r := range ranges {
 		if r.GetFirst() > r.GetLast() || r.GetFirst() > MaxArrayIndex {
@@ -144,7 +150,7 @@ func NormalizeRanges(ranges []*pb.ArrayRange) []*pb.ArrayRange {
 	}
 	slices.SortFunc(sorted, func(a, b *pb.ArrayRange) int { return int(a.First) - int(b.First) })
 	var out rangeList
-	for len(sorted) > 0 {
+	for len(sorted) > 0 && len(out.ranges) <= 2*enough {
 		// A cluster is a stretch of ranges whose spans overlap.
 		size, last := 1, sorted[0].Last
 		for size < len(sorted) && sorted[size].First <= last {
@@ -154,7 +160,7 @@ func NormalizeRanges(ranges []*pb.ArrayRange) []*pb.ArrayRange {
 		if size == 1 {
 			out.add(sorted[0].First, sorted[0].Last, sorted[0].Step)
 		} else {
-			out.addCluster(sorted[:size], last)
+			out.addCluster(sorted[:size], last, enough)
 		}
 		sorted = sorted[size:]
 	}
@@ -162,7 +168,7 @@ func NormalizeRanges(ranges []*pb.ArrayRange) []*pb.ArrayRange {
 }
 
 // addCluster adds ranges whose spans overlap, by marking their tasks.
-func (out *rangeList) addCluster(cluster []*pb.ArrayRange, last uint32) {
+func (out *rangeList) addCluster(cluster []*pb.ArrayRange, last uint32, enough int) {
 	first := cluster[0].First
 	marked := make([]bool, last-first+1)
 	for _, r := range cluster {
@@ -171,10 +177,29 @@ func (out *rangeList) addCluster(cluster []*pb.ArrayRange, last uint32) {
 		}
 	}
 	for i, is := range marked {
-		if is {
-			out.add(first+uint32(i), first+uint32(i), 1)
+		if index := first + uint32(i); is && !out.extend(index) {
+			out.add(index, index, 1)
+			if len(out.ranges) > 2*enough { // the last few may yet be joined
+				return
+			}
 		}
 	}
+}
+
+// extend lets the last range take in one more task where that continues it,
+// and says whether it did: what add would do, without a new range for each of
+// four million tasks.
+func (out *rangeList) extend(index uint32) bool {
+	n := len(out.ranges)
+	if n == 0 {
+		return false
+	}
+	end := out.ranges[n-1]
+	if end.First == end.Last || index-end.Last != end.Step {
+		return false
+	}
+	end.Last = index
+	return true
 }
 
 // rangeList grows by ranges beyond its end and stays normal.
