@@ -42,6 +42,15 @@ func (r *stepRunner) attend(events <-chan nodeEvent) {
 
 func (r *stepRunner) handle(event nodeEvent) {
 	place := r.plan[event.place]
+	if r.over[event.place] {
+		return // of a node that was given up
+	}
+	if what := r.foreign(event.place, event.message); what != "" {
+		r.say("error: %s: %s: the step is ended", place.node, what)
+		_ = r.clients[event.place].Close()
+		r.closed(event.place, 1)
+		return
+	}
 	if event.err != nil {
 		r.say("error: %s: lost the connection to %s: %s", place.node, taskWords(place.ranks), format.Printable(event.err.Error()))
 		r.closed(event.place, 1)
@@ -63,6 +72,29 @@ func (r *stepRunner) handle(event nodeEvent) {
 		r.over[event.place] = true
 		r.open--
 	}
+}
+
+// foreign says what is wrong with a message that a sound node does not send:
+// what it says of tasks that are not its own would be kept, or counted.
+func (r *stepRunner) foreign(place int, message step.Message) string {
+	rank := uint32(0)
+	switch message := message.(type) {
+	case *step.Started:
+		if r.started[place] {
+			return "it says twice that it has started"
+		}
+		return ""
+	case *step.Output:
+		rank = message.Rank
+	case *step.Exited:
+		rank = message.Rank
+	default:
+		return ""
+	}
+	if _, known := slices.BinarySearch(r.plan[place].ranks, rank); !known {
+		return fmt.Sprintf("it speaks of task %d, which is not there", rank)
+	}
+	return ""
 }
 
 // nodeStarted passes on the signals that came too early, and opens the input
@@ -104,7 +136,9 @@ func (r *stepRunner) exited(place int, message *step.Exited) {
 	}
 	r.status = max(r.status, status)
 	end := taskEnd{place, how}
-	r.ends[end] = append(r.ends[end], message.Rank)
+	if !slices.Contains(r.ends[end], message.Rank) {
+		r.ends[end] = append(r.ends[end], message.Rank)
+	}
 	if r.gather == nil {
 		r.gather = time.After(gatherTime)
 	}

@@ -181,6 +181,10 @@ func check(m Message) error {
 		default:
 			return fmt.Errorf("%w: unknown scope %q", ErrMalformed, m.Scope)
 		}
+	case *Exited:
+		if m.Code < 0 || m.Code > 255 || m.Signal < 0 || m.Signal > 64 {
+			return fmt.Errorf("%w: a task that ended with code %d and signal %d", ErrMalformed, m.Code, m.Signal)
+		}
 	case *Started:
 		if len(m.Tasks) > MaxTasks {
 			return fmt.Errorf("%w: %d tasks", ErrMalformed, len(m.Tasks))
