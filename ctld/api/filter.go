@@ -17,7 +17,8 @@ import (
 // hold, values of one kind are alternatives, an empty kind says nothing.
 type filter struct {
 	ids        []*pb.JobId
-	tasks      []*pb.ArrayTasks // names tasks, as an alternative beside ids
+	named      map[uint32]map[uint32]bool // ids by number; nil = all of it, else those tasks
+	tasks      []*pb.ArrayTasks           // names tasks, as an alternative beside ids
 	users      map[string]bool
 	uids       map[uint32]bool
 	partitions map[string]bool
@@ -54,12 +55,29 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 			return nil, invalid("heterogeneous jobs are not supported: leave out the component +%d", id.GetHetComponent())
 		}
 	}
+	f.named = nameIDs(f.ids)
 	for wanted := range f.states {
 		if _, known := pb.JobState_name[int32(wanted)]; !known || wanted == pb.JobState_JOB_STATE_UNSPECIFIED {
 			return nil, invalid("job state %d is not known", wanted)
 		}
 	}
 	return f, nil
+}
+
+// nameIDs sorts ids by number, so that a job need not be compared with each.
+func nameIDs(ids []*pb.JobId) map[uint32]map[uint32]bool {
+	named := make(map[uint32]map[uint32]bool, len(ids))
+	for _, id := range ids {
+		switch tasks, known := named[id.GetJob()]; {
+		case id.ArrayTask == nil:
+			named[id.GetJob()] = nil
+		case !known:
+			named[id.GetJob()] = map[uint32]bool{id.GetArrayTask(): true}
+		case tasks != nil:
+			tasks[id.GetArrayTask()] = true
+		}
+	}
+	return named
 }
 
 func setOf[K comparable](values []K) map[K]bool {
@@ -157,13 +175,13 @@ func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
 		return f.scan(view), nil
 	}
 	named := make(naming)
-	for _, id := range f.ids {
-		if !named.add(view, id, f.finished()) && len(f.ids) == 1 && len(f.tasks) == 0 {
-			return nil, status.Error(codes.NotFound, "Invalid job id specified")
-		}
+	// Each array once, however often it is named: all its members are looked
+	// through for it.
+	for _, target := range merge(append(state.TargetsFromTasks(f.tasks), idTargets(f.ids)...)) {
+		named.add(view, target, f.finished())
 	}
-	for _, of := range f.tasks {
-		named.addTasks(view, of)
+	if len(named) == 0 && len(f.ids) == 1 && len(f.tasks) == 0 {
+		return nil, status.Error(codes.NotFound, "Invalid job id specified")
 	}
 	return func(yield func(selected) bool) {
 		for _, number := range slices.Sorted(maps.Keys(named)) {
@@ -179,37 +197,28 @@ func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
 // means all of them.
 type naming map[uint32][]*pb.ArrayRange
 
-// add adds the records an id stands for, and answers whether there are any: an
-// array's number stands for all its tasks. Tasks that are over are left out
-// unless past ones are wanted: there may be very many.
-func (n naming) add(view *state.View, id *pb.JobId, past bool) bool {
-	if id.ArrayTask == nil {
-		before := len(n)
-		for member := range view.LiveMembers(id.GetJob()) {
+// add adds the records a target stands for: an array's number stands for all
+// its tasks. Tasks that are over are left out unless past ones are wanted or
+// nothing else is left of it: there may be very many.
+func (n naming) add(view *state.View, target state.Target, past bool) {
+	if len(target.Tasks) > 0 {
+		for job, mine := range view.MembersWith(target.Job, target.Tasks) {
+			n.addTo(job, pbRanges(mine)...)
+		}
+		return
+	}
+	_, known := view.Job(target.Job)
+	if known {
+		n[target.Job] = nil
+	}
+	for member := range view.LiveMembers(target.Job) {
+		n[member.ID] = nil
+		known = true
+	}
+	if past || !known {
+		for member := range view.Members(target.Job) {
 			n[member.ID] = nil
 		}
-		if _, known := view.Job(id.GetJob()); known {
-			n[id.GetJob()] = nil
-		}
-		if past || len(n) == before {
-			for member := range view.Members(id.GetJob()) {
-				n[member.ID] = nil
-			}
-		}
-		return len(n) > before
-	}
-	job, known := view.JobByTask(id.GetJob(), id.GetArrayTask())
-	if known {
-		task := id.GetArrayTask()
-		n.addTo(job, &pb.ArrayRange{First: task, Last: task, Step: 1})
-	}
-	return known
-}
-
-// addTasks adds the records that hold some of the tasks.
-func (n naming) addTasks(view *state.View, of *pb.ArrayTasks) {
-	for job, mine := range view.MembersWith(of.GetJob(), taskRanges(of.GetRanges())) {
-		n.addTo(job, pbRanges(mine)...)
 	}
 }
 

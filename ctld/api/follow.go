@@ -1,7 +1,6 @@
 package api
 
 import (
-	"slices"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -113,7 +112,7 @@ func (s *Server) sendChange(stream pb.Controller_FollowServer, f *filter, change
 		}
 	}
 	for _, id := range change.Result.PurgedJobs {
-		if len(f.ids) > 0 && !slices.ContainsFunc(f.ids, func(wanted *pb.JobId) bool { return wanted.GetJob() == id }) {
+		if _, wanted := f.named[id]; len(f.ids) > 0 && !wanted {
 			continue
 		}
 		if err := send(&pb.Event{What: &pb.Event_Purged{Purged: &pb.Purged{JobId: id}}}); err != nil {
@@ -125,21 +124,26 @@ func (s *Server) sendChange(stream pb.Controller_FollowServer, f *filter, change
 
 // covers tests one record against all conditions, the ids too.
 func (f *filter) covers(job *state.Job) bool {
-	if len(f.ids) > 0 && !slices.ContainsFunc(f.ids, func(id *pb.JobId) bool { return idCovers(id, job) }) {
-		return false
-	}
-	return f.matches(job)
+	return (len(f.ids) == 0 || f.idsCover(job)) && f.matches(job)
 }
 
-func idCovers(id *pb.JobId, job *state.Job) bool {
-	if id.ArrayTask == nil {
-		return id.GetJob() == job.ID || id.GetJob() == job.Array
+func (f *filter) idsCover(job *state.Job) bool {
+	if tasks, named := f.named[job.ID]; named && tasks == nil {
+		return true
 	}
-	if id.GetJob() != job.Array {
+	tasks, named := f.named[job.Array]
+	switch {
+	case !named || job.Array == 0:
 		return false
+	case tasks == nil:
+		return true
+	case job.HasTask:
+		return tasks[job.Task]
 	}
-	if job.HasTask {
-		return job.Task == id.GetArrayTask()
+	for task := range tasks {
+		if within(job.Tasks, task) {
+			return true
+		}
 	}
-	return within(job.Tasks, id.GetArrayTask())
+	return false
 }

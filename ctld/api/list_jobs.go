@@ -9,7 +9,7 @@ import (
 // Bounds of one message of a list.
 const (
 	maxJobsPerMessage  = 500
-	maxBytesPerMessage = 4 << 20 // of scripts and environments, before the last job
+	maxBytesPerMessage = 4 << 20 // of what can be large, before the last job
 )
 
 // ListJobs streams the matching jobs, in the order of their numbers, as they
@@ -33,10 +33,7 @@ func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_List
 	for chosen := range matching {
 		job := s.jobMessage(view, chosen, s.detailFor(from, everyone, chosen.job, request))
 		message.Jobs = append(message.Jobs, job)
-		bytes += len(job.GetSpec().GetScript())
-		for _, entry := range job.GetSpec().GetEnvironment() {
-			bytes += len(entry)
-		}
+		bytes += weight(job)
 		if len(message.Jobs) < maxJobsPerMessage && bytes < maxBytesPerMessage {
 			continue
 		}
@@ -49,6 +46,28 @@ func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_List
 		return nil
 	}
 	return stream.Send(message)
+}
+
+// weight is about the size of what can be large in a job. Whoever submits
+// jobs with long arguments must not make the list too long for a message.
+func weight(job *pb.Job) int {
+	asked := job.GetSpec()
+	sum := len(asked.GetScript()) + len(asked.GetExportOption()) + len(asked.GetNodeList()) + len(asked.GetExcludeNodes()) +
+		len(job.GetNodeList()) + len(job.GetReasonDetail()) + len(asked.GetWorkDirectory()) + len(asked.GetComment()) + len(asked.GetConstraint()) +
+		len(asked.GetStandardOutput()) + len(asked.GetStandardError()) + len(asked.GetStandardInput()) + len(asked.GetCommand())
+	for _, list := range [][]string{asked.GetEnvironment(), asked.GetArguments(), asked.GetPartitions()} {
+		for _, entry := range list {
+			sum += len(entry) + 4
+		}
+	}
+	sum += 5*len(job.GetOwner().GetGroups()) + 16*(len(asked.GetArray().GetRanges())+len(job.GetWaitingTasks().GetRanges()))
+	for _, node := range job.GetAllocation() {
+		sum += 64 + 3*len(node.GetCpuIds())
+		for _, device := range node.GetDevices() {
+			sum += 16 + len(device.GetNode()) + len(device.GetDeviceId()) + len(device.GetModel()) + len(device.GetParentId())
+		}
+	}
+	return sum
 }
 
 // detailFor says which large parts of a job the caller gets: what was asked

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -23,17 +25,19 @@ func (s *Server) ListNodes(request *pb.ListNodesRequest, stream pb.Controller_Li
 	if err != nil {
 		return err
 	}
-	message := &pb.ListNodesResponse{}
+	message, bytes := &pb.ListNodesResponse{}, 0
 	for node := range view.Nodes() {
 		if !matches(node) {
 			continue
 		}
-		message.Nodes = append(message.Nodes, view.NodeMessage(node))
-		if len(message.Nodes) == maxNodesPerMessage {
+		shown := view.NodeMessage(node)
+		message.Nodes = append(message.Nodes, shown)
+		bytes += proto.Size(shown)
+		if len(message.Nodes) == maxNodesPerMessage || bytes >= maxBytesPerMessage {
 			if err := stream.Send(message); err != nil {
 				return err
 			}
-			message = &pb.ListNodesResponse{}
+			message, bytes = &pb.ListNodesResponse{}, 0
 		}
 	}
 	if len(message.Nodes) == 0 {
@@ -52,7 +56,7 @@ func nodeFilter(view *state.View, request *pb.ListNodesRequest) (func(*state.Nod
 		names = setOf(list)
 	}
 	var partitions []*state.Partition
-	for _, name := range request.GetPartitions() {
+	for name := range setOf(request.GetPartitions()) { // each once, or a long list of one name costs a look at all nodes each
 		if partition, known := view.Policy().Partition(name); known {
 			partitions = append(partitions, partition)
 		}

@@ -23,6 +23,9 @@ func (s *Server) targets(filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([
 	if err != nil {
 		return nil, err
 	}
+	if err := checkRepeated(append(named, idTargets(f.ids)...)); err != nil {
+		return nil, err
+	}
 	f.tasks = tasks
 	switch {
 	case f.conditional():
@@ -79,11 +82,55 @@ func taskTargets(tasks []*pb.ArrayTasks) ([]state.Target, error) {
 		if of.GetJob() == 0 || len(of.GetRanges()) == 0 {
 			return nil, invalid("Invalid job id specified: tasks of an array need its number and at least one range")
 		}
+		if !ascending(of.GetRanges()) {
+			return nil, invalid("tasks of array %d: give its ranges in ascending order, not overlapping", of.GetJob())
+		}
 		if err := spec.CheckArray(&pb.ArraySpec{Ranges: of.GetRanges()}); err != nil {
 			return nil, invalid("tasks of array %d: %v", of.GetJob(), err)
 		}
 	}
 	return state.TargetsFromTasks(tasks), nil
+}
+
+// ascending says whether ranges need no sorting out, which is work for each
+// task between the first and the last: not for 65,536 arrays in one request.
+func ascending(ranges []*pb.ArrayRange) bool {
+	for i, r := range ranges {
+		if i > 0 && r.GetFirst() <= ranges[i-1].GetLast() {
+			return false
+		}
+	}
+	return true
+}
+
+// maxRepeated bounds the tasks between the first and the last of arrays that
+// are named several times: their ranges have to be sorted out.
+const maxRepeated = 8 * (spec.MaxArrayIndex + 1)
+
+func checkRepeated(targets []state.Target) error {
+	type span struct{ times, first, last uint32 }
+	spans := make(map[uint32]span)
+	for _, target := range targets {
+		if len(target.Tasks) == 0 {
+			continue
+		}
+		first, last := target.Tasks[0].First, target.Tasks[len(target.Tasks)-1].Last
+		if of, known := spans[target.Job]; known {
+			spans[target.Job] = span{of.times + 1, min(of.first, first), max(of.last, last)}
+		} else {
+			spans[target.Job] = span{1, first, last}
+		}
+	}
+	sum := 0
+	for _, of := range spans {
+		if of.times > 1 {
+			sum += int(of.last-of.first) + 1
+		}
+	}
+	if sum > maxRepeated {
+		return invalid("too many arrays are named several times: name each once, as in 12_[1-5,9]")
+	}
+	return nil
 }
 
 func taskRanges(ranges []*pb.ArrayRange) []state.TaskRange {

@@ -169,6 +169,11 @@ func normalizeInventory(name string, inventory *Inventory) error {
 		*text = clip(*text, MaxNameBytes)
 	}
 	inventory.Trouble = clip(inventory.Trouble, MaxTextBytes)
+	for _, feature := range inventory.Features {
+		if len(feature) > MaxNameBytes {
+			return fmt.Errorf("feature %q is longer than %d bytes", clip(feature, 64), MaxNameBytes)
+		}
+	}
 	inventory.Features = slices.Clone(inventory.Features)
 	slices.Sort(inventory.Features)
 	inventory.Features = slices.Compact(inventory.Features)
@@ -189,8 +194,17 @@ func checkDevices(devices []Device) error {
 		seen[device.ID] = true
 		device.Shares = max(device.Shares, 1)
 		device.HealthDetail = clip(device.HealthDetail, MaxTextBytes)
+		device.Product = clip(device.Product, MaxNameBytes)
+		if len(device.Model) > MaxNameBytes {
+			return fmt.Errorf("model %q of device %s is longer than %d bytes", clip(device.Model, 64), device.ID, MaxNameBytes)
+		}
 		if len(device.Links) > MaxDevicesPerNode || len(device.NearCPUs) > MaxCPUsPerNode {
 			return fmt.Errorf("device %s has too many links or CPUs", device.ID)
+		}
+		for _, link := range device.Links {
+			if len(link) > MaxNameBytes {
+				return fmt.Errorf("device %s has a link to %q, which is no id", device.ID, clip(link, 64))
+			}
 		}
 	}
 	for i := range devices {
