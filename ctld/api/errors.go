@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
+	"strings"
+	"unicode"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
@@ -16,7 +19,24 @@ import (
 
 // invalid refuses a request before anything was written.
 func invalid(format string, arguments ...any) error {
-	return status.Errorf(codes.InvalidArgument, format, arguments...)
+	return status.Error(codes.InvalidArgument, plainly(fmt.Sprintf(format, arguments...)))
+}
+
+// maxRefusalBytes bounds the words of a refusal, which travel in a header.
+const maxRefusalBytes = 4 << 10
+
+// plainly is a refusal that may quote what a stranger sent: in a log and on a
+// terminal it must be text and nothing else.
+func plainly(text string) string {
+	if len(text) > maxRefusalBytes {
+		text = strings.ToValidUTF8(text[:maxRefusalBytes], "") + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // codeOf maps the state machine's refusals to gRPC's codes.
@@ -35,7 +55,7 @@ func refusal(refused *state.Refusal) error {
 	if !known {
 		code = codes.Internal
 	}
-	return status.Error(code, refused.Message)
+	return status.Error(code, plainly(refused.Message))
 }
 
 // refusalOf is a refusal that came as an error.

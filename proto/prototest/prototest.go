@@ -94,6 +94,53 @@ func Hostile[M any, P interface {
 	return encoded
 }
 
+// Spoiled answers encoded copies of a sound message, in each of which one field
+// is nasty: of the message itself, or of one in it that is set.
+func Spoiled(message proto.Message) [][]byte {
+	var encoded [][]byte
+	var spoil func(m protoreflect.Message)
+	spoil = func(m protoreflect.Message) {
+		fields := m.Descriptor().Fields()
+		for i := range fields.Len() {
+			field := fields.Get(i)
+			switch {
+			case field.IsMap() || field.Message() != nil && field.IsList() && m.Get(field).List().Len() == 0:
+			case field.Message() != nil && field.IsList():
+				spoil(m.Get(field).List().Get(0).Message())
+			case field.Message() != nil:
+				if m.Has(field) {
+					spoil(m.Mutable(field).Message())
+				}
+			default:
+				had, before := m.Has(field), m.Get(field)
+				value := scalar(field, Nasty[len(encoded)%len(Nasty)], math.MaxUint64>>(len(encoded)%3))
+				if field.IsList() {
+					list := m.NewField(field)
+					list.List().Append(value)
+					list.List().Append(value)
+					value = list
+				}
+				if had && field.IsList() {
+					kept := m.NewField(field)
+					for at := range before.List().Len() {
+						kept.List().Append(before.List().Get(at))
+					}
+					before = kept
+				}
+				m.Set(field, value)
+				encoded = append(encoded, Marshal(message))
+				m.Clear(field)
+				if had {
+					m.Set(field, before)
+				}
+			}
+		}
+	}
+	message = proto.Clone(message)
+	spoil(message.ProtoReflect())
+	return encoded
+}
+
 // Marshal encodes a message that the test has made, and panics if that cannot
 // be.
 func Marshal(message proto.Message) []byte {

@@ -44,3 +44,18 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+func TestSpoiledSpoilsOneFieldEach(t *testing.T) {
+	sound := &pb.CancelRequest{RequestId: "r", Filter: &pb.JobFilter{Users: []string{"ada"}, Ids: []*pb.JobId{{Job: 1}}}, Signal: 9}
+	before := proto.Clone(sound)
+	all := Spoiled(sound)
+	if !proto.Equal(before, sound) || len(all) < 15 {
+		t.Fatalf("%d copies; %v", len(all), sound)
+	}
+	for _, data := range all {
+		got := &pb.CancelRequest{}
+		if err := proto.Unmarshal(data, got); err != nil || proto.Equal(got, sound) {
+			t.Errorf("%v, %v", err, got)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
+)
+
+// method is one of the Controller's, from the bytes of a request on.
+type method struct {
+	call  func(t *testing.T, s *Server, ctx context.Context, data []byte) error
+	seeds []proto.Message
+	wild  [][]byte
+}
+
+// one makes a method of a handler that answers once.
+func one[Q, A any, PQ interface {
+	*Q
+	proto.Message
+}, PA interface {
+	*A
+	proto.Message
+}](handler func(*Server, context.Context, *Q) (*A, error), seeds ...proto.Message) method {
+	return method{seeds: seeds, wild: prototest.Hostile[Q, PQ](), call: func(t *testing.T, s *Server, ctx context.Context, data []byte) error {
+		request := PQ(new(Q))
+		if proto.Unmarshal(data, request) != nil {
+			return nil
+		}
+		answer, err := handler(s, ctx, request)
+		if err == nil {
+			checkAnswer(t, PA(answer))
+		}
+		return err
+	}}
+}
+
+// many makes a method of a handler that answers in a stream.
+func many[Q, A any, PQ interface {
+	*Q
+	proto.Message
+}, PA interface {
+	*A
+	proto.Message
+}](handler func(*Server, *Q, *sink[A, PA]) error, seeds ...proto.Message) method {
+	return method{seeds: seeds, wild: prototest.Hostile[Q, PQ](), call: func(t *testing.T, s *Server, ctx context.Context, data []byte) error {
+		request := PQ(new(Q))
+		if proto.Unmarshal(data, request) != nil {
+			return nil
+		}
+		return handler(s, request, &sink[A, PA]{t: t, ctx: ctx})
+	}}
+}
+
+func methods() []method {
+	task := uint32(2)
+	byID := &pb.JobFilter{Ids: []*pb.JobId{{Job: 1}, {Job: 2, ArrayTask: &task}, {Job: 77}}}
+	some := []*pb.ArrayTasks{{Job: 2, Ranges: []*pb.ArrayRange{{First: 0, Last: 2, Step: 2}, {First: 4, Last: 4, Step: 1}}}}
+	submit := func(change func(*pb.JobSpec)) *pb.SubmitRequest {
+		job := goodSpec()
+		change(job)
+		return &pb.SubmitRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Spec: job}
+	}
+	return []method{
+		one((*Server).Submit, submit(func(*pb.JobSpec) {}),
+			submit(func(s *pb.JobSpec) {
+				s.Array = &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 4_000_000, Step: 1}}}
+			}),
+			submit(func(s *pb.JobSpec) {
+				s.Tasks, s.TasksPerNode, s.CpusPerTask, s.MinNodes, s.MaxNodes = 1<<24, 1<<24, 8192, 65536, 65536
+			}),
+			submit(func(s *pb.JobSpec) { s.NodeList, s.ExcludeNodes, s.Constraint = "n[0000-0001]", "n0002", "a&b&a" }),
+			submit(func(s *pb.JobSpec) { s.MemoryPerCpuBytes, s.CpusPerTask, s.Tasks = 1<<60, 8192, 1<<24 }),
+			submit(func(s *pb.JobSpec) {
+				s.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1 << 20}, {Scope: pb.GpuScope_GPU_SCOPE_JOB, Count: 1 << 20, Model: "m"}}
+			}),
+			submit(func(s *pb.JobSpec) { s.Environment, s.Arguments = []string{"A=\x00"}, []string{"\x00"} }),
+			submit(func(s *pb.JobSpec) { s.TimeLimitS, s.Nice = 4294967295, -2147483648 }),
+			&pb.SubmitRequest{AsUser: "ada", Spec: goodSpec()}),
+		one((*Server).Cancel, &pb.CancelRequest{Filter: byID, Tasks: some}, &pb.CancelRequest{Filter: &pb.JobFilter{Users: []string{"ada"}}},
+			&pb.CancelRequest{Filter: byID, Signal: 10, Full: true}),
+		one((*Server).Control, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_HOLD, Filter: byID, Tasks: some},
+			&pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_REQUEUE, Filter: byID}, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_RELEASE, Tasks: some}),
+		many(func(s *Server, q *pb.ListJobsRequest, out *sink[pb.ListJobsResponse, *pb.ListJobsResponse]) error {
+			return s.ListJobs(q, out)
+		},
+			&pb.ListJobsRequest{WithScript: true, WithEnvironment: true, Filter: &pb.JobFilter{AllStates: true}}, &pb.ListJobsRequest{Filter: byID}),
+		many(func(s *Server, q *pb.ListNodesRequest, out *sink[pb.ListNodesResponse, *pb.ListNodesResponse]) error {
+			return s.ListNodes(q, out)
+		},
+			&pb.ListNodesRequest{Names: "n[0000-0009]", Partitions: []string{"main"}}),
+		one((*Server).ListPartitions, &pb.ListPartitionsRequest{}),
+		one((*Server).UpdateNode, &pb.UpdateNodeRequest{Names: "n0001", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "r"},
+			&pb.UpdateNodeRequest{Names: "ALL", Action: pb.NodeAction_NODE_ACTION_FENCED}),
+		one((*Server).ApplyPolicy, &pb.ApplyPolicyRequest{Policy: goodPolicy}, &pb.ApplyPolicyRequest{Policy: &pb.Policy{Partitions: []*pb.Partition{{Name: "x", Nodes: "n[1-99999]"}}}, DryRun: true}),
+		one((*Server).ShowConfig, &pb.ShowConfigRequest{}),
+		one((*Server).Ping, &pb.PingRequest{}),
+		many(func(s *Server, q *pb.FollowRequest, out *sink[pb.Event, *pb.Event]) error { return s.Follow(q, out) },
+			&pb.FollowRequest{}, &pb.FollowRequest{Filter: byID}),
+	}
+}
+
+// FuzzRequests: whoever sends whatever to any method gets an answer that can be
+// sent, or a refusal in plain words; the state stays sound, what waits can be
+// planned and what is planned fits; and no list that others ask for breaks.
+func FuzzRequests(f *testing.F) {
+	base, all := seedState(f), methods()
+	for which, method := range all {
+		for _, seed := range method.seeds {
+			for caller := range byte(2) {
+				f.Add(byte(which), caller, "1.1", "1000", "n0000", prototest.Marshal(seed))
+			}
+		}
+		for _, data := range prototest.Spoiled(method.seeds[0]) {
+			f.Add(byte(which), byte(0), "1.1", "1000", "n0000", data)
+		}
+		for i, data := range method.wild {
+			f.Add(byte(which), byte(i), "1.1", "1000", "n0000", data)
+		}
+		f.Add(byte(which), byte(4), "1.1", "1000", "n0000", prototest.Marshal(method.seeds[0]))
+	}
+	f.Fuzz(func(t *testing.T, which, caller byte, run, uid, node string, data []byte) {
+		s, l := newFuzzServer(t, base)
+		ctx, cancel := context.WithTimeout(callerContext(caller, run, uid, node), 0)
+		if which%16 < 12 { // the rest are calls that nobody waits for any more
+			cancel()
+			ctx, cancel = context.WithCancel(callerContext(caller, run, uid, node))
+		}
+		defer cancel()
+		method := all[int(which)%len(all)]
+		checkStatus(t, method.call(t, s, ctx, data))
+		checkStatus(t, method.call(t, s, ctx, data)) // a retry
+		l.plan()
+		l.checkShown()
+		everything := &pb.ListJobsRequest{Filter: &pb.JobFilter{AllStates: true}}
+		if err := s.ListJobs(everything, &sink[pb.ListJobsResponse, *pb.ListJobsResponse]{t: t, ctx: callerContext(1, "", "", "")}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
