@@ -113,7 +113,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		Os:              kernel(),
 		Arch:            architecture(),
 		BootId:          m.bootID,
-		HostName:        hostName,
+		HostName:        words(hostName),
 		Address:         m.config.Address,
 		CgroupVersion:   m.cgroups.Version,
 		Sockets:         sockets,
@@ -157,7 +157,7 @@ func (m *machine) offeredMemory() uint64 {
 func deviceMessage(d gpu.Device) *pb.Device {
 	message := &pb.Device{
 		Id: d.ID, Index: uint32(d.Index), Model: d.Model, MemoryBytes: d.MemoryBytes,
-		HealthDetail: d.HealthDetail, Shares: 1, Links: d.Links, Product: d.Product,
+		HealthDetail: words(d.HealthDetail), Shares: 1, Links: d.Links, Product: words(d.Product),
 	}
 	switch d.Health {
 	case gpu.OK:

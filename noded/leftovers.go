@@ -33,10 +33,10 @@ func (a *agent) tellLeftOversLocked() {
 func (a *agent) setLeftOver(p *part, err error) {
 	var now *pb.LeftOver
 	if err != nil {
-		now = &pb.LeftOver{What: filepath.Join(a.machine.config.StateDir, "jobs", p.key.String()), Error: err.Error()}
+		now = &pb.LeftOver{What: filepath.Join(a.machine.config.StateDir, "jobs", p.key.String()), Error: words(err.Error())}
 		var left *shim.LeftOver
 		if errors.As(err, &left) {
-			now = &pb.LeftOver{What: left.Path, Error: left.Err.Error()}
+			now = &pb.LeftOver{What: words(left.Path), Error: words(left.Err.Error())}
 		}
 	}
 	a.mu.Lock()
@@ -98,8 +98,8 @@ func (a *agent) sweep() {
 	changed := len(found) != len(a.strays)
 	a.strays = nil
 	for _, left := range found {
-		now := &pb.LeftOver{What: left.Path, Error: left.Err.Error(), SinceMs: time.Now().UnixMilli()}
-		known, ok := before[left.Path]
+		now := &pb.LeftOver{What: words(left.Path), Error: words(left.Err.Error()), SinceMs: time.Now().UnixMilli()}
+		known, ok := before[words(left.Path)]
 		if ok {
 			now.SinceMs = known.SinceMs
 		}

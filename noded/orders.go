@@ -164,7 +164,7 @@ func (a *agent) signalPart(order *pb.SignalPart) {
 	answer := func(err error) {
 		result := &pb.SignalResult{Token: order.Token}
 		if err != nil {
-			result.Error = userMessage(err)
+			result.Error = words(userMessage(err))
 		}
 		a.send(&pb.NodeMessage{What: &pb.NodeMessage_SignalResult{SignalResult: result}})
 	}

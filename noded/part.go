@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -313,6 +314,7 @@ func (a *agent) ended(p *part, result *pb.PartEnded) {
 	if p.killed && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
 		result.Cause, result.Detail = endCause(p.endOrder), "the job's supervisor did not end it in time and was killed"
 	}
+	result.Detail = words(result.Detail)
 	if p.impatience != nil {
 		p.impatience.Stop()
 	}
@@ -369,9 +371,19 @@ func endedMessage(result *pb.PartEnded) *pb.NodeMessage {
 	return &pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: result}}
 }
 
+// maxWords bounds what is said in one text of a message.
+const maxWords = 4 << 10
+
+// words is a text that can be sent. Errors name files, and a job may name its
+// files by any bytes: a message that cannot be encoded would end this session
+// and every later one.
+func words(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxWords)], "?")
+}
+
 // neverStarted is the result of a part that had no supervisor.
 func neverStarted(key partKey, cause pb.EndCause, detail string) *pb.PartEnded {
-	return &pb.PartEnded{Part: key.message(), Cause: cause, Detail: detail, EndMs: time.Now().UnixMilli()}
+	return &pb.PartEnded{Part: key.message(), Cause: cause, Detail: words(detail), EndMs: time.Now().UnixMilli()}
 }
 
 // endCause is the cause of a part that was told to end before it started.

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"encoding/json"
+	"unicode"
 
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -59,7 +60,7 @@ func clip(text string) string {
 	}
 	clean := make([]rune, 0, len(text))
 	for _, r := range text {
-		if r >= ' ' && r != 0x7f && r != '\uFFFD' {
+		if !unicode.IsControl(r) && r != '\uFFFD' {
 			clean = append(clean, r)
 		}
 	}
