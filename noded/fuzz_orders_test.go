@@ -49,8 +49,8 @@ func (w *wildShims) Launch(_ context.Context, r resources, order *pb.StartPart) 
 	return &wildShim{all: w, order: order, events: w.events}, nil
 }
 
-func (w *wildShims) List() ([]supervisor, error)   { return nil, nil }
-func (w *wildShims) Discard(context.Context) error { return nil }
+func (w *wildShims) List() ([]supervisor, error)              { return nil, nil }
+func (w *wildShims) Discard(context.Context) error            { return nil }
 func (w *wildShims) Sweep(func(string) bool) []*shim.LeftOver { return nil }
 
 // wildShim is one of them, and the client of itself. It is over when it has

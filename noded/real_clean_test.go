@@ -57,7 +57,7 @@ func TestRealKilledInCleanUp(t *testing.T) {
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		case 1: // once the script has ended
 			scriptEnded = true
-			eventually(t, "the script has ended", func() bool { return exists(part + "/run/exit.json") || exists(part+"/result.pb") })
+			eventually(t, "the script has ended", func() bool { return exists(part+"/run/exit.json") || exists(part+"/result.pb") })
 			time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
 		case 2: // once the result is known, while files are deleted
 			scriptEnded = true

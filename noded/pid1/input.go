@@ -6,6 +6,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
+// maxInputItems bounds what waits of a client that sends ends of input, which
+// count for nothing in its window, or single bytes.
+const maxInputItems = step.InputWindow / 4
+
 // inputQueue holds input between the connection and the tasks. It is bounded
 // by the client's window.
 type inputQueue struct {
@@ -25,7 +29,7 @@ type inputItem struct {
 
 func (q *inputQueue) init() { q.more = sync.NewCond(&q.mu) }
 
-// push is false when the client sent more than its window.
+// push is false when the client sent more than its window, or too many pieces.
 func (q *inputQueue) push(item inputItem) bool {
 	if len(item.data) == 0 && !item.end {
 		return true
@@ -33,7 +37,7 @@ func (q *inputQueue) push(item inputItem) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.bytes += len(item.data)
-	if q.bytes > step.InputWindow {
+	if q.bytes > step.InputWindow || len(q.items) >= maxInputItems {
 		return false
 	}
 	if !q.closed {

@@ -58,7 +58,7 @@ func readOrders(r io.Reader) (*Filter, *Config, error) {
 	if err := json.Unmarshal(data, config); err != nil {
 		return nil, nil, fmt.Errorf("the job's settings: %w", err)
 	}
-	if b := config.Batch; b != nil && (len(b.Argv) == 0 || b.Stdout == "") {
+	if b := config.Batch; b != nil && (len(b.Argv) == 0 || b.Argv[0] == "" || b.Stdout == "") {
 		return nil, nil, errors.New("the job's settings: the batch script lacks its path or its output")
 	}
 	return filter, config, nil

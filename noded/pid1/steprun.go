@@ -255,7 +255,9 @@ func (run *stepRun) readClient(p *process1, reader *step.Reader) {
 				return // more than its window
 			}
 		case *step.InputEnd:
-			run.input.push(inputItem{rank: m.Rank, all: m.All, end: true})
+			if !run.input.push(inputItem{rank: m.Rank, all: m.All, end: true}) {
+				return
+			}
 		case *step.Signal:
 			p.signal(m)
 		default:

@@ -184,8 +184,12 @@ func FuzzRead(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%#v was read but cannot be written: %v", m, err)
 			}
-			if _, err := NewReader(bytes.NewReader(again)).Read(); err != nil {
+			same, err := NewReader(bytes.NewReader(again)).Read()
+			if err != nil {
 				t.Fatalf("%#v was written but cannot be read: %v", m, err)
+			}
+			if twice, err := Marshal(same); err != nil || !bytes.Equal(twice, again) {
+				t.Fatalf("%#v is read again as %#v: %v", m, same, err)
 			}
 		}
 	})
