@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -113,8 +114,37 @@ func submitRequest(inv *option.Invocation) (*pb.SubmitRequest, option.Values, er
 	if job.SubmitHost, err = os.Hostname(); err != nil {
 		job.SubmitHost = "localhost"
 	}
+	if err := checkText(job); err != nil {
+		return nil, nil, err
+	}
 	asUser, err := submitFor(values)
 	return &pb.SubmitRequest{RequestId: uuid.NewString(), Spec: job, AsUser: asUser}, values, err
+}
+
+// checkText refuses what could not be sent: requests hold text in UTF-8, but
+// variables, arguments and file names may hold any bytes.
+func checkText(job *pb.JobSpec) error {
+	for _, variable := range job.Environment {
+		if name := nameOf(variable); !utf8.ValidString(variable) {
+			return option.Fail(1, "variable %q holds bytes that are no UTF-8 text, and cannot be handed to the job: unset it, or name others with --export", name)
+		}
+	}
+	for _, argument := range job.Arguments {
+		if !utf8.ValidString(argument) {
+			return option.Fail(1, "argument %q of the script holds bytes that are no UTF-8 text: hand it over in a file", argument)
+		}
+	}
+	for _, text := range []struct{ what, value string }{
+		{"the job's name", job.Name}, {"--account", job.Account}, {"--comment", job.Comment}, {"--wckey", job.Wckey}, {"--constraint", job.Constraint},
+		{"--partition", strings.Join(job.Partitions, ",")}, {"--export", job.ExportOption}, {"the work directory", job.WorkDirectory},
+		{"--output", job.StandardOutput}, {"--error", job.StandardError}, {"--input", job.StandardInput}, {"the script's path", job.Command},
+		{"--nodelist", job.NodeList}, {"--exclude", job.ExcludeNodes}, {"this machine's name", job.SubmitHost},
+	} {
+		if !utf8.ValidString(text.value) {
+			return option.Fail(1, "%s, %q, holds bytes that are no UTF-8 text: choose another", text.what, text.value)
+		}
+	}
+	return nil
 }
 
 // absolute is a path as seen from a directory; no path stays none.
@@ -166,6 +196,9 @@ func submitFor(values option.Values) (string, error) {
 	}
 	if values.Text(optUID) == "" {
 		return "", option.Fail(255, "Invalid --uid specification: type the name or number of a user")
+	}
+	if !utf8.ValidString(values.Text(optUID)) {
+		return "", option.Fail(1, "Invalid --uid specification: %q", values.Text(optUID))
 	}
 	return values.Text(optUID), nil
 }

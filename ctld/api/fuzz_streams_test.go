@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
@@ -47,7 +49,10 @@ func (s *spoken[In, Out, PI, PO]) Recv() (*In, error) {
 	message := PI(new(In))
 	err := proto.Unmarshal(s.messages[0], message)
 	s.messages = s.messages[1:]
-	return (*In)(message), err
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, "no message")
+	}
+	return (*In)(message), nil
 }
 
 type nodeStream = spoken[pb.NodeMessage, pb.ControllerMessage, *pb.NodeMessage, *pb.ControllerMessage]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/proto/similar"
 )
 
@@ -81,7 +82,7 @@ func Report(program string, err error) (text string, status int) {
 		}
 		return lines(program, message), max(failure.Status, 1)
 	case errors.As(err, &usage):
-		return fmt.Sprintf("%s: %s\nTry %q for more information\n", usage.Program, usage.message, usage.Program+" --help"),
+		return fmt.Sprintf("%s: %s\nTry %q for more information\n", usage.Program, plainLines(usage.message), usage.Program+" --help"),
 			max(usage.Status, 1)
 	}
 	return lines(program, err.Error()), 1
@@ -93,9 +94,19 @@ func lines(program, message string) string {
 	}
 	var text strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(message, "\n"), "\n") {
-		fmt.Fprintf(&text, "%s: error: %s\n", program, line)
+		fmt.Fprintf(&text, "%s: error: %s\n", program, format.Printable(line))
 	}
 	return text.String()
+}
+
+// plainLines is a message without what a terminal might obey: it may quote a
+// script that somebody else wrote.
+func plainLines(message string) string {
+	parts := strings.Split(message, "\n")
+	for i := range parts {
+		parts[i] = format.Printable(parts[i])
+	}
+	return strings.Join(parts, "\n")
 }
 
 // nearest is the long name most like a mistyped one, or "" if none is near.
