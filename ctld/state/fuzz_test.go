@@ -3,6 +3,9 @@ package state
 import (
 	"bytes"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
+	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // FuzzApply: whatever an entry holds, Apply neither panics nor breaks an
@@ -59,6 +62,78 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		tryEntry(t, base, entry)
+	})
+}
+
+// FuzzCommands applies several commands of any content one after another, with
+// a plan between them: each state is sound and can be shown, a plan fits the
+// state that it was made from, and what is persisted is restored as it was.
+func FuzzCommands(f *testing.F) {
+	w, s := newWalker(9), New()
+	var kinds []byte
+	var bodies [][]byte
+	for index := uint64(1); index <= 200; index++ {
+		command := w.next(s.View())
+		body, err := encoding.Marshal(command)
+		if err != nil {
+			f.Fatal(err)
+		}
+		kinds, bodies = append(kinds, byte(command.kind())), append(bodies, body)
+		if n := len(kinds); n%20 == 0 {
+			f.Add(prototest.Join(kinds[n-20:], bodies[n-20:]))
+		}
+		entry, err := Encode(command, RequestID{}, int64(index))
+		if err != nil {
+			f.Fatal(err)
+		}
+		mustApply(f, s, index, entry)
+	}
+	f.Add(prototest.Join(kinds[:12], bodies[:12]))
+	base := persisted(f, walked(f, 9, 60))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Restore(bytes.NewReader(base))
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply := func(command Command) Result {
+			entry, err := Encode(command, RequestID{}, s.TimeMS()+100)
+			if err != nil {
+				return Result{}
+			}
+			result := mustApply(t, s, s.Index()+1, entry)
+			if err := s.Check(); err != nil {
+				t.Fatalf("after %T: %v", command, err)
+			}
+			return result
+		}
+		kinds, bodies := prototest.Split(data, 24)
+		for i := range bodies {
+			row, known := commands[Kind(kinds[i])]
+			if !known {
+				continue
+			}
+			command, err := row.decode(bodies[i])
+			if err != nil {
+				continue
+			}
+			apply(command)
+			snapshot := s.View().SchedSnapshot(s.TimeMS())
+			plan, _ := sched.Schedule(snapshot, sched.Memo{})
+			if len(plan.Starts) == 0 {
+				continue
+			}
+			for _, start := range apply(PlanToCommand(&snapshot, &plan)).Starts {
+				if start.Dropped != "" {
+					t.Fatalf("a planned start of job %d is dropped: %s", start.Asked, start.Dropped)
+				}
+			}
+		}
+		checkMessages(t, s.View())
+		again, err := Restore(bytes.NewReader(persisted(t, s)))
+		if err != nil {
+			t.Fatalf("what was persisted is not restored: %v", err)
+		}
+		checkReplicas(t, s, again)
 	})
 }
 
