@@ -264,13 +264,23 @@ func TestLoadConfig(t *testing.T) {
 }
 
 func FuzzParseConfig(f *testing.F) {
-	for _, seed := range []string{"name = \"c1\"", "[x]\ny = 1", "name = [", "data_dir = '''\n'''", "\x00"} {
+	for _, seed := range []string{"name = \"c1\"\ndata_dir = '/d'\nsocket = '/s'\nlisten = ':1'\npeer_listen = 'h:2'\nlog_level = 'debug'", "log_level = 'error+9999999999999'", "[x]\ny = 1", "name = [", "data_dir = '''\n'''", "\x00"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		config := DefaultConfig()
-		if err := tomlfile.Decode(text, &config); err == nil {
-			_ = config.Check()
+		err := tomlfile.Decode(text, &config)
+		if err == nil {
+			err = config.Check()
+		}
+		if err != nil {
+			if len(err.Error()) > len(text)+1024 {
+				t.Errorf("an error of %d bytes", len(err.Error()))
+			}
+			return
+		}
+		if _, err := config.Level(); err != nil || !filepath.IsAbs(config.DataDir) || !filepath.IsAbs(config.Socket) || len(config.Socket) > 100 {
+			t.Errorf("accepted %+v", config)
 		}
 	})
 }

@@ -110,9 +110,12 @@ func FuzzHostList(f *testing.F) {
 	for _, seed := range []string{"", "n1", "n[1-3,07],x", "a[1-2]b[01-10]", "n[1-99999999999]", "[0-9]", "n[", "n]", "n[00-9]", "n099,n[100-101],n0100", "n,n1,n2"} {
 		f.Add(seed)
 	}
+	f.Add(long)
+	f.Add("a[0-9][0-9][0-9][0-9],[[1-2]]")
 	f.Fuzz(func(t *testing.T, in string) {
 		names, err := ParseHostList(in)
 		if err != nil {
+			checkRefusal(t, err)
 			return
 		}
 		if len(names) > MaxHostListNames {

@@ -162,9 +162,12 @@ func FuzzArray(f *testing.F) {
 	for _, seed := range []string{"0-9:2,20%4", "[1-3]", "5,1,3", "0-4000000:4000000", "0-100:3,1-100:7", "1-5:4294967295,2"} {
 		f.Add(seed)
 	}
+	f.Add(long)
+	f.Add("0-4000000:2,0-4000000:3,1")
 	f.Fuzz(func(t *testing.T, in string) {
 		array, err := ParseArray(in)
 		if err != nil {
+			checkRefusal(t, err)
 			return
 		}
 		if len(array.GetRanges()) > MaxArrayRanges {
@@ -233,9 +236,13 @@ func FuzzGres(f *testing.F) {
 	for _, seed := range []string{"gpu:2", "gpu:a100:2", "a100:2", "2", "gpu", "none", "gpu:1,gpu:2"} {
 		f.Add(seed)
 	}
+	f.Add(long)
 	f.Fuzz(func(t *testing.T, in string) {
 		for _, parse := range []func(string, pb.GpuScope) ([]*pb.GpuRequest, error){ParseGres, ParseGPUs} {
 			gpus, err := parse(in, pb.GpuScope_GPU_SCOPE_NODE)
+			if err != nil {
+				checkRefusal(t, err)
+			}
 			if err != nil || len(gpus) == 0 {
 				continue
 			}
@@ -273,9 +280,12 @@ func FuzzJobTargets(f *testing.F) {
 	for _, seed := range []string{"12", "13_4", "15_[1-5,9]", "1,2_3,4_[5]", "1_[0-4000000:3]", "_", "1_[1-2"} {
 		f.Add(seed)
 	}
+	f.Add(long)
+	f.Add(strings.Repeat("1_[0-9],", 100) + "1_[0-4000000:2,1-4000000:2,5]")
 	f.Fuzz(func(t *testing.T, in string) {
 		targets, err := ParseJobTargets(in)
 		if err != nil {
+			checkRefusal(t, err)
 			return
 		}
 		for _, target := range targets {

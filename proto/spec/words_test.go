@@ -50,13 +50,27 @@ func TestFormatTime(t *testing.T) {
 	}
 }
 
+// checkRefusal fails when an error is more than a few lines, whatever it is
+// about: it is shown on a terminal and written into logs.
+func checkRefusal(t *testing.T, err error) {
+	t.Helper()
+	if text := err.Error(); len(text) == 0 || len(text) > 1024 {
+		t.Fatalf("a refusal of %d bytes: %.100q", len(text), text)
+	}
+}
+
+// long is what nobody types.
+var long = strings.Repeat("9a[,-", 1000)
+
 func FuzzTime(f *testing.F) {
 	for _, seed := range []string{"1", "1:30", "1:00:00", "1-2:3:4", "UNLIMITED", "-1", "99999999999999999999", "49710-0", "0-0:0:0"} {
 		f.Add(seed)
 	}
+	f.Add(long)
 	f.Fuzz(func(t *testing.T, in string) {
 		seconds, err := ParseTime(in)
 		if err != nil {
+			checkRefusal(t, err)
 			return
 		}
 		if back, err := ParseTime(FormatTime(seconds)); err != nil || back != seconds {
@@ -107,9 +121,11 @@ func FuzzSize(f *testing.F) {
 		f.Add(seed, uint64(1))
 		f.Add(seed, uint64(1<<20))
 	}
+	f.Add(long, uint64(1))
 	f.Fuzz(func(t *testing.T, in string, unit uint64) {
 		bytes, err := ParseSize(in, unit)
 		if err != nil {
+			checkRefusal(t, err)
 			return
 		}
 		if back, err := ParseSize(FormatSize(bytes), 1); err != nil || back != bytes {
@@ -164,9 +180,11 @@ func FuzzSignal(f *testing.F) {
 	for _, seed := range []string{"USR1", "sigterm", "9", "40", "SIG"} {
 		f.Add(seed)
 	}
+	f.Add(long)
 	f.Fuzz(func(t *testing.T, in string) {
 		signal, err := ParseSignal(in)
 		if err != nil {
+			checkRefusal(t, err)
 			return
 		}
 		if back, err := ParseSignal(SignalName(signal)); err != nil || back != signal {
@@ -179,8 +197,12 @@ func FuzzState(f *testing.F) {
 	for _, seed := range []string{"PD", "pending", "CG", "CF", "x"} {
 		f.Add(seed)
 	}
+	f.Add(long)
 	f.Fuzz(func(t *testing.T, in string) {
 		state, completing, configuring, err := ParseState(in)
+		if err != nil {
+			checkRefusal(t, err)
+		}
 		if err != nil || completing || configuring {
 			return
 		}
@@ -238,10 +260,12 @@ func FuzzFileName(f *testing.F) {
 	for _, seed := range []string{"slurm-%j.out", "%5A_%a", `\%j`, "%", "%%", "%99999999999j", "%x%N"} {
 		f.Add(seed, "name", "n1.x", uint32(4000000000), true)
 	}
+	f.Add(long, "name", "n1", uint32(1), false)
 	f.Fuzz(func(t *testing.T, pattern, name, node string, number uint32, step bool) {
 		v := FileNames{JobID: number, JobName: name, Node: node, Task: number, InStep: step}
 		got, err := ExpandFileName(pattern, v)
 		if err != nil {
+			checkRefusal(t, err)
 			return
 		}
 		if len(got) > MaxPathBytes {
