@@ -4,7 +4,8 @@
 // said, and ends with status 1; the input that did it then lies in the
 // package's testdata/fuzz/<target>, where every later go test tries it again.
 //
-// Targets are what go test -list names, so that none has to be entered here.
+// Targets are found in the packages' test files, so that none has to be entered
+// here.
 // Memory is bounded: an input that makes a program take it all is a find, not
 // the end of the machine. Nothing is bounded by a machine's speed, but for go
 // test's own rule that one input must not take ten seconds.

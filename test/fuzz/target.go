@@ -23,44 +23,17 @@ type target struct {
 
 func (t target) String() string { return t.pkg + "." + t.name }
 
-// list answers the targets whose package.Target matches.
-func list(tags string, wanted *regexp.Regexp) ([]target, error) {
-	packages, err := packagesWithTargets(tags)
-	if err != nil {
-		return nil, err
-	}
-	out, err := output("go", append([]string{"test", "-tags", tags, "-list", "^Fuzz"}, packages...)...)
-	if err != nil {
-		return nil, err
-	}
-	var targets []target
-	var names []string
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 1 && strings.HasPrefix(fields[0], "Fuzz"):
-			names = append(names, fields[0])
-		case len(fields) > 1 && fields[0] == "ok":
-			for _, name := range names {
-				t := target{strings.TrimPrefix(fields[1], module), name}
-				if wanted.MatchString(t.String()) {
-					targets = append(targets, t)
-				}
-			}
-			names = nil
-		}
-	}
-	return targets, nil
-}
+var declared = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
 
-// packagesWithTargets spares go test the linking of all other test programs.
-func packagesWithTargets(tags string) ([]string, error) {
+// list answers the targets whose package.Target matches, as go test -list
+// would, but without compiling every test of the tree first.
+func list(tags string, wanted *regexp.Regexp) ([]target, error) {
 	const format = `{{.ImportPath}}{{"\t"}}{{.Dir}}{{range .TestGoFiles}}{{"\t"}}{{.}}{{end}}{{range .XTestGoFiles}}{{"\t"}}{{.}}{{end}}`
 	out, err := output("go", "list", "-tags", tags, "-f", format, "./...")
 	if err != nil {
 		return nil, err
 	}
-	var packages []string
+	var targets []target
 	for line := range strings.Lines(out) {
 		fields := strings.Split(strings.TrimSpace(line), "\t")
 		for _, file := range fields[min(2, len(fields)):] {
@@ -68,13 +41,15 @@ func packagesWithTargets(tags string) ([]string, error) {
 			if err != nil {
 				return nil, err
 			}
-			if bytes.Contains(text, []byte("\nfunc Fuzz")) {
-				packages = append(packages, fields[0])
-				break
+			for _, found := range declared.FindAllSubmatch(text, -1) {
+				t := target{strings.TrimPrefix(fields[0], module), string(found[1])}
+				if wanted.MatchString(t.String()) {
+					targets = append(targets, t)
+				}
 			}
 		}
 	}
-	return packages, nil
+	return targets, nil
 }
 
 func output(name string, arguments ...string) (string, error) {

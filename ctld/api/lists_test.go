@@ -1,0 +1,108 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// TestListsAreCutBySize: whoever submits jobs with long arguments, or a node
+// that has much to tell, does not make a list fail for everybody.
+func TestListsAreCutBySize(t *testing.T) {
+	l := &ledger{t: t, state: machinesOf(t, 40), sessions: session.NewRegistry(func(string) {})}
+	s := NewServer(l, l, Options{})
+	job := goodSpec()
+	job.MemoryPerNodeBytes = 1 << 20
+	job.Arguments = []string{strings.Repeat("x", spec.MaxArgumentBytes-100)}
+	command, err := state.SubmitFromSpec(job, &pb.Identity{Uid: fuzzUser, User: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 80 {
+		if result, err := l.Propose(context.Background(), command, state.RequestID{}); err != nil || result.Refused != nil {
+			t.Fatal(err, result.Refused)
+		}
+	}
+	text := strings.Repeat("z", state.MaxTextBytes)
+	for n := range 40 {
+		note := state.NoteLeftOvers{Name: fmt.Sprintf("n%04d", n)}
+		for range state.MaxLeftOvers {
+			note.LeftOvers = append(note.LeftOvers, state.LeftOver{What: text, Error: text})
+		}
+		if result, err := l.Propose(context.Background(), note, state.RequestID{}); err != nil || result.Refused != nil {
+			t.Fatal(err, result.Refused)
+		}
+	}
+	ctx := callerContext(1, "", "", "")
+	if err := s.ListJobs(&pb.ListJobsRequest{}, &sink[pb.ListJobsResponse, *pb.ListJobsResponse]{t: t, ctx: ctx}); err != nil {
+		t.Error(err)
+	}
+	if err := s.ListNodes(&pb.ListNodesRequest{}, &sink[pb.ListNodesResponse, *pb.ListNodesResponse]{t: t, ctx: ctx}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTargetsAreNamedOnce: what would take minutes to sort out is refused.
+func TestTargetsAreNamedOnce(t *testing.T) {
+	l := &ledger{t: t, state: machinesOf(t, 1)}
+	s := NewServer(l, l, Options{})
+	all := []*pb.ArrayRange{{First: 0, Last: spec.MaxArrayIndex, Step: 1}}
+	var twice []*pb.ArrayTasks
+	for job := range uint32(1000) {
+		twice = append(twice, &pb.ArrayTasks{Job: 1 + job%500, Ranges: all})
+	}
+	for name, tasks := range map[string][]*pb.ArrayTasks{
+		"overlapping": {{Job: 1, Ranges: append(all, all...)}},
+		"backwards":   {{Job: 1, Ranges: []*pb.ArrayRange{{First: 5, Last: 5, Step: 1}, {First: 1, Last: 1, Step: 1}}}},
+		"twice":       twice,
+	} {
+		if _, err := s.targets(nil, tasks); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	task := uint32(3)
+	targets, err := s.targets(&pb.JobFilter{Ids: []*pb.JobId{{Job: 1, ArrayTask: &task}, {Job: 2}, {Job: 2}}}, []*pb.ArrayTasks{{Job: 1, Ranges: all}})
+	if err != nil || len(targets) != 2 || len(targets[0].Tasks) != 1 || targets[1].Job != 2 {
+		t.Errorf("%v, %v", targets, err)
+	}
+}
+
+// TestFollowersIDs: an id covers its job, or the tasks of its array.
+func TestFollowersIDs(t *testing.T) {
+	one, two := uint32(1), uint32(2)
+	f, err := newFilter(&pb.JobFilter{Ids: []*pb.JobId{{Job: 7}, {Job: 8, ArrayTask: &one}, {Job: 9, ArrayTask: &two}, {Job: 9}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		job  state.Job
+		want bool
+	}{
+		{state.Job{ID: 7}, true}, {state.Job{ID: 70, Array: 7, HasTask: true, Task: 5}, true}, {state.Job{ID: 6}, false},
+		{state.Job{ID: 80, Array: 8, HasTask: true, Task: 1}, true}, {state.Job{ID: 81, Array: 8, HasTask: true, Task: 2}, false},
+		{state.Job{ID: 8, Array: 8, Tasks: []state.TaskRange{{First: 0, Last: 4, Step: 1}}}, true},
+		{state.Job{ID: 8, Array: 8, Tasks: []state.TaskRange{{First: 2, Last: 4, Step: 2}}}, false},
+		{state.Job{ID: 8}, false}, {state.Job{ID: 90, Array: 9, HasTask: true, Task: 7}, true},
+	} {
+		if got := f.idsCover(&c.job); got != c.want {
+			t.Errorf("%+v: %v", c.job, got)
+		}
+	}
+}
+
+func TestRefusalsArePlain(t *testing.T) {
+	text := status.Convert(invalid("%s", "\x1b[2J\n"+strings.Repeat("é\u009b", 1<<16))).Message()
+	if len(text) > maxRefusalBytes+8 || bytes.ContainsAny([]byte(text), "\x1b\u009b") || !strings.HasPrefix(text, "?[2J\né?") {
+		t.Errorf("%d bytes: %.40q", len(text), text)
+	}
+}
