@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,6 +146,7 @@ func FuzzTunnel(f *testing.F) {
 	f.Add(byte(0), join(open(func(*pb.TunnelOpen) {}), open(func(*pb.TunnelOpen) {})), join(open(func(*pb.TunnelOpen) {})), "n0000")
 	f.Add(byte(0), join(data), join(half), "n0001")
 	f.Fuzz(func(t *testing.T, caller byte, first, second []byte, from string) {
+		from = strings.ToValidUTF8(from, "?")
 		s, l := newFuzzServer(t, base)
 		ctx, cancel := context.WithTimeout(callerContext(caller, "", "", ""), 5*time.Second)
 		defer cancel()

@@ -1,0 +1,126 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
+)
+
+// overheard is a controller that takes any call, and notes what comes.
+type overheard struct {
+	mu      sync.Mutex
+	methods []string
+	vouched []metadata.MD
+	first   [][]byte
+}
+
+func (o *overheard) handle(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	md, _ := metadata.FromIncomingContext(stream.Context())
+	m := new(rawMessage)
+	err := stream.RecvMsg(m)
+	o.mu.Lock()
+	o.methods, o.vouched, o.first = append(o.methods, method), append(o.vouched, md), append(o.first, m.data)
+	o.mu.Unlock()
+	for err == nil {
+		if err = stream.SendMsg(m); err == nil {
+			m = new(rawMessage)
+			err = stream.RecvMsg(m)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func bufServer(f *testing.F, handler grpc.StreamHandler) *grpc.ClientConn {
+	listener := bufconn.Listen(1 << 16)
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(handler))
+	go func() { _ = server.Serve(listener) }()
+	f.Cleanup(server.Stop)
+	conn, err := grpc.NewClient("passthrough:buf", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// FuzzRelay: whatever a job calls through the socket in its container, with
+// whatever metadata, a controller hears of requests and tunnels only, each
+// vouched for as this job's and no other's.
+func FuzzRelay(f *testing.F) {
+	heard := &overheard{}
+	order := fuzzOrder()
+	p := &part{order: order, user: userOf(order.Owner), settings: &Settings{}, log: slog.New(slog.DiscardHandler)}
+	p.relay = newRelay(p)
+	p.relay.conn = bufServer(f, heard.handle)
+	job := bufServer(f, func(server any, stream grpc.ServerStream) error { return p.relay.handle(server, stream) })
+	open := prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Part: &pb.PartId{Job: 1}, FromNode: "x", TargetNode: "n0"}}})
+	for _, method := range []string{
+		pb.Controller_Submit_FullMethodName, pb.NodeLink_Tunnel_FullMethodName, pb.NodeLink_Session_FullMethodName, pb.Shim_End_FullMethodName,
+		"/gleaner.v1.Controller/../NodeLink/Session", "/gleaner.v1.Controller/", "/", "/x/y",
+	} {
+		f.Add(method, jobKey, "1.1", prototest.Join([]byte{0, 0}, [][]byte{open, []byte("x")}))
+		f.Add(method, "gleaner-uid", "0", []byte{})
+	}
+	f.Fuzz(func(t *testing.T, method, key, value string, data []byte) {
+		if !strings.HasPrefix(method, "/") || strings.ContainsFunc(method+value, func(r rune) bool { return r <= ' ' || r > '~' }) || !strings.HasPrefix(key, "gleaner-") ||
+			strings.HasSuffix(key, "-bin") || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
+			return // gRPC does not send such
+		}
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), key, value), 5*time.Second)
+		defer cancel()
+		stream, err := job.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(rawCodec{}))
+		if err != nil {
+			return
+		}
+		_, messages := prototest.Split(data, 4)
+		for _, message := range messages {
+			if stream.SendMsg(&rawMessage{message}) != nil {
+				break
+			}
+		}
+		_ = stream.CloseSend()
+		for err == nil {
+			err = stream.RecvMsg(new(rawMessage))
+		}
+		if status.Code(err) == codes.DeadlineExceeded {
+			t.Fatalf("%s does not end", method)
+		}
+		heard.mu.Lock()
+		defer heard.mu.Unlock()
+		for i, called := range heard.methods {
+			if called != pb.NodeLink_Tunnel_FullMethodName && !strings.HasPrefix(called, controllerPrefix) {
+				t.Fatalf("a job calls %s", called)
+			}
+			md := heard.vouched[i]
+			if !slices.Equal(md.Get(jobKey), []string{"12.1"}) || !slices.Equal(md.Get(uidKey), []string{"1000"}) || !slices.Equal(md.Get(nodeKey), []string{"n1"}) {
+				t.Fatalf("%s is vouched for as %v", called, md)
+			}
+			if called == pb.NodeLink_Tunnel_FullMethodName && heard.first[i] != nil {
+				checkOpened(t, heard.first[i:i+1], nil)
+			}
+		}
+		heard.methods, heard.vouched, heard.first = nil, nil, nil
+	})
+}
