@@ -47,7 +47,7 @@ func run(each time.Duration, names, tags string, parallel int, memory uint64) er
 		return err
 	}
 	if len(targets) == 0 {
-		return fmt.Errorf("no target matches %q: see go test -list '^Fuzz' ./...", names)
+		return fmt.Errorf("no target matches %q: leave it out to run all", names)
 	}
 	for _, t := range targets {
 		if err := t.run(each, tags, parallel); err != nil {
