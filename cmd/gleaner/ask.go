@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -25,6 +26,10 @@ var (
 	// Shorter than for a submission: nothing is lost, and whoever looks at a
 	// queue would rather know that the controller is away.
 	queryTime = 5 * time.Second
+	// answerTime is how long a controller that was reached has for the first
+	// word of its answer: it looks things up in memory, so that one which takes
+	// longer hangs.
+	answerTime = 15 * time.Second
 	// silenceTime is how long a list may stand still before it is given up.
 	silenceTime = 60 * time.Second
 )
@@ -43,7 +48,8 @@ const interrupted = 128 + int(syscall.SIGINT)
 
 // ask puts a question that may be put again, until a controller answers or
 // queryTime has passed. What it returns after a partial answer it wraps with
-// backoff.Permanent.
+// backoff.Permanent. One that is cut off because nothing came returns silent
+// as the cause of its context.
 func (c *client) ask(ctx context.Context, question func(context.Context) error) error {
 	search, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
@@ -60,6 +66,9 @@ func (c *client) ask(ctx context.Context, question func(context.Context) error) 
 		last = err
 		return struct{}{}, err
 	}, backoff.WithBackOff(retryPace()), backoff.WithMaxElapsedTime(queryTime))
+	if unreachable := (*unreachableError)(nil); errors.As(err, &unreachable) {
+		return err
+	}
 	if err != nil && last != nil && (status.Code(err) == codes.Unavailable || search.Err() != nil) {
 		return &unreachableError{targets: c.targets, cause: last}
 	}
@@ -67,13 +76,19 @@ func (c *client) ask(ctx context.Context, question func(context.Context) error) 
 }
 
 // list reads a whole stream of answers, each as it comes.
-func list[Q, M any](ctx context.Context, c *client, method func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[M], error),
-	request *Q, each func(*M) error) error {
+func list[Q proto.Message, M any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[M], error),
+	request Q, each func(*M) error) error {
+	if err := checkText(request.ProtoReflect()); err != nil {
+		return err
+	}
 	return c.ask(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		silence := time.AfterFunc(silenceTime, cancel)
-		defer silence.Stop()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		giveUpAfter := func(limit time.Duration) *time.Timer {
+			return time.AfterFunc(limit, func() { cancel(silent(limit)) })
+		}
+		silence := giveUpAfter(answerTime)
+		defer func() { silence.Stop() }()
 		stream, err := method(ctx, request)
 		if err != nil {
 			return err
@@ -83,17 +98,44 @@ func list[Q, M any](ctx context.Context, c *client, method func(context.Context,
 			switch {
 			case errors.Is(err, io.EOF):
 				return nil
+			case err != nil && ctx.Err() != nil:
+				return c.gaveUp(ctx)
 			case err != nil && begun:
 				return backoff.Permanent(err)
 			case err != nil:
 				return err
 			}
-			silence.Reset(silenceTime)
+			silence.Stop()
+			silence = giveUpAfter(silenceTime)
 			if err := each(message); err != nil {
 				return backoff.Permanent(err)
 			}
 		}
 	})
+}
+
+// gaveUp is the error of a question that was cut off: what cut it.
+func (c *client) gaveUp(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) {
+		return backoff.Permanent(cause)
+	}
+	return backoff.Permanent(&unreachableError{targets: c.targets, cause: cause})
+}
+
+// askOne puts a question that has one answer.
+func askOne[Q proto.Message, A any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
+	var got A
+	err := c.ask(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, answerTime, silent(answerTime))
+		defer cancel()
+		var err error
+		if got, err = method(ctx, request); err != nil && ctx.Err() != nil {
+			return c.gaveUp(ctx)
+		}
+		return err
+	})
+	return got, err
 }
 
 // listNodes asks for nodes and keeps them in the order of their names.
@@ -108,15 +150,8 @@ func (c *client) listNodes(ctx context.Context, request *pb.ListNodesRequest) ([
 
 // listPartitions asks for all partitions.
 func (c *client) listPartitions(ctx context.Context) ([]*pb.Partition, error) {
-	var partitions []*pb.Partition
-	err := c.ask(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, silenceTime)
-		defer cancel()
-		answer, err := c.ListPartitions(ctx, &pb.ListPartitionsRequest{})
-		partitions = answer.GetPartitions()
-		return err
-	})
-	return partitions, err
+	listed, err := askOne(ctx, c, c.ListPartitions, &pb.ListPartitionsRequest{})
+	return listed.GetPartitions(), err
 }
 
 // loadError says that a question failed, in Slurm's words, and ends the

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -41,8 +43,12 @@ type unreachableError struct {
 }
 
 func (e *unreachableError) Error() string {
-	return fmt.Sprintf("%v at %s (%s)\nIs gctld running there? Set GLEANER_CONTROLLER, or --controller, to where it listens",
-		ErrUnreachable, strings.Join(e.targets, ", "), plain(e.cause))
+	cause := plain(e.cause)
+	advice := "Is gctld running there? Set GLEANER_CONTROLLER, or --controller, to where it listens"
+	if cause == unix.EACCES.Error() {
+		advice = "You may not open that socket: ask its owner, or set GLEANER_CONTROLLER, or --controller, to one that you may"
+	}
+	return fmt.Sprintf("%v at %s (%s)\n%s", ErrUnreachable, format.Printable(strings.Join(e.targets, ", ")), cause, advice)
 }
 
 func (e *unreachableError) Unwrap() error { return ErrUnreachable }
@@ -74,7 +80,10 @@ func (c *client) Close() { _ = c.connection.Close() }
 // call makes a request until a controller answers it, or contactTime has
 // passed. The request must carry a request id, or change nothing: it may
 // arrive more than once.
-func call[Q, A any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
+func call[Q proto.Message, A any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
+	if err := checkText(request.ProtoReflect()); err != nil {
+		return *new(A), err
+	}
 	ctx, cancel := context.WithTimeout(ctx, contactTime)
 	defer cancel()
 	started, noticed, perhapsDone := time.Now(), false, false
@@ -91,7 +100,7 @@ func call[Q, A any](ctx context.Context, c *client, method func(context.Context,
 		perhapsDone = perhapsDone || !neverSent(err)
 		if !noticed && time.Since(started) > noticeTime {
 			noticed = true
-			fmt.Fprintf(c.notices, "%s: no controller answers at %s; still trying\n", c.program, strings.Join(c.targets, ", "))
+			fmt.Fprintf(c.notices, "%s: no controller answers at %s; still trying\n", c.program, format.Printable(strings.Join(c.targets, ", ")))
 		}
 		return answer, err
 	}, backoff.WithBackOff(retryPace()), backoff.WithMaxElapsedTime(contactTime))
@@ -100,7 +109,7 @@ func call[Q, A any](ctx context.Context, c *client, method func(context.Context,
 	case last != nil && (code == codes.Unavailable || ctx.Err() != nil):
 		return answer, &unreachableError{targets: c.targets, cause: last, perhapsDone: perhapsDone}
 	case code == codes.DeadlineExceeded:
-		return answer, &unreachableError{targets: c.targets, cause: err, perhapsDone: true}
+		return answer, &unreachableError{targets: c.targets, cause: silent(contactTime), perhapsDone: true}
 	}
 	return answer, err
 }
@@ -110,10 +119,26 @@ func neverSent(err error) bool {
 	return strings.Contains(status.Convert(err).Message(), "while dialing")
 }
 
+// silent is the cause when a controller could be reached and did not answer.
+func silent(waited time.Duration) error {
+	return fmt.Errorf("it does not answer: nothing came for %v", waited)
+}
+
 // plain is the server's message without gRPC's words around it, and without
 // what a terminal might obey: whoever answers may not be the controller.
 func plain(err error) string {
 	message := status.Convert(err).Message()
+	if status.Code(err) == codes.Unavailable {
+		switch {
+		case strings.Contains(message, "frame too large"), strings.Contains(message, "PROTOCOL_ERROR"):
+			return "what listens there does not speak the protocol of gctld"
+		case strings.Contains(message, "preface") && strings.Contains(message, "deadline exceeded"),
+			strings.Contains(message, "preface") && strings.Contains(message, "timeout"):
+			return "what listens there accepts the connection and says nothing"
+		case strings.Contains(message, "preface"):
+			return "what listens there closes the connection at once"
+		}
+	}
 	// The innermost cause of a failed connection is what an administrator
 	// needs: "connect: no such file or directory".
 	if at := strings.LastIndex(message, "connect: "); at >= 0 && status.Code(err) == codes.Unavailable {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/similar"
 )
@@ -85,7 +86,7 @@ func findVerb(inv *option.Invocation, word string) (controlVerb, error) {
 		}
 	}
 	if len(found) != 1 {
-		fmt.Fprintf(inv.Stderr, "invalid keyword: %s\n", word)
+		fmt.Fprintf(inv.Stderr, "invalid keyword: %s\n", format.Printable(word))
 		return controlVerb{}, inv.Fail("%s", meantVerb(word))
 	}
 	return found[0], nil
@@ -105,7 +106,7 @@ func meantVerb(word string) string {
 
 // noEntity says in Slurm's words that a verb does not know its object.
 func (c *controlRun) noEntity(entity, verb string) error {
-	fmt.Fprintf(c.inv.Stderr, "invalid entity:%s for keyword:%s \n", entity, verb)
+	fmt.Fprintf(c.inv.Stderr, "invalid entity:%s for keyword:%s \n", format.Printable(entity), verb)
 	if verb != "show" {
 		return option.Exit(1)
 	}
@@ -126,7 +127,10 @@ func (c *controlRun) tooMany(verb string) error {
 	return option.Exit(1)
 }
 
-func controlVersion(c *controlRun, _ []string) error {
+func controlVersion(c *controlRun, words []string) error {
+	if len(words) > 0 {
+		return c.tooMany("version")
+	}
 	_, err := fmt.Fprintln(c.inv.Stdout, "gleaner "+version)
 	return err
 }

@@ -35,6 +35,9 @@ func controlApply(c *controlRun, words []string) error {
 		return c.inv.Fail("apply has no JSON; leave --json out")
 	}
 	policy, err := c.readPolicy(path)
+	if failure := (*option.Failure)(nil); errors.As(err, &failure) {
+		return err
+	}
 	if err != nil {
 		return c.inv.Fail("%w", err)
 	}
@@ -69,18 +72,15 @@ func controlApply(c *controlRun, words []string) error {
 
 // readPolicy reads a file, or standard input for "-".
 func (c *controlRun) readPolicy(path string) (*pb.Policy, error) {
-	source := c.inv.Stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		source = file
+	var text []byte
+	var err error
+	if path == "-" {
+		text, err = readStream(c.inv.Context, c.inv.Stdin, maxClusterFileBytes)
+	} else {
+		text, err = readFile(c.inv.Context, path, maxClusterFileBytes)
 	}
-	text, err := io.ReadAll(io.LimitReader(source, maxClusterFileBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	if len(text) > maxClusterFileBytes {
 		return nil, fmt.Errorf("%s is larger than %d bytes, which no policy is", path, maxClusterFileBytes)

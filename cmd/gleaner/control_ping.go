@@ -36,7 +36,10 @@ type pinged struct {
 }
 
 // controlPing asks every controller by itself.
-func controlPing(c *controlRun, _ []string) error {
+func controlPing(c *controlRun, words []string) error {
+	if len(words) > 0 {
+		return c.tooMany("ping")
+	}
 	var answers []pinged
 	up := false
 	for i, target := range dial.Targets(c.inv.Text(option.Controller)) {

@@ -2,26 +2,21 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-func showConfig(c *controlRun, _ string) error {
-	var config *pb.ShowConfigResponse
-	var peer *pb.PingResponse
-	err := c.client.ask(c.inv.Context, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, silenceTime)
-		defer cancel()
-		var err error
-		if config, err = c.client.ShowConfig(ctx, &pb.ShowConfigRequest{}); err != nil {
-			return err
-		}
-		peer, err = c.client.Ping(ctx, &pb.PingRequest{})
-		return err
-	})
+func showConfig(c *controlRun, word string) error {
+	if word != "" {
+		return c.tooMany("show")
+	}
+	config, err := askOne(c.inv.Context, c.client, c.client.ShowConfig, &pb.ShowConfigRequest{})
+	if err != nil {
+		return loadError(c.inv, loadConfig, err)
+	}
+	peer, err := askOne(c.inv.Context, c.client, c.client.Ping, &pb.PingRequest{})
 	if err != nil {
 		return loadError(c.inv, loadConfig, err)
 	}

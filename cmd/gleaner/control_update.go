@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -65,8 +66,8 @@ func (c *controlRun) updateSettings(words []string) ([]setting, error) {
 }
 
 // aborted says in Slurm's words that nothing was changed, and why.
-func (c *controlRun) aborted(format string, args ...any) error {
-	fmt.Fprintf(c.inv.Stderr, format+"\nRequest aborted\n", args...)
+func (c *controlRun) aborted(text string, args ...any) error {
+	fmt.Fprintf(c.inv.Stderr, "%s\nRequest aborted\n", format.PrintableLines(fmt.Sprintf(text, args...)))
 	return option.Exit(1)
 }
 
@@ -82,7 +83,7 @@ func (c *controlRun) nodeUpdate(settings []setting) (*pb.UpdateNodeRequest, erro
 		case "state":
 			action, known := nodeActions[strings.ToLower(s.value)]
 			if !known {
-				fmt.Fprintf(c.inv.Stderr, "Invalid input: %s\nRequest aborted\nValid states are: DRAIN DOWN FENCED RESUME\n", s.value)
+				fmt.Fprintf(c.inv.Stderr, "Invalid input: %s\nRequest aborted\nValid states are: DRAIN DOWN FENCED RESUME\n", format.Printable(s.value))
 				return nil, option.Exit(1)
 			}
 			request.Action = action

@@ -10,6 +10,14 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
 
+func scriptOptions(command *option.Command, script []byte) (option.Values, error) {
+	found, err := scriptDirectives(command, script, "")
+	if err != nil {
+		return nil, err
+	}
+	return found.values(), nil
+}
+
 func TestScriptOptions(t *testing.T) {
 	for name, test := range map[string]struct {
 		script string
@@ -52,17 +60,37 @@ func TestScriptOptions(t *testing.T) {
 func TestScriptOptionsRefuses(t *testing.T) {
 	for line, want := range map[string]string{
 		"#SBATCH --partiton=x":    "line 3 of the script: #SBATCH: unrecognized option '--partiton'; did you mean '--partition'?",
-		"#GSUB --wrap=x":          "line 3 of the script: #GSUB: unrecognized option '--wrap'",
+		"#GSUB --wrap=x":          "line 3 of the script: #GSUB: option '--wrap' may be given on the command line only",
+		"#GSUB -V":                "line 3 of the script: #GSUB: option '-V' may be given on the command line only",
 		"#SBATCH --begin=now":     "line 3 of the script: #SBATCH: --begin is not carried out yet: ",
 		"#SBATCH -J 'x":           "line 3 of the script: #SBATCH: a quote is not closed: -J 'x",
 		"#SBATCH -n1 word":        "line 3 of the script: #SBATCH: 'word' is not an option",
 		"#SBATCH --output":        "line 3 of the script: #SBATCH: option '--output' requires an argument",
-		"#SBATCH --parsable":      "line 3 of the script: #SBATCH: unrecognized option '--parsable'",
+		"#SBATCH --usage":         "line 3 of the script: #SBATCH: option '--usage' may be given on the command line only",
 		"#SBATCH --mail-type=ALL": "line 3 of the script: #SBATCH: --mail-type is not carried out yet: ",
 	} {
 		_, err := scriptOptions(submitCommand(), []byte("#!/bin/sh\n# x\n"+line+"\n"))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", line, err, want)
+		}
+	}
+}
+
+// What sbatch passes over in silence is warned of, by line and script.
+func TestScriptWarnings(t *testing.T) {
+	for script, want := range map[string]string{
+		"#!/bin/sh\n#SBATCH -n1\ntrue\n":                          "",
+		"#!/bin/sh\ntrue\n#SBATCH -n1\n":                          "line 3 of a.sh is not read: options stand before the first command",
+		"#!/bin/sh\ntrue\n#SBATCH -n1\n# x\n#GSUB -n2\n#GSUB -n3": "line 3 of a.sh and 2 more are not read: options stand before the first command",
+		"#!/bin/sh\ncat << E > b.sh\n#!/bin/sh\n#SBATCH -n1\nE\n": "",
+		"#!/bin/sh\n#sbatch -n1\n":                                `line 2 of a.sh is a comment: begin it with "#SBATCH" and a blank to give options`,
+		"#!/bin/sh\n#GSUB: --time=5\n":                            `line 2 of a.sh is a comment: begin it with "#GSUB" and a blank to give options`,
+		"#!/bin/sh\n#SBATCH-n5\n":                                 `line 2 of a.sh is a comment: begin it with "#SBATCH" and a blank to give options`,
+		"#!/bin/sh\n##SBATCH -n5\n# SBATCH -n5\n#SBATCHES -n5\n":  "",
+	} {
+		found, err := scriptDirectives(submitCommand(), []byte(script), "a.sh")
+		if err != nil || strings.Join(found.warnings, "\n") != want {
+			t.Errorf("%q: got %q, %v, want %q", script, found.warnings, err, want)
 		}
 	}
 }

@@ -33,7 +33,10 @@ func FuzzSubmission(f *testing.F) {
 		var stderr bytes.Buffer
 		inv := &option.Invocation{Context: context.Background(), Command: command, Values: option.Values{},
 			Stdin: strings.NewReader(script), Stdout: &stderr, Stderr: &stderr, Environ: strings.Split(environ, "\n")}
-		request, _, err := submitRequest(inv)
+		made, err := newSubmission(inv)
+		if err == nil {
+			err = checkText(made.request.ProtoReflect())
+		}
 		if err != nil {
 			text, status := option.Report("gsubmit", err)
 			if status < 1 || status > 255 || strings.TrimSpace(text) == "" {
@@ -42,7 +45,7 @@ func FuzzSubmission(f *testing.F) {
 			checkTerminal(t, "a refusal", []byte(text))
 			return
 		}
-		fitNodesToTasks(request.Spec)
+		request := made.request
 		data, err := proto.Marshal(request)
 		if err != nil {
 			t.Fatalf("%q and %q make a request that cannot be sent: %v", script, environ, err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,25 +33,22 @@ func loadScript(inv *option.Invocation) (*batchScript, error) {
 		script := &batchScript{text: []byte(text), name: "wrap"}
 		return script, checkScript(script.text)
 	}
-	script := &batchScript{name: "gsubmit"}
-	source := inv.Stdin
 	if len(inv.Operands) > 0 {
 		path := inv.Operands[0]
-		file, err := openScript(path)
+		text, err := readFile(inv.Context, path, spec.MaxScriptBytes)
 		if err != nil {
-			return nil, err
+			return nil, notRead(path, err)
 		}
-		defer file.Close()
-		source, script.name, script.path, script.arguments = file, filepath.Base(path), path, inv.Operands[1:]
+		return &batchScript{text: text, name: filepath.Base(path), path: path, arguments: inv.Operands[1:]}, checkScript(text)
 	}
-	if len(inv.Operands) == 0 && isTerminal(inv.Stdin) {
+	if isTerminal(inv.Stdin) {
 		fmt.Fprintf(inv.Stderr, "%s: type the batch script, and Ctrl-D at its end; Ctrl-C submits nothing\n", inv.Command.Program())
 	}
-	var err error
-	if script.text, err = readScript(inv.Context, source); err != nil {
-		return nil, err
+	text, err := readStream(inv.Context, inv.Stdin, spec.MaxScriptBytes)
+	if err != nil {
+		return nil, notRead("", err)
 	}
-	return script, checkScript(script.text)
+	return &batchScript{text: text, name: "gsubmit"}, checkScript(text)
 }
 
 // isTerminal says whether somebody types what is read.
@@ -61,46 +57,30 @@ func isTerminal(source io.Reader) bool {
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
-// readScript reads up to the limit and one byte more. It does not wait for a
-// terminal or a pipe that the user has given up.
-func readScript(ctx context.Context, source io.Reader) ([]byte, error) {
-	type outcome struct {
-		text []byte
-		err  error
+// notRead says in sbatch's words that a script cannot be read; path is "" for
+// standard input.
+func notRead(path string, err error) error {
+	failure, inPath := (*option.Failure)(nil), (*os.PathError)(nil)
+	switch {
+	case errors.As(err, &failure): // interrupted
+		return err
+	case !errors.As(err, &inPath) || inPath.Op != "open":
+		return option.Fail(1, "Unable to read the batch script: %w", reason(err))
+	case path == "-":
+		return option.Fail(1, "Unable to open file -\nWithout a file name the script is read from standard input")
+	case errors.Is(err, os.ErrNotExist):
+		return option.Fail(1, "Unable to open file %.512s", path)
 	}
-	done := make(chan outcome, 1)
-	go func() {
-		text, err := io.ReadAll(io.LimitReader(source, spec.MaxScriptBytes+1))
-		done <- outcome{text, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, option.Exit(interrupted)
-	case read := <-done:
-		if read.err != nil {
-			return nil, option.Fail(1, "Unable to read the batch script: %w", reason(read.err))
-		}
-		return read.text, nil
-	}
+	return option.Fail(1, "Unable to open file %.512s: %w", path, inPath.Err)
 }
 
-func openScript(path string) (*os.File, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		if reason := (*os.PathError)(nil); errors.As(err, &reason) && !errors.Is(err, os.ErrNotExist) {
-			return nil, option.Fail(1, "Unable to open file %s: %w", path, reason.Err)
-		}
-		return nil, option.Fail(1, "Unable to open file %s", path)
-	}
-	if info, err := file.Stat(); err == nil && info.IsDir() {
-		_ = file.Close()
-		return nil, option.Fail(1, "Unable to open file %s: it is a directory", path)
-	}
-	return file, nil
-}
+// notScript are sbatch's words for what does not begin as a script does.
+const notScript = "This does not look like a batch script.  The first\n" +
+	"line must start with #! followed by the path to an interpreter.\nFor instance: #!/bin/sh"
 
 // checkScript refuses what cannot be a batch script, in sbatch's words.
 func checkScript(text []byte) error {
+	first, _, _ := bytes.Cut(text, []byte("\n"))
 	switch {
 	case len(text) > spec.MaxScriptBytes:
 		return option.Fail(1, "Batch script is larger than %s!\nKeep large data in files and name them in the script", spec.FormatSize(spec.MaxScriptBytes))
@@ -111,15 +91,45 @@ func checkScript(text []byte) error {
 	case bytes.HasPrefix(text, []byte("\xef\xbb\xbf#!")):
 		return option.Fail(1, "Batch script begins with a byte order mark, which hides its #! from the system.\n"+
 			"Save it as UTF-8 without one, or remove it with sed -i '1s/^\\xEF\\xBB\\xBF//'")
-	case !bytes.HasPrefix(text, []byte("#!")):
-		return option.Fail(1, "This does not look like a batch script.  The first\n"+
-			"line must start with #! followed by the path to an interpreter.\nFor instance: #!/bin/sh")
+	case bytes.HasPrefix(text, []byte("\xff\xfe")), bytes.HasPrefix(text, []byte("\xfe\xff")):
+		return option.Fail(1, "Batch script is in UTF-16, which no interpreter reads.\n"+
+			"Save it as UTF-8, or convert it with iconv -f UTF-16 -t UTF-8")
+	case !bytes.HasPrefix(text, []byte("#!")) && bytes.IndexByte(text, 0) >= 0:
+		return option.Fail(1, "%s\nIt is a program or another binary file: submit a script that starts it, or gsubmit --wrap=\"./program\"", notScript)
+	case !bytes.HasPrefix(text, []byte("#!")), len(bytes.TrimSpace(first)) == len("#!"):
+		return option.Fail(1, notScript)
 	case bytes.IndexByte(text, 0) >= 0:
 		return option.Fail(1, "The batch script contains a NUL byte: it is a program or another binary file.\n"+
 			"Submit a script that starts it, or gsubmit --wrap=\"./program\"")
 	case bytes.Contains(text, []byte("\r\n")):
 		return option.Fail(1, "Batch script contains DOS line breaks (\\r\\n)\n"+
 			"instead of expected UNIX line breaks (\\n).\nConvert it with dos2unix, or with sed -i 's/\\r$//'")
+	case bytes.IndexByte(first, '\r') >= 0:
+		return option.Fail(1, "Batch script contains line breaks of old Macs (\\r)\n"+
+			"instead of expected UNIX line breaks (\\n).\nConvert it with tr '\\r' '\\n'")
 	}
 	return nil
+}
+
+// interpreterWarning says why the script will hardly start; "" if nothing
+// speaks against it. It is no reason to refuse: the nodes may have what this
+// machine lacks.
+func interpreterWarning(text []byte) string {
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	words := bytes.Fields(bytes.TrimPrefix(first, []byte("#!")))
+	if len(words) == 0 {
+		return ""
+	}
+	path := string(words[0])
+	if !filepath.IsAbs(path) {
+		return fmt.Sprintf("the interpreter %.128q is looked for in the job's directory: name it as in #!/bin/bash or #!/usr/bin/env python3", path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Sprintf("the interpreter %.128q does not exist on this machine: where it does not, the script cannot start", path)
+	case err == nil && (info.IsDir() || info.Mode()&0o111 == 0):
+		return fmt.Sprintf("%.128q, which is to interpret the script, is not a program on this machine: where it is not, the script cannot start", path)
+	}
+	return ""
 }

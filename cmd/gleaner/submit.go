@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,43 +22,58 @@ import (
 
 // submit is gsubmit.
 func submit(inv *option.Invocation) error {
-	request, values, err := submitRequest(inv)
+	job, err := newSubmission(inv)
 	if err != nil {
 		return err
 	}
-	for _, warning := range fitNodesToTasks(request.Spec) {
-		fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), warning)
-	}
+	job.warn(inv, job.warnings)
 	controller, err := connect(inv)
 	if err != nil {
 		return err
 	}
 	defer controller.Close()
-	if values.Given(optVerbose) {
+	if job.values.Given(optVerbose) {
+		spec := job.request.Spec
 		fmt.Fprintf(inv.Stderr, "%s: sending %q with %d bytes of script and %d variables to %v\n", inv.Command.Program(),
-			request.Spec.Name, len(request.Spec.Script), len(request.Spec.Environment), controller.targets)
+			spec.Name, len(spec.Script), len(spec.Environment), controller.targets)
 	}
-	answer, err := call(inv.Context, controller, controller.Submit, request)
+	answer, err := call(inv.Context, controller, controller.Submit, job.request)
 	if err != nil {
 		return submissionFailed(err)
 	}
-	for _, warning := range answer.GetWarnings() {
-		fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), format.Printable(warning))
-	}
-	switch {
-	case values.Given(optQuiet):
-	case values.Given(optParsable):
-		_, err = fmt.Fprintf(inv.Stdout, "%d\n", answer.GetJobId())
-	default:
-		_, err = fmt.Fprintf(inv.Stdout, "Submitted batch job %d\n", answer.GetJobId())
-	}
-	if err != nil {
+	job.warn(inv, answer.GetWarnings())
+	if err := job.printNumber(inv, answer.GetJobId()); err != nil {
 		return option.Fail(1, "job %d was submitted, but its number could not be printed: %w", answer.GetJobId(), err)
 	}
-	if values.Given(optWait) {
+	if job.values.Given(optWait) {
 		return waitForJob(inv.Context, controller, answer.GetJobId())
 	}
 	return nil
+}
+
+// warn says what is no error, unless nothing but errors was asked for.
+func (s *submission) warn(inv *option.Invocation, warnings []string) {
+	if s.values.Given(optQuiet) {
+		return
+	}
+	for _, warning := range warnings {
+		fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), format.Printable(warning))
+	}
+}
+
+// printNumber says that the job was accepted. A reader that has gone must not
+// end the command by its signal: the number would be lost.
+func (s *submission) printNumber(inv *option.Invocation, number uint32) error {
+	text := fmt.Sprintf("Submitted batch job %d\n", number)
+	switch {
+	case s.values.Given(optQuiet):
+		return nil
+	case s.values.Given(optParsable):
+		text = fmt.Sprintf("%d\n", number)
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	_, err := io.WriteString(inv.Stdout, text)
+	return err
 }
 
 // submissionFailed is sbatch's sentence about what the controller answered.
@@ -74,77 +92,68 @@ func submissionFailed(err error) error {
 	return &option.Failure{Status: 1, Message: message, Cause: err}
 }
 
-// submitRequest is the whole request that the command line, the environment
-// and the script make, and the values it was made of.
-func submitRequest(inv *option.Invocation) (*pb.SubmitRequest, option.Values, error) {
+// submission is the request that the command line, the environment and the
+// script make, the values it was made of, and what to warn of.
+type submission struct {
+	request  *pb.SubmitRequest
+	values   option.Values
+	warnings []string
+}
+
+// newSubmission reads everything that makes a submission; it asks nobody.
+func newSubmission(inv *option.Invocation) (*submission, error) {
 	script, err := loadScript(inv)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	inScript, err := scriptOptions(inv.Command, script.text)
+	inScript, err := scriptDirectives(inv.Command, script.text, script.path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	inEnvironment, err := inv.Command.FromEnvironment(inv.Lookup)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	values, err := layered(inv.Values, inEnvironment, inScript)
+	directory, err := currentDirectory(inv, inScript)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	directory, err := os.Getwd()
+	job, values, err := mergedSpec(directory, inv.Values, inEnvironment, inScript.values())
 	if err != nil {
-		return nil, nil, option.Fail(1, "the current directory cannot be told: %w; name one with --chdir from a directory that exists", err)
+		return nil, withSource(err, directory, inv, inEnvironment, inScript)
 	}
-	job, err := buildSpec(values, directory)
-	if err != nil {
-		return nil, nil, withSource(err, directory, inv.Values, inEnvironment, inScript)
+	environ, warnings := readableEnvironment(inv.Environ)
+	warnings = append(warnings, inScript.warnings...)
+	if warning := interpreterWarning(script.text); warning != "" {
+		warnings = append(warnings, warning)
 	}
+	warnings = append(warnings, fitNodesToTasks(job)...)
 	if job.Name == "" {
 		job.Name = filepath.Base(script.name)
 	}
 	job.Script, job.Command, job.Arguments = script.text, absolute(directory, script.path), script.arguments
-	if job.Environment, err = exportedEnvironment(inv.Environ, job.ExportOption); err != nil {
-		return nil, nil, err
+	if job.Environment, err = exportedEnvironment(environ, job.ExportOption); err != nil {
+		return nil, err
 	}
 	if job.Umask, err = fileMask(inv.Getenv("SLURM_UMASK")); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if job.SubmitHost, err = os.Hostname(); err != nil {
 		job.SubmitHost = "localhost"
 	}
-	if err := checkText(job); err != nil {
-		return nil, nil, err
-	}
 	asUser, err := submitFor(values)
-	return &pb.SubmitRequest{RequestId: uuid.NewString(), Spec: job, AsUser: asUser}, values, err
+	request := &pb.SubmitRequest{RequestId: uuid.NewString(), Spec: job, AsUser: asUser}
+	return &submission{request: request, values: values, warnings: warnings}, err
 }
 
-// checkText refuses what could not be sent: requests hold text in UTF-8, but
-// variables, arguments and file names may hold any bytes.
-func checkText(job *pb.JobSpec) error {
-	for _, variable := range job.Environment {
-		if name := nameOf(variable); !utf8.ValidString(variable) {
-			return option.Fail(1, "variable %q holds bytes that are no UTF-8 text, and cannot be handed to the job: unset it, or name others with --export", name)
-		}
+// currentDirectory is where the job starts unless --chdir says otherwise. Who
+// stands in a directory that is gone may still name another.
+func currentDirectory(inv *option.Invocation, inScript *directives) (string, error) {
+	directory, err := os.Getwd()
+	if err == nil || filepath.IsAbs(cmp.Or(inv.Text(optChdir), inScript.values().Text(optChdir))) {
+		return directory, nil
 	}
-	for _, argument := range job.Arguments {
-		if !utf8.ValidString(argument) {
-			return option.Fail(1, "argument %q of the script holds bytes that are no UTF-8 text: hand it over in a file", argument)
-		}
-	}
-	for _, text := range []struct{ what, value string }{
-		{"the job's name", job.Name}, {"--account", job.Account}, {"--comment", job.Comment}, {"--wckey", job.Wckey}, {"--constraint", job.Constraint},
-		{"--partition", strings.Join(job.Partitions, ",")}, {"--export", job.ExportOption}, {"the work directory", job.WorkDirectory},
-		{"--output", job.StandardOutput}, {"--error", job.StandardError}, {"--input", job.StandardInput}, {"the script's path", job.Command},
-		{"--nodelist", job.NodeList}, {"--exclude", job.ExcludeNodes}, {"this machine's name", job.SubmitHost},
-	} {
-		if !utf8.ValidString(text.value) {
-			return option.Fail(1, "%s, %q, holds bytes that are no UTF-8 text: choose another", text.what, text.value)
-		}
-	}
-	return nil
+	return "", option.Fail(1, "the current directory cannot be told: %w\nName one with --chdir=/PATH, or submit from a directory that exists", reason(err))
 }
 
 // absolute is a path as seen from a directory; no path stays none.
@@ -153,37 +162,6 @@ func absolute(directory, path string) string {
 		return path
 	}
 	return filepath.Join(directory, path)
-}
-
-// withSource adds to an error about the values where the bad one stands, if
-// not on the command line: who typed nothing of the kind should not have to
-// search.
-func withSource(err error, directory string, commandLine, inEnvironment, inScript option.Values) error {
-	layers := []option.Values{commandLine}
-	for _, source := range []struct {
-		values option.Values
-		where  string
-	}{
-		{inEnvironment, "It comes from a variable in the environment: see env | grep -E 'GSUB_|SBATCH_'"},
-		{inScript, "It stands on a #GSUB or #SBATCH line of the script"},
-	} {
-		values, conflict := layered(layers...)
-		if conflict != nil {
-			return err
-		}
-		if _, broken := buildSpec(values, directory); broken != nil {
-			return err // already without this layer
-		}
-		layers = append(layers, source.values)
-		if values, conflict = layered(layers...); conflict != nil {
-			return err
-		}
-		failure := (*option.Failure)(nil)
-		if _, broken := buildSpec(values, directory); broken != nil && errors.As(err, &failure) {
-			return &option.Failure{Status: failure.Status, Message: failure.Message + "\n" + source.where, Cause: failure.Cause}
-		}
-	}
-	return err
 }
 
 // submitFor is the user of --uid, which only root may name.

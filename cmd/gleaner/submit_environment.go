@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -21,6 +22,24 @@ import (
 // task counts of the old one for its own.
 func exportedEnvironment(environ []string, export string) ([]string, error) {
 	return chosenVariables(outsideJob(environ), export)
+}
+
+// readableEnvironment leaves out the variables that no message can carry, and
+// warns of them: a submission must not fail because of a variable that the job
+// does not even look at.
+func readableEnvironment(environ []string) (kept, warnings []string) {
+	var unreadable []string
+	for _, entry := range environ {
+		if utf8.ValidString(entry) {
+			kept = append(kept, entry)
+		} else {
+			unreadable = append(unreadable, strings.ToValidUTF8(nameOf(entry), "?"))
+		}
+	}
+	if len(unreadable) > 0 {
+		warnings = []string{"not handed to the job, because they are not UTF-8: " + strings.Join(unreadable, " ")}
+	}
+	return kept, warnings
 }
 
 // stepEnvironment is the same for a step: the variables of the job stay, and

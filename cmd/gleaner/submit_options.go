@@ -125,7 +125,7 @@ func submitOptions() []option.Option {
 		{Long: optExport, Argument: "ALL|NONE|[ALL,]name[=value],...", InScript: true, Environment: variables("EXPORT"), Help: "the environment variables to hand to the job", Default: "ALL"},
 		{Long: optWait, Short: 'W', InScript: true, Environment: variables("WAIT"), Help: "wait for the end of the job and exit with its exit status"},
 		{Long: optWaitAllNodes, Argument: "0|1", InScript: true, Environment: variables("WAIT_ALL_NODES"), Help: "accepted and without effect: a script always starts when all its nodes are ready"},
-		{Long: optParsable, Help: "print only the number of the job"},
+		{Long: optParsable, InScript: true, Help: "print only the number of the job"},
 		{Long: optQuiet, Short: 'Q', InScript: true, Help: "print nothing but errors"},
 		{Long: optVerbose, Short: 'v', InScript: true, Environment: variables("DEBUG"), Help: "say what is sent where"},
 		{Long: optWrap, Argument: "command", Help: "make the script of a shell command"},

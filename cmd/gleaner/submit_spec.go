@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -84,6 +85,12 @@ func (b *specBuilder) fail(status int, format string, args ...any) {
 	}
 }
 
+// failEmpty refuses an option whose argument names nothing, as -p "$QUEUE" does
+// where QUEUE is not set: the job would run where it was not meant to.
+func (b *specBuilder) failEmpty(long string) {
+	b.fail(1, "Invalid --%s specification: it is empty", long)
+}
+
 func (b *specBuilder) words() {
 	v, s := b.values, b.spec
 	s.Name, s.Account, s.Comment, s.Wckey = v.Text(optJobName), v.Text(optAccount), v.Text(optComment), v.Text(optWCKey)
@@ -95,6 +102,9 @@ func (b *specBuilder) words() {
 		if name = strings.TrimSpace(name); name != "" {
 			s.Partitions = append(s.Partitions, name)
 		}
+	}
+	if v.Given(optPartition) && len(s.Partitions) == 0 {
+		b.failEmpty(optPartition)
 	}
 }
 
@@ -155,8 +165,11 @@ func (b *specBuilder) count(long string) uint32 {
 	if long == optWaitAllNodes {
 		least = 0
 	}
-	if err != nil || number < least {
-		b.fail(1, "Invalid numeric value %q for --%s: type a whole number, at least %d", text, long, least)
+	switch {
+	case errors.Is(err, strconv.ErrRange) && text[0] != '-':
+		b.fail(1, "Invalid numeric value %.40q for --%s: it is too large, type a whole number up to %d", text, long, math.MaxInt32)
+	case err != nil || number < least:
+		b.fail(1, "Invalid numeric value %.40q for --%s: type a whole number, at least %d", text, long, least)
 	}
 	return uint32(number)
 }
@@ -223,8 +236,12 @@ func (b *specBuilder) hosts() {
 			continue
 		}
 		*list.field = b.values.Text(list.long)
-		if _, err := spec.ParseHostList(*list.field); err != nil {
+		names, err := spec.ParseHostList(*list.field)
+		switch {
+		case err != nil:
 			b.fail(1, "Invalid --%s specification: %w", list.long, err)
+		case len(names) == 0 && list.long == optNodelist:
+			b.failEmpty(list.long)
 		}
 	}
 	if sharing := b.values.Text(optExclusive); sharing != "" {

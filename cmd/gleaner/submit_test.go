@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,11 +94,16 @@ func TestSubmitRefusesScripts(t *testing.T) {
 		"bom":      {"\xef\xbb\xbf#!/bin/sh\ntrue\n", "gsubmit: error: Batch script begins with a byte order mark"},
 		"binary":   {"#!/bin/sh\n\x00", "gsubmit: error: The batch script contains a NUL byte"},
 		"large":    {"#!/bin/sh\n" + strings.Repeat("#", 5<<20), "gsubmit: error: Batch script is larger than 4G!"},
-		"option":   {"#!/bin/sh\n#GSUB --bogus\n", "gsubmit: error: line 2 of the script: #GSUB: unrecognized option '--bogus'\n"},
+		"option":   {"#!/bin/sh\n#GSUB --bogus\n", "gsubmit: error: line 2 of SCRIPT: #GSUB: unrecognized option '--bogus'\n"},
+		"utf-16":   {"\xff\xfe#\x00!\x00", "gsubmit: error: Batch script is in UTF-16"},
+		"program":  {"\x7fELF\x00", "gsubmit: error: This does not look like a batch script.  The first\n"},
+		"old mac":  {"#!/bin/sh\recho\r", "gsubmit: error: Batch script contains line breaks of old Macs (\\r)\n"},
+		"no path":  {"#! \necho\n", "gsubmit: error: This does not look like a batch script.  The first\n"},
 	} {
 		controller := &scripted{}
-		got := command(t, controller.start(t), "", nil, "gsubmit", write(t, filepath.Join(directory, "s"), test.script))
-		want := strings.Replace(test.want, "4G!", "4M!", 1)
+		path := write(t, filepath.Join(directory, "s"), test.script)
+		got := command(t, controller.start(t), "", nil, "gsubmit", path)
+		want := strings.NewReplacer("4G!", "4M!", "SCRIPT", path).Replace(test.want)
 		if !strings.HasPrefix(got.stderr, want) || got.status == 0 || len(controller.submits) > 0 {
 			t.Errorf("%s: %+v, want %q", name, got, want)
 		}
@@ -121,22 +128,97 @@ func TestSubmitRefusesScripts(t *testing.T) {
 // A bad value that nobody typed is traced to where it stands.
 func TestSubmitNamesTheSource(t *testing.T) {
 	script := write(t, filepath.Join(t.TempDir(), "s"), "#!/bin/sh\n#SBATCH --mem=much\n")
-	const inScript, inVariable = "It stands on a #GSUB or #SBATCH line", "It comes from a variable"
+	inScript, inVariable := "It stands on line 2 of "+script+"\n", "It comes from the variable SBATCH_TIMELIMIT in the environment\n"
 	for name, test := range map[string]struct {
 		environ []string
 		argv    []string
 		want    string // "" = neither
 	}{
-		"script":         {nil, []string{script}, inScript},
-		"variable":       {[]string{"SBATCH_TIMELIMIT=x"}, []string{"--mem=1", script}, inVariable},
-		"variable first": {[]string{"SBATCH_TIMELIMIT=x"}, []string{script}, inVariable},
-		"command line":   {[]string{"SBATCH_TIMELIMIT=5"}, []string{"--mem=x", script}, ""},
+		"script":       {nil, []string{script}, inScript},
+		"variable":     {[]string{"SBATCH_TIMELIMIT=x"}, []string{"--mem=1", script}, inVariable},
+		"both":         {[]string{"SBATCH_TIMELIMIT=x"}, []string{script}, inScript},
+		"not set":      {[]string{"SBATCH_TIMELIMIT=", "SBATCH_PARTITION="}, []string{script}, inScript},
+		"command line": {[]string{"SBATCH_TIMELIMIT=5"}, []string{"--mem=x", script}, ""},
 	} {
 		got := command(t, "unix:///nowhere", "", test.environ, append([]string{"gsubmit"}, test.argv...)...)
 		for _, source := range []string{inScript, inVariable} {
 			if strings.Contains(got.stderr, source) != (source == test.want) || got.status != 255 {
 				t.Errorf("%s: %+v, want %q", name, got, test.want)
 			}
+		}
+	}
+}
+
+// A FIFO that nobody writes to is given up on Ctrl-C.
+func TestSubmitInterruptedWhileOpening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // lets the reader that was left behind go
+		if file, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+			_ = file.Close()
+		}
+	})
+	for _, argv := range [][]string{{"gsubmit", path}, {"gcontrol", "apply", "-f", path}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if got := commandIn(ctx, t, "unix:///nowhere", "", nil, argv...); got != (outcome{status: interrupted}) {
+			t.Errorf("%q: %+v", argv, got)
+		}
+	}
+}
+
+// What no message can carry is refused by name, or in the environment left out.
+func TestSubmitNotUTF8(t *testing.T) {
+	controller := &scripted{}
+	target := controller.start(t)
+	got := command(t, target, "", []string{"A=1", "B=\xff", "C\xfe=2"}, "gsubmit", "--wrap=true")
+	if want := "gsubmit: warning: not handed to the job, because they are not UTF-8: B C?\n"; got != (outcome{0, "Submitted batch job 42\n", want}) {
+		t.Errorf("%+v", got)
+	} else if environment := controller.submits[0].GetSpec().GetEnvironment(); !slices.Equal(environment, []string{"A=1"}) {
+		t.Errorf("the job has %q", environment)
+	}
+	for line, want := range map[string]string{
+		"gsubmit --wrap=true -J a\xff":    `gsubmit: error: Batch job submission failed: the name "a\xff" holds bytes that are not UTF-8`,
+		"gsubmit --wrap=true -o \xff.out": `the standard output "\xff.out" holds bytes`,
+		"gsubmit --wrap=true -p a,\xff":   `the partitions "\xff" holds bytes`,
+		"gcancel -n \xff":                 `the names "\xff" holds bytes`,
+		"gqueue -n \xff":                  `the names "\xff" holds bytes`,
+	} {
+		if got := command(t, target, "", nil, strings.Fields(line)...); got.status != 1 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%q: %+v", line, got)
+		}
+	}
+	if len(controller.submits) != 1 || len(controller.cancels) != 0 {
+		t.Error("a request was sent")
+	}
+}
+
+// Nothing of what is quoted in a message reaches the terminal as a command.
+func TestMessagesAreHarmless(t *testing.T) {
+	for _, argv := range [][]string{
+		{"gsubmit", "--\x1b[31m"}, {"gsubmit", "no\x1b[31m"}, {"gsubmit", "-t", "\x1b[31m", "--wrap=x"}, {"gqueue", "-j", "1\x1b[31m"},
+		{"gcontrol", "\x1b[31m"}, {"gcontrol", "show", "\x1b[31m"}, {"gcontrol", "update", "x\x1b[31m=1"}, {"ginfo", "\x1b[31m"}, {"gleaner", "\x1b[31m"},
+	} {
+		if got := command(t, "unix:///nowhere", "", nil, argv...); got.status == 0 || strings.Contains(got.stderr, "\x1b") {
+			t.Errorf("%q: %+v", argv, got)
+		}
+	}
+}
+
+// An interpreter that is not here is worth a warning, and no more.
+func TestSubmitWarnsOfTheInterpreter(t *testing.T) {
+	for first, want := range map[string]string{
+		"#!/bin/sh -e":     "",
+		"#! /bin/sh":       "",
+		"#!/nosuch/python": `the interpreter "/nosuch/python" does not exist on this machine`,
+		"#!bash":           `the interpreter "bash" is looked for in the job's directory`,
+		"#!/etc/passwd":    `"/etc/passwd", which is to interpret the script, is not a program on this machine`,
+		"#!/etc":           `"/etc", which is to interpret the script, is not a program on this machine`,
+	} {
+		if got := interpreterWarning([]byte(first + "\ntrue\n")); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", first, got, want)
 		}
 	}
 }

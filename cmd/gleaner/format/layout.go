@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -131,4 +132,14 @@ func appendPrintable(dst []byte, text string, n int) []byte {
 // would break a line, replaced by a question mark.
 func Printable(text string) string {
 	return string(appendPrintable(nil, text, len(text)))
+}
+
+// PrintableLines is Printable that lets line breaks stand: for messages, which
+// may have several lines and quote what a stranger wrote.
+func PrintableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }

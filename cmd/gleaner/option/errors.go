@@ -67,7 +67,9 @@ func Fail(status int, format string, args ...any) error {
 }
 
 // Report says what of an error belongs on standard error, ready to be
-// written, and the status to exit with. nil is "", 0.
+// written, and the status to exit with. nil is "", 0. A message may quote what
+// was typed, or what another user chose: nothing in it reaches the terminal as
+// a control sequence.
 func Report(program string, err error) (text string, status int) {
 	if err == nil {
 		return "", 0
@@ -82,7 +84,7 @@ func Report(program string, err error) (text string, status int) {
 		}
 		return lines(program, message), max(failure.Status, 1)
 	case errors.As(err, &usage):
-		return fmt.Sprintf("%s: %s\nTry %q for more information\n", usage.Program, plainLines(usage.message), usage.Program+" --help"),
+		return fmt.Sprintf("%s: %s\nTry %q for more information\n", usage.Program, format.PrintableLines(usage.message), usage.Program+" --help"),
 			max(usage.Status, 1)
 	}
 	return lines(program, err.Error()), 1
@@ -97,16 +99,6 @@ func lines(program, message string) string {
 		fmt.Fprintf(&text, "%s: error: %s\n", program, format.Printable(line))
 	}
 	return text.String()
-}
-
-// plainLines is a message without what a terminal might obey: it may quote a
-// script that somebody else wrote.
-func plainLines(message string) string {
-	parts := strings.Split(message, "\n")
-	for i := range parts {
-		parts[i] = format.Printable(parts[i])
-	}
-	return strings.Join(parts, "\n")
 }
 
 // nearest is the long name most like a mistyped one, or "" if none is near.

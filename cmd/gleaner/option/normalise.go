@@ -28,9 +28,11 @@ func (c *Command) Normalise(args []string) ([]Setting, []string, error) {
 // that may stand in a script are known to it; operands are an error.
 func (c *Command) NormaliseScript(words []string) ([]Setting, error) {
 	n := normaliser{program: c.Program(), status: c.UsageStatus}
-	for _, option := range c.Options {
+	for _, option := range c.Table() {
 		if option.InScript || option.Later != "" {
 			n.table = append(n.table, option)
+		} else {
+			n.outside = append(n.outside, option)
 		}
 	}
 	settings, operands, err := n.all(words)
@@ -46,6 +48,7 @@ func (c *Command) NormaliseScript(words []string) ([]Setting, error) {
 type normaliser struct {
 	program       string
 	table         []Option
+	outside       []Option // options that are known, but not here
 	stopAtOperand bool
 	status        int
 	rest          []string // arguments not read yet
@@ -105,6 +108,9 @@ func (n *normaliser) bundle(letters string) error {
 		letter := letters[0]
 		letters = letters[1:]
 		at := findShort(n.table, letter)
+		if at < 0 && findShort(n.outside, letter) >= 0 {
+			return n.fail("option '-%c' may be given on the command line only", letter)
+		}
 		if at < 0 {
 			return n.fail("invalid option -- '%c'", letter)
 		}
@@ -150,6 +156,9 @@ func (n *normaliser) byName(name string) (*Option, error) {
 	}
 	switch {
 	case match < 0:
+		if _, known := find(n.outside, name); known {
+			return nil, n.fail("option '--%s' may be given on the command line only", name)
+		}
 		if near := nearest(n.table, name); near != "" {
 			return nil, n.fail("unrecognized option '--%s'; did you mean '--%s'?", name, near)
 		}

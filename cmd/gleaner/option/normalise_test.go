@@ -101,10 +101,12 @@ func TestNormaliseScript(t *testing.T) {
 	for line, want := range map[string]string{
 		"-N --format=x": "--nodes= --format=x",
 		"-o x":          "--format=x",
-		"--all":         "unrecognized option '--all'",
+		"--all":         "option '--all' may be given on the command line only",
+		"-a":            "option '-a' may be given on the command line only",
+		"--bogus":       "unrecognized option '--bogus'",
 		"-b 12":         "--begin is not carried out yet: submit it then",
 		"x":             "'x' is not an option",
-		"--help":        "unrecognized option '--help'",
+		"--help":        "option '--help' may be given on the command line only",
 	} {
 		settings, err := queue().NormaliseScript(strings.Fields(line))
 		got := canonical(settings)
@@ -126,6 +128,7 @@ func TestFromEnvironment(t *testing.T) {
 	}{
 		{map[string]string{"SQ_PARTITION": "a", "GQ_PARTITION": "b"}, Values{"partition": {"b"}}},
 		{map[string]string{"SQ_ME": ""}, Values{"me": {""}}},
+		{map[string]string{"SQ_PARTITION": ""}, Values{}},
 		{map[string]string{"SQ_ME": "yes"}, Values{"me": {""}}},
 		{map[string]string{"SQ_ME": "2"}, Values{"me": {""}}},
 		{map[string]string{"SQ_ME": "0"}, Values{}},

@@ -61,13 +61,14 @@ func (v Values) Over(weaker Values) Values {
 
 // FromEnvironment are the options given by environment variables. A flag
 // counts as given if its variable is empty, "yes" or a non-zero number, as
-// sbatch(1) has it. The error is a *LaterError that names the variable.
+// sbatch(1) has it; a variable that is to hold an argument and is empty counts
+// as not set. The error is a *LaterError that names the variable.
 func (c *Command) FromEnvironment(lookup func(string) (string, bool)) (Values, error) {
 	values := Values{}
 	for _, option := range c.Table() {
 		for _, name := range option.Environment {
 			value, set := lookup(name)
-			if !set || option.Flag() && !switchedOn(value) {
+			if !set || option.Flag() && !switchedOn(value) || value == "" && option.Argument != "" && !option.OptionalArgument {
 				continue
 			}
 			if option.Later != "" {
