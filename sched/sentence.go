@@ -48,10 +48,16 @@ func amountSentence(short place.Shortage, where string) string {
 		place.SuitableNodes: "node that is otherwise suitable",
 		place.NamedNodes:    "node that it names",
 	}[short.Among]
-	if short.NeedNodes > 1 {
-		return fmt.Sprintf("needs %s on each of %d nodes; %s %s", need, short.NeedNodes, haveThat(short.HaveNodes), where)
+	// What is free changes by the second; what there is, and where, does not.
+	if where != "free" && short.HaveOn != "" {
+		have += " (" + short.HaveOn + ")"
 	}
-	if where == "free" {
+	switch {
+	case short.NeedNodes > 1 && where != "free" && short.HaveNodes == 0:
+		return fmt.Sprintf("needs %s on each of %d nodes; the most any %s has %s is %s", need, short.NeedNodes, node, where, have)
+	case short.NeedNodes > 1:
+		return fmt.Sprintf("needs %s on each of %d nodes; %s %s", need, short.NeedNodes, haveThat(short.HaveNodes), where)
+	case where == "free":
 		return fmt.Sprintf("needs %s on one node; the most any %s has free is %s", need, node, have)
 	}
 	return fmt.Sprintf("needs %s on one node; the most any %s has %s is %s", need, node, where, have)

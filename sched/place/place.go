@@ -108,6 +108,7 @@ type Shortage struct {
 	PerNode   bool
 	NeedNodes uint32
 	HaveNodes uint32
+	HaveOn    string // the first node that has Have, if PerNode; "" = none has any
 	Name      string // the model, feature or host that is meant; "" = any
 	Among     Among  // which nodes Have and HaveNodes are about
 	// Whole: all of a node's memory is needed, since the request names no

@@ -140,7 +140,8 @@ func (s *sieve) gpus() (Shortage, bool) {
 		model = s.commonest()
 	}
 	free := func(n *Node) uint64 { have, _ := freeGPUs(n, model); return have }
-	shortage := Shortage{What: GPUs, Name: s.Model, Need: s.want.gpus, Have: s.most(free)}
+	shortage := Shortage{What: GPUs, Name: s.Model, Need: s.want.gpus}
+	shortage.Have, shortage.HaveOn = s.richest(free)
 	shortage, short := s.perNode(shortage, func(n *Node) bool { return free(n) >= s.want.gpus })
 	if shortage.HaveNodes == 0 && s.spread > 0 {
 		return Shortage{What: GPUs, Name: s.Model, Need: s.spread}, short
@@ -169,15 +170,14 @@ func (s *sieve) commonest() string {
 }
 
 func (s *sieve) cpus() (Shortage, bool) {
-	shortage := Shortage{
-		What: CPUs, Need: product(s.slots, s.want.cpus),
-		Have: s.most(func(n *Node) uint64 { return uint64(n.FreeCPUs.Count()) }),
-	}
+	shortage := Shortage{What: CPUs, Need: product(s.slots, s.want.cpus)}
+	shortage.Have, shortage.HaveOn = s.richest(func(n *Node) uint64 { return uint64(n.FreeCPUs.Count()) })
 	return s.perNode(shortage, func(n *Node) bool { return s.cpuRoom(n) >= s.slots })
 }
 
 func (s *sieve) memory() (Shortage, bool) {
-	shortage := Shortage{What: Memory, Have: s.most(func(n *Node) uint64 { return n.FreeMemory })}
+	shortage := Shortage{What: Memory}
+	shortage.Have, shortage.HaveOn = s.richest(func(n *Node) uint64 { return n.FreeMemory })
 	switch {
 	case s.MemoryPerNode > 0:
 		shortage.Need = s.MemoryPerNode
@@ -220,11 +220,19 @@ func (s *sieve) totals() (Shortage, bool) {
 
 // most is the largest amount on one node of the pool.
 func (s *sieve) most(amount func(*Node) uint64) uint64 {
-	most := uint64(0)
-	for _, index := range s.pool {
-		most = max(most, amount(&s.nodes[index]))
-	}
+	most, _ := s.richest(amount)
 	return most
+}
+
+// richest is the largest amount on one node of the pool, and the first node
+// that has it; "" if none has any.
+func (s *sieve) richest(amount func(*Node) uint64) (most uint64, on string) {
+	for _, index := range s.pool {
+		if here := amount(&s.nodes[index]); here > most {
+			most, on = here, s.nodes[index].Name
+		}
+	}
+	return most, on
 }
 
 // best is the sum over as many nodes as the job may have, the largest first.
