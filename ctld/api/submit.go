@@ -50,6 +50,9 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 	if err := checkGroups(view.Policy(), shape.Partitions, owner); err != nil {
 		return nil, err
 	}
+	if err := checkNamedNodes(view, shape); err != nil {
+		return nil, err
+	}
 	if err := s.checkFeasible(view, shape); err != nil {
 		return nil, err
 	}
@@ -57,7 +60,7 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 	if err != nil {
 		return nil, err
 	}
-	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view.Policy(), shape)}, nil
+	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view, shape)}, nil
 }
 
 // ownerFor is the person the job runs as: the caller, or whom root names.
@@ -113,11 +116,14 @@ func checkGroups(policy *state.Policy, partitions []string, owner *pb.Identity) 
 	return nil
 }
 
-// warnings tell what is accepted but will not start soon.
-func warnings(policy *state.Policy, shape *state.Shape) []string {
+// warnings tell what is accepted but will not start soon, or not as was meant.
+func warnings(view *state.View, shape *state.Shape) []string {
 	var texts []string
+	if text := excludedWarning(view, shape); text != "" {
+		texts = append(texts, text)
+	}
 	for _, name := range shape.Partitions {
-		if partition, known := policy.Partition(name); known && !partition.Up {
+		if partition, known := view.Policy().Partition(name); known && !partition.Up {
 			texts = append(texts, fmt.Sprintf("partition %s is down: the job waits until it is up", name))
 		}
 	}

@@ -146,6 +146,9 @@ func (s *Shape) checkCounts() error {
 	if r.MemoryPerNode != 0 && r.MemoryPerCPU != 0 {
 		return fmt.Errorf("memory per node and memory per CPU exclude each other: give one of --mem and --mem-per-cpu")
 	}
+	if r.GPUsPerNode > 0 && r.GPUsPerJob%r.GPUsPerNode != 0 {
+		return fmt.Errorf("%d GPUs in all cannot be %d on each node: make --gpus a multiple of --gpus-per-node, or give one of the two", r.GPUsPerJob, r.GPUsPerNode)
+	}
 	if low, high := r.NodeBounds(); low > high {
 		return fmt.Errorf("node count specification invalid: the tasks, GPUs and listed nodes need at least %d nodes, but at most %d may be used", low, high)
 	}

@@ -149,7 +149,7 @@ func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
 	for _, name := range asked.Partitions {
 		partition, known := p.Partition(name)
 		if !known {
-			return refuse(Invalid, "invalid partition specified: %s\n%s", name, p.partitionNames())
+			return refuse(Invalid, "invalid partition specified: %.128s\n%s", name, p.partitionNames())
 		}
 		if seen[name] {
 			return refuse(Invalid, "partition %s is named twice: name it once", name)

@@ -190,7 +190,9 @@ func (p *part) expand(pattern string) (string, error) {
 		return "", badRequest("file name %q: %v", pattern, err)
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(p.order.Spec.GetWorkDirectory(), path)
+		// Not joined with filepath.Join: what ".." means after a link, and that
+		// a name ends in a slash, is the kernel's to judge.
+		path = strings.TrimSuffix(p.order.Spec.GetWorkDirectory(), "/") + "/" + path
 	}
 	return path, nil
 }

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +40,9 @@ const (
 
 // maxTargets bounds the list: a cluster has one, three or five controllers.
 const maxTargets = 16
+
+// maxSocketPath is the longest path of a unix socket (unix(7)).
+const maxSocketPath = 107
 
 // ErrTarget is returned when a target is neither unix:///PATH nor HOST:PORT.
 var ErrTarget = errors.New("bad controller address")
@@ -124,9 +128,15 @@ func parse(target string) (network, address string, err error) {
 		if !filepath.IsAbs(path) {
 			return "", "", fmt.Errorf("%w %q: the path must be absolute, as in unix:///run/gleaner/gctld.sock", ErrTarget, target)
 		}
+		if len(path) > maxSocketPath {
+			return "", "", fmt.Errorf("%w %.160q: a socket's path has at most %d bytes, and this one %d", ErrTarget, target, maxSocketPath, len(path))
+		}
 		return "unix", path, nil
 	}
 	host, port, err := net.SplitHostPort(target)
+	if number, portErr := strconv.ParseUint(port, 10, 16); err == nil && host != "" && port != "" && (portErr != nil || number == 0) {
+		return "", "", fmt.Errorf("%w %.160q: the port is a number from 1 to 65535", ErrTarget, target)
+	}
 	if err != nil || host == "" || port == "" || strings.ContainsAny(target, "/! ") {
 		return "", "", fmt.Errorf("%w %q: use unix:///PATH or HOST:PORT", ErrTarget, target)
 	}

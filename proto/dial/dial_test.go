@@ -3,6 +3,7 @@ package dial
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +36,11 @@ func TestParse(t *testing.T) {
 		{":1", "", ""},
 		{"http://host:1", "", ""},
 		{"", "", ""},
+		{"host:http", "", ""},
+		{"host:0", "", ""},
+		{"host:65536", "", ""},
+		{"unix:///" + strings.Repeat("x", 106), "unix", "/" + strings.Repeat("x", 106)},
+		{"unix:///" + strings.Repeat("x", 107), "", ""},
 	}
 	for _, c := range cases {
 		network, address, err := parse(c.target)

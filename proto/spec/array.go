@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -86,6 +87,9 @@ func parseRange(s string) (*pb.ArrayRange, error) {
 	step, err3 := uint64(1), error(nil)
 	if hasStep {
 		step, err3 = strconv.ParseUint(stepText, 10, 32)
+	}
+	if allDigits(low) && allDigits(high) && (errors.Is(err1, strconv.ErrRange) || errors.Is(err2, strconv.ErrRange)) {
+		return nil, fmt.Errorf("%q is too high: the highest index is %d", shorten(s), MaxArrayIndex)
 	}
 	if err1 != nil || err2 != nil || err3 != nil || hasStep && !isRange {
 		return nil, fmt.Errorf("%q is not an index or a range: type 0-9, 0-9:2 or 1,5,7", shorten(s))

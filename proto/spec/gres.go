@@ -41,6 +41,9 @@ func cutGresName(s string) (name, rest string, hasRest bool) {
 // "a100" (one). "gpu:2" and "gpu:a100:2" are taken as well. A count of 0 gives
 // no request.
 func ParseGPUs(s string, scope pb.GpuScope) ([]*pb.GpuRequest, error) {
+	if strings.Contains(s, ",") {
+		return nil, fmt.Errorf("invalid number of GPUs %q: a job gets GPUs of one model, type 2 or a100:2", shorten(s))
+	}
 	rest := s
 	if name, after, found := cutGresName(s); found && name == "gpu" {
 		rest = after

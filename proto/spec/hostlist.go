@@ -100,9 +100,9 @@ func parseHostWord(word string) ([]hostPiece, int, error) {
 	count := 1
 	for rest := word; rest != ""; {
 		text, inside, found := strings.Cut(rest, "[")
-		for i := range len(text) {
+		for i, letter := range text {
 			if !hostByte(text[i]) {
-				return nil, 0, fmt.Errorf("host name %q has the character %q: use letters, digits, '-', '_' and '.'", shorten(word), rune(text[i]))
+				return nil, 0, fmt.Errorf("host name %q has the character %q: use letters, digits, '-', '_' and '.'", shorten(word), letter)
 			}
 		}
 		if text != "" {

@@ -56,7 +56,7 @@ func TestParseArray(t *testing.T) {
 		{"[1-5", "not closed"},
 		{"-1", "not an index"},
 		{"0-4000001", "too high"},
-		{"99999999999", "not an index"},
+		{"99999999999", "too high"},
 		{"0-4000000,0-4000000,0-4000000", "over and over"},
 		{strings.Repeat("1,", 5000), "too long"},
 		{"0-3999999:2,1-3999999:3", "too long"},

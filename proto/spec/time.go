@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,9 @@ func ParseTime(s string) (uint32, error) {
 		return Unlimited, nil
 	}
 	seconds, ok := sumTime(s)
+	if !ok && longTime.MatchString(s) {
+		return 0, errLongTime(s)
+	}
 	if !ok {
 		return 0, fmt.Errorf("invalid time %q: type minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds or UNLIMITED", shorten(s))
 	}
@@ -26,9 +30,16 @@ func ParseTime(s string) (uint32, error) {
 	}
 	seconds = (seconds + 59) / 60 * 60
 	if seconds >= uint64(Unlimited) {
-		return 0, fmt.Errorf("time %q is too long: at most 49710 days, or UNLIMITED", shorten(s))
+		return 0, errLongTime(s)
 	}
 	return uint32(seconds), nil
+}
+
+// longTime is a time whose form is right although a number in it is too large.
+var longTime = regexp.MustCompile(`^([0-9]+-[0-9]+(:[0-9]+){0,2}|[0-9]+(:[0-9]+){0,2})$`)
+
+func errLongTime(s string) error {
+	return fmt.Errorf("time %q is too long: at most 49710 days, or UNLIMITED", shorten(s))
 }
 
 // sumTime adds the fields of a time. Fields above 59 count in full, as Slurm
