@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -230,7 +232,7 @@ func cancelTargets(operands []string) ([]spec.JobTarget, error) {
 
 func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 	filter := &pb.JobFilter{
-		Users: inv.List("user"), Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"),
+		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"),
 	}
 	for _, long := range []string{"user", "partition", "name", "account", "nodelist", "state"} {
 		// As with -u "$OWNER" where OWNER is not set: taken for no condition
@@ -239,8 +241,8 @@ func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 			return nil, option.Fail(1, "Invalid --%s specification: it is empty", long)
 		}
 	}
-	if inv.Given("me") {
-		filter.Uids = []uint32{uint32(os.Getuid())}
+	if err := cancelUsers(inv, filter); err != nil {
+		return nil, err
 	}
 	for _, text := range inv.All("nodelist") {
 		nodes, err := spec.ParseHostList(text)
@@ -262,6 +264,39 @@ func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 		filter.States = append(filter.States, state)
 	}
 	return filter, nil
+}
+
+// lookupUser is a variable so that tests need no users.
+var lookupUser = user.Lookup
+
+// cancelUsers takes names and numbers of users that this machine knows. A number
+// is looked for by its name, which is what tells users apart; one without a
+// name can be looked for alone.
+func cancelUsers(inv *option.Invocation, filter *pb.JobFilter) error {
+	if inv.Given("me") {
+		filter.Uids = []uint32{uint32(os.Getuid())}
+	}
+	words := inv.List("user")
+	for _, word := range words {
+		number, notNumber := strconv.ParseUint(word, 10, 32)
+		if notNumber != nil {
+			if _, err := lookupUser(word); err != nil {
+				return option.Fail(1, "Invalid user name: %.64s", word)
+			}
+			filter.Users = append(filter.Users, word)
+			continue
+		}
+		known, err := user.LookupId(word)
+		switch {
+		case err == nil:
+			filter.Users = append(filter.Users, known.Username)
+		case len(words) == 1 && !inv.Given("me"):
+			filter.Uids = []uint32{uint32(number)}
+		default:
+			return option.Fail(1, "Invalid user name: %.64s", word)
+		}
+	}
+	return nil
 }
 
 // emptyFilter says whether a filter selects nothing in particular. An option

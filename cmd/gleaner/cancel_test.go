@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/user"
 	"strings"
 	"testing"
 
@@ -13,7 +14,20 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
+// knowEverybody makes every name one of a user, but "nobodyhere".
+func knowEverybody(t *testing.T) {
+	before := lookupUser
+	lookupUser = func(name string) (*user.User, error) {
+		if name == "nobodyhere" {
+			return nil, user.UnknownUserError(name)
+		}
+		return &user.User{Username: name}, nil
+	}
+	t.Cleanup(func() { lookupUser = before })
+}
+
 func TestCancelRequests(t *testing.T) {
+	knowEverybody(t)
 	one := uint32(1)
 	ranges := func(first, last uint32) []*pb.ArrayRange {
 		return []*pb.ArrayRange{{First: first, Last: last, Step: 1}}
@@ -24,6 +38,8 @@ func TestCancelRequests(t *testing.T) {
 		"12 13_[1-3] --signal=USR1 -b": {Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: 12}}}, Signal: 10, Batch: true,
 			Tasks: []*pb.ArrayTasks{{Job: 13, Ranges: ranges(1, 3)}}},
 		"-b -f -s SIGTERM 12": {Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: 12}}}, Signal: 15, Full: true},
+		"-u 0":                {Filter: &pb.JobFilter{Users: []string{"root"}}},
+		"-u 4294967294":       {Filter: &pb.JobFilter{Uids: []uint32{4294967294}}},
 		"-u a,b -u c 12_1": {Filter: &pb.JobFilter{Users: []string{"a", "b", "c"},
 			Ids: []*pb.JobId{{Job: 12, ArrayTask: &one}}}},
 		"--me -t pd,R":                {Filter: &pb.JobFilter{Uids: []uint32{uint32(os.Getuid())}, States: []pb.JobState{isPending, isRunning}}},
@@ -43,6 +59,7 @@ func TestCancelRequests(t *testing.T) {
 }
 
 func TestCancelRefuses(t *testing.T) {
+	knowEverybody(t)
 	for line, want := range map[string]string{
 		"":                 "gcancel: error: No job identification provided\n",
 		"abc":              "gcancel: error: Invalid job id: abc\n",
@@ -51,6 +68,8 @@ func TestCancelRefuses(t *testing.T) {
 		"-s FOO 12":        "gcancel: error: Unknown job signal: ",
 		"-t COMPLETED":     "gcancel: error: Invalid job state specified: COMPLETED",
 		"-t bogus":         "gcancel: error: Invalid job state specified: bogus",
+		"-u nobodyhere":    "gcancel: error: Invalid user name: nobodyhere\n",
+		"-u 4294967294,a":  "gcancel: error: Invalid user name: 4294967294\n",
 		"--user= -p x":     "gcancel: error: Invalid --user specification: it is empty\n",
 		"-i 12":            "gcancel: error: --interactive is not carried out yet",
 		"--bogus 12":       "gcancel: unrecognized option '--bogus'\nTry \"gcancel --help\" for more information\n",
@@ -65,6 +84,7 @@ func TestCancelRefuses(t *testing.T) {
 }
 
 func TestCancelAnswers(t *testing.T) {
+	knowEverybody(t)
 	id := &pb.JobId{Job: 12}
 	unknown := &pb.JobResult{Id: id, Error: "Invalid job id specified"}
 	over := &pb.JobResult{Id: id, AlreadyDone: true}
@@ -100,6 +120,7 @@ func TestCancelAnswers(t *testing.T) {
 }
 
 func TestCancelTakesConditionsFromTheEnvironment(t *testing.T) {
+	knowEverybody(t)
 	controller := &scripted{}
 	command(t, controller.start(t), "", []string{"SCANCEL_USER=ann", "GCANCEL_PARTITION=gpu"}, "gcancel", "-p", "cpu")
 	filter := controller.cancels[0].GetFilter()

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -50,7 +52,8 @@ type partitionFile struct {
 // and the key most like it.
 func parseClusterFile(text []byte) (*pb.Policy, error) {
 	var file clusterFile
-	decoder := toml.NewDecoder(strings.NewReader(string(text))).DisallowUnknownFields()
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) // some editors begin a file so
+	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := decoder.Decode(&file); err != nil {
 		return nil, tomlError(err)
 	}
@@ -226,9 +229,32 @@ func tomlError(err error) error {
 		if key := decode.Key(); len(key) > 0 {
 			where = strings.Join(key, ".") + ": "
 		}
-		return fmt.Errorf("line %d: %s%s", line, where, strings.TrimPrefix(decode.Error(), "toml: "))
+		message := strings.TrimPrefix(decode.Error(), "toml: ")
+		if wrong := wrongType.FindStringSubmatch(message); wrong != nil {
+			message = "it cannot be " + wrong[1] + ": write " + wantedType(wrong[2])
+		}
+		return fmt.Errorf("line %d: %s%s", line, where, message)
 	}
 	return err
+}
+
+// wrongType is the library's sentence about a value of another type than its
+// key has; it names types of this program, which are nobody's business.
+var wrongType = regexp.MustCompile(`^cannot decode TOML (.+?) into (?:struct field )?.*?of type (\S+)$`)
+
+// wantedType is what to write for a value of a type of this program.
+func wantedType(name string) string {
+	switch strings.TrimPrefix(name, "*") {
+	case "string":
+		return `a text in quotes, as in "value"`
+	case "bool":
+		return "true or false"
+	case "uint32":
+		return "a whole number without quotes"
+	case "[]string":
+		return `a list of texts, as in ["one", "two"]`
+	}
+	return "a table, as in [[partition]]"
 }
 
 // unknownKey names a key that there is none of, and the one most like it.
@@ -240,7 +266,7 @@ func unknownKey(e toml.DecodeError) string {
 		table = reflect.TypeFor[partitionFile]()
 	}
 	known := tomlKeys(table)
-	text := fmt.Sprintf("line %d: there is no key %q", line, strings.Join(path, "."))
+	text := fmt.Sprintf("line %d: there is no key %.80q", line, strings.Join(path, "."))
 	if meant := similar.Nearest(key, known); meant != "" {
 		return text + fmt.Sprintf("; did you mean %s?", meant)
 	}

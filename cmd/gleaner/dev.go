@@ -54,7 +54,7 @@ func runDev(inv *option.Invocation) error {
 		return inv.Fail("--controllers=%d: a cluster of several controllers is not carried out yet; use --controllers=1", controllers)
 	}
 	options := dev.Options{Directory: inv.Text("dir"), LogLevel: inv.Text("log-level")}
-	if options.Directory == "" {
+	if !inv.Given("dir") {
 		options.Directory = "gleaner-dev"
 	}
 	for _, count := range []struct {

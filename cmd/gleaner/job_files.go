@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"path/filepath"
+	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -41,7 +42,7 @@ func standardFile(r *jobRow, stream standardStream) string {
 		}
 	}
 	if path != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(asked.GetWorkDirectory(), path)
+		path = strings.TrimSuffix(asked.GetWorkDirectory(), "/") + "/" + path
 	}
 	return path
 }

@@ -17,7 +17,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,8 +59,11 @@ func (o *Options) check() error {
 	if err != nil {
 		return err
 	}
-	o.Directory = absolute
 	switch {
+	case o.Directory == "":
+		return errors.New("--dir is empty: name a directory, or leave it out")
+	case strings.ContainsFunc(absolute, func(letter rune) bool { return letter == utf8.RuneError || unicode.IsControl(letter) }):
+		return fmt.Errorf("directory %q holds a control character or is not UTF-8, which no configuration can name: choose another --dir", absolute)
 	case len(absolute) > maxDirectoryBytes:
 		return fmt.Errorf("directory %s is too long by %d bytes for the sockets below it: choose a shorter --dir", absolute, len(absolute)-maxDirectoryBytes)
 	case o.Nodes < 1 || o.Nodes > maxNodes:
@@ -66,6 +73,10 @@ func (o *Options) check() error {
 	case o.CPUsPerNode < 1 || o.CPUsPerNode > maxCPUsPerNode:
 		return fmt.Errorf("--cpus-per-node=%d: between 1 and %d", o.CPUsPerNode, maxCPUsPerNode)
 	}
+	if o.LogLevel != "" && !slices.Contains([]string{"debug", "info", "warn", "error"}, o.LogLevel) {
+		return fmt.Errorf("--log-level=%s: use debug, info, warn or error", o.LogLevel)
+	}
+	o.Directory = absolute
 	for _, name := range []string{"gctld", "gnoded", "ginit"} {
 		if _, err := os.Stat(filepath.Join(o.Binaries, name)); err != nil {
 			return fmt.Errorf("%w: build it first (make build)", err)
@@ -81,7 +92,7 @@ func Run(ctx context.Context, options Options, out io.Writer) (err error) {
 		return err
 	}
 	if err := os.MkdirAll(options.Directory, 0o755); err != nil {
-		return err
+		return fmt.Errorf("%w: choose another --dir", err)
 	}
 	unlock, err := lock(options.Directory)
 	if err != nil {

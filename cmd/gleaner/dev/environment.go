@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -19,8 +22,19 @@ func (c *cluster) environmentFile() string { return filepath.Join(c.options.Dire
 // writeEnvironment writes a file to be sourced by a shell: PATH with the
 // commands, and where the controller is.
 func (c *cluster) writeEnvironment() error {
-	text := fmt.Sprintf("export PATH=%q:\"$PATH\"\nexport GLEANER_CONTROLLER=%q\n", c.options.Binaries, c.target())
+	text := fmt.Sprintf("export PATH=%s:\"$PATH\"\nexport GLEANER_CONTROLLER=%s\n", quoted(c.options.Binaries), quoted(c.target()))
 	return os.WriteFile(c.environmentFile(), []byte(text), 0o644)
+}
+
+// quoted is a word as a shell reads it back; plain words stay as they are.
+func quoted(word string) string {
+	plain := func(letter rune) bool {
+		return letter < utf8.RuneSelf && (unicode.IsLetter(letter) || unicode.IsDigit(letter) || strings.ContainsRune("/._-:=,+@%", letter))
+	}
+	if word != "" && strings.TrimFunc(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // greet says that the cluster is ready, and what to type next.
@@ -38,7 +52,7 @@ In another terminal:
   gsubmit --gpus=1 --wrap 'id; echo my GPU is $CUDA_VISIBLE_DEVICES'
   gqueue
 Logs are in %s. Ctrl-C ends the cluster and every job on it.
-`, c.options.Nodes, c.options.CPUsPerNode, c.memoryMB, c.options.GPUsPerNode, gpus, c.environmentFile(), c.options.Directory)
+`, c.options.Nodes, c.options.CPUsPerNode, c.memoryMB, c.options.GPUsPerNode, gpus, quoted(c.environmentFile()), c.options.Directory)
 }
 
 // endJobs cancels what runs and waits until the controller has heard that it
