@@ -1,0 +1,68 @@
+package main
+
+import "fmt"
+
+// aim is a goal, and how it went. Missing one fails nothing.
+type aim struct {
+	What     string `json:"what"`
+	Figure   string `json:"figure"`
+	Reached  bool   `json:"reached"`
+	Measured bool   `json:"measured"`
+}
+
+func (a aim) verdict() string {
+	switch {
+	case !a.Measured:
+		return "not measured"
+	case a.Reached:
+		return "reached"
+	default:
+		return "MISSED"
+	}
+}
+
+// sameCost is how much more an array of a million may cost than one job and
+// still cost "the same": what two measurements of the same thing differ by.
+const sameCost = 1.25
+
+// aims judges the table.
+func (t *table) aims() []aim {
+	atMost := func(what string, limit, x float64) aim {
+		return aim{what, fmt.Sprintf("%.3g x", x), x <= limit, x > 0}
+	}
+	atLeast := func(what string, limit, x float64) aim {
+		return aim{what, fmt.Sprintf("%.3g x", x), x >= limit, x > 0}
+	}
+	below := func(what, unit string, limit float64, measures ...measure) aim {
+		worst := 0.0
+		for _, m := range measures {
+			if f := t.figures(m, ours); f != nil {
+				worst = max(worst, f.Median)
+			}
+		}
+		return aim{what, thousands(worst, 0) + " " + unit, worst < limit, worst > 0}
+	}
+	return []aim{
+		atMost("submit to first instruction at most 2 x bare libcontainer's", 2, t.ratio(startBare1, bareColumn)),
+		atMost("submit to first instruction at most 1/4 of tuned Slurm's", 0.25, t.ratio(startBare1, slurmTuned)),
+		atLeast("jobs per second at least 2 x default Slurm's", 2, t.ratio(trueJobs, slurmPlain)),
+		atLeast("jobs per second at least tuned Slurm's", 1, t.ratio(trueJobs, slurmTuned)),
+		atLeast("submissions by API with 8 clients at least 3 x libslurm's with 8 threads, default", 3, t.ratio(apiEight, slurmPlain)),
+		atLeast("submissions by API with 8 clients at least 3 x libslurm's with 8 threads, tuned", 3, t.ratio(apiEight, slurmTuned)),
+		below("under 1,000 bytes per waiting job, alike or not", "B", 1000, memoryAlike, memoryDiffer, memoryAlike2, memoryDiffer2),
+		atMost("an array of a million tasks takes the memory of one job", sameCost, t.pairedRatio(millionMemory, ours, oneMemory, ours)),
+		atMost("an array of a million tasks takes the time of one job", sameCost, t.pairedRatio(millionTime, ours, oneTime, ours)),
+		below("first line of 100,000 jobs in under 100 ms", "ms", 100, listFirst2),
+	}
+}
+
+// notes are what a reader of the table has to know.
+func notes() []string {
+	return []string{
+		"Figures are medians (least–most). ÷ is Gleaner's figure divided by the other's: the median over rounds of ratios within a round; the sides take turns.",
+		"Gleaner answers a submission when it is on the disk; Slurm answers before its state is on disk, and writes it some seconds later. Both keep their state on the same disk.",
+		"Slurm runs at its lightest: no accounting, no cgroups, no container. Gleaner's jobs have all their isolation: namespaces, user mapping, own root, system-call filter, device rules, cgroups.",
+		"Both nodes pretend 16 CPUs. A first instruction is a bash script's first command, which writes the time. Memory is the resident size of gctld and slurmctld with the jobs waiting, less that before.",
+		"\"Tuned\" has SchedulerParameters=" + highThroughput + ".",
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/container"
+)
+
+// bareWord makes this program start containers and nothing else.
+const bareWord = "containers"
+
+// nobody is the user whose jobs start, on every side.
+const (
+	nobody   = 65534
+	userName = "nobody"
+)
+
+// bareMain starts one container for each line on standard input and says
+// "over" when it has ended: "containers SCRIPT DIRECTORY STATE PARENT". The
+// containers are Gleaner's own, made by the package that the node daemon uses,
+// so with the same root, namespaces, mappings, mounts, filter, device rules
+// and limits; but the script itself is process 1, and there is no supervisor,
+// no daemon and no order.
+func bareMain(script, directory, state, parent string) error {
+	if err := container.Isolate(); err != nil {
+		return err
+	}
+	unix.Umask(0o022)
+	user := container.User{UID: nobody, GID: nobody, Name: userName, Group: "nogroup", Home: "/nonexistent", Shell: "/bin/sh"}
+	lines := bufio.NewScanner(os.Stdin)
+	fmt.Println("ready")
+	for i := 1; lines.Scan(); i++ {
+		part := filepath.Join(state, fmt.Sprintf("%d.1", i))
+		if err := startBare(user, script, directory, part, parent); err != nil {
+			return err
+		}
+		fmt.Println("over")
+	}
+	return lines.Err()
+}
+
+// startBare starts one container and waits for its end.
+func startBare(user container.User, script, directory, part, parent string) error {
+	id := filepath.Base(part)
+	runDir := filepath.Join(part, "run")
+	if err := os.MkdirAll(runDir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chown(runDir, nobody, nobody); err != nil {
+		return err
+	}
+	// Where process 1's program is bound.
+	if err := os.WriteFile(filepath.Join(runDir, "ginit"), nil, 0o700); err != nil {
+		return err
+	}
+	work, err := container.OpenWorkDir(user, directory)
+	if err != nil {
+		return err
+	}
+	defer work.File.Close()
+	group := cgroup.New(parent+"/"+id, cgroup.Limits{
+		CPUWeight: 1, MemoryBytes: 64 << 20, Pids: 4096, Devices: container.AllowedDevices(nil), DenyOtherDevices: true,
+	})
+	c, err := container.Start(context.Background(), &container.Spec{
+		ID: id, Dir: part, User: user, HostName: hostName, RunDir: runDir, InitPath: script, WorkDir: work,
+		HideDirs: []string{filepath.Dir(part)}, Cgroup: group.Config(), Keep: []string{part},
+	})
+	if err != nil {
+		return fmt.Errorf("start a bare container: %w", err)
+	}
+	_, _, err = c.Wait()
+	return errors.Join(err, c.Destroy())
+}
+
+// bare is a running process that starts containers when it is told to.
+type bare struct {
+	command *exec.Cmd
+	life    io.WriteCloser
+	said    *bufio.Reader
+	parent  string
+}
+
+// startBareRunner starts it. Its containers write into directory and lie, like
+// a node's, below state on the disk.
+func startBareRunner(script, directory, state, parent string) (*bare, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.Command(self, bareWord, script, directory, state, parent)
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Setpgid: true}
+	command.Stderr = os.Stderr
+	life, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	said, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start the runner of bare containers: %w", err)
+	}
+	b := &bare{command, life, bufio.NewReader(said), parent}
+	if err := b.expect("ready"); err != nil {
+		return nil, errors.Join(err, b.stop())
+	}
+	return b, nil
+}
+
+// expect waits for a word of the runner. A runner that ends says nothing more.
+func (b *bare) expect(word string) error {
+	line, err := b.said.ReadString('\n')
+	if strings.TrimSpace(line) != word {
+		return errors.Join(fmt.Errorf("the runner of bare containers did not say %q", word), err)
+	}
+	return nil
+}
+
+// order tells the runner to start a container.
+func (b *bare) order() error {
+	_, err := io.WriteString(b.life, "go\n")
+	return err
+}
+
+// over waits for the end of the container and its clean-up.
+func (b *bare) over() error { return b.expect("over") }
+
+// stop ends the runner; its containers have ended before.
+func (b *bare) stop() error {
+	b.life.Close()
+	err := b.command.Wait()
+	if group, missing := cgroup.Open(b.parent); missing == nil {
+		err = errors.Join(err, group.Remove())
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stampPatience bounds the wait for a script's first instruction.
+const stampPatience = time.Minute
+
+// timeToStamp calls start and answers the milliseconds from there to the
+// script's first instruction.
+func (b *bench) timeToStamp(ctx context.Context, start func() error) (float64, error) {
+	path := filepath.Join(b.scripts.output, stampFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	begin := time.Now()
+	if err := start(); err != nil {
+		return 0, err
+	}
+	var stamp float64
+	err := until(ctx, "the script's first instruction", stampPatience, time.Millisecond, func() (bool, error) {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) || err == nil && !strings.HasSuffix(string(text), "\n") {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		stamp, err = strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+		return err == nil, err
+	})
+	const microseconds = 1e6
+	return (stamp - float64(begin.UnixMicro())/microseconds) * 1000, err
+}
+
+// pause waits for a random part of a second, so that no scheduler's rhythm is
+// met at the same beat again and again.
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(rand.N(time.Second)):
+	}
+}
+
+// starts measures from the start of the submit command to the script's first
+// instruction, on an idle node.
+func (b *bench) starts(ctx context.Context, on system, c column, round int) error {
+	for range b.sizes.starts {
+		pause(ctx)
+		took, err := b.timeToStamp(ctx, func() error {
+			_, err := run(ctx, on, submitVerb, "-Q", "--uid="+userName, "-o", "/dev/null", "-D", b.scripts.output, b.scripts.stamp)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		b.table.add(round, startBare1, c, took)
+		if c == ours {
+			b.table.add(round, startFork, c, took)
+		}
+		if err := untilEmpty(ctx, on, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bareStarts measures the same script without any scheduler: by libcontainer
+// with the settings of Gleaner's jobs, and by fork and exec.
+func (b *bench) bareStarts(ctx context.Context, round int) {
+	if ctx.Err() != nil {
+		return
+	}
+	what := fmt.Sprintf("bare starts, round %d of %d", round+1, b.sizes.rounds)
+	b.say("%s", what)
+	if err := b.libcontainerStarts(ctx, round); err != nil && ctx.Err() == nil {
+		b.failed(bareColumn, what, []measure{startBare1}, err)
+	}
+	for range b.sizes.starts {
+		took, err := b.timeToStamp(ctx, func() error { return b.forkExec() })
+		if err != nil {
+			if ctx.Err() == nil {
+				b.failed(bareColumn, what, []measure{startFork}, err)
+			}
+			return
+		}
+		b.table.add(round, startFork, bareColumn, took)
+	}
+}
+
+func (b *bench) libcontainerStarts(ctx context.Context, round int) (err error) {
+	b.started++
+	state := filepath.Join(b.directory, fmt.Sprint(b.started))
+	runner, err := startBareRunner(b.scripts.bare, b.scripts.output, state, b.parent)
+	if err != nil {
+		return err
+	}
+	kill := context.AfterFunc(ctx, func() { _ = runner.command.Process.Kill() })
+	defer func() {
+		kill()
+		err = errors.Join(err, runner.stop(), removeTree(state))
+	}()
+	for range b.sizes.starts {
+		took, err := b.timeToStamp(ctx, runner.order)
+		if err != nil {
+			return err
+		}
+		b.table.add(round, startBare1, bareColumn, took)
+		if err := runner.over(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forkExec runs the script as its user, and waits for it.
+func (b *bench) forkExec() error {
+	script := exec.Command(b.scripts.stamp)
+	script.Dir = b.scripts.output
+	script.Env = slurmEnvironment
+	script.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return script.Run()
+}
