@@ -18,7 +18,7 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test unit race scenario fuzz lint proto bench man clean
+.PHONY: help setup build demo test unit race scenario machine fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,7 +64,18 @@ proto: ## regenerate the Go of the .proto contracts (needs protoc)
 	PATH=$$PWD/.build:$$PATH protoc -I proto --go_out=proto --go_opt=paths=source_relative \
 		--go-grpc_out=proto --go-grpc_opt=paths=source_relative proto/gleaner/v1/*.proto
 
-bench: build ## the benchmarks
+# BENCH=full measures longer. SLURM=auto fetches Debian's Slurm into a folder of
+# its own if it is not there; off leaves it out; a folder holds it unpacked.
+BENCH := quick
+SLURM := auto
+
+bench: build ## measure beside Slurm and libcontainer (BENCH=quick|full SLURM=auto|off|DIR)
+	@[ '$(SLURM)' != auto ] || contrib/setup/debian.sh slurm || true # the report says what is missing
+	@mkdir -p .build
+	go build -trimpath -tags '$(TAGS)' -o .build/bench ./test/bench
+	$(SUDO) .build/bench -bin $(BIN) -size '$(BENCH)' -slurm '$(SLURM)' -markdown .build/bench.md -json .build/bench.json
+
+microbench: build ## Go's benchmarks of single functions, in all packages
 	$(GO_TEST) -run '^$$' -bench . -benchtime 1s ./...
 
 man: build ## the man pages, into bin/man

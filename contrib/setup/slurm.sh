@@ -8,7 +8,7 @@
 set -euo pipefail
 
 folder=${1:-/var/cache/gleaner/slurm}
-packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev base-files libc-bin bash coreutils)
+packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev base-files libc-bin bash dash coreutils)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 [ -x "$folder/usr/bin/sbatch" ] && exit 0

@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -21,11 +23,25 @@ import (
 // bareWord makes this program start containers and nothing else.
 const bareWord = "containers"
 
-// nobody is the user whose jobs start, on every side.
-const (
-	nobody   = 65534
-	userName = "nobody"
-)
+// userName is the user whose jobs start, on every side: one that every Linux
+// has, is not root, and owns nothing.
+const userName = "daemon"
+
+// jobUser is that user as this machine knows it.
+func jobUser() (container.User, error) {
+	known, err := user.Lookup(userName)
+	if err != nil {
+		return container.User{}, fmt.Errorf("jobs are to run as user %s: %w", userName, err)
+	}
+	uid, err := strconv.ParseUint(known.Uid, 10, 32)
+	if err != nil {
+		return container.User{}, err
+	}
+	gid, err := strconv.ParseUint(known.Gid, 10, 32)
+	return container.User{
+		UID: uint32(uid), GID: uint32(gid), Groups: []uint32{uint32(gid)}, Name: userName, Group: userName, Home: known.HomeDir, Shell: "/bin/sh",
+	}, err
+}
 
 // bareMain starts one container for each line on standard input and says
 // "over" when it has ended: "containers SCRIPT DIRECTORY STATE PARENT". The
@@ -38,12 +54,15 @@ func bareMain(script, directory, state, parent string) error {
 		return err
 	}
 	unix.Umask(0o022)
-	user := container.User{UID: nobody, GID: nobody, Name: userName, Group: "nogroup", Home: "/nonexistent", Shell: "/bin/sh"}
+	as, err := jobUser()
+	if err != nil {
+		return err
+	}
 	lines := bufio.NewScanner(os.Stdin)
 	fmt.Println("ready")
 	for i := 1; lines.Scan(); i++ {
 		part := filepath.Join(state, fmt.Sprintf("%d.1", i))
-		if err := startBare(user, script, directory, part, parent); err != nil {
+		if err := runBare(as, script, directory, part, parent); err != nil {
 			return err
 		}
 		fmt.Println("over")
@@ -51,21 +70,21 @@ func bareMain(script, directory, state, parent string) error {
 	return lines.Err()
 }
 
-// startBare starts one container and waits for its end.
-func startBare(user container.User, script, directory, part, parent string) error {
+// runBare starts one container and waits for its end.
+func runBare(as container.User, script, directory, part, parent string) error {
 	id := filepath.Base(part)
 	runDir := filepath.Join(part, "run")
 	if err := os.MkdirAll(runDir, 0o700); err != nil {
 		return err
 	}
-	if err := os.Chown(runDir, nobody, nobody); err != nil {
+	if err := os.Chown(runDir, int(as.UID), int(as.GID)); err != nil {
 		return err
 	}
 	// Where process 1's program is bound.
 	if err := os.WriteFile(filepath.Join(runDir, "ginit"), nil, 0o700); err != nil {
 		return err
 	}
-	work, err := container.OpenWorkDir(user, directory)
+	work, err := container.OpenWorkDir(as, directory)
 	if err != nil {
 		return err
 	}
@@ -74,7 +93,7 @@ func startBare(user container.User, script, directory, part, parent string) erro
 		CPUWeight: 1, MemoryBytes: 64 << 20, Pids: 4096, Devices: container.AllowedDevices(nil), DenyOtherDevices: true,
 	})
 	c, err := container.Start(context.Background(), &container.Spec{
-		ID: id, Dir: part, User: user, HostName: hostName, RunDir: runDir, InitPath: script, WorkDir: work,
+		ID: id, Dir: part, User: as, HostName: hostName, RunDir: runDir, InitPath: script, WorkDir: work,
 		HideDirs: []string{filepath.Dir(part)}, Cgroup: group.Config(), Keep: []string{part},
 	})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
 )
 
 // blockPatience bounds what is measured on one system between its start and
@@ -22,9 +24,10 @@ type bench struct {
 	sizes     sizes
 	machine   machine
 	table     *table
-	directory string // everything is below it
-	shared    string // seen by every system at the same path
-	parent    string // control group of all jobs
+	directory string         // everything is below it
+	shared    string         // seen by every system at the same path
+	parent    string         // control group of all jobs
+	user      container.User // of the jobs that start
 	scripts   scripts
 	sides     []side
 	begun     time.Time
@@ -55,6 +58,9 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		}
 	}
 	b := &bench{options: o, sizes: s, table: newTable(s), parent: fmt.Sprintf("/gleaner-bench-%d", os.Getpid()), begun: time.Now()}
+	if b.user, err = jobUser(); err != nil {
+		return nil, err
+	}
 	if b.directory, err = os.MkdirTemp(o.disk, "gleaner-bench-"); err != nil {
 		return nil, err
 	}
@@ -84,7 +90,7 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		parameters string
 	}{{slurmPlain, ""}, {slurmTuned, highThroughput}} {
 		b.sides = append(b.sides, side{choice.column, func(ctx context.Context, directory string) (system, error) {
-			return ignoreNil(startSlurm(ctx, kit, directory, b.shared, choice.parameters))
+			return ignoreNil(startSlurm(ctx, kit, b.user, directory, b.shared, choice.parameters))
 		}})
 	}
 	b.machine.Slurm = versionOf("chroot", kit.packages, "/usr/sbin/slurmctld-wlm", "-V")
@@ -108,11 +114,11 @@ func (b *bench) writeScripts() error {
 		return err
 	}
 	for _, path := range []string{b.directory, b.shared} {
-		if err := os.Chmod(path, 0o755); err != nil { // whatever the umask: jobs are nobody's
+		if err := os.Chmod(path, 0o755); err != nil { // whatever the umask: jobs are not root's
 			return err
 		}
 	}
-	if err := os.Chown(b.scripts.output, nobody, nobody); err != nil {
+	if err := os.Chown(b.scripts.output, int(b.user.UID), int(b.user.GID)); err != nil {
 		return err
 	}
 	stamp := "#!/bin/bash\necho $EPOCHREALTIME >" + filepath.Join(b.scripts.output, stampFile) + "\n"

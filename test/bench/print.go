@@ -97,12 +97,9 @@ func (t *table) writeText(out io.Writer) error {
 	for n, line := range lines {
 		for i, text := range line {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-			switch {
-			case i == 0:
+			if i == 0 {
 				all.WriteString(text + pad)
-			case i == len(line)-1:
-				all.WriteString("  " + pad + text)
-			default:
+			} else {
 				all.WriteString("  " + pad + text)
 			}
 		}

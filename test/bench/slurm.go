@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
 )
 
 // defaultPackages is where contrib/setup/slurm.sh puts Slurm.
@@ -65,7 +67,6 @@ var submitSource []byte
 // slurmKit is Slurm's programs, found and fit to be started.
 type slurmKit struct {
 	packages string // folder of the unpacked packages
-	version  string
 	submit   string // the compiled submitter by libslurm
 }
 
@@ -79,7 +80,7 @@ func findSlurm(choice, scratch string) (*slurmKit, error) {
 	if choice == "auto" {
 		kit.packages = defaultPackages
 	}
-	for _, needed := range []string{slurmPrograms[submitVerb], "/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmd-wlm", "/usr/include/slurm/slurm.h"} {
+	for _, needed := range []string{slurmPrograms[submitVerb], "/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmd-wlm", "/usr/include/slurm/slurm.h", "/usr/bin/sh", "/usr/bin/bash"} {
 		if _, err := os.Stat(filepath.Join(kit.packages, needed)); err != nil {
 			return nil, fmt.Errorf("no Slurm in %s (%w): contrib/setup/debian.sh slurm fetches it", kit.packages, err)
 		}
@@ -115,8 +116,8 @@ type slurm struct {
 
 // startSlurm starts a cluster in a new directory on the disk. parameters are
 // the scheduler's; "" leaves all at Slurm's defaults.
-func startSlurm(ctx context.Context, kit *slurmKit, directory, shared, parameters string) (_ *slurm, err error) {
-	if err := writeSlurmFiles(directory, parameters); err != nil {
+func startSlurm(ctx context.Context, kit *slurmKit, user container.User, directory, shared, parameters string) (_ *slurm, err error) {
+	if err := writeSlurmFiles(user, directory, parameters); err != nil {
 		return nil, err
 	}
 	host, err := newSlurmHost(kit.packages, directory, shared)
@@ -140,7 +141,7 @@ func startSlurm(ctx context.Context, kit *slurmKit, directory, shared, parameter
 
 // writeSlurmFiles writes what an installation would have in /etc into the
 // layer that the host will see over the packages, before that is mounted.
-func writeSlurmFiles(directory, parameters string) error {
+func writeSlurmFiles(user container.User, directory, parameters string) error {
 	config := slurmConfig
 	if parameters != "" {
 		config += "SchedulerParameters=" + parameters + "\n"
@@ -153,8 +154,8 @@ func writeSlurmFiles(directory, parameters string) error {
 		"slurm/slurm.conf":  config,
 		"slurm/cgroup.conf": "CgroupPlugin=disabled\n",
 		"slurm/slurm.key":   string(key),
-		"passwd":            "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n",
-		"group":             "root:x:0:\nnogroup:x:65534:\n",
+		"passwd":            fmt.Sprintf("root:x:0:0::/root:/bin/sh\n%s:x:%d:%d::/:/bin/sh\n", user.Name, user.UID, user.GID),
+		"group":             fmt.Sprintf("root:x:0:\n%s:x:%d:\n", user.Group, user.GID),
 		"hosts":             "127.0.0.1 localhost " + hostName + "\n",
 		"nsswitch.conf":     "passwd: files\ngroup: files\nhosts: files\n",
 	}

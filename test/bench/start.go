@@ -65,7 +65,7 @@ func (b *bench) starts(ctx context.Context, on system, c column, round int) erro
 		if err != nil {
 			return err
 		}
-		b.table.add(round, startBare1, c, took)
+		b.table.add(round, startBare, c, took)
 		if c == ours {
 			b.table.add(round, startFork, c, took)
 		}
@@ -85,7 +85,7 @@ func (b *bench) bareStarts(ctx context.Context, round int) {
 	what := fmt.Sprintf("bare starts, round %d of %d", round+1, b.sizes.rounds)
 	b.say("%s", what)
 	if err := b.libcontainerStarts(ctx, round); err != nil && ctx.Err() == nil {
-		b.failed(bareColumn, what, []measure{startBare1}, err)
+		b.failed(bareColumn, what, []measure{startBare}, err)
 	}
 	for range b.sizes.starts {
 		took, err := b.timeToStamp(ctx, func() error { return b.forkExec() })
@@ -116,7 +116,7 @@ func (b *bench) libcontainerStarts(ctx context.Context, round int) (err error) {
 		if err != nil {
 			return err
 		}
-		b.table.add(round, startBare1, bareColumn, took)
+		b.table.add(round, startBare, bareColumn, took)
 		if err := runner.over(); err != nil {
 			return err
 		}
@@ -129,6 +129,6 @@ func (b *bench) forkExec() error {
 	script := exec.Command(b.scripts.stamp)
 	script.Dir = b.scripts.output
 	script.Env = slurmEnvironment
-	script.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	script.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: b.user.UID, Gid: b.user.GID}}
 	return script.Run()
 }
