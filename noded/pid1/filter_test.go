@@ -42,12 +42,12 @@ func TestOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := wire.Bytes()
-	filter, again, err := readOrders(bytes.NewReader(whole))
+	filter, again, err := ReadOrders(bytes.NewReader(whole))
 	if err != nil || !reflect.DeepEqual(filter, letAll) || !reflect.DeepEqual(again, config) {
 		t.Fatalf("read %+v %+v %v", filter, again, err)
 	}
 	for n := range whole {
-		if _, _, err := readOrders(bytes.NewReader(whole[:n])); err == nil {
+		if _, _, err := ReadOrders(bytes.NewReader(whole[:n])); err == nil {
 			t.Errorf("the first %d bytes are taken for orders", n)
 		}
 	}
@@ -57,7 +57,7 @@ func TestOrders(t *testing.T) {
 		"lacks its path":    string(whole[:16]) + `{"batch":{}}`,
 		"more than 8388608": string(whole[:16]) + strings.Repeat(" ", maxConfigBytes+1),
 	} {
-		if _, _, err := readOrders(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := ReadOrders(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", text, err, want)
 		}
 	}

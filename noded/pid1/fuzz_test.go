@@ -146,7 +146,7 @@ func FuzzOrders(f *testing.F) {
 		f.Add(slices.Concat(head, filter, []byte(seed)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		filter, config, err := readOrders(bytes.NewReader(data))
+		filter, config, err := ReadOrders(bytes.NewReader(data))
 		if err != nil {
 			return
 		}

@@ -28,9 +28,9 @@ func WriteOrders(w io.Writer, filter []byte, config *Config) error {
 	return nil
 }
 
-// readOrders reads what WriteOrders wrote. Without a filter there are no
+// ReadOrders reads what WriteOrders wrote. Without a filter there are no
 // orders.
-func readOrders(r io.Reader) (*Filter, *Config, error) {
+func ReadOrders(r io.Reader) (*Filter, *Config, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, nil, fmt.Errorf("read the job's orders: %w", err)

@@ -81,7 +81,7 @@ func Main(args []string) int {
 func takeOrders() (*Config, error) {
 	orders := os.NewFile(OrdersFd, "orders")
 	defer orders.Close()
-	filter, config, err := readOrders(orders)
+	filter, config, err := ReadOrders(orders)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(taskMain(os.Args[2:]))
 	}
 	if dir := os.Getenv(dirVariable); dir != "" {
-		_, config, err := readOrders(os.NewFile(OrdersFd, "orders"))
+		_, config, err := ReadOrders(os.NewFile(OrdersFd, "orders"))
 		status := exitSetup
 		if err == nil {
 			status, err = Run(dir, config, os.NewFile(ReadyFd, "ready"))

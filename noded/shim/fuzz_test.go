@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -38,7 +40,7 @@ func fuzzOrder() *pb.StartPart {
 
 // FuzzPart: whatever lies in a part's directory as its order and settings, it
 // is refused, or a supervisor can be made of it, whose environment and files
-// have bounds and whose init.json process 1 can read.
+// have bounds, and from which process 1 takes its orders.
 func FuzzPart(f *testing.F) {
 	settings, err := json.Marshal(&Settings{StateDir: "/s", Node: "n1", CgroupParent: "/gleaner/n1", Controllers: []string{"unix:///x"},
 		RealCPUs: []int{0, 1}, DeviceFiles: []DeviceFile{{Path: "/dev/null", ContainerPath: "/dev/g0", Type: 'c', Major: 1, Minor: 3, Access: "rw"}}})
@@ -61,7 +63,7 @@ func FuzzPart(f *testing.F) {
 		}
 		d := directory(filepath.Join(parent, name))
 		must(t, os.MkdirAll(string(d), 0o700))
-		must(t, os.WriteFile(d.path(orderFile), order, 0o600))
+		must(t, os.WriteFile(d.path(orderFile), seal(bytes.Clone(order)), 0o600))
 		must(t, os.WriteFile(d.path(settingsFile), settings, 0o600))
 		h, err := open(d)
 		if err != nil {
@@ -89,11 +91,10 @@ func FuzzPart(f *testing.F) {
 
 func checkEnvironment(t *testing.T, p *part) {
 	batch := &pid1.Batch{Argv: append([]string{"/s"}, p.order.Spec.GetArguments()...), Env: p.batchEnvironment(), Cwd: bytesOf(p.order.Spec.GetWorkDirectory()), Stdout: "/o"}
-	data, err := json.Marshal(&pid1.Config{Batch: batch, StepEnv: p.stepEnvironment()})
-	must(t, err)
-	path := p.dir.path(pid1.InitFile)
-	must(t, os.WriteFile(path, data, 0o600))
-	config, err := pid1.ReadConfig(path)
+	filter := pid1.Filter{Program: []unix.SockFilter{{}}}
+	var orders bytes.Buffer
+	must(t, pid1.WriteOrders(&orders, filter.Encode(), &pid1.Config{Batch: batch, StepEnv: p.stepEnvironment()}))
+	_, config, err := pid1.ReadOrders(&orders)
 	if err != nil {
 		t.Fatalf("process 1 does not take what it is given: %v", err)
 	}
@@ -125,7 +126,7 @@ func FuzzReports(f *testing.F) {
 	f.Fuzz(func(t *testing.T, exit, start, ended []byte) {
 		must(t, os.WriteFile(d.path(runDir, pid1.ExitFile), exit, 0o600))
 		must(t, os.WriteFile(d.path(runDir, pid1.StartFile), start, 0o600))
-		must(t, os.WriteFile(d.path(resultFile), ended, 0o600))
+		must(t, os.WriteFile(d.path(resultFile), seal(bytes.Clone(ended)), 0o600))
 		_ = d.startMS()
 		if result, err := d.result(); err == nil && partID(result.Part) != "12.1" {
 			t.Errorf("a result of part %v", result.Part)
@@ -204,7 +205,7 @@ func FuzzSupervisor(f *testing.F) {
 	}
 	settings, err := json.Marshal(&Settings{Node: "n1", CgroupParent: "/gleaner-nowhere/n1", Controllers: []string{"unix:///nowhere/c"}})
 	if err == nil {
-		err = errors.Join(os.WriteFile(d.path(settingsFile), settings, 0o600), os.WriteFile(d.path(orderFile), prototest.Marshal(fuzzOrder()), 0o600))
+		err = errors.Join(os.WriteFile(d.path(settingsFile), settings, 0o600), os.WriteFile(d.path(orderFile), seal(prototest.Marshal(fuzzOrder())), 0o600))
 	}
 	if err != nil {
 		f.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,8 +23,12 @@ import (
 // Word is the first argument of a program that shall call Main.
 const Word = "shim"
 
-// answerTimeout bounds how long a new supervisor may take to listen.
-const answerTimeout = 30 * time.Second
+const (
+	// mostCPUs is how many a supervisor uses at once.
+	mostCPUs = 4
+	// answerTimeout bounds how long a new supervisor may take to listen.
+	answerTimeout = 30 * time.Second
+)
 
 // Launch makes the part's directory, starts "executable shim DIR" detached
 // from the caller, and returns when its socket answers. For a part whose
@@ -153,6 +159,9 @@ func startProcess(executable string, dir directory) (*os.File, error) {
 	defer write.Close()
 	cmd := exec.Command(executable, Word, string(dir))
 	cmd.Dir = "/"
+	// For each CPU that it may use at once a Go program makes itself at home
+	// when it starts, and so does libcontainer's init, which gets the same.
+	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(min(runtime.NumCPU(), mostCPUs)))
 	cmd.Stdout, cmd.Stderr = write, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
 	if err := cmd.Start(); err != nil {

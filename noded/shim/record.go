@@ -36,7 +36,12 @@ func encodeRecord(m proto.Message) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return binary.BigEndian.AppendUint32(data, crc32.Checksum(data, castagnoli)), nil
+	return seal(data), nil
+}
+
+// seal answers a message followed by its checksum.
+func seal(data []byte) []byte {
+	return binary.BigEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
 }
 
 // readRecord reads a record of the part into m. The error wraps ErrDamaged
@@ -62,7 +67,7 @@ func (d directory) order() (*pb.StartPart, error) {
 	if err := d.readRecord(orderFile, order); err != nil {
 		return nil, err
 	}
-	if partID(order.Part) != d.id() {
+	if order.GetPart().GetJob() == 0 || partID(order.Part) != d.id() {
 		return nil, fmt.Errorf("%s: %w: its order is for %s", d, ErrDamaged, partID(order.Part))
 	}
 	return order, nil
