@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +91,7 @@ func readFilter() ([]unix.SockFilter, error) {
 	_, _ = process.Wait()
 	if err != nil {
 		said, _ := io.ReadAll(io.LimitReader(complaints, 4096))
-		return nil, fmt.Errorf("%w %s", err, said)
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said))
 	}
 	return program, nil
 }
@@ -107,7 +108,7 @@ func traceFilter(pid int) ([]unix.SockFilter, error) {
 			return nil, fmt.Errorf("wait for it: %w", err)
 		}
 		if !status.Stopped() {
-			return nil, errors.New("the process that puts it on has ended:")
+			return nil, errors.New("the process that puts it on has ended")
 		}
 		signal := status.StopSignal()
 		if signal == unix.SIGSTOP {
