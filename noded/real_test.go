@@ -126,7 +126,7 @@ func (n *realNode) cleanUp() {
 		n.t.Errorf("stop-jobs left something in %s: %v", n.directory, err)
 		return
 	}
-	for _, name := range []string{"state/noded.lock", "state", "dev/gpu0", "dev/gpu1", "dev", "gnoded.toml", "ginit", "c.sock"} {
+	for _, name := range []string{"state/noded.lock", "state/syscalls.bpf", "state", "dev/gpu0", "dev/gpu1", "dev", "gnoded.toml", "ginit", "c.sock"} {
 		_ = os.Remove(filepath.Join(n.directory, name))
 	}
 	// Nothing was ever mounted below work on the host.
