@@ -15,20 +15,14 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Word is the first argument of a program that shall call Main.
 const Word = "shim"
 
-const (
-	// mostCPUs is how many a supervisor uses at once.
-	mostCPUs = 4
-	// answerTimeout bounds how long a new supervisor may take to listen.
-	answerTimeout = 30 * time.Second
-)
+// answerTimeout bounds how long a new supervisor may take to listen.
+const answerTimeout = 30 * time.Second
 
 // Launch makes the part's directory, starts "executable shim DIR" detached
 // from the caller, and returns when its socket answers. For a part whose
@@ -73,22 +67,6 @@ func Launch(ctx context.Context, executable string, s Settings, order *pb.StartP
 		return h, nil // another one was or is at work
 	}
 	return nil, fmt.Errorf("the supervisor of part %s ended at once: see %s", dir.id(), dir.path(logFile))
-}
-
-// listening is what a supervisor says on its standard output once its socket
-// answers.
-const listening = "listening\n"
-
-// sayListening says it, and lets standard output go.
-func sayListening() error {
-	// Not through os.Stdout, which takes a pipe without a reader for a reason
-	// to end the program.
-	_, sayErr := unix.Write(unix.Stdout, []byte(listening))
-	// What a library prints is for the log.
-	if err := errors.Join(sayErr, unix.Dup3(unix.Stderr, unix.Stdout, 0)); err != nil {
-		return fmt.Errorf("tell the daemon: %w", err)
-	}
-	return nil
 }
 
 // bootID answers what tells one run of the machine from the next, or "".
@@ -143,6 +121,9 @@ func makeDirectory(dir directory, s *Settings, order *pb.StartPart) error {
 	}
 	return nil
 }
+
+// mostCPUs is how many a supervisor uses at once.
+const mostCPUs = 4
 
 // startProcess starts the supervisor in a session and a mount namespace of
 // its own. It answers its standard output, which ends with the process.
