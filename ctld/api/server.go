@@ -92,6 +92,11 @@ func (s *Server) Stop() { close(s.stop) }
 // one.
 const maxStreams = 1024
 
+// streamWorkers are goroutines that take one request after another. A new one
+// has to grow its stack for each; what finds no worker free gets one of its
+// own all the same.
+const streamWorkers = 16
+
 // proposeLimit bounds the wait for a commit when the caller set no deadline.
 const proposeLimit = 30 * time.Second
 
@@ -103,6 +108,7 @@ func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
 		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -87,15 +86,18 @@ func checkCarriedOut(spec *pb.JobSpec) error {
 // joinEnvironment makes one blob of NAME=VALUE entries: each is followed by a
 // zero byte, as in /proc/PID/environ (proc(5)).
 func joinEnvironment(entries []string) ([]byte, error) {
-	var blob bytes.Buffer
+	size := 0
 	for _, entry := range entries {
 		if strings.IndexByte(entry, 0) >= 0 || strings.IndexByte(entry, '=') < 1 {
 			return nil, fmt.Errorf("environment entry %q is not NAME=VALUE", clip(entry, 64))
 		}
-		blob.WriteString(entry)
-		blob.WriteByte(0)
+		size += len(entry) + 1
 	}
-	return blob.Bytes(), nil
+	blob := make([]byte, 0, size)
+	for _, entry := range entries {
+		blob = append(append(blob, entry...), 0)
+	}
+	return blob, nil
 }
 
 func splitEnvironment(blob []byte) []string {
