@@ -19,6 +19,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
+var quiet = slog.New(slog.DiscardHandler)
+
 // seedFor is a new seed each time, printed, or the one in GLEANER_SEED.
 func seedFor(t *testing.T) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
@@ -75,7 +77,7 @@ type onDisk struct {
 }
 
 func readDirectory(dir string) (found onDisk, err error) {
-	snapshots, logs, err := openFiles(Options{Dir: dir, Existing: true}, bridge(slog.New(slog.DiscardHandler)))
+	snapshots, logs, err := openFiles(Options{Dir: dir, Existing: true, Logger: quiet})
 	if err != nil {
 		return found, err
 	}
@@ -335,7 +337,7 @@ func TestInterruptedFirstStart(t *testing.T) {
 			if err := createLogFile(filepath.Join(dir, logName)); err != nil {
 				return err
 			}
-			logs, err := openLogFile(filepath.Join(dir, logName))
+			logs, err := openLogFile(filepath.Join(dir, logName), quiet)
 			if err != nil {
 				return err
 			}
@@ -398,7 +400,7 @@ func TestLostTransaction(t *testing.T) {
 			}
 			flip(t, path, offset, 0)
 		}
-		logs, err := openLogFile(path)
+		logs, err := openLogFile(path, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}

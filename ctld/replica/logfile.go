@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ const retryEvery = 250 * time.Millisecond
 // who hears of it.
 type logFile struct {
 	path    string
+	logger  *slog.Logger
 	db      *bbolt.DB
 	file    *os.File // the one that bbolt writes
 	closing chan struct{}
@@ -92,9 +94,9 @@ func syncDirectory(path string) error {
 }
 
 // openLogFile opens a file that verifyLogFile has found whole.
-func openLogFile(path string) (f *logFile, err error) {
+func openLogFile(path string, logger *slog.Logger) (f *logFile, err error) {
 	defer recoverDamage(path, &err)
-	f = &logFile{path: path, closing: make(chan struct{})}
+	f = &logFile{path: path, logger: logger, closing: make(chan struct{})}
 	options := boltOptions()
 	options.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		file, err := os.OpenFile(name, flag, mode)

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
 func open(o Options, machine Machine) (peer *Peer, err error) {
-	logger := bridge(o.Logger)
-	snapshots, logs, err := openFiles(o, logger)
+	snapshots, logs, err := openFiles(o)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +31,7 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 		}
 	}()
 	config := raftConfig(o)
-	config.Logger = logger
+	config.Logger = bridge(o.Logger)
 	if err := bootstrap(config, o, logs, snapshots, transport); err != nil {
 		return nil, err
 	}
@@ -54,8 +52,8 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 }
 
 // openFiles checks and opens what is on disk, or makes it in a new directory.
-func openFiles(o Options, logger hclog.Logger) (*checkedSnapshots, *logFile, error) {
-	files, err := raft.NewFileSnapshotStoreWithLogger(o.Dir, 2, logger)
+func openFiles(o Options) (*checkedSnapshots, *logFile, error) {
+	files, err := raft.NewFileSnapshotStoreWithLogger(o.Dir, 2, bridge(o.Logger))
 	if err != nil {
 		return nil, nil, fmt.Errorf("open snapshots in %s: %w", o.Dir, err)
 	}
@@ -82,7 +80,7 @@ func openFiles(o Options, logger hclog.Logger) (*checkedSnapshots, *logFile, err
 	if err := verifyLogFile(path, newest); err != nil {
 		return nil, nil, err
 	}
-	logs, err := openLogFile(path)
+	logs, err := openLogFile(path, o.Logger)
 	return snapshots, logs, err
 }
 

@@ -33,6 +33,7 @@ type room struct {
 	size    int64 // of the file
 	free    int64 // in pages that became free, in pieces of any size
 	noAhead bool  // the file system can not give blocks ahead
+	warned  bool  // that the disk gave nothing the last time
 	asked   time.Time
 }
 
@@ -74,9 +75,13 @@ func (f *logFile) growIfLow() {
 		}
 		// The new size is on disk before a page behind the old one counts.
 		if err == nil && (size == f.room.size || f.file.Sync() == nil) {
-			f.room.size = size
+			f.room.size, f.room.warned = size, false
 			return
 		}
+	}
+	if !f.room.warned {
+		f.room.warned = true
+		f.logger.Warn("the disk is full; free some space, or new jobs are soon refused", "directory", filepath.Dir(f.path), "left_bytes", f.room.bytes())
 	}
 }
 
