@@ -85,17 +85,18 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%w: %s = %.80q must be HOST:PORT", ErrConfig, address.key, address.value)
 		}
 	}
-	if _, err := c.Level(); err != nil {
-		return err
+	if c.Name != "" && !validPeerName(c.Name) {
+		return fmt.Errorf("%w: name = %.80q must be 1 to 60 letters, digits, '-', '_' and '.'", ErrConfig, c.Name)
 	}
-	return nil
+	_, err := c.Level()
+	return err
 }
 
 // Level is the log level as slog takes it.
 func (c *Config) Level() (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return level, fmt.Errorf("%w: log_level = %q must be debug, info, warn or error", ErrConfig, c.LogLevel)
+		return level, fmt.Errorf("%w: log_level = %.80q must be debug, info, warn or error", ErrConfig, c.LogLevel)
 	}
 	return level, nil
 }

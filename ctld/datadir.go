@@ -68,7 +68,7 @@ func peerName(config *Config) (name string, existing bool, err error) {
 		name, _, _ = strings.Cut(host, ".")
 	}
 	if !validPeerName(name) {
-		return "", false, fmt.Errorf("%w: name = %q: use 1 to 60 letters, digits, '-', '_' and '.'", ErrConfig, name)
+		return "", false, fmt.Errorf("%w: the host's name %q is no name for a controller: give --name with 1 to 60 letters, digits, '-', '_' and '.'", ErrConfig, name)
 	}
 	return name, existing, nil
 }

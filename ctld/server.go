@@ -102,7 +102,11 @@ func (s *Server) openPeer(name string, existing bool) error {
 		options.Transport = func() (raft.Transport, error) { return s.listenPeers(name) }
 	}
 	var err error
-	if s.cluster.peer, err = replica.Open(options, s.cluster); err != nil || existing {
+	s.cluster.peer, err = replica.Open(options, s.cluster)
+	if errors.Is(err, replica.ErrForeign) && s.config.Name == "" && existing {
+		return fmt.Errorf("%w (its name stands in %s)", err, filepath.Join(s.config.DataDir, nameFile))
+	}
+	if err != nil || existing {
 		return err
 	}
 	if err := keepName(s.config.DataDir, name); err != nil {

@@ -121,7 +121,7 @@ func TestFullDisk(t *testing.T) {
 		return
 	}
 	data := filepath.Join(dir, "data")
-	peer, machine := openPeer(t, data)
+	peer, _ := openPeer(t, data)
 	empty := fill(t, dir)
 	want := untilFull(t, peer, 1<<20, true) // new work
 	if len(want) < 2 {
@@ -145,7 +145,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	peer, machine = openPeer(t, data) // starts, and leads, on the full disk
+	peer, machine := openPeer(t, data) // starts, and leads, on the full disk
 	if !slices.Equal(machine.all(), want) {
 		t.Fatalf("after a restart %d commands, want %d", len(machine.all()), len(want))
 	}

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
@@ -53,11 +54,10 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 
 // openFiles checks and opens what is on disk, or makes it in a new directory.
 func openFiles(o Options) (*checkedSnapshots, *logFile, error) {
-	files, err := raft.NewFileSnapshotStoreWithLogger(o.Dir, 2, bridge(o.Logger))
+	snapshots, err := openSnapshots(o.Dir, slog.New(slog.DiscardHandler)) // the error says it all
 	if err != nil {
-		return nil, nil, fmt.Errorf("open snapshots in %s: %w", o.Dir, err)
+		return nil, nil, err
 	}
-	snapshots := &checkedSnapshots{SnapshotStore: files, folder: filepath.Join(o.Dir, "snapshots")}
 	if err := removeUnfinished(snapshots.folder, "*"); err != nil {
 		return nil, nil, fmt.Errorf("remove snapshots that were not finished: %w", err)
 	}
@@ -80,8 +80,20 @@ func openFiles(o Options) (*checkedSnapshots, *logFile, error) {
 	if err := verifyLogFile(path, newest); err != nil {
 		return nil, nil, err
 	}
+	if snapshots, err = openSnapshots(o.Dir, o.Logger); err != nil {
+		return nil, nil, err
+	}
 	logs, err := openLogFile(path, o.Logger)
 	return snapshots, logs, err
+}
+
+// openSnapshots keeps the two newest.
+func openSnapshots(dir string, logger *slog.Logger) (*checkedSnapshots, error) {
+	files, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, bridge(logger))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots in %s: %w", dir, err)
+	}
+	return &checkedSnapshots{SnapshotStore: files, folder: filepath.Join(dir, "snapshots")}, nil
 }
 
 // bootstrap makes a cluster of one out of an empty directory.
@@ -120,5 +132,5 @@ func (p *Peer) checkMember() error {
 		}
 		names = append(names, string(server.ID))
 	}
-	return fmt.Errorf("this data directory belongs to a cluster of %q, and no peer of it is called %q: start with --name and one of those names", names, p.name)
+	return fmt.Errorf("%w: the one in this data directory is of %q, and none of them is called %q: start with --name and one of those names", ErrForeign, names, p.name)
 }

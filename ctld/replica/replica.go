@@ -59,6 +59,8 @@ var (
 	// ErrFull is returned when the disk of the data directory is full: the
 	// command was not written.
 	ErrFull = errors.New("the controller's disk is full")
+	// ErrForeign is returned when the directory is that of other peers.
+	ErrForeign = errors.New("another cluster")
 	// ErrNotLeader is returned when another peer leads, or none does yet.
 	ErrNotLeader = errors.New("not the leader")
 	// ErrUncertain is returned when a command may or may not have been

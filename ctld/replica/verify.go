@@ -37,8 +37,8 @@ func verifySnapshots(dir string, snapshots *checkedSnapshots) (uint64, error) {
 	newest := newestName(entries)
 	for _, meta := range list {
 		path := filepath.Join(folder, meta.ID, "meta.json")
-		if there, err := exists(path); err == nil && there && !strings.Contains(meta.ID, fmt.Sprintf("-%d-", meta.Index)) {
-			return 0, damaged(path, fmt.Errorf("it says it is of entry %d", meta.Index))
+		if there, err := exists(path); err == nil && there && !strings.HasPrefix(meta.ID, fmt.Sprintf("%d-%d-", meta.Term, meta.Index)) {
+			return 0, damaged(path, fmt.Errorf("it says it is of entry %d in term %d", meta.Index, meta.Term))
 		}
 	}
 	switch {

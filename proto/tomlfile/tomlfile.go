@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -72,12 +73,36 @@ func Decode(text []byte, into any) error {
 	var bad *toml.DecodeError
 	if errors.As(err, &bad) {
 		row, column := bad.Position()
-		return fmt.Errorf(":%d:%d: %s", row, column, strings.TrimPrefix(bad.Error(), "toml: "))
+		return fmt.Errorf(":%d:%d: %s", row, column, explain(bad))
 	}
 	if err != nil {
 		return fmt.Errorf(": %s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return nil
+}
+
+// wrongType is how the decoder says that a value does not fit its field.
+var wrongType = regexp.MustCompile(`^cannot decode TOML (\w+) into .*type (\S+)$`)
+
+// explain says in the file's words what the decoder says in Go's.
+func explain(bad *toml.DecodeError) string {
+	message := strings.TrimPrefix(bad.Error(), "toml: ")
+	found := wrongType.FindStringSubmatch(message)
+	if found == nil {
+		return message
+	}
+	wanted := "a table"
+	switch kind := found[2]; {
+	case strings.HasPrefix(kind, "[]"):
+		wanted = "a list"
+	case kind == "string":
+		wanted = "a text in quotes"
+	case kind == "bool" || kind == "*bool":
+		wanted = "true or false"
+	case strings.Contains(kind, "int"):
+		wanted = "a whole number"
+	}
+	return fmt.Sprintf("key %.80q holds a TOML %s, and should hold %s", strings.Join(bad.Key(), "."), found[1], wanted)
 }
 
 // remedy names the key that was meant, or all there are in its table.
