@@ -67,7 +67,11 @@ func (f *logFile) growIfLow() {
 	}
 	f.room.asked = time.Now()
 	for step := int64(roomStep); step >= leastGot; step /= 2 {
-		size := max(f.room.size, f.room.used+step)
+		size := f.room.used + step
+		if size <= f.room.size && !first {
+			break // that much is there
+		}
+		size = max(size, f.room.size)
 		err := unix.Fallocate(int(f.file.Fd()), 0, 0, size)
 		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 			f.room.noAhead = true
