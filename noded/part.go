@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/noded/job"
+	"github.com/gleaner-hpc/gleaner/noded/shim"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -25,8 +26,8 @@ const (
 	startDeadline = 30 * time.Second
 	// recoverDeadline bounds one attempt to clean up after a dead supervisor.
 	recoverDeadline = time.Minute
-	// quietFailures is how often clean-up may fail before it is reported: a
-	// supervisor that has just told its result is still on its way out.
+	// quietFailures is how often a part's supervisor may still be there before
+	// that is reported: one that has just told its result deletes files.
 	quietFailures = 4
 )
 
@@ -344,7 +345,7 @@ func (a *agent) forget(ctx context.Context, p *part) bool {
 			a.setLeftOver(p, nil)
 			return true
 		}
-		if failures++; failures > quietFailures {
+		if failures++; failures > quietFailures || !errors.Is(err, shim.ErrAlive) {
 			a.setLeftOver(p, err)
 		}
 		sleep(ctx, pause.NextBackOff())
