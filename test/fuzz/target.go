@@ -71,7 +71,7 @@ var progress = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+)`)
 // with all that go test said when it found something.
 func (t target) run(each time.Duration, tags string, parallel int) error {
 	cmd := exec.Command("go", "test", "-tags", tags, "-run", "^$", "-fuzz", "^"+t.name+"$",
-		"-fuzztime", each.String(), "-fuzzminimizetime", "2s", "-parallel", strconv.Itoa(parallel), "./"+t.pkg)
+		"-fuzztime", each.String(), "-fuzzminimizetime", "50x", "-parallel", strconv.Itoa(parallel), "./"+t.pkg)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
