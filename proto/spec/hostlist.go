@@ -23,10 +23,9 @@ func ParseHostList(s string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	seen := make(map[string]bool, len(words))
 	total := 0
-	for _, word := range words {
+	hosts := make([][]hostPiece, len(words))
+	for i, word := range words {
 		pieces, count, err := parseHostWord(word)
 		if err != nil {
 			return nil, err
@@ -34,6 +33,14 @@ func ParseHostList(s string) ([]string, error) {
 		if total += count; total > MaxHostListNames {
 			return nil, fmt.Errorf("host list %q stands for more than %d hosts: name fewer", shorten(s), MaxHostListNames)
 		}
+		hosts[i] = pieces
+	}
+	if total == 0 {
+		return nil, nil
+	}
+	names := make([]string, 0, total)
+	seen := make(map[string]bool, total)
+	for _, pieces := range hosts {
 		err = expandHostWord("", pieces, func(name string) {
 			if !seen[name] {
 				seen[name] = true
