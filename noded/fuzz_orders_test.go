@@ -249,3 +249,21 @@ func seedOrders(f *testing.F) {
 		f.Add(join(sound[0], sound[1], sound[5]), join(ready, data))
 	}
 }
+
+// TestLeftOversCanBeSent: a job names its files by any bytes, and one that
+// cannot be removed must not keep the node from registering.
+func TestLeftOversCanBeSent(t *testing.T) {
+	a := newAgent(testMachine("/x"), &wildShims{t: t}, "instance", slog.New(slog.DiscardHandler))
+	a.mu.Lock()
+	p := a.newPart(startOrder(12, 1))
+	a.mu.Unlock()
+	for range 2 {
+		a.setLeftOver(p, "directory \xff", errors.New("remove /jobs/12.1/\xfe: device or resource busy"))
+	}
+	s := &session{outgoing: make(chan *pb.NodeMessage, 4)}
+	a.register(s, &pb.Inventory{})
+	m := <-s.outgoing
+	if _, err := proto.Marshal(m); err != nil || len(m.GetRegister().GetLeftOvers()) != 1 {
+		t.Errorf("%v: %v", err, m)
+	}
+}

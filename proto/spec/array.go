@@ -40,8 +40,8 @@ func ParseArray(s string) (*pb.ArraySpec, error) {
 }
 
 // CheckArray says what is wrong with an array that came over the wire: no
-// task, too many ranges, an index above MaxArrayIndex, or ranges that are not
-// normal.
+// task, an index above MaxArrayIndex, a step of 0, a range that runs backwards,
+// or more ranges, as they are or once they are normal, than MaxArrayRanges.
 func CheckArray(array *pb.ArraySpec) error {
 	ranges := array.GetRanges()
 	if err := checkRanges(ranges); err != nil {
