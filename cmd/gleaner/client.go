@@ -129,14 +129,11 @@ func silent(waited time.Duration) error {
 func plain(err error) string {
 	message := status.Convert(err).Message()
 	if status.Code(err) == codes.Unavailable {
-		switch {
-		case strings.Contains(message, "frame too large"), strings.Contains(message, "PROTOCOL_ERROR"):
-			return "what listens there does not speak the protocol of gctld"
-		case strings.Contains(message, "preface") && strings.Contains(message, "deadline exceeded"),
-			strings.Contains(message, "preface") && strings.Contains(message, "timeout"):
+		switch preface := strings.Contains(message, "preface"); {
+		case preface && strings.Contains(message, "use of closed network connection"): // by ourselves, tired of waiting
 			return "what listens there accepts the connection and says nothing"
-		case strings.Contains(message, "preface"):
-			return "what listens there closes the connection at once"
+		case preface, strings.Contains(message, "frame too large"), strings.Contains(message, "PROTOCOL_ERROR"):
+			return "what listens there does not answer as gctld does"
 		}
 	}
 	// The innermost cause of a failed connection is what an administrator

@@ -231,7 +231,10 @@ func tomlError(err error) error {
 		}
 		message := strings.TrimPrefix(decode.Error(), "toml: ")
 		if wrong := wrongType.FindStringSubmatch(message); wrong != nil {
-			message = "it cannot be " + wrong[1] + ": write " + wantedType(wrong[2])
+			message = "a value of type " + wrong[1] + " cannot stand here: write " + wantedType(wrong[2])
+		}
+		if large := tooLarge.FindStringSubmatch(message); large != nil {
+			message = large[1] + " is out of range: write a whole number from 0 to 4294967295"
 		}
 		return fmt.Errorf("line %d: %s%s", line, where, message)
 	}
@@ -241,6 +244,10 @@ func tomlError(err error) error {
 // wrongType is the library's sentence about a value of another type than its
 // key has; it names types of this program, which are nobody's business.
 var wrongType = regexp.MustCompile(`^cannot decode TOML (.+?) into (?:struct field )?.*?of type (\S+)$`)
+
+// tooLarge is its sentence about a number that does not fit; all of ours have
+// 32 bits.
+var tooLarge = regexp.MustCompile(`^(?:negative )?integer value (\S+) cannot be stored in uint32$`)
 
 // wantedType is what to write for a value of a type of this program.
 func wantedType(name string) string {

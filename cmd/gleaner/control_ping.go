@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
@@ -73,6 +76,9 @@ func ping(ctx context.Context, target string) pinged {
 	response, err := pb.NewControllerClient(connection).Ping(ctx, &pb.PingRequest{})
 	if err != nil {
 		answer.Error = plain(err)
+		if status.Code(err) == codes.DeadlineExceeded {
+			answer.Error = silent(pingTime).Error()
+		}
 		return answer
 	}
 	answer.Hostname, answer.Role, answer.Version = response.Peer, response.Role, response.Version

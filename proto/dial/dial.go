@@ -134,11 +134,11 @@ func parse(target string) (network, address string, err error) {
 		return "unix", path, nil
 	}
 	host, port, err := net.SplitHostPort(target)
-	if number, portErr := strconv.ParseUint(port, 10, 16); err == nil && host != "" && port != "" && (portErr != nil || number == 0) {
-		return "", "", fmt.Errorf("%w %.160q: the port is a number from 1 to 65535", ErrTarget, target)
-	}
 	if err != nil || host == "" || port == "" || strings.ContainsAny(target, "/! ") {
-		return "", "", fmt.Errorf("%w %q: use unix:///PATH or HOST:PORT", ErrTarget, target)
+		return "", "", fmt.Errorf("%w %.160q: use unix:///PATH or HOST:PORT", ErrTarget, target)
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return "", "", fmt.Errorf("%w %.160q: the port is a number from 1 to 65535", ErrTarget, target)
 	}
 	return "tcp", target, nil
 }

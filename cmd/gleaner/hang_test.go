@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestControllerThatHangs: one that can be reached and never answers is given
+// up in bounded time, and said to be that.
+func TestControllerThatHangs(t *testing.T) {
+	impatient(t)
+	before, beforePing := answerTime, pingTime
+	answerTime, pingTime = 300*time.Millisecond, 300*time.Millisecond
+	t.Cleanup(func() { answerTime, pingTime = before, beforePing })
+	target := hangingController(t)
+	for line, want := range map[string]string{
+		"gqueue":                         "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\ngqueue: unable to contact a controller at " + target + " (it does not answer: nothing came for 300ms)\n",
+		"ginfo":                          "slurm_load_partitions: Unable to contact slurm controller (connect failure)\n",
+		"gcontrol show job":              "(it does not answer: nothing came for 300ms)\n",
+		"gcontrol show config":           "(it does not answer: nothing came for 300ms)\n",
+		"gcontrol ping":                  "gcontrol: " + target + ": it does not answer: nothing came for 300ms\n",
+		"gcontrol hold 1":                "(it does not answer: nothing came for 500ms)\n",
+		"gcancel 1":                      "(it does not answer: nothing came for 500ms)\n",
+		"gsubmit --wrap=true":            "the job may have been accepted",
+		"gcontrol update node n1 resume": "",
+	} {
+		if got := command(t, target, "", nil, strings.Fields(line)...); got.status != 1 || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v, want %q", line, got, want)
+		}
+	}
+}
+
+// hangingController greets as a server of HTTP/2 does and says no more.
+func hangingController(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var connections []net.Conn
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				break
+			}
+			_, _ = connection.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}) // an empty SETTINGS frame, RFC 9113
+			connections = append(connections, connection)
+		}
+		for _, connection := range connections {
+			_ = connection.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close(); <-done })
+	return "unix://" + path
+}
