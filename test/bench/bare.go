@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
 )
 
 // bareWord makes this program start containers and nothing else.
@@ -45,10 +45,10 @@ func jobUser() (container.User, error) {
 
 // bareMain starts one container for each line on standard input and says
 // "over" when it has ended: "containers SCRIPT DIRECTORY STATE PARENT". The
-// containers are Gleaner's own, made by the package that the node daemon uses,
-// so with the same root, namespaces, mappings, mounts, filter, device rules
-// and limits; but the script itself is process 1, and there is no supervisor,
-// no daemon and no order.
+// package that the node daemon uses describes them, so they have the same
+// root, namespaces, mappings, mounts, filter, device rules and limits as jobs;
+// but libcontainer alone starts them, in this one process, the script itself
+// is process 1, and there is no supervisor, no daemon and no order.
 func bareMain(script, directory, state, parent string) error {
 	if err := container.Isolate(); err != nil {
 		return err
@@ -92,15 +92,12 @@ func runBare(as container.User, script, directory, part, parent string) error {
 	group := cgroup.New(parent+"/"+id, cgroup.Limits{
 		CPUWeight: 1, MemoryBytes: 64 << 20, Pids: 4096, Devices: container.AllowedDevices(nil), DenyOtherDevices: true,
 	})
-	c, err := container.Start(context.Background(), &container.Spec{
+	// The script is bound where process 1's program is in a job.
+	_, err = container.Bare(&container.Spec{
 		ID: id, Dir: part, User: as, HostName: hostName, RunDir: runDir, InitPath: script, WorkDir: work,
 		HideDirs: []string{filepath.Dir(part)}, Cgroup: group.Config(), Keep: []string{part},
-	})
-	if err != nil {
-		return fmt.Errorf("start a bare container: %w", err)
-	}
-	_, _, err = c.Wait()
-	return errors.Join(err, c.Destroy())
+	}, filepath.Join(pid1.Dir, "ginit"))
+	return err
 }
 
 // bare is a running process that starts containers when it is told to.

@@ -45,7 +45,6 @@ type side struct {
 type scripts struct {
 	success string // does nothing
 	stamp   string // writes the time into stampFile first
-	bare    string // the same, and then says that it is ready, as process 1 must
 	output  string // work directory of the jobs, in which stampFile is made
 }
 
@@ -108,7 +107,7 @@ func ignoreNil[S system](s S, err error) (system, error) {
 func (b *bench) writeScripts() error {
 	b.scripts = scripts{
 		success: filepath.Join(b.shared, "success.sh"), stamp: filepath.Join(b.shared, "stamp.sh"),
-		bare: filepath.Join(b.shared, "bare.sh"), output: filepath.Join(b.shared, "output"),
+		output: filepath.Join(b.shared, "output"),
 	}
 	if err := os.MkdirAll(b.scripts.output, 0o755); err != nil {
 		return err
@@ -121,11 +120,9 @@ func (b *bench) writeScripts() error {
 	if err := os.Chown(b.scripts.output, int(b.user.UID), int(b.user.GID)); err != nil {
 		return err
 	}
-	stamp := "#!/bin/bash\necho $EPOCHREALTIME >" + filepath.Join(b.scripts.output, stampFile) + "\n"
 	for path, text := range map[string]string{
 		b.scripts.success: "#!/bin/sh\nexec /bin/true\n",
-		b.scripts.stamp:   stamp,
-		b.scripts.bare:    stamp + "printf '\\001' >&3\n",
+		b.scripts.stamp:   "#!/bin/bash\necho $EPOCHREALTIME >" + filepath.Join(b.scripts.output, stampFile) + "\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			return err

@@ -99,7 +99,7 @@ func (g *gleaner) path(name string) string { return filepath.Join(g.directory, n
 func (g *gleaner) target() string { return "unix://" + g.path("gctld.sock") }
 
 // startDaemon starts one in a process group of its own, so that Ctrl-C reaches
-// only the benchmark.
+// only the benchmark. If that is killed the kernel tells the daemon to end.
 func (g *gleaner) startDaemon(name string) error {
 	log, err := os.Create(g.path(name + ".log"))
 	if err != nil {
@@ -108,7 +108,7 @@ func (g *gleaner) startDaemon(name string) error {
 	defer log.Close()
 	command := exec.Command(filepath.Join(g.binaries, name), "--config", g.path(name+".toml"))
 	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	d, err := startDaemon(command, g.launch)
 	if err != nil {
 		return err

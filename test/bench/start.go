@@ -102,7 +102,7 @@ func (b *bench) bareStarts(ctx context.Context, round int) {
 func (b *bench) libcontainerStarts(ctx context.Context, round int) (err error) {
 	b.started++
 	state := filepath.Join(b.directory, fmt.Sprint(b.started))
-	runner, err := startBareRunner(b.scripts.bare, b.scripts.output, state, b.parent)
+	runner, err := startBareRunner(b.scripts.stamp, b.scripts.output, state, b.parent)
 	if err != nil {
 		return err
 	}
