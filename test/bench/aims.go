@@ -28,7 +28,7 @@ const sameCost = 1.25
 // aims judges the table.
 func (t *table) aims() []aim {
 	atMost := func(what string, limit, x float64) aim {
-		return aim{what, fmt.Sprintf("%.3g x", x), x <= limit, x > 0}
+		return aim{what, fmt.Sprintf("%.3g x", x), x > 0 && x <= limit, x > 0}
 	}
 	atLeast := func(what string, limit, x float64) aim {
 		return aim{what, fmt.Sprintf("%.3g x", x), x >= limit, x > 0}
@@ -40,7 +40,7 @@ func (t *table) aims() []aim {
 				worst = max(worst, f.Median)
 			}
 		}
-		return aim{what, thousands(worst, 0) + " " + unit, worst < limit, worst > 0}
+		return aim{what, thousands(worst, 0) + " " + unit, worst > 0 && worst < limit, worst > 0}
 	}
 	return []aim{
 		atMost("submit to first instruction at most 2 x bare libcontainer's", 2, t.ratio(startBare, bareColumn)),

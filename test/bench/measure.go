@@ -15,22 +15,12 @@ func (b *bench) measure(ctx context.Context) {
 	s := b.sizes
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
-			b.on(ctx, side, fmt.Sprintf("submissions, round %d of %d", round+1, s.rounds),
-				[]measure{cliOne, cliEight, apiOne, apiEight, arraySubmit, emptyQueue, emptySubmit},
-				func(ctx context.Context, on system) error { return b.submissions(ctx, on, side.column, round) })
-		}
-		for _, side := range b.inTurn(round) {
-			measures := []measure{startBare, startFork}
+			measures := []measure{startBare, startFork, cliOne, cliEight, apiOne, apiEight, arraySubmit, emptyQueue, emptySubmit}
 			if round < s.jobRounds {
 				measures = append(measures, trueJobs)
 			}
-			b.on(ctx, side, fmt.Sprintf("starts and jobs, round %d of %d", round+1, s.rounds), measures,
-				func(ctx context.Context, on system) error {
-					if err := b.starts(ctx, on, side.column, round); err != nil || round >= s.jobRounds {
-						return err
-					}
-					return b.trueJobs(ctx, on, side.column, round)
-				})
+			b.on(ctx, side, fmt.Sprintf("starts and submissions, round %d of %d", round+1, s.rounds), measures,
+				func(ctx context.Context, on system) error { return b.oneRound(ctx, on, side.column, round) })
 		}
 		b.bareStarts(ctx, round)
 	}
@@ -46,6 +36,20 @@ func (b *bench) measure(ctx context.Context) {
 	for round := range s.manyRounds {
 		b.waiting(ctx, b.sides[0], round, s.many, []measure{memoryAlikeMany, memoryDifferMany, listFirstMany, listWholeMany})
 	}
+}
+
+// oneRound measures starts on an idle node, then a batch of jobs, then
+// submissions.
+func (b *bench) oneRound(ctx context.Context, on system, c column, round int) error {
+	if err := b.starts(ctx, on, c, round); err != nil {
+		return err
+	}
+	if round < b.sizes.jobRounds {
+		if err := b.trueJobs(ctx, on, c, round); err != nil {
+			return err
+		}
+	}
+	return b.submissions(ctx, on, c, round)
 }
 
 // submissions measures how fast jobs are accepted while none can start.

@@ -34,8 +34,8 @@ var plans = map[string]sizes{
 		memoryRounds: 1, few: 10_000, many: 100_000, manyRounds: 1, lists: 5, records: 2000, loaders: 64, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 	},
 	"full": {
-		name: "full", rounds: 5, commands: 60, manyCommands: 240, calls: 1000, manyCalls: 4000, starts: 6, jobRounds: 3, jobs: 200,
-		memoryRounds: 3, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
+		name: "full", rounds: 5, commands: 60, manyCommands: 240, calls: 1000, manyCalls: 4000, starts: 5, jobRounds: 3, jobs: 200,
+		memoryRounds: 2, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 	},
 }
 

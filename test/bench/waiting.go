@@ -83,7 +83,7 @@ func settledBytes(ctx context.Context, pid int) (float64, error) {
 	const (
 		every    = 250 * time.Millisecond
 		quiet    = 6  // looks without a change
-		atMost   = 24 // looks
+		atMost   = 16 // looks
 		changing = 0.002
 	)
 	last, same := 0.0, 0
