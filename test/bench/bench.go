@@ -148,20 +148,22 @@ func (b *bench) on(ctx context.Context, s side, what string, measures []measure,
 	b.say("%s: %s", what, s.column)
 	b.started++
 	directory := filepath.Join(b.directory, fmt.Sprint(b.started))
-	err := func() error {
-		limited, cancel := context.WithTimeoutCause(ctx, blockPatience, fmt.Errorf("not done in %v", blockPatience))
-		defer cancel()
-		running, err := s.start(limited, directory)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errStart, err)
-		}
+	limited, cancel := context.WithTimeoutCause(ctx, blockPatience, fmt.Errorf("not done in %v", blockPatience))
+	defer cancel()
+	var ended error
+	running, err := s.start(limited, directory)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errStart, err)
+	} else {
 		err = f(limited, running)
 		if cause := context.Cause(limited); cause != nil {
 			err = errors.Join(err, cause)
 		}
-		return errors.Join(err, running.stop())
-	}()
-	err = errors.Join(err, removeTree(directory))
+		ended = running.stop()
+	}
+	if ended = errors.Join(ended, removeTree(directory)); ended != nil {
+		b.failures = append(b.failures, fmt.Errorf("clean up after %s: %w", s.column, ended))
+	}
 	if err == nil || ctx.Err() != nil {
 		return
 	}

@@ -119,7 +119,7 @@ func (g *gleaner) startDaemon(name string) error {
 
 func (g *gleaner) program(what verb, arguments ...string) *exec.Cmd {
 	command := exec.Command(filepath.Join(g.binaries, gleanerPrograms[what]), arguments...)
-	command.Env = append([]string{dial.EnvironmentController + "=" + g.target()}, slurmEnvironment...)
+	command.Env = append([]string{dial.EnvironmentController + "=" + g.target()}, plainEnvironment...)
 	command.Dir = "/"
 	return command
 }

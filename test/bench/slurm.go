@@ -187,7 +187,7 @@ func writeSlurmFiles(user container.User, directory, parameters string) error {
 
 func (s *slurm) startDaemon(program string) error {
 	command := exec.Command(program, "-D")
-	command.Env = slurmEnvironment
+	command.Env = plainEnvironment
 	d, err := startDaemon(command, s.launch)
 	if err != nil {
 		return err
@@ -196,11 +196,9 @@ func (s *slurm) startDaemon(program string) error {
 	return nil
 }
 
-var slurmEnvironment = []string{"PATH=/usr/bin:/bin", "HOME=/", "LANG=C"}
-
 func (s *slurm) program(what verb, arguments ...string) *exec.Cmd {
 	command := exec.Command(slurmPrograms[what], arguments...)
-	command.Env = slurmEnvironment
+	command.Env = plainEnvironment
 	return command
 }
 
@@ -218,7 +216,7 @@ func (s *slurm) submitMany(ctx context.Context, l load) (time.Duration, error) {
 		return 0, errors.New("not measured with Slurm")
 	}
 	command := exec.Command(s.kit.submit, strconv.Itoa(l.jobs), strconv.Itoa(l.clients), string(l.names))
-	command.Env = slurmEnvironment
+	command.Env = plainEnvironment
 	var output, complaint bytes.Buffer
 	command.Stdout, command.Stderr = &output, &complaint
 	if err := s.launch(command); err != nil {

@@ -128,7 +128,7 @@ func (b *bench) libcontainerStarts(ctx context.Context, round int) (err error) {
 func (b *bench) forkExec() error {
 	script := exec.Command(b.scripts.stamp)
 	script.Dir = b.scripts.output
-	script.Env = slurmEnvironment
+	script.Env = plainEnvironment
 	script.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: b.user.UID, Gid: b.user.GID}}
 	return script.Run()
 }

@@ -39,6 +39,9 @@ type system interface {
 	stop() error
 }
 
+// plainEnvironment is what every side's programs find.
+var plainEnvironment = []string{"PATH=/usr/bin:/bin", "HOME=/", "LANG=C"}
+
 // load is a number of small jobs.
 type load struct {
 	jobs, clients int
@@ -167,7 +170,7 @@ func startDaemon(command *exec.Cmd, launch func(*exec.Cmd) error) (*daemon, erro
 
 // end asks a daemon to end, and kills it when it does not.
 func (d *daemon) end() error {
-	const patience = 10 * time.Second
+	const patience = 30 * time.Second
 	_ = d.command.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.ended:
