@@ -142,8 +142,8 @@ func startCluster(ts *testscript.TestScript, neg bool, args []string) {
 		if !ok {
 			ts.Fatalf("the cluster did not start")
 		}
-	case <-time.After(60 * time.Second):
-		ts.Fatalf("the cluster was not ready in 60 s")
+	case <-time.After(patience(60 * time.Second)):
+		ts.Fatalf("the cluster was not ready in %v", patience(60*time.Second))
 	}
 	ts.Setenv("CLUSTER", directory)
 	ts.Setenv("GLEANER_CONTROLLER", "unix://"+filepath.Join(directory, "gctld.sock"))
@@ -179,10 +179,10 @@ func stopCluster(ts *testscript.TestScript, command *exec.Cmd, directory string,
 	_ = command.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-drained:
-	case <-time.After(90 * time.Second):
+	case <-time.After(patience(90 * time.Second)):
 		_ = command.Process.Kill()
 		<-drained
-		ts.Logf("the cluster did not end in 90 s and was killed")
+		ts.Logf("the cluster did not end in %v and was killed", patience(90*time.Second))
 	}
 	err := command.Wait()
 	ts.Logf("cluster in %s: %v\n%s", directory, err, log)
@@ -227,8 +227,9 @@ func waitJob(ts *testscript.TestScript, neg bool, args []string) {
 		seconds = n
 	}
 	var states string
-	deadline := time.Now().Add(time.Duration(seconds) * time.Second)
+	deadline := time.Now().Add(patience(time.Duration(seconds) * time.Second))
 	for time.Now().Before(deadline) {
+		asked := time.Now()
 		out, err := quietly(ts, "gqueue", "--noheader", "--states=all", "--array", "--jobs="+args[0], "--format=%T %r")
 		ts.Check(err)
 		states = strings.TrimSpace(out)
@@ -239,7 +240,7 @@ func waitJob(ts *testscript.TestScript, neg bool, args []string) {
 		if missed {
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
+		askAgain(asked)
 	}
 	out, _ := quietly(ts, "gcontrol", "show", "job", args[0])
 	ts.Fatalf("job %s is not %s (waited up to %d s) but:\n%s\n%s", args[0], args[1], seconds, states, out)
@@ -285,8 +286,9 @@ func retry(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	seconds, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	deadline := time.Now().Add(time.Duration(seconds) * time.Second)
+	deadline := time.Now().Add(patience(time.Duration(seconds) * time.Second))
 	for {
+		asked := time.Now()
 		_, err := quietly(ts, args[1], args[2:]...)
 		if err == nil {
 			return
@@ -294,8 +296,23 @@ func retry(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%v", err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		askAgain(asked)
 	}
+}
+
+// patience stretches a deadline by the factor GLEANER_SCENARIO_PATIENCE, for
+// machines that are much slower than others.
+func patience(d time.Duration) time.Duration {
+	if factor, err := strconv.Atoi(os.Getenv("GLEANER_SCENARIO_PATIENCE")); err == nil && factor > 1 {
+		return d * time.Duration(factor)
+	}
+	return d
+}
+
+// askAgain waits before the next of many questions. On a machine so slow that
+// asking takes long, the asking must not take the time of what is asked about.
+func askAgain(asked time.Time) {
+	time.Sleep(max(50*time.Millisecond, 3*time.Since(asked)))
 }
 
 // kill9 is `kill9 DAEMON`: kills gctld or a node's daemon, by the pid it left.
@@ -336,11 +353,10 @@ func waitUp(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: waitup DAEMON FORMER-PID")
 	}
-	for range 200 {
+	for deadline := time.Now().Add(patience(10 * time.Second)); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if pid, err := daemonPID(ts.Getenv("CLUSTER"), args[0]); err == nil && strconv.Itoa(pid) != args[1] {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	ts.Fatalf("%s was not started again", args[0])
 }
