@@ -74,7 +74,8 @@ func (g *Group) Config() *cgroups.Cgroup {
 }
 
 // Create makes the group in all hierarchies and applies the limits. A group
-// that exists is kept and gets the limits.
+// that exists is kept and gets the limits, with the processes it has; what is 0
+// in them stays as it is. A memory limit below what is in use is refused.
 func (g *Group) Create() error {
 	manager, err := g.manager()
 	if err != nil {

@@ -89,10 +89,10 @@ func run(t *testing.T, g *Group, script string) (exitCode int) {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -114,12 +114,13 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%q: Config is not nil", p)
 		}
 		for name, call := range map[string]func() error{
-			"Create": g.Create,
-			"Remove": g.Remove,
-			"Kill":   func() error { return g.Kill(context.Background()) },
-			"Signal": func() error { return g.Signal(0) },
-			"Add":    func() error { return g.Add(os.Getpid()) },
-			"List":   func() error { _, err := List(p); return err },
+			"Create":  g.Create,
+			"Remove":  g.Remove,
+			"Kill":    func() error { return g.Kill(context.Background()) },
+			"Signal":  func() error { return g.Signal(0) },
+			"Add":     func() error { return g.Add(os.Getpid()) },
+			"List":    func() error { _, err := List(p); return err },
+			"Prepare": func() error { _, err := Prepare(p); return err },
 		} {
 			if err := call(); !errors.Is(err, ErrBadPath) {
 				t.Errorf("%s of %q: %v, want ErrBadPath", name, p, err)
@@ -147,7 +148,7 @@ func TestConfig(t *testing.T) {
 		Devices: []Device{{'c', 195, 0, "wr"}},
 	}
 	c := New("/a/b", limits).Config()
-	if c.Path != "/a/b" || c.CpusetCpus != "0-1" || c.CpuShares != 2048 || c.CpuWeight == 0 ||
+	if c.Path != "/a/b" || c.CpusetCpus != "0-1" || c.CpuShares != 2048 || c.CpuWeight != 40 ||
 		c.Memory != 1<<30 || *c.PidsLimit != 10 {
 		t.Errorf("config is %+v, resources %+v", c, c.Resources)
 	}
@@ -155,7 +156,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("device rules are %+v", c.Devices)
 	}
 	// Machines that promise more CPUs than they have bind nobody, and share.
-	if c := New("/a/b", Limits{CPUWeight: 3}).Config(); c.CpusetCpus != "" || c.CpuShares != 3072 || c.CpuWeight == 0 {
+	if c := New("/a/b", Limits{CPUWeight: 3}).Config(); c.CpusetCpus != "" || c.CpuShares != 3072 || c.CpuWeight != 60 {
 		t.Errorf("with a weight alone the resources are %+v", c.Resources)
 	}
 	open := New("/a/b", Limits{}).Config()
@@ -231,34 +232,24 @@ func TestSignal(t *testing.T) {
 
 func TestFreezeThenKill(t *testing.T) {
 	g := create(t, Limits{})
-	counter := filepath.Join(t.TempDir(), "counter")
-	start(t, g, `while :; do echo x >> `+counter+`; sleep 0.002; done`)
-	size := func() int64 {
-		info, err := os.Stat(counter)
-		if err != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	eventually(t, "the counter counts", func() bool { return size() > 4 })
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := g.Freeze(ctx); err != nil {
+	counted := counting(t, g)
+	eventually(t, "it counts", func() bool { return counted() > 4 })
+	if err := g.Freeze(soon(t)); err != nil {
 		t.Fatal(err)
 	}
-	frozen := size()
+	frozen := counted()
 	time.Sleep(100 * time.Millisecond)
-	if now := size(); now != frozen {
-		t.Fatalf("the counter went from %d to %d while frozen", frozen, now)
+	if now := counted(); now != frozen {
+		t.Fatalf("counted from %d to %d while frozen", frozen, now)
 	}
-	if err := g.Thaw(ctx); err != nil {
+	if err := g.Thaw(soon(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the counter counts again", func() bool { return size() > frozen+4 })
-	if err := g.Freeze(ctx); err != nil {
+	eventually(t, "it counts again", func() bool { return counted() > frozen+4 })
+	if err := g.Freeze(soon(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Kill(ctx); err != nil {
+	if err := g.Kill(soon(t)); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, g); n != 0 {
@@ -290,18 +281,19 @@ func TestKillSaysWhatSurvives(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	const limit = 32 << 20
+	const limit = 16 << 20
 	g := create(t, Limits{MemoryBytes: limit})
 	requireController(t, "memory")
-	if code := run(t, g, `head -c 200000000 /dev/zero | tail -c 200000000 >/dev/null`); code != 137 {
-		t.Errorf("exit code %d, want 137: killed at the memory limit", code)
+	// Only the process that is too large is killed, not the shell.
+	if code := run(t, g, `for i in 1 2; do head -c 24000000 /dev/zero | tail -c 24000000 >/dev/null; done; exit $((100 + $?))`); code != 237 {
+		t.Errorf("exit code %d, want 100 + 137: killed at the memory limit", code)
 	}
 	usage, err := g.Usage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if usage.OOMKills != 1 {
-		t.Errorf("%d OOM kills, want 1", usage.OOMKills)
+	if usage.OOMKills != 2 {
+		t.Errorf("%d OOM kills, want 2", usage.OOMKills)
 	}
 	if usage.PeakMemoryBytes > limit || usage.PeakMemoryBytes < limit*95/100 {
 		t.Errorf("peak is %d bytes, want within 5 %% of the limit %d", usage.PeakMemoryBytes, limit)
@@ -310,14 +302,14 @@ func TestMemoryLimit(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	g := create(t, Limits{})
-	if code := run(t, g, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`); code != 0 {
+	if code := run(t, g, `i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done`); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
 	usage, err := g.Usage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if usage.CPUNs < uint64(10*time.Millisecond) || usage.CPUNs > uint64(time.Minute) {
+	if usage.CPUNs < uint64(3*time.Millisecond) || usage.CPUNs > uint64(time.Minute) {
 		t.Errorf("CPU time %v", time.Duration(usage.CPUNs))
 	}
 	if usage.OOMKills != 0 {

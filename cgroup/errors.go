@@ -16,4 +16,8 @@ var (
 	ErrUnsupported = errors.New("control groups are not usable on this machine: mount cgroup2, or the v1 hierarchies including devices, below /sys/fs/cgroup")
 	// ErrNoFreezer is returned by Freeze where the kernel has no freezer.
 	ErrNoFreezer = errors.New("this machine has no cgroup freezer")
+	// ErrOccupied is returned by Prepare when controllers cannot reach the
+	// groups below: cgroup v2 takes them from groups that have processes of
+	// their own, except from the machine's root.
+	ErrOccupied = errors.New("on cgroup v2 such a group cannot limit groups below it: name a parent for them elsewhere, or move its processes into a group of their own")
 )

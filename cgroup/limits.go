@@ -46,10 +46,14 @@ func (l Limits) clone() Limits {
 }
 
 // sharesPerCPU is the kernel's default of cpu.shares, and maxShares its
-// maximum.
+// maximum. On v2 cpu.weight has its maximum at 10000; the weight of one CPU
+// leaves room for 500. The library's conversion of shares is no proportion: it
+// gives eight CPUs five times the weight of one.
 const (
 	sharesPerCPU = 1024
 	maxShares    = 1 << 18
+	weightPerCPU = 20
+	maxWeight    = 10000
 )
 
 // resources says the limits in the library's words.
@@ -64,10 +68,12 @@ func (l Limits) resources() *cgroups.Resources {
 	}
 	if weight > 0 {
 		r.CpuShares = min(uint64(weight)*sharesPerCPU, maxShares)
-		r.CpuWeight = cgroups.ConvertCPUSharesToCgroupV2Value(r.CpuShares)
+		r.CpuWeight = min(uint64(weight)*weightPerCPU, maxWeight)
 	}
 	if l.MemoryBytes > 0 {
 		r.Memory = int64(min(l.MemoryBytes, math.MaxInt64))
+		// v1 refuses a limit below what is in use; v2 would kill.
+		r.MemoryCheckBeforeUpdate = true
 		if swapIsAccounted() {
 			// Equal values mean: no swap beside the memory.
 			r.MemorySwap = r.Memory
