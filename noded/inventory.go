@@ -77,6 +77,25 @@ func lookAround(config Config, source gpu.Source) (*machine, error) {
 	return m, nil
 }
 
+// neededControllers are those without which no part can be limited as it must.
+var neededControllers = []string{"devices", "memory", "pids"}
+
+// prepareGroups makes the group below which those of parts are made, and fails
+// where they could not be limited.
+func (m *machine) prepareGroups() error {
+	var err error
+	if m.cgroups, err = cgroup.Prepare(m.config.CgroupParent); err != nil {
+		return fmt.Errorf("cgroup_parent: %w", err)
+	}
+	for _, name := range neededControllers {
+		if !slices.Contains(m.cgroups.Controllers, name) {
+			return fmt.Errorf("cgroup_parent %s: groups below it have only the controllers %s: enable %s in the kernel (cgroup_enable=%s) and in the groups above",
+				m.config.CgroupParent, strings.Join(m.cgroups.Controllers, ", "), name, name)
+		}
+	}
+	return nil
+}
+
 // openGPUs answers the source that the configuration asks for. A machine
 // without a driver has no GPUs.
 func openGPUs(config Config, log *slog.Logger) (gpu.Source, error) {

@@ -75,6 +75,9 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	if err != nil {
 		return err
 	}
+	if err := machine.prepareGroups(); err != nil {
+		return err
+	}
 	if machine.pretending() {
 		log.Warn("this node offers more CPUs than exist, and does not pin jobs to CPUs: for trying things out only",
 			"cpus", machine.cpus(), "real_cpus", len(machine.realCPUs))
