@@ -35,17 +35,21 @@ build: setup ## build bin/: the daemons, ginit, and gleaner with its links
 demo: build ## run the main job on a one-machine cluster and check every outcome
 	@$(SUDO) contrib/demo.sh
 
-test: build lint unit race scenario ## all tests: lint, unit, race detector, scenarios with real containers
+test: build lint unit race scenario machine ## all tests: lint, unit, race detector, scenarios with real containers, a machine
 	@echo "make test: all passed"
 
 unit: setup ## unit tests (as root they include real containers and cgroups)
-	$(GO_TEST) -timeout 10m $$(go list ./... | grep -v -e /test/scenario)
+	$(GO_TEST) -timeout 10m $$(go list ./... | grep -v -e /test/scenario -e /test/machine)
 
 race: setup ## the race detector over what runs concurrently
 	$(GO_TEST) -race -short -timeout 10m ./ctld/... ./noded/... ./cmd/... ./proto/...
 
 scenario: build ## stories in txtar against the real binaries, as root
 	$(GO_TEST) -timeout 15m -count 1 ./test/scenario/
+
+machine: build ## the cases that depend on control groups, in a virtual machine with cgroup v2 only
+	@contrib/setup/debian.sh machine || echo "make machine: going on without"
+	go test -tags '$(TAGS)' -timeout 15m -count 1 -v ./test/machine/
 
 FUZZTIME ?= 1m
 FUZZ     ?=

@@ -3,35 +3,83 @@
 # libseccomp's headers, pkg-config, and procps, by which the tests look for what
 # a job left. Does nothing, and asks for nothing, when they are there.
 #
-#   contrib/setup/debian.sh
-#   contrib/setup/debian.sh slurm    Slurm for make bench, in a folder of its own
+#   debian.sh machine    what test/machine needs: qemu, and Debian's kernel,
+#                        which is unpacked into the cache, not installed
+#   debian.sh slurm      Slurm for make bench, in a folder of its own
 set -euo pipefail
 
-root=()
-if [ "$(id -u)" -ne 0 ]; then
-	root=(sudo)
-fi
-need_root() {
-	[ ${#root[@]} -eq 0 ] || command -v sudo >/dev/null || { echo "setup: run as root: $*" >&2; exit 1; }
+cannot() { echo "setup: $*" >&2; exit 1; }
+
+# as_root COMMAND...
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		cannot "run as root: $*"
+	fi
 }
 
-if [ "${1:-}" = slurm ]; then
-	need_root "contrib/setup/debian.sh slurm"
+# install PACKAGE...
+install() {
+	command -v apt-get >/dev/null || cannot "install these, or what your system calls them, with its package manager: $*"
+	echo "setup: installing $*"
+	export DEBIAN_FRONTEND=noninteractive
+	as_root apt-get -qq update
+	as_root apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
+# kernel_package: the package that holds Debian's small kernel for virtual machines.
+kernel_package() {
+	apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2; exit }'
+}
+
+# fetch_kernel DIRECTORY: the kernel, and the one module that is needed.
+fetch_kernel() {
+	command -v apt-get >/dev/null || cannot "test/machine needs a kernel of 5.19 or later: put vmlinuz and modules/overlay.ko into $1"
+	package=$(kernel_package)
+	if [ -z "$package" ]; then
+		as_root apt-get -qq update
+		package=$(kernel_package)
+	fi
+	[ -n "$package" ] || cannot "apt-get knows no package linux-image-cloud-amd64"
+	echo "setup: unpacking $package into $1"
+	mkdir -p "$(dirname "$1")"
+	work=$(mktemp -d "$1.XXXXXX")
+	trap 'rm -rf --one-file-system "$work"' EXIT
+	(cd "$work" && apt-get -qq -o APT::Sandbox::User=root download "$package")
+	dpkg --fsys-tarfile "$work"/*.deb | tar -x -C "$work" --wildcards './boot/vmlinuz-*' '*/overlay.ko'
+	mkdir -p "$work/kernel/modules"
+	mv "$work"/boot/vmlinuz-* "$work/kernel/vmlinuz"
+	find "$work" -name overlay.ko -exec mv {} "$work/kernel/modules/" \;
+	echo "$package" >"$work/kernel/package"
+	rm -rf --one-file-system "$1"
+	mv "$work/kernel" "$1"
+}
+
+case "${1-}" in
+'')
+	command -v go >/dev/null || cannot "go is missing: install Go 1.26 or later (https://go.dev/dl)"
+	command -v cc >/dev/null || command -v gcc >/dev/null || cannot "a C compiler is missing: apt-get install gcc libc6-dev"
+	if ! { command -v pkg-config && pkg-config --exists libseccomp && command -v pkill; } >/dev/null; then
+		install libseccomp-dev pkg-config procps
+	fi
+	;;
+machine)
+	PATH=$PATH:/usr/sbin:/sbin
+	[ "$(uname -m)" = x86_64 ] || cannot "test/machine has a kernel for amd64 only"
+	if ! { command -v qemu-system-x86_64 && command -v mke2fs && command -v perl; } >/dev/null; then
+		install qemu-system-x86 e2fsprogs perl-base
+	fi
+	kernel=${XDG_CACHE_HOME:-$HOME/.cache}/gleaner/machine
+	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/overlay.ko" ] || fetch_kernel "$kernel"
+	;;
+slurm)
 	shift
-	exec "${root[@]}" "$(dirname "$0")/slurm.sh" "$@"
-fi
-[ $# -eq 0 ] || { echo "setup: unknown word $1: there is only slurm" >&2; exit 1; }
-
-command -v go >/dev/null || { echo "setup: go is missing: install Go 1.26 or later (https://go.dev/dl)" >&2; exit 1; }
-command -v cc >/dev/null || command -v gcc >/dev/null || { echo "setup: a C compiler is missing: apt-get install gcc libc6-dev" >&2; exit 1; }
-
-if command -v pkg-config >/dev/null && pkg-config --exists libseccomp && command -v pkill >/dev/null; then
-	exit 0
-fi
-command -v apt-get >/dev/null || { echo "setup: install libseccomp's headers, pkg-config and procps with your package manager" >&2; exit 1; }
-
-need_root "apt-get install libseccomp-dev pkg-config procps"
-echo "setup: installing libseccomp-dev, pkg-config and procps"
-export DEBIAN_FRONTEND=noninteractive
-"${root[@]}" apt-get -qq update
-"${root[@]}" apt-get -qq install -y --no-install-recommends libseccomp-dev pkg-config procps >/dev/null
+	as_root "$(dirname "$0")/slurm.sh" "$@"
+	;;
+*)
+	cannot "usage: debian.sh [machine | slurm [FOLDER]]"
+	;;
+esac
