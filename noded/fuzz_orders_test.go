@@ -258,7 +258,7 @@ func TestLeftOversCanBeSent(t *testing.T) {
 	p := a.newPart(startOrder(12, 1))
 	a.mu.Unlock()
 	for range 2 {
-		a.setLeftOver(p, "directory \xff", errors.New("remove /jobs/12.1/\xfe: device or resource busy"))
+		a.setLeftOver(p, &shim.LeftOver{Path: "/jobs/12.1/\xff", Err: errors.New("remove \xfe: device or resource busy")})
 	}
 	s := &session{outgoing: make(chan *pb.NodeMessage, 4)}
 	a.register(s, &pb.Inventory{})

@@ -187,6 +187,11 @@ func seedState(f *testing.F) []byte {
 	return out.Bytes()
 }
 
+// Remembered answers what the copy remembers.
+func (l *ledger) Remembered(id state.RequestID, kind state.Kind) (state.Result, bool) {
+	return l.state.Remembered(id, kind)
+}
+
 // newFuzzServer makes a server over a copy of the state.
 func newFuzzServer(t *testing.T, persisted []byte) (*Server, *ledger) {
 	restored, err := state.Restore(bytes.NewReader(persisted))
