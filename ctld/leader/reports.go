@@ -20,6 +20,10 @@ type report struct {
 	ended   *pb.PartEnded // nil: it is ready
 }
 
+func (r report) ref() state.PartRef {
+	return state.PartRef{Job: r.part.Job, Epoch: r.part.Epoch, Node: r.session.Node()}
+}
+
 // Ready takes in that a part is up. It waits for room, not for the commit.
 func (l *Leader) Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error {
 	part := session.PartOf(ready.GetPart())
@@ -72,16 +76,23 @@ func (l *Leader) gather(first report) []report {
 
 // commitBatch commits the ready parts before the ended ones: a part is always
 // ready before it ends. What would change nothing is left out: a node repeats
-// itself whenever it connects, and must not be able to fill the log.
+// itself whenever it connects, and must not be able to fill the log; and that
+// a part is ready of which the script has ended meanwhile.
 func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	var ready state.PartsReady
 	var ended state.PartsEnded
 	view := l.cluster.View()
+	exited := make(map[state.PartRef]bool)
 	for _, r := range batch {
-		ref := state.PartRef{Job: r.part.Job, Epoch: r.part.Epoch, Node: r.session.Node()}
+		if r.ended.GetCause() == pb.EndCause_END_CAUSE_EXITED {
+			exited[r.ref()] = true
+		}
+	}
+	for _, r := range batch {
+		ref := r.ref()
 		_, part := view.LivePart(ref)
 		switch {
-		case part == nil || r.ended == nil && part.Ready:
+		case part == nil || r.ended == nil && (part.Ready || exited[ref]):
 		case r.ended == nil:
 			ready.Parts = append(ready.Parts, ref)
 		default:

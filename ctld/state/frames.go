@@ -15,6 +15,8 @@ type frameWriter struct {
 	sum    hash.Hash32
 	frames uint64
 	body   bytes.Buffer // of the frame being written
+	head   [9]byte      // of it
+	record jobRecord    // being written
 	err    error
 }
 
@@ -39,11 +41,10 @@ func (f *frameWriter) frame(kind frameKind, record any) {
 	if err != nil && f.err == nil {
 		f.err = err
 	}
-	var head [9]byte
-	binary.BigEndian.PutUint32(head[0:], uint32(len(body)))
-	head[4] = byte(kind)
-	binary.BigEndian.PutUint32(head[5:], frameSum(kind, body))
-	f.raw(head[:])
+	binary.BigEndian.PutUint32(f.head[0:], uint32(len(body)))
+	f.head[4] = byte(kind)
+	binary.BigEndian.PutUint32(f.head[5:], frameSum(kind, body))
+	f.raw(f.head[:])
 	f.raw(body)
 	f.frames++
 }
@@ -52,7 +53,7 @@ func frameSum(kind frameKind, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte{byte(kind)}, castagnoli), castagnoli, body)
 }
 
-// numbers are those of the shared records written so far.
+// numbers are those of the shared records written so far, from 1.
 type numbers struct {
 	owners map[*Owner]uint32
 	blobs  map[*Blob]uint32
@@ -65,33 +66,38 @@ func newNumbers() *numbers {
 
 // job writes a job, after those it points at that are not written yet.
 func (f *frameWriter) job(job *Job, written *numbers) {
-	owner := numberOf(written.owners, job.Spec.owner, func() { f.frame(frameOwner, job.Spec.owner) })
-	record := jobRecord{
-		Job: *job,
-		Own: job.Own(),
-		Spec: numberOf(written.specs, job.Spec, func() {
-			f.frame(frameSpec, &specRecord{Spec: *job.Spec, Owner: owner})
-		}),
+	f.record = jobRecord{
+		Job: *job, Own: job.Own(), Spec: f.spec(job.Spec, written),
+		Script: f.blob(job.Script, written), Environment: f.blob(job.Environment, written),
 	}
-	record.Script = f.blob(job.Script, written)
-	record.Environment = f.blob(job.Environment, written)
-	f.frame(frameJob, &record)
+	f.frame(frameJob, &f.record)
+}
+
+func (f *frameWriter) spec(spec *Spec, written *numbers) uint32 {
+	if number, known := written.specs[spec]; known {
+		return number
+	}
+	owner, known := written.owners[spec.owner]
+	if !known {
+		f.frame(frameOwner, spec.owner)
+		owner = uint32(len(written.owners)) + 1
+		written.owners[spec.owner] = owner
+	}
+	f.frame(frameSpec, &specRecord{Spec: *spec, Owner: owner})
+	number := uint32(len(written.specs)) + 1
+	written.specs[spec] = number
+	return number
 }
 
 func (f *frameWriter) blob(blob *Blob, written *numbers) uint32 {
 	if blob == nil {
 		return 0
 	}
-	return numberOf(written.blobs, blob, func() { f.frame(frameBlob, blob.Bytes) })
-}
-
-// numberOf is the number of a shared record, written first if it is not yet.
-func numberOf[R comparable](written map[R]uint32, record R, write func()) uint32 {
-	number, known := written[record]
+	number, known := written.blobs[blob]
 	if !known {
-		write()
-		number = uint32(len(written)) + 1
-		written[record] = number
+		f.frame(frameBlob, blob.Bytes)
+		number = uint32(len(written.blobs)) + 1
+		written.blobs[blob] = number
 	}
 	return number
 }
