@@ -132,7 +132,7 @@ func plain(err error) string {
 		switch preface := strings.Contains(message, "preface"); {
 		case preface && strings.Contains(message, "use of closed network connection"): // by ourselves, tired of waiting
 			return "what listens there accepts the connection and says nothing"
-		case preface, strings.Contains(message, "frame too large"), strings.Contains(message, "PROTOCOL_ERROR"):
+		case preface, strings.Contains(message, "write: broken pipe"), strings.Contains(message, "frame too large"), strings.Contains(message, "PROTOCOL_ERROR"):
 			return "what listens there does not answer as gctld does"
 		}
 	}

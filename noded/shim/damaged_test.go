@@ -87,7 +87,7 @@ func TestForeignDirectories(t *testing.T) {
 	host := filepath.Join(b.dir, "host")
 	must(t, os.MkdirAll(host+"/run", 0o700))
 	must(t, os.WriteFile(host+"/precious", nil, 0o600))
-	must(t, os.Mkdir(jobs, 0o700))
+	must(t, os.MkdirAll(jobs, 0o700))
 	// Of another part than its name says, with all a part has.
 	order := b.order("sleep 1000")
 	must(t, makeDirectory(directory(jobs+"/"+partID(order.Part)), &b.settings, order))

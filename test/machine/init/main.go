@@ -1,4 +1,4 @@
-// Program init is process 1 of the machine that test/machine boots: it mounts
+// Command init is process 1 of the machine that test/machine boots: it mounts
 // what a Linux system has, runs the cases one after another, tells of each on
 // the second serial port, and turns the machine off.
 //
