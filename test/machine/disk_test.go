@@ -58,10 +58,10 @@ func find(program string) (string, error) {
 }
 
 // programs are what the stories and the tests use of Debian's bash, coreutils,
-// grep, mawk, perl-base, procps, sed and util-linux.
+// findutils, grep, mawk, perl-base, procps, sed and util-linux.
 const programs = `awk bash cat chmod chown cp cut date dd dirname env false find grep head hostname
 id kill ln ls mkdir mkfifo mknod mktemp mount mv nproc perl pgrep pkill printf ps pwd readlink rm rmdir
-sed seq setpriv setsid sh sleep sort stat su tail tee test timeout touch tr true umount uname uniq unshare wc`
+sed seq setpriv setsid sh sleep sort stat su tail tee test timeout touch tr true umount uname uniq unshare wc xargs`
 
 // accounts are the system's own; the stories add their users.
 var accounts = map[string]string{
