@@ -290,7 +290,7 @@ func (d *dialogue) ended(a arguments) Command {
 
 func (d *dialogue) register(a arguments) Command {
 	message := &pb.Register{Node: a.words[0], Instance: "i", Inventory: &pb.Inventory{
-		Cpus: a.number("cpus"), MemoryBytes: 1024, BootId: a.values["boot"],
+		Cpus: a.number("cpus"), MemoryBytes: 1024, BootId: a.values["boot"], Trouble: a.values["trouble"],
 	}}
 	for i := range a.number("gpus") {
 		message.Inventory.Devices = append(message.Inventory.Devices, &pb.Device{

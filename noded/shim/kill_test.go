@@ -75,3 +75,28 @@ func TestNodeRestarted(t *testing.T) {
 	again.checkNothingLeft()
 	must(t, again.Forget())
 }
+
+// The machine goes down while a part's files are being deleted: its result
+// stands, and the rest is deleted afterwards.
+func TestNodeRestartedInCleanUp(t *testing.T) {
+	b := newBed(t)
+	s := b.launch(b.order("exit 3"))
+	wantExit(t, s.wait(), 3)
+	for _, left := range []string{"upper/usr", "tmp/a/b", "run/stdio", "state"} {
+		must(t, os.MkdirAll(s.dir.path(left), 0o700))
+	}
+	settings := *s.settings
+	settings.BootID = "00000000-0000-0000-0000-000000000000"
+	data, err := json.Marshal(settings)
+	must(t, err)
+	must(t, os.WriteFile(s.dir.path(settingsFile), data, 0o600))
+	found, _, err := List(b.state, parent)
+	must(t, err)
+	result, err := found[0].Recover(context.Background())
+	must(t, err)
+	wantExit(t, result, 3)
+	must(t, found[0].Forget())
+	if exists(string(s.dir)) || exists(s.dir.gone()) {
+		t.Error("its directory is left")
+	}
+}
