@@ -175,6 +175,11 @@ func (run *queueRun) once(ctx context.Context, now time.Time) error {
 	found := 0
 	err := list(ctx, run.client, run.client.ListJobs, &pb.ListJobsRequest{Filter: run.choice.filter},
 		func(answer *pb.ListJobsResponse) error {
+			if !run.choice.drops() {
+				if err := printer.expect(answer.Total); err != nil {
+					return err
+				}
+			}
 			for _, job := range answer.Jobs {
 				if err := run.rows(job, view, printer.add); err != nil {
 					return err

@@ -126,6 +126,11 @@ func (c *jobChoice) addUsers(inv *option.Invocation) {
 	}
 }
 
+// drops says whether match may refuse a job that the controller let through.
+func (c *jobChoice) drops() bool {
+	return len(c.qos) > 0 || len(c.users) > 0 || len(c.targets) > 0
+}
+
 // match says whether a job is wanted, and which of its waiting tasks if they
 // are to be shown one by one (nil: the job as a whole).
 func (c *jobChoice) match(job *pb.Job) ([]*pb.ArrayRange, bool) {

@@ -66,6 +66,16 @@ func (p *queuePrinter) add(row *jobRow) error {
 	return p.printHeld()
 }
 
+// expect is told how many jobs there will be, 0 if nobody knows: each is at
+// least one row.
+func (p *queuePrinter) expect(jobs uint32) error {
+	if jobs <= sortedRows || p.passing || p.run.forced {
+		return nil
+	}
+	p.passing = true
+	return p.printHeld()
+}
+
 func (p *queuePrinter) printHeld() error {
 	for _, row := range p.held {
 		if err := p.print(row); err != nil {

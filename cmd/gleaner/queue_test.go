@@ -72,6 +72,26 @@ func TestLongQueueBeginsAtOnce(t *testing.T) {
 	}
 }
 
+// TestLongQueueIsKnownAtOnce: the controller said how many there are, so that
+// the first line does not wait for more than the first message, unless some of
+// them may be dropped.
+func TestLongQueueIsKnownAtOnce(t *testing.T) {
+	fixTime(t)
+	for line, first := range map[string]string{"gqueue -ho %A": "1", "gqueue -ho %A -q normal": "2", "gqueue -ho %A -S -p": "2"} {
+		serveStub(t, &stubController{list: func(stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error {
+			answer := &pb.ListJobsResponse{Total: sortedRows + 1}
+			for n := range uint32(2) {
+				answer.Jobs = append(answer.Jobs, &pb.Job{Id: &pb.JobId{Job: n + 1}, Priority: uint64(n + 1), State: pb.JobState_JOB_STATE_PENDING, Spec: &pb.JobSpec{}})
+			}
+			return stream.Send(answer)
+		}})
+		out, stderr, status := typed(t, t.Context(), nil, line)
+		if got, _, _ := strings.Cut(out, "\n"); status != 0 || got != first {
+			t.Errorf("%s: status %d, the first is %q, want %q %s", line, status, got, first, stderr)
+		}
+	}
+}
+
 func TestQueueOrder(t *testing.T) {
 	fixTime(t)
 	for _, c := range []struct {

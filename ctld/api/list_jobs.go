@@ -30,6 +30,13 @@ func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_List
 	}
 	everyone := (request.GetWithScript() || request.GetWithEnvironment()) && s.isAdministrator(from)
 	message, bytes := &pb.ListJobsResponse{}, 0
+	if f.empty() {
+		counts := view.Counts()
+		message.Total = uint32(counts.Waiting + counts.Active)
+		if f.all {
+			message.Total = uint32(counts.Jobs)
+		}
+	}
 	for chosen := range matching {
 		job := s.jobMessage(view, chosen, s.detailFor(from, everyone, chosen.job, request))
 		message.Jobs = append(message.Jobs, job)

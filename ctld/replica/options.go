@@ -33,7 +33,8 @@ type Options struct {
 	// KeepCommands is how many commands stay in the log behind a snapshot,
 	// for peers that lag a little. 0 = 2048.
 	KeepCommands uint64
-	// SnapshotInterval is how often SnapshotEvery is looked at. 0 = 20 s.
+	// SnapshotInterval is how often SnapshotEvery is looked at. 0 = 10 s: the
+	// log is in memory as far as it is mapped, and so are 10 to 20 s of it.
 	SnapshotInterval time.Duration
 }
 
@@ -57,7 +58,7 @@ func setDefaults(o *Options) {
 		o.KeepCommands = 2048
 	}
 	if o.SnapshotInterval == 0 {
-		o.SnapshotInterval = 20 * time.Second
+		o.SnapshotInterval = 10 * time.Second
 	}
 	if o.Transport == nil {
 		o.Transport = func() (raft.Transport, error) {

@@ -793,8 +793,12 @@ func (x *ListJobsRequest) GetWithEnvironment() bool {
 }
 
 type ListJobsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// In the first message: how many jobs the list has in all, if the controller
+	// knows it without counting; 0 if not. A client that sorts short lists only
+	// need not wait to see that this one is long.
+	Total         uint32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +838,13 @@ func (x *ListJobsResponse) GetJobs() []*Job {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *ListJobsResponse) GetTotal() uint32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
 }
 
 type ListNodesRequest struct {
@@ -1960,9 +1971,10 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12\x1f\n" +
 	"\vwith_script\x18\x02 \x01(\bR\n" +
 	"withScript\x12)\n" +
-	"\x10with_environment\x18\x03 \x01(\bR\x0fwithEnvironment\"7\n" +
+	"\x10with_environment\x18\x03 \x01(\bR\x0fwithEnvironment\"M\n" +
 	"\x10ListJobsResponse\x12#\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x0f.gleaner.v1.JobR\x04jobs\"H\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x0f.gleaner.v1.JobR\x04jobs\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\rR\x05total\"H\n" +
 	"\x10ListNodesRequest\x12\x14\n" +
 	"\x05names\x18\x01 \x01(\tR\x05names\x12\x1e\n" +
 	"\n" +
