@@ -27,7 +27,7 @@ Examples:
       the certificate for such a node: copy the directory there
 
 Settings may also stand in a TOML file (--config): name, data_dir, socket,
-listen, peer_listen, peer_advertise, log_level. Partitions and everything else
+listen, peer_listen, peer_advertise, client_timeout, log_level. Partitions and everything else
 about the cluster is policy: see "gcontrol apply --help".`
 
 // Command is the command line of gctld.

@@ -7,7 +7,9 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"time"
 
+	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -29,6 +31,9 @@ type Config struct {
 	PeerListen string `toml:"peer_listen"`
 	// PeerAdvertise is HOST:PORT the other controllers dial; "" = PeerListen.
 	PeerAdvertise string `toml:"peer_advertise"`
+	// ClientTimeout is how long a client may leave an answer unread before it
+	// is cut off, as in "90s" or "5m".
+	ClientTimeout string `toml:"client_timeout"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
 }
@@ -46,6 +51,8 @@ func DefaultConfig() Config {
 		DataDir:  "/var/lib/gleaner/ctld",
 		Socket:   "/run/gleaner/gctld.sock",
 		LogLevel: "info",
+
+		ClientTimeout: api.DefaultUnreadLimit.String(),
 	}
 }
 
@@ -88,8 +95,19 @@ func (c *Config) Check() error {
 	if c.Name != "" && !validPeerName(c.Name) {
 		return fmt.Errorf("%w: name = %.80q must be 1 to 60 letters, digits, '-', '_' and '.'", ErrConfig, c.Name)
 	}
+	if _, err := c.unreadLimit(); err != nil {
+		return err
+	}
 	_, err := c.Level()
 	return err
+}
+
+func (c *Config) unreadLimit() (time.Duration, error) {
+	limit, err := time.ParseDuration(c.ClientTimeout)
+	if err != nil || limit < time.Second || limit > 24*time.Hour {
+		return 0, fmt.Errorf("%w: client_timeout = %.80q must be from 1s to 24h, as in 90s or 5m", ErrConfig, c.ClientTimeout)
+	}
+	return limit, nil
 }
 
 // Level is the log level as slog takes it.

@@ -75,7 +75,12 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	changed := s.leader.Changed
 	s.cluster.onChange.Store(&changed)
 	host, _ := os.Hostname()
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log})
+	unread, err := config.unreadLimit()
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, s.cluster.peer.Close())
+	}
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
@@ -138,14 +143,14 @@ func (s *Server) listen(name string) error {
 	if err != nil {
 		return err
 	}
-	listeners := []net.Listener{local}
+	listeners := []net.Listener{bound(local)}
 	credentials := api.Credentials(nil)
 	if s.config.Listen != "" {
 		var remote net.Listener
 		if remote, credentials, err = s.listenRemote(name); err != nil {
 			return errors.Join(err, local.Close())
 		}
-		listeners = append(listeners, remote)
+		listeners = append(listeners, bound(remote))
 	}
 	s.grpc = s.api.GRPC(credentials)
 	for _, listener := range listeners {

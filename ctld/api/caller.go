@@ -46,6 +46,17 @@ type caller struct {
 // isRoot says whether this is root, and not a job of root's.
 func (c *caller) isRoot() bool { return c.isUser && c.uid == 0 && c.owner == nil }
 
+// String names the caller in the log.
+func (c *caller) String() string {
+	switch {
+	case c == nil:
+		return "unknown"
+	case c.node != "":
+		return "node " + c.node
+	}
+	return "uid " + strconv.FormatUint(uint64(c.uid), 10)
+}
+
 // connection reads who is at the other end of the connection itself.
 func connection(ctx context.Context) (*caller, error) {
 	remote, ok := peer.FromContext(ctx)
@@ -55,8 +66,8 @@ func connection(ctx context.Context) (*caller, error) {
 	switch info := remote.AuthInfo.(type) {
 	case peerInfo:
 		return &caller{uid: info.uid, isUser: true, trusted: info.uid == 0 || int(info.uid) == os.Geteuid()}, nil
-	case credentials.TLSInfo:
-		return fromCertificate(info)
+	case tlsInfo:
+		return fromCertificate(info.TLSInfo)
 	}
 	return nil, status.Error(codes.Unauthenticated, "the connection does not say who you are")
 }

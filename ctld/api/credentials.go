@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/credentials"
@@ -17,11 +16,15 @@ import (
 // whom the nodes' daemons and supervisors come, has no such bound.
 const maxConnectionsPerUser = 512
 
+// maxHandshakes bounds the connections over TCP that have not yet shown a
+// certificate: anybody can make those.
+const maxHandshakes = 512
+
 // Credentials tell who is at the other end: the kernel's word on a unix
 // socket, a certificate on anything else. tls may be nil when only unix
 // sockets are served.
 func Credentials(tls *tls.Config) credentials.TransportCredentials {
-	return &serverCredentials{tls: tls, open: make(map[uint32]int)}
+	return &serverCredentials{tls: tls}
 }
 
 // peerInfo is the kernel's word: the process that connected.
@@ -29,59 +32,92 @@ type peerInfo struct {
 	credentials.CommonAuthInfo
 	uid, gid uint32
 	pid      int32
+	conn     net.Conn
 }
 
 // AuthType names the kind of proof.
 func (peerInfo) AuthType() string { return "unix" }
 
-type serverCredentials struct {
-	tls *tls.Config
+func (p peerInfo) close() { _ = p.conn.Close() }
 
-	mu   sync.Mutex
-	open map[uint32]int // connections by uid
+// tlsInfo is a certificate, and the connection it was shown on.
+type tlsInfo struct {
+	credentials.TLSInfo
+	conn net.Conn
+}
+
+func (t tlsInfo) close() { _ = t.conn.Close() }
+
+type serverCredentials struct {
+	tls        *tls.Config
+	open       places // connections by user
+	handshakes places // under way, all under one name
 }
 
 func (c *serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	local, ok := conn.(*net.UnixConn)
+	local, ok := bare(conn).(*net.UnixConn)
 	if !ok {
-		if c.tls == nil {
-			return nil, nil, errors.New("only unix sockets are served")
-		}
-		return credentials.NewTLS(c.tls).ServerHandshake(conn)
+		return c.handshake(conn)
 	}
 	info, err := peerOf(local)
 	if err != nil {
 		return nil, nil, err
 	}
-	if info.uid == 0 {
-		return conn, info, nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open[info.uid] >= maxConnectionsPerUser {
-		return nil, nil, fmt.Errorf("user %d has %d connections open already", info.uid, maxConnectionsPerUser)
-	}
-	c.open[info.uid]++
-	return &countedConn{Conn: conn, done: func() { c.closed(info.uid) }}, info, nil
+	counted, err := c.count(conn, info.user())
+	info.conn = conn
+	return counted, info, err
 }
 
-func (c *serverCredentials) closed(uid uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open[uid]--; c.open[uid] <= 0 {
-		delete(c.open, uid)
+// bare is a connection without what a listener put around it.
+func bare(conn net.Conn) net.Conn {
+	if around, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return around.NetConn()
 	}
+	return conn
 }
 
-// countedConn gives its place free once.
+// handshake is that of TLS.
+func (c *serverCredentials) handshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if c.tls == nil {
+		return nil, nil, errors.New("only unix sockets are served")
+	}
+	release, ok := c.handshakes.take("", maxHandshakes)
+	if !ok {
+		return nil, nil, fmt.Errorf("%d connections have shown no certificate yet", maxHandshakes)
+	}
+	defer release()
+	secured, info, err := credentials.NewTLS(c.tls).ServerHandshake(conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	proof, ok := info.(credentials.TLSInfo)
+	if !ok {
+		return nil, nil, fmt.Errorf("TLS answered %T", info)
+	}
+	counted, err := c.count(secured, certificateUser(proof))
+	return counted, tlsInfo{proof, conn}, err
+}
+
+// count takes one of the places for connections that a user has.
+func (c *serverCredentials) count(conn net.Conn, user string) (net.Conn, error) {
+	if user == "" {
+		return conn, nil
+	}
+	release, ok := c.open.take(user, maxConnectionsPerUser)
+	if !ok {
+		return nil, fmt.Errorf("%s has %d connections open already", user, maxConnectionsPerUser)
+	}
+	return &countedConn{Conn: conn, done: release}, nil
+}
+
+// countedConn gives its place free when it is closed.
 type countedConn struct {
 	net.Conn
-	once sync.Once
 	done func()
 }
 
 func (c *countedConn) Close() error {
-	c.once.Do(c.done)
+	c.done()
 	return c.Conn.Close()
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"unicode"
 
@@ -126,18 +125,8 @@ func requestID(text string) (state.RequestID, error) {
 
 func (s *Server) recoverUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 	defer s.recovered(info.FullMethod, &err)
-	return handler(ctx, request)
-}
-
-func (s *Server) recoverStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer s.recovered(info.FullMethod, &err)
-	return handler(server, stream)
-}
-
-// recovered turns a panic of a handler into an error of its request.
-func (s *Server) recovered(method string, err *error) {
-	if fault := recover(); fault != nil {
-		s.log.Error("a request made the controller panic; report this as a fault of gctld", "method", method, "panic", fault, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, "internal error of the controller: its log says more")
+	if answer, err = handler(ctx, request); err == nil {
+		err = fits(answer)
 	}
+	return answer, err
 }

@@ -63,6 +63,9 @@ type Options struct {
 	HostName string
 	Settings map[string]string // shown by ShowConfig, beside the policy
 	Logger   *slog.Logger
+	// UnreadLimit is how long a client may leave an answer unread. 0 =
+	// DefaultUnreadLimit.
+	UnreadLimit time.Duration
 }
 
 // Server answers all requests of users and nodes.
@@ -77,11 +80,15 @@ type Server struct {
 	tunnels   *tunnels
 	machines  machines
 	followers followers
+	places    places
 	stop      chan struct{} // closed when the controller is about to stop
 }
 
 // NewServer makes the handlers.
 func NewServer(cluster Cluster, loops Loops, options Options) *Server {
+	if options.UnreadLimit == 0 {
+		options.UnreadLimit = DefaultUnreadLimit
+	}
 	return &Server{cluster: cluster, loops: loops, options: options, log: options.Logger, tunnels: newTunnels(), stop: make(chan struct{})}
 }
 
@@ -97,6 +104,13 @@ const maxStreams = 1024
 // own all the same.
 const streamWorkers = 16
 
+// maxHeaderBytes bounds what a request says before its message.
+const maxHeaderBytes = 64 << 10
+
+// idleLimit is after how long a connection without requests is closed; gRPC's
+// clients connect again without a word.
+const idleLimit = 10 * time.Minute
+
 // proposeLimit bounds the wait for a commit when the caller set no deadline.
 const proposeLimit = 30 * time.Second
 
@@ -109,11 +123,13 @@ func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.NumStreamWorkers(streamWorkers),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.InTapHandle(s.places.admit),
 		grpc.ConnectionTimeout(10*time.Second),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit, Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(s.recoverUnary),
-		grpc.ChainStreamInterceptor(s.recoverStream),
+		grpc.ChainStreamInterceptor(s.dropUnread),
 	)
 	pb.RegisterControllerServer(server, s)
 	pb.RegisterNodeLinkServer(server, s)

@@ -92,6 +92,8 @@ func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(dialAddress),
 		grpc.WithAuthority(ServerName),
+		grpc.WithChainUnaryInterceptor(explainCall),
+		grpc.WithChainStreamInterceptor(explainStream),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(spec.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(spec.MaxMessageBytes)),

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// DefaultUnreadLimit is how long an answer may lie unread. Flow control keeps
+// it small meanwhile, but it holds the state of the moment it was asked for. A
+// pager in which somebody reads on is served; one left open over lunch is not.
+const DefaultUnreadLimit = 5 * time.Minute
+
+// unreadStream notices a client that does not read.
+type unreadStream struct {
+	grpc.ServerStream
+	limit   time.Duration
+	once    sync.Once
+	stalled chan struct{} // closed when a message was not taken in time
+}
+
+func (u *unreadStream) SendMsg(message any) error {
+	if err := fits(message); err != nil {
+		return err
+	}
+	timer := time.AfterFunc(u.limit, func() { u.once.Do(func() { close(u.stalled) }) })
+	defer timer.Stop()
+	return u.ServerStream.SendMsg(message)
+}
+
+// dropUnread ends a stream whose client does not read, and its connection: a
+// stream alone would stay with what it holds as long as the connection does. A
+// node's connection that serves a whole job stays, and a tunnel may wait for as
+// long as the program behind it does.
+func (s *Server) dropUnread(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	if info.FullMethod == pb.NodeLink_Tunnel_FullMethodName {
+		defer s.recovered(info.FullMethod, &err)
+		return handler(server, stream)
+	}
+	limit := s.options.UnreadLimit
+	watched := &unreadStream{ServerStream: stream, limit: limit, stalled: make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() { done <- err }()
+		defer s.recovered(info.FullMethod, &err)
+		err = handler(server, watched)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-watched.stalled:
+		from, _ := s.who(stream.Context())
+		s.log.Info("a client does not read its answer and is cut off", "method", info.FullMethod, "client", from.String(), "limit", limit)
+		if from == nil || from.owner == nil {
+			hangUp(stream.Context())
+		}
+		return status.Errorf(codes.DeadlineExceeded, "the answer was not read for %v: ask again", limit)
+	}
+}
+
+// hangUp closes the connection of a request.
+func hangUp(ctx context.Context) {
+	if remote, ok := peer.FromContext(ctx); ok {
+		if info, ok := remote.AuthInfo.(interface{ close() }); ok {
+			info.close()
+		}
+	}
+}
+
+// recovered turns a panic of a handler into an error of its request. It must
+// be deferred itself.
+func (s *Server) recovered(method string, err *error) {
+	if fault := recover(); fault != nil {
+		s.log.Error("a request made the controller panic; report this as a fault of gctld", "method", method, "panic", fault, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "internal error of the controller: its log says more")
+	}
+}
