@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"github.com/google/uuid"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -121,12 +120,4 @@ func requestID(text string) (state.RequestID, error) {
 		return state.RequestID{}, invalid("request_id %.40q is not a UUID", text)
 	}
 	return state.RequestID(id), nil
-}
-
-func (s *Server) recoverUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
-	defer s.recovered(info.FullMethod, &err)
-	if answer, err = handler(ctx, request); err == nil {
-		err = fits(answer)
-	}
-	return answer, err
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -73,14 +72,5 @@ func hangUp(ctx context.Context) {
 		if info, ok := remote.AuthInfo.(interface{ close() }); ok {
 			info.close()
 		}
-	}
-}
-
-// recovered turns a panic of a handler into an error of its request. It must
-// be deferred itself.
-func (s *Server) recovered(method string, err *error) {
-	if fault := recover(); fault != nil {
-		s.log.Error("a request made the controller panic; report this as a fault of gctld", "method", method, "panic", fault, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, "internal error of the controller: its log says more")
 	}
 }
