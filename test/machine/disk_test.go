@@ -57,11 +57,13 @@ func find(program string) (string, error) {
 	return "", fmt.Errorf("%s: %w", program, exec.ErrNotFound)
 }
 
-// programs are what the stories and the tests use of Debian's bash, coreutils,
-// findutils, grep, mawk, perl-base, procps, sed and util-linux.
-const programs = `awk bash cat chmod chown cp cut date dd dirname env false find grep head hostname
-id kill ln ls mkdir mkfifo mknod mktemp mount mv nproc perl pgrep pkill printf ps pwd readlink rm rmdir
-sed seq setpriv setsid sh sleep sort stat su tail tee test timeout touch tr true umount uname uniq unshare wc xargs`
+// programs are what stories and tests use, or may well use, of Debian's bash,
+// coreutils, diffutils, findutils, grep, mawk, perl-base, procps, sed and
+// util-linux. A story that fails in the machine alone may miss one here.
+const programs = `awk base64 basename bash cat chmod chown cmp comm cp cut date dd diff dirname echo env expr fallocate
+false find grep head hostname id kill ln ls mkdir mkfifo mknod mktemp mount mv nice nohup nproc od paste
+perl pgrep pkill printf ps pwd readlink rm rmdir sed seq setpriv setsid sh sha256sum sleep sort stat su
+sync tac tail tee test timeout touch tr true truncate umount uname uniq unshare wc xargs`
 
 // accounts are the system's own; the stories add their users.
 var accounts = map[string]string{
