@@ -312,7 +312,7 @@ func patience(d time.Duration) time.Duration {
 // askAgain waits before the next of many questions. On a machine so slow that
 // asking takes long, the asking must not take the time of what is asked about.
 func askAgain(asked time.Time) {
-	time.Sleep(max(50*time.Millisecond, 3*time.Since(asked)))
+	time.Sleep(min(max(50*time.Millisecond, 2*time.Since(asked)), time.Second))
 }
 
 // kill9 is `kill9 DAEMON`: kills gctld or a node's daemon, by the pid it left.
