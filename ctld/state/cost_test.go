@@ -29,6 +29,9 @@ func ownSubmit(n int) (SubmitJob, RequestID) {
 // TestWaitingJobTakesUnderOneKiB of memory beside scripts and environments
 // that it shares, also when all else differs, and with its remembered request.
 func TestWaitingJobTakesUnderOneKiB(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: the race detector's own memory would count")
+	}
 	const jobs = 20_000
 	cases := []struct {
 		name   string
@@ -170,6 +173,9 @@ func TestArrayCostsWhatAJobCosts(t *testing.T) {
 // and have ended, beside a job in a state with as many past jobs, and when
 // these have been purged.
 func TestUsedArrayCostsWhatAJobCosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: the race detector's own memory would count")
+	}
 	if checkAlways {
 		t.Skip("checks allocate more than what they check")
 	}

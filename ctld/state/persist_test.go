@@ -27,7 +27,11 @@ func walked(t testing.TB, seed int64, steps int) *State {
 func TestRestoreRefusesDamage(t *testing.T) {
 	whole := persisted(t, walked(t, 1, 300))
 	random := rand.New(rand.NewSource(1))
-	for range 3000 {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 100
+	}
+	for range rounds {
 		damaged := bytes.Clone(whole)
 		at, bit := random.Intn(len(damaged)), random.Intn(8)
 		damaged[at] ^= 1 << bit

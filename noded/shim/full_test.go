@@ -84,6 +84,7 @@ func fillInodes(t *testing.T, dir string) (path string, count int) {
 // Wherever in a launch the room ends, nothing stays, and where there is a
 // result it blames the disk.
 func TestLaunchOnFullDisk(t *testing.T) {
+	noRace(t)
 	if !privately(t) {
 		return
 	}

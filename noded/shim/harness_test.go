@@ -380,3 +380,12 @@ func (s *started) checkGroupGone() {
 		s.b.t.Errorf("its control group is left: %v", err)
 	}
 }
+
+// noRace leaves a test out of the runs under the race detector, which are
+// short: what it looks for does not depend on what runs at the same time.
+func noRace(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short")
+	}
+}

@@ -32,6 +32,7 @@ func (b *bed) hostile() string {
 // Whatever a job does to the directory that it shares with its supervisor,
 // it ends, and with its own exit code.
 func TestSharedDirectorySpoiled(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	secret := filepath.Join(b.dir, "secret")
 	must(t, os.WriteFile(secret, []byte(`{"code":3}`), 0o600))
@@ -62,6 +63,7 @@ func TestSharedDirectorySpoiled(t *testing.T) {
 
 // What cannot be an input or an output is refused, and not waited for.
 func TestHostileFiles(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	must(t, unix.Mkfifo(filepath.Join(b.home, "pipe"), 0o666))
 	must(t, os.Chmod(filepath.Join(b.home, "pipe"), 0o666))
@@ -101,6 +103,7 @@ func TestHostileFiles(t *testing.T) {
 
 // The kernel refuses everything that would lead out of the container.
 func TestForbiddenCalls(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	program := b.hostile()
 	setuid := filepath.Join(b.home, "setuid-id")
@@ -121,6 +124,7 @@ func TestForbiddenCalls(t *testing.T) {
 // A job that attacks its own process 1 can still be ended, at once or by its
 // limits.
 func TestProcess1Attacked(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	program := b.hostile()
 	for name, script := range map[string]string{
@@ -196,6 +200,7 @@ func TestForkBomb(t *testing.T) {
 
 // Files in memory count as memory, and are gone with the job.
 func TestMemoryFiles(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	order := b.order("head -c 300M /dev/zero > /dev/shm/x; exit 6")
 	order.Allocation[0].MemoryBytes = 64 << 20
@@ -258,6 +263,7 @@ func TestOddUsers(t *testing.T) {
 }
 
 func TestOddEnvironment(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	order := b.order(`echo "$LD_PRELOAD $GODEBUG" "$BIG9" | wc -c; tr '\0' '\n' < /proc/1/environ | grep -c -e PRELOAD -e GODEBUG; unset LD_PRELOAD; exit 5`)
 	order.Spec.Environment = append(order.Spec.Environment, "LD_PRELOAD=/nonexistent/evil.so", "LD_LIBRARY_PATH=/nonexistent",

@@ -15,6 +15,7 @@ import (
 // Whatever a job leaves, wherever it can write, nothing of it stays and
 // nothing of the host's goes.
 func TestLitter(t *testing.T) {
+	noRace(t)
 	if !privately(t) {
 		return
 	}

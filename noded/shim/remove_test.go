@@ -40,6 +40,7 @@ func TestRemoveTree(t *testing.T) {
 
 // No depth exhausts descriptors.
 func TestRemoveDeepTree(t *testing.T) {
+	noRace(t)
 	top := filepath.Join(t.TempDir(), "top")
 	must(t, os.Mkdir(top, 0o700))
 	dir, err := unix.Open(top, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)

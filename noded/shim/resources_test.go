@@ -46,6 +46,7 @@ func TestDevices(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("needs python3, to use a known amount of memory")

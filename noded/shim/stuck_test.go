@@ -53,6 +53,7 @@ func nextEvent(t *testing.T, stream pb.Shim_WatchClient, want func(*pb.ShimEvent
 // A process that the kernel does not let go of keeps its part from ending: it
 // is named, and the part ends when it is let go.
 func TestStuckProcess(t *testing.T) {
+	noRace(t)
 	if !privately(t) {
 		return
 	}
@@ -102,6 +103,7 @@ func TestStuckProcess(t *testing.T) {
 // The same with the supervisor killed: Recover names the process, and succeeds
 // when it is let go.
 func TestStuckAfterSupervisor(t *testing.T) {
+	noRace(t)
 	if !privately(t) {
 		return
 	}
