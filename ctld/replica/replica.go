@@ -4,8 +4,9 @@
 // Contract: when Propose returns without an error, the command is on the disks
 // of a majority of the peers and has been applied here. A cluster of one peer
 // is an ordinary cluster whose majority is one. What is damaged on disk is
-// noticed before anything is applied from it, and the peer stops with a
-// message that names the file: it never goes on from half a state. One data
+// noticed before anything is applied from it, and Open fails with a
+// message that names the file: it never goes on from half a state. A full
+// disk refuses commands before they are written, new work first. One data
 // directory belongs to one process, which holds a lock on it.
 //
 // The package knows nothing of jobs: commands are bytes, the state machine is
