@@ -377,22 +377,6 @@ func TestSnapshotLeavesNothing(t *testing.T) {
 	}
 }
 
-// FuzzVerifyLog: no file makes the check panic or run for ever.
-func FuzzVerifyLog(f *testing.F) {
-	path := filepath.Join(f.TempDir(), logName)
-	if err := createLogFile(path); err != nil {
-		f.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(text, uint64(0))
-	f.Fuzz(func(t *testing.T, text []byte, snapshot uint64) {
-		_ = verifyLog(strings.NewReader(string(text)), int64(len(text)), snapshot)
-	})
-}
-
 // TestLostTransaction: without either meta page bbolt goes on with what the
 // other says, which is the last transaction or the one before.
 func TestLostTransaction(t *testing.T) {
