@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -260,5 +261,32 @@ func TestWaitsForRoomToSaveTheTerm(t *testing.T) {
 	}
 	if err := logs.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestManyAtOnceAreNotFull: a disk with room is never called full, however
+// many commands reserve theirs at once and however fast the log grows.
+func TestManyAtOnceAreNotFull(t *testing.T) {
+	peer, machine := openPeer(t, t.TempDir())
+	const clients, each = 600, 40
+	command := bytes.Repeat([]byte("x"), 3000)
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			for range each {
+				if _, err := peer.Propose(context.Background(), command); err != nil {
+					t.Error(err)
+					return
+				}
+				if err := peer.Room(len(command)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if got := len(machine.all()); got != clients*each {
+		t.Errorf("%d commands of %d", got, clients*each)
 	}
 }

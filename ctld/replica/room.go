@@ -33,7 +33,7 @@ type room struct {
 	size    int64 // of the file
 	free    int64 // in pages that became free, in pieces of any size
 	noAhead bool  // the file system can not give blocks ahead
-	warned  bool  // that the disk gave nothing the last time
+	refused bool  // the disk gave nothing the last time
 	asked   time.Time
 }
 
@@ -55,19 +55,21 @@ func (f *logFile) makeRoom() {
 	defer f.mu.Unlock()
 	f.room.size, f.room.used = info.Size(), used
 	f.room.free = int64(stats.FreePageN+stats.PendingPageN) * int64(os.Getpagesize())
-	f.growIfLow()
+	f.growIfLow(f.promised.Load())
 }
 
-// growIfLow takes blocks from the disk, all of a step or what there is. f.mu
-// is held. The first call also fills holes, which a copied file may have.
-func (f *logFile) growIfLow() {
+// growIfLow takes blocks from the disk, all of a step or what there is, when
+// there would be few left after want more bytes. f.mu is held. The first call
+// also fills holes, which a copied file may have.
+func (f *logFile) growIfLow(want int64) {
 	first := f.room.asked.IsZero()
-	if f.room.noAhead || !first && (f.room.size-f.room.used >= lowRoom || time.Since(f.room.asked) < growEvery) {
+	enough := f.room.size-f.room.used >= lowRoom+want
+	if f.room.noAhead || !first && (enough || f.room.refused && time.Since(f.room.asked) < growEvery) {
 		return
 	}
 	f.room.asked = time.Now()
 	for step := int64(roomStep); step >= leastGot; step /= 2 {
-		size := f.room.used + step
+		size := f.room.used + want + step
 		if size <= f.room.size && !first {
 			break // that much is there
 		}
@@ -79,12 +81,12 @@ func (f *logFile) growIfLow() {
 		}
 		// The new size is on disk before a page behind the old one counts.
 		if err == nil && (size == f.room.size || f.file.Sync() == nil) {
-			f.room.size, f.room.warned = size, false
+			f.room.size, f.room.refused = size, false
 			return
 		}
 	}
-	if !f.room.warned {
-		f.room.warned = true
+	if !f.room.refused {
+		f.room.refused = true
 		f.logger.Warn("the disk is full; free some space, or new jobs are soon refused", "directory", filepath.Dir(f.path), "left_bytes", f.room.bytes())
 	}
 }
@@ -93,24 +95,26 @@ func (f *logFile) growIfLow() {
 // must be left for others.
 func (f *logFile) admit(bytes int, keep int64) (release func(), err error) {
 	need := 2*int64(bytes) + 16<<10 // its pages, and those of the tree above it
-	if f.left()-f.promised.Load()-need < keep {
+	promised := f.promised.Add(need)
+	if f.left(promised) < keep {
+		f.promised.Add(-need)
 		return nil, f.fullDisk(nil)
 	}
-	f.promised.Add(need)
 	return func() { f.promised.Add(-need) }, nil
 }
 
-// left is what can be written now.
-func (f *logFile) left() int64 {
+// left is what can be written beyond what is promised.
+func (f *logFile) left(promised int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.growIfLow()
+	f.growIfLow(promised)
+	left := f.room.bytes() - promised
 	if f.room.noAhead {
 		if available, err := availableBytes(f.path); err == nil {
-			return available + f.room.bytes()
+			left += available
 		}
 	}
-	return f.room.bytes()
+	return left
 }
 
 // fullDisk is the refusal, with what the disk has left.
