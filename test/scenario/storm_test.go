@@ -79,13 +79,14 @@ func submitMany(ts *testscript.TestScript, count int) (accepted map[string]bool,
 }
 
 // killAtRandom kills the controller up to so many times, each time after it is
-// up again, until stop is closed.
+// up again, until stop is closed. It lets it live for more than a second: a
+// daemon that often dies sooner ends the cluster, as one that can not start.
 func killAtRandom(cluster string, kills int, stop chan struct{}) (killed int) {
 	for killed < kills {
 		select {
 		case <-stop:
 			return killed
-		case <-time.After(700*time.Millisecond + rand.N(1500*time.Millisecond)):
+		case <-time.After(1600*time.Millisecond + rand.N(1200*time.Millisecond)):
 		}
 		if pid, err := daemonPID(cluster, "gctld"); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
 			killed++
