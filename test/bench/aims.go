@@ -63,7 +63,7 @@ func notes() []string {
 		"Gleaner answers a submission when it is on the disk; Slurm answers before its state is on disk, and writes it some seconds later. Both keep their state on the same disk.",
 		"By API is, for Slurm, by libslurm: each thread or client waits for one answer before it asks again.",
 		"Slurm runs at its lightest: no accounting, no cgroups, no container. Gleaner's jobs have all their isolation: namespaces, user mapping, own root, system-call filter, device rules, cgroups.",
-		"Both nodes pretend 16 CPUs. A first instruction is a bash script's first command, which writes the time. Memory is the resident size of gctld and slurmctld with the jobs waiting, less that before.",
+		"Both nodes pretend 16 CPUs. A first instruction is a bash script's first command, which writes the time. Memory is what gctld and slurmctld have resident with the jobs waiting, less that before, without the pages of mapped files.",
 		"\"Tuned\" has SchedulerParameters=" + highThroughput + ".",
 	}
 }

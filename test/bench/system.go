@@ -133,15 +133,15 @@ func drain(ctx context.Context, s system) error {
 	return err
 }
 
-// residentBytes is the memory that the kernel keeps for a process (proc(5),
-// VmRSS).
+// residentBytes is the memory that the kernel keeps for a process and that is
+// no file's (proc(5), RssAnon): pages of a mapped log are the disk's cache.
 func residentBytes(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
 			fields := strings.Fields(rest)
 			kib, err := strconv.ParseFloat(fields[0], 64)
 			return kib * 1024, err
