@@ -76,12 +76,25 @@ type onDisk struct {
 	Seal     seal
 }
 
+// readDirectory reads it without changing anything.
 func readDirectory(dir string) (found onDisk, err error) {
-	snapshots, logs, err := openFiles(Options{Dir: dir, Existing: true, Logger: quiet})
+	path, err := checkFiles(Options{Dir: dir, Existing: true, Logger: quiet})
 	if err != nil {
 		return found, err
 	}
-	defer logs.Close()
+	snapshots, err := openSnapshots(dir, quiet)
+	if err != nil {
+		return found, err
+	}
+	store, _, err := openStore(path, true)
+	if err != nil {
+		return found, err
+	}
+	defer store.Close()
+	logs := &logFile{path: path, store: store}
+	if logs.seal, err = readSeal(store); err != nil {
+		return found, err
+	}
 	list, err := snapshots.List()
 	if err != nil || len(list) == 0 {
 		return found, fmt.Errorf("no snapshot: %w", err)

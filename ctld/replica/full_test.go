@@ -150,7 +150,7 @@ func TestFullDisk(t *testing.T) {
 	if !slices.Equal(machine.all(), want) {
 		t.Fatalf("after a restart %d commands, want %d", len(machine.all()), len(want))
 	}
-	if _, err := peer.Propose(context.Background(), bytes.Repeat([]byte("x"), 100_000)); !errors.Is(err, ErrFull) {
+	if _, err := peer.Propose(context.Background(), bytes.Repeat([]byte("x"), 4<<20)); !errors.Is(err, ErrFull) {
 		t.Fatalf("still full: %v", err)
 	}
 	empty()

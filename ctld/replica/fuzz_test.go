@@ -56,12 +56,18 @@ func FuzzVerifyLog(f *testing.F) {
 			sum.Write(meta[:metaBytes-8])
 			binary.LittleEndian.PutUint64(meta[metaBytes-8:], sum.Sum64())
 		}
-		if verifyLog(bytes.NewReader(text), int64(len(text)), 0) != nil {
+		if _, _, err := verifyPages(bytes.NewReader(text), int64(len(text))); err != nil {
 			return
 		}
 		path := filepath.Join(t.TempDir(), logName)
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
+		}
+		if err := verifyLogFile(path, 0); err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatal(err)
+			}
+			return
 		}
 		logs, err := openLogFile(path, quiet)
 		if err != nil {

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 )
@@ -21,7 +24,12 @@ const logName = "raft.db"
 // retryEvery is how often what found the disk full is tried again.
 const retryEvery = 250 * time.Millisecond
 
-// logFile is raft's log and stable store in one bbolt file.
+// sealIndex is where the seal stands among the entries: behind all others.
+const sealIndex = math.MaxUint64
+
+// logFile is raft's log and stable store, kept by raft-boltdb in one file. It
+// adds what makes a file that is not as it was written show: each entry is a
+// link of a chain, and each transaction writes the seal that the chain ends at.
 //
 // raft's own loop panics when the term can not be saved. Once serve was called
 // a write that fails for good, or a record that is damaged, is told to broken
@@ -30,8 +38,8 @@ const retryEvery = 250 * time.Millisecond
 type logFile struct {
 	path    string
 	logger  *slog.Logger
-	db      *bbolt.DB
-	file    *os.File // the one that bbolt writes
+	store   *raftboltdb.BoltStore
+	file    *os.File // the one that the store writes
 	closing chan struct{}
 	broken  atomic.Pointer[func(error)] // nil until serve: then errors are returned
 
@@ -43,14 +51,33 @@ type logFile struct {
 	promised atomic.Int64 // room reserved by commands under way
 }
 
-func boltOptions() *bbolt.Options {
-	return &bbolt.Options{
-		Timeout: time.Second,
-		// One page less to write per commit; the list is found again by a
-		// scan when the file is opened.
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
+// openStore opens the file, and answers how it is written too.
+func openStore(path string, readOnly bool) (store *raftboltdb.BoltStore, file *os.File, err error) {
+	defer recoverDamage(path, &err)
+	store, err = raftboltdb.New(raftboltdb.Options{
+		Path:                    path,
+		MsgpackUseNewTimeFormat: true,
+		BoltOptions: &bbolt.Options{
+			ReadOnly: readOnly,
+			Timeout:  time.Second,
+			// One page less to write per commit; the list is found again by a
+			// scan when the file is opened.
+			NoFreelistSync: true,
+			FreelistType:   bbolt.FreelistMapType,
+			OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+				var err error
+				file, err = os.OpenFile(name, flag, mode)
+				return file, err
+			},
+		},
+	})
+	if errors.Is(err, bbolterrors.ErrTimeout) {
+		return nil, nil, fmt.Errorf("%w: another program holds %s: end it (fuser %s shows its process)", ErrLocked, path, path)
 	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return store, file, nil
 }
 
 // createLogFile makes an empty file whole or not at all.
@@ -59,20 +86,12 @@ func createLogFile(path string) error {
 	if err := os.Remove(draft); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove what an interrupted start left: %w", err)
 	}
-	db, err := bbolt.Open(draft, 0o600, boltOptions())
+	store, file, err := openStore(draft, false)
 	if err != nil {
-		return fmt.Errorf("make %s: %w", path, err)
+		return err
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		if _, err := tx.CreateBucket(bucketLog); err != nil {
-			return err
-		}
-		if _, err := tx.CreateBucket(bucketSeal); err != nil {
-			return err
-		}
-		return putSeal(tx, seal{First: 1})
-	})
-	if err = errors.Join(err, db.Close()); err != nil {
+	f := &logFile{path: draft, store: store, file: file}
+	if err = errors.Join(f.write(nil, &seal{First: 1}), store.Close()); err != nil {
 		return errors.Join(fmt.Errorf("make %s: %w", path, err), os.Remove(draft))
 	}
 	if err := os.Rename(draft, path); err != nil {
@@ -94,53 +113,44 @@ func syncDirectory(path string) error {
 }
 
 // openLogFile opens a file that verifyLogFile has found whole.
-func openLogFile(path string, logger *slog.Logger) (f *logFile, err error) {
-	defer recoverDamage(path, &err)
-	f = &logFile{path: path, logger: logger, closing: make(chan struct{})}
-	options := boltOptions()
-	options.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		file, err := os.OpenFile(name, flag, mode)
-		f.file = file
-		return file, err
+func openLogFile(path string, logger *slog.Logger) (*logFile, error) {
+	store, file, err := openStore(path, false)
+	if err != nil {
+		return nil, err
 	}
-	f.db, err = bbolt.Open(path, 0o600, options)
-	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("%w: another program holds %s: end it (fuser %s shows its process)", ErrLocked, path, path)
+	f := &logFile{path: path, logger: logger, store: store, file: file, closing: make(chan struct{})}
+	if f.seal, err = readSeal(store); err == nil {
+		f.makeRoom()
+		err = f.settle()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, errors.Join(err, store.Close())
 	}
-	if err := f.reload(); err != nil {
-		return nil, errors.Join(damaged(path, err), f.db.Close())
-	}
-	f.makeRoom()
 	return f, nil
+}
+
+// settle ends a cut that was interrupted. The seal is written anew in any case:
+// to open the file was a transaction too, of which the seal does not know.
+func (f *logFile) settle() error {
+	next := f.current()
+	if next.Cutting {
+		if err := f.remove(0, next.First-1); err != nil {
+			return err
+		}
+		if err := f.remove(next.Last+1, sealIndex-1); err != nil {
+			return err
+		}
+		next.Cutting = false
+	}
+	err := f.commit(nil, &next)
+	if errors.Is(err, ErrFull) {
+		return nil // the next transaction will do it
+	}
+	return err
 }
 
 // serve makes what goes wrong from now on the peer's end: see logFile.
 func (f *logFile) serve(broken func(error)) { f.broken.Store(&broken) }
-
-// reload reads the seal from the file.
-func (f *logFile) reload() error {
-	return f.db.View(func(tx *bbolt.Tx) error {
-		read, err := decodeSeal(tx.Bucket(bucketSeal).Get(keySeal))
-		if err == nil {
-			f.mu.Lock()
-			f.seal = read
-			f.mu.Unlock()
-		}
-		return err
-	})
-}
-
-func putSeal(tx *bbolt.Tx, s seal) error {
-	s.TxID = tx.ID()
-	record, err := encodeSeal(s)
-	if err != nil {
-		return err
-	}
-	return tx.Bucket(bucketSeal).Put(keySeal, record)
-}
 
 func (f *logFile) current() seal {
 	f.mu.RLock()
@@ -148,39 +158,76 @@ func (f *logFile) current() seal {
 	return f.seal
 }
 
-// update changes the log and the seal in one transaction. After an error
-// nothing has changed. A full disk is an error that the next call may not
-// meet; after any other the file can not be trusted to be written.
-func (f *logFile) update(change func(log *bbolt.Bucket, next *seal) error) (err error) {
+// update changes the log and the seal in one transaction. change answers the
+// entries to add.
+func (f *logFile) update(change func(next *seal) ([]*raft.Log, error)) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	next := f.current()
 	next.Stable = maps.Clone(next.Stable)
-	if err := f.transact(change, &next); err != nil {
-		if isFull(err) {
-			return f.fullDisk(err)
-		}
-		err = fmt.Errorf("write %s: %w", f.path, err)
-		if broken := f.broken.Load(); broken != nil {
-			(*broken)(fmt.Errorf("%w; look at the disk, then start gctld again: what was accepted is there", err))
-		}
-		return err
+	entries, err := change(&next)
+	if err != nil {
+		return f.failed(err)
+	}
+	return f.commit(entries, &next)
+}
+
+// commit writes entries and the seal. After an error nothing has changed.
+func (f *logFile) commit(entries []*raft.Log, next *seal) error {
+	if err := f.write(entries, next); err != nil {
+		return f.failed(err)
 	}
 	f.mu.Lock()
-	f.seal = next
+	f.seal = *next
 	f.mu.Unlock()
 	f.makeRoom()
 	return nil
 }
 
-func (f *logFile) transact(change func(*bbolt.Bucket, *seal) error, next *seal) (err error) {
+// failed answers the error of a transaction. A full disk is one that the next
+// may not meet; after any other the file can not be trusted to be written.
+func (f *logFile) failed(err error) error {
+	if isFull(err) {
+		return f.fullDisk(err)
+	}
+	err = fmt.Errorf("write %s: %w", f.path, err)
+	if broken := f.broken.Load(); broken != nil {
+		(*broken)(fmt.Errorf("%w; look at the disk, then start gctld again: what was accepted is there", err))
+	}
+	return err
+}
+
+// write is one transaction of the store, whose number it gives the seal.
+func (f *logFile) write(entries []*raft.Log, next *seal) (err error) {
 	defer recoverDamage(f.path, &err)
-	return f.db.Update(func(tx *bbolt.Tx) error {
-		if err := change(tx.Bucket(bucketLog), next); err != nil {
-			return err
-		}
-		return putSeal(tx, *next)
-	})
+	meta, err := f.meta()
+	if err != nil {
+		return err
+	}
+	next.TxID = meta.txid + 1
+	record, err := encodeSeal(*next)
+	if err != nil {
+		return err
+	}
+	return f.store.StoreLogs(append(entries, &raft.Log{Index: sealIndex, Data: record}))
+}
+
+// remove takes entries away, in a transaction that leaves the seal behind.
+func (f *logFile) remove(first, last uint64) (err error) {
+	if first > last {
+		return nil
+	}
+	defer recoverDamage(f.path, &err)
+	return f.store.DeleteRange(first, last)
+}
+
+// meta is what the file's newer meta page says.
+func (f *logFile) meta() (boltMeta, error) {
+	info, err := f.file.Stat()
+	if err != nil {
+		return boltMeta{}, err
+	}
+	return readMetas(f.file, info.Size())
 }
 
 // recoverDamage turns a panic of bbolt, or a page the disk does not give, into
@@ -199,11 +246,11 @@ func (f *logFile) unused() bool {
 
 // reset makes the file as it was made.
 func (f *logFile) reset() error {
-	return f.update(func(_ *bbolt.Bucket, s *seal) error { *s = seal{First: 1}; return nil })
+	return f.update(func(next *seal) ([]*raft.Log, error) { *next = seal{First: 1}; return nil, nil })
 }
 
 // Close closes the file. A writer that waits for room ends.
-func (f *logFile) Close() error { return f.db.Close() }
+func (f *logFile) Close() error { return f.store.Close() }
 
 // damaged says which file is not as it was written, and what can be done.
 func damaged(path string, err error) error {

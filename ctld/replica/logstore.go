@@ -1,14 +1,13 @@
 package replica
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/hashicorp/raft"
-	"go.etcd.io/bbolt"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // FirstIndex implements raft.LogStore.
@@ -32,18 +31,26 @@ func (f *logFile) IsMonotonic() bool { return true }
 
 // GetLog implements raft.LogStore.
 func (f *logFile) GetLog(index uint64, log *raft.Log) error {
-	err := f.read(index, log)
-	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
-		err = damaged(f.path, err)
-		if broken := f.broken.Load(); broken != nil {
-			(*broken)(err)
-			runtime.Goexit()
-		}
+	if s := f.current(); index < s.First || index > s.Last {
+		return raft.ErrLogNotFound
+	}
+	record, err := readRecord(f.store, index)
+	if err == nil {
+		err = decodeEntry(index, record, log)
+	}
+	if err == nil {
+		return nil
+	}
+	err = damaged(f.path, err)
+	if broken := f.broken.Load(); broken != nil {
+		(*broken)(err)
+		runtime.Goexit()
 	}
 	return err
 }
 
-func (f *logFile) read(index uint64, log *raft.Log) (err error) {
+// readRecord answers what the store has under an index.
+func readRecord(store *raftboltdb.BoltStore, index uint64) (record []byte, err error) {
 	// The file is mapped: a page that the disk does not give is a signal.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -51,90 +58,92 @@ func (f *logFile) read(index uint64, log *raft.Log) (err error) {
 			err = fmt.Errorf("entry %d: %v", index, fault)
 		}
 	}()
-	return f.db.View(func(tx *bbolt.Tx) error {
-		record := tx.Bucket(bucketLog).Get(keyOf(index))
-		if record == nil {
-			return raft.ErrLogNotFound
-		}
-		return decodeEntry(index, record, log)
-	})
+	var stored raft.Log
+	switch err := store.GetLog(index, &stored); {
+	case errors.Is(err, raft.ErrLogNotFound):
+		return nil, fmt.Errorf("entry %d is missing", index)
+	case err != nil:
+		return nil, fmt.Errorf("entry %d: %w", index, err)
+	case stored.Index != index:
+		return nil, fmt.Errorf("entry %d is entry %d", index, stored.Index)
+	}
+	return stored.Data, nil
+}
+
+func readSeal(store *raftboltdb.BoltStore) (seal, error) {
+	record, err := readRecord(store, sealIndex)
+	if err != nil {
+		return seal{}, errors.New("it has no seal")
+	}
+	return decodeSeal(record)
 }
 
 // StoreLog implements raft.LogStore.
 func (f *logFile) StoreLog(log *raft.Log) error { return f.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs implements raft.LogStore. Entries that are there already are
-// replaced, and what follows them goes.
+// StoreLogs implements raft.LogStore. raft takes away what is to be replaced
+// before.
 func (f *logFile) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
 	}
-	return f.update(func(bucket *bbolt.Bucket, s *seal) error {
-		switch first := logs[0].Index; {
-		case s.Last < s.First && first >= s.First:
-			s.First, s.Last, s.Sum = first, first-1, 0
-		case first < s.First || first > s.Last+1:
-			return fmt.Errorf("entry %d does not go on a log from %d to %d", first, s.First, s.Last)
-		case first <= s.Last:
-			if err := cutTail(bucket, s, first); err != nil {
-				return err
-			}
+	return f.update(func(next *seal) ([]*raft.Log, error) {
+		if first := logs[0].Index; next.Last < next.First {
+			next.First, next.Last, next.Sum = first, first-1, 0
 		}
+		entries := make([]*raft.Log, 0, len(logs)+1)
 		for _, log := range logs {
-			if log.Index != s.Last+1 {
-				return fmt.Errorf("entry %d after entry %d", log.Index, s.Last)
+			if log.Index != next.Last+1 {
+				return nil, fmt.Errorf("entry %d does not go on a log from %d to %d", log.Index, next.First, next.Last)
 			}
-			record, sum := encodeEntry(s.Sum, log)
-			if err := bucket.Put(keyOf(log.Index), record); err != nil {
-				return err
-			}
-			s.Last, s.Sum = log.Index, sum
+			record, sum := encodeEntry(next.Sum, log)
+			entries = append(entries, &raft.Log{Index: log.Index, Data: record})
+			next.Last, next.Sum = log.Index, sum
 		}
-		return nil
+		return entries, nil
 	})
 }
 
-// DeleteRange implements raft.LogStore: raft takes away from either end.
+// DeleteRange implements raft.LogStore: raft takes away from either end. The
+// seal says so first, so that a cut that is interrupted can be ended later.
 func (f *logFile) DeleteRange(low, high uint64) error {
-	return f.update(func(bucket *bbolt.Bucket, s *seal) error {
-		if low > s.First {
-			if high < s.Last {
-				return fmt.Errorf("entries %d to %d lie in the middle of the log", low, high)
-			}
-			return cutTail(bucket, s, low)
-		}
-		high = min(high, s.Last)
-		if err := remove(bucket, s.First, high); err != nil {
-			return err
-		}
-		s.First = max(s.First, high+1)
-		if s.Last < s.First {
-			s.Sum = 0
-		}
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	next := f.current()
+	low, high = max(low, next.First), min(high, next.Last)
+	if low > high {
 		return nil
-	})
-}
-
-// cutTail removes the entries from first on.
-func cutTail(bucket *bbolt.Bucket, s *seal, first uint64) error {
-	if err := remove(bucket, first, s.Last); err != nil {
+	}
+	if err := f.shorten(&next, low, high); err != nil {
+		return f.failed(err)
+	}
+	next.Cutting = true
+	if err := f.commit(nil, &next); err != nil {
 		return err
 	}
-	s.Last, s.Sum = first-1, 0
-	if s.Last < s.First {
-		return nil
+	if err := f.remove(low, high); err != nil {
+		return f.failed(err)
 	}
-	_, sum, err := checkEntry(s.Last, bucket.Get(keyOf(s.Last)))
-	s.Sum = sum
-	return err
+	next.Cutting = false
+	return f.commit(nil, &next)
 }
 
-func remove(bucket *bbolt.Bucket, first, last uint64) error {
-	cursor, end := bucket.Cursor(), keyOf(last)
-	for key, _ := cursor.Seek(keyOf(first)); key != nil && bytes.Compare(key, end) <= 0; key, _ = cursor.Next() {
-		if err := cursor.Delete(); err != nil {
-			return err
+// shorten makes the seal that of the log without some entries.
+func (f *logFile) shorten(next *seal, low, high uint64) error {
+	switch {
+	case low == next.First:
+		next.First = high + 1
+		if next.First > next.Last {
+			next.Sum = 0
 		}
+		return nil
+	case high == next.Last:
+		next.Last = low - 1
+		record, err := readRecord(f.store, next.Last)
+		if err == nil {
+			_, next.Sum, err = checkEntry(next.Last, record)
+		}
+		return err
 	}
-	return nil
+	return fmt.Errorf("entries %d to %d lie in the middle of the log", low, high)
 }

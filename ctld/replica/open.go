@@ -54,37 +54,45 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 
 // openFiles checks and opens what is on disk, or makes it in a new directory.
 func openFiles(o Options) (*checkedSnapshots, *logFile, error) {
-	snapshots, err := openSnapshots(o.Dir, slog.New(slog.DiscardHandler)) // the error says it all
+	path, err := checkFiles(o)
 	if err != nil {
 		return nil, nil, err
 	}
+	snapshots, err := openSnapshots(o.Dir, o.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	logs, err := openLogFile(path, o.Logger)
+	return snapshots, logs, err
+}
+
+// checkFiles reads all that is on disk to its end, and makes an empty log in a
+// new directory. It answers the log's path.
+func checkFiles(o Options) (string, error) {
+	snapshots, err := openSnapshots(o.Dir, slog.New(slog.DiscardHandler)) // the error says it all
+	if err != nil {
+		return "", err
+	}
 	if err := removeUnfinished(snapshots.folder, "*"); err != nil {
-		return nil, nil, fmt.Errorf("remove snapshots that were not finished: %w", err)
+		return "", fmt.Errorf("remove snapshots that were not finished: %w", err)
 	}
 	newest, err := verifySnapshots(o.Dir, snapshots)
 	if err != nil {
-		return nil, nil, err
+		return "", err
 	}
 	path := filepath.Join(o.Dir, logName)
 	there, err := exists(path)
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("look for the log: %w", err)
+		return "", fmt.Errorf("look for the log: %w", err)
 	case !there && (o.Existing || newest > 0):
-		return nil, nil, damaged(path, errors.New("it is missing"))
+		return "", damaged(path, errors.New("it is missing"))
 	case !there:
 		if err := createLogFile(path); err != nil {
-			return nil, nil, err
+			return "", err
 		}
 	}
-	if err := verifyLogFile(path, newest); err != nil {
-		return nil, nil, err
-	}
-	if snapshots, err = openSnapshots(o.Dir, o.Logger); err != nil {
-		return nil, nil, err
-	}
-	logs, err := openLogFile(path, o.Logger)
-	return snapshots, logs, err
+	return path, verifyLogFile(path, newest)
 }
 
 // openSnapshots keeps the two newest.

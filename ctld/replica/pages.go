@@ -30,6 +30,7 @@ const (
 // boltMeta is what a meta page says.
 type boltMeta struct {
 	pageSize, root, freelist, pages, txid uint64
+	idle                                  bool // the last transaction changed nothing
 }
 
 // readMeta reads one of the two meta pages, page 0 or 1.
@@ -76,6 +77,8 @@ func readMetas(file io.ReaderAt, size int64) (boltMeta, error) {
 	case newer.freelist != noFreelist:
 		return boltMeta{}, errors.New("it has a list of free pages, which gctld never writes")
 	}
+	// bbolt never writes over a page that the transaction before used.
+	newer.idle = newer.root == older.root
 	return newer, nil
 }
 

@@ -10,23 +10,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The log file has two buckets. "log" holds the entries by index, "seal" one
-// record that every transaction writes anew. bbolt checks only its meta pages;
-// these two shapes are what makes every other flipped bit show.
-var (
-	bucketLog  = []byte("log")
-	bucketSeal = []byte("seal")
-	keySeal    = []byte("seal")
-)
+// bbolt checks only its meta pages, and raft-boltdb nothing. The two shapes
+// below, which are kept as the data of the store's entries, are what makes
+// every other flipped bit show.
 
 // seal is what a whole file must agree with: a page that was lost, or that is
 // an older one of its kind, leaves a log that ends elsewhere than it says.
 type seal struct {
-	TxID   int               // the transaction that wrote it, which is the file's last
+	TxID   uint64            // the transaction that wrote it, which is the file's last
 	First  uint64            // index of the first entry
 	Last   uint64            // of the last; First-1 when there is none
 	Sum    uint32            // checksum of the last entry, 0 when there is none
 	Stable map[string][]byte // raft's term and vote
+	// Cutting: entries outside First and Last are being removed, in the
+	// transaction after this one.
+	Cutting bool
 }
 
 // errSum is returned for a record whose checksum is wrong.
@@ -91,18 +89,16 @@ func checkEntry(index uint64, record []byte) (previous, sum uint32, err error) {
 	return previous, sum, nil
 }
 
-// decodeEntry copies an entry out of the file.
+// decodeEntry reads an entry, whose data stays part of the record.
 func decodeEntry(index uint64, record []byte, log *raft.Log) error {
 	if _, _, err := checkEntry(index, record); err != nil {
 		return err
 	}
 	*log = raft.Log{
 		Index: index, Term: entryTerm(record), Type: raft.LogType(record[16]),
-		Data: append([]byte(nil), record[entryHeader:]...),
+		Data: record[entryHeader:],
 	}
 	return nil
 }
 
 func entryTerm(record []byte) uint64 { return binary.BigEndian.Uint64(record[8:]) }
-
-func keyOf(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }

@@ -195,7 +195,7 @@ func TestUncertainWhenContextEnds(t *testing.T) {
 func TestConcurrentProposalsShareWrites(t *testing.T) {
 	peer, _ := openPeer(t, t.TempDir())
 	written := func() int64 {
-		stats := peer.log.db.Stats()
+		stats := peer.log.store.Stats()
 		return stats.TxStats.GetWrite()
 	}
 	const alone, together, clients = 200, 2000, 64

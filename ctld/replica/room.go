@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,13 +47,15 @@ func (f *logFile) makeRoom() {
 	if err != nil {
 		return // the write that follows says what is wrong with the disk
 	}
-	var used int64
-	_ = f.db.View(func(tx *bbolt.Tx) error { used = tx.Size(); return nil })
-	stats := f.db.Stats()
+	meta, err := readMetas(f.file, info.Size())
+	if err != nil {
+		return
+	}
+	stats := f.store.Stats()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.room.size, f.room.used = info.Size(), used
-	f.room.free = int64(stats.FreePageN+stats.PendingPageN) * int64(os.Getpagesize())
+	f.room.size, f.room.used = info.Size(), int64(meta.pages*meta.pageSize)
+	f.room.free = int64(stats.FreePageN+stats.PendingPageN) * int64(meta.pageSize)
 	f.growIfLow(f.promised.Load())
 }
 

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"go.etcd.io/bbolt"
+	"github.com/hashicorp/raft"
 )
 
 // errNotFound has the text that raft looks for when a key has no value.
@@ -19,12 +19,12 @@ func (f *logFile) Set(key, value []byte) error {
 		return nil // as at each start: it must not need room on the disk
 	}
 	for {
-		err := f.update(func(_ *bbolt.Bucket, s *seal) error {
-			if s.Stable == nil {
-				s.Stable = make(map[string][]byte)
+		err := f.update(func(next *seal) ([]*raft.Log, error) {
+			if next.Stable == nil {
+				next.Stable = make(map[string][]byte)
 			}
-			s.Stable[string(key)] = append([]byte(nil), value...)
-			return nil
+			next.Stable[string(key)] = append([]byte(nil), value...)
+			return nil, nil
 		})
 		if err == nil || f.broken.Load() == nil {
 			return err

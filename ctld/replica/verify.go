@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // maxMetaBytes bounds a snapshot's meta.json, which names the peers.
@@ -109,19 +111,28 @@ func verifyLogFile(path string, snapshot uint64) error {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	defer file.Close()
-	if err := verifyLog(file, info.Size(), snapshot); err != nil {
+	meta, records, err := verifyPages(file, info.Size())
+	if err != nil {
 		return damaged(path, err)
 	}
-	return nil
-}
-
-func verifyLog(file io.ReaderAt, size int64, snapshot uint64) error {
-	meta, err := readMetas(file, size)
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("it has only %d bytes: it was cut off", size)
-	}
+	store, _, err := openStore(path, true)
 	if err != nil {
 		return err
+	}
+	if err = verifyEntries(store, meta, records, snapshot); err != nil {
+		err = damaged(path, err)
+	}
+	return errors.Join(err, store.Close())
+}
+
+// verifyPages checks what bbolt will follow, and counts what is stored.
+func verifyPages(file io.ReaderAt, size int64) (meta boltMeta, records uint64, err error) {
+	meta, err = readMetas(file, size)
+	if errors.Is(err, io.EOF) {
+		return meta, 0, fmt.Errorf("it has only %d bytes: it was cut off", size)
+	}
+	if err != nil {
+		return meta, 0, err
 	}
 	pages := &boltFile{file: file, meta: meta, seen: make([]bool, meta.pages)}
 	buckets := map[string][]byte{}
@@ -133,63 +144,70 @@ func verifyLog(file io.ReaderAt, size int64, snapshot uint64) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return meta, 0, err
 	}
-	if len(buckets) != 2 || buckets[string(bucketLog)] == nil || buckets[string(bucketSeal)] == nil {
-		return errors.New("it is not a log of this version of gctld")
+	// The names are raft-boltdb's.
+	logs, conf := buckets["logs"], buckets["conf"]
+	if len(buckets) != 2 || logs == nil || conf == nil {
+		return meta, 0, errors.New("it is not a log of this version of gctld")
 	}
-	s, err := pages.readSeal(buckets[string(bucketSeal)])
+	err = pages.walkBucket(logs, func(key, _ []byte, isBucket bool) error {
+		if isBucket || len(key) != 8 {
+			return fmt.Errorf("%.20q is no entry", key)
+		}
+		records++
+		return nil
+	})
+	if err != nil {
+		return meta, 0, err
+	}
+	return meta, records, pages.walkBucket(conf, func(key, _ []byte, _ bool) error {
+		return fmt.Errorf("%.20q stands where nothing should", key)
+	})
+}
+
+// verifyEntries compares what is stored with what the seal says: all of it is
+// there, and nothing else.
+func verifyEntries(store *raftboltdb.BoltStore, meta boltMeta, records, snapshot uint64) error {
+	s, err := readSeal(store)
 	if err != nil {
 		return err
 	}
-	if uint64(s.TxID) != meta.txid {
+	last := s.TxID
+	if s.Cutting && meta.txid == s.TxID+1 {
+		last++
+	}
+	if last != meta.txid && !(meta.idle && last < meta.txid) {
 		return fmt.Errorf("the seal is of transaction %d, the file of %d", s.TxID, meta.txid)
 	}
 	if s.First > snapshot+1 {
 		return fmt.Errorf("it begins at entry %d, and the newest snapshot ends at %d: a snapshot is missing", s.First, snapshot)
 	}
-	return pages.checkEntries(buckets[string(bucketLog)], s)
-}
-
-func (b *boltFile) readSeal(bucket []byte) (seal, error) {
-	var s seal
-	count := 0
-	err := b.walkBucket(bucket, func(key, value []byte, isBucket bool) (err error) {
-		count++
-		if isBucket || string(key) != string(keySeal) {
-			return fmt.Errorf("%.20q beside the seal", key)
-		}
-		s, err = decodeSeal(value)
-		return err
-	})
-	if err == nil && count != 1 {
-		err = errors.New("it has no seal")
+	if want := s.Last + 1 - s.First + 1; records != want && !(s.Cutting && records > want) {
+		return fmt.Errorf("it has %d records and should have %d", records, want)
 	}
-	return s, err
+	return checkEntries(store, s)
 }
 
 // checkEntries follows the chain of entries from the first to the seal.
-func (b *boltFile) checkEntries(bucket []byte, s seal) error {
-	next, before, term := s.First, uint32(0), uint64(0)
-	err := b.walkBucket(bucket, func(key, value []byte, isBucket bool) error {
-		if isBucket || len(key) != 8 || binary.BigEndian.Uint64(key) != next {
-			return fmt.Errorf("entry %d of %d to %d is missing", next, s.First, s.Last)
-		}
-		previous, sum, err := checkEntry(next, value)
+func checkEntries(store *raftboltdb.BoltStore, s seal) error {
+	before, term := uint32(0), uint64(0)
+	for index := s.First; index <= s.Last; index++ {
+		record, err := readRecord(store, index)
 		if err != nil {
 			return err
 		}
-		if next > s.First && previous != before {
-			return fmt.Errorf("entry %d does not follow entry %d", next, next-1)
+		previous, sum, err := checkEntry(index, record)
+		if err != nil {
+			return err
 		}
-		next, before, term = next+1, sum, entryTerm(value)
-		return nil
-	})
-	if err != nil {
-		return err
+		if index > s.First && previous != before {
+			return fmt.Errorf("entry %d does not follow entry %d", index, index-1)
+		}
+		before, term = sum, entryTerm(record)
 	}
-	if next != s.Last+1 || before != s.Sum {
-		return fmt.Errorf("the log ends at entry %d, and should at %d", next-1, s.Last)
+	if before != s.Sum {
+		return fmt.Errorf("entry %d is not the last that was written", s.Last)
 	}
 	if current := s.Stable["CurrentTerm"]; term > 0 && (len(current) != 8 || binary.BigEndian.Uint64(current) < term) {
 		return fmt.Errorf("the last entry is of term %d, later than the term that was saved", term)
