@@ -70,8 +70,8 @@ proto: ## regenerate the Go of the .proto contracts (needs protoc)
 
 # BENCH=full measures longer. SLURM=auto fetches Debian's Slurm into a folder of
 # its own if it is not there; off leaves it out; a folder holds it unpacked.
-BENCH := quick
-SLURM := auto
+BENCH ?= quick
+SLURM ?= auto
 
 bench: build ## measure beside Slurm and libcontainer (BENCH=quick|full SLURM=auto|off|DIR)
 	@[ '$(SLURM)' != auto ] || contrib/setup/debian.sh slurm || true # the report says what is missing
