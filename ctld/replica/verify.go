@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
@@ -151,11 +153,16 @@ func verifyPages(file io.ReaderAt, size int64) (meta boltMeta, records uint64, e
 	if len(buckets) != 2 || logs == nil || conf == nil {
 		return meta, 0, errors.New("it is not a log of this version of gctld")
 	}
-	err = pages.walkBucket(logs, func(key, _ []byte, isBucket bool) error {
+	err = pages.walkBucket(logs, func(key, value []byte, isBucket bool) error {
 		if isBucket || len(key) != 8 {
 			return fmt.Errorf("%.20q is no entry", key)
 		}
 		records++
+		// raft-boltdb makes room for whatever length stands there. From a slice
+		// no more is taken than there is.
+		if err := codec.NewDecoderBytes(value, new(codec.MsgpackHandle)).Decode(new(raft.Log)); err != nil {
+			return fmt.Errorf("entry %d: %w", binary.BigEndian.Uint64(key), err)
+		}
 		return nil
 	})
 	if err != nil {
