@@ -17,14 +17,7 @@ func TestFencedNode(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
 	client := pb.NewControllerClient(conn)
-	config, err := client.ShowConfig(within(t, 5*time.Second), &pb.ShowConfigRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.GetPolicy().LeaseS = 3
-	if _, err := client.ApplyPolicy(within(t, 5*time.Second), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()}); err != nil {
-		t.Skipf("needs an administrator: %v", err)
-	}
+	shortenLease(t, client)
 	first := newFakeNode(t, "n1", -1)
 	leave := first.connect(conn)
 	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Requeue = true }))
@@ -35,7 +28,8 @@ func TestFencedNode(t *testing.T) {
 	}
 	leave()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if _, err = client.UpdateNode(within(t, 5*time.Second), fence); err == nil {
+		_, err := client.UpdateNode(within(t, 5*time.Second), fence)
+		if err == nil {
 			break
 		}
 		if status.Code(err) != codes.FailedPrecondition || time.Now().After(deadline) {
@@ -85,5 +79,18 @@ func TestSecondDaemonOfANode(t *testing.T) {
 	}
 	if job := list(t, conn, all())[0]; job.GetState() != pb.JobState_JOB_STATE_RUNNING {
 		t.Fatalf("the job is %v", job.GetState())
+	}
+}
+
+// shortenLease makes nodes count as silent after three seconds.
+func shortenLease(t *testing.T, client pb.ControllerClient) {
+	t.Helper()
+	config, err := client.ShowConfig(within(t, 5*time.Second), &pb.ShowConfigRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.GetPolicy().LeaseS = 3
+	if _, err := client.ApplyPolicy(within(t, 5*time.Second), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()}); err != nil {
+		t.Skipf("needs an administrator: %v", err)
 	}
 }

@@ -190,14 +190,7 @@ func TestSilentNodeIsLostAndComesBack(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
 	client := pb.NewControllerClient(conn)
-	config, err := client.ShowConfig(within(t, 5*time.Second), &pb.ShowConfigRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.GetPolicy().LeaseS = 3
-	if _, err := client.ApplyPolicy(within(t, 5*time.Second), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()}); err != nil {
-		t.Skipf("needs an administrator: %v", err)
-	}
+	shortenLease(t, client)
 	node := newFakeNode(t, "n1", -1)
 	t.Cleanup(node.connect(conn))
 	id := submit(t, conn, job())

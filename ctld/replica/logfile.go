@@ -200,7 +200,7 @@ func (f *logFile) failed(err error) error {
 // write is one transaction of the store, whose number it gives the seal.
 func (f *logFile) write(entries []*raft.Log, next *seal) (err error) {
 	defer recoverDamage(f.path, &err)
-	meta, err := f.meta()
+	meta, _, err := f.meta()
 	if err != nil {
 		return err
 	}
@@ -221,13 +221,14 @@ func (f *logFile) remove(first, last uint64) (err error) {
 	return f.store.DeleteRange(first, last)
 }
 
-// meta is what the file's newer meta page says.
-func (f *logFile) meta() (boltMeta, error) {
+// meta is what the file's newer meta page says, and the file's size.
+func (f *logFile) meta() (meta boltMeta, size int64, err error) {
 	info, err := f.file.Stat()
 	if err != nil {
-		return boltMeta{}, err
+		return boltMeta{}, 0, err
 	}
-	return readMetas(f.file, info.Size())
+	meta, err = readMetas(f.file, info.Size())
+	return meta, info.Size(), err
 }
 
 // recoverDamage turns a panic of bbolt, or a page the disk does not give, into

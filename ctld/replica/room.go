@@ -43,18 +43,14 @@ func (r *room) bytes() int64 { return r.size - r.used + r.free/2 }
 // makeRoom measures, and takes more blocks when few are left. It is called
 // after each transaction and before the first, with none under way.
 func (f *logFile) makeRoom() {
-	info, err := f.file.Stat()
+	meta, size, err := f.meta()
 	if err != nil {
 		return // the write that follows says what is wrong with the disk
-	}
-	meta, err := readMetas(f.file, info.Size())
-	if err != nil {
-		return
 	}
 	stats := f.store.Stats()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.room.size, f.room.used = info.Size(), int64(meta.pages*meta.pageSize)
+	f.room.size, f.room.used = size, int64(meta.pages*meta.pageSize)
 	f.room.free = int64(stats.FreePageN+stats.PendingPageN) * int64(meta.pageSize)
 	f.growIfLow(f.promised.Load())
 }
