@@ -1138,8 +1138,11 @@ type Policy struct {
 	MaxArraySize   uint32                 `protobuf:"varint,6,opt,name=max_array_size,json=maxArraySize,proto3" json:"max_array_size,omitempty"` // 1 + the highest task index (1000001)
 	MaxJobCount    uint32                 `protobuf:"varint,7,opt,name=max_job_count,json=maxJobCount,proto3" json:"max_job_count,omitempty"`    // active jobs at once
 	LeaseS         uint32                 `protobuf:"varint,8,opt,name=lease_s,json=leaseS,proto3" json:"lease_s,omitempty"`                     // a node silent this long is not responding
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How much longer than a lease the controllers wait before they take the
+	// job of a silent node for stopped: clocks that differ, and freezing it.
+	LeaseMarginS  uint32 `protobuf:"varint,9,opt,name=lease_margin_s,json=leaseMarginS,proto3" json:"lease_margin_s,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -1224,6 +1227,13 @@ func (x *Policy) GetMaxJobCount() uint32 {
 func (x *Policy) GetLeaseS() uint32 {
 	if x != nil {
 		return x.LeaseS
+	}
+	return 0
+}
+
+func (x *Policy) GetLeaseMarginS() uint32 {
+	if x != nil {
+		return x.LeaseMarginS
 	}
 	return 0
 }
@@ -1576,6 +1586,9 @@ type PingResponse struct {
 	AppliedIndex  uint64                 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	Term          uint64                 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
+	Level         uint32                 `protobuf:"varint,7,opt,name=level,proto3" json:"level,omitempty"`                                        // the newest feature level it understands
+	CommitIndex   uint64                 `protobuf:"varint,8,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`         // it knows to be committed; applied_index lags behind
+	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since it heard of the leader; 0 = it leads, -1 = never
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1648,6 +1661,27 @@ func (x *PingResponse) GetVersion() string {
 func (x *PingResponse) GetTerm() uint64 {
 	if x != nil {
 		return x.Term
+	}
+	return 0
+}
+
+func (x *PingResponse) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *PingResponse) GetCommitIndex() uint64 {
+	if x != nil {
+		return x.CommitIndex
+	}
+	return 0
+}
+
+func (x *PingResponse) GetLastContactMs() int64 {
+	if x != nil {
+		return x.LastContactMs
 	}
 	return 0
 }
@@ -1914,7 +1948,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"p\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -1993,7 +2027,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05names\x18\x02 \x01(\tR\x05names\x12.\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x16.gleaner.v1.NodeActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x14\n" +
-	"\x12UpdateNodeResponse\"\xb0\x02\n" +
+	"\x12UpdateNodeResponse\"\xd6\x02\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -2005,7 +2039,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vkill_wait_s\x18\x05 \x01(\rR\tkillWaitS\x12$\n" +
 	"\x0emax_array_size\x18\x06 \x01(\rR\fmaxArraySize\x12\"\n" +
 	"\rmax_job_count\x18\a \x01(\rR\vmaxJobCount\x12\x17\n" +
-	"\alease_s\x18\b \x01(\rR\x06leaseS\"x\n" +
+	"\alease_s\x18\b \x01(\rR\x06leaseS\x12$\n" +
+	"\x0elease_margin_s\x18\t \x01(\rR\fleaseMarginS\"x\n" +
 	"\x12ApplyPolicyRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
@@ -2024,14 +2059,17 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\r\n" +
-	"\vPingRequest\"\xa1\x01\n" +
+	"\vPingRequest\"\x82\x02\n" +
 	"\fPingResponse\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
 	"\x06leader\x18\x03 \x01(\tR\x06leader\x12#\n" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x12\x12\n" +
-	"\x04term\x18\x06 \x01(\x04R\x04term\">\n" +
+	"\x04term\x18\x06 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05level\x18\a \x01(\rR\x05level\x12!\n" +
+	"\fcommit_index\x18\b \x01(\x04R\vcommitIndex\x12&\n" +
+	"\x0flast_contact_ms\x18\t \x01(\x03R\rlastContactMs\">\n" +
 	"\rFollowRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\"\xe7\x01\n" +
 	"\x05Event\x12\x14\n" +
@@ -2056,7 +2094,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\x9f\x06\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\xc3\n" +
+	"\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -2071,7 +2110,15 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"ShowConfig\x12\x1d.gleaner.v1.ShowConfigRequest\x1a\x1e.gleaner.v1.ShowConfigResponse\x129\n" +
 	"\x04Ping\x12\x17.gleaner.v1.PingRequest\x1a\x18.gleaner.v1.PingResponse\x128\n" +
-	"\x06Follow\x12\x19.gleaner.v1.FollowRequest\x1a\x11.gleaner.v1.Event0\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\x06Follow\x12\x19.gleaner.v1.FollowRequest\x1a\x11.gleaner.v1.Event0\x01\x12?\n" +
+	"\x06Status\x12\x19.gleaner.v1.StatusRequest\x1a\x1a.gleaner.v1.StatusResponse\x12H\n" +
+	"\tListPeers\x12\x1c.gleaner.v1.ListPeersRequest\x1a\x1d.gleaner.v1.ListPeersResponse\x12B\n" +
+	"\aAddPeer\x12\x1a.gleaner.v1.AddPeerRequest\x1a\x1b.gleaner.v1.AddPeerResponse\x12K\n" +
+	"\n" +
+	"RemovePeer\x12\x1d.gleaner.v1.RemovePeerRequest\x1a\x1e.gleaner.v1.RemovePeerResponse\x12c\n" +
+	"\x12TransferLeadership\x12%.gleaner.v1.TransferLeadershipRequest\x1a&.gleaner.v1.TransferLeadershipResponse\x12L\n" +
+	"\fSaveSnapshot\x12\x1f.gleaner.v1.SaveSnapshotRequest\x1a\x19.gleaner.v1.SnapshotChunk0\x01\x12S\n" +
+	"\x0fRestoreSnapshot\x12\x19.gleaner.v1.SnapshotChunk\x1a#.gleaner.v1.RestoreSnapshotResponse(\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_controller_proto_rawDescOnce sync.Once
@@ -2088,45 +2135,58 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_gleaner_v1_controller_proto_goTypes = []any{
-	(ControlVerb)(0),               // 0: gleaner.v1.ControlVerb
-	(NodeAction)(0),                // 1: gleaner.v1.NodeAction
-	(*SubmitRequest)(nil),          // 2: gleaner.v1.SubmitRequest
-	(*SubmitResponse)(nil),         // 3: gleaner.v1.SubmitResponse
-	(*JobFilter)(nil),              // 4: gleaner.v1.JobFilter
-	(*CancelRequest)(nil),          // 5: gleaner.v1.CancelRequest
-	(*ArrayTasks)(nil),             // 6: gleaner.v1.ArrayTasks
-	(*JobResult)(nil),              // 7: gleaner.v1.JobResult
-	(*CancelResponse)(nil),         // 8: gleaner.v1.CancelResponse
-	(*ControlRequest)(nil),         // 9: gleaner.v1.ControlRequest
-	(*ControlResponse)(nil),        // 10: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),        // 11: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),       // 12: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),       // 13: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),      // 14: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),  // 15: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil), // 16: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),      // 17: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),     // 18: gleaner.v1.UpdateNodeResponse
-	(*Policy)(nil),                 // 19: gleaner.v1.Policy
-	(*ApplyPolicyRequest)(nil),     // 20: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),    // 21: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),           // 22: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),      // 23: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),     // 24: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),            // 25: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),            // 26: gleaner.v1.PingRequest
-	(*PingResponse)(nil),           // 27: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),          // 28: gleaner.v1.FollowRequest
-	(*Event)(nil),                  // 29: gleaner.v1.Event
-	(*Purged)(nil),                 // 30: gleaner.v1.Purged
-	(*Synced)(nil),                 // 31: gleaner.v1.Synced
-	(*JobSpec)(nil),                // 32: gleaner.v1.JobSpec
-	(*JobId)(nil),                  // 33: gleaner.v1.JobId
-	(JobState)(0),                  // 34: gleaner.v1.JobState
-	(*ArrayRange)(nil),             // 35: gleaner.v1.ArrayRange
-	(*Job)(nil),                    // 36: gleaner.v1.Job
-	(*Node)(nil),                   // 37: gleaner.v1.Node
-	(*Partition)(nil),              // 38: gleaner.v1.Partition
+	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
+	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
+	(*SubmitRequest)(nil),              // 2: gleaner.v1.SubmitRequest
+	(*SubmitResponse)(nil),             // 3: gleaner.v1.SubmitResponse
+	(*JobFilter)(nil),                  // 4: gleaner.v1.JobFilter
+	(*CancelRequest)(nil),              // 5: gleaner.v1.CancelRequest
+	(*ArrayTasks)(nil),                 // 6: gleaner.v1.ArrayTasks
+	(*JobResult)(nil),                  // 7: gleaner.v1.JobResult
+	(*CancelResponse)(nil),             // 8: gleaner.v1.CancelResponse
+	(*ControlRequest)(nil),             // 9: gleaner.v1.ControlRequest
+	(*ControlResponse)(nil),            // 10: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 11: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 12: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 13: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 14: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 15: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 16: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 17: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 18: gleaner.v1.UpdateNodeResponse
+	(*Policy)(nil),                     // 19: gleaner.v1.Policy
+	(*ApplyPolicyRequest)(nil),         // 20: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 21: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 22: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 23: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 24: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 25: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 26: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 27: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 28: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 29: gleaner.v1.Event
+	(*Purged)(nil),                     // 30: gleaner.v1.Purged
+	(*Synced)(nil),                     // 31: gleaner.v1.Synced
+	(*JobSpec)(nil),                    // 32: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 33: gleaner.v1.JobId
+	(JobState)(0),                      // 34: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 35: gleaner.v1.ArrayRange
+	(*Job)(nil),                        // 36: gleaner.v1.Job
+	(*Node)(nil),                       // 37: gleaner.v1.Node
+	(*Partition)(nil),                  // 38: gleaner.v1.Partition
+	(*StatusRequest)(nil),              // 39: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 40: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 41: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 42: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 43: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 44: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 45: gleaner.v1.SnapshotChunk
+	(*StatusResponse)(nil),             // 46: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 47: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 48: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 49: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 50: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 51: gleaner.v1.RestoreSnapshotResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	32, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -2167,19 +2227,33 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	23, // 35: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
 	26, // 36: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
 	28, // 37: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	3,  // 38: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 39: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	10, // 40: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	12, // 41: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	14, // 42: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	16, // 43: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	18, // 44: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	21, // 45: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	24, // 46: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	27, // 47: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	29, // 48: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	38, // [38:49] is the sub-list for method output_type
-	27, // [27:38] is the sub-list for method input_type
+	39, // 38: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	40, // 39: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	41, // 40: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	42, // 41: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	43, // 42: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	44, // 43: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	45, // 44: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	3,  // 45: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 46: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	10, // 47: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	12, // 48: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	14, // 49: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	16, // 50: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	18, // 51: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	21, // 52: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	24, // 53: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	27, // 54: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	29, // 55: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	46, // 56: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	47, // 57: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	48, // 58: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	49, // 59: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	50, // 60: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	45, // 61: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	51, // 62: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	45, // [45:63] is the sub-list for method output_type
+	27, // [27:45] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name
@@ -2192,6 +2266,9 @@ func file_gleaner_v1_controller_proto_init() {
 	}
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_node_proto_init()
+	file_gleaner_v1_peer_proto_init()
+	file_gleaner_v1_snapshot_proto_init()
+	file_gleaner_v1_status_proto_init()
 	file_gleaner_v1_controller_proto_msgTypes[27].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),

@@ -27,17 +27,24 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Controller_Submit_FullMethodName         = "/gleaner.v1.Controller/Submit"
-	Controller_Cancel_FullMethodName         = "/gleaner.v1.Controller/Cancel"
-	Controller_Control_FullMethodName        = "/gleaner.v1.Controller/Control"
-	Controller_ListJobs_FullMethodName       = "/gleaner.v1.Controller/ListJobs"
-	Controller_ListNodes_FullMethodName      = "/gleaner.v1.Controller/ListNodes"
-	Controller_ListPartitions_FullMethodName = "/gleaner.v1.Controller/ListPartitions"
-	Controller_UpdateNode_FullMethodName     = "/gleaner.v1.Controller/UpdateNode"
-	Controller_ApplyPolicy_FullMethodName    = "/gleaner.v1.Controller/ApplyPolicy"
-	Controller_ShowConfig_FullMethodName     = "/gleaner.v1.Controller/ShowConfig"
-	Controller_Ping_FullMethodName           = "/gleaner.v1.Controller/Ping"
-	Controller_Follow_FullMethodName         = "/gleaner.v1.Controller/Follow"
+	Controller_Submit_FullMethodName             = "/gleaner.v1.Controller/Submit"
+	Controller_Cancel_FullMethodName             = "/gleaner.v1.Controller/Cancel"
+	Controller_Control_FullMethodName            = "/gleaner.v1.Controller/Control"
+	Controller_ListJobs_FullMethodName           = "/gleaner.v1.Controller/ListJobs"
+	Controller_ListNodes_FullMethodName          = "/gleaner.v1.Controller/ListNodes"
+	Controller_ListPartitions_FullMethodName     = "/gleaner.v1.Controller/ListPartitions"
+	Controller_UpdateNode_FullMethodName         = "/gleaner.v1.Controller/UpdateNode"
+	Controller_ApplyPolicy_FullMethodName        = "/gleaner.v1.Controller/ApplyPolicy"
+	Controller_ShowConfig_FullMethodName         = "/gleaner.v1.Controller/ShowConfig"
+	Controller_Ping_FullMethodName               = "/gleaner.v1.Controller/Ping"
+	Controller_Follow_FullMethodName             = "/gleaner.v1.Controller/Follow"
+	Controller_Status_FullMethodName             = "/gleaner.v1.Controller/Status"
+	Controller_ListPeers_FullMethodName          = "/gleaner.v1.Controller/ListPeers"
+	Controller_AddPeer_FullMethodName            = "/gleaner.v1.Controller/AddPeer"
+	Controller_RemovePeer_FullMethodName         = "/gleaner.v1.Controller/RemovePeer"
+	Controller_TransferLeadership_FullMethodName = "/gleaner.v1.Controller/TransferLeadership"
+	Controller_SaveSnapshot_FullMethodName       = "/gleaner.v1.Controller/SaveSnapshot"
+	Controller_RestoreSnapshot_FullMethodName    = "/gleaner.v1.Controller/RestoreSnapshot"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -67,6 +74,18 @@ type ControllerClient interface {
 	// Follow streams changes as they are applied, from now on. A client too slow
 	// to keep up is cut off with OUT_OF_RANGE and lists anew.
 	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
+	// Status tells how the cluster is: controllers, leases, problems.
+	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
+	ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error)
+	// AddPeer, RemovePeer and TransferLeadership change who the controllers are,
+	// and which of them leads. Administrators only.
+	AddPeer(ctx context.Context, in *AddPeerRequest, opts ...grpc.CallOption) (*AddPeerResponse, error)
+	RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*RemovePeerResponse, error)
+	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
+	// SaveSnapshot streams the whole state as it is now, and RestoreSnapshot
+	// replaces it. Administrators only.
+	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error)
+	RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse], error)
 }
 
 type controllerClient struct {
@@ -214,6 +233,88 @@ func (c *controllerClient) Follow(ctx context.Context, in *FollowRequest, opts .
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_FollowClient = grpc.ServerStreamingClient[Event]
 
+func (c *controllerClient) Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StatusResponse)
+	err := c.cc.Invoke(ctx, Controller_Status_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPeersResponse)
+	err := c.cc.Invoke(ctx, Controller_ListPeers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) AddPeer(ctx context.Context, in *AddPeerRequest, opts ...grpc.CallOption) (*AddPeerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AddPeerResponse)
+	err := c.cc.Invoke(ctx, Controller_AddPeer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*RemovePeerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemovePeerResponse)
+	err := c.cc.Invoke(ctx, Controller_RemovePeer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferLeadershipResponse)
+	err := c.cc.Invoke(ctx, Controller_TransferLeadership_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[3], Controller_SaveSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SaveSnapshotRequest, SnapshotChunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_SaveSnapshotClient = grpc.ServerStreamingClient[SnapshotChunk]
+
+func (c *controllerClient) RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[4], Controller_RestoreSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SnapshotChunk, RestoreSnapshotResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_RestoreSnapshotClient = grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse]
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -241,6 +342,18 @@ type ControllerServer interface {
 	// Follow streams changes as they are applied, from now on. A client too slow
 	// to keep up is cut off with OUT_OF_RANGE and lists anew.
 	Follow(*FollowRequest, grpc.ServerStreamingServer[Event]) error
+	// Status tells how the cluster is: controllers, leases, problems.
+	Status(context.Context, *StatusRequest) (*StatusResponse, error)
+	ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error)
+	// AddPeer, RemovePeer and TransferLeadership change who the controllers are,
+	// and which of them leads. Administrators only.
+	AddPeer(context.Context, *AddPeerRequest) (*AddPeerResponse, error)
+	RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error)
+	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
+	// SaveSnapshot streams the whole state as it is now, and RestoreSnapshot
+	// replaces it. Administrators only.
+	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotChunk]) error
+	RestoreSnapshot(grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]) error
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -283,6 +396,27 @@ func (UnimplementedControllerServer) Ping(context.Context, *PingRequest) (*PingR
 }
 func (UnimplementedControllerServer) Follow(*FollowRequest, grpc.ServerStreamingServer[Event]) error {
 	return status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedControllerServer) Status(context.Context, *StatusRequest) (*StatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Status not implemented")
+}
+func (UnimplementedControllerServer) ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPeers not implemented")
+}
+func (UnimplementedControllerServer) AddPeer(context.Context, *AddPeerRequest) (*AddPeerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddPeer not implemented")
+}
+func (UnimplementedControllerServer) RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemovePeer not implemented")
+}
+func (UnimplementedControllerServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
+}
+func (UnimplementedControllerServer) SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotChunk]) error {
+	return status.Error(codes.Unimplemented, "method SaveSnapshot not implemented")
+}
+func (UnimplementedControllerServer) RestoreSnapshot(grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method RestoreSnapshot not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -482,6 +616,114 @@ func _Controller_Follow_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_FollowServer = grpc.ServerStreamingServer[Event]
 
+func _Controller_Status_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).Status(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_Status_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).Status(ctx, req.(*StatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_ListPeers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPeersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ListPeers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ListPeers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ListPeers(ctx, req.(*ListPeersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_AddPeer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddPeerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).AddPeer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_AddPeer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).AddPeer(ctx, req.(*AddPeerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_RemovePeer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemovePeerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).RemovePeer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_RemovePeer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).RemovePeer(ctx, req.(*RemovePeerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferLeadershipRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).TransferLeadership(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_TransferLeadership_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).TransferLeadership(ctx, req.(*TransferLeadershipRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_SaveSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SaveSnapshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).SaveSnapshot(m, &grpc.GenericServerStream[SaveSnapshotRequest, SnapshotChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_SaveSnapshotServer = grpc.ServerStreamingServer[SnapshotChunk]
+
+func _Controller_RestoreSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ControllerServer).RestoreSnapshot(&grpc.GenericServerStream[SnapshotChunk, RestoreSnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_RestoreSnapshotServer = grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -521,6 +763,26 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Ping",
 			Handler:    _Controller_Ping_Handler,
 		},
+		{
+			MethodName: "Status",
+			Handler:    _Controller_Status_Handler,
+		},
+		{
+			MethodName: "ListPeers",
+			Handler:    _Controller_ListPeers_Handler,
+		},
+		{
+			MethodName: "AddPeer",
+			Handler:    _Controller_AddPeer_Handler,
+		},
+		{
+			MethodName: "RemovePeer",
+			Handler:    _Controller_RemovePeer_Handler,
+		},
+		{
+			MethodName: "TransferLeadership",
+			Handler:    _Controller_TransferLeadership_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -537,6 +799,16 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Follow",
 			Handler:       _Controller_Follow_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "SaveSnapshot",
+			Handler:       _Controller_SaveSnapshot_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RestoreSnapshot",
+			Handler:       _Controller_RestoreSnapshot_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "gleaner/v1/controller.proto",

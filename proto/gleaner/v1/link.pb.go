@@ -481,14 +481,16 @@ func (x *PartId) GetEpoch() uint32 {
 // Register says what the node has and what it is running. The controller
 // answers with orders for what differs from what it wants.
 type Register struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Inventory     *Inventory             `protobuf:"bytes,2,opt,name=inventory,proto3" json:"inventory,omitempty"`
-	Running       []*RunningPart         `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`
-	LeftOvers     []*LeftOver            `protobuf:"bytes,4,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"`
-	Instance      string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // a UUID for this start of gnoded
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Node      string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Inventory *Inventory             `protobuf:"bytes,2,opt,name=inventory,proto3" json:"inventory,omitempty"`
+	Running   []*RunningPart         `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`
+	LeftOvers []*LeftOver            `protobuf:"bytes,4,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"`
+	Instance  string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // a UUID for this start of gnoded
+	// CLOCK_BOOTTIME when it was sent: the first lease counts from then.
+	SentBoottimeNs int64 `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Register) Reset() {
@@ -556,11 +558,19 @@ func (x *Register) GetInstance() string {
 	return ""
 }
 
+func (x *Register) GetSentBoottimeNs() int64 {
+	if x != nil {
+		return x.SentBoottimeNs
+	}
+	return 0
+}
+
 type RunningPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	Ready         bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"` // its container is up
 	Ending        bool                   `protobuf:"varint,3,opt,name=ending,proto3" json:"ending,omitempty"`
+	Frozen        bool                   `protobuf:"varint,4,opt,name=frozen,proto3" json:"frozen,omitempty"` // at the end of its lease
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,11 +626,21 @@ func (x *RunningPart) GetEnding() bool {
 	return false
 }
 
+func (x *RunningPart) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
+}
+
 type Registered struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ClusterName   string                 `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"cluster_name,omitempty"`
-	LeaseMs       uint32                 `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
-	RenewEveryMs  uint32                 `protobuf:"varint,3,opt,name=renew_every_ms,json=renewEveryMs,proto3" json:"renew_every_ms,omitempty"`
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ClusterName    string                 `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"cluster_name,omitempty"`
+	LeaseMs        uint32                 `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	RenewEveryMs   uint32                 `protobuf:"varint,3,opt,name=renew_every_ms,json=renewEveryMs,proto3" json:"renew_every_ms,omitempty"`
+	SentBoottimeNs int64                  `protobuf:"varint,4,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"` // of the registration
+	// As in LeaseRenewed.
+	Parts         []*PartId `protobuf:"bytes,5,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -676,6 +696,20 @@ func (x *Registered) GetRenewEveryMs() uint32 {
 	return 0
 }
 
+func (x *Registered) GetSentBoottimeNs() int64 {
+	if x != nil {
+		return x.SentBoottimeNs
+	}
+	return 0
+}
+
+func (x *Registered) GetParts() []*PartId {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
 // RenewLease: sent_boottime_ns is CLOCK_BOOTTIME when it was sent; the lease
 // counts from then.
 type RenewLease struct {
@@ -726,8 +760,12 @@ type LeaseRenewed struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	SentBoottimeNs int64                  `protobuf:"varint,1,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"` // of the request that is answered
 	LeaseMs        uint32                 `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The parts that are the node's at this moment, by the word of a majority.
+	// Only these have the lease: a frozen part that is not among them must never
+	// run again.
+	Parts         []*PartId `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LeaseRenewed) Reset() {
@@ -772,6 +810,13 @@ func (x *LeaseRenewed) GetLeaseMs() uint32 {
 		return x.LeaseMs
 	}
 	return 0
+}
+
+func (x *LeaseRenewed) GetParts() []*PartId {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
 }
 
 // StartPart orders a node to start its part of a job. It holds everything the
@@ -1700,29 +1745,34 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04what\"0\n" +
 	"\x06PartId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xd7\x01\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\x81\x02\n" +
 	"\bRegister\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\tinventory\x18\x02 \x01(\v2\x15.gleaner.v1.InventoryR\tinventory\x121\n" +
 	"\arunning\x18\x03 \x03(\v2\x17.gleaner.v1.RunningPartR\arunning\x123\n" +
 	"\n" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
-	"\binstance\x18\x05 \x01(\tR\binstance\"c\n" +
+	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
+	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\"{\n" +
 	"\vRunningPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
-	"\x06ending\x18\x03 \x01(\bR\x06ending\"p\n" +
+	"\x06ending\x18\x03 \x01(\bR\x06ending\x12\x16\n" +
+	"\x06frozen\x18\x04 \x01(\bR\x06frozen\"\xc4\x01\n" +
 	"\n" +
 	"Registered\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12$\n" +
-	"\x0erenew_every_ms\x18\x03 \x01(\rR\frenewEveryMs\"6\n" +
+	"\x0erenew_every_ms\x18\x03 \x01(\rR\frenewEveryMs\x12(\n" +
+	"\x10sent_boottime_ns\x18\x04 \x01(\x03R\x0esentBoottimeNs\x12(\n" +
+	"\x05parts\x18\x05 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\"6\n" +
 	"\n" +
 	"RenewLease\x12(\n" +
-	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\"S\n" +
+	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\"}\n" +
 	"\fLeaseRenewed\x12(\n" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
-	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\"\xad\x05\n" +
+	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12(\n" +
+	"\x05parts\x18\x03 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\"\xad\x05\n" +
 	"\tStartPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
@@ -1881,33 +1931,35 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	5,  // 15: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
 	22, // 16: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
 	3,  // 17: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
-	3,  // 18: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
-	23, // 19: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
-	24, // 20: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
-	25, // 21: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
-	26, // 22: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
-	27, // 23: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
-	3,  // 24: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
-	3,  // 25: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
-	3,  // 26: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
-	0,  // 27: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
-	28, // 28: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
-	3,  // 29: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
-	3,  // 30: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
-	3,  // 31: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
-	22, // 32: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	3,  // 33: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
-	20, // 34: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	3,  // 35: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
-	1,  // 36: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	19, // 37: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	2,  // 38: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	19, // 39: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	38, // [38:40] is the sub-list for method output_type
-	36, // [36:38] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	3,  // 18: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
+	3,  // 19: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
+	3,  // 20: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
+	23, // 21: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
+	24, // 22: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
+	25, // 23: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
+	26, // 24: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
+	27, // 25: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
+	3,  // 26: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
+	3,  // 27: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
+	3,  // 28: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
+	0,  // 29: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
+	28, // 30: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
+	3,  // 31: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
+	3,  // 32: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
+	3,  // 33: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
+	22, // 34: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	3,  // 35: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
+	20, // 36: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	3,  // 37: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
+	1,  // 38: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	19, // 39: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	2,  // 40: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	19, // 41: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	40, // [40:42] is the sub-list for method output_type
+	38, // [38:40] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
