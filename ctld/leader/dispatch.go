@@ -2,6 +2,8 @@ package leader
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -25,24 +27,23 @@ func (l *Leader) dispatch(ctx context.Context) {
 			return
 		case <-l.dispatchWake:
 		case <-sweep.C:
-			for _, s := range l.sessions.All() {
-				l.dirty.add(s.Node())
-			}
+			l.Sweep()
 		}
-		l.dispatchAll(l.dirty.take())
+		l.Dispatch()
 	}
 }
 
-// dispatchAll looks at what the nodes say before it looks at the state. The
-// other way round, a part whose end is committed in between would look wanted
-// and absent, and be started a second time.
-func (l *Leader) dispatchAll(dirty map[string]struct{}) {
+// Dispatch sends the nodes of which something changed their orders. It looks
+// at what they say before it looks at the state. The other way round, a part
+// whose end is committed in between would look wanted and absent, and be
+// started a second time.
+func (l *Leader) Dispatch() {
 	type said struct {
 		session *session.Session
 		parts   map[session.Part]session.Reported
 	}
 	var nodes []said
-	for node := range dirty {
+	for _, node := range slices.Sorted(maps.Keys(l.dirty.take())) {
 		if s := l.sessions.Get(node); s != nil {
 			nodes = append(nodes, said{s, s.Parts()})
 		}
@@ -67,8 +68,8 @@ func (l *Leader) dispatchTo(view *state.View, s *session.Session, reported map[s
 		}
 	}
 	// What runs there and should not: its run is over, or its job forgotten.
-	for part, has := range reported {
-		if !wantedHere[part] && !has.Over {
+	for _, part := range slices.SortedFunc(maps.Keys(reported), session.Part.Compare) {
+		if !wantedHere[part] && !reported[part].Over {
 			s.Order(part, session.EndedAtOnce, endPart(part, 0, false))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -108,7 +109,7 @@ func (p *played) step(kind byte, data []byte) {
 			commit(p.t, p.l)
 		}
 	case stepPlan:
-		p.l.plan(ctx, new(sched.Memo))
+		p.l.Plan(ctx, time.Now(), new(sched.Memo))
 	case stepDispatch:
 		dispatch(p.l)
 		p.take("n1")

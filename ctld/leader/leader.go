@@ -119,17 +119,14 @@ func (l *Leader) Leading() bool { return l.leading.Load() }
 // must have been applied here: loops on an older state would start what has
 // ended.
 func (l *Leader) Lead(ctx context.Context, began func()) {
-	l.leading.Store(true)
+	l.Begin()
 	began()
 	var loops sync.WaitGroup
 	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports} {
 		loops.Go(func() { loop(ctx) })
 	}
 	loops.Wait()
-	l.leading.Store(false)
-	l.sessions.CloseAll()
-	l.last.Store(nil)
-	l.dirty.take()
+	l.End()
 }
 
 // propose commits a command of the leader's own. It answers false when the

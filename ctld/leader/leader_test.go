@@ -103,10 +103,10 @@ func orders(s *session.Session) []*pb.ControllerMessage {
 
 func plan(t *testing.T, l *Leader) {
 	t.Helper()
-	l.plan(context.Background(), new(sched.Memo))
+	l.Plan(context.Background(), time.Now(), new(sched.Memo))
 }
 
-func dispatch(l *Leader) { l.dispatchAll(l.dirty.take()) }
+func dispatch(l *Leader) { l.Dispatch() }
 
 func TestOrdersFollowTheState(t *testing.T) {
 	l, b := begin(t)

@@ -23,12 +23,14 @@ func (l *Leader) liveness(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			l.checkLeases(ctx, now, since)
+			l.CheckLeases(ctx, now, since)
 		}
 	}
 }
 
-func (l *Leader) checkLeases(ctx context.Context, now, since time.Time) {
+// CheckLeases looks at every node's lease once. Both times are of the clock that
+// the sessions are timed by; since is when this controller began to lead.
+func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 	view := l.cluster.View()
 	lease := time.Duration(view.Policy().LeaseS) * time.Second
 	var lost, back []string

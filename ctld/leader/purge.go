@@ -13,9 +13,14 @@ const purgeEvery = 5 * time.Second
 // purge forgets finished jobs older than the policy's MinJobAge.
 func (l *Leader) purge(ctx context.Context) {
 	for pause(ctx, purgeEvery) {
-		age := int64(l.cluster.View().Policy().MinJobAgeS) * 1000
-		l.purgeBefore(ctx, time.Now().UnixMilli()-age)
+		l.Purge(ctx, time.Now())
 	}
+}
+
+// Purge forgets them once, now being the wall clock's time.
+func (l *Leader) Purge(ctx context.Context, now time.Time) {
+	age := int64(l.cluster.View().Policy().MinJobAgeS) * 1000
+	l.purgeBefore(ctx, now.UnixMilli()-age)
 }
 
 // purgeBefore forgets what ended before a time. It gives up when the state

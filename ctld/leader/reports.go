@@ -60,6 +60,15 @@ func (l *Leader) commitReports(ctx context.Context) {
 	}
 }
 
+// CommitReports commits what waits at this moment, if anything does.
+func (l *Leader) CommitReports(ctx context.Context) {
+	select {
+	case first := <-l.reports:
+		l.commitBatch(ctx, l.gather(first))
+	default:
+	}
+}
+
 // gather takes what waits already; it does not wait for more.
 func (l *Leader) gather(first report) []report {
 	batch := []report{first}

@@ -34,7 +34,7 @@ func (l *Leader) schedule(ctx context.Context) {
 			return
 		}
 		begin := time.Now()
-		if l.plan(ctx, &memo) {
+		if l.Plan(ctx, begin, &memo) {
 			fruitless = 0
 		} else {
 			fruitless = min(fruitless+1, 10)
@@ -79,11 +79,11 @@ func (l *Leader) awaitWork(ctx context.Context, rested time.Time) bool {
 	return true
 }
 
-// plan makes one pass. It answers false when a plan was made and none of it
-// could be carried out.
-func (l *Leader) plan(ctx context.Context, memo *sched.Memo) bool {
+// Plan makes one scheduling pass, now being the wall clock's time. It answers
+// false when a plan was made and none of it could be carried out.
+func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool {
 	view := l.cluster.View()
-	snapshot := view.SchedSnapshot(time.Now().UnixMilli())
+	snapshot := view.SchedSnapshot(now.UnixMilli())
 	if len(snapshot.Waiting) == 0 {
 		l.last.Store(nil)
 		return true

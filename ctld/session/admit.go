@@ -20,7 +20,7 @@ func (r *Registry) Admit(register *pb.Register, lease time.Duration) (done func(
 		return nil, fmt.Errorf("%w, or is about to be: try again in a moment", ErrElsewhere)
 	}
 	if s := r.sessions[node]; s != nil && s.instance != register.GetInstance() && s.ctx.Err() == nil {
-		if silent := time.Since(r.seen[node]); silent < lease {
+		if silent := r.now().Sub(r.seen[node]); silent < lease {
 			return nil, fmt.Errorf("%w, by another gnoded on host %q: give each node a name of its own; if that one was switched off, wait %v",
 				ErrElsewhere, s.host, (lease - silent).Round(time.Second))
 		}

@@ -9,6 +9,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -61,6 +62,11 @@ type Part struct {
 // PartOf reads the wire's name of a part.
 func PartOf(id *pb.PartId) Part { return Part{Job: id.GetJob(), Epoch: id.GetEpoch()} }
 
+// Compare orders parts by job and epoch.
+func (p Part) Compare(other Part) int {
+	return cmp.Or(cmp.Compare(p.Job, other.Job), cmp.Compare(p.Epoch, other.Epoch))
+}
+
 // ID is the wire's name of a part.
 func (p Part) ID() *pb.PartId { return &pb.PartId{Job: p.Job, Epoch: p.Epoch} }
 
@@ -72,6 +78,7 @@ type Registry struct {
 	signals  map[string]chan *pb.SignalResult
 	entering map[string]bool // nodes whose registration is being committed
 	changed  func(node string)
+	now      func() time.Time
 }
 
 // NewRegistry makes an empty one. changed is called, quickly and often, when
@@ -83,8 +90,13 @@ func NewRegistry(changed func(node string)) *Registry {
 		signals:  make(map[string]chan *pb.SignalResult),
 		entering: make(map[string]bool),
 		changed:  changed,
+		now:      time.Now,
 	}
 }
+
+// SetClock has the registry tell the time by another clock; call it before the
+// first node connects.
+func (r *Registry) SetClock(now func() time.Time) { r.now = now }
 
 // Session is one connection of one node.
 type Session struct {
@@ -140,7 +152,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 	r.mu.Lock()
 	former := r.sessions[s.node]
 	r.sessions[s.node] = s
-	r.seen[s.node] = time.Now()
+	r.seen[s.node] = r.now()
 	r.mu.Unlock()
 	if former != nil {
 		former.cut(ErrReplaced)

@@ -1,0 +1,39 @@
+package leader
+
+// A loop's single step is a method: Plan, Dispatch, CheckLeases, CommitReports,
+// Purge. Lead calls them when there is something to do; a simulation calls the
+// same ones in a time of its own, between Begin and End, when Due says so.
+
+// Begin makes this controller lead: requests, sessions and reports are taken.
+func (l *Leader) Begin() { l.leading.Store(true) }
+
+// End makes it lead no longer. No step may be under way.
+func (l *Leader) End() {
+	l.leading.Store(false)
+	l.sessions.CloseAll()
+	l.last.Store(nil)
+	l.dirty.take()
+}
+
+// Due takes what the loops were woken for since: whether there is something to
+// plan, to dispatch, and to commit.
+func (l *Leader) Due() (plan, dispatch, commit bool) {
+	freed, queued := taken(l.freedWake), taken(l.queuedWake)
+	return freed || queued, taken(l.dispatchWake), len(l.reports) > 0
+}
+
+func taken(channel chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
+	}
+}
+
+// Sweep has every connected node looked at by the next Dispatch.
+func (l *Leader) Sweep() {
+	for _, s := range l.sessions.All() {
+		l.dirty.add(s.Node())
+	}
+}
