@@ -11,7 +11,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -20,19 +19,9 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Variables, so that tests need not wait as long as users may have to.
-var (
-	// queryTime is how long a question looks for a controller that answers.
-	// Shorter than for a submission: nothing is lost, and whoever looks at a
-	// queue would rather know that the controller is away.
-	queryTime = 5 * time.Second
-	// answerTime is how long a controller that was reached has for the first
-	// word of its answer: it looks things up in memory, so that one which takes
-	// longer hangs.
-	answerTime = 15 * time.Second
-	// silenceTime is how long a list may stand still before it is given up.
-	silenceTime = 60 * time.Second
-)
+// silenceTime is how long a list may stand still before it is given up. A
+// variable, so that tests need not wait as long as users may have to.
+var silenceTime = 60 * time.Second
 
 // Slurm's names for what a client was doing when it failed; tools look for
 // them in the messages.
@@ -46,67 +35,39 @@ const (
 // interrupted is the exit status of a command that the user interrupted.
 const interrupted = 128 + int(syscall.SIGINT)
 
-// ask puts a question that may be put again, until a controller answers or
-// queryTime has passed. What it returns after a partial answer it wraps with
-// backoff.Permanent. One that is cut off because nothing came returns silent
-// as the cause of its context.
-func (c *client) ask(ctx context.Context, question func(context.Context) error) error {
-	search, cancel := context.WithTimeout(ctx, queryTime)
-	defer cancel()
-	var last error
-	_, err := backoff.Retry(search, func() (struct{}, error) {
-		err := question(ctx)
-		var final *backoff.PermanentError
-		if err == nil || errors.As(err, &final) {
-			return struct{}{}, err
-		}
-		if status.Code(err) != codes.Unavailable {
-			return struct{}{}, backoff.Permanent(err)
-		}
-		last = err
-		return struct{}{}, err
-	}, backoff.WithBackOff(retryPace()), backoff.WithMaxElapsedTime(queryTime))
-	if unreachable := (*unreachableError)(nil); errors.As(err, &unreachable) {
-		return err
-	}
-	if err != nil && last != nil && (status.Code(err) == codes.Unavailable || search.Err() != nil) {
-		return &unreachableError{targets: c.targets, cause: last}
-	}
-	return err
-}
-
-// list reads a whole stream of answers, each as it comes.
+// list reads a whole stream of answers, each as it comes. If it breaks off,
+// anew is asked whether what came may be forgotten, because nobody has seen it
+// yet, and forgets it; then the list is asked for again.
 func list[Q proto.Message, M any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (grpc.ServerStreamingClient[M], error),
-	request Q, each func(*M) error) error {
+	request Q, anew func() bool, each func(*M) error) error {
 	if err := checkText(request.ProtoReflect()); err != nil {
 		return err
 	}
-	return c.ask(ctx, func(ctx context.Context) error {
+	return c.persist(ctx, c.limits.question, func(ctx context.Context, patience time.Duration) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		giveUpAfter := func(limit time.Duration) *time.Timer {
-			return time.AfterFunc(limit, func() { cancel(silent(limit)) })
+			return time.AfterFunc(limit, func() { cancel(silence(limit)) })
 		}
-		silence := giveUpAfter(answerTime)
-		defer func() { silence.Stop() }()
+		quiet := giveUpAfter(patience)
+		defer func() { quiet.Stop() }()
 		stream, err := method(ctx, request)
 		if err != nil {
-			return err
+			return cutOff(ctx, err)
 		}
 		for begun := false; ; begun = true {
 			message, err := stream.Recv()
 			switch {
 			case errors.Is(err, io.EOF):
 				return nil
-			case err != nil && ctx.Err() != nil:
-				return c.gaveUp(ctx)
-			case err != nil && begun:
-				return backoff.Permanent(err)
+			case err != nil && begun && !anew():
+				return backoff.Permanent(c.broken(cutOff(ctx, err)))
 			case err != nil:
-				return err
+				return cutOff(ctx, err)
 			}
-			silence.Stop()
-			silence = giveUpAfter(silenceTime)
+			c.heard.Store(true)
+			quiet.Stop()
+			quiet = giveUpAfter(silenceTime)
 			if err := each(message); err != nil {
 				return backoff.Permanent(err)
 			}
@@ -114,34 +75,28 @@ func list[Q proto.Message, M any](ctx context.Context, c *client, method func(co
 	})
 }
 
-// gaveUp is the error of a question that was cut off: what cut it.
-func (c *client) gaveUp(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, context.Canceled) {
-		return backoff.Permanent(cause)
+// broken is the error of a list of which a part was shown.
+func (c *client) broken(err error) error {
+	if isSilence(err) {
+		return &unreachableError{targets: c.targets, cause: err}
 	}
-	return backoff.Permanent(&unreachableError{targets: c.targets, cause: cause})
+	return err
 }
+
+// shown is for lists that are shown as they come: one that broke off cannot
+// begin anew.
+func shown() bool { return false }
 
 // askOne puts a question that has one answer.
 func askOne[Q proto.Message, A any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
-	var got A
-	err := c.ask(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, answerTime, silent(answerTime))
-		defer cancel()
-		var err error
-		if got, err = method(ctx, request); err != nil && ctx.Err() != nil {
-			return c.gaveUp(ctx)
-		}
-		return err
-	})
-	return got, err
+	return once(ctx, c, c.limits.question, method, request)
 }
 
 // listNodes asks for nodes and keeps them in the order of their names.
 func (c *client) listNodes(ctx context.Context, request *pb.ListNodesRequest) ([]*pb.Node, error) {
 	var nodes []*pb.Node
-	err := list(ctx, c, c.ListNodes, request, func(answer *pb.ListNodesResponse) error {
+	anew := func() bool { nodes = nil; return true }
+	err := list(ctx, c, c.ListNodes, request, anew, func(answer *pb.ListNodesResponse) error {
 		nodes = append(nodes, answer.Nodes...)
 		return nil
 	})

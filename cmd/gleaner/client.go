@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -19,15 +19,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-)
-
-// Variables, so that tests need not wait as long as users may have to.
-var (
-	// contactTime is how long a command looks for a controller that answers:
-	// longer than a controller takes to restart or another to take over.
-	contactTime = 30 * time.Second
-	// noticeTime is when it says that it is still looking.
-	noticeTime = 3 * time.Second
 )
 
 // ErrUnreachable is returned when no controller answered in time.
@@ -56,79 +47,66 @@ func (e *unreachableError) Unwrap() error { return ErrUnreachable }
 // client speaks to whichever controller answers.
 type client struct {
 	pb.ControllerClient
-	connection *grpc.ClientConn
-	targets    []string
-	notices    io.Writer
-	program    string
+	controllers *dial.Controllers
+	targets     []string
+	limits      limits
+	heard       atomic.Bool // an answer has begun: nobody waits in vain
+	notices     io.Writer
+	program     string
 }
 
 // connect prepares a client; it contacts nobody yet.
 func connect(inv *option.Invocation) (*client, error) {
+	limits, err := limitsOf(inv)
+	if err != nil {
+		return nil, err
+	}
 	targets := dial.Targets(inv.Text(option.Controller))
-	connection, err := dial.Dial(targets, "")
+	controllers, err := dial.Open(targets, "")
 	if err != nil {
 		return nil, err
 	}
 	return &client{
-		ControllerClient: pb.NewControllerClient(connection), connection: connection,
-		targets: targets, notices: inv.Stderr, program: inv.Command.Program(),
+		ControllerClient: pb.NewControllerClient(controllers), controllers: controllers,
+		targets: targets, limits: limits, notices: inv.Stderr, program: inv.Command.Program(),
 	}, nil
 }
 
-func (c *client) Close() { _ = c.connection.Close() }
+func (c *client) Close() { _ = c.controllers.Close() }
 
-// call makes a request until a controller answers it, or contactTime has
-// passed. The request must carry a request id, or change nothing: it may
-// arrive more than once.
+// call makes a request until a controller answers it, or the time for that is
+// over. The request must carry a request id, or change nothing: it may arrive
+// more than once.
 func call[Q proto.Message, A any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
+	return once(ctx, c, c.limits.change, method, request)
+}
+
+// once makes a request that has one answer.
+func once[Q proto.Message, A any](ctx context.Context, c *client, limit searchLimit, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
+	var got A
 	if err := checkText(request.ProtoReflect()); err != nil {
-		return *new(A), err
+		return got, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, contactTime)
-	defer cancel()
-	started, noticed, perhapsDone := time.Now(), false, false
-	var last error
-	answer, err := backoff.Retry(ctx, func() (A, error) {
-		answer, err := method(ctx, request)
-		switch {
-		case err == nil:
-			return answer, nil
-		case status.Code(err) != codes.Unavailable:
-			return answer, backoff.Permanent(err)
-		}
-		last = err
-		perhapsDone = perhapsDone || !neverSent(err)
-		if !noticed && time.Since(started) > noticeTime {
-			noticed = true
-			fmt.Fprintf(c.notices, "%s: no controller answers at %s; still trying\n", c.program, format.Printable(strings.Join(c.targets, ", ")))
-		}
-		return answer, err
-	}, backoff.WithBackOff(retryPace()), backoff.WithMaxElapsedTime(contactTime))
-	switch code := status.Code(err); {
-	case err == nil:
-	case last != nil && (code == codes.Unavailable || ctx.Err() != nil):
-		return answer, &unreachableError{targets: c.targets, cause: last, perhapsDone: perhapsDone}
-	case code == codes.DeadlineExceeded:
-		return answer, &unreachableError{targets: c.targets, cause: silent(contactTime), perhapsDone: true}
-	}
-	return answer, err
-}
-
-// neverSent says whether the request surely did not leave this machine.
-func neverSent(err error) bool {
-	return strings.Contains(status.Convert(err).Message(), "while dialing")
-}
-
-// silent is the cause when a controller could be reached and did not answer.
-func silent(waited time.Duration) error {
-	return fmt.Errorf("it does not answer: nothing came for %v", waited)
+	err := c.persist(ctx, limit, func(ctx context.Context, patience time.Duration) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, patience, silence(patience))
+		defer cancel()
+		var err error
+		got, err = method(ctx, request)
+		return cutOff(ctx, err)
+	})
+	return got, err
 }
 
 // plain is the server's message without gRPC's words around it, and without
 // what a terminal might obey: whoever answers may not be the controller.
 func plain(err error) string {
 	message := status.Convert(err).Message()
-	if status.Code(err) == codes.Unavailable {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded:
+		if neverSent(err) {
+			return "no connection came about: what listens there says nothing, or cannot be reached"
+		}
+	case codes.Unavailable:
 		switch preface := strings.Contains(message, "preface"); {
 		case preface && strings.Contains(message, "use of closed network connection"): // by ourselves, tired of waiting
 			return "what listens there accepts the connection and says nothing"
@@ -146,11 +124,4 @@ func plain(err error) string {
 		lines = append(lines, format.Printable(line))
 	}
 	return strings.Join(lines, "\n")
-}
-
-func retryPace() backoff.BackOff {
-	pace := backoff.NewExponentialBackOff()
-	pace.InitialInterval = 50 * time.Millisecond
-	pace.MaxInterval = 2 * time.Second
-	return pace
 }

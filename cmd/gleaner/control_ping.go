@@ -77,7 +77,7 @@ func ping(ctx context.Context, target string) pinged {
 	if err != nil {
 		answer.Error = plain(err)
 		if status.Code(err) == codes.DeadlineExceeded {
-			answer.Error = silent(pingTime).Error()
+			answer.Error = silence(pingTime).Error()
 		}
 		return answer
 	}

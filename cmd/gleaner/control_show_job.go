@@ -34,7 +34,7 @@ func showJob(c *controlRun, id string) error {
 		jobRecordOf(row, c.details).write(out, c.oneLine)
 		return nil
 	}
-	err := list(c.inv.Context, c.client, c.client.ListJobs, &pb.ListJobsRequest{Filter: choice.filter}, func(answer *pb.ListJobsResponse) error {
+	err := list(c.inv.Context, c.client, c.client.ListJobs, &pb.ListJobsRequest{Filter: choice.filter}, shown, func(answer *pb.ListJobsResponse) error {
 		for _, job := range answer.Jobs {
 			if err := run.rows(job, c.view, show); err != nil {
 				return err

@@ -17,10 +17,10 @@ func TestControllerThatHangs(t *testing.T) {
 	t.Cleanup(func() { answerTime, pingTime = before, beforePing })
 	target := hangingController(t)
 	for line, want := range map[string]string{
-		"gqueue":                         "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\ngqueue: unable to contact a controller at " + target + " (it does not answer: nothing came for 300ms)\n",
+		"gqueue":                         "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\ngqueue: unable to contact a controller at " + target + " (it does not answer: nothing came for 500ms)\n",
 		"ginfo":                          "slurm_load_partitions: Unable to contact slurm controller (connect failure)\n",
-		"gcontrol show job":              "(it does not answer: nothing came for 300ms)\n",
-		"gcontrol show config":           "(it does not answer: nothing came for 300ms)\n",
+		"gcontrol show job":              "(it does not answer: nothing came for 500ms)\n",
+		"gcontrol show config":           "(it does not answer: nothing came for 500ms)\n",
 		"gcontrol ping":                  "gcontrol: " + target + ": it does not answer: nothing came for 300ms\n",
 		"gcontrol hold 1":                "(it does not answer: nothing came for 500ms)\n",
 		"gcancel 1":                      "(it does not answer: nothing came for 500ms)\n",

@@ -173,7 +173,8 @@ func (run *queueRun) once(ctx context.Context, now time.Time) error {
 		fmt.Fprintln(out, now.Format(dateLine))
 	}
 	found := 0
-	err := list(ctx, run.client, run.client.ListJobs, &pb.ListJobsRequest{Filter: run.choice.filter},
+	anew := func() bool { found = 0; return printer.forget() }
+	err := list(ctx, run.client, run.client.ListJobs, &pb.ListJobsRequest{Filter: run.choice.filter}, anew,
 		func(answer *pb.ListJobsResponse) error {
 			if !run.choice.drops() {
 				if err := printer.expect(answer.Total); err != nil {
@@ -210,8 +211,9 @@ func (run *queueRun) missing(ctx context.Context) error {
 		return nil
 	}
 	known := false
+	anew := func() bool { known = false; return true }
 	request := &pb.ListJobsRequest{Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: run.choice.targets[0].Job}}}}
-	err := list(ctx, run.client, run.client.ListJobs, request, func(answer *pb.ListJobsResponse) error {
+	err := list(ctx, run.client, run.client.ListJobs, request, anew, func(answer *pb.ListJobsResponse) error {
 		known = known || len(answer.Jobs) > 0
 		return nil
 	})

@@ -76,6 +76,12 @@ func (p *queuePrinter) expect(jobs uint32) error {
 	return p.printHeld()
 }
 
+// forget drops what was held back, and says whether that was all that came.
+func (p *queuePrinter) forget() bool {
+	p.held = nil
+	return !p.passing
+}
+
 func (p *queuePrinter) printHeld() error {
 	for _, row := range p.held {
 		if err := p.print(row); err != nil {

@@ -38,6 +38,9 @@ func submit(inv *option.Invocation) error {
 			spec.Name, len(spec.Script), len(spec.Environment), controller.targets)
 	}
 	answer, err := call(inv.Context, controller, controller.Submit, job.request)
+	if inv.Context.Err() != nil && err != nil {
+		return option.Fail(interrupted, "interrupted before a controller answered: the job may have been accepted. Look with gqueue --me before you submit it again")
+	}
 	if err != nil {
 		return submissionFailed(err)
 	}
