@@ -367,6 +367,29 @@ func TestWaitSurvivesBreaks(t *testing.T) {
 	}
 }
 
+// TestWaitLeavesAControllerThatHangs: one that takes the question and says
+// nothing does not hold up the wait.
+func TestWaitLeavesAControllerThatHangs(t *testing.T) {
+	impatient(t)
+	before := answerTime
+	answerTime = 100 * time.Millisecond
+	t.Cleanup(func() { answerTime = before })
+	hanging := &scripted{onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error {
+		<-stream.Context().Done()
+		return nil
+	}}
+	sound := &scripted{
+		onList: func(int) ([]*pb.Job, error) { return []*pb.Job{task(42, isFailed, 6, 0)}, nil },
+		onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error {
+			return errors.Join(synced(stream), func() error { <-stream.Context().Done(); return nil }())
+		},
+	}
+	got := command(t, hanging.start(t)+","+sound.start(t), "", nil, "gsubmit", "-W", "--wrap=true")
+	if got.status != 6 || hanging.follows != 1 {
+		t.Errorf("%+v, followed %d times", got, hanging.follows)
+	}
+}
+
 func TestWaitStatuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		job  *pb.Job

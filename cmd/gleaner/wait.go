@@ -23,7 +23,7 @@ var lostTime = 12 * time.Hour
 // returns its exit status: the highest one, 1 for what a signal ended. It
 // follows the controller's events and lists anew whenever that breaks off.
 func waitForJob(ctx context.Context, c *client, number uint32) error {
-	watch := &jobWatch{number: number, live: map[uint32]bool{}}
+	watch := &jobWatch{number: number, live: map[uint32]bool{}, patience: answerTime}
 	pace := retryPace()
 	lost := time.Time{}
 	for {
@@ -73,12 +73,30 @@ type jobWatch struct {
 	seen   bool
 	status int
 	heard  bool // a controller has answered since the last break
+	// How long a controller has for the first event, and whether it came.
+	patience time.Duration
+	answered bool
 }
 
 // follow lists the job and then takes its events until it is over.
 func (w *jobWatch) follow(ctx context.Context, c *client) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w.answered = false
+	quiet := time.AfterFunc(w.patience, func() { cancel(silence(w.patience)) })
+	defer quiet.Stop()
+	err := w.events(ctx, c, quiet)
+	if err != nil && !w.answered && isSilence(cutOff(ctx, err)) {
+		c.controllers.Leave()
+		w.patience = min(2*w.patience, silenceTime)
+		return status.Error(codes.Unavailable, context.Cause(ctx).Error())
+	}
+	return err
+}
+
+// events asks for the job's events and takes them. The first of them stops the
+// timer.
+func (w *jobWatch) events(ctx context.Context, c *client, quiet *time.Timer) error {
 	filter := &pb.JobFilter{Ids: []*pb.JobId{{Job: w.number}}, AllStates: true}
 	events, err := c.Follow(ctx, &pb.FollowRequest{Filter: filter})
 	if err != nil {
@@ -92,7 +110,8 @@ func (w *jobWatch) follow(ctx context.Context, c *client) error {
 		if err != nil {
 			return err
 		}
-		w.heard = true
+		w.heard, w.answered = true, true
+		quiet.Stop()
 		switch what := event.GetWhat().(type) {
 		case *pb.Event_Synced:
 			if err := w.list(ctx, c, filter); err != nil {

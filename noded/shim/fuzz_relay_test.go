@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -53,9 +54,7 @@ func (o *overheard) handle(_ any, stream grpc.ServerStream) error {
 
 func bufServer(f *testing.F, handler grpc.StreamHandler) *grpc.ClientConn {
 	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(handler))
-	go func() { _ = server.Serve(listener) }()
-	f.Cleanup(server.Stop)
+	serveRaw(f, listener, handler)
 	conn, err := grpc.NewClient("passthrough:buf", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 	if err != nil {
@@ -65,15 +64,27 @@ func bufServer(f *testing.F, handler grpc.StreamHandler) *grpc.ClientConn {
 	return conn
 }
 
+func serveRaw(f *testing.F, listener net.Listener, handler grpc.StreamHandler) {
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(handler))
+	go func() { _ = server.Serve(listener) }()
+	f.Cleanup(server.Stop)
+}
+
 // FuzzRelay: whatever a job calls through the socket in its container, with
 // whatever metadata, a controller hears of requests and tunnels only, each
 // vouched for as this job's and no other's.
 func FuzzRelay(f *testing.F) {
 	heard := &overheard{}
 	order := fuzzOrder()
-	p := &part{order: order, user: userOf(order.Owner), settings: &Settings{}, log: slog.New(slog.DiscardHandler)}
+	socket := filepath.Join(f.TempDir(), "c")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		f.Fatal(err)
+	}
+	serveRaw(f, listener, heard.handle)
+	p := &part{order: order, user: userOf(order.Owner), settings: &Settings{Controllers: []string{"unix://" + socket}}, log: slog.New(slog.DiscardHandler)}
 	p.relay = newRelay(p)
-	p.relay.conn = bufServer(f, heard.handle)
+	f.Cleanup(p.relay.close)
 	job := bufServer(f, func(server any, stream grpc.ServerStream) error { return p.relay.handle(server, stream) })
 	open := prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Part: &pb.PartId{Job: 1}, FromNode: "x", TargetNode: "n0"}}})
 	for _, method := range []string{

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -43,6 +44,9 @@ const (
 	// What a connection, and a stream in it, may have sent unread.
 	connectionWindow = 256 << 10
 	streamWindow     = 64 << 10
+	// A caller that waits so long for a first word and then gives up will ask
+	// again: then another controller is asked, because this one may hang.
+	unheardAfter = time.Second
 )
 
 // relay passes the job's calls on to a controller, without looking into them,
@@ -55,7 +59,7 @@ type relay struct {
 	cancel  context.CancelFunc
 
 	mu   sync.Mutex
-	conn *grpc.ClientConn
+	conn *dial.Controllers
 }
 
 func newRelay(p *part) *relay {
@@ -102,11 +106,11 @@ func (r *relay) close() {
 }
 
 // controller answers the connection to the controllers, made at first use.
-func (r *relay) controller() (*grpc.ClientConn, error) {
+func (r *relay) controller() (*dial.Controllers, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.conn == nil {
-		conn, err := dial.Dial(r.part.settings.Controllers, r.part.settings.TLSDir)
+		conn, err := dial.Open(r.part.settings.Controllers, r.part.settings.TLSDir)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +180,16 @@ func (r *relay) handle(_ any, incoming grpc.ServerStream) error {
 			cancel()
 		}
 	}()
-	return copyMessages(incoming.SendMsg, outgoing.RecvMsg)
+	begun, answered := time.Now(), false
+	err = copyMessages(incoming.SendMsg, func(m any) error {
+		err := outgoing.RecvMsg(m)
+		answered = answered || err == nil
+		return err
+	})
+	if !answered && incoming.Context().Err() != nil && time.Since(begun) > unheardAfter {
+		conn.Leave()
+	}
+	return err
 }
 
 // copyMessages passes messages on until the source ends, which is no error.

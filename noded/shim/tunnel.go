@@ -65,7 +65,7 @@ func (p *part) joinTunnel(ctx context.Context, request *pb.Connect) error {
 }
 
 // tunnelController answers the controller that joins the tunnel.
-func (p *part) tunnelController(address string) (*grpc.ClientConn, func(), error) {
+func (p *part) tunnelController(address string) (grpc.ClientConnInterface, func(), error) {
 	if address == "" {
 		conn, err := p.relay.controller()
 		return conn, func() {}, err
