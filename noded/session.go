@@ -22,22 +22,15 @@ const (
 	maxOutgoing = 2*maxParts + 64
 	// maxTunnels bounds the tunnels that are being made at once.
 	maxTunnels = 256
-	// registerDeadline bounds connecting and registering.
-	registerDeadline = 15 * time.Second
 	// Bounds of the interval at which a lease is renewed.
 	leastRenewal = 50 * time.Millisecond
 	mostRenewal  = 5 * time.Minute
 )
 
-// Pauses between attempts to connect. The longest is well below a lease.
-const (
-	firstReconnect = 100 * time.Millisecond
-	lastReconnect  = 10 * time.Second
-)
-
 var (
 	errInventoryChanged = errors.New("what the node offers has changed")
 	errBehind           = errors.New("the controller does not take messages as fast as they come")
+	errUnreached        = errors.New("the controller does not answer: it hangs, or is cut off")
 	errUnregistered     = errors.New("the controller did not answer the registration")
 	errNotRenewed       = errors.New("the controller stopped renewing the lease")
 )
@@ -63,32 +56,6 @@ func (s *session) post(m *pb.NodeMessage) {
 
 func (s *session) renewed() { s.answered.Store(bootTimeNS()) }
 
-// connect keeps a session open until ctx ends, trying the controllers in turn.
-func (a *agent) connect(ctx context.Context) {
-	targets := a.machine.config.Controllers
-	pause := newPause(firstReconnect, lastReconnect)
-	for attempt := 0; ctx.Err() == nil; {
-		target := targets[attempt%len(targets)]
-		registered, err := a.hold(ctx, target)
-		if ctx.Err() != nil {
-			return
-		}
-		if registered {
-			pause.Reset()
-		}
-		if errors.Is(err, errInventoryChanged) {
-			a.log.Info("registering anew", "reason", err)
-			continue
-		}
-		a.log.Warn("no session with a controller: jobs go on, trying the next", "controller", target, "error", userMessage(err))
-		attempt++
-		// A round over all controllers is one attempt of the cluster.
-		if registered || attempt%len(targets) == 0 {
-			sleep(ctx, pause.NextBackOff())
-		}
-	}
-}
-
 // hold opens a session with one controller and keeps it until something ends
 // it. It says whether the node was registered, and why the session ended. What
 // the session starts lives as long as ctx.
@@ -109,7 +76,7 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 		target: target, outgoing: make(chan *pb.NodeMessage, maxOutgoing),
 		tunnels: semaphore.NewWeighted(maxTunnels), end: end,
 	}
-	tooLate := time.AfterFunc(registerDeadline, func() { end(errUnregistered) })
+	tooLate := time.AfterFunc(connectDeadline, func() { end(errUnreached) })
 	defer tooLate.Stop()
 	// The stream hangs on the group, so that whoever fails first ends all.
 	group, groupCtx := errgroup.WithContext(sessionCtx)
@@ -117,6 +84,8 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 	if err != nil {
 		return false, causeOf(sessionCtx, err)
 	}
+	tooLate.Stop()
+	tooLate = time.AfterFunc(registerDeadline, func() { end(errUnregistered) })
 	a.register(s, inventory)
 	defer a.unregister(s)
 
@@ -172,20 +141,28 @@ func receiveRegistered(stream pb.NodeLink_SessionClient) (*pb.Registered, error)
 // controller no longer answers: another one may.
 func keepLease(ctx context.Context, s *session, r *pb.Registered) error {
 	interval := min(max(time.Duration(r.RenewEveryMs)*time.Millisecond, leastRenewal), mostRenewal)
-	patience := max(time.Duration(r.LeaseMs)*time.Millisecond, 3*interval)
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		s.post(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{
-			RenewLease: &pb.RenewLease{SentBoottimeNs: bootTimeNS()},
-		}})
+	patience := max(patienceOf(time.Duration(r.LeaseMs)*time.Millisecond), leastRenewal)
+	renewal, look := time.NewTicker(interval), time.NewTicker(patience/4)
+	defer renewal.Stop()
+	defer look.Stop()
+	var asked int64 // when the first renewal was sent that nothing has answered
+	ask := func() {
+		now := bootTimeNS()
+		if s.answered.Load() >= asked {
+			asked = now
+		}
+		s.post(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: now}}})
+	}
+	for ask(); ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-ticker.C:
-		}
-		if silent := time.Duration(bootTimeNS() - s.answered.Load()); silent > patience {
-			return fmt.Errorf("%w %v ago", errNotRenewed, silent.Round(time.Millisecond))
+		case <-renewal.C:
+			ask()
+		case <-look.C:
+			if silent := time.Duration(bootTimeNS() - asked); s.answered.Load() < asked && silent > patience {
+				return fmt.Errorf("%w %v ago", errNotRenewed, silent.Round(time.Millisecond))
+			}
 		}
 	}
 }

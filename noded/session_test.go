@@ -2,6 +2,7 @@ package noded
 
 import (
 	"errors"
+	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -43,6 +44,43 @@ func TestSilentControllerIsLeft(t *testing.T) {
 	}})
 	first.waitClosed()
 	controller.next()
+}
+
+// A controller that can be reached and takes nothing, one that takes the
+// registration and does not answer, and one without a leader do not keep the
+// node from the next.
+func TestControllerThatHangs(t *testing.T) {
+	connect, register := connectDeadline, registerDeadline
+	connectDeadline, registerDeadline = 100*time.Millisecond, 200*time.Millisecond
+	t.Cleanup(func() { connectDeadline, registerDeadline = connect, register })
+	directory := t.TempDir()
+	stopped, err := net.Listen("unix", filepath.Join(directory, "c1.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stopped.Close() })
+	silent := startController(t, filepath.Join(directory, "c2.sock"))
+	sound := startController(t, filepath.Join(directory, "c3.sock"))
+	startNode(t, filepath.Join(directory, "c1.sock"), newFakeShims(t), func(m *machine) {
+		for _, name := range []string{"c2.sock", "c3.sock"} {
+			m.config.Controllers = append(m.config.Controllers, "unix://"+filepath.Join(directory, name))
+		}
+	})
+	s := sound.next()
+	for len(silent.sessions) > 0 { // it may have been the first to be tried
+		(<-silent.sessions).waitClosed()
+	}
+	// The session that stands is not left for one that was tried in vain.
+	expect(s, "RenewLease", (*pb.NodeMessage).GetRenewLease)
+}
+
+func TestPatienceIsShorterThanTheLease(t *testing.T) {
+	for lease := 100 * time.Millisecond; lease < time.Hour; lease *= 2 {
+		renewal := lease / 3 // as the controllers ask for
+		if left := lease - renewal - patienceOf(lease); left < lease/8 {
+			t.Errorf("of a lease of %v there is %v left to renew it elsewhere", lease, left)
+		}
+	}
 }
 
 func TestNextController(t *testing.T) {
