@@ -69,7 +69,12 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 func (f *fsm) Restore(reader io.ReadCloser) error {
 	defer reader.Close()
 	if err := f.machine.Restore(reader); err != nil {
-		err = fmt.Errorf("%w: snapshot can not be read: %w", ErrDamaged, err)
+		// What is newer than this program is not damaged.
+		if f.fatal(err) {
+			err = fmt.Errorf("snapshot can not be read: %w", err)
+		} else {
+			err = fmt.Errorf("%w: snapshot can not be read: %w", ErrDamaged, err)
+		}
 		f.fail(err)
 		return err
 	}

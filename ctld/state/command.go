@@ -23,6 +23,7 @@ const (
 	KindApplyPolicy   Kind = 14
 	KindPurgeJobs     Kind = 15
 	KindNoteLeftOvers Kind = 16
+	KindRaiseLevel    Kind = 17
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -58,6 +59,7 @@ var commands = map[Kind]commandRow{
 	KindApplyPolicy:   {"ApplyPolicy", decodeInto[ApplyPolicy]},
 	KindPurgeJobs:     {"PurgeJobs", decodeInto[PurgeJobs]},
 	KindNoteLeftOvers: {"NoteLeftOvers", decodeInto[NoteLeftOvers]},
+	KindRaiseLevel:    {"RaiseLevel", decodeInto[RaiseLevel]},
 }
 
 // String is the command's name.

@@ -10,7 +10,8 @@ import (
 
 // Version is the format of the envelope and of all bodies together. It is
 // raised when an older program could misread an entry; a new kind of command
-// or a new field needs no new version, because unknown ones stop a peer too.
+// or a new field needs no new version, because unknown ones stop a peer too,
+// but it needs a Level, so that no peer has to stop.
 const Version = 1
 
 // RequestID names a client's request, so that a retry takes effect once. The
@@ -102,6 +103,9 @@ func Decode(entry []byte) (Envelope, Command, error) {
 	command, err := row.decode(envelope.Body)
 	if err != nil {
 		return envelope, nil, fmt.Errorf("%s: %w", row.name, classify(err))
+	}
+	if err := mustUnderstand(LevelOf(command)); err != nil {
+		return envelope, nil, fmt.Errorf("%s: %w", row.name, err)
 	}
 	return envelope, command, nil
 }

@@ -22,6 +22,11 @@ func seal(t *testing.T, change func(*Envelope)) []byte {
 	return entry
 }
 
+// sealBody is an entry with this body.
+func sealBody(t *testing.T, kind Kind, body []byte) []byte {
+	return seal(t, func(e *Envelope) { e.Kind, e.Body, e.CRC32C = kind, body, crc32.Checksum(body, castagnoli) })
+}
+
 // TestStopsAtUnknown: a peer must not go on over an entry it does not know or
 // that is damaged, and must not have changed anything.
 func TestStopsAtUnknown(t *testing.T) {

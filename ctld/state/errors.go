@@ -10,7 +10,7 @@ var (
 	// ErrUnknownCommand is returned when a log entry has a version, kind or
 	// field that this program does not know. Going on without it would make
 	// this peer differ from the others: stop, and upgrade this peer.
-	ErrUnknownCommand = errors.New("log entry is newer than this program: upgrade this peer")
+	ErrUnknownCommand = errors.New("written by a newer program: upgrade this controller")
 	// ErrCorruptCommand is returned when a log entry does not match its
 	// checksum or is not what an encoder of any version writes.
 	ErrCorruptCommand = errors.New("log entry is damaged: remove this peer's data and let it copy from another")

@@ -45,6 +45,7 @@ type headerRecord struct {
 	Index   uint64 `cbor:"2,keyasint"`
 	TimeMS  int64  `cbor:"3,keyasint"`
 	NextJob uint32 `cbor:"4,keyasint"`
+	Level   Level  `cbor:"5,keyasint,omitempty"` // absent = LevelFirst, whose programs do not know the field
 }
 
 type rememberedRecord struct {
@@ -82,7 +83,11 @@ func (t *tables) Persist(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := newFrameWriter(buffered)
 	out.raw([]byte(magic))
-	out.frame(frameHeader, headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob})
+	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob}
+	if t.level > LevelFirst {
+		header.Level = t.level
+	}
+	out.frame(frameHeader, header)
 	out.frame(framePolicy, t.policy)
 	for node := range t.Nodes() {
 		out.frame(frameNode, node)

@@ -95,6 +95,10 @@ func (s *State) restoreHeader(header *headerRecord) error {
 	if header.Format != Format {
 		return fmt.Errorf("%w: format %d, this program reads %d", ErrUnknownCommand, header.Format, Format)
 	}
+	if err := mustUnderstand(header.Level); err != nil {
+		return err
+	}
+	s.level = max(header.Level, LevelFirst)
 	s.index, s.timeMS, s.nextJob = header.Index, header.TimeMS, header.NextJob
 	return nil
 }

@@ -12,6 +12,7 @@ type tables struct {
 	index   uint64 // of the last entry applied
 	timeMS  int64  // log time
 	nextJob uint32
+	level   Level // the feature level in force
 
 	policy *Policy
 	nodes  *btree.Map[string, *Node]
@@ -44,6 +45,7 @@ type UserCounts struct {
 func emptyTables() tables {
 	return tables{
 		nextJob:      1,
+		level:        LevelFirst,
 		nodes:        new(btree.Map[string, *Node]),
 		live:         new(btree.Map[uint32, *Job]),
 		past:         new(btree.Map[uint32, *Job]),
