@@ -98,6 +98,20 @@ func BenchmarkView(b *testing.B) {
 
 // BenchmarkSubmitAfterView is a submission while somebody holds a view, as it
 // always is.
+// BenchmarkCensus is what one look at the metrics costs with 100,000 jobs
+// waiting.
+func BenchmarkCensus(b *testing.B) {
+	s := New()
+	fill(b, s, 100_000, true)
+	view := s.View()
+	b.ReportAllocs()
+	for b.Loop() {
+		if view.Census().Waiting != 100_000 {
+			b.Fatal("not all jobs were counted")
+		}
+	}
+}
+
 func BenchmarkSubmitAfterView(b *testing.B) {
 	s := New()
 	fill(b, s, 100_000, true)
