@@ -158,6 +158,9 @@ func (c *cluster) Leader() string       { return c.peer.Leader() }
 func (c *cluster) Name() string         { return c.peer.Name() }
 func (c *cluster) Term() uint64         { return c.peer.Term() }
 func (c *cluster) AppliedIndex() uint64 { return c.peer.AppliedIndex() }
+func (c *cluster) CommitIndex() uint64  { return c.peer.CommitIndex() }
+
+func (c *cluster) LastContact() time.Time { return c.peer.LastContact() }
 
 // fatal tells which errors of Apply stop this peer.
 func fatal(err error) bool {

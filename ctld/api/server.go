@@ -39,6 +39,11 @@ type Cluster interface {
 	Name() string
 	Term() uint64
 	AppliedIndex() uint64
+	// CommitIndex is the last entry known here to be committed.
+	CommitIndex() uint64
+	// LastContact is when this controller heard of the leader; the zero time
+	// when never. It means nothing on the leader.
+	LastContact() time.Time
 }
 
 // Change is one applied command that changed something, and the state after.

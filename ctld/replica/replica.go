@@ -179,6 +179,13 @@ func (p *Peer) Term() uint64 { return p.raft.CurrentTerm() }
 // AppliedIndex is the index of the last log entry applied here.
 func (p *Peer) AppliedIndex() uint64 { return p.raft.AppliedIndex() }
 
+// CommitIndex is the index of the last log entry known here to be committed.
+func (p *Peer) CommitIndex() uint64 { return p.raft.CommitIndex() }
+
+// LastContact is when this peer, which follows, heard of the leader; the zero
+// time when never.
+func (p *Peer) LastContact() time.Time { return p.raft.LastContact() }
+
 // Snapshot writes a snapshot now. With nothing new to write it does nothing.
 func (p *Peer) Snapshot() error {
 	err := p.raft.Snapshot().Error()
