@@ -37,6 +37,7 @@ func controlVerbs() []controlVerb {
 		{name: "update", run: controlUpdate},
 		{name: "apply", run: controlApply},
 		{name: "ping", local: true, run: controlPing},
+		{name: "status", run: controlStatus},
 		{name: "version", local: true, run: controlVersion},
 		{name: "help", local: true, run: func(c *controlRun, _ []string) error { return c.inv.Command.WriteHelp(c.inv.Stdout) }},
 	}
@@ -44,7 +45,7 @@ func controlVerbs() []controlVerb {
 
 func runControl(inv *option.Invocation) error {
 	if len(inv.Operands) == 0 {
-		return inv.Fail("no command given: type gcontrol show, hold, release, requeue, update, apply, ping or version")
+		return inv.Fail("no command given: type gcontrol show, hold, release, requeue, update, apply, ping, status or version")
 	}
 	shape, err := jsonShapeOf(inv)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -25,34 +26,39 @@ const restore = `*****************************************
 *****************************************
 `
 
-// pinged is one controller and its answer.
+// pinged is one controller and its answer. hostname, pinged, latency, mode,
+// responding and primary are Slurm's.
 type pinged struct {
-	Target   string `json:"target"`
-	Hostname string `json:"hostname"`
-	Mode     string `json:"mode"`   // primary, or backup, as listed
-	Pinged   string `json:"pinged"` // UP or DOWN
-	Role     string `json:"role"`
-	Version  string `json:"version"`
-	Term     uint64 `json:"term"`
-	Applied  uint64 `json:"applied_index"`
-	Error    string `json:"error,omitempty"`
+	Target      string `json:"target"`
+	Hostname    string `json:"hostname"`
+	Mode        string `json:"mode"`   // primary, or backup, as listed
+	Pinged      string `json:"pinged"` // UP or DOWN
+	Responding  bool   `json:"responding"`
+	Primary     bool   `json:"primary"`
+	Latency     int64  `json:"latency"` // microseconds; 0 when it is down
+	Role        string `json:"role"`
+	Leader      string `json:"leader"` // as it knows; "" = none
+	Version     string `json:"version"`
+	Level       uint32 `json:"level"`
+	Term        uint64 `json:"term"`
+	Applied     uint64 `json:"applied_index"`
+	Committed   uint64 `json:"commit_index"`
+	Lag         uint64 `json:"lag"`             // commands committed and not yet applied there
+	LastContact int64  `json:"last_contact_ms"` // with the leader; 0 = it leads, -1 = never
+	Error       string `json:"error,omitempty"`
 }
+
+func (p *pinged) up() bool { return p.Responding }
 
 // controlPing asks every controller by itself.
 func controlPing(c *controlRun, words []string) error {
 	if len(words) > 0 {
 		return c.tooMany("ping")
 	}
-	var answers []pinged
+	answers := pingAll(c.inv.Context, dial.Targets(c.inv.Text(option.Controller)))
 	up := false
-	for i, target := range dial.Targets(c.inv.Text(option.Controller)) {
-		answer := ping(c.inv.Context, target)
-		answer.Mode = "primary"
-		if i > 0 {
-			answer.Mode = fmt.Sprintf("backup%d", i)
-		}
-		up = up || answer.Pinged == "UP"
-		answers = append(answers, answer)
+	for i := range answers {
+		up = up || answers[i].up()
 	}
 	if err := c.printPinged(answers, up); err != nil {
 		return err
@@ -63,8 +69,25 @@ func controlPing(c *controlRun, words []string) error {
 	return nil
 }
 
+// pingAll asks all at once, and answers in the order of the targets.
+func pingAll(ctx context.Context, targets []string) []pinged {
+	answers := make([]pinged, len(targets))
+	var asking sync.WaitGroup
+	for i, target := range targets {
+		asking.Go(func() {
+			answers[i] = ping(ctx, target)
+			answers[i].Mode, answers[i].Primary = "primary", i == 0
+			if i > 0 {
+				answers[i].Mode = fmt.Sprintf("backup%d", i)
+			}
+		})
+	}
+	asking.Wait()
+	return answers
+}
+
 func ping(ctx context.Context, target string) pinged {
-	answer := pinged{Target: target, Hostname: target, Pinged: "DOWN"}
+	answer := pinged{Target: target, Hostname: target, Pinged: "DOWN", LastContact: -1}
 	connection, err := dial.Dial([]string{target}, "")
 	if err != nil {
 		answer.Error = err.Error()
@@ -73,6 +96,7 @@ func ping(ctx context.Context, target string) pinged {
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
+	begin := time.Now()
 	response, err := pb.NewControllerClient(connection).Ping(ctx, &pb.PingRequest{})
 	if err != nil {
 		answer.Error = plain(err)
@@ -81,8 +105,11 @@ func ping(ctx context.Context, target string) pinged {
 		}
 		return answer
 	}
-	answer.Hostname, answer.Role, answer.Version = response.Peer, response.Role, response.Version
-	answer.Term, answer.Applied, answer.Pinged = response.Term, response.AppliedIndex, "UP"
+	answer.Pinged, answer.Responding, answer.Latency = "UP", true, time.Since(begin).Microseconds()
+	answer.Hostname, answer.Role, answer.Leader, answer.Version = response.Peer, response.Role, response.Leader, response.Version
+	answer.Term, answer.Level = response.Term, response.Level
+	answer.Applied, answer.Committed = response.AppliedIndex, max(response.CommitIndex, response.AppliedIndex)
+	answer.Lag, answer.LastContact = answer.Committed-answer.Applied, response.LastContactMs
 	return answer
 }
 
@@ -91,13 +118,16 @@ func (c *controlRun) printPinged(answers []pinged, up bool) error {
 		return writeJSON(c.inv, c.json, "pings", answers)
 	}
 	var text strings.Builder
-	for _, answer := range answers {
+	for i := range answers {
+		answer := &answers[i]
 		fmt.Fprintf(&text, "Slurmctld(%s) at %s is %s\n", answer.Mode, format.Printable(answer.Hostname), answer.Pinged)
-		if c.details && answer.Pinged == "UP" {
-			fmt.Fprintf(&text, "   Role=%s Term=%d AppliedIndex=%d Version=%s\n", format.Printable(answer.Role), answer.Term, answer.Applied, format.Printable(answer.Version))
+		if c.details && answer.up() {
+			fmt.Fprintf(&text, "   Role=%s Leader=%s Term=%d AppliedIndex=%d Lag=%d Level=%d LastContact=%s Version=%s\n",
+				format.Printable(answer.Role), format.Printable(orNone(answer.Leader)), answer.Term, answer.Applied, answer.Lag, answer.Level,
+				contactText(answer.LastContact), format.Printable(answer.Version))
 		}
 		if answer.Error != "" {
-			fmt.Fprintf(c.inv.Stderr, "%s: %s: %s\n", c.inv.Command.Program(), answer.Target, format.Printable(answer.Error))
+			fmt.Fprintf(c.inv.Stderr, "%s: %s: %s\n", c.inv.Command.Program(), format.Printable(answer.Target), format.Printable(answer.Error))
 		}
 	}
 	if !up {
@@ -105,4 +135,34 @@ func (c *controlRun) printPinged(answers []pinged, up bool) error {
 	}
 	_, err := fmt.Fprint(c.inv.Stdout, text.String())
 	return err
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "(none)"
+	}
+	return text
+}
+
+// contactText is a time in milliseconds as people read it; -1 = never.
+func contactText(ms int64) string {
+	if ms < 0 {
+		return "never"
+	}
+	return shortTime(time.Duration(ms) * time.Millisecond)
+}
+
+// shortTime is a duration in at most two units.
+func shortTime(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + shortTime(-d)
+	case d < 10*time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -20,7 +21,7 @@ var (
 // stubCluster is one cluster in which everything that the commands show
 // occurs once.
 func stubCluster() *stubController {
-	return &stubController{jobs: stubJobs(), nodes: stubNodes(), partitions: stubPartitions()}
+	return &stubController{jobs: stubJobs(), nodes: stubNodes(), partitions: stubPartitions(), status: stubStatus(3)}
 }
 
 func stubJobs() []*pb.Job {
@@ -98,4 +99,29 @@ func stubNodes() []*pb.Node {
 		{Name: "n4", State: pb.NodeState_NODE_STATE_DOWN, NotResponding: true, Partitions: []string{"main", "gpu"}, Inventory: inventory(), Reason: "Not responding", ReasonMs: ago(time.Minute), ReasonUser: "root",
 			LeftOvers: []*pb.LeftOver{{What: "/var/lib/gleaner/jobs/7.1", Error: "device or resource busy", SinceMs: ago(time.Hour)}}},
 	}
+}
+
+// stubStatus is a cluster in which everything that can be wrong is wrong once;
+// fine is how many nodes beside have nothing wrong with them.
+func stubStatus(fine int) *pb.StatusResponse {
+	answer := &pb.StatusResponse{
+		AnsweredBy: "c1", Leader: "c1", Term: 3, AppliedIndex: 4211, Level: 2, JobsWaiting: 12, JobsRunning: 3, JobsEnding: 1,
+		Peers: []*pb.Peer{
+			{Name: "c1", Address: "10.0.0.1:6818", Voter: true, Leader: true, Reachable: true, Version: "0.1.0", Level: 2, AppliedIndex: 4211},
+			{Name: "c2", Address: "10.0.0.2:6818", Voter: true, Reachable: true, Version: "0.1.0", Level: 2, AppliedIndex: 4209, LastContactMs: 12},
+			{Name: "c3", Address: "10.0.0.3:6818", Voter: true, LastContactMs: 200_000, Problem: "connection refused: start gctld there"},
+			{Name: "c4", Address: "10.0.0.4:6818", Reachable: true, Version: "0.2.0", Level: 3, AppliedIndex: 7, LastContactMs: -1},
+		},
+		Problems: []string{"controller c3 can not be reached: connection refused: start gctld there", "node bad\x1b[2J does not answer"},
+	}
+	for n := range fine {
+		answer.Leases = append(answer.Leases, &pb.NodeLease{Node: fmt.Sprintf("n%02d", n), Connected: true, AgeMs: 900, LeftMs: 44_100})
+	}
+	answer.Leases = append(answer.Leases,
+		&pb.NodeLease{Node: "x1", Connected: true, AgeMs: 30_000, LeftMs: 15_000},
+		&pb.NodeLease{Node: "x2", AgeMs: 20_000, LeftMs: 25_000},
+		&pb.NodeLease{Node: "x3", AgeMs: 245_000, LeftMs: -200_000},
+		&pb.NodeLease{Node: "x4", Connected: true, AgeMs: 1_000, LeftMs: 44_000, FrozenParts: 2},
+		&pb.NodeLease{Node: "x5", AgeMs: -1, LeftMs: 30_000})
+	return answer
 }

@@ -29,6 +29,7 @@ type stubController struct {
 	partitions []*pb.Partition
 	policy     *pb.Policy
 	changes    []*pb.PolicyChange
+	status     *pb.StatusResponse // nil: no controller leads
 	// list, if set, answers ListJobs instead.
 	list func(stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error
 
@@ -131,7 +132,14 @@ func (s *stubController) ShowConfig(context.Context, *pb.ShowConfigRequest) (*pb
 }
 
 func (s *stubController) Ping(context.Context, *pb.PingRequest) (*pb.PingResponse, error) {
-	return &pb.PingResponse{Peer: "c1", Role: "leader", Leader: "c1", AppliedIndex: 42, Version: "0.1.0", Term: 3}, nil
+	return &pb.PingResponse{Peer: "c1", Role: "leader", Leader: "c1", AppliedIndex: 42, CommitIndex: 44, Level: 1, Version: "0.1.0", Term: 3}, nil
+}
+
+func (s *stubController) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	if s.status == nil {
+		return nil, status.Error(codes.Unavailable, "no controller leads yet: ask again in a moment")
+	}
+	return s.status, nil
 }
 
 // serveStub starts the stub on a unix socket and points the commands at it.
