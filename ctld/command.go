@@ -27,8 +27,8 @@ Examples:
       the certificate for such a node: copy the directory there
 
 Settings may also stand in a TOML file (--config): name, data_dir, socket,
-listen, peer_listen, peer_advertise, client_timeout, log_level. Partitions and everything else
-about the cluster is policy: see "gcontrol apply --help".`
+listen, peer_listen, peer_advertise, metrics_listen, client_timeout, log_level.
+Partitions and everything else about the cluster is policy: see "gcontrol apply --help".`
 
 // Command is the command line of gctld.
 func Command(version string) *cli.App {
@@ -60,6 +60,7 @@ func configFlags() []cli.Flag {
 		&cli.PathFlag{Name: "data-dir", Usage: "keep log, snapshots and certificates in `DIR` (default: " + defaults.DataDir + ")"},
 		&cli.PathFlag{Name: "socket", Usage: "listen on the unix socket `PATH` (default: " + defaults.Socket + ")"},
 		&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT` too, over mutual TLS"},
+		&cli.StringFlag{Name: "metrics-listen", Usage: "metrics for Prometheus at http://`HOST:PORT`/metrics (default: none)"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of this controller (default: the host's, kept in the data directory)"},
 		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL`: debug, info, warn or error (default: " + defaults.LogLevel + ")"},
 	}
@@ -76,7 +77,8 @@ func configOf(c *cli.Context) (Config, error) {
 	}
 	for flag, field := range map[string]*string{
 		"data-dir": &config.DataDir, "socket": &config.Socket, "listen": &config.Listen,
-		"name": &config.Name, "log-level": &config.LogLevel,
+		"metrics-listen": &config.MetricsListen,
+		"name":           &config.Name, "log-level": &config.LogLevel,
 	} {
 		if c.IsSet(flag) {
 			*field = c.String(flag)

@@ -34,6 +34,8 @@ type Config struct {
 	// ClientTimeout is how long a client may leave an answer unread before it
 	// is cut off, as in "90s" or "5m".
 	ClientTimeout string `toml:"client_timeout"`
+	// MetricsListen is HOST:PORT for Prometheus, over plain HTTP; "" = none.
+	MetricsListen string `toml:"metrics_listen"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
 }
@@ -83,7 +85,7 @@ func (c *Config) Check() error {
 	if len(c.Socket) > maxSocketPath {
 		return fmt.Errorf("%w: socket = %q has %d characters, and the kernel takes %d: give a shorter path", ErrConfig, c.Socket, len(c.Socket), maxSocketPath)
 	}
-	for _, address := range []struct{ key, value string }{{"listen", c.Listen}, {"peer_listen", c.PeerListen}, {"peer_advertise", c.PeerAdvertise}} {
+	for _, address := range []struct{ key, value string }{{"listen", c.Listen}, {"peer_listen", c.PeerListen}, {"peer_advertise", c.PeerAdvertise}, {"metrics_listen", c.MetricsListen}} {
 		if address.value == "" {
 			continue
 		}

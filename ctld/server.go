@@ -25,6 +25,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
+	"github.com/gleaner-hpc/gleaner/ctld/web"
 )
 
 // Limits of starting and stopping.
@@ -41,6 +42,7 @@ type Server struct {
 	leader  *leader.Leader
 	api     *api.Server
 	grpc    *grpc.Server
+	web     *web.Server // nil without metrics_listen
 
 	addresses []string      // that it listens on, as dial takes them
 	ready     chan struct{} // closed when it leads for the first time
@@ -84,6 +86,10 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
+	}
+	if err := s.listenMetrics(version); err != nil {
+		s.fail(err)
+		return nil, s.Wait()
 	}
 	s.tasks.Go(func() { s.followLeadership(ctx) })
 	return s, nil
@@ -182,6 +188,22 @@ func (s *Server) listenRemote(name string) (net.Listener, credentials.TransportC
 	return listener, api.Credentials(config), nil
 }
 
+// listenMetrics opens the address for Prometheus, if there is to be one.
+func (s *Server) listenMetrics(version string) error {
+	if s.config.MetricsListen == "" {
+		return nil
+	}
+	registry, err := s.registry(version)
+	if err != nil {
+		return err
+	}
+	if s.web, err = web.Listen(s.config.MetricsListen, registry, s.log); err != nil {
+		return inUse(err, "metrics_listen")
+	}
+	s.log.Info("metrics", "address", "http://"+s.web.Address().String()+web.MetricsPath)
+	return nil
+}
+
 // inUse says what to do about an address that another program has.
 func inUse(err error, key string) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -270,6 +292,9 @@ func (s *Server) fail(err error) {
 func (s *Server) Stop() {
 	s.closing.Do(func() {
 		s.api.Stop()
+		if s.web != nil {
+			_ = s.web.Close() // nothing can be lost there
+		}
 		drained := make(chan struct{})
 		go func() { s.grpc.GracefulStop(); close(drained) }()
 		select {

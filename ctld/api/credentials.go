@@ -83,6 +83,7 @@ func (c *serverCredentials) handshake(conn net.Conn) (net.Conn, credentials.Auth
 	}
 	release, ok := c.handshakes.take("", maxHandshakes)
 	if !ok {
+		refusals.WithLabelValues(boundHandshakes).Inc()
 		return nil, nil, fmt.Errorf("%d connections have shown no certificate yet", maxHandshakes)
 	}
 	defer release()
@@ -105,6 +106,7 @@ func (c *serverCredentials) count(conn net.Conn, user string) (net.Conn, error) 
 	}
 	release, ok := c.open.take(user, maxConnectionsPerUser)
 	if !ok {
+		refusals.WithLabelValues(boundConnections).Inc()
 		return nil, fmt.Errorf("%s has %d connections open already", user, maxConnectionsPerUser)
 	}
 	return &countedConn{Conn: conn, done: release}, nil

@@ -55,6 +55,7 @@ func (p *places) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	}
 	release, ok := p.take(user, maxRequestsPerUser)
 	if !ok {
+		refusals.WithLabelValues(boundRequests).Inc()
 		return nil, status.Errorf(codes.Unavailable, "%s has %d requests under way already: wait until some are answered", user, maxRequestsPerUser)
 	}
 	context.AfterFunc(ctx, release)

@@ -86,6 +86,7 @@ type Server struct {
 	machines  machines
 	followers followers
 	places    places
+	metrics   *metrics
 	stop      chan struct{} // closed when the controller is about to stop
 }
 
@@ -94,7 +95,7 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 	if options.UnreadLimit == 0 {
 		options.UnreadLimit = DefaultUnreadLimit
 	}
-	return &Server{cluster: cluster, loops: loops, options: options, log: options.Logger, tunnels: newTunnels(), stop: make(chan struct{})}
+	return &Server{cluster: cluster, loops: loops, options: options, log: options.Logger, tunnels: newTunnels(), metrics: newMetrics(), stop: make(chan struct{})}
 }
 
 // Stop makes the streams that never end by themselves end. Call it once.
@@ -133,8 +134,8 @@ func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit, Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(s.recoverUnary),
-		grpc.ChainStreamInterceptor(s.dropUnread),
+		grpc.ChainUnaryInterceptor(s.countUnary, s.recoverUnary),
+		grpc.ChainStreamInterceptor(s.countStream, s.dropUnread),
 	)
 	pb.RegisterControllerServer(server, s)
 	pb.RegisterNodeLinkServer(server, s)

@@ -57,6 +57,7 @@ func (s *Server) dropUnread(server any, stream grpc.ServerStream, info *grpc.Str
 	case err := <-done:
 		return err
 	case <-watched.stalled:
+		refusals.WithLabelValues(boundUnread).Inc()
 		from, _ := s.who(stream.Context())
 		s.log.Info("a client does not read its answer and is cut off", "method", info.FullMethod, "client", from.String(), "limit", limit)
 		if from == nil || from.owner == nil {

@@ -36,6 +36,7 @@ func (s *Server) UpdateNode(ctx context.Context, request *pb.UpdateNodeRequest) 
 	if err != nil {
 		return nil, err
 	}
+	s.metrics.updates.WithLabelValues(actionWord(request.GetAction())).Inc()
 	return &pb.UpdateNodeResponse{}, nil
 }
 
@@ -53,4 +54,9 @@ func (s *Server) nodeNames(list string) ([]string, error) {
 		names = append(names, node.Name)
 	}
 	return names, nil
+}
+
+// actionWord names an action as gcontrol does: drain.
+func actionWord(action pb.NodeAction) string {
+	return strings.ToLower(strings.TrimPrefix(action.String(), "NODE_ACTION_"))
 }

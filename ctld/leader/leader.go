@@ -34,6 +34,7 @@ type Leader struct {
 	cluster  Cluster
 	sessions *session.Registry
 	log      *slog.Logger
+	metrics  *metrics
 
 	freedWake    chan struct{} // something may start that could not before
 	queuedWake   chan struct{} // a job was added behind the others
@@ -50,6 +51,7 @@ func New(cluster Cluster, log *slog.Logger) *Leader {
 	l := &Leader{
 		cluster:      cluster,
 		log:          log,
+		metrics:      newMetrics(),
 		freedWake:    make(chan struct{}, 1),
 		queuedWake:   make(chan struct{}, 1),
 		dispatchWake: make(chan struct{}, 1),
@@ -71,6 +73,7 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 	var nodes []string
 	for _, result := range results {
 		l.wakeSchedule(result)
+		l.metrics.applied(view, result)
 		nodes = append(nodes, result.ChangedNodes...)
 		if result.Kind == state.KindSubmitJob {
 			continue // holds no node yet

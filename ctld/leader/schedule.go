@@ -82,16 +82,16 @@ func (l *Leader) awaitWork(ctx context.Context, rested time.Time) bool {
 // Plan makes one scheduling pass, now being the wall clock's time. It answers
 // false when a plan was made and none of it could be carried out.
 func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool {
-	view := l.cluster.View()
+	view, begin := l.cluster.View(), time.Now()
 	snapshot := view.SchedSnapshot(now.UnixMilli())
 	if len(snapshot.Waiting) == 0 {
 		l.last.Store(nil)
 		return true
 	}
-	begin := time.Now()
 	var plan sched.Plan
 	plan, *memo = sched.Schedule(snapshot, *memo)
 	l.last.Store(newLastPlan(&snapshot, plan.Reasons))
+	l.metrics.pass.Observe(time.Since(begin).Seconds())
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "took", time.Since(begin))
 	if len(plan.Starts) == 0 {
 		return true

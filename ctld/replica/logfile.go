@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 )
@@ -49,6 +50,8 @@ type logFile struct {
 	room    room
 
 	promised atomic.Int64 // room reserved by commands under way
+
+	writeSeconds prometheus.Observer // nil while it is made or checked
 }
 
 // openStore opens the file, and answers how it is written too.
@@ -209,7 +212,12 @@ func (f *logFile) write(entries []*raft.Log, next *seal) (err error) {
 	if err != nil {
 		return err
 	}
-	return f.store.StoreLogs(append(entries, &raft.Log{Index: sealIndex, Data: record}))
+	begin := time.Now()
+	err = f.store.StoreLogs(append(entries, &raft.Log{Index: sealIndex, Data: record}))
+	if err == nil && f.writeSeconds != nil {
+		f.writeSeconds.Observe(time.Since(begin).Seconds())
+	}
+	return err
 }
 
 // remove takes entries away, in a transaction that leaves the seal behind.

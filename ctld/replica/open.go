@@ -18,7 +18,8 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 	if err != nil {
 		return nil, errors.Join(err, logs.Close())
 	}
-	peer = &Peer{name: o.Name, log: logs, fsm: newFSM(machine, o.Fatal)}
+	peer = &Peer{name: o.Name, log: logs, snapshots: snapshots, fsm: newFSM(machine, o.Fatal), metrics: newMetrics()}
+	logs.writeSeconds = peer.metrics.sync
 	defer func() {
 		// raft panics where it can not read or write what it starts from.
 		if fault := recover(); fault != nil {
@@ -43,6 +44,7 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 		}
 		return nil, fmt.Errorf("start raft in %s: %w", o.Dir, err)
 	}
+	peer.metrics.watch(peer.raft)
 	logs.serve(peer.fsm.fail)
 	if err := peer.checkMember(); err != nil {
 		close(logs.closing)

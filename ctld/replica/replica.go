@@ -81,8 +81,11 @@ type Peer struct {
 	fsm     *fsm
 	log     *logFile
 	lock    *os.File
-	closing sync.Once
-	closed  error
+	metrics *metrics
+	// snapshots are listed only: raft writes them.
+	snapshots raft.SnapshotStore
+	closing   sync.Once
+	closed    error
 }
 
 // Open starts a peer on its directory; an empty directory becomes a cluster
@@ -115,6 +118,7 @@ func (p *Peer) Propose(ctx context.Context, command []byte) (any, error) {
 		return nil, err
 	}
 	defer release()
+	begin := time.Now()
 	future := p.raft.Apply(command, enqueueTimeout)
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()
@@ -128,6 +132,7 @@ func (p *Peer) Propose(ctx context.Context, command []byte) (any, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
 	}
+	p.metrics.commit.Observe(time.Since(begin).Seconds())
 	outcome, ok := future.Response().(outcome)
 	if !ok {
 		return nil, fmt.Errorf("raft answered %T to a command", future.Response())

@@ -1,0 +1,74 @@
+package leader
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// metrics count what the leader's loops do, and what the log did while this
+// controller led. A sum over all controllers is the cluster's.
+type metrics struct {
+	pass     prometheus.Histogram
+	starts   prometheus.Counter
+	dropped  prometheus.Counter
+	requeues *prometheus.CounterVec
+	leases   prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	return &metrics{
+		pass: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gleaner_scheduler_pass_seconds", Help: "Time of one scheduling pass: the snapshot and the plan, without its commit.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 17)}),
+		starts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gleaner_scheduler_starts_total", Help: "Jobs started."}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gleaner_scheduler_starts_dropped_total", Help: "Planned starts that no longer fitted when they were committed."}),
+		requeues: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gleaner_scheduler_requeues_total", Help: "Jobs that wait again after a run, by what ended it: report (the nodes reported its end), node_lost_it (its node registered without it), fenced (somebody vouched that its node is off), lease (its node's lease was over), other."}, []string{"cause"}),
+		leases: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gleaner_node_leases_ended_total", Help: "Times that a node's lease ran out."}),
+	}
+}
+
+// requeueCause names the command that made a job wait again.
+var requeueCause = map[state.Kind]string{
+	state.KindPartsEnded: "report", state.KindRegisterNode: "node_lost_it", state.KindUpdateNodes: "fenced",
+	state.KindNodesLost: "lease", state.KindRequeueJobs: "report",
+}
+
+// applied counts what one command did.
+func (m *metrics) applied(view *state.View, result *state.Result) {
+	switch result.Kind {
+	case state.KindSubmitJob, state.KindReleaseJobs, state.KindHoldJobs, state.KindPurgeJobs, state.KindCancelJobs:
+		return // what waits after these has waited before
+	case state.KindPlaceJobs:
+		for i := range result.Starts {
+			if result.Starts[i].Dropped == "" {
+				m.starts.Inc()
+			} else {
+				m.dropped.Inc()
+			}
+		}
+		return
+	case state.KindNodesLost:
+		m.leases.Add(float64(len(result.ChangedNodes)))
+	}
+	for _, id := range result.ChangedJobs {
+		if job, known := view.Job(id); known && job.Phase == state.Waiting && job.Restarts > 0 {
+			cause, named := requeueCause[result.Kind]
+			if !named {
+				cause = "other"
+			}
+			m.requeues.WithLabelValues(cause).Inc()
+		}
+	}
+}
+
+// Collectors are what there is to count here.
+func (l *Leader) Collectors() []prometheus.Collector {
+	for _, cause := range requeueCause {
+		l.metrics.requeues.WithLabelValues(cause)
+	}
+	return []prometheus.Collector{l.metrics.pass, l.metrics.starts, l.metrics.dropped, l.metrics.requeues, l.metrics.leases}
+}

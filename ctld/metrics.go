@@ -1,0 +1,87 @@
+package ctld
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/gleaner-hpc/gleaner/ctld/leader"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// registry is what this controller's metrics come from. It is its own: what a
+// library counts in the registry of the whole process is not shown.
+func (s *Server) registry(version string) (*prometheus.Registry, error) {
+	registry := prometheus.NewRegistry()
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gleaner_build_info", Help: "1, with the program's version."}, []string{"version"})
+	build.WithLabelValues(version).Set(1)
+	all := []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build,
+		s.cluster.peer, &stateCollector{s.cluster, s.leader},
+	}
+	all = append(all, s.api.Collectors()...)
+	all = append(all, s.leader.Collectors()...)
+	for _, collector := range all {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return registry, nil
+}
+
+// stateCollector counts the state when somebody asks: one look at each job
+// that is not over and each node, about 3 ms for 100,000 jobs, on a View, which
+// holds up nobody. Every controller shows its own copy of the state; sessions
+// are the leader's.
+type stateCollector struct {
+	cluster *cluster
+	leader  *leader.Leader
+}
+
+var (
+	jobsDesc       = prometheus.NewDesc("gleaner_jobs", "Jobs that are not over, by partition and state (waiting, running, ending); each waiting task of an array counts. A job that named several partitions waits in the first.", []string{"partition", "state"}, nil)
+	heldDesc       = prometheus.NewDesc("gleaner_jobs_held", "Waiting jobs that somebody holds.", nil, nil)
+	finishedDesc   = prometheus.NewDesc("gleaner_jobs_remembered", "Finished jobs that are still remembered.", nil, nil)
+	nodesDesc      = prometheus.NewDesc("gleaner_nodes", "Nodes by what is with them; one may count in several: known, registered, silent (its lease ran out), drained, down, connected (to this controller, if it leads).", []string{"state"}, nil)
+	devicesDesc    = prometheus.NewDesc("gleaner_devices", "GPUs of registered nodes, by health: ok, broken.", []string{"health"}, nil)
+	leftOversDesc  = prometheus.NewDesc("gleaner_left_overs", "Things that nodes could not clean up.", nil, nil)
+	rememberedDesc = prometheus.NewDesc("gleaner_requests_remembered", "Request ids whose repetition takes no effect.", nil, nil)
+	indexDesc      = prometheus.NewDesc("gleaner_state_index", "Index of the last log entry in the state that these counts are of.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{jobsDesc, heldDesc, finishedDesc, nodesDesc, devicesDesc, leftOversDesc, rememberedDesc, indexDesc} {
+		out <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	}
+	view := c.cluster.View()
+	census, counts := view.Census(), view.Counts()
+	for name, in := range census.Partitions {
+		gauge(jobsDesc, in.Waiting, name, "waiting")
+		gauge(jobsDesc, in.Running, name, "running")
+		gauge(jobsDesc, in.Ending, name, "ending")
+	}
+	gauge(heldDesc, census.Held)
+	gauge(finishedDesc, uint64(counts.Finished))
+	c.collectNodes(&census, gauge)
+	gauge(leftOversDesc, uint64(census.LeftOvers))
+	gauge(rememberedDesc, uint64(counts.Remembered))
+	gauge(indexDesc, view.Index())
+}
+
+func (c *stateCollector) collectNodes(census *state.Census, gauge func(*prometheus.Desc, uint64, ...string)) {
+	for state, count := range map[string]uint32{
+		"known": census.Nodes, "registered": census.NodesRegistered, "silent": census.NodesSilent, "drained": census.NodesDrained, "down": census.NodesDown,
+	} {
+		gauge(nodesDesc, uint64(count), state)
+	}
+	gauge(nodesDesc, uint64(len(c.leader.Sessions().All())), "connected")
+	gauge(devicesDesc, uint64(census.Devices-census.DevicesBroken), "ok")
+	gauge(devicesDesc, uint64(census.DevicesBroken), "broken")
+}
