@@ -91,6 +91,7 @@ func app() *cli.App {
 				}},
 				Action: stopJobs,
 			},
+			doctorCommand(config),
 			{Name: "shim", Usage: "supervise the part of a job in DIR", ArgsUsage: "DIR", Hidden: true, Action: supervise},
 		},
 	}

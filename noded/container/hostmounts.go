@@ -44,8 +44,9 @@ var networkTypes = []string{
 type hostMount struct {
 	id      int // of the mount, in the caller's namespace
 	path    string
-	system  bool // part of the root
-	network bool // its server may be away
+	kind    string // of file system
+	system  bool   // part of the root
+	network bool   // its server may be away
 }
 
 // hostMounts answers the further file systems of the host that a container
@@ -73,7 +74,7 @@ func selectMounts(infos []*mountinfo.Info, exclude []string) []hostMount {
 		case info.FSType == "tmpfs" && info.Source == "shm": // the /dev/shm of a container
 		default:
 			selected = append(selected, hostMount{
-				id: info.ID, path: path, system: below(path, systemDirs), network: isNetwork(info.FSType),
+				id: info.ID, path: path, kind: info.FSType, system: below(path, systemDirs), network: isNetwork(info.FSType),
 			})
 		}
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 // A container's user namespace maps the job's user and all its groups to
-// themselves, and every other id below mappedIDs to HostIDBase and up, where
+// themselves, and every other id below MappedIDs to HostIDBase and up, where
 // nobody lives. So root inside is no one outside.
 //
 // HostIDBase lies above what systemd gives to containers (up to 1879048191)
 // and sssd to directory users (up to 2000200000), and below 2^31.
 const (
 	HostIDBase = 2_100_000_000
-	mappedIDs  = 65536
+	MappedIDs  = 65536
 	// maxMapBytes is what the kernel takes as a map: less than one page.
 	maxMapBytes = 4096
 	maxExtents  = 340
@@ -30,7 +30,7 @@ type hole struct{ inside, outside, size int64 }
 // ranges between them, the smallest of these are left out: files of their
 // owners look like nobody's.
 func mapIDs(own []uint32) ([]configs.IDMap, error) {
-	return fitMap(own, []hole{{0, HostIDBase, mappedIDs}})
+	return fitMap(own, []hole{{0, HostIDBase, MappedIDs}})
 }
 
 // mapMountIDs answers the map for idmapped mounts of the same container: all
@@ -40,8 +40,8 @@ func mapIDs(own []uint32) ([]configs.IDMap, error) {
 func mapMountIDs(own []uint32) ([]configs.IDMap, error) {
 	const last = 1<<32 - 2 // the highest id; above it is "none"
 	return fitMap(own, []hole{
-		{0, HostIDBase, mappedIDs}, {mappedIDs, mappedIDs, HostIDBase - mappedIDs},
-		{HostIDBase + mappedIDs, HostIDBase + mappedIDs, last - (HostIDBase + mappedIDs) + 1},
+		{0, HostIDBase, MappedIDs}, {MappedIDs, MappedIDs, HostIDBase - MappedIDs},
+		{HostIDBase + MappedIDs, HostIDBase + MappedIDs, last - (HostIDBase + MappedIDs) + 1},
 	})
 }
 
@@ -74,9 +74,9 @@ func fitMap(own []uint32, ranges []hole) ([]configs.IDMap, error) {
 	})
 	var extents []configs.IDMap
 	for _, id := range own {
-		if id >= HostIDBase && id < HostIDBase+mappedIDs {
+		if id >= HostIDBase && id < HostIDBase+MappedIDs {
 			return nil, fmt.Errorf("%w: id %d lies in the range %d to %d, which containers use for other users",
-				ErrUser, id, HostIDBase, HostIDBase+mappedIDs-1)
+				ErrUser, id, HostIDBase, HostIDBase+MappedIDs-1)
 		}
 		if n := len(extents); n > 0 && extents[n-1].ContainerID+extents[n-1].Size == int64(id) {
 			extents[n-1].Size++

@@ -86,6 +86,10 @@ func removeGone(path string) error {
 	return removeTree(path)
 }
 
+// Discard removes a directory that never was a part, with what is in it. It
+// fails, and removes nothing, while something is mounted at or below it.
+func Discard(path string) error { return removeGone(path) }
+
 // nothingMounted looks for mounts at and below path in this process's mount
 // table, and in another one.
 func nothingMounted(path string, other *os.File) error {

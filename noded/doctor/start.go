@@ -1,0 +1,154 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/proto/finding"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+func (d *doctor) checkGinit(context.Context) []finding.Finding {
+	const name = "ginit"
+	fix := "install bin/ginit beside gnoded (install bin/ginit /usr/local/sbin/), or set ginit in gnoded.toml"
+	info, err := os.Stat(d.config.Init)
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return needsRoot(name)
+	case err != nil:
+		return []finding.Finding{finding.Bad(name, err.Error(), "it is process 1 of every container: gnoded does not start", fix)}
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+		return []finding.Finding{finding.Bad(name, d.config.Init+" is not a program", "it is process 1 of every container: gnoded does not start", fix)}
+	}
+	return []finding.Finding{finding.Good(name, d.config.Init)}
+}
+
+// checkFilter makes the system-call filter as the daemon does at its start.
+func (d *doctor) checkFilter(context.Context) []finding.Finding {
+	const name = "system-call filter"
+	means := "gnoded does not start: no job runs without one"
+	if scope := sysctl("kernel/yama/ptrace_scope"); scope == "3" {
+		return []finding.Finding{finding.Bad(name, "kernel.yama.ptrace_scope = 3 forbids to read it back from the kernel", means,
+			"echo kernel.yama.ptrace_scope=1 >/etc/sysctl.d/60-gleaner.conf, take the 3 out of /etc/sysctl.d, reboot: it cannot be lowered before")}
+	}
+	filter, err := container.CompileFilter()
+	if err == nil {
+		return []finding.Finding{finding.Good(name, fmt.Sprintf("translated for this kernel, put on and read back: %d bytes", len(filter)))}
+	}
+	fix := "boot a kernel with CONFIG_SECCOMP_FILTER and CONFIG_CHECKPOINT_RESTORE, as Debian's own: apt-get install linux-image-amd64 && reboot"
+	if errors.Is(err, container.ErrNoSeccomp) {
+		fix = "build again: apt-get install libseccomp-dev && make"
+	}
+	return []finding.Finding{finding.Bad(name, err.Error(), means, fix)}
+}
+
+// checkContainer runs a job of nobody's, by the very code that runs jobs.
+func (d *doctor) checkContainer(ctx context.Context, groups bool) []finding.Finding {
+	const name = "container"
+	switch {
+	case d.options.Quick:
+		return []finding.Finding{finding.Unseen(name, "not started, because of --quick")}
+	case !d.root:
+		return needsRoot(name)
+	case d.scratch == "":
+		return d.noScratch(name)
+	case !groups:
+		return []finding.Finding{finding.Unseen(name, "not started: control groups come first")}
+	}
+	if _, err := os.Stat(d.config.Init); err != nil {
+		return []finding.Finding{finding.Unseen(name, "not started: ginit comes first")}
+	}
+	began := time.Now()
+	ended, err := d.runTrialJob(ctx)
+	if err != nil {
+		return []finding.Finding{finding.Bad(name, err.Error(), "no job can start here", "see the other lines first; the kernel's word may help: dmesg | tail")}
+	}
+	if ended.Cause != pb.EndCause_END_CAUSE_EXITED || ended.ExitCode != 0 {
+		fix := "see the other lines first; the kernel's word may help: dmesg | tail"
+		if strings.Contains(ended.Detail, "permission denied") || ended.ExitCode == 126 {
+			fix = "state_dir may lie on a file system mounted noexec: mount -o remount,exec it, or name another state_dir"
+		}
+		return []finding.Finding{finding.Bad(name, fmt.Sprintf("/bin/true as nobody ended with code %d, signal %d: %s (%v)",
+			ended.ExitCode, ended.ExitSignal, ended.Detail, ended.Cause), "no job can start here, or they fail", fix)}
+	}
+	return []finding.Finding{finding.Good(name, fmt.Sprintf("/bin/true ran as nobody in a container of its own, %v from the order to the end of cleaning up", time.Since(began).Round(time.Millisecond)))}
+}
+
+// runTrialJob launches a part in the directory for trials, waits for its end
+// and forgets it.
+func (d *doctor) runTrialJob(ctx context.Context) (_ *pb.PartEnded, err error) {
+	if err := shim.PrepareStateDir(d.scratch); err != nil {
+		return nil, err
+	}
+	if _, err := cgroup.Prepare(d.trialGroup()); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cgroup.New(d.trialGroup(), cgroup.Limits{}).Remove()) }()
+	handle, err := shim.Launch(ctx, d.options.Executable, shim.Settings{
+		StateDir: d.scratch, Node: d.config.Name, InitPath: d.config.Init, CgroupParent: d.trialGroup(),
+		Binds: d.config.Bind, HideDirs: d.config.Hide, MaxProcesses: 64,
+	}, d.trialOrder())
+	if err != nil {
+		return nil, err
+	}
+	ended, err := awaitResult(ctx, handle)
+	if err != nil {
+		// Recover needs the supervisor gone, and cleans up after it.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), groupPatience)
+		defer cancel()
+		err = errors.Join(err, handle.Kill())
+		_ = waitUntil(limited, func() bool { return !handle.Alive() })
+		_, recovering := handle.Recover(limited)
+		err = errors.Join(err, recovering)
+	}
+	return ended, errors.Join(err, handle.Forget())
+}
+
+func (d *doctor) trialOrder() *pb.StartPart {
+	part := &pb.PartId{Job: 1, Epoch: 1}
+	return &pb.StartPart{
+		Part: part, Id: &pb.JobId{Job: part.Job},
+		Spec: &pb.JobSpec{
+			Name: "doctor", Script: []byte("#!/bin/sh\nexec /bin/true\n"), WorkDirectory: "/", Umask: 0o22,
+			StandardOutput: "/dev/null", StandardInput: "/dev/null", Environment: []string{"PATH=/usr/bin:/bin"},
+		},
+		Owner:      &pb.Identity{Uid: trialUser.UID, Gid: trialUser.GID, User: trialUser.Name, Group: trialUser.Group, Home: trialUser.Home, Shell: trialUser.Shell},
+		Allocation: []*pb.NodeAllocation{{Node: d.config.Name, CpuIds: []uint32{0}, MemoryBytes: 128 << 20}},
+		Node:       d.config.Name, BatchHost: d.config.Name, Partition: "doctor", TimeLimitS: spec.Unlimited, KillWaitS: 1,
+		ClusterName: "doctor", LeaseAction: "run-on",
+	}
+}
+
+// awaitResult waits until the supervisor has written the part's end and is gone.
+func awaitResult(ctx context.Context, handle *shim.Handle) (ended *pb.PartEnded, err error) {
+	waited := waitUntil(ctx, func() bool {
+		ended, err = handle.Result()
+		return err == nil && !handle.Alive() || err != nil && !errors.Is(err, shim.ErrNoResult) || err != nil && !handle.Alive()
+	})
+	if waited != nil {
+		return nil, fmt.Errorf("a job of one program did not end: %w", waited)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the supervisor of a job ended without a result: %w", err)
+	}
+	return ended, nil
+}
+
+func waitUntil(ctx context.Context, condition func() bool) error {
+	for !condition() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
