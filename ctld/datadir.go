@@ -28,6 +28,11 @@ func checkDataDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w: give another --data-dir", err)
 	}
+	return refuseDataDir(path)
+}
+
+// refuseDataDir says why a data directory that exists cannot be used.
+func refuseDataDir(path string) error {
 	var about unix.Stat_t
 	if err := unix.Stat(path, &about); err != nil {
 		return fmt.Errorf("look at data directory %s: %w", path, err)

@@ -59,7 +59,7 @@ func operandWords(command *option.Command) []string {
 func programs(commands []*option.Command) []string {
 	names := []string{"gleaner"}
 	for _, command := range commands {
-		if command.Alias != "" {
+		if command.OwnProgram() {
 			names = append(names, command.Program())
 		}
 	}
@@ -123,7 +123,7 @@ func fishCompletion(commands []*option.Command) string {
 	for _, command := range commands {
 		fmt.Fprintf(&out, "complete -c gleaner -f -n __fish_use_subcommand -a %s -d %s\n", command.Name, singleQuoted(command.Summary))
 		heads := []string{"complete -c gleaner -n '__fish_seen_subcommand_from " + command.Name + "'"}
-		if command.Alias != "" {
+		if command.OwnProgram() {
 			heads = append(heads, "complete -c "+command.Program())
 		}
 		for _, head := range heads {

@@ -76,7 +76,7 @@ func unknownCommand(word string) error {
 // byProgram finds the command that is a program of its own by this name.
 func byProgram(program string) *option.Command {
 	for _, command := range commands() {
-		if command.Alias != "" && command.Program() == program {
+		if command.OwnProgram() && command.Program() == program {
 			return command
 		}
 	}

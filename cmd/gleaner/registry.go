@@ -13,6 +13,7 @@ func commands() []*option.Command {
 		infoCommand(),
 		controlCommand(),
 		runCommand(),
+		doctorCommand(),
 		devCommand(),
 		manCommand(),
 		completionCommand(),

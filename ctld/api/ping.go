@@ -16,7 +16,7 @@ func (s *Server) Ping(ctx context.Context, _ *pb.PingRequest) (*pb.PingResponse,
 	answer := &pb.PingResponse{
 		Peer: s.cluster.Name(), Role: "follower", Leader: s.cluster.Leader(), Version: s.options.Version,
 		Term: s.cluster.Term(), AppliedIndex: s.cluster.AppliedIndex(), CommitIndex: s.cluster.CommitIndex(),
-		LastContactMs: -1,
+		LastContactMs: -1, TimeMs: time.Now().UnixMilli(),
 	}
 	if s.cluster.IsLeader() {
 		answer.Role, answer.LastContactMs = "leader", 0

@@ -167,4 +167,3 @@ func (d *doctor) noScratch(check string) []finding.Finding {
 	return []finding.Finding{finding.Bad(check, fmt.Sprintf("nothing can be made in state_dir: %v", d.noRoom),
 		"no job can start here", "make "+d.config.StateDir+" writable for root, or name another state_dir; see the disk's own line")}
 }
-

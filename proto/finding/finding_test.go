@@ -15,7 +15,10 @@ func TestRun(t *testing.T) {
 		begin := time.Now()
 		found := Run(t.Context(), []Check{
 			{Name: "hangs", Limit: 3 * time.Second, Run: func(context.Context) []Finding { <-released; return nil }},
-			{Name: "slow", Run: func(context.Context) []Finding { time.Sleep(time.Second); return []Finding{Good("slow", "two"), Good("slow", "three")} }},
+			{Name: "slow", Run: func(context.Context) []Finding {
+				time.Sleep(time.Second)
+				return []Finding{Good("slow", "two"), Good("slow", "three")}
+			}},
 			{Name: "panics", Run: func(context.Context) []Finding { panic("unheard of") }},
 			{Name: "obeys", Limit: 2 * time.Second, Run: func(ctx context.Context) []Finding {
 				<-ctx.Done()

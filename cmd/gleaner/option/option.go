@@ -100,6 +100,8 @@ type Command struct {
 	// Alias is the command of Slurm whose habits this one has: "sbatch". A
 	// command with an alias is also a program of its own, "g" + Name.
 	Alias string
+	// Standalone makes it such a program without an alias.
+	Standalone bool
 	// Summary is one line without a full stop: "submit a batch script".
 	Summary string
 	// Description are paragraphs for the manual page.
@@ -128,11 +130,14 @@ type Command struct {
 // Program is the name the command goes by in messages: "gsubmit", or
 // "gleaner dev" for one that is no program of its own.
 func (c *Command) Program() string {
-	if c.Alias != "" {
+	if c.OwnProgram() {
 		return "g" + c.Name
 	}
 	return "gleaner " + c.Name
 }
+
+// OwnProgram says whether the command answers to a name of its own.
+func (c *Command) OwnProgram() bool { return c.Alias != "" || c.Standalone }
 
 // Names of the options that every command has.
 const (

@@ -1589,6 +1589,7 @@ type PingResponse struct {
 	Level         uint32                 `protobuf:"varint,7,opt,name=level,proto3" json:"level,omitempty"`                                        // the newest feature level it understands
 	CommitIndex   uint64                 `protobuf:"varint,8,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`         // it knows to be committed; applied_index lags behind
 	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since it heard of the leader; 0 = it leads, -1 = never
+	TimeMs        int64                  `protobuf:"varint,10,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`                       // its wall clock, in Unix milliseconds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1682,6 +1683,13 @@ func (x *PingResponse) GetCommitIndex() uint64 {
 func (x *PingResponse) GetLastContactMs() int64 {
 	if x != nil {
 		return x.LastContactMs
+	}
+	return 0
+}
+
+func (x *PingResponse) GetTimeMs() int64 {
+	if x != nil {
+		return x.TimeMs
 	}
 	return 0
 }
@@ -2059,7 +2067,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\r\n" +
-	"\vPingRequest\"\x82\x02\n" +
+	"\vPingRequest\"\x9b\x02\n" +
 	"\fPingResponse\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
@@ -2069,7 +2077,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04term\x18\x06 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05level\x18\a \x01(\rR\x05level\x12!\n" +
 	"\fcommit_index\x18\b \x01(\x04R\vcommitIndex\x12&\n" +
-	"\x0flast_contact_ms\x18\t \x01(\x03R\rlastContactMs\">\n" +
+	"\x0flast_contact_ms\x18\t \x01(\x03R\rlastContactMs\x12\x17\n" +
+	"\atime_ms\x18\n" +
+	" \x01(\x03R\x06timeMs\">\n" +
 	"\rFollowRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\"\xe7\x01\n" +
 	"\x05Event\x12\x14\n" +

@@ -1,0 +1,177 @@
+// Package doctor is gdoctor: it finds out what a host is to the cluster, looks
+// at everything that Gleaner needs there, and says what is wrong with its fix.
+//
+// What it promises: it changes nothing, leaves nothing behind, shows no secret,
+// and comes to an end whatever hangs. What only a daemon's own code can tell,
+// "gctld doctor" and "gnoded doctor" tell, as programs of their own; the rest
+// is looked at here: disks, certificates, controllers, clock, daemons.
+//
+// What it needs: nothing; without root, and without the daemons' programs, it
+// says what it could not see.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/proto/finding"
+)
+
+// User is the role of a host on which people type commands, beside
+// finding.Node and finding.Controller.
+const User = "user"
+
+// Options say what is examined.
+type Options struct {
+	Roles   []string // empty = what the host is found to be
+	Config  string   // the daemon's configuration; needs one role
+	Targets []string // controllers, for the role User
+	TLSDir  string   // certificates for these
+	Quick   bool     // without timing disks and starting containers
+}
+
+// Result is what was found out.
+type Result struct {
+	Hosts    []finding.Host    // the daemons of this host, as configured
+	Findings []finding.Finding // in the order to be shown
+	Hint     string            // what the caller could examine besides; "" = nothing
+}
+
+// daemonLimit bounds the examination that a daemon's program makes.
+const daemonLimit = 100 * time.Second
+
+// Examine examines this host.
+func Examine(ctx context.Context, o Options) (*Result, error) {
+	sites, hint, err := findSites(o)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Hint: hint}
+	var daemons []finding.Check
+	reports := make([]*finding.Report, len(sites))
+	for i, s := range sites {
+		if s.role == User {
+			continue
+		}
+		daemons = append(daemons, finding.Check{Name: s.program(), Limit: daemonLimit, Run: func(ctx context.Context) []finding.Finding {
+			report, found := s.ask(ctx, o.Quick)
+			reports[i] = report
+			return found
+		}})
+	}
+	asked := finding.Run(ctx, daemons)
+	for i, report := range reports {
+		if report != nil {
+			report.Findings = mark(report.Findings, sites, sites[i].role, report.Host.Name)
+			r.Hosts = append(r.Hosts, report.Host)
+			r.Findings = append(r.Findings, report.Findings...)
+		}
+	}
+	r.Findings = append(r.Findings, asked...)
+	r.Findings = append(r.Findings, finding.Run(ctx, r.hostChecks(o, sites))...)
+	if !o.Quick { // last and alone, so that nothing else uses the disk
+		r.Findings = append(r.Findings, finding.Run(ctx, r.timings())...)
+	}
+	r.Findings = once(r.Findings)
+	return r, nil
+}
+
+// hostChecks are those that need no daemon's code.
+func (r *Result) hostChecks(o Options, sites []*site) []finding.Check {
+	checks := []finding.Check{{Name: "clock", Run: checkClock}}
+	for _, host := range r.Hosts {
+		checks = append(checks, finding.Check{Name: "disk of " + host.Directory, Run: func(context.Context) []finding.Finding { return checkDisk(host) }})
+		if host.TLSDir != "" {
+			checks = append(checks, finding.Check{Name: "certificate in " + host.TLSDir, Run: func(context.Context) []finding.Finding { return checkBundle(host.TLSDir, host.Role, host.Name) }})
+		}
+		if host.PKIDir != "" {
+			checks = append(checks, finding.Check{Name: "certificates in " + host.PKIDir, Run: func(context.Context) []finding.Finding { return checkAuthority(host.PKIDir, host.Name) }})
+		}
+		if host.PeerListen != "" {
+			checks = append(checks, finding.Check{Name: "peer address", Run: func(ctx context.Context) []finding.Finding { return checkPeerListen(ctx, host.PeerListen) }})
+		}
+	}
+	for _, s := range sites {
+		if s.role == User && o.TLSDir != "" {
+			checks = append(checks, finding.Check{Name: "certificate in " + o.TLSDir, Run: func(context.Context) []finding.Finding { return checkBundle(o.TLSDir, User, "") }})
+		}
+		checks = append(checks, s.daemonChecks()...)
+	}
+	for _, c := range r.contacts(o, sites) {
+		checks = append(checks, finding.Check{Name: "controller " + c.target, Limit: contactLimit, Run: c.check})
+	}
+	return checks
+}
+
+// timings time each disk that a daemon writes to.
+func (r *Result) timings() (checks []finding.Check) {
+	for _, host := range r.Hosts {
+		checks = append(checks, finding.Check{Name: "speed of " + host.Directory, Limit: timingLimit, Run: func(ctx context.Context) []finding.Finding { return checkSpeed(ctx, host) }})
+	}
+	return checks
+}
+
+// contacts are the controllers that somebody on this host speaks to.
+func (r *Result) contacts(o Options, sites []*site) (contacts []contact) {
+	seen := map[contact]bool{}
+	add := func(target, tlsDir string) {
+		c := contact{target: target}
+		if !strings.HasPrefix(target, "unix://") {
+			c.tlsDir = tlsDir
+		}
+		if !seen[c] {
+			seen[c] = true
+			contacts = append(contacts, c)
+		}
+	}
+	for _, host := range r.Hosts {
+		if host.Config == "" && !runs(sites, host.Role) {
+			continue // nobody has said yet where the controllers are to be
+		}
+		for _, target := range host.Controllers {
+			add(target, host.TLSDir)
+		}
+	}
+	for _, s := range sites {
+		if s.role != User {
+			continue
+		}
+		for _, target := range o.Targets {
+			add(target, o.TLSDir)
+		}
+	}
+	return contacts
+}
+
+func runs(sites []*site, role string) bool {
+	return slices.ContainsFunc(sites, func(s *site) bool { return s.role == role && s.running != 0 })
+}
+
+// mark puts a daemon's name before its checks where there are several of one
+// role on the host.
+func mark(found []finding.Finding, sites []*site, role, name string) []finding.Finding {
+	others := slices.DeleteFunc(slices.Clone(sites), func(s *site) bool { return s.role != role })
+	if len(others) < 2 {
+		return found
+	}
+	for i := range found {
+		found[i].Check = fmt.Sprintf("%s %s: %s", role, name, found[i].Check)
+	}
+	return found
+}
+
+// once leaves out what has been said already.
+func once(found []finding.Finding) []finding.Finding {
+	seen := map[finding.Finding]bool{}
+	kept := found[:0]
+	for _, f := range found {
+		if !seen[f] {
+			seen[f] = true
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
