@@ -12,6 +12,9 @@ import (
 // with what there is.
 func (t *tables) checkNodes(want *census) error {
 	var errs []error
+	if awaited := len(t.Awaited()); awaited != int(t.awaited) {
+		errs = append(errs, fmt.Errorf("%d nodes are awaited, %d are counted", awaited, t.awaited))
+	}
 	for name := range want.uses {
 		if _, known := t.nodes.Get(name); !known {
 			errs = append(errs, errors.New("jobs hold a node that is not known"))

@@ -25,6 +25,11 @@ type Node struct {
 	Shrunk bool `cbor:"12,keyasint,omitempty"`
 	// TroubleMS is since when Inventory.Trouble is set; 0 = it is not.
 	TroubleMS int64 `cbor:"13,keyasint,omitempty"`
+	// Awaited: since a restore it has not registered; Strangers are the runs that
+	// it registered with and that the restored state does not know, until they
+	// are over. While any node has either nothing starts: see Restored.
+	Awaited   bool      `cbor:"20,keyasint,omitempty"`
+	Strangers []PartKey `cbor:"21,keyasint,omitempty"`
 
 	use *nodeUse // what its jobs hold; derived, never nil once stored
 }

@@ -63,15 +63,21 @@ func (c RegisterNode) apply(s *State, result *Result) {
 	node.NotResponding = false
 	node.RegisteredMS = s.timeMS
 	node.LeftOvers = clipLeftOvers(c.LeftOvers)
+	awaited := node.Awaited
+	if node.holdsStarts() {
+		s.meetAwaited(&node, c.Running)
+	}
 	s.putNode(&node)
 	if known {
-		s.reconcileParts(&node, c.Running)
+		s.reconcileParts(&node, c.Running, awaited)
 	}
 	s.noteShrunk(c.Name)
 }
 
-// reconcileParts compares what a node runs with what it should.
-func (s *State) reconcileParts(node *Node, running []RunningPart) {
+// reconcileParts compares what a node runs with what it should. A part that an
+// awaited node does not have may have been delivered, and have ended, after
+// the restored state was written: it is over in any case.
+func (s *State) reconcileParts(node *Node, running []RunningPart, awaited bool) {
 	keeps := make(map[RunningPart]bool, len(running)) // Ready false in the keys
 	ready := make(map[RunningPart]bool, len(running))
 	for _, part := range running {
@@ -87,7 +93,7 @@ func (s *State) reconcileParts(node *Node, running []RunningPart) {
 		case ready[key]:
 			s.partReady(PartRef{id, job.Epoch, node.Name})
 		case keeps[key]:
-		case part.Ready || part.BootID != node.BootID():
+		case awaited || part.Ready || part.BootID != node.BootID():
 			s.partEnded(&PartReport{
 				Job: id, Epoch: job.Epoch, Node: node.Name,
 				Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART, Detail: lostDetail(part, node),

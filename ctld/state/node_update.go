@@ -79,6 +79,9 @@ func (s *State) updateNode(name string, c *UpdateNodes) {
 	default:
 		node.Drain, node.Down = true, true
 	}
+	if c.Action == FenceNode {
+		node.Awaited, node.Strangers = false, nil
+	}
 	if c.Action != ResumeNode {
 		node.Reason, node.ReasonMS, node.ReasonUser = c.Reason, s.timeMS, c.User
 	}

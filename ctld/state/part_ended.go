@@ -44,6 +44,7 @@ func (c PartsEnded) apply(s *State, result *Result) {
 	}
 	for i := range c.Reports {
 		s.partEnded(&c.Reports[i])
+		s.strangerEnded(PartRef{c.Reports[i].Job, c.Reports[i].Epoch, c.Reports[i].Node})
 	}
 }
 

@@ -46,6 +46,8 @@ type headerRecord struct {
 	TimeMS  int64  `cbor:"3,keyasint"`
 	NextJob uint32 `cbor:"4,keyasint"`
 	Level   Level  `cbor:"5,keyasint,omitempty"` // absent = LevelFirst, whose programs do not know the field
+
+	EpochFloor uint32 `cbor:"10,keyasint,omitempty"`
 }
 
 type rememberedRecord struct {
@@ -83,7 +85,7 @@ func (t *tables) Persist(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := newFrameWriter(buffered)
 	out.raw([]byte(magic))
-	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob}
+	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, EpochFloor: t.epochFloor}
 	if t.level > LevelFirst {
 		header.Level = t.level
 	}

@@ -65,6 +65,8 @@ func (c PlaceJobs) apply(s *State, result *Result) {
 func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	job, known := s.Job(order.Job)
 	switch {
+	case s.awaited > 0:
+		return nil, nil, fmt.Errorf("after a restore %d nodes have not spoken yet", s.awaited)
 	case !known:
 		return nil, nil, fmt.Errorf("job %d is not known", order.Job)
 	case job.Phase != Waiting:
@@ -203,7 +205,7 @@ func checkOneModel(run *Run) error {
 func (s *State) start(job *Job, run *Run) *Job {
 	started := *job
 	started.Phase = Running
-	started.Epoch++
+	started.Epoch = max(job.Epoch, s.epochFloor) + 1
 	started.Run = run
 	started.Detail = ""
 	if job.Array == 0 || job.HasTask {

@@ -67,7 +67,7 @@ func (s *State) setPolicy(policy *Policy) {
 	}
 	var gone []string
 	s.nodes.Scan(func(name string, node *Node) bool {
-		if node.Inventory == nil && !named[name] {
+		if node.Inventory == nil && !named[name] && !node.holdsStarts() {
 			gone = append(gone, name)
 		}
 		return true

@@ -99,7 +99,7 @@ func (s *State) restoreHeader(header *headerRecord) error {
 		return err
 	}
 	s.level = max(header.Level, LevelFirst)
-	s.index, s.timeMS, s.nextJob = header.Index, header.TimeMS, header.NextJob
+	s.index, s.timeMS, s.nextJob, s.epochFloor = header.Index, header.TimeMS, header.NextJob, header.EpochFloor
 	return nil
 }
 

@@ -140,8 +140,14 @@ func finishedKey(job *Job) uint64 {
 func (s *State) putNode(node *Node) {
 	if old, known := s.nodes.Get(node.Name); known {
 		node.use = old.use
+		if old.holdsStarts() {
+			s.awaited--
+		}
 	} else {
 		node.use = &nodeUse{}
+	}
+	if node.holdsStarts() {
+		s.awaited++
 	}
 	s.nodes.Set(node.Name, node)
 	s.changes.nodes = append(s.changes.nodes, node.Name)

@@ -13,6 +13,9 @@ type tables struct {
 	timeMS  int64  // log time
 	nextJob uint32
 	level   Level // the feature level in force
+	// epochFloor is what every epoch given out from now on is above: see
+	// Restored. 0 in a state that never was restored.
+	epochFloor uint32
 
 	policy *Policy
 	nodes  *btree.Map[string, *Node]
@@ -35,6 +38,8 @@ type tables struct {
 	arrayRunning *btree.Map[uint32, uint32]   // array -> members that hold nodes
 	users        *btree.Map[uint32, UserCounts]
 	shapeSlots   uint32 // every shape's slot is below
+
+	awaited uint32 // how many nodes a restore waits for
 }
 
 // UserCounts counts the job records of one user.
