@@ -24,6 +24,9 @@ type cluster struct {
 	peer     *replica.Peer
 	feed     *feed
 	onChange atomic.Pointer[func(*state.View, []*state.Result)]
+	// reign is the term in which this peer leads and has applied all that was
+	// committed before; 0 when it does not.
+	reign atomic.Uint64
 }
 
 func newCluster() *cluster {
@@ -160,7 +163,18 @@ func (c *cluster) Term() uint64         { return c.peer.Term() }
 func (c *cluster) AppliedIndex() uint64 { return c.peer.AppliedIndex() }
 func (c *cluster) CommitIndex() uint64  { return c.peer.CommitIndex() }
 
-func (c *cluster) LastContact() time.Time { return c.peer.LastContact() }
+func (c *cluster) LastContact() time.Duration { return c.peer.LastContact() }
+
+// Confirm implements api.Cluster. It counts for the term in which the loops
+// were begun only: a peer that lost the lead and has it again may lack what
+// was committed between.
+func (c *cluster) Confirm(ctx context.Context) error {
+	term := c.reign.Load()
+	if term == 0 {
+		return replica.ErrNotLeader
+	}
+	return c.peer.Confirm(ctx, term)
+}
 
 // fatal tells which errors of Apply stop this peer.
 func fatal(err error) bool {

@@ -1,6 +1,7 @@
 package ctld
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -25,10 +26,16 @@ Examples:
       also reachable by nodes of other hosts, over mutual TLS
    gctld cert --node gpu01 --out ./gpu01
       the certificate for such a node: copy the directory there
+   gctld --peer-listen c1.lab:6818
+      one that other controllers can join
+   gctld --join --certificates ./c2 --peer-listen c2.lab:6818
+      one that joins it, on another host; then type on the cluster
+      gcontrol peer add c2 c2.lab:6818
 
 Settings may also stand in a TOML file (--config): name, data_dir, socket,
-listen, peer_listen, peer_advertise, metrics_listen, client_timeout, log_level.
-Partitions and everything else about the cluster is policy: see "gcontrol apply --help".`
+listen, peer_listen, peer_advertise, join, certificates, election_timeout,
+metrics_listen, client_timeout, log_level. Partitions and everything else
+about the cluster is policy: see "gcontrol apply --help".`
 
 // Command is the command line of gctld.
 func Command(version string) *cli.App {
@@ -61,6 +68,10 @@ func configFlags() []cli.Flag {
 		&cli.PathFlag{Name: "socket", Usage: "listen on the unix socket `PATH` (default: " + defaults.Socket + ")"},
 		&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT` too, over mutual TLS"},
 		&cli.StringFlag{Name: "metrics-listen", Usage: "metrics for Prometheus at http://`HOST:PORT`/metrics (default: none)"},
+		&cli.StringFlag{Name: "peer-listen", Usage: "listen on `HOST:PORT` for other controllers, over mutual TLS"},
+		&cli.StringFlag{Name: "peer-advertise", Usage: "`HOST:PORT` that other controllers dial (default: that of --peer-listen)"},
+		&cli.BoolFlag{Name: "join", Usage: "with an empty data directory, wait to be added to a cluster that runs: see gcontrol peer"},
+		&cli.PathFlag{Name: "certificates", Usage: "take this controller's certificates from `DIR`, written by gctld cert --controller"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of this controller (default: the host's, kept in the data directory)"},
 		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL`: debug, info, warn or error (default: " + defaults.LogLevel + ")"},
 	}
@@ -78,11 +89,15 @@ func configOf(c *cli.Context) (Config, error) {
 	for flag, field := range map[string]*string{
 		"data-dir": &config.DataDir, "socket": &config.Socket, "listen": &config.Listen,
 		"metrics-listen": &config.MetricsListen,
-		"name":           &config.Name, "log-level": &config.LogLevel,
+		"name":           &config.Name, "log-level": &config.LogLevel, "certificates": &config.Certificates,
+		"peer-listen": &config.PeerListen, "peer-advertise": &config.PeerAdvertise,
 	} {
 		if c.IsSet(flag) {
 			*field = c.String(flag)
 		}
+	}
+	if c.IsSet("join") {
+		config.Join = c.Bool("join")
 	}
 	return config, config.Check()
 }
@@ -139,17 +154,20 @@ func announce(server *Server, descriptor int) {
 func certCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "cert",
-		Usage: "issue a certificate for a node or a user of another host",
+		Usage: "issue a certificate for a node or a user of another host, or another controller",
 		Description: `Writes ca.pem, cert.pem and key.pem. Copy the directory to the other host,
-readable by its holder only, and set GLEANER_TLS_DIR to it there. Run it on the
-controller's host, as who runs gctld; gctld need not be stopped.
+readable by its holder only, and set GLEANER_TLS_DIR to it there; a controller
+is started with --certificates DIR. Run it on the host of the controller that
+began the cluster, as who runs gctld; gctld need not be stopped.
 
 Examples:
    gctld cert --node gpu01 --out ./gpu01
-   gctld cert --user ann --out ./ann`,
+   gctld cert --user ann --out ./ann
+   gctld cert --controller c2 --out ./c2`,
 		Flags: append(configFlags(),
 			&cli.StringFlag{Name: "node", Usage: "`NAME` of the node"},
 			&cli.StringFlag{Name: "user", Usage: "login `NAME` of the user"},
+			&cli.StringFlag{Name: "controller", Usage: "`NAME` of the controller"},
 			&cli.PathFlag{Name: "out", Usage: "`DIR` to write to", Required: true},
 		),
 		Action:       issueCertificate,
@@ -158,8 +176,18 @@ Examples:
 }
 
 func issueCertificate(c *cli.Context) error {
-	if (c.String("node") == "") == (c.String("user") == "") {
-		return fmt.Errorf("name one of --node and --user")
+	var kind pki.Kind
+	var name string
+	for flag, of := range map[string]pki.Kind{"node": pki.Node, "user": pki.User, "controller": pki.Controller} {
+		if given := c.String(flag); given != "" {
+			if name != "" {
+				return errOneHolder
+			}
+			kind, name = of, given
+		}
+	}
+	if name == "" {
+		return errOneHolder
 	}
 	config, err := configOf(c)
 	if err != nil {
@@ -169,13 +197,11 @@ func issueCertificate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	kind, name := pki.Node, c.String("node")
-	if name == "" {
-		kind, name = pki.User, c.String("user")
-	}
 	if err := authority.WriteBundle(kind, name, c.Path("out")); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "wrote ca.pem, cert.pem and key.pem for %s %s to %s\n", kind, name, strings.TrimSuffix(c.Path("out"), "/"))
 	return nil
 }
+
+var errOneHolder = errors.New("name one of --node, --user and --controller")

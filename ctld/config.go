@@ -1,6 +1,7 @@
 package ctld
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,15 @@ type Config struct {
 	PeerListen string `toml:"peer_listen"`
 	// PeerAdvertise is HOST:PORT the other controllers dial; "" = PeerListen.
 	PeerAdvertise string `toml:"peer_advertise"`
+	// Join says that an empty data directory waits to be added to a cluster
+	// that runs (gcontrol peer add). It means nothing once it has been.
+	Join bool `toml:"join"`
+	// Certificates is a directory that "gctld cert --controller" wrote for this
+	// controller; it is copied into the data directory. "" = what is there.
+	Certificates string `toml:"certificates"`
+	// ElectionTimeout is how long a controller hears nothing from the leader
+	// before it wants to lead itself, as in "1s".
+	ElectionTimeout string `toml:"election_timeout"`
 	// ClientTimeout is how long a client may leave an answer unread before it
 	// is cut off, as in "90s" or "5m".
 	ClientTimeout string `toml:"client_timeout"`
@@ -54,7 +64,8 @@ func DefaultConfig() Config {
 		Socket:   "/run/gleaner/gctld.sock",
 		LogLevel: "info",
 
-		ClientTimeout: api.DefaultUnreadLimit.String(),
+		ClientTimeout:   api.DefaultUnreadLimit.String(),
+		ElectionTimeout: "1s",
 	}
 }
 
@@ -100,6 +111,12 @@ func (c *Config) Check() error {
 	if _, err := c.unreadLimit(); err != nil {
 		return err
 	}
+	if _, err := c.electionTimeout(); err != nil {
+		return err
+	}
+	if err := c.checkPeers(); err != nil {
+		return err
+	}
 	_, err := c.Level()
 	return err
 }
@@ -108,6 +125,36 @@ func (c *Config) unreadLimit() (time.Duration, error) {
 	limit, err := time.ParseDuration(c.ClientTimeout)
 	if err != nil || limit < time.Second || limit > 24*time.Hour {
 		return 0, fmt.Errorf("%w: client_timeout = %.80q must be from 1s to 24h, as in 90s or 5m", ErrConfig, c.ClientTimeout)
+	}
+	return limit, nil
+}
+
+// checkPeers refuses an address that the other controllers can not dial.
+func (c *Config) checkPeers() error {
+	if c.PeerListen == "" {
+		if c.Join || c.PeerAdvertise != "" {
+			return fmt.Errorf("%w: a controller that is one of several needs peer_listen = \"HOST:PORT\", at which the others reach it", ErrConfig)
+		}
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(cmp.Or(c.PeerAdvertise, c.PeerListen))
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("%w: peer_listen = %q stands for every address of this host: set peer_advertise = \"HOST:PORT\" to the one at which the other controllers reach it", ErrConfig, c.PeerListen)
+	}
+	return nil
+}
+
+// Bounds of an election timeout: below, a busy machine elects a leader again
+// and again; above, nobody would wait.
+const (
+	minElection = 100 * time.Millisecond
+	maxElection = time.Minute
+)
+
+func (c *Config) electionTimeout() (time.Duration, error) {
+	limit, err := time.ParseDuration(c.ElectionTimeout)
+	if err != nil || limit < minElection || limit > maxElection {
+		return 0, fmt.Errorf("%w: election_timeout = %.80q must be from %v to %v, as in 1s", ErrConfig, c.ElectionTimeout, minElection, maxElection)
 	}
 	return limit, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -61,6 +62,9 @@ func peerName(config *Config) (name string, existing bool, err error) {
 	name = strings.TrimSpace(string(kept))
 	if existing && !validPeerName(name) {
 		return "", false, fmt.Errorf("damaged file %s: it should hold the name of this controller: write the name into it, or put back a copy of the whole data directory", filepath.Join(config.DataDir, nameFile))
+	}
+	if name == "" {
+		name = pki.Name(PKIDir(config.DataDir))
 	}
 	if config.Name != "" {
 		name = config.Name

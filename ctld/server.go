@@ -23,6 +23,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
+	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
 	"github.com/gleaner-hpc/gleaner/ctld/web"
@@ -44,8 +45,14 @@ type Server struct {
 	grpc    *grpc.Server
 	web     *web.Server // nil without metrics_listen
 
+	certificates *pki.Authority // nil when it has no address but the socket
+	wire         *replica.Wire  // nil when it has none for other controllers
+	peers        *peerlink.Peers
+	linkGRPC     *grpc.Server
+
 	addresses []string      // that it listens on, as dial takes them
-	ready     chan struct{} // closed when it leads for the first time
+	ready     chan struct{} // closed when it answers for the first time
+	once      sync.Once     // closes ready
 	stopped   chan struct{}
 	stop      context.CancelFunc
 	tasks     sync.WaitGroup
@@ -63,6 +70,9 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	if err := checkDataDir(config.DataDir); err != nil {
 		return nil, err
 	}
+	if err := installCertificates(&config); err != nil {
+		return nil, err
+	}
 	name, existing, err := peerName(&config)
 	if err != nil {
 		return nil, err
@@ -73,6 +83,10 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, err
 	}
+	if s.peers, err = s.newPeers(name, version); err != nil {
+		stop()
+		return nil, errors.Join(err, s.cluster.peer.Close())
+	}
 	s.leader = leader.New(s.cluster, log)
 	changed := s.leader.Changed
 	s.cluster.onChange.Store(&changed)
@@ -82,7 +96,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread})
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: newestLevel})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
@@ -92,6 +106,11 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		return nil, s.Wait()
 	}
 	s.tasks.Go(func() { s.followLeadership(ctx) })
+	s.tasks.Go(func() { s.peers.Watch(ctx, s.follows) })
+	if s.cluster.peer.Joining() {
+		log.Info("waiting to be added: type on the cluster", "command", fmt.Sprintf("gcontrol peer add %s %s", name, s.cluster.peer.Address()))
+		s.announce()
+	}
 	return s, nil
 }
 
@@ -107,18 +126,21 @@ func (c *Config) settings() map[string]string {
 // openPeer starts the log, and keeps the name that it was first used under.
 func (s *Server) openPeer(name string, existing bool) error {
 	options := replica.Options{
-		Dir: filepath.Join(s.config.DataDir, "raft"), Name: name, Existing: existing, Logger: s.log, Fatal: fatal,
-	}
-	if s.config.PeerListen != "" {
-		options.Transport = func() (raft.Transport, error) { return s.listenPeers(name) }
+		Dir: filepath.Join(s.config.DataDir, "raft"), Name: name, Existing: existing, Logger: s.log, Fatal: fatal, Join: s.config.Join,
 	}
 	var err error
+	if s.config.PeerListen != "" {
+		options.Transport = func() (raft.Transport, error) { return s.listenPeers(name) }
+		if options.ElectionTimeout, err = s.config.electionTimeout(); err != nil {
+			return err
+		}
+	}
 	s.cluster.peer, err = replica.Open(options, s.cluster)
 	if errors.Is(err, replica.ErrForeign) && s.config.Name == "" && existing {
 		return fmt.Errorf("%w (its name stands in %s)", err, filepath.Join(s.config.DataDir, nameFile))
 	}
-	if err != nil || existing {
-		return err
+	if err != nil || existing || s.config.Join {
+		return err // one that joins keeps its name when it votes
 	}
 	if err := keepName(s.config.DataDir, name); err != nil {
 		return errors.Join(err, s.cluster.peer.Close())
@@ -128,16 +150,18 @@ func (s *Server) openPeer(name string, existing bool) error {
 
 // listenPeers opens the address for the other controllers.
 func (s *Server) listenPeers(name string) (raft.Transport, error) {
-	certificates, err := pki.Open(PKIDir(s.config.DataDir))
+	if err := s.openCertificates(name); err != nil {
+		return nil, err
+	}
+	server, client, err := s.certificates.PeerConfigs(name)
 	if err != nil {
 		return nil, err
 	}
-	server, client, err := certificates.PeerConfigs(name)
+	s.wire, err = replica.Listen(s.config.PeerListen, s.config.PeerAdvertise, server, client)
 	if err != nil {
-		return nil, err
+		return nil, inUse(err, "peer_listen")
 	}
-	transport, err := replica.ListenTLS(s.config.PeerListen, s.config.PeerAdvertise, server, client, s.log)
-	return transport, inUse(err, "peer_listen")
+	return s.wire.Transport(s.log), nil
 }
 
 // PKIDir is where the certificate authority lies.
@@ -159,25 +183,33 @@ func (s *Server) listen(name string) error {
 		listeners = append(listeners, bound(remote))
 	}
 	s.grpc = s.api.GRPC(credentials)
+	s.linkGRPC = s.api.LinkGRPC()
+	if s.wire != nil {
+		s.log.Info("listening for controllers", "address", s.wire.Requests().Addr().String())
+		s.serve(s.linkGRPC, s.wire.Requests())
+	}
 	for _, listener := range listeners {
 		s.addresses = append(s.addresses, targetOf(listener.Addr()))
 		s.log.Info("listening", "address", listener.Addr().String())
-		s.tasks.Go(func() {
-			if err := s.grpc.Serve(listener); err != nil {
-				s.fail(fmt.Errorf("serve %s: %w", listener.Addr(), err))
-			}
-		})
+		s.serve(s.grpc, listener)
 	}
 	return nil
 }
 
+func (s *Server) serve(server *grpc.Server, listener net.Listener) {
+	s.tasks.Go(func() {
+		if err := server.Serve(listener); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.fail(fmt.Errorf("serve %s: %w", listener.Addr(), err))
+		}
+	})
+}
+
 // listenRemote opens the address for users and nodes of other hosts.
 func (s *Server) listenRemote(name string) (net.Listener, credentials.TransportCredentials, error) {
-	certificates, err := pki.Open(PKIDir(s.config.DataDir))
-	if err != nil {
+	if err := s.openCertificates(name); err != nil {
 		return nil, nil, err
 	}
-	config, err := certificates.ServerConfig(name)
+	config, err := s.certificates.ServerConfig(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -246,20 +278,38 @@ func (s *Server) reign(ctx context.Context) (end func()) {
 
 // lead waits until everything committed before is applied here, then leads.
 func (s *Server) lead(ctx context.Context) {
-	if err := s.cluster.peer.Barrier(barrierLimit); err != nil {
+	term := s.cluster.Term()
+	err := s.cluster.peer.Barrier(barrierLimit)
+	if err == nil && (term != s.cluster.Term() || !s.cluster.IsLeader()) {
+		err = replica.ErrNotLeader
+	}
+	if err != nil {
 		if ctx.Err() == nil {
 			s.log.Warn("this controller was to lead and could not catch up", "error", err)
 		}
 		return
 	}
-	s.log.Info("leading", "term", s.cluster.Term(), "index", s.cluster.AppliedIndex())
-	s.leader.Lead(ctx, func() {
-		select {
-		case <-s.ready:
-		default:
-			s.log.Info("ready", "name", s.cluster.Name(), "socket", s.config.Socket)
-			close(s.ready)
-		}
+	s.cluster.reign.Store(term)
+	defer s.cluster.reign.Store(0)
+	s.log.Info("leading", "term", term, "index", s.cluster.AppliedIndex())
+	var members sync.WaitGroup
+	defer members.Wait()
+	members.Go(func() { s.peers.Promote(ctx) })
+	s.leader.Lead(ctx, s.announce)
+}
+
+// follows is called when a controller that leads is known.
+func (s *Server) follows() {
+	if !s.cluster.IsLeader() {
+		s.announce()
+	}
+}
+
+// announce says, once, that this controller answers.
+func (s *Server) announce() {
+	s.once.Do(func() {
+		s.log.Info("ready", "name", s.cluster.Name(), "socket", s.config.Socket)
+		close(s.ready)
 	})
 }
 
@@ -274,7 +324,8 @@ func targetOf(address net.Addr) string {
 // Addresses are those it listens on, as package dial takes them.
 func (s *Server) Addresses() []string { return s.addresses }
 
-// Ready is closed when the controller leads for the first time.
+// Ready is closed when the controller answers for the first time: it leads, or
+// knows who does, or waits to be added.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // fail notes why the controller stops, and makes it stop.
@@ -296,11 +347,16 @@ func (s *Server) Stop() {
 			_ = s.web.Close() // nothing can be lost there
 		}
 		drained := make(chan struct{})
-		go func() { s.grpc.GracefulStop(); close(drained) }()
+		go func() {
+			defer close(drained)
+			s.grpc.GracefulStop()
+			s.linkGRPC.GracefulStop()
+		}()
 		select {
 		case <-drained:
 		case <-time.After(drainLimit):
 			s.grpc.Stop()
+			s.linkGRPC.Stop()
 			<-drained
 		}
 		s.stop()

@@ -32,6 +32,8 @@ type caller struct {
 	isUser bool
 	// user is the login name when the proof of identity carries one.
 	user string
+	// certificate: a user's certificate is the proof, not a uid.
+	certificate bool
 	// node is set for a node's certificate.
 	node string
 	// trusted is a connection that may speak as a node and vouch for jobs:
@@ -41,6 +43,8 @@ type caller struct {
 	// owner is set when a supervisor vouched for a job: its owner, who acts
 	// from inside it and has no administrator's rights there.
 	owner *state.Owner
+	// via is the controller that passed the request on, "" = none.
+	via string
 }
 
 // isRoot says whether this is root, and not a job of root's.
@@ -58,10 +62,17 @@ func (c *caller) String() string {
 }
 
 // connection reads who is at the other end of the connection itself.
-func connection(ctx context.Context) (*caller, error) {
+func (s *Server) connection(ctx context.Context) (*caller, error) {
 	remote, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil, status.Error(codes.Unauthenticated, "the connection does not say who you are")
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	if info, ok := remote.AuthInfo.(linkInfo); ok {
+		return s.passedOn(md, info.name)
+	}
+	if len(md.Get(metadataCaller)) > 0 || len(md.Get(metadataTrusted)) > 0 {
+		return nil, errNotPassedOn
 	}
 	switch info := remote.AuthInfo.(type) {
 	case peerInfo:
@@ -85,14 +96,14 @@ func fromCertificate(info credentials.TLSInfo) (*caller, error) {
 		if err != nil {
 			return nil, status.Errorf(codes.Unauthenticated, "the certificate names user %q: %v", name, err)
 		}
-		return &caller{uid: account.GetUid(), isUser: true, user: account.User}, nil
+		return &caller{uid: account.GetUid(), isUser: true, user: account.User, certificate: true}, nil
 	}
 	return nil, status.Error(codes.PermissionDenied, "this certificate is neither a node's nor a user's")
 }
 
 // who tells who asks, vouching included.
 func (s *Server) who(ctx context.Context) (*caller, error) {
-	from, err := connection(ctx)
+	from, err := s.connection(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +114,7 @@ func (s *Server) who(ctx context.Context) (*caller, error) {
 	if !from.trusted {
 		return nil, status.Error(codes.PermissionDenied, "only a node may speak for a job")
 	}
-	return s.vouched(from, first(md, metadataJob), first(md, metadataUID), first(md, metadataNode))
+	return s.vouched(ctx, from, first(md, metadataJob), first(md, metadataUID), first(md, metadataNode))
 }
 
 func first(md metadata.MD, key string) string {
@@ -113,7 +124,7 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-func (s *Server) vouched(from *caller, run, uidText, node string) (*caller, error) {
+func (s *Server) vouched(ctx context.Context, from *caller, run, uidText, node string) (*caller, error) {
 	refuse := func(why string) (*caller, error) {
 		return nil, status.Errorf(codes.PermissionDenied, "node %q vouches for job %q of user %q: %s", node, run, uidText, why)
 	}
@@ -125,7 +136,7 @@ func (s *Server) vouched(from *caller, run, uidText, node string) (*caller, erro
 	if from.node != "" && from.node != node {
 		return refuse("its certificate is that of node " + from.node)
 	}
-	if err := s.mustLead(); err != nil {
+	if err := s.confirm(ctx); err != nil {
 		return nil, err
 	}
 	job, found := s.cluster.View().Job(id)
@@ -156,7 +167,7 @@ func (s *Server) reader(ctx context.Context) (*caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return from, s.mustLead()
+	return from, s.confirm(ctx)
 }
 
 // mustBeUser tells who asks and refuses a node that speaks for itself.
@@ -196,6 +207,9 @@ func (s *Server) isAdministrator(from *caller) bool {
 // mustAdminister refuses everyone but administrators.
 func (s *Server) mustAdminister(ctx context.Context) (*caller, error) {
 	from, err := s.mustBeUser(ctx)
+	if err == nil {
+		err = s.confirm(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

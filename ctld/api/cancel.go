@@ -54,7 +54,7 @@ func (s *Server) onTargets(ctx context.Context, kind state.Kind, request onJobs,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.mustLead(); err != nil {
+	if err := s.confirm(ctx); err != nil {
 		return nil, err
 	}
 	if before, known := s.cluster.Remembered(id, kind); known && len(before.Jobs) < state.MaxTargets {
@@ -80,7 +80,7 @@ func (s *Server) onTargets(ctx context.Context, kind state.Kind, request onJobs,
 // signal delivers one signal to the running jobs among those meant. Nothing
 // is written to the log: it changes no state.
 func (s *Server) signal(ctx context.Context, from *caller, request *pb.CancelRequest) (*pb.CancelResponse, error) {
-	if err := s.mustLead(); err != nil {
+	if err := s.confirm(ctx); err != nil {
 		return nil, err
 	}
 	targets, err := s.targets(request.GetFilter(), request.GetTasks())

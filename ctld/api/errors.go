@@ -96,11 +96,36 @@ func (s *Server) propose(ctx context.Context, command state.Command, id state.Re
 	}
 }
 
-// mustLead refuses while another controller leads, naming it. Reading needs
-// it as well: a controller that has just started does not yet know all that
-// was accepted before, and one that follows may be behind.
+// leads says whether this controller leads and knows all that was accepted
+// before, as far as it knows itself.
+func (s *Server) leads() bool { return s.loops.Leading() && s.cluster.IsLeader() }
+
+// confirm refuses unless this controller still leads by the word of a
+// majority, given after the request came. What is answered from the state
+// needs it: a leader that was paused or cut off does not know that another one
+// was elected, and what it has is old.
+func (s *Server) confirm(ctx context.Context) error {
+	if err := s.mustLead(); err != nil {
+		return err
+	}
+	err := s.cluster.Confirm(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, replica.ErrNotLeader):
+		if leadErr := s.mustLead(); leadErr != nil {
+			return leadErr
+		}
+		return status.Errorf(codes.Unavailable, "controller %s may not lead any more (%v): ask again in a moment", s.cluster.Name(), err)
+	}
+	return status.Errorf(codes.Unavailable, "controller %s can not answer: %v", s.cluster.Name(), err)
+}
+
+// mustLead refuses while another controller leads, naming it.
 func (s *Server) mustLead() error {
-	if s.loops.Leading() && s.cluster.IsLeader() {
+	if s.leads() {
 		return nil
 	}
 	if leader := s.cluster.Leader(); leader != "" && leader != s.cluster.Name() {

@@ -59,11 +59,12 @@ func (l *ledger) Follow() (<-chan Change, *state.View, func()) {
 }
 
 func (l *ledger) IsLeader() bool                       { return true }
+func (l *ledger) Confirm(context.Context) error        { return nil }
+func (l *ledger) LastContact() time.Duration           { return 0 }
 func (l *ledger) Leader() string                       { return "c1" }
 func (l *ledger) Name() string                         { return "c1" }
 func (l *ledger) Term() uint64                         { return 1 }
 func (l *ledger) CommitIndex() uint64                  { return l.state.Index() }
-func (l *ledger) LastContact() time.Time               { return time.Time{} }
 func (l *ledger) AppliedIndex() uint64                 { return l.state.Index() }
 func (l *ledger) Overlay(uint32) (state.Overlay, bool) { return state.Overlay{}, false }
 func (l *ledger) Sessions() *session.Registry          { return l.sessions }

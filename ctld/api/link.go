@@ -18,8 +18,8 @@ import (
 const firstMessageLimit = 10 * time.Second
 
 // mustBeNode refuses whoever may not speak for this node.
-func mustBeNode(ctx context.Context, name string) error {
-	from, err := connection(ctx)
+func (s *Server) mustBeNode(ctx context.Context, name string) error {
+	from, err := s.connection(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
 	if register == nil {
 		return invalid("the first message of a session must be Register")
 	}
-	if err := mustBeNode(stream.Context(), register.GetNode()); err != nil {
+	if err := s.mustBeNode(stream.Context(), register.GetNode()); err != nil {
 		return err
 	}
 	link, err := s.register(stream.Context(), register)

@@ -16,12 +16,18 @@ func (s *Server) Ping(ctx context.Context, _ *pb.PingRequest) (*pb.PingResponse,
 	answer := &pb.PingResponse{
 		Peer: s.cluster.Name(), Role: "follower", Leader: s.cluster.Leader(), Version: s.options.Version,
 		Term: s.cluster.Term(), AppliedIndex: s.cluster.AppliedIndex(), CommitIndex: s.cluster.CommitIndex(),
-		LastContactMs: -1, TimeMs: time.Now().UnixMilli(),
+		Level: s.options.Level, LastContactMs: contactMS(s.cluster.LastContact()), TimeMs: time.Now().UnixMilli(),
 	}
 	if s.cluster.IsLeader() {
-		answer.Role, answer.LastContactMs = "leader", 0
-	} else if heard := s.cluster.LastContact(); !heard.IsZero() {
-		answer.LastContactMs = max(time.Since(heard).Milliseconds(), 0)
+		answer.Role = "leader"
 	}
 	return answer, nil
+}
+
+// contactMS is the time since the leader was heard of; -1 = never.
+func contactMS(since time.Duration) int64 {
+	if since < 0 {
+		return -1
+	}
+	return since.Milliseconds()
 }

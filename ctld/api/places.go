@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -49,7 +50,7 @@ func (p *places) take(user string, limit int) (release func(), ok bool) {
 // admit refuses a request before anything of it is read. It must not block.
 // The code makes clients come again in a moment.
 func (p *places) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
-	user := boundedUser(ctx)
+	user := boundedUser(ctx, info.Header)
 	if user == "" || info.FullMethodName == pb.Controller_Follow_FullMethodName {
 		return ctx, nil
 	}
@@ -63,7 +64,7 @@ func (p *places) admit(ctx context.Context, info *tap.Info) (context.Context, er
 }
 
 // boundedUser names who is at the other end if that is somebody with bounds.
-func boundedUser(ctx context.Context) string {
+func boundedUser(ctx context.Context, header metadata.MD) string {
 	remote, ok := peer.FromContext(ctx)
 	if !ok {
 		return ""
@@ -73,6 +74,8 @@ func boundedUser(ctx context.Context) string {
 		return info.user()
 	case tlsInfo:
 		return certificateUser(info.TLSInfo)
+	case linkInfo:
+		return boundedCaller(header)
 	}
 	return ""
 }

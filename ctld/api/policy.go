@@ -41,9 +41,6 @@ func (s *Server) ApplyPolicy(ctx context.Context, request *pb.ApplyPolicyRequest
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
-	if err := s.mustLead(); err != nil {
-		return nil, err
-	}
 	view := s.cluster.View()
 	answer := &pb.ApplyPolicyResponse{Changes: state.DiffPolicy(view.Policy(), wanted)}
 	if err := checkRemoved(view, wanted); err != nil {

@@ -39,11 +39,12 @@ type Cluster interface {
 	Name() string
 	Term() uint64
 	AppliedIndex() uint64
-	// CommitIndex is the last entry known here to be committed.
+	// Confirm returns nil when a majority has said, after it was called, that
+	// this controller leads.
+	Confirm(ctx context.Context) error
 	CommitIndex() uint64
-	// LastContact is when this controller heard of the leader; the zero time
-	// when never. It means nothing on the leader.
-	LastContact() time.Time
+	// LastContact is how long ago the leader was heard of; less than 0 = never.
+	LastContact() time.Duration
 }
 
 // Change is one applied command that changed something, and the state after.
@@ -71,15 +72,20 @@ type Options struct {
 	// UnreadLimit is how long a client may leave an answer unread. 0 =
 	// DefaultUnreadLimit.
 	UnreadLimit time.Duration
+	// Peers are the other controllers; nil where none can be reached.
+	Peers Peers
+	Level uint32 // the newest feature level this controller understands
 }
 
 // Server answers all requests of users and nodes.
 type Server struct {
 	pb.UnimplementedControllerServer
 	pb.UnimplementedNodeLinkServer
+	pb.UnimplementedPeerLinkServer
 
 	cluster   Cluster
 	loops     Loops
+	peers     Peers
 	options   Options
 	log       *slog.Logger
 	tunnels   *tunnels
@@ -95,7 +101,7 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 	if options.UnreadLimit == 0 {
 		options.UnreadLimit = DefaultUnreadLimit
 	}
-	return &Server{cluster: cluster, loops: loops, options: options, log: options.Logger, tunnels: newTunnels(), metrics: newMetrics(), stop: make(chan struct{})}
+	return &Server{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(), metrics: newMetrics(), stop: make(chan struct{})}
 }
 
 // Stop makes the streams that never end by themselves end. Call it once.
@@ -120,23 +126,36 @@ const idleLimit = 10 * time.Minute
 // proposeLimit bounds the wait for a commit when the caller set no deadline.
 const proposeLimit = 30 * time.Second
 
+// maxPassedOn is how many streams another controller may have on a connection:
+// all that its own clients and nodes have, each of whom has bounds.
+const maxPassedOn = 1 << 17
+
 // GRPC makes the gRPC server around the handlers, for any number of
 // listeners.
 func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
-	server := grpc.NewServer(
+	return s.serverWith(creds, maxStreams, grpc.ChainUnaryInterceptor(s.countUnary, s.recoverUnary, s.forwardUnary), grpc.ChainStreamInterceptor(s.countStream, s.dropUnread, s.forwardStream))
+}
+
+// LinkGRPC makes the gRPC server for the other controllers.
+func (s *Server) LinkGRPC() *grpc.Server {
+	server := s.serverWith(LinkCredentials(), maxPassedOn, grpc.ChainUnaryInterceptor(s.countUnary, s.answeredUnary, s.recoverUnary), grpc.ChainStreamInterceptor(s.countStream, s.answeredStream, s.dropUnread))
+	pb.RegisterPeerLinkServer(server, s)
+	return server
+}
+
+func (s *Server) serverWith(creds credentials.TransportCredentials, streams uint32, interceptors ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append(interceptors,
 		grpc.Creds(creds),
 		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
-		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxConcurrentStreams(streams),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InTapHandle(s.places.admit),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit, Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(s.countUnary, s.recoverUnary),
-		grpc.ChainStreamInterceptor(s.countStream, s.dropUnread),
-	)
+	)...)
 	pb.RegisterControllerServer(server, s)
 	pb.RegisterNodeLinkServer(server, s)
 	return server

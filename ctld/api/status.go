@@ -13,11 +13,12 @@ func (s *Server) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusRes
 	if _, err := s.reader(ctx); err != nil {
 		return nil, err
 	}
+	peers := s.peers.List(ctx)
 	view, now := s.cluster.View(), time.Now()
 	census := view.Census()
 	answer := &pb.StatusResponse{
 		AnsweredBy: s.cluster.Name(), Leader: s.cluster.Leader(), Term: s.cluster.Term(), AppliedIndex: view.Index(),
-		Peers: s.peers(ctx), Leases: s.leases(view, now),
+		Level: peers.GetLevel(), Peers: peers.GetPeers(), Leases: s.leases(view, now),
 		JobsWaiting: clampCount(census.Waiting), JobsRunning: clampCount(census.Running), JobsEnding: clampCount(census.Ending),
 	}
 	answer.Problems = problems(view, answer, now)
@@ -26,14 +27,6 @@ func (s *Server) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusRes
 
 // clampCount keeps a count of tasks, of which there may be more than fit.
 func clampCount(n uint64) uint32 { return uint32(min(n, 1<<32-1)) }
-
-// peers are the controllers of the cluster.
-func (s *Server) peers(context.Context) []*pb.Peer {
-	return []*pb.Peer{{
-		Name: s.cluster.Name(), Voter: true, Leader: true, Reachable: true,
-		Version: s.options.Version, AppliedIndex: s.cluster.AppliedIndex(),
-	}}
-}
 
 // leases are those of the registered nodes, by name.
 func (s *Server) leases(view *state.View, now time.Time) []*pb.NodeLease {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/user"
@@ -29,38 +30,46 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 		return nil, err
 	}
 	if before, known := s.cluster.Remembered(id, state.KindSubmitJob); known {
-		return &pb.SubmitResponse{JobId: before.JobID}, nil
+		return &pb.SubmitResponse{JobId: before.JobID}, s.confirm(ctx)
+	}
+	command, shape, err := s.checkSubmit(from, request)
+	if err != nil {
+		// A state that is old may refuse what is right.
+		return nil, cmp.Or(s.confirm(ctx), err)
 	}
 	view := s.cluster.View()
-	owner, err := s.ownerFor(from, request.GetAsUser())
-	if err != nil {
-		return nil, err
-	}
-	if err := checkSpec(request.GetSpec(), s.isAdministrator(from)); err != nil {
-		return nil, err
-	}
-	command, err := state.SubmitFromSpec(request.GetSpec(), owner)
-	if err != nil {
-		return nil, invalid("%v", err)
-	}
-	shape, err := view.Policy().ShapeOf(&command)
-	if err != nil {
-		return nil, refusalOf(err)
-	}
-	if err := checkGroups(view.Policy(), shape.Partitions, owner); err != nil {
-		return nil, err
-	}
-	if err := checkNamedNodes(view, shape); err != nil {
-		return nil, err
-	}
-	if err := s.checkFeasible(view, shape); err != nil {
-		return nil, err
-	}
 	result, err := s.propose(ctx, command, id)
 	if err != nil {
 		return nil, err
 	}
 	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view, shape)}, nil
+}
+
+// checkSubmit refuses what can not be carried out. What it answers is proposed.
+func (s *Server) checkSubmit(from *caller, request *pb.SubmitRequest) (command state.SubmitJob, shape *state.Shape, err error) {
+	view := s.cluster.View()
+	owner, err := s.ownerFor(from, request.GetAsUser())
+	if err != nil {
+		return command, nil, err
+	}
+	if err := checkSpec(request.GetSpec(), s.isAdministrator(from)); err != nil {
+		return command, nil, err
+	}
+	command, err = state.SubmitFromSpec(request.GetSpec(), owner)
+	if err != nil {
+		return command, nil, invalid("%v", err)
+	}
+	shape, err = view.Policy().ShapeOf(&command)
+	if err != nil {
+		return command, nil, refusalOf(err)
+	}
+	if err := checkGroups(view.Policy(), shape.Partitions, owner); err != nil {
+		return command, nil, err
+	}
+	if err := checkNamedNodes(view, shape); err != nil {
+		return command, nil, err
+	}
+	return command, shape, s.checkFeasible(view, shape)
 }
 
 // ownerFor is the person the job runs as: the caller, or whom root names.

@@ -99,7 +99,7 @@ func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	if open == nil {
 		return invalid("the first message of a tunnel must be TunnelOpen")
 	}
-	if err := mustBeNode(stream.Context(), open.GetFromNode()); err != nil {
+	if err := s.mustBeNode(stream.Context(), open.GetFromNode()); err != nil {
 		return err
 	}
 	if open.GetTargetNode() != "" {

@@ -1,7 +1,9 @@
 // Package pki is the cluster's own certificate authority.
 //
 // Contract: Open makes the authority at the first start and loads it
-// afterwards; keys are readable by their owner only. Every certificate says
+// afterwards; keys are readable by their owner only. A controller that joined
+// a cluster has no authority's key but a certificate that was issued to it
+// elsewhere: it can do all but issue. Every certificate says
 // in its common name what its holder is, as KIND:NAME: a controller, a node
 // or a user. Controllers' certificates alone carry dial.ServerName, and nodes'
 // and users' can not be used by a server, so none can stand in for a
@@ -55,13 +57,16 @@ var (
 	// ErrAuthority is returned when the authority's files are incomplete or
 	// not readable.
 	ErrAuthority = errors.New("certificate authority")
+	// ErrNoKey is returned when something is to be issued where the
+	// authority's key is not.
+	ErrNoKey = errors.New("the key of the certificate authority is not on this host")
 )
 
-// Authority is the cluster's authority, with its key.
+// Authority is the cluster's authority, with its key or without.
 type Authority struct {
 	dir         string
 	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	key         *ecdsa.PrivateKey // nil on a controller that joined
 	pem         []byte
 }
 
@@ -85,6 +90,9 @@ func Open(dir string) (*Authority, error) {
 			return nil, fmt.Errorf("%w: make it in %s: %w", ErrAuthority, dir, err)
 		}
 	} else if errors.Is(keyErr, os.ErrNotExist) {
+		if exists(a.path(bundleCertificate)) {
+			return a, a.loadIssued()
+		}
 		return nil, fmt.Errorf("%w: %s is there and its key %s is not: put the key back, or remove both and issue all certificates anew", ErrAuthority, a.path("ca.pem"), a.path("ca-key.pem"))
 	}
 	if err := a.load(); err != nil {
@@ -141,18 +149,29 @@ func (a *Authority) load() error {
 		return fmt.Errorf("ca.pem and ca-key.pem: %w: put back both from a copy of the data directory", err)
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
-	switch now := time.Now(); {
-	case !ok || !pair.Leaf.IsCA:
-		return errors.New("ca.pem is not an authority made by gctld: put back ca.pem and ca-key.pem from a copy of the data directory")
-	case pair.Leaf.CheckSignatureFrom(pair.Leaf) != nil:
-		return errors.New("ca.pem is damaged: put it back from a copy of the data directory, or from the directory of any node")
-	case now.After(pair.Leaf.NotAfter):
-		return fmt.Errorf("ca.pem was good until %s: look at the clock, or remove ca.pem and ca-key.pem and issue all certificates anew", pair.Leaf.NotAfter.Format(time.DateTime))
-	case now.Before(pair.Leaf.NotBefore):
-		return fmt.Errorf("ca.pem is good from %s: look at the clock", pair.Leaf.NotBefore.Format(time.DateTime))
+	if !ok {
+		return errNotAuthority
 	}
-	a.certificate, a.key = pair.Leaf, key
-	a.pem = encodeCertificate(a.certificate.Raw)
+	a.key = key
+	return a.use(pair.Leaf)
+}
+
+var errNotAuthority = errors.New("ca.pem is not an authority made by gctld: put back ca.pem and ca-key.pem from a copy of the data directory")
+
+// use takes a certificate as the authority's.
+func (a *Authority) use(certificate *x509.Certificate) error {
+	switch now := time.Now(); {
+	case !certificate.IsCA:
+		return errNotAuthority
+	case certificate.CheckSignatureFrom(certificate) != nil:
+		return errors.New("ca.pem is damaged: put it back from a copy of the data directory, or from the directory of any node")
+	case now.After(certificate.NotAfter):
+		return fmt.Errorf("ca.pem was good until %s: look at the clock, or remove ca.pem and ca-key.pem and issue all certificates anew", certificate.NotAfter.Format(time.DateTime))
+	case now.Before(certificate.NotBefore):
+		return fmt.Errorf("ca.pem is good from %s: look at the clock", certificate.NotBefore.Format(time.DateTime))
+	}
+	a.certificate = certificate
+	a.pem = encodeCertificate(certificate.Raw)
 	return nil
 }
 
@@ -160,6 +179,9 @@ func (a *Authority) load() error {
 func (a *Authority) Issue(kind Kind, name string) (certificate, key []byte, err error) {
 	if err := checkName(name); err != nil {
 		return nil, nil, err
+	}
+	if a.key == nil {
+		return nil, nil, fmt.Errorf("%w: run this on %s", ErrNoKey, a.origin())
 	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -181,27 +203,6 @@ func (a *Authority) Issue(kind Kind, name string) (certificate, key []byte, err 
 	}
 	key, err = encodeKey(private)
 	return encodeCertificate(der), key, err
-}
-
-// WriteBundle issues a certificate and writes what its holder needs into out:
-// ca.pem, cert.pem and key.pem, as package dial reads them.
-func (a *Authority) WriteBundle(kind Kind, name, out string) error {
-	certificate, key, err := a.Issue(kind, name)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(out, 0o700); err != nil {
-		return fmt.Errorf("make %s: %w", out, err)
-	}
-	for _, file := range []struct {
-		name    string
-		content []byte
-	}{{"ca.pem", a.pem}, {"key.pem", key}, {"cert.pem", certificate}} {
-		if err := writeFile(filepath.Join(out, file.name), file.content); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Holder splits a verified certificate's common name into kind and name.

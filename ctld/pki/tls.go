@@ -67,8 +67,12 @@ func (a *Authority) pool() *x509.CertPool {
 }
 
 // own is this controller's certificate, made anew when it is missing, soon
-// over, another controller's, or of an earlier authority.
+// over, another controller's, or of an earlier authority. One that was issued
+// elsewhere is taken as it is.
 func (a *Authority) own(controller string) (tls.Certificate, error) {
+	if a.key == nil {
+		return a.issued(controller)
+	}
 	certificate, key := a.path("controller.pem"), a.path("controller-key.pem")
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err == nil && a.usable(pair.Leaf, controller) {
@@ -88,4 +92,34 @@ func (a *Authority) usable(leaf *x509.Certificate, controller string) bool {
 	kind, name, ok := Holder(leaf)
 	return ok && kind == Controller && name == controller &&
 		time.Until(leaf.NotAfter) > renewBefore && leaf.CheckSignatureFrom(a.certificate) == nil
+}
+
+// issued is the certificate of a controller that joined.
+func (a *Authority) issued(controller string) (tls.Certificate, error) {
+	_, pair, _, err := readBundle(a.dir)
+	if err != nil {
+		return pair, fmt.Errorf("%w: %w", ErrAuthority, err)
+	}
+	if _, name, _ := Holder(pair.Leaf); name != controller {
+		return pair, fmt.Errorf("%w: the certificate in %s is that of controller %s, and this one is called %s: start it with --name %s, or get one for %s with gctld cert --controller %s on %s", ErrAuthority, a.dir, name, controller, name, controller, controller, a.origin())
+	}
+	if now := time.Now(); now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+		return pair, fmt.Errorf("%w: the certificate in %s is good from %s to %s: look at the clock, or %s", ErrAuthority, a.dir, pair.Leaf.NotBefore.Format(time.DateTime), pair.Leaf.NotAfter.Format(time.DateTime), a.Renewal(controller))
+	}
+	return pair, nil
+}
+
+// Expires is when this controller's certificate ends, and whether somebody has
+// to bring a new one before: one of the authority's own host is made anew.
+func (a *Authority) Expires(controller string) (at time.Time, soon bool) {
+	pair, err := a.own(controller)
+	if err != nil || a.key != nil {
+		return time.Time{}, false
+	}
+	return pair.Leaf.NotAfter, time.Until(pair.Leaf.NotAfter) < renewBefore
+}
+
+// Renewal says how a controller that joined gets a newer certificate.
+func (a *Authority) Renewal(controller string) string {
+	return fmt.Sprintf("run gctld cert --controller %s --out DIR on %s, copy DIR here and restart gctld with --certificates DIR", controller, a.origin())
 }

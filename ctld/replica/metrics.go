@@ -77,10 +77,8 @@ func (p *Peer) Collect(out chan<- prometheus.Metric) {
 	gauge(appliedDesc, float64(p.AppliedIndex()))
 	gauge(leadsDesc, boolean(p.IsLeader()))
 	gauge(knownDesc, boolean(p.Leader() != ""))
-	if p.IsLeader() {
-		gauge(contactDesc, 0)
-	} else if heard := p.LastContact(); !heard.IsZero() {
-		gauge(contactDesc, time.Since(heard).Seconds())
+	if since := p.LastContact(); since >= 0 {
+		gauge(contactDesc, since.Seconds())
 	}
 	if members := p.raft.GetConfiguration(); members.Error() == nil {
 		voters := 0

@@ -4,12 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
 )
 
 func open(o Options, machine Machine) (peer *Peer, err error) {
+	if o.Join {
+		if err := discard(o.Dir); err != nil {
+			return nil, err
+		}
+	}
 	snapshots, logs, err := openFiles(o)
 	if err != nil {
 		return nil, err
@@ -18,8 +24,15 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 	if err != nil {
 		return nil, errors.Join(err, logs.Close())
 	}
-	peer = &Peer{name: o.Name, log: logs, snapshots: snapshots, fsm: newFSM(machine, o.Fatal), metrics: newMetrics()}
+	peer = &Peer{
+		name: o.Name, log: logs, snapshots: snapshots, fsm: newFSM(machine, o.Fatal), metrics: newMetrics(),
+		options: o, address: string(transport.LocalAddr()),
+	}
 	logs.writeSeconds = peer.metrics.sync
+	if o.Join {
+		peer.gate = newGate(transport)
+		transport = peer.gate
+	}
 	defer func() {
 		// raft panics where it can not read or write what it starts from.
 		if fault := recover(); fault != nil {
@@ -46,6 +59,8 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 	}
 	peer.metrics.watch(peer.raft)
 	logs.serve(peer.fsm.fail)
+	peer.contact.watch(peer.raft)
+	peer.confirmer = newConfirmer(peer.raft, transport, o.Name, o.ElectionTimeout)
 	if err := peer.checkMember(); err != nil {
 		close(logs.closing)
 		_ = peer.raft.Shutdown().Error()
@@ -118,7 +133,7 @@ func bootstrap(config *raft.Config, o Options, logs *logFile, snapshots raft.Sna
 	if err != nil {
 		return fmt.Errorf("look for an earlier state in %s: %w", o.Dir, err)
 	}
-	if exists {
+	if exists || o.Join {
 		return nil
 	}
 	members := raft.Configuration{Servers: []raft.Server{{ID: config.LocalID, Address: transport.LocalAddr()}}}
@@ -129,13 +144,20 @@ func bootstrap(config *raft.Config, o Options, logs *logFile, snapshots raft.Sna
 }
 
 // checkMember refuses to run under a name the cluster does not know: such a
-// peer would wait for a leader for ever without a word.
+// peer would wait for a leader for ever without a word. So would one of
+// several that has no address for the others.
 func (p *Peer) checkMember() error {
+	if p.options.Join {
+		return nil
+	}
 	future := p.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
 		return fmt.Errorf("read the cluster's members: %w", err)
 	}
 	var names []string
+	if members := future.Configuration().Servers; p.options.alone && len(members) > 1 {
+		return fmt.Errorf("%w: this data directory is of a cluster of %d controllers: set peer_listen, so that they can reach each other", ErrForeign, len(members))
+	}
 	for _, server := range future.Configuration().Servers {
 		if string(server.ID) == p.name {
 			return nil
@@ -143,4 +165,15 @@ func (p *Peer) checkMember() error {
 		names = append(names, string(server.ID))
 	}
 	return fmt.Errorf("%w: the one in this data directory is of %q, and none of them is called %q: start with --name and one of those names", ErrForeign, names, p.name)
+}
+
+// discard removes what an earlier attempt to join left: what does not come
+// from the leader that adds this peer may be another cluster's.
+func discard(dir string) error {
+	for _, path := range []string{filepath.Join(dir, logName), filepath.Join(dir, "snapshots")} {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("empty the directory before joining: %w", err)
+		}
+	}
+	return nil
 }

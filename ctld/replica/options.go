@@ -14,7 +14,11 @@ type Options struct {
 	// Existing says that the directory held a peer before: then nothing of it
 	// may be missing, and no new cluster is begun.
 	Existing bool
-	Logger   *slog.Logger
+	// Join says that a new peer waits to be added to a cluster that runs, and
+	// begins none of its own. Until Peer.Admit it takes part in nothing but
+	// what Peer.CatchUp lets in. It means nothing where Existing is set.
+	Join   bool
+	Logger *slog.Logger
 
 	// Transport makes what reaches the other peers; it is called when the
 	// directory is this process's own. nil for a cluster that has been given
@@ -26,6 +30,7 @@ type Options struct {
 
 	// ElectionTimeout is how long a peer hears nothing from a leader before
 	// it stands for election. 0 = 200 ms.
+	// It also bounds how long Peer.Confirm waits for a majority.
 	ElectionTimeout time.Duration
 	// SnapshotEvery is the number of commands after which the log is
 	// shortened by a snapshot. 0 = 8192.
@@ -36,6 +41,8 @@ type Options struct {
 	// SnapshotInterval is how often SnapshotEvery is looked at. 0 = 10 s: the
 	// log is in memory as far as it is mapped, and so are 10 to 20 s of it.
 	SnapshotInterval time.Duration
+
+	alone bool // no other peer can be reached
 }
 
 // maxBatch is how many waiting commands share one write and one fsync.
@@ -60,7 +67,9 @@ func setDefaults(o *Options) {
 	if o.SnapshotInterval == 0 {
 		o.SnapshotInterval = 10 * time.Second
 	}
-	if o.Transport == nil {
+	o.Join = o.Join && !o.Existing
+	o.alone = o.Transport == nil
+	if o.alone {
 		o.Transport = func() (raft.Transport, error) {
 			_, transport := raft.NewInmemTransport(raft.ServerAddress(o.Name))
 			return transport, nil
@@ -68,11 +77,19 @@ func setDefaults(o *Options) {
 	}
 }
 
+// never is longer than any peer needs to catch up.
+const never = 365 * 24 * time.Hour
+
 func raftConfig(o Options) *raft.Config {
 	config := raft.DefaultConfig()
 	config.LocalID = raft.ServerID(o.Name)
 	config.HeartbeatTimeout = o.ElectionTimeout
 	config.ElectionTimeout = o.ElectionTimeout
+	if o.Join {
+		// A peer that catches up goes through former configurations, in which
+		// it may have voted: it must not stand for election in one of them.
+		config.HeartbeatTimeout, config.ElectionTimeout = never, never
+	}
 	config.LeaderLeaseTimeout = o.ElectionTimeout
 	config.CommitTimeout = min(config.CommitTimeout, o.ElectionTimeout/4)
 	config.SnapshotThreshold = o.SnapshotEvery

@@ -62,6 +62,9 @@ var (
 	ErrFull = errors.New("the controller's disk is full")
 	// ErrForeign is returned when the directory is that of other peers.
 	ErrForeign = errors.New("another cluster")
+	// ErrMember is returned when the members of the cluster can not be changed
+	// as was asked.
+	ErrMember = errors.New("members not changed")
 	// ErrNotLeader is returned when another peer leads, or none does yet.
 	ErrNotLeader = errors.New("not the leader")
 	// ErrUncertain is returned when a command may or may not have been
@@ -84,12 +87,20 @@ type Peer struct {
 	metrics *metrics
 	// snapshots are listed only: raft writes them.
 	snapshots raft.SnapshotStore
-	closing   sync.Once
-	closed    error
+	gate      *gate // nil unless it joins
+	options   Options
+	address   string // that other peers dial
+
+	confirmer *confirmer
+	contact   contact
+
+	closing sync.Once
+	closed  error
 }
 
 // Open starts a peer on its directory; an empty directory becomes a cluster
-// of one. It returns before a leader is known: see Leadership.
+// of one, or with Join waits to be added to one. It returns before a leader is
+// known: see Leadership.
 func Open(o Options, machine Machine) (*Peer, error) {
 	setDefaults(&o)
 	lock, err := lockDirectory(o.Dir)
@@ -175,6 +186,13 @@ func (p *Peer) Leader() string {
 	return string(id)
 }
 
+// LeaderAddress is the peer that leads and where other peers dial it; "" and
+// "" when none is known.
+func (p *Peer) LeaderAddress() (name, address string) {
+	at, id := p.raft.LeaderWithID()
+	return string(id), string(at)
+}
+
 // Name is this peer's own name.
 func (p *Peer) Name() string { return p.name }
 
@@ -184,12 +202,24 @@ func (p *Peer) Term() uint64 { return p.raft.CurrentTerm() }
 // AppliedIndex is the index of the last log entry applied here.
 func (p *Peer) AppliedIndex() uint64 { return p.raft.AppliedIndex() }
 
-// CommitIndex is the index of the last log entry known here to be committed.
+// CommitIndex is the index up to which entries are known here to be committed.
 func (p *Peer) CommitIndex() uint64 { return p.raft.CommitIndex() }
 
-// LastContact is when this peer, which follows, heard of the leader; the zero
-// time when never.
-func (p *Peer) LastContact() time.Time { return p.raft.LastContact() }
+// LastIndex is the index of the last entry in this peer's log.
+func (p *Peer) LastIndex() uint64 { return p.raft.LastIndex() }
+
+// LastContact is how long ago this peer heard of the leader: 0 when it leads,
+// less than 0 when it never did.
+func (p *Peer) LastContact() time.Duration {
+	if p.IsLeader() {
+		return 0
+	}
+	last := p.raft.LastContact()
+	if last.IsZero() {
+		return -1
+	}
+	return time.Since(last)
+}
 
 // Snapshot writes a snapshot now. With nothing new to write it does nothing.
 func (p *Peer) Snapshot() error {

@@ -65,6 +65,9 @@ type HelloResponse struct {
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                                // of the program
 	Level         uint32                 `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`                                   // the newest feature level it understands
 	AppliedIndex  uint64                 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"` // of the last command applied there
+	Joining       bool                   `protobuf:"varint,5,opt,name=joining,proto3" json:"joining,omitempty"`                               // started to join, and not yet a member that votes
+	Leader        string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`                                  // whom it follows, or itself; "" = nobody
+	Member        bool                   `protobuf:"varint,7,opt,name=member,proto3" json:"member,omitempty"`                                 // the caller is a member, as far as it knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +130,179 @@ func (x *HelloResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+func (x *HelloResponse) GetJoining() bool {
+	if x != nil {
+		return x.Joining
+	}
+	return false
+}
+
+func (x *HelloResponse) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *HelloResponse) GetMember() bool {
+	if x != nil {
+		return x.Member
+	}
+	return false
+}
+
+type StartCatchUpRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"` // of the leader; what comes of an earlier one is refused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartCatchUpRequest) Reset() {
+	*x = StartCatchUpRequest{}
+	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartCatchUpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartCatchUpRequest) ProtoMessage() {}
+
+func (x *StartCatchUpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartCatchUpRequest.ProtoReflect.Descriptor instead.
+func (*StartCatchUpRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *StartCatchUpRequest) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+type StartCatchUpResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartCatchUpResponse) Reset() {
+	*x = StartCatchUpResponse{}
+	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartCatchUpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartCatchUpResponse) ProtoMessage() {}
+
+func (x *StartCatchUpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartCatchUpResponse.ProtoReflect.Descriptor instead.
+func (*StartCatchUpResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{3}
+}
+
+type EndCatchUpRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndCatchUpRequest) Reset() {
+	*x = EndCatchUpRequest{}
+	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndCatchUpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndCatchUpRequest) ProtoMessage() {}
+
+func (x *EndCatchUpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndCatchUpRequest.ProtoReflect.Descriptor instead.
+func (*EndCatchUpRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{4}
+}
+
+type EndCatchUpResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndCatchUpResponse) Reset() {
+	*x = EndCatchUpResponse{}
+	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndCatchUpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndCatchUpResponse) ProtoMessage() {}
+
+func (x *EndCatchUpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndCatchUpResponse.ProtoReflect.Descriptor instead.
+func (*EndCatchUpResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{5}
+}
+
 // Peer is one controller of the cluster.
 type Peer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -146,7 +322,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -158,7 +334,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[2]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -171,7 +347,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{2}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Peer) GetName() string {
@@ -252,7 +428,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +440,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[3]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +453,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 type ListPeersResponse struct {
@@ -292,7 +468,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +480,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[4]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +493,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPeersResponse) GetPeers() []*Peer {
@@ -361,7 +537,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +549,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[5]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +562,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AddPeerRequest) GetRequestId() string {
@@ -418,7 +594,7 @@ type AddPeerResponse struct {
 
 func (x *AddPeerResponse) Reset() {
 	*x = AddPeerResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +606,7 @@ func (x *AddPeerResponse) String() string {
 func (*AddPeerResponse) ProtoMessage() {}
 
 func (x *AddPeerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[6]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +619,7 @@ func (x *AddPeerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerResponse.ProtoReflect.Descriptor instead.
 func (*AddPeerResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 type RemovePeerRequest struct {
@@ -457,7 +633,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +645,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[7]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +658,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RemovePeerRequest) GetRequestId() string {
@@ -514,7 +690,7 @@ type RemovePeerResponse struct {
 
 func (x *RemovePeerResponse) Reset() {
 	*x = RemovePeerResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +702,7 @@ func (x *RemovePeerResponse) String() string {
 func (*RemovePeerResponse) ProtoMessage() {}
 
 func (x *RemovePeerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[8]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +715,7 @@ func (x *RemovePeerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerResponse.ProtoReflect.Descriptor instead.
 func (*RemovePeerResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 type TransferLeadershipRequest struct {
@@ -551,7 +727,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +739,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[9]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +752,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TransferLeadershipRequest) GetTo() string {
@@ -595,7 +771,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +783,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_peer_proto_msgTypes[10]
+	mi := &file_gleaner_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +796,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TransferLeadershipResponse) GetLeader() string {
@@ -636,12 +812,20 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/peer.proto\x12\n" +
 	"gleaner.v1\"\x0e\n" +
-	"\fHelloRequest\"x\n" +
+	"\fHelloRequest\"\xc2\x01\n" +
 	"\rHelloResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
 	"\x05level\x18\x03 \x01(\rR\x05level\x12#\n" +
-	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\"\x97\x02\n" +
+	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12\x18\n" +
+	"\ajoining\x18\x05 \x01(\bR\ajoining\x12\x16\n" +
+	"\x06leader\x18\x06 \x01(\tR\x06leader\x12\x16\n" +
+	"\x06member\x18\a \x01(\bR\x06member\")\n" +
+	"\x13StartCatchUpRequest\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\"\x16\n" +
+	"\x14StartCatchUpResponse\"\x13\n" +
+	"\x11EndCatchUpRequest\"\x14\n" +
+	"\x12EndCatchUpResponse\"\x97\x02\n" +
 	"\x04Peer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -675,9 +859,12 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"4\n" +
 	"\x1aTransferLeadershipResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader2H\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader2\xe8\x01\n" +
 	"\bPeerLink\x12<\n" +
-	"\x05Hello\x12\x18.gleaner.v1.HelloRequest\x1a\x19.gleaner.v1.HelloResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\x05Hello\x12\x18.gleaner.v1.HelloRequest\x1a\x19.gleaner.v1.HelloResponse\x12Q\n" +
+	"\fStartCatchUp\x12\x1f.gleaner.v1.StartCatchUpRequest\x1a .gleaner.v1.StartCatchUpResponse\x12K\n" +
+	"\n" +
+	"EndCatchUp\x12\x1d.gleaner.v1.EndCatchUpRequest\x1a\x1e.gleaner.v1.EndCatchUpResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_peer_proto_rawDescOnce sync.Once
@@ -691,26 +878,34 @@ func file_gleaner_v1_peer_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_peer_proto_rawDescData
 }
 
-var file_gleaner_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_gleaner_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_gleaner_v1_peer_proto_goTypes = []any{
 	(*HelloRequest)(nil),               // 0: gleaner.v1.HelloRequest
 	(*HelloResponse)(nil),              // 1: gleaner.v1.HelloResponse
-	(*Peer)(nil),                       // 2: gleaner.v1.Peer
-	(*ListPeersRequest)(nil),           // 3: gleaner.v1.ListPeersRequest
-	(*ListPeersResponse)(nil),          // 4: gleaner.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),             // 5: gleaner.v1.AddPeerRequest
-	(*AddPeerResponse)(nil),            // 6: gleaner.v1.AddPeerResponse
-	(*RemovePeerRequest)(nil),          // 7: gleaner.v1.RemovePeerRequest
-	(*RemovePeerResponse)(nil),         // 8: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipRequest)(nil),  // 9: gleaner.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 10: gleaner.v1.TransferLeadershipResponse
+	(*StartCatchUpRequest)(nil),        // 2: gleaner.v1.StartCatchUpRequest
+	(*StartCatchUpResponse)(nil),       // 3: gleaner.v1.StartCatchUpResponse
+	(*EndCatchUpRequest)(nil),          // 4: gleaner.v1.EndCatchUpRequest
+	(*EndCatchUpResponse)(nil),         // 5: gleaner.v1.EndCatchUpResponse
+	(*Peer)(nil),                       // 6: gleaner.v1.Peer
+	(*ListPeersRequest)(nil),           // 7: gleaner.v1.ListPeersRequest
+	(*ListPeersResponse)(nil),          // 8: gleaner.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),             // 9: gleaner.v1.AddPeerRequest
+	(*AddPeerResponse)(nil),            // 10: gleaner.v1.AddPeerResponse
+	(*RemovePeerRequest)(nil),          // 11: gleaner.v1.RemovePeerRequest
+	(*RemovePeerResponse)(nil),         // 12: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipRequest)(nil),  // 13: gleaner.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 14: gleaner.v1.TransferLeadershipResponse
 }
 var file_gleaner_v1_peer_proto_depIdxs = []int32{
-	2, // 0: gleaner.v1.ListPeersResponse.peers:type_name -> gleaner.v1.Peer
+	6, // 0: gleaner.v1.ListPeersResponse.peers:type_name -> gleaner.v1.Peer
 	0, // 1: gleaner.v1.PeerLink.Hello:input_type -> gleaner.v1.HelloRequest
-	1, // 2: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
+	2, // 2: gleaner.v1.PeerLink.StartCatchUp:input_type -> gleaner.v1.StartCatchUpRequest
+	4, // 3: gleaner.v1.PeerLink.EndCatchUp:input_type -> gleaner.v1.EndCatchUpRequest
+	1, // 4: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
+	3, // 5: gleaner.v1.PeerLink.StartCatchUp:output_type -> gleaner.v1.StartCatchUpResponse
+	5, // 6: gleaner.v1.PeerLink.EndCatchUp:output_type -> gleaner.v1.EndCatchUpResponse
+	4, // [4:7] is the sub-list for method output_type
+	1, // [1:4] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
 	1, // [1:1] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
@@ -727,7 +922,7 @@ func file_gleaner_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_peer_proto_rawDesc), len(file_gleaner_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,7 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PeerLink_Hello_FullMethodName = "/gleaner.v1.PeerLink/Hello"
+	PeerLink_Hello_FullMethodName        = "/gleaner.v1.PeerLink/Hello"
+	PeerLink_StartCatchUp_FullMethodName = "/gleaner.v1.PeerLink/StartCatchUp"
+	PeerLink_EndCatchUp_FullMethodName   = "/gleaner.v1.PeerLink/EndCatchUp"
 )
 
 // PeerLinkClient is the client API for PeerLink service.
@@ -33,6 +35,12 @@ const (
 type PeerLinkClient interface {
 	// Hello tells what the peer that answers understands.
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*HelloResponse, error)
+	// StartCatchUp lets the log of a term come to a controller that has been
+	// started to join: before, it takes part in nothing. EndCatchUp tells it
+	// that it has all that was accepted before it was added: from now on it
+	// may vote. Both may be said twice, and by the leader only.
+	StartCatchUp(ctx context.Context, in *StartCatchUpRequest, opts ...grpc.CallOption) (*StartCatchUpResponse, error)
+	EndCatchUp(ctx context.Context, in *EndCatchUpRequest, opts ...grpc.CallOption) (*EndCatchUpResponse, error)
 }
 
 type peerLinkClient struct {
@@ -53,6 +61,26 @@ func (c *peerLinkClient) Hello(ctx context.Context, in *HelloRequest, opts ...gr
 	return out, nil
 }
 
+func (c *peerLinkClient) StartCatchUp(ctx context.Context, in *StartCatchUpRequest, opts ...grpc.CallOption) (*StartCatchUpResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartCatchUpResponse)
+	err := c.cc.Invoke(ctx, PeerLink_StartCatchUp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerLinkClient) EndCatchUp(ctx context.Context, in *EndCatchUpRequest, opts ...grpc.CallOption) (*EndCatchUpResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndCatchUpResponse)
+	err := c.cc.Invoke(ctx, PeerLink_EndCatchUp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerLinkServer is the server API for PeerLink service.
 // All implementations must embed UnimplementedPeerLinkServer
 // for forward compatibility.
@@ -62,6 +90,12 @@ func (c *peerLinkClient) Hello(ctx context.Context, in *HelloRequest, opts ...gr
 type PeerLinkServer interface {
 	// Hello tells what the peer that answers understands.
 	Hello(context.Context, *HelloRequest) (*HelloResponse, error)
+	// StartCatchUp lets the log of a term come to a controller that has been
+	// started to join: before, it takes part in nothing. EndCatchUp tells it
+	// that it has all that was accepted before it was added: from now on it
+	// may vote. Both may be said twice, and by the leader only.
+	StartCatchUp(context.Context, *StartCatchUpRequest) (*StartCatchUpResponse, error)
+	EndCatchUp(context.Context, *EndCatchUpRequest) (*EndCatchUpResponse, error)
 	mustEmbedUnimplementedPeerLinkServer()
 }
 
@@ -74,6 +108,12 @@ type UnimplementedPeerLinkServer struct{}
 
 func (UnimplementedPeerLinkServer) Hello(context.Context, *HelloRequest) (*HelloResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Hello not implemented")
+}
+func (UnimplementedPeerLinkServer) StartCatchUp(context.Context, *StartCatchUpRequest) (*StartCatchUpResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartCatchUp not implemented")
+}
+func (UnimplementedPeerLinkServer) EndCatchUp(context.Context, *EndCatchUpRequest) (*EndCatchUpResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndCatchUp not implemented")
 }
 func (UnimplementedPeerLinkServer) mustEmbedUnimplementedPeerLinkServer() {}
 func (UnimplementedPeerLinkServer) testEmbeddedByValue()                  {}
@@ -114,6 +154,42 @@ func _PeerLink_Hello_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerLink_StartCatchUp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartCatchUpRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerLinkServer).StartCatchUp(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerLink_StartCatchUp_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerLinkServer).StartCatchUp(ctx, req.(*StartCatchUpRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PeerLink_EndCatchUp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndCatchUpRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerLinkServer).EndCatchUp(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerLink_EndCatchUp_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerLinkServer).EndCatchUp(ctx, req.(*EndCatchUpRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerLink_ServiceDesc is the grpc.ServiceDesc for PeerLink service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +200,14 @@ var PeerLink_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Hello",
 			Handler:    _PeerLink_Hello_Handler,
+		},
+		{
+			MethodName: "StartCatchUp",
+			Handler:    _PeerLink_StartCatchUp_Handler,
+		},
+		{
+			MethodName: "EndCatchUp",
+			Handler:    _PeerLink_EndCatchUp_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
+)
+
+// Metadata with which a controller that passes a request on says who asks. It
+// is believed only on the address for controllers, which takes no other
+// certificates. The controller that has the connection says what was proved
+// there, and the leader looks up who that is: one place decides which name is
+// which number, whichever controller was asked.
+const (
+	metadataCaller  = "gleaner-caller"  // "uid NUMBER NAME", "user NAME" or "node NAME"
+	metadataTrusted = "gleaner-trusted" // "yes": it may speak as a node
+	ourMetadata     = "gleaner-"        // all of it is passed on
+)
+
+// errNotPassedOn is for whoever says such a thing and is no controller.
+var errNotPassedOn = status.Error(codes.PermissionDenied, "only a controller may say who asks")
+
+// linkInfo is another controller at the other end of a connection.
+type linkInfo struct {
+	credentials.CommonAuthInfo
+	name string
+}
+
+// AuthType names the kind of proof.
+func (linkInfo) AuthType() string { return "controller" }
+
+// LinkCredentials are for the connections that come in on the address for
+// controllers, whose handshake is over.
+func LinkCredentials() credentials.TransportCredentials { return &linkCredentials{} }
+
+type linkCredentials struct{ serverCredentials }
+
+func (*linkCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil, nil, fmt.Errorf("a connection of another controller is %T", conn)
+	}
+	state := secured.ConnectionState()
+	if !state.HandshakeComplete || len(state.VerifiedChains) == 0 {
+		return nil, nil, errors.New("another controller has shown no certificate")
+	}
+	kind, name, ok := pki.Holder(state.PeerCertificates[0])
+	if !ok || kind != pki.Controller {
+		return nil, nil, errors.New("the other end is not a controller")
+	}
+	return conn, linkInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, name}, nil
+}
+
+// Clone returns the same: there is nothing in it.
+func (c *linkCredentials) Clone() credentials.TransportCredentials { return c }
+
+// passOn is the metadata of a request that goes to the leader.
+func passOn(ctx context.Context, from *caller) context.Context {
+	incoming, _ := metadata.FromIncomingContext(ctx)
+	outgoing := metadata.MD{}
+	for key, values := range incoming {
+		if strings.HasPrefix(key, ourMetadata) {
+			outgoing[key] = values
+		}
+	}
+	outgoing.Set(metadataCaller, from.proof())
+	if from.trusted {
+		outgoing.Set(metadataTrusted, "yes")
+	}
+	return metadata.NewOutgoingContext(ctx, outgoing)
+}
+
+// proof is what the connection proves, for another controller.
+func (c *caller) proof() string {
+	switch {
+	case c.node != "":
+		return "node " + c.node
+	case c.certificate:
+		return "user " + c.user
+	}
+	return "uid " + strconv.FormatUint(uint64(c.uid), 10) + " " + c.name()
+}
+
+// passedOn is who asks, as another controller says.
+func (s *Server) passedOn(md metadata.MD, by string) (*caller, error) {
+	if s.peers == nil || !s.peers.IsMember(by) {
+		return nil, status.Errorf(codes.PermissionDenied, "controller %s is not a member of this cluster: see gcontrol peer list", by)
+	}
+	kind, rest, _ := strings.Cut(first(md, metadataCaller), " ")
+	from := &caller{trusted: first(md, metadataTrusted) == "yes", via: by}
+	switch kind {
+	case "node":
+		from.node = rest
+	case "user":
+		account, err := lookupName(rest)
+		if err != nil {
+			return nil, status.Errorf(codes.Unauthenticated, "the certificate names user %q: %v", rest, err)
+		}
+		from.uid, from.isUser, from.user, from.certificate = account.GetUid(), true, account.GetUser(), true
+	case "uid":
+		number, name, _ := strings.Cut(rest, " ")
+		uid, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			return nil, status.Errorf(codes.Internal, "controller %s says %q asks", by, rest)
+		}
+		from.uid, from.isUser = uint32(uid), true
+		if here := from.name(); here != name {
+			return nil, status.Errorf(codes.PermissionDenied, "user %d is %q on the host of controller %s and %q on that of controller %s: give all controllers' hosts the same accounts", uid, name, by, here, s.cluster.Name())
+		}
+	default:
+		return nil, status.Errorf(codes.Unauthenticated, "controller %s does not say who asks", by)
+	}
+	return from, nil
+}
+
+// boundedCaller is the user in what another controller says, if it is somebody
+// with bounds.
+func boundedCaller(md metadata.MD) string {
+	kind, rest, _ := strings.Cut(first(md, metadataCaller), " ")
+	switch kind {
+	case "user":
+		return "user " + rest
+	case "uid":
+		if number, _, _ := strings.Cut(rest, " "); number != "0" {
+			return "user " + number
+		}
+	}
+	return ""
+}

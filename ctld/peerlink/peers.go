@@ -1,0 +1,104 @@
+package peerlink
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/gleaner-hpc/gleaner/ctld/replica"
+)
+
+// Options say what this controller tells the others of itself.
+type Options struct {
+	Version string
+	Level   uint32 // the newest feature level it understands
+	// TLS is for dialling other controllers; nil when there is no address for
+	// them.
+	TLS *tls.Config
+	// Admitted keeps on disk that this controller has become a member that
+	// votes.
+	Admitted func() error
+	Logger   *slog.Logger
+}
+
+// Peers are the other controllers, as this one deals with them.
+type Peers struct {
+	peer    *replica.Peer
+	options Options
+	log     *slog.Logger
+	links   links
+
+	changing sync.Mutex // one change of the members at a time
+
+	mu    sync.Mutex
+	route Route
+}
+
+// Route is the way to the controller that leads.
+type Route struct {
+	Leader  string // its name; "" = none is known
+	Address string
+	// Over is closed when another one leads: what is still under way on this
+	// route is given up.
+	Over chan struct{}
+}
+
+// New makes the dealings of one controller with the others.
+func New(peer *replica.Peer, options Options) *Peers {
+	return &Peers{peer: peer, options: options, log: options.Logger, links: links{tls: options.TLS}, route: Route{Over: make(chan struct{})}}
+}
+
+// Watch keeps the route to the leader until ctx ends. led is called when one
+// is known for the first time.
+func (p *Peers) Watch(ctx context.Context, led func()) {
+	defer p.links.close()
+	p.peer.FollowLeader(ctx, func(name, address string) {
+		// While none is known, what is under way may still be answered.
+		if name == "" {
+			return
+		}
+		p.mu.Lock()
+		if p.route.Leader != name || p.route.Address != address {
+			close(p.route.Over)
+			p.route = Route{Leader: name, Address: address, Over: make(chan struct{})}
+		}
+		p.mu.Unlock()
+		led()
+	})
+}
+
+// Leader is the connection to the controller that leads, nil when this one
+// does or none is known.
+func (p *Peers) Leader(lane Lane) (*grpc.ClientConn, Route, error) {
+	name, address := p.peer.LeaderAddress()
+	if name == "" || name == p.peer.Name() {
+		return nil, Route{}, nil
+	}
+	p.mu.Lock()
+	route := p.route
+	p.mu.Unlock()
+	if route.Leader != name || route.Address != address {
+		return nil, Route{}, nil // known in a moment
+	}
+	conn, err := p.links.to(name, address, lane)
+	return conn, route, err
+}
+
+// IsMember says whether a controller of this name belongs to the cluster, as
+// far as this one knows.
+func (p *Peers) IsMember(name string) bool {
+	_, found := p.member(name)
+	return found
+}
+
+func (p *Peers) member(name string) (replica.Member, bool) {
+	for _, member := range p.peer.Members() {
+		if member.Name == name {
+			return member, true
+		}
+	}
+	return replica.Member{}, false
+}

@@ -1,0 +1,40 @@
+package peerlink
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Hello tells another controller what this one understands.
+func (p *Peers) Hello(caller string) *pb.HelloResponse {
+	return &pb.HelloResponse{
+		Name: p.peer.Name(), Version: p.options.Version, Level: p.options.Level, AppliedIndex: p.peer.AppliedIndex(),
+		Joining: p.peer.Joining(), Leader: p.peer.Leader(), Member: p.IsMember(caller),
+	}
+}
+
+// StartCatchUp lets the log come to this controller, which was started to join.
+func (p *Peers) StartCatchUp(caller string, request *pb.StartCatchUpRequest) error {
+	if !p.peer.Joining() {
+		return nil
+	}
+	if err := p.peer.CatchUp(request.GetTerm()); err != nil {
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	p.log.Info("being brought up to date", "leader", caller, "term", request.GetTerm())
+	return nil
+}
+
+// EndCatchUp makes this controller one that votes.
+func (p *Peers) EndCatchUp(caller string) error {
+	if !p.peer.Joining() {
+		return nil
+	}
+	if err := p.peer.Admit(p.options.Admitted); err != nil {
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	p.log.Info("joined the cluster", "name", p.peer.Name(), "leader", caller, "index", p.peer.AppliedIndex())
+	return nil
+}

@@ -1,0 +1,57 @@
+package ctld
+
+import (
+	"crypto/tls"
+	"fmt"
+
+	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
+)
+
+// newestLevel is the newest feature level that this program understands.
+const newestLevel = 1
+
+// installCertificates copies what was issued to this controller into its data
+// directory. A controller that joins needs it: it must not make an authority
+// of its own.
+func installCertificates(config *Config) error {
+	dir := PKIDir(config.DataDir)
+	if config.Certificates != "" {
+		if _, err := pki.Install(config.Certificates, dir); err != nil {
+			return err
+		}
+	}
+	if config.Join && !pki.Present(dir) {
+		return fmt.Errorf("%w: to join a cluster this controller needs certificates of it: run gctld cert --controller NAME --out DIR on the host of the controller that began it, copy DIR here and add --certificates DIR", ErrConfig)
+	}
+	return nil
+}
+
+// openCertificates loads the cluster's authority, as far as it is here.
+func (s *Server) openCertificates(name string) (err error) {
+	if s.certificates != nil {
+		return nil
+	}
+	if s.certificates, err = pki.Open(PKIDir(s.config.DataDir)); err != nil {
+		return err
+	}
+	if at, soon := s.certificates.Expires(name); soon {
+		s.log.Warn("the certificate of this controller ends soon", "ends", at, "remedy", s.certificates.Renewal(name))
+	}
+	return nil
+}
+
+// newPeers makes the dealings with the other controllers.
+func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) {
+	options := peerlink.Options{Version: version, Level: newestLevel, Logger: s.log,
+		Admitted: func() error { return keepName(s.config.DataDir, name) }}
+	if s.wire != nil {
+		var err error
+		var client *tls.Config
+		if _, client, err = s.certificates.PeerConfigs(name); err != nil {
+			return nil, err
+		}
+		options.TLS = client
+	}
+	return peerlink.New(s.cluster.peer, options), nil
+}

@@ -1,0 +1,127 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// changeLimit bounds the wait until raft takes a change of the members up.
+const changeLimit = 5 * time.Second
+
+// Member is one peer as the configuration of the cluster has it.
+type Member struct {
+	Name    string
+	Address string // that the other peers dial
+	Voter   bool
+}
+
+// Members are all peers, this one too. On a peer that does not lead they may
+// be those of a while ago.
+func (p *Peer) Members() []Member {
+	servers := p.raft.GetConfiguration().Configuration().Servers
+	members := make([]Member, 0, len(servers))
+	for _, server := range servers {
+		members = append(members, Member{Name: string(server.ID), Address: string(server.Address), Voter: server.Suffrage == raft.Voter})
+	}
+	return members
+}
+
+// Address is where the other peers dial this one.
+func (p *Peer) Address() string { return p.address }
+
+// AddNonvoter makes a peer a member that gets the log and has no vote, or
+// changes the address of one that is a member.
+func (p *Peer) AddNonvoter(ctx context.Context, name, address string) error {
+	return waitFor(ctx, p.raft.AddNonvoter(raft.ServerID(name), raft.ServerAddress(address), 0, changeLimit))
+}
+
+// AddVoter gives a member its vote, or changes its address.
+func (p *Peer) AddVoter(ctx context.Context, name, address string) error {
+	return waitFor(ctx, p.raft.AddVoter(raft.ServerID(name), raft.ServerAddress(address), 0, changeLimit))
+}
+
+// Remove takes a member away.
+func (p *Peer) Remove(ctx context.Context, name string) error {
+	return waitFor(ctx, p.raft.RemoveServer(raft.ServerID(name), 0, changeLimit))
+}
+
+// Transfer hands the lead over to a member that votes, "" = the one that is
+// furthest. It returns when that one has been told to stand for election.
+func (p *Peer) Transfer(ctx context.Context, name, address string) error {
+	if name == "" {
+		return waitFor(ctx, p.raft.LeadershipTransfer())
+	}
+	return waitFor(ctx, p.raft.LeadershipTransferToServer(raft.ServerID(name), raft.ServerAddress(address)))
+}
+
+// waitFor waits for raft, as long as ctx allows. What raft has begun goes on.
+func waitFor(ctx context.Context, future raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		return translate(err)
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
+	}
+}
+
+// FollowLeader calls changed, until ctx ends, whenever another peer leads than
+// before, or none is known any more; "" and "" stand for that.
+func (p *Peer) FollowLeader(ctx context.Context, changed func(name, address string)) {
+	observations := make(chan raft.Observation, 16)
+	observer := raft.NewObserver(observations, false, func(o *raft.Observation) bool {
+		_, about := o.Data.(raft.LeaderObservation)
+		return about
+	})
+	p.raft.RegisterObserver(observer)
+	defer p.raft.DeregisterObserver(observer)
+	changed(p.LeaderAddress())
+	for {
+		select {
+		case <-observations:
+			changed(p.LeaderAddress())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// HeardOf is when the leader last heard of a member, while it does not hear of
+// it; else the zero time.
+func (p *Peer) HeardOf(name string) time.Time {
+	p.contact.mu.Lock()
+	defer p.contact.mu.Unlock()
+	return p.contact.lost[raft.ServerID(name)]
+}
+
+// contact knows the members that the leader does not hear of, and since when.
+type contact struct {
+	mu       sync.Mutex
+	lost     map[raft.ServerID]time.Time
+	observer *raft.Observer
+}
+
+// watch takes what raft says of it. It must not be slow, and raft must not
+// call it while p.contact.mu is held for long.
+func (c *contact) watch(r *raft.Raft) {
+	c.lost = make(map[raft.ServerID]time.Time)
+	c.observer = raft.NewObserver(nil, false, func(o *raft.Observation) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		switch what := o.Data.(type) {
+		case raft.FailedHeartbeatObservation:
+			c.lost[what.PeerID] = what.LastContact
+		case raft.ResumedHeartbeatObservation:
+			delete(c.lost, what.PeerID)
+		case raft.RaftState:
+			clear(c.lost)
+		}
+		return false
+	})
+	r.RegisterObserver(c.observer)
+}
