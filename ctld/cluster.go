@@ -26,7 +26,8 @@ type cluster struct {
 	onChange atomic.Pointer[func(*state.View, []*state.Result)]
 	// reign is the term in which this peer leads and has applied all that was
 	// committed before; 0 when it does not.
-	reign atomic.Uint64
+	reign  atomic.Uint64
+	behind atomic.Pointer[func() string] // see allow
 }
 
 func newCluster() *cluster {
@@ -116,6 +117,9 @@ func (c *cluster) abridge(submission state.SubmitJob) state.SubmitJob {
 }
 
 func (c *cluster) commit(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
+	if err := c.allow(command); err != nil {
+		return state.Result{}, err
+	}
 	entry, err := state.Encode(command, id, time.Now().UnixMilli())
 	if err != nil {
 		return state.Result{}, err

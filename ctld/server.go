@@ -90,6 +90,8 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	s.leader = leader.New(s.cluster, log)
 	changed := s.leader.Changed
 	s.cluster.onChange.Store(&changed)
+	behind := s.leader.Behind
+	s.cluster.behind.Store(&behind)
 	host, _ := os.Hostname()
 	unread, err := config.unreadLimit()
 	if err != nil {

@@ -15,6 +15,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
+// ErrNotYet is returned for what a leader can not judge so soon after it has
+// begun.
+var ErrNotYet = errors.New("this controller has just begun to lead")
+
 // invalid refuses a request before anything was written.
 func invalid(format string, arguments ...any) error {
 	return status.Error(codes.InvalidArgument, plainly(fmt.Sprintf(format, arguments...)))
@@ -83,6 +87,8 @@ func (s *Server) propose(ctx context.Context, command state.Command, id state.Re
 	case errors.Is(err, replica.ErrFull):
 		s.log.Warn("a request was refused because the disk is full; free some space, the controller then goes on by itself", "error", err)
 		return result, status.Errorf(codes.ResourceExhausted, "I/O error writing script/environment to file: %v", err)
+	case errors.Is(err, ErrNotYet):
+		return result, status.Errorf(codes.Unavailable, "ask again in a moment: %v", err)
 	case errors.Is(err, replica.ErrNotLeader):
 		if leadErr := s.mustLead(); leadErr != nil {
 			return result, leadErr

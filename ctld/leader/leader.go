@@ -42,6 +42,9 @@ type Leader struct {
 	dirty        dirtyNodes
 	reports      chan report
 
+	members Members
+	behind  atomic.Pointer[string]
+
 	leading atomic.Bool
 	last    atomic.Pointer[lastPlan]
 }
@@ -125,7 +128,7 @@ func (l *Leader) Lead(ctx context.Context, began func()) {
 	l.Begin()
 	began()
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports} {
+	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports, l.raiseLevel} {
 		loops.Go(func() { loop(ctx) })
 	}
 	loops.Wait()
