@@ -36,6 +36,7 @@ func controlVerbs() []controlVerb {
 		{name: "requeue", run: controlRequeue},
 		{name: "update", run: controlUpdate},
 		{name: "apply", run: controlApply},
+		{name: "peer", run: controlPeer},
 		{name: "ping", local: true, run: controlPing},
 		{name: "status", run: controlStatus},
 		{name: "version", local: true, run: controlVersion},
@@ -45,7 +46,7 @@ func controlVerbs() []controlVerb {
 
 func runControl(inv *option.Invocation) error {
 	if len(inv.Operands) == 0 {
-		return inv.Fail("no command given: type gcontrol show, hold, release, requeue, update, apply, ping, status or version")
+		return inv.Fail("no command given: type gcontrol and one of %s", strings.Join(verbNames(), " "))
 	}
 	shape, err := jsonShapeOf(inv)
 	if err != nil {
@@ -95,14 +96,19 @@ func findVerb(inv *option.Invocation, word string) (controlVerb, error) {
 
 // meantVerb says what could be typed in place of a word that is no verb.
 func meantVerb(word string) string {
-	var names []string
-	for _, verb := range controlVerbs() {
-		names = append(names, verb.name)
-	}
+	names := verbNames()
 	if meant := similar.Nearest(word, names); meant != "" {
 		return "did you mean gcontrol " + meant + "?"
 	}
 	return "the commands are " + strings.Join(names, " ")
+}
+
+func verbNames() []string {
+	var names []string
+	for _, verb := range controlVerbs() {
+		names = append(names, verb.name)
+	}
+	return names
 }
 
 // noEntity says in Slurm's words that a verb does not know its object.
