@@ -16,14 +16,14 @@ func devCommand() *option.Command {
 		Name:    "dev",
 		Summary: "run a whole cluster on this machine, in the foreground",
 		Description: []string{
-			"Starts a controller and node daemons as child processes, the real ones, with everything they need in one directory: configurations, logs, state, and a file env to be sourced by a shell. It prints \"ready\" and what to type next. When it is interrupted it ends every job and every child and leaves no process, mount, namespace or cgroup.",
+			"Starts controllers and node daemons as child processes, the real ones, with everything they need in one directory: configurations, logs, state, and a file env to be sourced by a shell. It prints \"ready\" and what to type next. When it is interrupted it ends every job and every child and leaves no process, mount, namespace or cgroup.",
 			"The nodes share the machine. They may promise more CPUs than exist, and say so in ginfo. Where there is no NVIDIA driver their GPUs are stand-ins: character devices that do nothing, to which the kernel applies the same rules as to real ones.",
 			"It needs root, for containers and cgroups. Root's own jobs are allowed on it, and run as uid 0 without capabilities.",
 		},
 		Usage: "[options]",
 		Options: []option.Option{
 			{Long: "dir", Argument: "directory", Default: "./gleaner-dev", Help: "where everything goes; made if it is missing, kept afterwards"},
-			{Long: "controllers", Argument: "n", Default: "1", Help: "how many controllers"},
+			{Long: "controllers", Argument: "n", Default: "1", Help: "how many controllers: 1, 3 or 5"},
 			{Long: "nodes", Argument: "n", Default: "2", Help: "how many nodes"},
 			{Long: "gpus-per-node", Argument: "n", Default: "4", Help: "stand-in GPUs of each node"},
 			{Long: "cpus-per-node", Argument: "n", Default: "4", Help: "CPUs that each node promises"},
@@ -31,6 +31,7 @@ func devCommand() *option.Command {
 		},
 		Examples: []option.Example{
 			{Text: "Two nodes with four GPUs each", Command: "sudo bin/gleaner dev --dir /var/tmp/gleaner"},
+			{Text: "Three controllers, of which one may be killed: its process is in gctld.pid, gctld2.pid or gctld3.pid", Command: "sudo bin/gleaner dev --dir /var/tmp/gleaner --controllers 3"},
 			{Text: "Use it from another terminal", Command: ". /var/tmp/gleaner/env; ginfo"},
 		},
 		ExitStatus: []option.ExitStatus{
@@ -46,13 +47,6 @@ func runDev(inv *option.Invocation) error {
 	if len(inv.Operands) > 0 {
 		return inv.Fail("unexpected word %q: gleaner dev takes options only", inv.Operands[0])
 	}
-	controllers, err := number(inv, "controllers", 1)
-	if err != nil {
-		return err
-	}
-	if controllers != 1 {
-		return inv.Fail("--controllers=%d: a cluster of several controllers is not carried out yet; use --controllers=1", controllers)
-	}
 	options := dev.Options{Directory: inv.Text("dir"), LogLevel: inv.Text("log-level")}
 	if !inv.Given("dir") {
 		options.Directory = "gleaner-dev"
@@ -62,14 +56,17 @@ func runDev(inv *option.Invocation) error {
 		standard int
 		target   *int
 	}{
+		{"controllers", 1, &options.Controllers},
 		{"nodes", 2, &options.Nodes},
 		{"gpus-per-node", 4, &options.GPUsPerNode},
 		{"cpus-per-node", 4, &options.CPUsPerNode},
 	} {
+		var err error
 		if *count.target, err = number(inv, count.name, count.standard); err != nil {
 			return err
 		}
 	}
+	var err error
 	if options.Binaries, err = ownDirectory(); err != nil {
 		return err
 	}

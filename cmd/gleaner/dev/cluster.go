@@ -9,33 +9,27 @@ import (
 	"path/filepath"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// cluster is what runs: one controller and its nodes.
+// cluster is what runs: controllers and nodes.
 type cluster struct {
-	options    Options
-	out        io.Writer
-	memoryMB   uint64
-	standIns   standIns
-	controller *child
-	nodes      []*child
-	connection *grpc.ClientConn
-	client     pb.ControllerClient
+	options     Options
+	out         io.Writer
+	memoryMB    uint64
+	standIns    standIns
+	controllers []*controller
+	nodes       []*child
+	connection  *dial.Controllers
+	client      pb.ControllerClient
 }
-
-func (c *cluster) socket() string { return filepath.Join(c.options.Directory, "gctld.sock") }
-
-func (c *cluster) target() string { return "unix://" + c.socket() }
 
 func (c *cluster) start(ctx context.Context) (err error) {
 	if c.memoryMB, err = memoryPerNodeMB(c.options.Nodes); err != nil {
 		return err
 	}
-	if err := c.startController(ctx); err != nil {
+	if err := c.startControllers(ctx); err != nil {
 		return err
 	}
 	if err := c.applyPolicy(ctx); err != nil {
@@ -47,36 +41,14 @@ func (c *cluster) start(ctx context.Context) (err error) {
 	return c.writeEnvironment()
 }
 
-func (c *cluster) startController(ctx context.Context) (err error) {
-	directory := c.options.Directory
-	configFile := filepath.Join(directory, "gctld.toml")
-	if err := writeTOML(configFile, controllerConfig{
-		Name:     "c1",
-		DataDir:  filepath.Join(directory, "gctld"),
-		Socket:   c.socket(),
-		LogLevel: c.options.LogLevel,
-	}); err != nil {
-		return err
-	}
-	program := filepath.Join(c.options.Binaries, "gctld")
-	if c.controller, err = startChild(directory, "gctld", program, "--config", configFile); err != nil {
-		return err
-	}
-	if c.connection, err = dial.Dial([]string{c.target()}, ""); err != nil {
-		return err
-	}
-	c.client = pb.NewControllerClient(c.connection)
-	return c.wait(ctx, "the controller to lead", controllerDeadline, func(ctx context.Context) (bool, error) {
-		// Not up yet, or not leading: a dead child ends the wait, or the deadline.
-		_, err := c.client.ShowConfig(ctx, &pb.ShowConfigRequest{})
-		return err == nil, nil
-	})
-}
-
 // applyPolicy gives the cluster one partition of all nodes, in which a job that
 // names no memory gets a CPU's share of it.
 func (c *cluster) applyPolicy(ctx context.Context) error {
-	config, err := c.client.ShowConfig(ctx, &pb.ShowConfigRequest{})
+	var config *pb.ShowConfigResponse
+	err := c.wait(ctx, "a controller to tell the policy", controllerDeadline, func(ctx context.Context) (_ bool, err error) {
+		config, err = c.client.ShowConfig(ctx, &pb.ShowConfigRequest{})
+		return err == nil, ignoreUnavailable(err)
+	})
 	if err != nil {
 		return err
 	}
@@ -93,8 +65,11 @@ func (c *cluster) applyPolicy(ctx context.Context) error {
 		AllowRootJobs:            true,
 		LeaseAction:              "run-on",
 	}}
-	_, err = c.client.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{RequestId: requestID(), Policy: policy})
-	return err
+	request := &pb.ApplyPolicyRequest{RequestId: requestID(), Policy: policy}
+	return c.wait(ctx, "a controller to set the policy", controllerDeadline, func(ctx context.Context) (bool, error) {
+		_, err := c.client.ApplyPolicy(ctx, request)
+		return err == nil, ignoreUnavailable(err)
+	})
 }
 
 func (c *cluster) startNodes(ctx context.Context) error {
@@ -112,7 +87,7 @@ func (c *cluster) startNodes(ctx context.Context) error {
 	}
 	return c.wait(ctx, "the nodes to register", nodesDeadline, func(ctx context.Context) (bool, error) {
 		up, err := c.respondingNodes(ctx)
-		return up == c.options.Nodes, err
+		return up == c.options.Nodes, ignoreUnavailable(err)
 	})
 }
 
@@ -172,8 +147,10 @@ func (c *cluster) wait(ctx context.Context, what string, deadline time.Duration,
 
 func (c *cluster) children() []*child {
 	all := append([]*child{}, c.nodes...)
-	if c.controller != nil {
-		all = append(all, c.controller)
+	for _, one := range c.controllers {
+		if one.child != nil {
+			all = append(all, one.child)
+		}
 	}
 	return all
 }
@@ -216,10 +193,10 @@ func (c *cluster) watch(ctx context.Context) error {
 }
 
 // stop ends everything, in the order that loses nothing: jobs, nodes, what
-// the nodes left, the controller.
+// the nodes left, the controllers.
 func (c *cluster) stop() error {
 	var all []error
-	if c.client != nil && c.controller != nil {
+	if c.client != nil {
 		c.endJobs()
 	}
 	for _, node := range c.nodes {
@@ -233,9 +210,7 @@ func (c *cluster) stop() error {
 	if c.connection != nil {
 		c.connection.Close()
 	}
-	if c.controller != nil {
-		c.controller.stop(stopDeadline)
-	}
+	c.stopControllers()
 	all = append(all, c.standIns.remove())
 	if err := os.Remove(c.environmentFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		all = append(all, err)

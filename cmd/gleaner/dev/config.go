@@ -16,6 +16,10 @@ type controllerConfig struct {
 	DataDir  string `toml:"data_dir"`
 	Socket   string `toml:"socket"`
 	LogLevel string `toml:"log_level,omitempty"`
+
+	PeerListen   string `toml:"peer_listen,omitempty"`
+	Join         bool   `toml:"join,omitempty"`
+	Certificates string `toml:"certificates,omitempty"`
 }
 
 // nodeConfig is what gnoded reads.
@@ -97,7 +101,7 @@ func (c *cluster) writeNode(i int) error {
 	}
 	config := nodeConfig{
 		Name:         name,
-		Controllers:  []string{c.target()},
+		Controllers:  c.targets(),
 		StateDir:     directory,
 		Ginit:        filepath.Join(c.options.Binaries, "ginit"),
 		CPUs:         c.options.CPUsPerNode,

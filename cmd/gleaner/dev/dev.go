@@ -4,7 +4,7 @@
 //
 // Contract: when Run returns, whatever the reason, every child and every job
 // it started has ended and no process, mount, namespace, cgroup or device
-// file of the cluster is left; logs, configurations and the controller's
+// file of the cluster is left; logs, configurations and the controllers'
 // state stay in the directory. The nodes share one machine: they may promise
 // more CPUs than there are, and where no NVIDIA driver is present their GPUs
 // are stand-ins, character devices to which the kernel applies the same rules.
@@ -30,6 +30,7 @@ import (
 // says otherwise.
 type Options struct {
 	Directory   string // made if it is missing
+	Controllers int
 	Nodes       int
 	GPUsPerNode int
 	CPUsPerNode int
@@ -66,6 +67,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("directory %q holds a control character or is not UTF-8, which no configuration can name: choose another --dir", absolute)
 	case len(absolute) > maxDirectoryBytes:
 		return fmt.Errorf("directory %s is too long by %d bytes for the sockets below it: choose a shorter --dir", absolute, len(absolute)-maxDirectoryBytes)
+	case o.Controllers != 1 && o.Controllers != 3 && o.Controllers != 5:
+		return fmt.Errorf("--controllers=%d: 1, 3 or 5, so that a majority of them goes on without the others", o.Controllers)
 	case o.Nodes < 1 || o.Nodes > maxNodes:
 		return fmt.Errorf("--nodes=%d: between 1 and %d nodes fit on one machine", o.Nodes, maxNodes)
 	case o.GPUsPerNode < 0 || o.GPUsPerNode > maxGPUsPerNode:
@@ -124,7 +127,7 @@ func lock(directory string) (unlock func(), err error) {
 
 // Deadlines of the steps of a start and a stop.
 const (
-	controllerDeadline = 20 * time.Second
+	controllerDeadline = 30 * time.Second
 	nodesDeadline      = 20 * time.Second
 	stopDeadline       = 10 * time.Second
 	endJobsDeadline    = 30 * time.Second

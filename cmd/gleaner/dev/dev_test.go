@@ -20,6 +20,7 @@ func TestOptionsRefused(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
+		"two controllers":    {func(o *Options) { o.Controllers = 2 }, "--controllers=2: 1, 3 or 5"},
 		"no node":            {func(o *Options) { o.Nodes = 0 }, "--nodes=0: between 1 and 64"},
 		"too many nodes":     {func(o *Options) { o.Nodes = 100000 }, "--nodes=100000: between 1 and 64"},
 		"too many GPUs":      {func(o *Options) { o.GPUsPerNode = 17 }, "--gpus-per-node=17: between 0 and 16"},
@@ -32,7 +33,7 @@ func TestOptionsRefused(t *testing.T) {
 		"no daemons":         {func(o *Options) { o.Binaries = parent }, "build it first"},
 		"a file":             {func(o *Options) { o.Directory = "/etc/passwd/x" }, "choose another --dir"},
 	} {
-		options := Options{Directory: "/" + filepath.Base(parent), Nodes: 1, CPUsPerNode: 1, Binaries: fakeBinaries(t)}
+		options := Options{Controllers: 1, Directory: "/" + filepath.Base(parent), Nodes: 1, CPUsPerNode: 1, Binaries: fakeBinaries(t)}
 		test.change(&options)
 		var out bytes.Buffer
 		if err := Run(t.Context(), options, &out); err == nil || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {

@@ -20,9 +20,9 @@ func requestID() string { return uuid.NewString() }
 func (c *cluster) environmentFile() string { return filepath.Join(c.options.Directory, "env") }
 
 // writeEnvironment writes a file to be sourced by a shell: PATH with the
-// commands, and where the controller is.
+// commands, and where the controllers are.
 func (c *cluster) writeEnvironment() error {
-	text := fmt.Sprintf("export PATH=%s:\"$PATH\"\nexport GLEANER_CONTROLLER=%s\n", quoted(c.options.Binaries), quoted(c.target()))
+	text := fmt.Sprintf("export PATH=%s:\"$PATH\"\nexport GLEANER_CONTROLLER=%s\n", quoted(c.options.Binaries), quoted(strings.Join(c.targets(), ",")))
 	return os.WriteFile(c.environmentFile(), []byte(text), 0o644)
 }
 
@@ -44,7 +44,7 @@ func (c *cluster) greet() {
 		gpus = "the first node has this machine's NVIDIA GPUs, the others stand-ins"
 	}
 	fmt.Fprintf(c.out, `ready
-%d nodes with %d CPUs, %d MB and %d GPUs each (%s)
+%s, %d nodes with %d CPUs, %d MB and %d GPUs each (%s)
 Root's jobs are allowed here (allow_root_jobs): they run as uid 0 without capabilities.
 In another terminal:
   . %s
@@ -52,7 +52,15 @@ In another terminal:
   gsubmit --gpus=1 --wrap 'id; echo my GPU is $CUDA_VISIBLE_DEVICES'
   gqueue
 Logs are in %s. Ctrl-C ends the cluster and every job on it.
-`, c.options.Nodes, c.options.CPUsPerNode, c.memoryMB, c.options.GPUsPerNode, gpus, quoted(c.environmentFile()), c.options.Directory)
+`, counted(len(c.controllers), "controller"), c.options.Nodes, c.options.CPUsPerNode, c.memoryMB, c.options.GPUsPerNode, gpus, quoted(c.environmentFile()), c.options.Directory)
+}
+
+// counted is a number of things.
+func counted(number int, what string) string {
+	if number == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", number, what)
 }
 
 // endJobs cancels what runs and waits until the controller has heard that it
