@@ -146,7 +146,12 @@ func startCluster(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the cluster was not ready in %v", patience(60*time.Second))
 	}
 	ts.Setenv("CLUSTER", directory)
-	ts.Setenv("GLEANER_CONTROLLER", "unix://"+filepath.Join(directory, "gctld.sock"))
+	sockets, err := filepath.Glob(filepath.Join(directory, "gctld*.sock"))
+	ts.Check(err)
+	for i, socket := range sockets {
+		sockets[i] = "unix://" + socket
+	}
+	ts.Setenv("GLEANER_CONTROLLER", strings.Join(sockets, ","))
 }
 
 func lookPath(program, path string) (string, error) {
@@ -258,9 +263,11 @@ func quietly(ts *testscript.TestScript, program string, args ...string) (string,
 	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "GLEANER_TLS_DIR", "STORY", "ALICE", "BOB", "CLUSTER"} {
 		command.Env = append(command.Env, name+"="+ts.Getenv(name))
 	}
-	out, err := command.CombinedOutput()
+	var complaint strings.Builder
+	command.Stderr = &complaint
+	out, err := command.Output()
 	if err != nil {
-		err = fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
+		err = fmt.Errorf("%s %s: %w\n%s%s", program, strings.Join(args, " "), err, out, &complaint)
 	}
 	return string(out), err
 }
