@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
@@ -21,6 +24,7 @@ type cluster struct {
 	state   *state.State
 	changed []*state.Result // by the batch being applied
 
+	log      *slog.Logger
 	peer     *replica.Peer
 	feed     *feed
 	onChange atomic.Pointer[func(*state.View, []*state.Result)]
@@ -30,8 +34,8 @@ type cluster struct {
 	behind atomic.Pointer[func() string] // see allow
 }
 
-func newCluster() *cluster {
-	return &cluster{state: state.New(), feed: newFeed()}
+func newCluster(log *slog.Logger) *cluster {
+	return &cluster{state: state.New(), feed: newFeed(), log: log}
 }
 
 // Together implements replica.Batcher: one lock, one View and one wake-up for
@@ -57,6 +61,7 @@ func (c *cluster) Apply(index uint64, command []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.noteApplied(&result)
 	if len(result.ChangedJobs)+len(result.ChangedNodes)+len(result.PurgedJobs) > 0 || result.PolicyChanged {
 		c.changed = append(c.changed, &result)
 		if c.feed.followed() {
@@ -65,6 +70,20 @@ func (c *cluster) Apply(index uint64, command []byte) (any, error) {
 	}
 	return result, nil
 }
+
+// noteApplied writes which request an entry of the log was, on every
+// controller, for who follows one across them.
+func (c *cluster) noteApplied(result *state.Result) {
+	if result.RequestID == (state.RequestID{}) || !c.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	jobs := result.ChangedJobs
+	c.log.Debug("applied", "index", result.Index, "command", result.Kind.String(), "request_id", uuid.UUID(result.RequestID).String(),
+		"repeated", result.Repeated, "jobs", jobs[:min(len(jobs), maxJobsNoted)], "count", len(jobs))
+}
+
+// maxJobsNoted bounds the jobs named in one line of the log.
+const maxJobsNoted = 16
 
 // Capture implements replica.Machine.
 func (c *cluster) Capture() replica.Image { return c.View() }

@@ -3,7 +3,6 @@ package ctld
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -11,7 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
+	"github.com/gleaner-hpc/gleaner/proto/logs"
 )
 
 const description = `The controller keeps the queue, decides what runs where, and tells the nodes.
@@ -34,8 +35,8 @@ Examples:
 
 Settings may also stand in a TOML file (--config): name, data_dir, socket,
 listen, peer_listen, peer_advertise, join, certificates, election_timeout,
-metrics_listen, client_timeout, log_level. Partitions and everything else
-about the cluster is policy: see "gcontrol apply --help".`
+metrics_listen, client_timeout, log_level, log_format. Partitions and
+everything else about the cluster is policy: see "gcontrol apply --help".`
 
 // Command is the command line of gctld.
 func Command(version string) *cli.App {
@@ -73,6 +74,7 @@ func configFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "join", Usage: "with an empty data directory, wait to be added to a cluster that runs: see gcontrol peer"},
 		&cli.PathFlag{Name: "certificates", Usage: "take this controller's certificates from `DIR`, written by gctld cert --controller"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of this controller (default: the host's, kept in the data directory)"},
+		&cli.StringFlag{Name: "log-format", Usage: "`FORMAT`: text or json (default: " + defaults.LogFormat + ")"},
 		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL`: debug, info, warn or error (default: " + defaults.LogLevel + ")"},
 	}
 }
@@ -89,8 +91,9 @@ func configOf(c *cli.Context) (Config, error) {
 	for flag, field := range map[string]*string{
 		"data-dir": &config.DataDir, "socket": &config.Socket, "listen": &config.Listen,
 		"metrics-listen": &config.MetricsListen,
-		"name":           &config.Name, "log-level": &config.LogLevel, "certificates": &config.Certificates,
-		"peer-listen": &config.PeerListen, "peer-advertise": &config.PeerAdvertise,
+		"name":           &config.Name, "log-level": &config.LogLevel, "log-format": &config.LogFormat,
+		"certificates": &config.Certificates,
+		"peer-listen":  &config.PeerListen, "peer-advertise": &config.PeerAdvertise,
 	} {
 		if c.IsSet(flag) {
 			*field = c.String(flag)
@@ -114,7 +117,7 @@ func run(c *cli.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	log := logs.New(os.Stderr, logs.Options{Format: config.LogFormat, Level: level, Often: []string{api.MessageRefused}})
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)

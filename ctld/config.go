@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
+	"github.com/gleaner-hpc/gleaner/proto/logs"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -48,6 +49,8 @@ type Config struct {
 	MetricsListen string `toml:"metrics_listen"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
+	// LogFormat is text or json.
+	LogFormat string `toml:"log_format"`
 }
 
 // maxSocketPath is what unix(7) leaves for a path in sun_path, 108 bytes with
@@ -63,6 +66,8 @@ func DefaultConfig() Config {
 		DataDir:  "/var/lib/gleaner/ctld",
 		Socket:   "/run/gleaner/gctld.sock",
 		LogLevel: "info",
+
+		LogFormat: logs.Text,
 
 		ClientTimeout:   api.DefaultUnreadLimit.String(),
 		ElectionTimeout: "1s",
@@ -116,6 +121,9 @@ func (c *Config) Check() error {
 	}
 	if err := c.checkPeers(); err != nil {
 		return err
+	}
+	if err := logs.CheckFormat(c.LogFormat); err != nil {
+		return fmt.Errorf("%w: log_format: %w", ErrConfig, err)
 	}
 	_, err := c.Level()
 	return err

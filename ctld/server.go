@@ -78,7 +78,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Server{config: config, log: log, cluster: newCluster(), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
+	s := &Server{config: config, log: log, cluster: newCluster(log), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
 	if err := s.openPeer(name, existing); err != nil {
 		stop()
 		return nil, err

@@ -51,6 +51,7 @@ type Config struct {
 	GPUs         []gpu.Configured
 	DetectGPUs   bool // ask the NVIDIA driver; false when GPUs are named
 	LogLevel     slog.Level
+	LogFormat    string // of package logs; supervisors write alike
 }
 
 // configFile is the configuration file's shape.
@@ -68,6 +69,7 @@ type configFile struct {
 	CgroupParent string   `toml:"cgroup_parent"`
 	DetectGPUs   *bool    `toml:"detect_gpus"`
 	LogLevel     string   `toml:"log_level"`
+	LogFormat    string   `toml:"log_format"`
 	Container    struct {
 		Bind []string `toml:"bind"`
 		Hide []string `toml:"hide"`

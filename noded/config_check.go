@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/proto/logs"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -201,6 +202,10 @@ func (f *configFile) checkGPUs(c *Config) error {
 }
 
 func (f *configFile) checkLog(c *Config) error {
+	if err := logs.CheckFormat(f.LogFormat); err != nil {
+		return fmt.Errorf("log_format: %w", err)
+	}
+	c.LogFormat = f.LogFormat
 	if f.LogLevel == "" {
 		c.LogLevel = slog.LevelInfo
 		return nil

@@ -95,6 +95,7 @@ func (s *shims) settings(r resources) shim.Settings {
 		Binds:        s.config.Bind,
 		HideDirs:     s.config.Hide,
 		MaxProcesses: s.config.MaxProcesses,
+		LogFormat:    s.config.LogFormat,
 	}
 	for _, f := range r.files {
 		settings.DeviceFiles = append(settings.DeviceFiles, shim.DeviceFile{

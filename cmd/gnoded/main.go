@@ -18,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded"
 	_ "github.com/gleaner-hpc/gleaner/noded/container" // is "gnoded init" inside containers
 	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/proto/logs"
 )
 
 const description = `Offers this machine's CPUs, memory and GPUs to the controllers, and runs what
@@ -40,6 +41,7 @@ Keys of the configuration file (TOML; all may be left out):
    cgroup_parent  where jobs' groups are made    (/gleaner/NAME)
    detect_gpus    ask the NVIDIA driver          (true unless [[gpu]] is there)
    log_level      debug, info, warn, error       (info)
+   log_format     text, json                     (text)
 
    [container]
    bind = ["/data"]     host directories that every job sees; file systems
@@ -137,5 +139,5 @@ func load(c *cli.Context) (noded.Config, *slog.Logger, error) {
 	if err != nil {
 		return config, nil, err
 	}
-	return config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: config.LogLevel})), nil
+	return config, logs.New(os.Stderr, logs.Options{Format: config.LogFormat, Level: config.LogLevel}), nil
 }

@@ -109,12 +109,17 @@ func (s *Server) who(ctx context.Context) (*caller, error) {
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	if len(md.Get(metadataJob)) == 0 && len(md.Get(metadataUID)) == 0 {
+		noteCaller(ctx, from)
 		return from, nil
 	}
 	if !from.trusted {
 		return nil, status.Error(codes.PermissionDenied, "only a node may speak for a job")
 	}
-	return s.vouched(ctx, from, first(md, metadataJob), first(md, metadataUID), first(md, metadataNode))
+	inside, err := s.vouched(ctx, from, first(md, metadataJob), first(md, metadataUID), first(md, metadataNode))
+	if err == nil {
+		noteCaller(ctx, inside)
+	}
+	return inside, err
 }
 
 func first(md metadata.MD, key string) string {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"path"
 	"time"
 
@@ -87,18 +86,4 @@ func (m *metrics) answered(method string, begin time.Time, err error) {
 	if !endless[method] {
 		m.seconds.WithLabelValues(name).Observe(time.Since(begin).Seconds())
 	}
-}
-
-func (s *Server) countUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	begin := time.Now()
-	answer, err := handler(ctx, request)
-	s.metrics.answered(info.FullMethod, begin, err)
-	return answer, err
-}
-
-func (s *Server) countStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	begin := time.Now()
-	err := handler(server, stream)
-	s.metrics.answered(info.FullMethod, begin, err)
-	return err
 }

@@ -133,12 +133,12 @@ const maxPassedOn = 1 << 17
 // GRPC makes the gRPC server around the handlers, for any number of
 // listeners.
 func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
-	return s.serverWith(creds, maxStreams, grpc.ChainUnaryInterceptor(s.countUnary, s.recoverUnary, s.forwardUnary), grpc.ChainStreamInterceptor(s.countStream, s.dropUnread, s.forwardStream))
+	return s.serverWith(creds, maxStreams, grpc.ChainUnaryInterceptor(s.noteUnary, s.recoverUnary, s.forwardUnary), grpc.ChainStreamInterceptor(s.noteStream, s.dropUnread, s.forwardStream))
 }
 
 // LinkGRPC makes the gRPC server for the other controllers.
 func (s *Server) LinkGRPC() *grpc.Server {
-	server := s.serverWith(LinkCredentials(), maxPassedOn, grpc.ChainUnaryInterceptor(s.countUnary, s.answeredUnary, s.recoverUnary), grpc.ChainStreamInterceptor(s.countStream, s.answeredStream, s.dropUnread))
+	server := s.serverWith(LinkCredentials(), maxPassedOn, grpc.ChainUnaryInterceptor(s.noteUnary, s.answeredUnary, s.recoverUnary), grpc.ChainStreamInterceptor(s.noteStream, s.answeredStream, s.dropUnread))
 	pb.RegisterPeerLinkServer(server, s)
 	return server
 }

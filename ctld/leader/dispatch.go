@@ -103,6 +103,7 @@ func (l *Leader) start(view *state.View, s *session.Session, part session.Part) 
 		l.log.Error("a start order can not be made; cancel the job and report this as a fault of gctld", "job", part.Job, "epoch", part.Epoch, "node", s.Node(), "error", err)
 		return
 	}
+	l.log.Debug("start ordered", "job", part.Job, "epoch", part.Epoch, "node", s.Node())
 	s.Order(part, session.Started, &pb.ControllerMessage{What: &pb.ControllerMessage_StartPart{StartPart: order}})
 }
 

@@ -77,6 +77,7 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 	for _, result := range results {
 		l.wakeSchedule(result)
 		l.metrics.applied(view, result)
+		l.noteEnds(view, result)
 		nodes = append(nodes, result.ChangedNodes...)
 		if result.Kind == state.KindSubmitJob {
 			continue // holds no node yet

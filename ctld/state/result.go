@@ -6,6 +6,8 @@ type Result struct {
 	Index  uint64 // of the log entry
 	TimeMS int64  // log time of the command: max(last, envelope's)
 
+	RequestID RequestID // the client's; zero when it sent none
+
 	// Refused is why the command as a whole had no effect; nil when it was
 	// carried out (perhaps for some of its jobs only: see Jobs).
 	Refused *Refusal

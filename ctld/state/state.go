@@ -43,7 +43,7 @@ func (s *State) Apply(index uint64, entry []byte) (Result, error) {
 	s.index = index
 	s.timeMS = max(s.timeMS, envelope.TimeMS)
 	s.changes = changes{}
-	result := Result{Kind: envelope.Kind, Index: index, TimeMS: s.timeMS}
+	result := Result{Kind: envelope.Kind, Index: index, TimeMS: s.timeMS, RequestID: envelope.RequestID}
 	s.forgetRequests()
 	if !s.repeat(envelope.RequestID, &result) {
 		command.apply(s, &result)

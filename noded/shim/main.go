@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/logs"
 )
 
 // Main is the supervisor: what "PROGRAM shim DIR" runs, on the main
@@ -20,7 +23,7 @@ import (
 // error means that it has no result, and that Handle.Recover is needed.
 func Main(dir string) error {
 	d := directory(dir)
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("part", d.id())
+	log := d.log()
 	if err := container.Isolate(); err != nil {
 		return err
 	}
@@ -82,6 +85,22 @@ func Main(dir string) error {
 	}
 	stopServer(server)
 	return nil
+}
+
+// log is the supervisor's, which names the part in every line as the daemon's
+// and the controllers' do.
+func (d directory) log() *slog.Logger {
+	options := logs.Options{}
+	if settings, err := d.settings(); err == nil {
+		options.Format = settings.LogFormat
+	}
+	job, epoch, _ := strings.Cut(d.id(), ".")
+	return logs.New(os.Stderr, options).With("job", number(job), "epoch", number(epoch))
+}
+
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(text, 10, 32) // 0 is no job's
+	return n
 }
 
 // run takes the part from its order to its end, and answers how it ended when

@@ -59,6 +59,7 @@ type Settings struct {
 	MaxProcesses int64        `json:"max_processes"` // and threads, of the part; 0 = as many as the kernel can bear
 	Binds        []string     `json:"binds"`         // host directories bound at the same path
 	HideDirs     []string     `json:"hide_dirs"`     // host directories that look empty inside
+	LogFormat    string       `json:"log_format"`    // of package logs
 }
 
 // DeviceFile is a device of this part, or one that its programs need beside

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Each request leaves one line: who, what, which request id, what came of it,
+// the jobs it touched, how long it took. Changes leave it at level info, what
+// only reads at debug. docs/logs.md has the keys.
+
+// MessageRefused is the message of a change that was not carried out: anybody
+// may cause it at will, so a log may count it.
+const MessageRefused = "request refused"
+
+// maxJobsNoted bounds the jobs named in one line.
+const maxJobsNoted = 16
+
+// changing are the methods that change something. Of a request that is only to
+// look, changes says no.
+var changing = map[string]bool{
+	pb.Controller_Submit_FullMethodName: true, pb.Controller_Cancel_FullMethodName: true, pb.Controller_Control_FullMethodName: true,
+	pb.Controller_UpdateNode_FullMethodName: true, pb.Controller_ApplyPolicy_FullMethodName: true,
+	pb.Controller_AddPeer_FullMethodName: true, pb.Controller_RemovePeer_FullMethodName: true,
+	pb.Controller_TransferLeadership_FullMethodName: true, pb.Controller_RestoreSnapshot_FullMethodName: true,
+}
+
+func changes(method string, request any) bool {
+	if only, ok := request.(interface{ GetDryRun() bool }); ok && only.GetDryRun() {
+		return false
+	}
+	return changing[method]
+}
+
+// note gathers what a handler finds out of who asks.
+type note struct {
+	from *caller
+}
+
+type noteKey struct{}
+
+// noteCaller keeps who asks for the line of this request.
+func noteCaller(ctx context.Context, from *caller) {
+	if n, ok := ctx.Value(noteKey{}).(*note); ok {
+		n.from = from
+	}
+}
+
+// noteUnary counts a request and writes its line.
+func (s *Server) noteUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	begin, about := time.Now(), &note{}
+	answer, err := handler(context.WithValue(ctx, noteKey{}, about), request)
+	s.metrics.answered(info.FullMethod, begin, err)
+	s.writeLine(ctx, line{method: info.FullMethod, request: request, answer: answer, err: err, from: about.from, begin: begin})
+	return answer, err
+}
+
+// notedStream gives a handler the context in which who asks is noted.
+type notedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (n *notedStream) Context() context.Context { return n.ctx }
+
+// noteStream does the same for a stream, when it ends.
+func (s *Server) noteStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	begin, about := time.Now(), &note{}
+	ctx := context.WithValue(stream.Context(), noteKey{}, about)
+	err := handler(server, &notedStream{stream, ctx})
+	s.metrics.answered(info.FullMethod, begin, err)
+	s.writeLine(ctx, line{method: info.FullMethod, err: err, from: about.from, begin: begin})
+	return err
+}
+
+// line is what is known of a request that was answered.
+type line struct {
+	method          string
+	request, answer any // nil of a stream
+	err             error
+	from            *caller // nil when that was not asked
+	begin           time.Time
+}
+
+func (s *Server) writeLine(ctx context.Context, l line) {
+	level, message := slog.LevelDebug, "request"
+	if changes(l.method, l.request) {
+		level = slog.LevelInfo
+		if l.err != nil {
+			message = MessageRefused
+		}
+	}
+	if !s.log.Enabled(ctx, level) {
+		return
+	}
+	attributes := append(make([]slog.Attr, 0, 10), slog.String("method", path.Base(l.method)))
+	attributes = append(attributes, l.from.attributes()...)
+	if by, ok := l.request.(interface{ GetRequestId() string }); ok && by.GetRequestId() != "" {
+		attributes = append(attributes, slog.String("request_id", by.GetRequestId()))
+	}
+	attributes = append(attributes, touched(l.request, l.answer)...)
+	code := status.Code(l.err)
+	attributes = append(attributes, slog.String("result", code.String()), slog.Duration("took", time.Since(l.begin)))
+	if code != codes.OK {
+		attributes = append(attributes, slog.String("error", status.Convert(l.err).Message()))
+	}
+	s.log.LogAttrs(ctx, level, message, attributes...)
+}
+
+// attributes name a caller: a user by number, with the name where the proof of
+// identity carries one, or a node.
+func (c *caller) attributes() []slog.Attr {
+	switch {
+	case c == nil:
+		return nil
+	case c.node != "":
+		return []slog.Attr{slog.String("node", c.node)}
+	}
+	of := []slog.Attr{slog.Uint64("uid", uint64(c.uid))}
+	if c.user != "" {
+		of = append(of, slog.String("user", c.user))
+	}
+	return of
+}
+
+// touched are the jobs and nodes that a request was about.
+func touched(request, answer any) []slog.Attr {
+	switch got := answer.(type) {
+	case *pb.SubmitResponse:
+		return []slog.Attr{slog.Uint64("job", uint64(got.GetJobId()))}
+	case interface{ GetResults() []*pb.JobResult }:
+		return jobsTouched(got.GetResults())
+	}
+	if update, ok := request.(*pb.UpdateNodeRequest); ok {
+		return []slog.Attr{slog.String("nodes", update.GetNames()), slog.String("action", actionWord(update.GetAction())), slog.String("reason", update.GetReason())}
+	}
+	return nil
+}
+
+func jobsTouched(results []*pb.JobResult) []slog.Attr {
+	if len(results) == 1 {
+		return []slog.Attr{slog.Uint64("job", uint64(results[0].GetId().GetJob()))}
+	}
+	var text strings.Builder
+	for i, result := range results[:min(len(results), maxJobsNoted)] {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(strconv.FormatUint(uint64(result.GetId().GetJob()), 10))
+	}
+	return []slog.Attr{slog.String("jobs", text.String()), slog.Int("count", len(results))}
+}

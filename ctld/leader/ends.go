@@ -1,0 +1,48 @@
+package leader
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// maxEndsNoted bounds the lines that one command may write: who applies it
+// waits for them.
+const maxEndsNoted = 64
+
+// noteEnds writes the last line of each job that a command brought to its end,
+// and that of each which waits again.
+func (l *Leader) noteEnds(view *state.View, result *state.Result) {
+	switch result.Kind {
+	case state.KindSubmitJob, state.KindPlaceJobs, state.KindPartsReady, state.KindPurgeJobs, state.KindHoldJobs, state.KindReleaseJobs:
+		return
+	}
+	noted := 0
+	for i, id := range result.ChangedJobs {
+		job, known := view.Job(id)
+		if !known || job.Phase != state.Finished && (job.Phase != state.Waiting || job.Restarts == 0) {
+			continue
+		}
+		if noted++; noted > maxEndsNoted {
+			l.log.Info("more jobs ended or wait again", "command", result.Kind.String(), "count", len(result.ChangedJobs)-i)
+			return
+		}
+		l.noteEnd(job, result)
+	}
+}
+
+func (l *Leader) noteEnd(job *state.Job, result *state.Result) {
+	about := []any{"job", job.ID, "epoch", job.Epoch}
+	if result.RequestID != (state.RequestID{}) {
+		about = append(about, "request_id", uuid.UUID(result.RequestID).String())
+	}
+	if job.Phase == state.Waiting {
+		l.log.Info("job waits again", append(about, "restarts", job.Restarts, "detail", job.Detail)...)
+		return
+	}
+	end := job.End
+	l.log.Info("job ended", append(about, "state", strings.TrimPrefix(end.State.String(), "JOB_STATE_"),
+		"exit_code", end.ExitCode, "exit_signal", end.ExitSignal, "detail", end.Detail)...)
+}
