@@ -264,7 +264,7 @@ func (s *Server) followLeadership(ctx context.Context) {
 			if leads {
 				end = s.reign(ctx)
 			} else {
-				s.log.Warn("this controller does not lead any more", "leader", s.cluster.Leader())
+				s.log.Warn("this controller does not lead any more; if that happens often, look at its disk and network", "leader", s.cluster.Leader())
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func (s *Server) lead(ctx context.Context) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.Warn("this controller was to lead and could not catch up", "error", err)
+			s.log.Warn("this controller was to lead and could not catch up; it is tried again, look at its disk if it goes on", "error", err)
 		}
 		return
 	}

@@ -161,7 +161,7 @@ func (a *agent) checkInventory() {
 	}
 	for _, d := range inventory.Devices {
 		if d.Health != pb.DeviceHealth_DEVICE_HEALTH_OK {
-			a.log.Warn("a GPU is given to no job until this is mended", "device", d.Id, "index", d.Index, "detail", d.HealthDetail)
+			a.log.Warn("a GPU is given to no job until this is mended: see its detail", "device", d.Id, "index", d.Index, "detail", d.HealthDetail)
 		}
 	}
 	a.session.end(errInventoryChanged)

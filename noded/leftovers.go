@@ -105,7 +105,7 @@ func (a *agent) sweep() {
 		}
 		if !proto.Equal(known, now) {
 			changed = true
-			a.log.Error("something lies beside the parts of jobs", "what", now.What, "error", now.Error)
+			a.log.Error("something lies beside the parts of jobs: remove it by hand, after a look at what it is", "what", now.What, "error", now.Error)
 		}
 		a.strays = append(a.strays, now)
 	}

@@ -53,7 +53,7 @@ func (a *agent) startPart(ctx context.Context, order *pb.StartPart) {
 		return
 	}
 	if err := a.acceptLocked(order); err != nil {
-		a.log.Error("a start order is refused", "job", key.job, "epoch", key.epoch, "error", err)
+		a.log.Error("a start order is refused: the controller and this node disagree about what it has, see whether its configuration changed", "job", key.job, "epoch", key.epoch, "error", err)
 		a.sendLocked(endedMessage(neverStarted(key, pb.EndCause_END_CAUSE_NODE_FAULT, err.Error())))
 		return
 	}
@@ -224,7 +224,7 @@ func (a *agent) joinTunnel(ctx context.Context, s *session, order *pb.Connect) {
 	}
 	a.mu.Unlock()
 	if shim == nil {
-		a.log.Warn("a tunnel is asked for to a part that does not run here",
+		a.log.Warn("a tunnel is asked for to a part that does not run here, which is harmless where a job just ended",
 			"job", order.GetPart().GetJob(), "epoch", order.GetPart().GetEpoch())
 		return
 	}

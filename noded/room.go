@@ -102,7 +102,7 @@ func (a *agent) checkRoom() string {
 	trouble, news := a.machine.room.look()
 	switch {
 	case news && trouble != "":
-		a.log.Error("no job is started here until this is mended", "reason", trouble)
+		a.log.Error("no job is started here until this is mended: free some space", "reason", trouble)
 	case news:
 		a.log.Info("jobs are started here again: there is room", "directory", a.machine.room.directory)
 	}

@@ -109,7 +109,7 @@ func (l *Leader) place(ctx context.Context, starts []state.StartOrder) bool {
 		}
 		for _, start := range result.Starts {
 			if start.Dropped != "" {
-				l.log.Debug("a planned start no longer fits", "job", start.Asked, "why", start.Dropped)
+				l.log.Debug("a planned start no longer fits", "job", start.Asked, "reason", start.Dropped)
 				continue
 			}
 			started++

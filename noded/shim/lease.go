@@ -74,7 +74,7 @@ func (p *part) endLease() {
 	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
 	defer cancel()
 	if err := p.group.Freeze(ctx); err != nil {
-		p.log.Error("the job could not be frozen and is tried again", "error", err)
+		p.log.Error("the job could not be frozen and is tried again: see whether its control group can be written", "error", err)
 		p.mu.Lock()
 		p.lease.frozen = false
 		p.mu.Unlock()

@@ -74,7 +74,7 @@ func Main(dir string) error {
 	p.closeJobSockets()
 	err, cleanErr := d.conclude(result, host, func() {
 		p.setEnded(result)
-		log.Info("part ended", "cause", result.Cause, "code", result.ExitCode, "signal", result.ExitSignal, "detail", result.Detail)
+		log.Info("part ended", "cause", result.Cause, "exit_code", result.ExitCode, "exit_signal", result.ExitSignal, "detail", result.Detail)
 	})
 	if cleanErr != nil {
 		// Forget tries again, and tells the node's operator.

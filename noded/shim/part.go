@@ -159,7 +159,7 @@ func (p *part) setStuck(err error) {
 		p.stuck = nil
 	default:
 		p.stuck = &pb.LeftOver{What: "cgroup " + p.group.Path(), Error: err.Error()}
-		p.log.Error("the job does not end", "error", err)
+		p.log.Error("the job does not end: see what its processes wait for (ps, dmesg); a device or file server that hangs needs a reset", "error", err)
 	}
 	p.notify()
 }

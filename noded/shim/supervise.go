@@ -163,7 +163,7 @@ func (p *part) started() bool {
 func (p *part) jobProcesses(running *container.Container) []int {
 	pids, err := p.group.Procs()
 	if err != nil {
-		p.log.Error("cannot list the job's processes", "error", err)
+		p.log.Error("cannot list the job's processes: see whether its control group is there", "error", err)
 		return nil
 	}
 	init := running.Pid()
