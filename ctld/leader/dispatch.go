@@ -58,6 +58,9 @@ func (l *Leader) Dispatch() {
 }
 
 func (l *Leader) dispatchTo(view *state.View, s *session.Session, reported map[session.Part]session.Reported) {
+	if node, known := view.Node(s.Node()); !known || node.Awaited {
+		return // it registered with a state that was replaced, and does so anew
+	}
 	wantedHere := make(map[session.Part]bool)
 	for _, wanted := range view.WantedParts(s.Node()) {
 		part := session.Part{Job: wanted.Job, Epoch: wanted.Epoch}

@@ -84,7 +84,7 @@ func (l *Leader) gather(first report) []report {
 }
 
 // commitBatch commits the ready parts before the ended ones: a part is always
-// ready before it ends. What would change nothing is left out: a node repeats
+// ready before it ends. What a restore waits for is told to it. What would change nothing is left out: a node repeats
 // itself whenever it connects, and must not be able to fill the log; and that
 // a part is ready of which the script has ended meanwhile.
 func (l *Leader) commitBatch(ctx context.Context, batch []report) {
@@ -101,6 +101,8 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 		ref := r.ref()
 		_, part := view.LivePart(ref)
 		switch {
+		case part == nil && r.ended != nil && view.IsStranger(ref):
+			ended.Reports = append(ended.Reports, state.ReportFromMessage(r.session.Node(), r.ended))
 		case part == nil || r.ended == nil && (part.Ready || exited[ref]):
 		case r.ended == nil:
 			ready.Parts = append(ready.Parts, ref)

@@ -83,6 +83,9 @@ func (l *Leader) awaitWork(ctx context.Context, rested time.Time) bool {
 // false when a plan was made and none of it could be carried out.
 func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool {
 	view, begin := l.cluster.View(), time.Now()
+	if l.holdAfterRestore(view) {
+		return true
+	}
 	snapshot := view.SchedSnapshot(now.UnixMilli())
 	if len(snapshot.Waiting) == 0 {
 		l.last.Store(nil)
@@ -128,6 +131,9 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	if last == nil {
 		return state.Overlay{}, false
 	}
+	if last.awaited != "" {
+		return awaitedOverlay(last.awaited), true
+	}
 	at, found := slices.BinarySearchFunc(last.reasons, sched.JobID(job), func(reason sched.Reason, id sched.JobID) int {
 		return cmp.Compare(reason.Job, id)
 	})
@@ -143,8 +149,9 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 type lastPlan struct {
 	snapshot sched.Snapshot // nodes and partitions, which the words name
 	reasons  []sched.Reason // ascending by job
+	awaited  string         // nodes without whose word there is no plan; "" = none
 }
 
 func newLastPlan(snapshot *sched.Snapshot, reasons []sched.Reason) *lastPlan {
-	return &lastPlan{sched.Snapshot{Nodes: snapshot.Nodes, Partitions: snapshot.Partitions}, reasons}
+	return &lastPlan{snapshot: sched.Snapshot{Nodes: snapshot.Nodes, Partitions: snapshot.Partitions}, reasons: reasons}
 }

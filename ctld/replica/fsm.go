@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -19,6 +20,10 @@ type outcome struct {
 type fsm struct {
 	machine Machine
 	fatal   func(error) bool
+
+	// restoring: raft panics when a state that it was given is not taken; the
+	// peer is stopped instead.
+	restoring atomic.Bool
 
 	failed chan struct{}
 	mu     sync.Mutex
@@ -76,6 +81,9 @@ func (f *fsm) Restore(reader io.ReadCloser) error {
 			err = fmt.Errorf("%w: snapshot can not be read: %w", ErrDamaged, err)
 		}
 		f.fail(err)
+		if f.restoring.Load() {
+			return nil
+		}
 		return err
 	}
 	return nil

@@ -266,6 +266,5 @@ func damaged(path string, err error) error {
 	if errors.Is(err, ErrDamaged) {
 		return err
 	}
-	return fmt.Errorf("%w %s: %w; nothing was changed. Put back a copy of the whole data directory; "+
-		"where other controllers run, start this one again from an empty one and it gets all from them", ErrDamaged, path, err)
+	return fmt.Errorf("%w %s: %w; nothing was changed", ErrDamaged, path, err)
 }

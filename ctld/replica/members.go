@@ -22,9 +22,12 @@ type Member struct {
 // Members are all peers, this one too. On a peer that does not lead they may
 // be those of a while ago.
 func (p *Peer) Members() []Member {
-	servers := p.raft.GetConfiguration().Configuration().Servers
-	members := make([]Member, 0, len(servers))
-	for _, server := range servers {
+	return membersOf(p.raft.GetConfiguration().Configuration())
+}
+
+func membersOf(configuration raft.Configuration) []Member {
+	members := make([]Member, 0, len(configuration.Servers))
+	for _, server := range configuration.Servers {
 		members = append(members, Member{Name: string(server.ID), Address: string(server.Address), Voter: server.Suffrage == raft.Voter})
 	}
 	return members

@@ -80,7 +80,27 @@ func openFiles(o Options) (*checkedSnapshots, *logFile, error) {
 		return nil, nil, err
 	}
 	logs, err := openLogFile(path, o.Logger)
-	return snapshots, logs, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := dropCovered(logs, snapshots); err != nil {
+		return nil, nil, errors.Join(err, logs.Close())
+	}
+	return snapshots, logs, nil
+}
+
+// dropCovered ends what a crash may have interrupted: a snapshot that came from
+// elsewhere was kept, and the entries before it not yet taken away. What follows
+// the snapshot would not go on such a log.
+func dropCovered(logs *logFile, snapshots raft.SnapshotStore) error {
+	list, err := snapshots.List()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if s := logs.current(); s.Last >= s.First && s.Last < list[0].Index {
+		return logs.DeleteRange(s.First, s.Last)
+	}
+	return nil
 }
 
 // checkFiles reads all that is on disk to its end, and makes an empty log in a

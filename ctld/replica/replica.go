@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -70,6 +71,8 @@ var (
 	// ErrUncertain is returned when a command may or may not have been
 	// committed; asked again with the same request id it takes effect once.
 	ErrUncertain = errors.New("outcome not known")
+	// ErrRestoring is returned when another state is being put in place already.
+	ErrRestoring = errors.New("another restore is under way")
 	// ErrStopped is returned after the peer has stopped.
 	ErrStopped = errors.New("peer stopped")
 )
@@ -94,6 +97,7 @@ type Peer struct {
 	confirmer *confirmer
 	contact   contact
 
+	restore atomic.Pointer[chan struct{}] // closed when the one under way ends
 	closing sync.Once
 	closed  error
 }
@@ -234,6 +238,7 @@ func (p *Peer) Snapshot() error {
 func (p *Peer) Close() error {
 	p.closing.Do(func() {
 		close(p.log.closing)
+		p.awaitRestore()
 		p.closed = errors.Join(p.raft.Shutdown().Error(), p.log.Close(), p.lock.Close())
 	})
 	return p.closed

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,12 +57,14 @@ func verifySnapshots(dir string, snapshots *checkedSnapshots) (uint64, error) {
 	return list[0].Index, verifySnapshot(filepath.Join(folder, newest), newest, snapshots)
 }
 
-// newestName is the directory of the newest finished snapshot, "" for none.
+// newestName is the directory of the newest finished snapshot in the order in
+// which raft takes them, "" for none: by term, by index, by time. Two may end at
+// the same entry: a recovery leaves such ones.
 func newestName(entries []os.DirEntry) string {
-	newest, highest := "", uint64(0)
+	newest, highest := "", [3]uint64{}
 	for _, entry := range entries {
-		if index, ok := snapshotIndex(entry.Name()); ok && index > highest {
-			newest, highest = entry.Name(), index
+		if numbers, ok := snapshotNumbers(entry.Name()); ok && slices.Compare(numbers[:], highest[:]) > 0 {
+			newest, highest = entry.Name(), numbers
 		}
 	}
 	return newest
@@ -84,18 +87,20 @@ func verifySnapshot(path, id string, snapshots *checkedSnapshots) error {
 	return nil
 }
 
-// snapshotIndex reads the index from a snapshot's name, TERM-INDEX-TIME. A
-// name that ends otherwise (.tmp) is not a finished snapshot.
-func snapshotIndex(name string) (uint64, bool) {
+// snapshotNumbers reads a snapshot's name, TERM-INDEX-TIME. A name that ends
+// otherwise (.tmp) is not a finished snapshot.
+func snapshotNumbers(name string) (numbers [3]uint64, ok bool) {
 	parts := strings.Split(name, "-")
-	if len(parts) != 3 {
-		return 0, false
+	if len(parts) != len(numbers) {
+		return numbers, false
 	}
-	if _, err := strconv.ParseUint(parts[2], 10, 64); err != nil {
-		return 0, false
+	for i, part := range parts {
+		var err error
+		if numbers[i], err = strconv.ParseUint(part, 10, 64); err != nil {
+			return numbers, false
+		}
 	}
-	index, err := strconv.ParseUint(parts[1], 10, 64)
-	return index, err == nil
+	return numbers, true
 }
 
 // verifyLogFile reads the log file to its end: the log is whole, in order, and
