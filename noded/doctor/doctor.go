@@ -49,8 +49,7 @@ type doctor struct {
 // Examine examines this machine as the node of a configuration. One that
 // cannot be used is told, and the machine examined with the defaults.
 func Examine(ctx context.Context, o Options) finding.Report {
-	d := &doctor{options: o, root: os.Geteuid() == 0, kernel: thisKernel()}
-	configured := d.readConfig()
+	d, prepared := prepare(ctx, o)
 	report := finding.Report{Host: finding.Host{
 		Role: finding.Node, Name: d.config.Name, Version: noded.Version, Config: o.ConfigPath,
 		Directory: d.config.StateDir, MinFreeBytes: d.config.MinFreeBytes,
@@ -59,10 +58,31 @@ func Examine(ctx context.Context, o Options) finding.Report {
 	if _, err := os.Stat(o.ConfigPath); errors.Is(err, os.ErrNotExist) {
 		report.Host.Config = ""
 	}
-	remove := d.makeScratch()
-	report.Findings = append(configured, finding.Run(ctx, d.checks())...)
-	report.Findings = append(report.Findings, remove()...)
+	report.Findings = append(prepared, finding.Run(ctx, d.checks())...)
+	report.Findings = append(report.Findings, d.removeScratch()...)
 	return report
+}
+
+// prepare reads the configuration and makes the directory for trials. Either
+// may hang, at a file server that is away: then the machine is examined
+// without.
+func prepare(ctx context.Context, o Options) (*doctor, []finding.Finding) {
+	ready := make(chan *doctor, 1)
+	found := finding.Run(ctx, []finding.Check{{Name: "configuration and state_dir", Run: func(context.Context) []finding.Finding {
+		d := &doctor{options: o, root: os.Geteuid() == 0, kernel: thisKernel()}
+		found := d.readConfig()
+		d.makeScratch()
+		ready <- d
+		return found
+	}}})
+	select {
+	case d := <-ready:
+		return d, found
+	default:
+		d := &doctor{options: o, root: os.Geteuid() == 0, kernel: thisKernel(), noRoom: errors.New("it was not reached")}
+		d.config, _ = noded.ParseConfig(nil)
+		return d, found
+	}
 }
 
 func (d *doctor) checks() []finding.Check {
@@ -124,12 +144,11 @@ func needsRoot(check string) []finding.Finding {
 }
 
 // makeScratch makes the directory for trials on the file system of the state
-// directory, and answers how to remove it. A machine that is not set up yet
+// directory. A machine that is not set up yet
 // has no state directory: the nearest directory above stands for it.
-func (d *doctor) makeScratch() (remove func() []finding.Finding) {
-	nothing := func() []finding.Finding { return nil }
+func (d *doctor) makeScratch() {
 	if !d.root {
-		return nothing
+		return
 	}
 	parent := d.config.StateDir
 	for parent != "/" {
@@ -145,15 +164,18 @@ func (d *doctor) makeScratch() (remove func() []finding.Finding) {
 	}
 	if err != nil {
 		d.scratch, d.noRoom = "", err
-		return nothing
 	}
-	return func() []finding.Finding {
-		if err := shim.Discard(d.scratch); err != nil {
-			return []finding.Finding{finding.Doubtful("cleaning up", err.Error(), "something of this examination is left",
-				"rm -r --one-file-system "+d.scratch)}
-		}
+}
+
+func (d *doctor) removeScratch() []finding.Finding {
+	if d.scratch == "" {
 		return nil
 	}
+	if err := shim.Discard(d.scratch); err != nil {
+		return []finding.Finding{finding.Doubtful("cleaning up", err.Error(), "something of this examination is left",
+			"rm -r --one-file-system "+d.scratch)}
+	}
+	return nil
 }
 
 // scratchPrefix begins the name of the directory for trials.

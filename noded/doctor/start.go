@@ -39,6 +39,9 @@ func (d *doctor) checkFilter(context.Context) []finding.Finding {
 		return []finding.Finding{finding.Bad(name, "kernel.yama.ptrace_scope = 3 forbids to read it back from the kernel", means,
 			"echo kernel.yama.ptrace_scope=1 >/etc/sysctl.d/60-gleaner.conf, take the 3 out of /etc/sysctl.d, reboot: it cannot be lowered before")}
 	}
+	if !d.root {
+		return needsRoot(name)
+	}
 	filter, err := container.CompileFilter()
 	if err == nil {
 		return []finding.Finding{finding.Good(name, fmt.Sprintf("translated for this kernel, put on and read back: %d bytes", len(filter)))}
