@@ -59,8 +59,8 @@ func readsAsDaemon(words []string) bool {
 		if !strings.HasPrefix(words[i], "-") {
 			return false
 		}
-		if !strings.Contains(words[i], "=") {
-			i++ // all options of the daemons take a value
+		if !strings.Contains(words[i], "=") && i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") {
+			i++ // the option's value
 		}
 	}
 	return true

@@ -20,11 +20,12 @@ import (
 )
 
 // Bounds of the steps towards a controller; together they stay below the
-// check's own.
+// check's own. For an answer it is less than dial gives a connection to be made,
+// so that silence is told as such.
 const (
 	lookupLimit  = 4 * time.Second
 	connectLimit = 4 * time.Second
-	answerLimit  = 6 * time.Second
+	answerLimit  = 4 * time.Second
 	contactLimit = 20 * time.Second
 )
 
