@@ -64,7 +64,7 @@ func runDoctor(inv *option.Invocation) error {
 	if err != nil {
 		return inv.Fail("%w", err)
 	}
-	counts := map[finding.Status]int{}
+	counts := map[finding.Status]int{finding.OK: 0, finding.Warning: 0, finding.Failed: 0, finding.Skipped: 0}
 	for _, f := range result.Findings {
 		counts[f.Status]++
 	}
@@ -85,11 +85,12 @@ func runDoctor(inv *option.Invocation) error {
 func printDiagnosisJSON(inv *option.Invocation, result *doctor.Result, counts map[finding.Status]int) error {
 	out := json.NewEncoder(inv.Stdout)
 	out.SetIndent("", "  ")
+	out.SetEscapeHTML(false) // "systemctl daemon-reload && …" is to be read
 	return out.Encode(struct {
 		Hosts    []finding.Host         `json:"hosts"`
 		Findings []finding.Finding      `json:"findings"`
 		Counts   map[finding.Status]int `json:"counts"`
-	}{append([]finding.Host{}, result.Hosts...), result.Findings, counts})
+	}{append([]finding.Host{}, result.Hosts...), append([]finding.Finding{}, result.Findings...), counts})
 }
 
 // diagnosisWords are how each status is shown, with its colour on a terminal.
