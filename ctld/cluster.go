@@ -24,6 +24,12 @@ type cluster struct {
 	state   *state.State
 	changed []*state.Result // by the batch being applied
 
+	// replacing is held for writing while another state is put in place, and for
+	// reading by whoever proposes.
+	replacing sync.RWMutex
+	// replaced tells that another state is in force.
+	replaced chan struct{}
+
 	log      *slog.Logger
 	peer     *replica.Peer
 	feed     *feed
@@ -35,7 +41,7 @@ type cluster struct {
 }
 
 func newCluster(log *slog.Logger) *cluster {
-	return &cluster{state: state.New(), feed: newFeed(), log: log}
+	return &cluster{state: state.New(), feed: newFeed(), replaced: make(chan struct{}, 1), log: log}
 }
 
 // Together implements replica.Batcher: one lock, one View and one wake-up for
@@ -99,6 +105,10 @@ func (c *cluster) Restore(reader io.Reader) error {
 	c.mu.Unlock()
 	// What lies between is not told change by change: who follows lists anew.
 	c.feed.cutAll()
+	select {
+	case c.replaced <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -143,6 +153,8 @@ func (c *cluster) commit(ctx context.Context, command state.Command, id state.Re
 	if err != nil {
 		return state.Result{}, err
 	}
+	c.replacing.RLock()
+	defer c.replacing.RUnlock()
 	if startsWork(command) {
 		if err := c.peer.Room(len(entry)); err != nil {
 			return state.Result{}, err

@@ -98,7 +98,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: newestLevel})
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: newestLevel, SpoolDirectory: config.DataDir})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
@@ -249,7 +249,7 @@ func inUse(err error, key string) error {
 // followLeadership runs the leader's loops while this peer leads, and stops
 // the controller when its peer can not go on.
 func (s *Server) followLeadership(ctx context.Context) {
-	end := func() {}
+	end, leading := func() {}, false
 	defer func() { end() }()
 	for {
 		select {
@@ -258,9 +258,15 @@ func (s *Server) followLeadership(ctx context.Context) {
 		case <-s.cluster.peer.Failed():
 			s.fail(s.cluster.peer.Failure())
 			return
+		case <-s.cluster.replaced:
+			// What the loops and the sessions know is of another state: begin
+			// as a new leader does.
+			if end(); leading {
+				end = s.reign(ctx)
+			}
 		case leads := <-s.cluster.peer.Leadership():
 			end()
-			end = func() {}
+			end, leading = func() {}, leads
 			if leads {
 				end = s.reign(ctx)
 			} else {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -63,12 +64,28 @@ func (l *ledger) Confirm(context.Context) error        { return nil }
 func (l *ledger) LastContact() time.Duration           { return 0 }
 func (l *ledger) Leader() string                       { return "c1" }
 func (l *ledger) Name() string                         { return "c1" }
+func (l *ledger) Members() []string                    { return []string{"c1"} }
 func (l *ledger) Term() uint64                         { return 1 }
 func (l *ledger) CommitIndex() uint64                  { return l.state.Index() }
 func (l *ledger) AppliedIndex() uint64                 { return l.state.Index() }
 func (l *ledger) Overlay(uint32) (state.Overlay, bool) { return state.Overlay{}, false }
 func (l *ledger) Sessions() *session.Registry          { return l.sessions }
 func (l *ledger) Leading() bool                        { return true }
+
+func (l *ledger) Replace(_ context.Context, file *os.File) (*state.View, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	replaced, err := state.Restore(file)
+	if err == nil {
+		err = replaced.Recover(state.Restored{TimeMS: l.state.TimeMS(), Former: l.View()})
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.state = replaced
+	return replaced.View(), nil
+}
 
 func (l *ledger) Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error {
 	part := session.PartOf(ready.GetPart())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // Bounds of what a policy may say: beyond them a number is a slip of the hand.
@@ -123,6 +124,10 @@ func (s *Server) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.S
 		{Key: "MinJobAge", Value: number(policy.MinJobAgeS) + " sec"},
 		{Key: "SlurmdTimeout", Value: number(policy.LeaseS) + " sec"},
 		{Key: "SlurmctldHost[0]", Value: s.options.HostName},
+	}
+	if awaited := view.Awaited(); len(awaited) > 0 {
+		// Since a restore; nothing starts before they have spoken.
+		entries = append(entries, &pb.ConfigEntry{Key: "AwaitedNodes", Value: spec.FormatHostList(awaited)})
 	}
 	for key, value := range s.options.Settings {
 		entries = append(entries, &pb.ConfigEntry{Key: key, Value: value})

@@ -13,6 +13,8 @@ package api
 import (
 	"context"
 	"log/slog"
+	"os"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -45,6 +47,11 @@ type Cluster interface {
 	CommitIndex() uint64
 	// LastContact is how long ago the leader was heard of; less than 0 = never.
 	LastContact() time.Duration
+	// Members are the names of the controllers.
+	Members() []string
+	// Replace puts another state in the place of the present one, that which
+	// the file holds, and answers it as it then is. The file is written over.
+	Replace(ctx context.Context, file *os.File) (*state.View, error)
 }
 
 // Change is one applied command that changed something, and the state after.
@@ -75,6 +82,9 @@ type Options struct {
 	// Peers are the other controllers; nil where none can be reached.
 	Peers Peers
 	Level uint32 // the newest feature level this controller understands
+	// SpoolDirectory is where a snapshot lies while it comes; "" = the
+	// system's.
+	SpoolDirectory string
 }
 
 // Server answers all requests of users and nodes.
@@ -93,6 +103,7 @@ type Server struct {
 	followers followers
 	places    places
 	metrics   *metrics
+	restoring sync.Mutex
 	stop      chan struct{} // closed when the controller is about to stop
 }
 

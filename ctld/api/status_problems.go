@@ -19,7 +19,8 @@ const lagNoticed = 10_000
 // problems are what somebody should look at, each with what to do; worst
 // first: controllers, then nodes that do not answer, then what they said.
 func problems(view *state.View, status *pb.StatusResponse, now time.Time) []string {
-	found := append(peerProblems(status), nodeProblems(view, now)...)
+	found := append(peerProblems(status), restoreProblems(view)...)
+	found = append(found, nodeProblems(view, now)...)
 	if len(found) > maxProblems {
 		rest := len(found) - maxProblems + 1
 		found = append(found[:maxProblems-1], fmt.Sprintf("and %d more: mend these first", rest))
@@ -56,6 +57,23 @@ func peerProblems(status *pb.StatusResponse) []string {
 		found = append(found, fmt.Sprintf("%d controllers bear no more failures than %d: add one, or remove one (gcontrol peer)", voters, voters-1))
 	}
 	return found
+}
+
+// restoreProblems say what keeps jobs from starting after a restore.
+func restoreProblems(view *state.View) []string {
+	awaited := view.Awaited()
+	if len(awaited) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("after a restore nothing starts until %.200s registered and ended what is not known here: start gnoded there; of a machine that is off say so with gcontrol fence NODE", nodesHave(awaited))}
+}
+
+// nodesHave is "node n1 has" or "3 nodes (n[1-3]) have".
+func nodesHave(names []string) string {
+	if len(names) == 1 {
+		return "node " + names[0] + " has"
+	}
+	return fmt.Sprintf("%d nodes (%.160s) have", len(names), spec.FormatHostList(names))
 }
 
 // nodeProblems joins the nodes that have the same trouble.

@@ -58,12 +58,14 @@ func (s *State) Recover(r Restored) error {
 	s.view = nil
 	s.changes = changes{}
 	s.timeMS = max(s.timeMS, r.TimeMS)
+	s.level = max(s.level, LevelPeers) // what follows is not known before it
 	for _, node := range slices.Collect(s.Nodes()) {
 		if node.Inventory != nil || node.Awaited {
 			s.await(node)
 		}
 	}
 	if r.Former != nil {
+		s.level = max(s.level, r.Former.level)
 		for node := range r.Former.Nodes() {
 			if node.Inventory != nil || node.Awaited {
 				s.awaitFormer(node.Name)

@@ -1,0 +1,182 @@
+package ctld
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/snapshotfile"
+)
+
+// save takes a backup.
+func save(t *testing.T, conn *grpc.ClientConn) []*pb.SnapshotChunk {
+	t.Helper()
+	stream, err := pb.NewControllerClient(conn).SaveSnapshot(within(t, 10*time.Second), &pb.SaveSnapshotRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chunks []*pb.SnapshotChunk
+	var checker snapshotfile.Checker
+	for checker.Finish() != nil {
+		chunk, err := stream.Recv()
+		if err == nil {
+			err = checker.Take(chunk)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks = append(chunks, chunk)
+	}
+	return chunks
+}
+
+// putBack restores one, of which only some may be sent.
+func putBack(t *testing.T, conn *grpc.ClientConn, chunks []*pb.SnapshotChunk) (*pb.RestoreSnapshotResponse, error) {
+	t.Helper()
+	stream, err := pb.NewControllerClient(conn).RestoreSnapshot(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, chunk := range chunks {
+		if stream.Send(chunk) != nil {
+			break // CloseAndRecv says why
+		}
+	}
+	return stream.CloseAndRecv()
+}
+
+func waitRunning(t *testing.T, conn *grpc.ClientConn, id uint32) *pb.Job {
+	t.Helper()
+	return waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
+}
+
+// TestSaveAndRestore: what was running at the backup goes on, what began later
+// is ended, numbers go on far ahead, and nothing starts before the node speaks.
+func TestSaveAndRestore(t *testing.T) {
+	server := startServer(t, configIn(shortDir(t)))
+	conn := connectTo(t, server.Addresses()[0], "")
+	node := newFakeNode(t, "n1", -1)
+	disconnect := node.connect(conn)
+	exclusive := func(r *pb.SubmitRequest) { r.Spec.CpusPerTask = 32 }
+	kept := submit(t, conn, job())
+	waitRunning(t, conn, kept)
+	waiting := submit(t, conn, job(exclusive, func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
+	request := job(func(r *pb.SubmitRequest) { r.Spec.Hold = true })
+	asked := submit(t, conn, request)
+	chunks := save(t, conn)
+	header := chunks[0].GetHeader()
+	if header.GetJobsWaiting() != 2 || header.GetJobsRunning() != 1 || header.GetNodes() != 1 || !slices.Equal(header.GetPeers(), []string{"c1"}) {
+		t.Fatalf("header %v", header)
+	}
+	if _, err := pb.NewControllerClient(conn).Control(within(t, 5*time.Second), &pb.ControlRequest{
+		Verb: pb.ControlVerb_CONTROL_VERB_RELEASE, Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: waiting}}}}); err != nil {
+		t.Fatal(err)
+	}
+	waitRunning(t, conn, waiting)
+	later := submit(t, conn, job())
+	waitRunning(t, conn, later)
+
+	answer, err := putBack(t, conn, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.GetNextJobId() < later+100_000 || !slices.Equal(answer.GetAwaited(), []string{"n1"}) {
+		t.Fatalf("answer %v", answer)
+	}
+	disconnect()
+	fresh := submitSoon(t, conn, job())
+	if fresh != answer.GetNextJobId() {
+		t.Fatalf("the next job is %d, and should be %d", fresh, answer.GetNextJobId())
+	}
+	if again := submit(t, conn, request); again != asked {
+		t.Fatalf("a request carried out before the backup made job %d, and %d when asked again", asked, again)
+	}
+	waitFor(t, conn, fresh, func(job *pb.Job) bool { return strings.Contains(job.GetReasonDetail(), "after a restore") })
+	config, err := pb.NewControllerClient(conn).ShowConfig(within(t, 5*time.Second), &pb.ShowConfigRequest{})
+	if err != nil || !slices.ContainsFunc(config.GetEntries(), func(e *pb.ConfigEntry) bool { return e.GetKey() == "AwaitedNodes" && e.GetValue() == "n1" }) {
+		t.Fatalf("config: %v, %v", config.GetEntries(), err)
+	}
+
+	t.Cleanup(node.connect(conn))
+	waitRunning(t, conn, fresh)
+	if job := waitRunning(t, conn, kept); job.GetEpoch() != 1 {
+		t.Fatalf("the job that ran goes on as epoch %d", job.GetEpoch())
+	}
+	begun := node.begun()
+	if begun[kept] != 1 || begun[fresh] != 1 {
+		t.Fatalf("begun: %v", begun)
+	}
+	for _, p := range node.kept() {
+		if p.job == later || p.job == waiting {
+			t.Fatalf("run %v, which the backup does not know, is still there", p)
+		}
+	}
+}
+
+// TestRestoreRefused: what is not whole changes nothing.
+func TestRestoreRefused(t *testing.T) {
+	server := startServer(t, configIn(shortDir(t)))
+	conn := connectTo(t, server.Addresses()[0], "")
+	chunks := save(t, conn)
+	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
+	header, state, sum := chunks[0], chunks[1], chunks[len(chunks)-1]
+	flipped := proto.Clone(state).(*pb.SnapshotChunk)
+	flipped.GetData()[len(flipped.GetData())/2] ^= 1
+	for name, sent := range map[string][]*pb.SnapshotChunk{
+		"nothing": nil, "a header": {header}, "no checksum": {header, state}, "no header": {state, sum}, "no state": {header, sum},
+		"a flipped bit": {header, flipped, sum}, "two headers": {header, header, state, sum}, "more": {header, state, sum, state},
+	} {
+		if _, err := putBack(t, conn, sent); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "nothing was changed") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Whole, but no state.
+	var other []*pb.SnapshotChunk
+	if err := snapshotfile.Send(header.GetHeader(), func(w io.Writer) error { _, err := io.WriteString(w, "not a state"); return err }, func(chunk *pb.SnapshotChunk) error { other = append(other, chunk); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := putBack(t, conn, other); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("no state: %v", err)
+	}
+	if jobs := list(t, conn, all()); len(jobs) != 1 || jobs[0].GetId().GetJob() != id {
+		t.Fatalf("jobs: %v", jobs)
+	}
+}
+
+// submitSoon submits as clients do: again, while no controller leads.
+func submitSoon(t *testing.T, conn *grpc.ClientConn, request *pb.SubmitRequest) uint32 {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		answer, err := pb.NewControllerClient(conn).Submit(within(t, 10*time.Second), request)
+		if err == nil {
+			return answer.GetJobId()
+		}
+		if status.Code(err) != codes.Unavailable || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// waitFor waits until a job is as it should be.
+func waitFor(t *testing.T, conn *grpc.ClientConn, id uint32, right func(*pb.Job) bool) {
+	t.Helper()
+	var last *pb.Job
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		jobs, err := tryList(t, conn, &pb.ListJobsRequest{Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: id}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last = jobs[0]; right(last) {
+			return
+		}
+	}
+	t.Fatalf("job %d is %v", id, last)
+}
