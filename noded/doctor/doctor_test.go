@@ -4,9 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
@@ -16,7 +19,11 @@ import (
 // On the machine that runs these tests, which runs jobs, all is well.
 func TestSoundMachine(t *testing.T) {
 	n := newNode(t)
+	handed := handedOn("/")
 	found := n.examine()
+	if now := handedOn("/"); !slices.Equal(now, handed) {
+		t.Errorf("controllers of the root group: %v, before %v", now, handed)
+	}
 	for _, check := range []string{"configuration", "kernel", "ginit", "control groups", "container", "user namespaces", "overlay", "file systems in jobs", "system-call filter", "left over"} {
 		want(t, found, check, finding.OK)
 	}
@@ -118,17 +125,37 @@ func TestNoControlGroups(t *testing.T) {
 		return
 	}
 	n := newNode(t)
-	remount := func(flags string) {
-		out, err := exec.Command("sh", "-c", `for m in $(awk '$3 ~ /^cgroup/ { print $2 }' /proc/mounts); do mount -o remount,bind,`+flags+` $m || exit 1; done`).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v %s", err, out)
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return !strings.HasPrefix(m.FSType, "cgroup"), false })
+	must(t, err)
+	remount := func(flags uintptr) {
+		for _, m := range mounts {
+			must(t, unix.Mount("", m.Mountpoint, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
 		}
 	}
-	remount("ro")
+	remount(unix.MS_RDONLY)
 	found := n.examine()
-	remount("rw")
+	remount(0)
 	want(t, found, "control groups", finding.Failed, "read-only file system")
 	want(t, found, "container", finding.Skipped, "control groups")
+}
+
+// On cgroup v2 a group with processes cannot limit groups below it.
+func TestOccupiedParent(t *testing.T) {
+	info, err := cgroup.Detect()
+	if err != nil || info.Version != cgroup.V2 {
+		t.Skip("needs cgroup v2 alone: v1 has no such rule")
+	}
+	n := newNode(t)
+	parent := cgroup.New(n.parent, cgroup.Limits{})
+	must(t, parent.Create())
+	t.Cleanup(func() { must(t, cgroup.New(filepath.Dir(n.parent), cgroup.Limits{}).Remove()) })
+	sleeper := exec.Command("sleep", "600")
+	must(t, sleeper.Start())
+	must(t, parent.Add(sleeper.Process.Pid))
+	want(t, n.examine(), "control groups", finding.Failed, "has processes of its own", "(sleep)", "set cgroup_parent")
+	must(t, sleeper.Process.Kill())
+	_ = sleeper.Wait()
+	want(t, n.examine(), "control groups", finding.OK)
 }
 
 // A kernel that says it is older than overlays over idmapped mounts.

@@ -31,6 +31,8 @@ var cases = []Case{
 	// build it.
 	tests("noded/shim", "^Test(ForkBomb|Lease|SupervisorKilled|OrphansAreKilled)$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
+	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups|OccupiedParent)$",
+		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("test/scenario", "^TestScenarios$/^(isolation|ends|orphans)$", "GLEANER_SCENARIO_PATIENCE=8"),
 }
 
@@ -43,7 +45,7 @@ func tests(folder, pattern string, env ...string) Case {
 }
 
 // packages are those whose tests the machine runs.
-var packages = []string{"cgroup", "noded/container", "noded/shim", "test/scenario"}
+var packages = []string{"cgroup", "noded/container", "noded/shim", "noded/doctor", "test/scenario"}
 
 // TestCgroup2 boots the machine once and makes each of its cases a subtest.
 func TestCgroup2(t *testing.T) {
