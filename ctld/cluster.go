@@ -37,6 +37,7 @@ type cluster struct {
 	// reign is the term in which this peer leads and has applied all that was
 	// committed before; 0 when it does not.
 	reign  atomic.Uint64
+	over   atomic.Pointer[chan struct{}] // closed at the end of that reign
 	behind atomic.Pointer[func() string] // see allow
 }
 
@@ -199,6 +200,28 @@ func (c *cluster) AppliedIndex() uint64 { return c.peer.AppliedIndex() }
 func (c *cluster) CommitIndex() uint64  { return c.peer.CommitIndex() }
 
 func (c *cluster) LastContact() time.Duration { return c.peer.LastContact() }
+
+// begin and end enclose a reign.
+func (c *cluster) begin(term uint64) {
+	over := make(chan struct{})
+	c.over.Store(&over)
+	c.reign.Store(term)
+}
+
+func (c *cluster) end() {
+	c.reign.Store(0)
+	close(*c.over.Load())
+}
+
+// Over implements api.Cluster.
+func (c *cluster) Over() <-chan struct{} {
+	if over := c.over.Load(); over != nil {
+		return *over
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}
 
 // Confirm implements api.Cluster. It counts for the term in which the loops
 // were begun only: a peer that lost the lead and has it again may lack what

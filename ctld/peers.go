@@ -44,6 +44,7 @@ func (s *Server) openCertificates(name string) (err error) {
 // newPeers makes the dealings with the other controllers.
 func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) {
 	options := peerlink.Options{Version: version, Level: newestLevel, Logger: s.log,
+		Leads:    s.cluster.Confirm,
 		Admitted: func() error { return keepName(s.config.DataDir, name) }}
 	if s.wire != nil {
 		var err error

@@ -31,8 +31,9 @@ import (
 
 // Limits of starting and stopping.
 const (
-	barrierLimit = 30 * time.Second
-	drainLimit   = 3 * time.Second
+	barrierLimit  = 30 * time.Second
+	drainLimit    = 3 * time.Second
+	handOverLimit = 2 * time.Second
 )
 
 // Server is one running controller.
@@ -109,6 +110,11 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	}
 	s.tasks.Go(func() { s.followLeadership(ctx) })
 	s.tasks.Go(func() { s.peers.Watch(ctx, s.follows) })
+	s.tasks.Go(func() {
+		if err := s.peers.Stray(ctx); err != nil {
+			s.fail(err)
+		}
+	})
 	if s.cluster.peer.Joining() {
 		log.Info("waiting to be added: type on the cluster", "command", fmt.Sprintf("gcontrol peer add %s %s", name, s.cluster.peer.Address()))
 		s.announce()
@@ -297,8 +303,8 @@ func (s *Server) lead(ctx context.Context) {
 		}
 		return
 	}
-	s.cluster.reign.Store(term)
-	defer s.cluster.reign.Store(0)
+	s.cluster.begin(term)
+	defer s.cluster.end()
 	s.log.Info("leading", "term", term, "index", s.cluster.AppliedIndex())
 	var members sync.WaitGroup
 	defer members.Wait()
@@ -346,10 +352,24 @@ func (s *Server) fail(err error) {
 	go s.Stop()
 }
 
-// Stop ends streams and requests, then the loops, then the log. It returns
+// handOver lets another controller lead before this one stops, if there is one:
+// that takes less than an election after it.
+func (s *Server) handOver() {
+	if !s.cluster.IsLeader() || s.cluster.peer.Failure() != nil || len(s.cluster.peer.Members()) == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handOverLimit)
+	defer cancel()
+	if _, err := s.peers.Transfer(ctx, ""); err != nil {
+		s.log.Info("stops while it leads; the others elect a leader", "error", err)
+	}
+}
+
+// Stop lets another controller lead, ends streams and requests, then the loops, then the log. It returns
 // when all is down.
 func (s *Server) Stop() {
 	s.closing.Do(func() {
+		s.handOver()
 		s.api.Stop()
 		if s.web != nil {
 			_ = s.web.Close() // nothing can be lost there

@@ -48,6 +48,7 @@ func (f *followers) enter(uid uint32) (leave func(), err error) {
 // Follow streams changes as they are applied. A client that does not keep up
 // is cut off, and lists anew.
 func (s *Server) Follow(request *pb.FollowRequest, stream pb.Controller_FollowServer) error {
+	over := s.cluster.Over()
 	from, err := s.reader(stream.Context())
 	if err != nil {
 		return err
@@ -79,6 +80,8 @@ func (s *Server) Follow(request *pb.FollowRequest, stream pb.Controller_FollowSe
 			}
 		case <-stream.Context().Done():
 			return stream.Context().Err()
+		case <-over:
+			return status.Error(codes.Unavailable, "this controller does not lead any more: list anew and follow again")
 		case <-s.stop:
 			return status.Error(codes.Unavailable, "this controller stops")
 		}

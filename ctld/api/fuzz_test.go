@@ -61,6 +61,7 @@ func (l *ledger) Follow() (<-chan Change, *state.View, func()) {
 
 func (l *ledger) IsLeader() bool                       { return true }
 func (l *ledger) Confirm(context.Context) error        { return nil }
+func (l *ledger) Over() <-chan struct{}                { return nil }
 func (l *ledger) LastContact() time.Duration           { return 0 }
 func (l *ledger) Leader() string                       { return "c1" }
 func (l *ledger) Name() string                         { return "c1" }

@@ -22,7 +22,7 @@ type Peers interface {
 	Add(ctx context.Context, name, address string) error
 	Remove(ctx context.Context, name string, force bool) (self bool, err error)
 	Transfer(ctx context.Context, to string) (leader string, err error)
-	Hello(caller string) *pb.HelloResponse
+	Hello(ctx context.Context, caller string) *pb.HelloResponse
 	StartCatchUp(caller string, request *pb.StartCatchUpRequest) error
 	EndCatchUp(caller string) error
 }
@@ -93,7 +93,7 @@ func (s *Server) Hello(ctx context.Context, _ *pb.HelloRequest) (*pb.HelloRespon
 	if err != nil {
 		return nil, err
 	}
-	return s.peers.Hello(caller), nil
+	return s.peers.Hello(ctx, caller), nil
 }
 
 // StartCatchUp is said by the leader to a controller that joins.

@@ -44,6 +44,8 @@ type Cluster interface {
 	// Confirm returns nil when a majority has said, after it was called, that
 	// this controller leads.
 	Confirm(ctx context.Context) error
+	// Over is closed when the reign ends in which this controller leads now.
+	Over() <-chan struct{}
 	CommitIndex() uint64
 	// LastContact is how long ago the leader was heard of; less than 0 = never.
 	LastContact() time.Duration

@@ -57,9 +57,10 @@ func (p *Peers) shown(ctx context.Context, member replica.Member) *pb.Peer {
 	}
 	said, err := p.hello(ctx, member.Name, member.Address)
 	if err != nil {
-		peer.LastContactMs = -1
-		if at := p.peer.HeardOf(member.Name); !at.IsZero() {
-			peer.LastContactMs = max(0, time.Since(at).Milliseconds())
+		if heard, silent := p.peer.Silent(member.Name); silent && heard.IsZero() {
+			peer.LastContactMs = -1
+		} else if silent {
+			peer.LastContactMs = max(0, time.Since(heard).Milliseconds())
 		}
 		peer.Problem = fmt.Sprintf("%s: look at gctld there, and at the network", unreachable(err))
 		return peer

@@ -21,7 +21,9 @@ type Options struct {
 	// Admitted keeps on disk that this controller has become a member that
 	// votes.
 	Admitted func() error
-	Logger   *slog.Logger
+	// Leads returns nil when this controller leads by the word of a majority.
+	Leads  func(context.Context) error
+	Logger *slog.Logger
 }
 
 // Peers are the other controllers, as this one deals with them.

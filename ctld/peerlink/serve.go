@@ -1,6 +1,8 @@
 package peerlink
 
 import (
+	"context"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -8,10 +10,12 @@ import (
 )
 
 // Hello tells another controller what this one understands.
-func (p *Peers) Hello(caller string) *pb.HelloResponse {
+func (p *Peers) Hello(ctx context.Context, caller string) *pb.HelloResponse {
+	leader, address := p.peer.LeaderAddress()
 	return &pb.HelloResponse{
 		Name: p.peer.Name(), Version: p.options.Version, Level: p.options.Level, AppliedIndex: p.peer.AppliedIndex(),
-		Joining: p.peer.Joining(), Leader: p.peer.Leader(), Member: p.IsMember(caller),
+		Joining: p.peer.Joining(), Leader: leader, LeaderAddress: address,
+		Stranger: !p.IsMember(caller) && p.options.Leads(ctx) == nil,
 	}
 }
 

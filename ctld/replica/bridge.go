@@ -5,9 +5,25 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 )
+
+// aboutPeer tells the lines about a connection to another peer, of which raft
+// writes several a second while that one is away. Package replica itself says
+// once that it is, and when it is back.
+func aboutPeer(message string) bool {
+	for _, beginning := range []string{
+		"failed to appendEntries to", "failed to heartbeat to", "failed to make requestVote RPC", "failed to pipeline appendEntries",
+		"failed to start pipeline replication to", "failed to decode incoming command", "failed to flush response", "failed to get conn", "peer has newer term",
+	} {
+		if strings.HasPrefix(message, beginning) {
+			return true
+		}
+	}
+	return false
+}
 
 // bridge passes raft's log lines on to slog.
 func bridge(logger *slog.Logger) hclog.Logger {
@@ -27,6 +43,9 @@ func (s sink) Accept(name string, level hclog.Level, message string, args ...any
 		converted = slog.LevelInfo
 	case hclog.Error:
 		converted = slog.LevelError
+		if aboutPeer(message) {
+			converted = slog.LevelDebug
+		}
 	}
 	ctx := context.Background()
 	if !s.logger.Enabled(ctx, converted) {

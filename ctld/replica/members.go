@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -92,39 +91,4 @@ func (p *Peer) FollowLeader(ctx context.Context, changed func(name, address stri
 			return
 		}
 	}
-}
-
-// HeardOf is when the leader last heard of a member, while it does not hear of
-// it; else the zero time.
-func (p *Peer) HeardOf(name string) time.Time {
-	p.contact.mu.Lock()
-	defer p.contact.mu.Unlock()
-	return p.contact.lost[raft.ServerID(name)]
-}
-
-// contact knows the members that the leader does not hear of, and since when.
-type contact struct {
-	mu       sync.Mutex
-	lost     map[raft.ServerID]time.Time
-	observer *raft.Observer
-}
-
-// watch takes what raft says of it. It must not be slow, and raft must not
-// call it while p.contact.mu is held for long.
-func (c *contact) watch(r *raft.Raft) {
-	c.lost = make(map[raft.ServerID]time.Time)
-	c.observer = raft.NewObserver(nil, false, func(o *raft.Observation) bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		switch what := o.Data.(type) {
-		case raft.FailedHeartbeatObservation:
-			c.lost[what.PeerID] = what.LastContact
-		case raft.ResumedHeartbeatObservation:
-			delete(c.lost, what.PeerID)
-		case raft.RaftState:
-			clear(c.lost)
-		}
-		return false
-	})
-	r.RegisterObserver(c.observer)
 }

@@ -59,12 +59,15 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 	}
 	peer.metrics.watch(peer.raft)
 	logs.serve(peer.fsm.fail)
-	peer.contact.watch(peer.raft)
+	peer.contact = newContact(peer.raft, o.Logger, o.ElectionTimeout)
 	peer.confirmer = newConfirmer(peer.raft, transport, o.Name, o.ElectionTimeout)
 	if err := peer.checkMember(); err != nil {
 		close(logs.closing)
 		_ = peer.raft.Shutdown().Error()
 		return nil, err
+	}
+	if peer.alone() {
+		go peer.stand()
 	}
 	return peer, nil
 }
@@ -196,4 +199,17 @@ func discard(dir string) error {
 		}
 	}
 	return nil
+}
+
+// alone says that no other peer votes.
+func (p *Peer) alone() bool {
+	v := p.confirmer.voters()
+	return v.self && len(v.others) == 0
+}
+
+// stand makes a lone voter stand for election at once: there is no leader that
+// it could hear of. Where it can not reach itself it waits like the others.
+func (p *Peer) stand() {
+	request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(p.name)}}
+	_ = p.confirmer.transport.TimeoutNow(raft.ServerID(p.name), raft.ServerAddress(p.address), &request, new(raft.TimeoutNowResponse))
 }

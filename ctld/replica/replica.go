@@ -95,7 +95,7 @@ type Peer struct {
 	address   string // that other peers dial
 
 	confirmer *confirmer
-	contact   contact
+	contact   *contact
 
 	restore atomic.Pointer[chan struct{}] // closed when the one under way ends
 	closing sync.Once

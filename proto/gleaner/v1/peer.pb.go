@@ -62,12 +62,14 @@ func (*HelloRequest) Descriptor() ([]byte, []int) {
 type HelloResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                                // of the program
-	Level         uint32                 `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`                                   // the newest feature level it understands
-	AppliedIndex  uint64                 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"` // of the last command applied there
-	Joining       bool                   `protobuf:"varint,5,opt,name=joining,proto3" json:"joining,omitempty"`                               // started to join, and not yet a member that votes
-	Leader        string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`                                  // whom it follows, or itself; "" = nobody
-	Member        bool                   `protobuf:"varint,7,opt,name=member,proto3" json:"member,omitempty"`                                 // the caller is a member, as far as it knows
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                                  // of the program
+	Level         uint32                 `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`                                     // the newest feature level it understands
+	AppliedIndex  uint64                 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`   // of the last command applied there
+	Joining       bool                   `protobuf:"varint,5,opt,name=joining,proto3" json:"joining,omitempty"`                                 // started to join, and not yet a member that votes
+	Leader        string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`                                    // whom it follows, or itself; "" = nobody
+	LeaderAddress string                 `protobuf:"bytes,7,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // for other controllers
+	// It leads, by the word of a majority, and the caller is no member.
+	Stranger      bool `protobuf:"varint,8,opt,name=stranger,proto3" json:"stranger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -144,9 +146,16 @@ func (x *HelloResponse) GetLeader() string {
 	return ""
 }
 
-func (x *HelloResponse) GetMember() bool {
+func (x *HelloResponse) GetLeaderAddress() string {
 	if x != nil {
-		return x.Member
+		return x.LeaderAddress
+	}
+	return ""
+}
+
+func (x *HelloResponse) GetStranger() bool {
+	if x != nil {
+		return x.Stranger
 	}
 	return false
 }
@@ -812,15 +821,16 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/peer.proto\x12\n" +
 	"gleaner.v1\"\x0e\n" +
-	"\fHelloRequest\"\xc2\x01\n" +
+	"\fHelloRequest\"\xed\x01\n" +
 	"\rHelloResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
 	"\x05level\x18\x03 \x01(\rR\x05level\x12#\n" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12\x18\n" +
 	"\ajoining\x18\x05 \x01(\bR\ajoining\x12\x16\n" +
-	"\x06leader\x18\x06 \x01(\tR\x06leader\x12\x16\n" +
-	"\x06member\x18\a \x01(\bR\x06member\")\n" +
+	"\x06leader\x18\x06 \x01(\tR\x06leader\x12%\n" +
+	"\x0eleader_address\x18\a \x01(\tR\rleaderAddress\x12\x1a\n" +
+	"\bstranger\x18\b \x01(\bR\bstranger\")\n" +
 	"\x13StartCatchUpRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"\x16\n" +
 	"\x14StartCatchUpResponse\"\x13\n" +
