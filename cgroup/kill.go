@@ -201,6 +201,20 @@ func (g *Group) Thaw(ctx context.Context) error {
 	return nil
 }
 
+// Frozen says whether all processes of the group stand still because it was
+// frozen. A group that is being frozen is not frozen yet.
+func (g *Group) Frozen() (bool, error) {
+	directories, err := g.present()
+	if err != nil {
+		return false, err
+	}
+	frozen, err := isFrozen(directories)
+	if err != nil {
+		return false, fmt.Errorf("see whether cgroup %s is frozen: %w", g.path, err)
+	}
+	return frozen, nil
+}
+
 // setFrozen asks the kernel to freeze or thaw, and does not wait.
 func setFrozen(directories map[string]string, frozen bool) error {
 	if directory, ok := directories["freezer"]; ok {

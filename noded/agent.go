@@ -82,7 +82,7 @@ func (a *agent) adopt(ctx context.Context) {
 	}
 	for _, s := range found {
 		p := a.newPart(s.Order())
-		p.supervisor = s
+		p.supervisor, p.lease = s, adoptLease(s.Order())
 		p.log.Info("found a part of a job", "alive", s.Alive())
 		a.tend(ctx, p)
 	}
@@ -99,6 +99,7 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { every(ctx, inventoryEvery, a.checkInventory) })
 	loops.Go(func() { every(ctx, roomEvery, func() { a.checkRoom() }) })
 	loops.Go(func() { every(ctx, sweepEvery, a.sweep) })
+	loops.Go(func() { every(ctx, guardEvery, a.guard) })
 	loops.Wait()
 	a.tending.Wait()
 }
@@ -174,6 +175,7 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 	defer a.mu.Unlock()
 	message := &pb.Register{
 		Node: a.machine.config.Name, Inventory: inventory, Instance: a.instance, LeftOvers: a.leftOversLocked(),
+		SentBoottimeNs: int64(s.opened),
 	}
 	for _, p := range a.sortedParts() {
 		// A part whose end is not acknowledged is not lost: it is told as
@@ -182,7 +184,7 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 			continue
 		}
 		message.Running = append(message.Running, &pb.RunningPart{
-			Part: p.key.message(), Ready: p.ready, Ending: p.life.State() >= job.Ending,
+			Part: p.key.message(), Ready: p.ready, Ending: p.life.State() >= job.Ending, Frozen: p.frozen,
 		})
 	}
 	s.inventory = inventory

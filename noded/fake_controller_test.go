@@ -65,7 +65,9 @@ func (c *fakeController) next() *fakeSession {
 	select {
 	case s := <-c.sessions:
 		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_Registered{
-			Registered: &pb.Registered{ClusterName: "test", LeaseMs: 60000, RenewEveryMs: 60000},
+			Registered: &pb.Registered{
+				ClusterName: "test", LeaseMs: 60000, RenewEveryMs: 60000, SentBoottimeNs: s.register.SentBoottimeNs,
+			},
 		}})
 		return s
 	case <-time.After(patience):

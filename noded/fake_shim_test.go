@@ -120,6 +120,7 @@ type fakeShim struct {
 	connects                []*pb.Connect
 	endCode                 uint32 // exit code after End
 	deaf                    bool   // to End
+	stands                  bool   // as the kernel sees it
 	signalErr               error
 	recoverErrs, forgetErrs int // how often these still fail
 }
@@ -158,6 +159,12 @@ func (s *fakeShim) Alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alive
+}
+
+func (s *fakeShim) Stands() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stands || !s.alive, nil
 }
 
 var errNone = errors.New("no result")
@@ -298,6 +305,15 @@ func (s *fakeShim) Renew(_ context.Context, lease *pb.LeaseRenewed) (*pb.ShimRes
 	s.renewals = append(s.renewals, lease)
 	s.mu.Unlock()
 	return s.record("renew")
+}
+
+func (s *fakeShim) lastRenewal() *pb.LeaseRenewed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.renewals) == 0 {
+		return &pb.LeaseRenewed{}
+	}
+	return s.renewals[len(s.renewals)-1]
 }
 
 // node is an agent under test.

@@ -75,6 +75,7 @@ func (s *wildShim) Alive() bool {
 	return !s.dead
 }
 
+func (s *wildShim) Stands() (bool, error) { return true, nil }
 func (s *wildShim) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,7 +57,9 @@ func (a *agent) startPart(ctx context.Context, order *pb.StartPart) {
 		a.sendLocked(endedMessage(neverStarted(key, pb.EndCause_END_CAUSE_NODE_FAULT, err.Error())))
 		return
 	}
-	a.tend(ctx, a.newPart(order))
+	p := a.newPart(order)
+	a.tend(ctx, p)
+	a.askForLease(p)
 }
 
 func (a *agent) acceptLocked(order *pb.StartPart) error {
@@ -197,20 +199,6 @@ func (a *agent) endedAcknowledged(m *pb.EndedAcknowledged) {
 	}
 	p.move(job.Acknowledged)
 	close(p.acknowledged)
-}
-
-// leaseRenewed passes the lease on to all supervisors, which keep it
-// themselves.
-func (a *agent) leaseRenewed(s *session, lease *pb.LeaseRenewed) {
-	s.renewed()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lease = lease
-	for _, p := range a.parts {
-		if !p.life.Over() {
-			p.renew(lease)
-		}
-	}
 }
 
 // joinTunnel asks a part's supervisor to join a tunnel. It is done beside the

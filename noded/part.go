@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/noded/job"
+	"github.com/gleaner-hpc/gleaner/noded/lease"
 	"github.com/gleaner-hpc/gleaner/noded/shim"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -44,11 +45,15 @@ type part struct {
 	deathTold    bool                  // in the log; of the tending goroutine
 
 	// The rest is guarded by agent.mu.
-	life     job.Life
-	ready    bool        // its container was seen to be up
-	released bool        // its script may start
-	endOrder *pb.EndPart // the latest; nil = none came
-	killed   bool        // the supervisor, since it had not ended the part when it should
+	life   job.Life
+	lease  lease.Lease // as far as the daemon knows, which does not act on it but as guard does
+	frozen bool        // its supervisor says so
+	// leaseKilled: the supervisor was, since it did not freeze its job.
+	leaseKilled bool
+	ready       bool        // its container was seen to be up
+	released    bool        // its script may start
+	endOrder    *pb.EndPart // the latest; nil = none came
+	killed      bool        // the supervisor, since it had not ended the part when it should
 	// impatience does that at impatientBy; nil when nobody asked for the end.
 	impatience  *time.Timer
 	impatientBy time.Time
@@ -66,7 +71,7 @@ func (a *agent) newPart(order *pb.StartPart) *part {
 	p := &part{
 		key: key, order: order, log: a.log.With("job", key.job, "epoch", key.epoch),
 		calls: make(chan call, maxCalls), renewals: make(chan *pb.LeaseRenewed, 1),
-		over: make(chan struct{}), acknowledged: make(chan struct{}),
+		over: make(chan struct{}), acknowledged: make(chan struct{}), lease: newLease(order),
 	}
 	a.parts[key] = p
 	return p
@@ -108,11 +113,8 @@ func (a *agent) launchAndWatch(ctx context.Context, p *part, s supervisor) *pb.P
 	}
 	a.mu.Lock()
 	p.supervisor = s
-	lease := a.lease
 	a.mu.Unlock()
-	if lease != nil {
-		p.renew(lease)
-	}
+	a.grantLatest(p)
 	a.tending.Go(func() { a.deliver(ctx, p, s) })
 	return a.watch(ctx, p, s)
 }
@@ -251,6 +253,8 @@ func (a *agent) follow(ctx context.Context, p *part, s supervisor) *pb.PartEnded
 		switch what := event.What.(type) {
 		case *pb.ShimEvent_Ready:
 			a.partReady(p)
+		case *pb.ShimEvent_Lease:
+			a.setFrozen(p, what.Lease.Frozen)
 		case *pb.ShimEvent_Stuck:
 			a.setStuck(p, what.Stuck)
 		case *pb.ShimEvent_Ended:
@@ -312,8 +316,12 @@ func (a *agent) ended(p *part, result *pb.PartEnded) {
 	if p.launchErr != nil && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
 		result.Cause, result.Detail = p.launchCause, p.launchErr.Error()
 	}
+	if p.leaseKilled && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
+		result.Cause = pb.EndCause_END_CAUSE_LEASE_ENDED
+		result.Detail = "the job's supervisor did not freeze it at the end of its lease and was killed"
+	}
 	if p.killed && result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
-		result.Cause, result.Detail = endCause(p.endOrder), "the job's supervisor did not end it in time and was killed"
+		result.Cause, result.Detail = p.killedFor(), "the job's supervisor did not end it in time and was killed"
 	}
 	result.Detail = words(result.Detail)
 	if p.impatience != nil {
@@ -393,6 +401,14 @@ func endCause(end *pb.EndPart) pb.EndCause {
 		return pb.EndCause_END_CAUSE_EXITED
 	}
 	return pb.EndCause_END_CAUSE_CANCELLED
+}
+
+// killedFor is the cause of a part whose supervisor did not end it in time.
+func (p *part) killedFor() pb.EndCause {
+	if p.endOrder == nil {
+		return pb.EndCause_END_CAUSE_LEASE_ENDED
+	}
+	return endCause(p.endOrder)
 }
 
 func newPause(first, most time.Duration) *backoff.ExponentialBackOff {

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -42,7 +42,8 @@ type session struct {
 	outgoing  chan *pb.NodeMessage
 	tunnels   *semaphore.Weighted
 	end       context.CancelCauseFunc
-	answered  atomic.Int64 // CLOCK_BOOTTIME of the last sign of a lease, ns
+	opened    time.Duration // CLOCK_BOOTTIME of its registration
+	answered  atomic.Int64  // CLOCK_BOOTTIME of the last sign of a lease, ns
 }
 
 // post queues a message, or ends the session when too many wait.
@@ -54,7 +55,7 @@ func (s *session) post(m *pb.NodeMessage) {
 	}
 }
 
-func (s *session) renewed() { s.answered.Store(bootTimeNS()) }
+func (s *session) renewed() { s.answered.Store(int64(boottime.Now())) }
 
 // hold opens a session with one controller and keeps it until something ends
 // it. It says whether the node was registered, and why the session ended. What
@@ -74,7 +75,7 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 	defer end(nil)
 	s := &session{
 		target: target, outgoing: make(chan *pb.NodeMessage, maxOutgoing),
-		tunnels: semaphore.NewWeighted(maxTunnels), end: end,
+		tunnels: semaphore.NewWeighted(maxTunnels), end: end, opened: boottime.Now(),
 	}
 	tooLate := time.AfterFunc(connectDeadline, func() { end(errUnreached) })
 	defer tooLate.Stop()
@@ -99,7 +100,10 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 		registered = true
 		a.log.Info("registered", "controller", target, "cluster", answer.ClusterName, "lease_ms", answer.LeaseMs)
 		s.renewed()
-		group.Go(func() error { return keepLease(groupCtx, s, answer) })
+		a.leaseRenewed(s, &pb.LeaseRenewed{
+			SentBoottimeNs: answer.SentBoottimeNs, LeaseMs: answer.LeaseMs, LeaseMarginMs: answer.LeaseMarginMs, Parts: answer.Parts,
+		})
+		group.Go(func() error { return a.keepLease(groupCtx, s, answer) })
 		for {
 			m, err := stream.Recv()
 			if err != nil {
@@ -139,7 +143,7 @@ func receiveRegistered(stream pb.NodeLink_SessionClient) (*pb.Registered, error)
 
 // keepLease asks for the lease again and again, and ends the session when the
 // controller no longer answers: another one may.
-func keepLease(ctx context.Context, s *session, r *pb.Registered) error {
+func (a *agent) keepLease(ctx context.Context, s *session, r *pb.Registered) error {
 	interval := min(max(time.Duration(r.RenewEveryMs)*time.Millisecond, leastRenewal), mostRenewal)
 	patience := max(patienceOf(time.Duration(r.LeaseMs)*time.Millisecond), leastRenewal)
 	renewal, look := time.NewTicker(interval), time.NewTicker(patience/4)
@@ -147,11 +151,13 @@ func keepLease(ctx context.Context, s *session, r *pb.Registered) error {
 	defer look.Stop()
 	var asked int64 // when the first renewal was sent that nothing has answered
 	ask := func() {
-		now := bootTimeNS()
+		now := int64(boottime.Now())
 		if s.answered.Load() >= asked {
 			asked = now
 		}
-		s.post(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: now}}})
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		s.post(a.renewal())
 	}
 	for ask(); ; {
 		select {
@@ -160,23 +166,11 @@ func keepLease(ctx context.Context, s *session, r *pb.Registered) error {
 		case <-renewal.C:
 			ask()
 		case <-look.C:
-			if silent := time.Duration(bootTimeNS() - asked); s.answered.Load() < asked && silent > patience {
+			if silent := time.Duration(int64(boottime.Now()) - asked); s.answered.Load() < asked && silent > patience {
 				return fmt.Errorf("%w %v ago", errNotRenewed, silent.Round(time.Millisecond))
 			}
 		}
 	}
-}
-
-// bootTimeNS is CLOCK_BOOTTIME, which goes on while the machine sleeps: a
-// lease must run out then too.
-func bootTimeNS() int64 {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		// The clock is in every kernel since 2.6.39, so this cannot happen, and
-		// a lease without a clock must not go on.
-		panic(fmt.Sprintf("read CLOCK_BOOTTIME: %v", err))
-	}
-	return now.Nano()
 }
 
 // causeOf prefers the reason that ended ctx to the error that followed.

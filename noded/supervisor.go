@@ -15,6 +15,7 @@ type supervisor interface {
 	Order() *pb.StartPart
 	Client() (pb.ShimClient, error)
 	Alive() bool
+	Stands() (bool, error)
 	Result() (*pb.PartEnded, error)
 	Kill() error
 	Recover(ctx context.Context) (*pb.PartEnded, error)
@@ -81,6 +82,7 @@ type damagedPart struct{ *shim.Damaged }
 func (damagedPart) Client() (pb.ShimClient, error) { return nil, shim.ErrDamaged }
 func (damagedPart) Alive() bool                    { return false }
 func (damagedPart) Result() (*pb.PartEnded, error) { return nil, shim.ErrNoResult }
+func (damagedPart) Stands() (bool, error)          { return true, nil } // it is ended
 func (damagedPart) Kill() error                    { return nil }
 
 func (s *shims) settings(r resources) shim.Settings {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/noded/lease"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
@@ -34,7 +35,7 @@ func fuzzOrder() *pb.StartPart {
 			Tasks: 4, TasksPerNode: 2, CpusPerTask: 2, MemoryPerCpuBytes: 1 << 20, Gpus: []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_JOB, Count: 2, Model: "m"}}},
 		Owner:      &pb.Identity{Uid: 1000, Gid: 100, User: "ann", Home: "/home/ann"},
 		Allocation: []*pb.NodeAllocation{{Node: "n0", CpuIds: []uint32{1}, Tasks: 2}, {Node: "n1", CpuIds: []uint32{0, 1}, Devices: []*pb.AllocatedDevice{{DeviceId: "g", Index: 3}}}},
-		Node:       "n1", BatchHost: "n1", KillWaitS: math.MaxUint32, LeaseAction: leaseFence,
+		Node:       "n1", BatchHost: "n1", KillWaitS: math.MaxUint32, LeaseAction: lease.Fence,
 	}
 }
 

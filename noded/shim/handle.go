@@ -2,13 +2,16 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"path"
 	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/gleaner-hpc/gleaner/cgroup"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -67,6 +70,24 @@ func (h *Handle) Client() (pb.ShimClient, error) {
 
 // Alive says whether the supervisor runs.
 func (h *Handle) Alive() bool { return locked(h.dir.path(lockFile)) }
+
+// Stands says whether no process of the part runs, by the kernel's word: it is
+// frozen, or has none.
+func (h *Handle) Stands() (bool, error) {
+	group := cgroup.New(path.Join(h.settings.CgroupParent, h.dir.id()), cgroup.Limits{})
+	frozen, err := group.Frozen()
+	if errors.Is(err, cgroup.ErrNotFound) {
+		return true, nil
+	}
+	if frozen || err != nil {
+		return frozen, err
+	}
+	pids, err := group.Procs()
+	if errors.Is(err, cgroup.ErrNotFound) {
+		return true, nil
+	}
+	return len(pids) == 0, err
+}
 
 // Result answers how the part ended, or ErrNoResult while it has not.
 func (h *Handle) Result() (*pb.PartEnded, error) { return h.dir.result() }

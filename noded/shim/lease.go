@@ -4,79 +4,141 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
+	"github.com/gleaner-hpc/gleaner/noded/lease"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// leaseFence is the partition's lease_action under which a job must not run
-// on past the end of its node's lease. With the other, "run-on", the lease
-// changes nothing here.
-const leaseFence = "fence"
+// leaseRetry is how soon what the kernel refused is tried again.
+const leaseRetry = 20 * time.Millisecond
 
-// lease is kept in CLOCK_BOOTTIME, which goes on while the machine sleeps.
-type lease struct {
-	end    time.Duration // boot time at which it ends; 0 = none was granted yet
-	frozen bool
-}
-
-func bootTime() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0
+// renew takes in a controller's answer to a request for a lease.
+func (p *part) renew(renewed *pb.LeaseRenewed) {
+	grant := lease.Grant{
+		Sent:   time.Duration(renewed.SentBoottimeNs),
+		Length: time.Duration(renewed.LeaseMs) * time.Millisecond,
+		Margin: time.Duration(renewed.LeaseMarginMs) * time.Millisecond,
 	}
-	return time.Duration(now.Nano())
-}
-
-// renew takes a renewed lease, which counts from when it was asked for, and
-// thaws a job that an earlier end has frozen.
-func (p *part) renew(sent time.Duration, length time.Duration) error {
+	for _, id := range renewed.Parts {
+		grant.Named = grant.Named || partID(id) == p.dir.id()
+	}
 	p.mu.Lock()
-	end := sent + length
-	if end <= p.lease.end {
-		p.mu.Unlock()
-		return nil // an old answer
-	}
-	p.lease.end = end
-	thaw := p.lease.frozen && end > bootTime()
-	if thaw {
-		p.lease.frozen = false
-	}
+	p.lease = p.lease.Granted(grant)
 	p.mu.Unlock()
 	p.poke()
-	if !thaw {
-		return nil
-	}
-	p.log.Info("the lease was renewed: the job goes on")
-	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
-	defer cancel()
-	return p.group.Thaw(ctx)
 }
 
-// leaseLeft answers how long the job may run on; false = without end.
-func (p *part) leaseLeft() (time.Duration, bool) {
+// awaitLease waits until the part may start: a part under "fence" starts only
+// once an answer that was asked for after its order names it. The order alone
+// could be that of a controller that led once. It answers false when the part
+// is to end instead.
+func (p *part) awaitLease() bool {
+	for told := false; !p.endAsked(); told = true {
+		switch p.lookAtLease(true) {
+		case lease.Run:
+			return true
+		case lease.Remove:
+			p.loseLease()
+			return false
+		}
+		if !told {
+			p.log.Info("the job waits for the lease of its part")
+		}
+		<-p.wake
+	}
+	return false
+}
+
+// lookAtLease answers what the lease asks for now. What it lets run, runs from
+// now on if start says so.
+func (p *part) lookAtLease(start bool) lease.Action {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.order.LeaseAction != leaseFence || p.lease.end == 0 || p.lease.frozen {
-		return 0, false
+	action := p.lease.At(boottime.Now())
+	if action == lease.Thaw && start {
+		p.lease.Runs = true
+		return lease.Run
 	}
-	return max(p.lease.end-bootTime(), 0), true
+	return action
 }
 
-// endLease freezes the job at the end of its lease.
-func (p *part) endLease() {
-	p.mu.Lock()
-	over := p.lease.end != 0 && p.lease.end <= bootTime()
-	p.lease.frozen = over
-	p.mu.Unlock()
-	if !over {
-		return
+// keepLease does what the lease asks for, and answers when it is to be called
+// again at the latest; 0 = when something has changed.
+func (p *part) keepLease() (at time.Duration) {
+	switch p.lookAtLease(false) {
+	case lease.Freeze:
+		p.freeze()
+	case lease.Thaw:
+		p.thaw()
+	case lease.Remove:
+		p.loseLease()
 	}
-	p.log.Warn("the node's lease has ended: the job is frozen until the node reaches a controller again")
-	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := boottime.Now()
+	switch p.lease.At(now) {
+	case lease.Freeze, lease.Thaw: // it did not succeed
+		return now + leaseRetry
+	}
+	if left, ok := p.lease.Next(now); ok {
+		return now + left
+	}
+	return 0
+}
+
+// freeze stops the job at the end of its lease.
+func (p *part) freeze() {
+	p.mu.Lock()
+	patience := p.lease.Limit() - boottime.Now()
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := p.group.Freeze(ctx); err != nil {
-		p.log.Error("the job could not be frozen and is tried again: see whether its control group can be written", "error", err)
-		p.mu.Lock()
-		p.lease.frozen = false
-		p.mu.Unlock()
+		p.log.Error("the lease of the job has ended and it can not be frozen; if that goes on it is killed", "error", err)
+		return
 	}
+	p.log.Warn("the lease of the job has ended: it is frozen until a controller says that it may go on")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lease.Runs = false
+	p.notify()
+}
+
+// thaw lets the job go on.
+func (p *part) thaw() {
+	p.mu.Lock()
+	p.lease.Runs = true
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
+	defer cancel()
+	if err := p.group.Thaw(ctx); err != nil {
+		p.log.Error("the lease of the job was renewed, but it can not be thawed: that is tried again", "error", err)
+		p.mu.Lock()
+		p.lease.Runs = false
+		p.mu.Unlock()
+		return
+	}
+	p.log.Info("the lease was renewed: the job goes on")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notify()
+}
+
+// loseLease ends the part without letting it run again.
+func (p *part) loseLease() {
+	p.mu.Lock()
+	detail := "its lease ended and it could not be frozen"
+	if p.lease.Gone {
+		detail = "its lease ended, and meanwhile the controllers gave the job up on this node"
+	}
+	p.mu.Unlock()
+	p.log.Warn("the part is ended", "because", detail)
+	p.end(pb.EndCause_END_CAUSE_LEASE_ENDED, 0, detail)
+}
+
+// mayRun says whether the lease lets the job run at this moment.
+func (p *part) mayRun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lease.MayRun(boottime.Now())
 }

@@ -110,7 +110,7 @@ func (p *part) run() *pb.PartEnded {
 	if err != nil {
 		return p.failed(err)
 	}
-	if p.endAsked() {
+	if !p.awaitLease() {
 		cleanup()
 		return p.neverRan()
 	}

@@ -13,7 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/lease"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -36,6 +38,7 @@ type part struct {
 	startContext context.Context // ends when the part is to end
 	stopStart    context.CancelFunc
 	wake         chan struct{} // something that supervise looks at has changed
+	leaseTimer   *boottime.Timer
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed and replaced when ready or ended changes
@@ -46,7 +49,7 @@ type part struct {
 	stuck      *pb.LeftOver // what does not end though it should; nil = nothing
 	ending     *ending
 	initEnded  initStatus
-	lease      lease
+	lease      lease.Lease
 	jobServer  net.Listener
 }
 
@@ -77,7 +80,12 @@ func newPart(d directory, log *slog.Logger) (*part, error) {
 	if index < 0 {
 		return nil, fmt.Errorf("%w: the order's allocation does not name node %q", ErrBadPart, order.Node)
 	}
+	timer, err := boottime.NewTimer()
+	if err != nil {
+		return nil, err
+	}
 	p := &part{
+		leaseTimer: timer, lease: lease.Lease{Fence: order.LeaseAction == lease.Fence, Begun: boottime.Now()},
 		dir: d, order: order, settings: settings, log: log.With("node", order.Node),
 		own: order.Allocation[index], index: index, batch: order.Node == order.BatchHost,
 		user: userOf(order.Owner), wake: make(chan struct{}, 1), changed: make(chan struct{}),

@@ -52,10 +52,20 @@ func stopServer(server *grpc.Server) {
 func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServer[pb.ShimEvent]) error {
 	toldReady := false
 	var toldStuck *pb.LeftOver
+	toldLease, toldRuns := false, false
 	for {
 		s.part.mu.Lock()
 		ready, ended, stuck, changed := s.part.ready, s.part.ended, s.part.stuck, s.part.changed
+		held := s.part.lease
 		s.part.mu.Unlock()
+		if held.Fence && (!toldLease || toldRuns != held.Runs) {
+			event := &pb.ShimEvent{What: &pb.ShimEvent_Lease{Lease: &pb.ShimLease{
+				EndBoottimeNs: int64(held.End), Frozen: ready && !held.Runs}}}
+			if err := stream.Send(event); err != nil {
+				return err
+			}
+			toldLease, toldRuns = true, held.Runs
+		}
 		if ready && !toldReady {
 			toldReady = true
 			event := &pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.PartReady{Part: s.part.order.Part}}}
@@ -152,10 +162,7 @@ func (s *service) JoinTunnel(ctx context.Context, request *pb.Connect) (*pb.Shim
 
 // Renew implements pb.ShimServer.
 func (s *service) Renew(_ context.Context, renewed *pb.LeaseRenewed) (*pb.ShimResponse, error) {
-	length := time.Duration(renewed.LeaseMs) * time.Millisecond
-	if err := s.part.renew(time.Duration(renewed.SentBoottimeNs), length); err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
-	}
+	s.part.renew(renewed)
 	return &pb.ShimResponse{}, nil
 }
 

@@ -43,30 +43,35 @@ func (p *part) supervise(running *container.Container) {
 		defer p.mu.Unlock()
 		p.initEnded = initStatus{code, signal}
 	}()
-	limit := time.NewTimer(time.Hour)
-	limit.Stop()
-	defer limit.Stop()
-	limited := false
-	leaseEnd := time.NewTimer(time.Hour)
-	leaseEnd.Stop()
-	defer leaseEnd.Stop()
+	limit := newLimit(p.timeLimit())
+	defer limit.pause()
 	look := time.NewTicker(stuckAfter)
 	defer look.Stop()
 	exiting := false // process 1 was, at the last look
 	for {
 		p.mu.Lock()
-		ending, released := p.ending, p.released
+		ending := p.ending
 		p.mu.Unlock()
 		if ending != nil {
 			p.finish(running, done)
 			return
 		}
-		if released && !limited && p.order.TimeLimitS != spec.Unlimited {
-			limited = true
-			limit.Reset(p.timeLimit())
+		again := p.keepLease()
+		if p.endAsked() {
+			continue
 		}
-		if left, ok := p.leaseLeft(); ok {
-			leaseEnd.Reset(left)
+		if err := p.leaseTimer.Set(again); again != 0 && err != nil {
+			// Without it the job would run on past the end of its lease.
+			p.end(pb.EndCause_END_CAUSE_NODE_FAULT, 0, err.Error())
+			continue
+		}
+		p.mu.Lock()
+		counts := p.released && p.lease.Runs
+		p.mu.Unlock()
+		if counts {
+			limit.run()
+		} else {
+			limit.pause()
 		}
 		select {
 		case <-done:
@@ -78,15 +83,19 @@ func (p *part) supervise(running *container.Container) {
 				p.setStuck(survivors(p.group))
 			}
 			exiting = hasNoMemory(running.Pid())
-		case <-leaseEnd.C:
-			p.endLease()
-		case <-limit.C:
+		case <-p.leaseTimer.C:
+		case <-limit.timer.C:
 			p.end(pb.EndCause_END_CAUSE_TIME_LIMIT, killWait(p.order), "")
 		}
 	}
 }
 
+// timeLimit is how long the part may run, frozen time not counted; 0 = without
+// end.
 func (p *part) timeLimit() time.Duration {
+	if p.order.TimeLimitS == spec.Unlimited {
+		return 0
+	}
 	limit := time.Duration(p.order.TimeLimitS) * time.Second
 	if !p.batch {
 		limit += killWait(p.order) + otherNodesMargin
@@ -94,8 +103,18 @@ func (p *part) timeLimit() time.Duration {
 	return limit
 }
 
-// finish ends everything: TERM and CONT to all, KILL at the deadline. It returns when process 1 has ended.
+// finish ends everything: TERM and CONT to all, KILL at the deadline. It
+// returns when process 1 has ended. Without a lease there is no grace: a job
+// that may have been started elsewhere must not even handle a TERM.
 func (p *part) finish(running *container.Container, done <-chan struct{}) {
+	if !p.mayRun() {
+		p.killRest()
+		<-done
+		return
+	}
+	p.mu.Lock()
+	p.lease.Runs = true
+	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
 	defer cancel()
 	if err := p.group.Thaw(ctx); err != nil {
@@ -129,6 +148,11 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 		}
 		if stuck {
 			p.setStuck(survivors(p.group))
+		}
+		if !p.mayRun() {
+			p.killRest()
+			<-done
+			return
 		}
 		switch {
 		case late:

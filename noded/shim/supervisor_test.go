@@ -234,43 +234,6 @@ func TestStepSocketReplaced(t *testing.T) {
 	s.wait()
 }
 
-// Under "fence" a job stands still after its node's lease.
-func TestLease(t *testing.T) {
-	ctx := context.Background()
-	b := newBed(t)
-	order := b.order("while :; do echo x; sleep 0.01; done")
-	order.LeaseAction = leaseFence
-	s := b.launch(order)
-	s.ready()
-	renew := func() {
-		_, err := s.client().Renew(ctx, &pb.LeaseRenewed{SentBoottimeNs: int64(bootTime()), LeaseMs: 300})
-		must(t, err)
-	}
-	size := func() int { return len(b.output()) }
-	eventually(t, "the job runs", func() bool { return size() > 0 })
-	renew()
-	var still int
-	eventually(t, "the job stands still", func() bool {
-		still = size()
-		time.Sleep(300 * time.Millisecond)
-		return size() == still
-	})
-	time.Sleep(100 * time.Millisecond)
-	if size() != still {
-		t.Error("a frozen job wrote")
-	}
-	// A slow machine gets a renewal that has ended when it comes.
-	eventually(t, "the job goes on", func() bool { renew(); return size() > still })
-	eventually(t, "the job stands still", func() bool {
-		still = size()
-		time.Sleep(300 * time.Millisecond)
-		return size() == still
-	})
-	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 10})
-	must(t, err)
-	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 15)
-}
-
 func TestUsageWhileRunning(t *testing.T) {
 	b := newBed(t)
 	s := b.launch(b.order("exec sleep 1000"))

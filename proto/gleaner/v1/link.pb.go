@@ -44,21 +44,25 @@ const (
 	// Could not start: the node's disk is full. The node has said so with its
 	// inventory before, and takes itself back when there is room.
 	EndCause_END_CAUSE_NODE_FULL EndCause = 9
+	// The lease of a job under lease_action "fence" was over, and the job could
+	// not be frozen, or was not the node's any more when it was renewed.
+	EndCause_END_CAUSE_LEASE_ENDED EndCause = 10
 )
 
 // Enum value maps for EndCause.
 var (
 	EndCause_name = map[int32]string{
-		0: "END_CAUSE_UNSPECIFIED",
-		1: "END_CAUSE_EXITED",
-		2: "END_CAUSE_TIME_LIMIT",
-		3: "END_CAUSE_OUT_OF_MEMORY",
-		4: "END_CAUSE_CANCELLED",
-		5: "END_CAUSE_SUPERVISOR_DIED",
-		6: "END_CAUSE_BAD_REQUEST",
-		7: "END_CAUSE_NODE_FAULT",
-		8: "END_CAUSE_UNKNOWN_PART",
-		9: "END_CAUSE_NODE_FULL",
+		0:  "END_CAUSE_UNSPECIFIED",
+		1:  "END_CAUSE_EXITED",
+		2:  "END_CAUSE_TIME_LIMIT",
+		3:  "END_CAUSE_OUT_OF_MEMORY",
+		4:  "END_CAUSE_CANCELLED",
+		5:  "END_CAUSE_SUPERVISOR_DIED",
+		6:  "END_CAUSE_BAD_REQUEST",
+		7:  "END_CAUSE_NODE_FAULT",
+		8:  "END_CAUSE_UNKNOWN_PART",
+		9:  "END_CAUSE_NODE_FULL",
+		10: "END_CAUSE_LEASE_ENDED",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -71,6 +75,7 @@ var (
 		"END_CAUSE_NODE_FAULT":      7,
 		"END_CAUSE_UNKNOWN_PART":    8,
 		"END_CAUSE_NODE_FULL":       9,
+		"END_CAUSE_LEASE_ENDED":     10,
 	}
 )
 
@@ -641,6 +646,7 @@ type Registered struct {
 	SentBoottimeNs int64                  `protobuf:"varint,4,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"` // of the registration
 	// As in LeaseRenewed.
 	Parts         []*PartId `protobuf:"bytes,5,rep,name=parts,proto3" json:"parts,omitempty"`
+	LeaseMarginMs uint32    `protobuf:"varint,6,opt,name=lease_margin_ms,json=leaseMarginMs,proto3" json:"lease_margin_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -710,11 +716,19 @@ func (x *Registered) GetParts() []*PartId {
 	return nil
 }
 
+func (x *Registered) GetLeaseMarginMs() uint32 {
+	if x != nil {
+		return x.LeaseMarginMs
+	}
+	return 0
+}
+
 // RenewLease: sent_boottime_ns is CLOCK_BOOTTIME when it was sent; the lease
 // counts from then.
 type RenewLease struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	SentBoottimeNs int64                  `protobuf:"varint,1,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
+	Frozen         []*PartId              `protobuf:"bytes,2,rep,name=frozen,proto3" json:"frozen,omitempty"` // parts that are, at the end of a lease
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -756,6 +770,13 @@ func (x *RenewLease) GetSentBoottimeNs() int64 {
 	return 0
 }
 
+func (x *RenewLease) GetFrozen() []*PartId {
+	if x != nil {
+		return x.Frozen
+	}
+	return nil
+}
+
 type LeaseRenewed struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	SentBoottimeNs int64                  `protobuf:"varint,1,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"` // of the request that is answered
@@ -763,7 +784,10 @@ type LeaseRenewed struct {
 	// The parts that are the node's at this moment, by the word of a majority.
 	// Only these have the lease: a frozen part that is not among them must never
 	// run again.
-	Parts         []*PartId `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts []*PartId `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	// How long after the end of the lease the controllers still wait before they
+	// take a job for stopped: by then it must be.
+	LeaseMarginMs uint32 `protobuf:"varint,4,opt,name=lease_margin_ms,json=leaseMarginMs,proto3" json:"lease_margin_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -817,6 +841,13 @@ func (x *LeaseRenewed) GetParts() []*PartId {
 		return x.Parts
 	}
 	return nil
+}
+
+func (x *LeaseRenewed) GetLeaseMarginMs() uint32 {
+	if x != nil {
+		return x.LeaseMarginMs
+	}
+	return 0
 }
 
 // StartPart orders a node to start its part of a job. It holds everything the
@@ -1758,21 +1789,24 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
 	"\x06ending\x18\x03 \x01(\bR\x06ending\x12\x16\n" +
-	"\x06frozen\x18\x04 \x01(\bR\x06frozen\"\xc4\x01\n" +
+	"\x06frozen\x18\x04 \x01(\bR\x06frozen\"\xec\x01\n" +
 	"\n" +
 	"Registered\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12$\n" +
 	"\x0erenew_every_ms\x18\x03 \x01(\rR\frenewEveryMs\x12(\n" +
 	"\x10sent_boottime_ns\x18\x04 \x01(\x03R\x0esentBoottimeNs\x12(\n" +
-	"\x05parts\x18\x05 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\"6\n" +
+	"\x05parts\x18\x05 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\x12&\n" +
+	"\x0flease_margin_ms\x18\x06 \x01(\rR\rleaseMarginMs\"b\n" +
 	"\n" +
 	"RenewLease\x12(\n" +
-	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\"}\n" +
+	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12*\n" +
+	"\x06frozen\x18\x02 \x03(\v2\x12.gleaner.v1.PartIdR\x06frozen\"\xa5\x01\n" +
 	"\fLeaseRenewed\x12(\n" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12(\n" +
-	"\x05parts\x18\x03 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\"\xad\x05\n" +
+	"\x05parts\x18\x03 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\x12&\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xad\x05\n" +
 	"\tStartPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
@@ -1851,7 +1885,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\tfrom_node\x18\x02 \x01(\tR\bfromNode\x12\x1f\n" +
 	"\vtarget_node\x18\x03 \x01(\tR\n" +
 	"targetNode\x12\x18\n" +
-	"\achannel\x18\x04 \x01(\tR\achannel*\x94\x02\n" +
+	"\achannel\x18\x04 \x01(\tR\achannel*\xaf\x02\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -1862,7 +1896,9 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x15END_CAUSE_BAD_REQUEST\x10\x06\x12\x18\n" +
 	"\x14END_CAUSE_NODE_FAULT\x10\a\x12\x1a\n" +
 	"\x16END_CAUSE_UNKNOWN_PART\x10\b\x12\x17\n" +
-	"\x13END_CAUSE_NODE_FULL\x10\t2\x95\x01\n" +
+	"\x13END_CAUSE_NODE_FULL\x10\t\x12\x19\n" +
+	"\x15END_CAUSE_LEASE_ENDED\x10\n" +
+	"2\x95\x01\n" +
 	"\bNodeLink\x12E\n" +
 	"\aSession\x12\x17.gleaner.v1.NodeMessage\x1a\x1d.gleaner.v1.ControllerMessage(\x010\x01\x12B\n" +
 	"\x06Tunnel\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
@@ -1932,34 +1968,35 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	22, // 16: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
 	3,  // 17: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
 	3,  // 18: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
-	3,  // 19: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
-	3,  // 20: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
-	23, // 21: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
-	24, // 22: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
-	25, // 23: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
-	26, // 24: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
-	27, // 25: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
-	3,  // 26: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
-	3,  // 27: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
-	3,  // 28: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
-	0,  // 29: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
-	28, // 30: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
-	3,  // 31: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
-	3,  // 32: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
-	3,  // 33: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
-	22, // 34: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	3,  // 35: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
-	20, // 36: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	3,  // 37: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
-	1,  // 38: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	19, // 39: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	2,  // 40: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	19, // 41: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	40, // [40:42] is the sub-list for method output_type
-	38, // [38:40] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	3,  // 19: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
+	3,  // 20: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
+	3,  // 21: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
+	23, // 22: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
+	24, // 23: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
+	25, // 24: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
+	26, // 25: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
+	27, // 26: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
+	3,  // 27: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
+	3,  // 28: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
+	3,  // 29: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
+	0,  // 30: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
+	28, // 31: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
+	3,  // 32: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
+	3,  // 33: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
+	3,  // 34: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
+	22, // 35: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	3,  // 36: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
+	20, // 37: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	3,  // 38: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
+	1,  // 39: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	19, // 40: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	2,  // 41: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	19, // 42: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	41, // [41:43] is the sub-list for method output_type
+	39, // [39:41] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }

@@ -518,9 +518,14 @@ type Node struct {
 	OwnerAccount         string                 `protobuf:"bytes,15,opt,name=owner_account,json=ownerAccount,proto3" json:"owner_account,omitempty"` // reserved for lent nodes: the account it belongs to
 	UidDomain            string                 `protobuf:"bytes,16,opt,name=uid_domain,json=uidDomain,proto3" json:"uid_domain,omitempty"`          // where a user id means the same person; "" = the cluster's own
 	Labels               []string               `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty"`
-	LeftOvers            []*LeftOver            `protobuf:"bytes,18,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"` // of the last registration
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	LeftOvers            []*LeftOver            `protobuf:"bytes,18,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"`            // of the last registration
+	FrozenJobs           []uint32               `protobuf:"varint,19,rep,packed,name=frozen_jobs,json=frozenJobs,proto3" json:"frozen_jobs,omitempty"` // that it said it froze, at the end of its lease
+	// How it stands with a node that is silent and holds jobs that must not run
+	// on without a lease, in a sentence: what is waited for, what the power hook
+	// said. "" = nothing.
+	Fencing       string `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -677,6 +682,20 @@ func (x *Node) GetLeftOvers() []*LeftOver {
 		return x.LeftOvers
 	}
 	return nil
+}
+
+func (x *Node) GetFrozenJobs() []uint32 {
+	if x != nil {
+		return x.FrozenJobs
+	}
+	return nil
+}
+
+func (x *Node) GetFencing() string {
+	if x != nil {
+		return x.Fencing
+	}
+	return ""
 }
 
 // Partition is a set of nodes with rules.
@@ -845,7 +864,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\bLeftOver\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
-	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\x97\x05\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\xd2\x05\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.gleaner.v1.NodeStateR\x05state\x12\x14\n" +
@@ -870,7 +889,10 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"uid_domain\x18\x10 \x01(\tR\tuidDomain\x12\x16\n" +
 	"\x06labels\x18\x11 \x03(\tR\x06labels\x123\n" +
 	"\n" +
-	"left_overs\x18\x12 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xfb\x02\n" +
+	"left_overs\x18\x12 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1f\n" +
+	"\vfrozen_jobs\x18\x13 \x03(\rR\n" +
+	"frozenJobs\x12\x18\n" +
+	"\afencing\x18\x14 \x01(\tR\afencing\"\xfb\x02\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +

@@ -132,12 +132,66 @@ func (*ShimResponse) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{2}
 }
 
+// ShimLease is where a part under lease_action "fence" stands with its lease.
+type ShimLease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EndBoottimeNs int64                  `protobuf:"varint,1,opt,name=end_boottime_ns,json=endBoottimeNs,proto3" json:"end_boottime_ns,omitempty"` // CLOCK_BOOTTIME; 0 = it has none yet
+	Frozen        bool                   `protobuf:"varint,2,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShimLease) Reset() {
+	*x = ShimLease{}
+	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShimLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShimLease) ProtoMessage() {}
+
+func (x *ShimLease) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShimLease.ProtoReflect.Descriptor instead.
+func (*ShimLease) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ShimLease) GetEndBoottimeNs() int64 {
+	if x != nil {
+		return x.EndBoottimeNs
+	}
+	return 0
+}
+
+func (x *ShimLease) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
+}
+
 type ShimEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
 	//
 	//	*ShimEvent_Ready
 	//	*ShimEvent_Ended
+	//	*ShimEvent_Lease
 	//	*ShimEvent_Stuck
 	What          isShimEvent_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
@@ -146,7 +200,7 @@ type ShimEvent struct {
 
 func (x *ShimEvent) Reset() {
 	*x = ShimEvent{}
-	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	mi := &file_gleaner_v1_shim_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -158,7 +212,7 @@ func (x *ShimEvent) String() string {
 func (*ShimEvent) ProtoMessage() {}
 
 func (x *ShimEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	mi := &file_gleaner_v1_shim_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -171,7 +225,7 @@ func (x *ShimEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShimEvent.ProtoReflect.Descriptor instead.
 func (*ShimEvent) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ShimEvent) GetWhat() isShimEvent_What {
@@ -199,6 +253,15 @@ func (x *ShimEvent) GetEnded() *PartEnded {
 	return nil
 }
 
+func (x *ShimEvent) GetLease() *ShimLease {
+	if x != nil {
+		if x, ok := x.What.(*ShimEvent_Lease); ok {
+			return x.Lease
+		}
+	}
+	return nil
+}
+
 func (x *ShimEvent) GetStuck() *LeftOver {
 	if x != nil {
 		if x, ok := x.What.(*ShimEvent_Stuck); ok {
@@ -220,6 +283,11 @@ type ShimEvent_Ended struct {
 	Ended *PartEnded `protobuf:"bytes,2,opt,name=ended,proto3,oneof"`
 }
 
+type ShimEvent_Lease struct {
+	// Told first to each watcher, and when the part was frozen or thawed.
+	Lease *ShimLease `protobuf:"bytes,4,opt,name=lease,proto3,oneof"`
+}
+
 type ShimEvent_Stuck struct {
 	Stuck *LeftOver `protobuf:"bytes,3,opt,name=stuck,proto3,oneof"` // what does not end though it should; without an error: nothing any more
 }
@@ -227,6 +295,8 @@ type ShimEvent_Stuck struct {
 func (*ShimEvent_Ready) isShimEvent_What() {}
 
 func (*ShimEvent_Ended) isShimEvent_What() {}
+
+func (*ShimEvent_Lease) isShimEvent_What() {}
 
 func (*ShimEvent_Stuck) isShimEvent_What() {}
 
@@ -238,10 +308,14 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\"\x12\n" +
 	"\x10ShimWatchRequest\"\x12\n" +
 	"\x10ShimUsageRequest\"\x0e\n" +
-	"\fShimResponse\"\x9f\x01\n" +
+	"\fShimResponse\"K\n" +
+	"\tShimLease\x12&\n" +
+	"\x0fend_boottime_ns\x18\x01 \x01(\x03R\rendBoottimeNs\x12\x16\n" +
+	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xce\x01\n" +
 	"\tShimEvent\x12-\n" +
 	"\x05ready\x18\x01 \x01(\v2\x15.gleaner.v1.PartReadyH\x00R\x05ready\x12-\n" +
-	"\x05ended\x18\x02 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\x05ended\x12,\n" +
+	"\x05ended\x18\x02 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\x05ended\x12-\n" +
+	"\x05lease\x18\x04 \x01(\v2\x15.gleaner.v1.ShimLeaseH\x00R\x05lease\x12,\n" +
 	"\x05stuck\x18\x03 \x01(\v2\x14.gleaner.v1.LeftOverH\x00R\x05stuckB\x06\n" +
 	"\x04what2\xb2\x03\n" +
 	"\x04Shim\x12>\n" +
@@ -267,45 +341,47 @@ func file_gleaner_v1_shim_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_shim_proto_rawDescData
 }
 
-var file_gleaner_v1_shim_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_gleaner_v1_shim_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_gleaner_v1_shim_proto_goTypes = []any{
 	(*ShimWatchRequest)(nil), // 0: gleaner.v1.ShimWatchRequest
 	(*ShimUsageRequest)(nil), // 1: gleaner.v1.ShimUsageRequest
 	(*ShimResponse)(nil),     // 2: gleaner.v1.ShimResponse
-	(*ShimEvent)(nil),        // 3: gleaner.v1.ShimEvent
-	(*PartReady)(nil),        // 4: gleaner.v1.PartReady
-	(*PartEnded)(nil),        // 5: gleaner.v1.PartEnded
-	(*LeftOver)(nil),         // 6: gleaner.v1.LeftOver
-	(*ReleaseBatch)(nil),     // 7: gleaner.v1.ReleaseBatch
-	(*EndPart)(nil),          // 8: gleaner.v1.EndPart
-	(*SignalPart)(nil),       // 9: gleaner.v1.SignalPart
-	(*Connect)(nil),          // 10: gleaner.v1.Connect
-	(*LeaseRenewed)(nil),     // 11: gleaner.v1.LeaseRenewed
-	(*Usage)(nil),            // 12: gleaner.v1.Usage
+	(*ShimLease)(nil),        // 3: gleaner.v1.ShimLease
+	(*ShimEvent)(nil),        // 4: gleaner.v1.ShimEvent
+	(*PartReady)(nil),        // 5: gleaner.v1.PartReady
+	(*PartEnded)(nil),        // 6: gleaner.v1.PartEnded
+	(*LeftOver)(nil),         // 7: gleaner.v1.LeftOver
+	(*ReleaseBatch)(nil),     // 8: gleaner.v1.ReleaseBatch
+	(*EndPart)(nil),          // 9: gleaner.v1.EndPart
+	(*SignalPart)(nil),       // 10: gleaner.v1.SignalPart
+	(*Connect)(nil),          // 11: gleaner.v1.Connect
+	(*LeaseRenewed)(nil),     // 12: gleaner.v1.LeaseRenewed
+	(*Usage)(nil),            // 13: gleaner.v1.Usage
 }
 var file_gleaner_v1_shim_proto_depIdxs = []int32{
-	4,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.PartReady
-	5,  // 1: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.PartEnded
-	6,  // 2: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
-	0,  // 3: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
-	7,  // 4: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
-	8,  // 5: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
-	9,  // 6: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
-	10, // 7: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
-	11, // 8: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
-	1,  // 9: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
-	3,  // 10: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
-	2,  // 11: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
-	2,  // 12: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
-	2,  // 13: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
-	2,  // 14: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
-	2,  // 15: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
-	12, // 16: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
-	10, // [10:17] is the sub-list for method output_type
-	3,  // [3:10] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	5,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.PartReady
+	6,  // 1: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.PartEnded
+	3,  // 2: gleaner.v1.ShimEvent.lease:type_name -> gleaner.v1.ShimLease
+	7,  // 3: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
+	0,  // 4: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
+	8,  // 5: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
+	9,  // 6: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
+	10, // 7: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
+	11, // 8: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
+	12, // 9: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
+	1,  // 10: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
+	4,  // 11: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
+	2,  // 12: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
+	2,  // 13: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
+	2,  // 14: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
+	2,  // 15: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
+	2,  // 16: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
+	13, // 17: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
+	11, // [11:18] is the sub-list for method output_type
+	4,  // [4:11] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_shim_proto_init() }
@@ -316,9 +392,10 @@ func file_gleaner_v1_shim_proto_init() {
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_link_proto_init()
 	file_gleaner_v1_node_proto_init()
-	file_gleaner_v1_shim_proto_msgTypes[3].OneofWrappers = []any{
+	file_gleaner_v1_shim_proto_msgTypes[4].OneofWrappers = []any{
 		(*ShimEvent_Ready)(nil),
 		(*ShimEvent_Ended)(nil),
+		(*ShimEvent_Lease)(nil),
 		(*ShimEvent_Stuck)(nil),
 	}
 	type x struct{}
@@ -327,7 +404,7 @@ func file_gleaner_v1_shim_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_shim_proto_rawDesc), len(file_gleaner_v1_shim_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

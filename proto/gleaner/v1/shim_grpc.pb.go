@@ -43,7 +43,8 @@ type ShimClient interface {
 	Signal(ctx context.Context, in *SignalPart, opts ...grpc.CallOption) (*ShimResponse, error)
 	// JoinTunnel joins a tunnel and connects it to process 1 of this part.
 	JoinTunnel(ctx context.Context, in *Connect, opts ...grpc.CallOption) (*ShimResponse, error)
-	// Renew passes on a renewed lease.
+	// Renew passes on a renewed lease; of the parts it names only this one, if
+	// it is among them.
 	Renew(ctx context.Context, in *LeaseRenewed, opts ...grpc.CallOption) (*ShimResponse, error)
 	ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error)
 }
@@ -147,7 +148,8 @@ type ShimServer interface {
 	Signal(context.Context, *SignalPart) (*ShimResponse, error)
 	// JoinTunnel joins a tunnel and connects it to process 1 of this part.
 	JoinTunnel(context.Context, *Connect) (*ShimResponse, error)
-	// Renew passes on a renewed lease.
+	// Renew passes on a renewed lease; of the parts it names only this one, if
+	// it is among them.
 	Renew(context.Context, *LeaseRenewed) (*ShimResponse, error)
 	ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error)
 	mustEmbedUnimplementedShimServer()

@@ -1,0 +1,35 @@
+package boottime
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTimer(t *testing.T) {
+	timer, err := NewTimer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer timer.Close()
+	for name, at := range map[string]time.Duration{"past": Now() - time.Hour, "never was": -time.Hour, "soon": Now() + 30*time.Millisecond} {
+		if err := timer.Set(at); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-timer.C:
+			if Now() < at {
+				t.Errorf("%s: fired %v early", name, at-Now())
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: did not fire", name)
+		}
+	}
+	if err := timer.Set(Now() + time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-timer.C:
+		t.Error("fired an hour early")
+	case <-time.After(50 * time.Millisecond):
+	}
+}

@@ -1,0 +1,191 @@
+package shim
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
+	"github.com/gleaner-hpc/gleaner/noded/lease"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// ticking is a job under "fence" that writes for ever, and says when a TERM
+// reaches it.
+func (b *bed) ticking() *pb.StartPart {
+	order := b.order("trap 'echo term; exit 3' TERM; while :; do echo x; sleep 0.01; done")
+	order.LeaseAction = lease.Fence
+	return order
+}
+
+// grant answers a request sent now.
+func (s *started) grant(length time.Duration, named bool) {
+	s.b.t.Helper()
+	renewed := &pb.LeaseRenewed{SentBoottimeNs: int64(boottime.Now()), LeaseMs: uint32(length.Milliseconds()), LeaseMarginMs: 60_000}
+	if named {
+		renewed.Parts = []*pb.PartId{s.order.Part}
+	}
+	_, err := s.client().Renew(context.Background(), renewed)
+	must(s.b.t, err)
+}
+
+// goesOn gives leases until the job has written. A slow machine may get one
+// that has ended when it comes.
+func (s *started) goesOn(length time.Duration) {
+	s.b.t.Helper()
+	size := len(s.b.output())
+	if strings.Contains(s.b.output(), "no such file") {
+		size = 0
+	}
+	eventually(s.b.t, "the job runs", func() bool {
+		s.grant(length, true)
+		return strings.Contains(s.b.output(), "x") && len(s.b.output()) != size
+	})
+}
+
+func (s *started) freezes() {
+	s.b.t.Helper()
+	eventually(s.b.t, "the supervisor says that the job is frozen", func() bool { return s.saysFrozen() })
+	size := len(s.b.output())
+	time.Sleep(200 * time.Millisecond)
+	if len(s.b.output()) != size {
+		s.b.t.Error("a frozen job wrote")
+	}
+}
+
+// saysFrozen is the first word to a new watcher.
+func (s *started) saysFrozen() bool {
+	s.b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
+	must(s.b.t, err)
+	event, err := stream.Recv()
+	must(s.b.t, err)
+	if event.GetLease() == nil {
+		s.b.t.Fatalf("the first event is %v", event)
+	}
+	return event.GetLease().Frozen
+}
+
+func TestFenceStandsStillAfterItsLease(t *testing.T) {
+	b := newBed(t)
+	s := b.launch(b.ticking())
+	time.Sleep(300 * time.Millisecond)
+	if out := b.output(); strings.Contains(out, "x") {
+		t.Fatal("the job started without a lease")
+	}
+	s.goesOn(300 * time.Millisecond)
+	s.freezes()
+	s.goesOn(300 * time.Millisecond)
+	s.freezes()
+	// With its lease again it gets its grace.
+	s.goesOn(time.Minute)
+	_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 20})
+	must(t, err)
+	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 3, 0)
+	if !strings.HasSuffix(b.output(), "term\n") {
+		t.Error("the job had no TERM")
+	}
+}
+
+// TestFrozenPartEndsWithoutRunning: whoever ends a frozen part, its programs
+// do not run for it: they may run elsewhere.
+func TestFrozenPartEndsWithoutRunning(t *testing.T) {
+	for name, end := range map[string]struct {
+		do    func(*started)
+		cause pb.EndCause
+	}{
+		"an order, with a grace": {func(s *started) {
+			_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 20})
+			must(t, err)
+		}, pb.EndCause_END_CAUSE_CANCELLED},
+		"an answer that leaves it out": {func(s *started) { s.grant(time.Minute, false) }, pb.EndCause_END_CAUSE_LEASE_ENDED},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			s := b.launch(b.ticking())
+			s.goesOn(300 * time.Millisecond)
+			s.freezes()
+			before := b.output()
+			end.do(s)
+			if result := s.wait(); result.Cause != end.cause {
+				t.Errorf("ended %v", result)
+			}
+			if b.output() != before {
+				t.Errorf("wrote meanwhile: %q", strings.TrimPrefix(b.output(), before))
+			}
+		})
+	}
+}
+
+func TestFenceNeverStartsWhenLeftOut(t *testing.T) {
+	b := newBed(t)
+	s := b.launch(b.ticking())
+	s.grant(time.Minute, false)
+	s.grant(time.Minute, true) // too late
+	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_LEASE_ENDED || strings.Contains(b.output(), "x") {
+		t.Errorf("ended %v, wrote %q", result, b.output())
+	}
+}
+
+// TestGraceEndsWithTheLease: a job that takes long to end is killed at the end
+// of its lease.
+func TestGraceEndsWithTheLease(t *testing.T) {
+	b := newBed(t)
+	order := b.order("trap 'echo term' TERM; while :; do echo x; sleep 0.01; done")
+	order.LeaseAction = lease.Fence
+	s := b.launch(order)
+	s.goesOn(time.Second)
+	_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 1000})
+	must(t, err)
+	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
+		t.Errorf("ended %v", result)
+	}
+}
+
+func TestRunOnNeedsNoLease(t *testing.T) {
+	b := newBed(t)
+	s := b.launch(b.order("while :; do echo x; sleep 0.01; done"))
+	s.ready()
+	s.grant(time.Millisecond, true)
+	s.grant(time.Minute, false)
+	time.Sleep(100 * time.Millisecond)
+	size := len(b.output())
+	eventually(t, "the job goes on", func() bool { return len(b.output()) > size })
+	_, err := s.client().End(context.Background(), &pb.EndPart{})
+	must(t, err)
+	s.wait()
+}
+
+// TestFrozenTimeIsNotCounted against the time limit.
+func TestFrozenTimeIsNotCounted(t *testing.T) {
+	b := newBed(t)
+	order := b.ticking()
+	order.TimeLimitS = 2
+	s := b.launch(order)
+	s.goesOn(200 * time.Millisecond)
+	s.freezes()
+	time.Sleep(2500 * time.Millisecond)
+	s.freezes() // and did not end
+	s.goesOn(time.Minute)
+	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_TIME_LIMIT {
+		t.Errorf("ended %v", result)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	l := newLimit(time.Hour)
+	l.run()
+	l.pause()
+	if l.left >= time.Hour || l.left < 59*time.Minute || l.timer.Stop() {
+		t.Errorf("left %v", l.left)
+	}
+	endless := newLimit(0)
+	endless.run()
+	endless.pause()
+	if endless.left != 0 || endless.timer.Stop() {
+		t.Error("a job without a limit got one")
+	}
+}
