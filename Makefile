@@ -18,10 +18,10 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test unit race scenario machine fuzz lint proto bench microbench man clean
+.PHONY: help setup build demo demo-failover test unit race scenario machine fuzz lint proto bench microbench man clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building needs (libseccomp), if it is missing
 	@contrib/setup/debian.sh
@@ -34,6 +34,9 @@ build: setup ## build bin/: the daemons, ginit, and gleaner with its links
 
 demo: build ## run the main job on a one-machine cluster and check every outcome
 	@$(SUDO) contrib/demo.sh
+
+demo-failover: build ## kill the leading controller again and again while jobs are submitted and run (KILLS=5)
+	@$(SUDO) env KILLS='$(or $(KILLS),5)' contrib/demo-failover.sh
 
 test: build lint unit race scenario machine ## all tests: lint, unit, race detector, scenarios with real containers, a machine
 	@echo "make test: all passed"

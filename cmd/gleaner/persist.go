@@ -200,6 +200,6 @@ func (c *client) noticeLater() (stop func()) {
 func retryPace() backoff.BackOff {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval = 50 * time.Millisecond
-	pace.MaxInterval = time.Second
+	pace.MaxInterval = 500 * time.Millisecond
 	return pace
 }
