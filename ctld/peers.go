@@ -6,10 +6,8 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
-
-// newestLevel is the newest feature level that this program understands.
-const newestLevel = 1
 
 // installCertificates copies what was issued to this controller into its data
 // directory. A controller that joins needs it: it must not make an authority
@@ -43,7 +41,8 @@ func (s *Server) openCertificates(name string) (err error) {
 
 // newPeers makes the dealings with the other controllers.
 func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) {
-	options := peerlink.Options{Version: version, Level: newestLevel, Logger: s.log,
+	options := peerlink.Options{Version: version, Level: uint32(state.Newest), Logger: s.log,
+		InForce:  func() uint32 { return uint32(s.cluster.View().Level()) },
 		Leads:    s.cluster.Confirm,
 		Admitted: func() error { return keepName(s.config.DataDir, name) }}
 	if s.wire != nil {

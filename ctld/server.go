@@ -26,6 +26,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/ctld/web"
 )
 
@@ -89,6 +90,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
 	s.leader = leader.New(s.cluster, log)
+	s.leader.Know(s.peers)
 	changed := s.leader.Changed
 	s.cluster.onChange.Store(&changed)
 	behind := s.leader.Behind
@@ -99,7 +101,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: newestLevel, SpoolDirectory: config.DataDir})
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
