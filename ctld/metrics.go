@@ -16,7 +16,7 @@ func (s *Server) registry(version string) (*prometheus.Registry, error) {
 	build.WithLabelValues(version).Set(1)
 	all := []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build,
-		s.cluster.peer, &stateCollector{s.cluster, s.leader},
+		s.cluster.peer, &stateCollector{s.cluster, s.leader}, &peersCollector{s.cluster, s.peers},
 	}
 	all = append(all, s.api.Collectors()...)
 	all = append(all, s.leader.Collectors()...)

@@ -162,7 +162,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %q", some, value)
 		}
 	}
-	bounded := []string{"action", "bound", "cause", "code", "health", "le", "method", "partition", "quantile", "state", "version"}
+	bounded := []string{"action", "bound", "cause", "code", "health", "le", "method", "partition", "peer", "quantile", "state", "version"}
 	for _, label := range regexp.MustCompile(`(?m)^[^#][^{\n]*\{.*\}`).FindAllString(text, -1) {
 		for _, name := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(label, -1) {
 			if !slices.Contains(bounded, name[1]) {

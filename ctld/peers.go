@@ -34,7 +34,7 @@ func (s *Server) openCertificates(name string) (err error) {
 		return err
 	}
 	if at, soon := s.certificates.Expires(name); soon {
-		s.log.Warn("the certificate of this controller ends soon", "ends", at, "remedy", s.certificates.Renewal(name))
+		s.log.Warn("the certificate of this controller ends soon: renew it as the remedy says", "ends", at, "remedy", s.certificates.Renewal(name))
 	}
 	return nil
 }

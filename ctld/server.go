@@ -324,7 +324,7 @@ func (s *Server) follows() {
 // announce says, once, that this controller answers.
 func (s *Server) announce() {
 	s.once.Do(func() {
-		s.log.Info("ready", "name", s.cluster.Name(), "socket", s.config.Socket)
+		s.log.Info("ready", "peer", s.cluster.Name(), "socket", s.config.Socket)
 		close(s.ready)
 	})
 }

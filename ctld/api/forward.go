@@ -81,6 +81,7 @@ func (s *Server) forwardUnary(ctx context.Context, request any, info *grpc.Unary
 	if way == nil {
 		return handler(ctx, request)
 	}
+	notePassedOn(ctx, way.Leader)
 	return s.call(ctx, way, info.FullMethod, request)
 }
 
@@ -147,6 +148,7 @@ func (s *Server) forwardStream(server any, stream grpc.ServerStream, info *grpc.
 	if way == nil {
 		return handler(server, stream)
 	}
+	notePassedOn(stream.Context(), way.Leader)
 	ctx, cancel, err := s.outgoing(stream.Context(), way)
 	if err != nil {
 		return err

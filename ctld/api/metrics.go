@@ -16,6 +16,7 @@ import (
 // bound or an action by name: nothing that a client chooses.
 type metrics struct {
 	requests *prometheus.CounterVec
+	passedOn *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	updates  *prometheus.CounterVec
 }
@@ -23,7 +24,9 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gleaner_api_requests_total", Help: "Requests answered, by method and gRPC code. Streams count when they end."}, []string{"method", "code"}),
+			Name: "gleaner_api_requests_total", Help: "Requests answered here, by method and gRPC code. Streams count when they end."}, []string{"method", "code"}),
+		passedOn: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gleaner_api_requests_passed_on_total", Help: "Requests that the leader answered for this controller, by method."}, []string{"method"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "gleaner_api_request_seconds", Help: "Time to answer, by method. Of streams only the lists: the others last as long as their client likes.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15)}, []string{"method"}),
@@ -50,10 +53,11 @@ const (
 // fill makes every series there from the start: one that appears with its
 // first event has no increase to be seen.
 func (m *metrics) fill() {
-	for _, service := range []grpc.ServiceDesc{pb.Controller_ServiceDesc, pb.NodeLink_ServiceDesc} {
+	for _, service := range []grpc.ServiceDesc{pb.Controller_ServiceDesc, pb.NodeLink_ServiceDesc, pb.PeerLink_ServiceDesc} {
 		for _, method := range service.Methods {
 			m.requests.WithLabelValues(method.MethodName, codes.OK.String())
 			m.seconds.WithLabelValues(method.MethodName)
+			m.passedOn.WithLabelValues(method.MethodName)
 		}
 		for _, stream := range service.Streams {
 			m.requests.WithLabelValues(stream.StreamName, codes.OK.String())
@@ -72,7 +76,7 @@ func (m *metrics) fill() {
 // Collectors are what there is to count here.
 func (s *Server) Collectors() []prometheus.Collector {
 	s.metrics.fill()
-	return []prometheus.Collector{s.metrics.requests, s.metrics.seconds, s.metrics.updates, refusals}
+	return []prometheus.Collector{s.metrics.requests, s.metrics.passedOn, s.metrics.seconds, s.metrics.updates, refusals}
 }
 
 // endless are the streams that their client ends.
@@ -80,10 +84,14 @@ var endless = map[string]bool{
 	pb.Controller_Follow_FullMethodName: true, pb.NodeLink_Session_FullMethodName: true, pb.NodeLink_Tunnel_FullMethodName: true,
 }
 
-func (m *metrics) answered(method string, begin time.Time, err error) {
-	name := path.Base(method)
-	m.requests.WithLabelValues(name, status.Code(err).String()).Inc()
-	if !endless[method] {
-		m.seconds.WithLabelValues(name).Observe(time.Since(begin).Seconds())
+func (m *metrics) answered(l line) {
+	name := path.Base(l.method)
+	if l.leader != "" {
+		m.passedOn.WithLabelValues(name).Inc()
+		return
+	}
+	m.requests.WithLabelValues(name, status.Code(l.err).String()).Inc()
+	if !endless[l.method] {
+		m.seconds.WithLabelValues(name).Observe(time.Since(l.begin).Seconds())
 	}
 }

@@ -42,9 +42,11 @@ func changes(method string, request any) bool {
 	return changing[method]
 }
 
-// note gathers what a handler finds out of who asks.
+// note gathers what a handler finds out of who asks, and where the request
+// went.
 type note struct {
-	from *caller
+	from   *caller
+	leader string // that it was passed on to; "" = it was answered here
 }
 
 type noteKey struct{}
@@ -56,12 +58,19 @@ func noteCaller(ctx context.Context, from *caller) {
 	}
 }
 
+// notePassedOn keeps that another controller answered. That one has the line
+// of the request, and counts it.
+func notePassedOn(ctx context.Context, leader string) {
+	if n, ok := ctx.Value(noteKey{}).(*note); ok {
+		n.leader = leader
+	}
+}
+
 // noteUnary counts a request and writes its line.
 func (s *Server) noteUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	begin, about := time.Now(), &note{}
 	answer, err := handler(context.WithValue(ctx, noteKey{}, about), request)
-	s.metrics.answered(info.FullMethod, begin, err)
-	s.writeLine(ctx, line{method: info.FullMethod, request: request, answer: answer, err: err, from: about.from, begin: begin})
+	s.answered(ctx, line{note: about, method: info.FullMethod, request: request, answer: answer, err: err, begin: begin})
 	return answer, err
 }
 
@@ -78,8 +87,7 @@ func (s *Server) noteStream(server any, stream grpc.ServerStream, info *grpc.Str
 	begin, about := time.Now(), &note{}
 	ctx := context.WithValue(stream.Context(), noteKey{}, about)
 	err := handler(server, &notedStream{stream, ctx})
-	s.metrics.answered(info.FullMethod, begin, err)
-	s.writeLine(ctx, line{method: info.FullMethod, err: err, from: about.from, begin: begin})
+	s.answered(ctx, line{note: about, method: info.FullMethod, err: err, begin: begin})
 	return err
 }
 
@@ -88,23 +96,40 @@ type line struct {
 	method          string
 	request, answer any // nil of a stream
 	err             error
-	from            *caller // nil when that was not asked
 	begin           time.Time
+	*note
+}
+
+func (s *Server) answered(ctx context.Context, l line) {
+	s.metrics.answered(l)
+	s.writeLine(ctx, l)
+}
+
+// levelOf is the level and the message of a line.
+func (l *line) levelOf() (slog.Level, string) {
+	switch {
+	case l.leader != "":
+		return slog.LevelDebug, "request passed on"
+	case !changes(l.method, l.request):
+		return slog.LevelDebug, "request"
+	case l.err != nil:
+		return slog.LevelInfo, MessageRefused
+	}
+	return slog.LevelInfo, "request"
 }
 
 func (s *Server) writeLine(ctx context.Context, l line) {
-	level, message := slog.LevelDebug, "request"
-	if changes(l.method, l.request) {
-		level = slog.LevelInfo
-		if l.err != nil {
-			message = MessageRefused
-		}
-	}
+	level, message := l.levelOf()
 	if !s.log.Enabled(ctx, level) {
 		return
 	}
 	attributes := append(make([]slog.Attr, 0, 10), slog.String("method", path.Base(l.method)))
 	attributes = append(attributes, l.from.attributes()...)
+	if l.leader != "" {
+		attributes = append(attributes, slog.String("leader", l.leader))
+	} else if peer := fromPeer(ctx); peer != "" {
+		attributes = append(attributes, slog.String("peer", peer))
+	}
 	if by, ok := l.request.(interface{ GetRequestId() string }); ok && by.GetRequestId() != "" {
 		attributes = append(attributes, slog.String("request_id", by.GetRequestId()))
 	}

@@ -17,8 +17,8 @@ func (s *Server) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusRes
 	view, now := s.cluster.View(), time.Now()
 	census := view.Census()
 	answer := &pb.StatusResponse{
-		AnsweredBy: s.cluster.Name(), Leader: s.cluster.Leader(), Term: s.cluster.Term(), AppliedIndex: view.Index(),
-		Level: peers.GetLevel(), Peers: peers.GetPeers(), Leases: s.leases(view, now),
+		AnsweredBy: orElse(fromPeer(ctx), s.cluster.Name()), Leader: s.cluster.Leader(), Term: s.cluster.Term(), AppliedIndex: view.Index(),
+		Level: uint32(view.Level()), Peers: peers.GetPeers(), Leases: s.leases(view, now),
 		JobsWaiting: clampCount(census.Waiting), JobsRunning: clampCount(census.Running), JobsEnding: clampCount(census.Ending),
 	}
 	answer.Problems = problems(view, answer, now)

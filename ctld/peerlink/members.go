@@ -166,7 +166,7 @@ func (p *Peers) begin(ctx context.Context, name, address string) error {
 	if known && member.Voter && !said.GetJoining() {
 		return changeFailed(p.peer.AddVoter(ctx, name, address)) // it has moved
 	}
-	p.log.Info("a controller is added", "name", name, "address", address)
+	p.log.Info("a controller is added", "peer", name, "address", address)
 	return changeFailed(p.peer.AddNonvoter(ctx, name, address))
 }
 
@@ -209,7 +209,7 @@ func (p *Peers) Remove(ctx context.Context, name string, force bool) (self bool,
 	if err := p.peer.Remove(ctx, name); err != nil {
 		return false, changeFailed(err)
 	}
-	p.log.Info("a controller was removed", "name", name, "forced", force)
+	p.log.Info("a controller was removed", "peer", name, "forced", force)
 	return false, nil
 }
 

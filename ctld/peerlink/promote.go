@@ -34,7 +34,7 @@ func (p *Peers) Promote(ctx context.Context) {
 				continue
 			}
 			if err := p.promote(ctx, member, begun); err != nil && ctx.Err() == nil {
-				p.log.Debug("a controller does not catch up yet", "name", member.Name, "error", err)
+				p.log.Debug("a controller does not catch up yet", "peer", member.Name, "error", err)
 			}
 		}
 	}
@@ -94,6 +94,6 @@ func (p *Peers) promote(ctx context.Context, member replica.Member, begun map[st
 	if err := p.peer.AddVoter(ctx, member.Name, member.Address); err != nil {
 		return err
 	}
-	p.log.Info("a controller votes", "name", member.Name, "index", said.GetAppliedIndex())
+	p.log.Info("a controller votes", "peer", member.Name, "index", said.GetAppliedIndex())
 	return nil
 }

@@ -39,6 +39,6 @@ func (p *Peers) EndCatchUp(caller string) error {
 	if err := p.peer.Admit(p.options.Admitted); err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	p.log.Info("joined the cluster", "name", p.peer.Name(), "leader", caller, "index", p.peer.AppliedIndex())
+	p.log.Info("joined the cluster", "peer", p.peer.Name(), "leader", caller, "index", p.peer.AppliedIndex())
 	return nil
 }

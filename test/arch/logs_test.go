@@ -83,7 +83,7 @@ func literal(x ast.Expr) string {
 // synonyms are other words for the keys of docs/logs.md, with the one to use:
 // who follows a job through the logs of several daemons looks for one word.
 var synonyms = map[string]string{
-	"err": "error", "job_id": "job", "jobid": "job", "id": "job, peer or request_id", "part": "job and epoch", "run": "epoch",
+	"name": "peer, node or device", "err": "error", "job_id": "job", "jobid": "job", "id": "job, peer or request_id", "part": "job and epoch", "run": "epoch",
 	"node_name": "node", "nodename": "node", "host": "node", "hostname": "node", "peer_name": "peer", "request": "request_id", "req": "request_id",
 	"duration": "took", "elapsed": "took", "why": "reason", "code": "exit_code", "message": "detail", "text": "detail", "dir": "directory", "addr": "address",
 }
