@@ -10,6 +10,7 @@ tool (
 
 require (
 	github.com/NVIDIA/go-nvml v0.13.4-0
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/cpuguy83/go-md2man/v2 v2.0.7

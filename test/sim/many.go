@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/test/sim/ordered"
+)
+
+// tally adds up the runs of many seeds.
+type tally struct {
+	ordered.Counts
+	seeds   int
+	devices int // times one was given twice
+	doubled int
+	lost    int
+	other   int
+}
+
+func (t *tally) add(r *ordered.Result) {
+	t.seeds++
+	t.Steps += r.Steps
+	t.Requests += r.Requests
+	t.Accepted += r.Accepted
+	t.Started += r.Started
+	t.Finished += r.Finished
+	t.Requeued += r.Requeued
+	t.Elections += r.Elections
+	t.Frozen += r.Frozen
+	t.Unanswered += r.Unanswered
+	t.Entries += r.Entries
+	t.Simulated += r.Simulated
+	if t.Faults == nil {
+		t.Faults = map[string]int{}
+	}
+	for kind, n := range r.Faults {
+		t.Faults[kind] += n
+	}
+	if r.Failure == nil {
+		return
+	}
+	switch r.Failure.Class() {
+	case "doubled", "half a gang":
+		t.doubled++
+	case "lost", "stuck":
+		t.lost++
+	case "devices twice":
+		t.devices++
+	default:
+		t.other++
+	}
+}
+
+func (t *tally) print(out io.Writer) {
+	faults := 0
+	fmt.Fprintf(out, "faults:\n")
+	for _, kind := range ordered.Kinds() {
+		fmt.Fprintf(out, "  %6d %s\n", t.Faults[kind], kind)
+		faults += t.Faults[kind]
+	}
+	fmt.Fprintf(out, "%d seeds, %.1f simulated days, %d events, %d log entries, %d elections, %d faults\n",
+		t.seeds, t.Simulated.Hours()/24, t.Steps, t.Entries, t.Elections, faults)
+	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d parts frozen\n",
+		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Finished, t.Requeued, t.Frozen)
+	fmt.Fprintf(out, "lost %d, doubled %d, devices twice %d, other invariants %d\n", t.lost, t.doubled, t.devices, t.other)
+}
+
+// progressEvery is how often it says how far it is.
+const progressEvery = 10 * time.Second
+
+// runMany runs seeds on all CPUs, and stops at the first that fails.
+func runMany(o ordered.Options, from uint64, seeds int, limit time.Duration, shrink bool) bool {
+	begin := time.Now()
+	var mu sync.Mutex
+	var total tally
+	var failed *ordered.Result
+	failedSeed, next := uint64(0), 0
+	told := begin
+	take := func() (uint64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == seeds || failed != nil || limit > 0 && time.Since(begin) > limit {
+			return 0, false
+		}
+		next++
+		return from + uint64(next-1), true
+	}
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed, more := take(); more; seed, more = take() {
+				one := o
+				one.Seed = seed
+				result := ordered.Run(one)
+				mu.Lock()
+				total.add(&result)
+				if result.Failure != nil && (failed == nil || seed < failedSeed) {
+					failed, failedSeed = &result, seed
+				}
+				if time.Since(told) > progressEvery {
+					told = time.Now()
+					fmt.Fprintf(os.Stderr, "%d of %d seeds, %.0f simulated days\n", total.seeds, seeds, total.Simulated.Hours()/24)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	total.print(os.Stdout)
+	fmt.Printf("took %v\n", time.Since(begin).Round(time.Second))
+	if failed == nil {
+		return true
+	}
+	o.Seed = failedSeed
+	explain(o, failed)
+	if shrink {
+		smaller := shrunk(o, failed)
+		explain(smaller.options, &smaller.result)
+	}
+	return false
+}

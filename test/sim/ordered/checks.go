@@ -1,0 +1,175 @@
+package ordered
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Failure is an invariant that did not hold.
+type Failure struct {
+	At   time.Duration
+	What string
+}
+
+func (f *Failure) Error() string { return f.What }
+
+// Class is which invariant it was.
+func (f *Failure) Class() string {
+	class, _, _ := strings.Cut(f.What, ":")
+	return class
+}
+
+// fail notes the first invariant that does not hold; the run ends with it.
+func (w *World) fail(format string, arguments ...any) {
+	if w.failure == nil {
+		w.failure = &Failure{At: w.now, What: fmt.Sprintf(format, arguments...)}
+		w.trace("check", "FAILED: %s", w.failure.What)
+	}
+}
+
+// hashEvery is how many entries lie between two comparisons of whole states.
+const hashEvery = 64
+
+// checkApplied looks at a controller that has just applied an entry: at each
+// index all get the same result, and now and then the whole state is compared.
+func (w *World) checkApplied(c *controller, result *state.Result) {
+	sum := fnv.New64a()
+	fmt.Fprint(sum, result.Kind, result.TimeMS, result.JobID, result.Refused, result.Repeated, result.Jobs, result.Starts, result.ChangedJobs, result.ChangedNodes, result.PurgedJobs)
+	if first := c.applied > len(w.sums); first {
+		w.sums = append(w.sums, sum.Sum64())
+		w.account(c, result)
+		if err := c.state.Check(); err != nil {
+			w.fail("state: after entry %d: %v", c.applied, err)
+		}
+	} else if w.sums[c.applied-1] != sum.Sum64() {
+		w.fail("states differ: %s answers entry %d otherwise than another did", c.name, c.applied)
+	}
+	if c.applied%hashEvery == 0 {
+		digest := c.digest()
+		if other, known := w.digests[c.applied]; !known {
+			w.digests[c.applied] = digest
+		} else if other != digest {
+			w.fail("states differ: at entry %d %s has %s, another %s", c.applied, c.name, digest, other)
+		}
+	}
+}
+
+// account follows each accepted number, from the first controller that applies
+// an entry.
+func (w *World) account(c *controller, result *state.Result) {
+	if result.JobID != 0 && result.Refused == nil && !result.Repeated {
+		w.accepted(c, result.JobID)
+	}
+	for _, start := range result.Starts {
+		if start.Dropped == "" {
+			w.Started++
+			w.trace("log", "job %d starts, epoch %d", start.Job, start.Epoch)
+		}
+	}
+	for _, id := range result.PurgedJobs {
+		w.purged[id] = w.now
+	}
+	for _, id := range result.ChangedJobs {
+		job, known := c.state.View().Job(id)
+		if !known {
+			continue
+		}
+		if job.Restarts > w.restarts[id] {
+			w.Requeued++
+			w.trace("log", "job %d waits again: %s", id, job.Detail)
+		}
+		w.restarts[id] = job.Restarts
+		if job.Phase == state.Finished {
+			w.finished(job)
+		} else {
+			delete(w.over, id)
+		}
+	}
+}
+
+// accepted notes a submission that took effect. The name says which intent of
+// a user's it came from.
+func (w *World) accepted(c *controller, id uint32) {
+	job, _ := c.state.View().Job(id)
+	intent := w.intents[job.Name()]
+	switch {
+	case intent == nil:
+		w.fail("job %d was accepted and nobody wanted it", id)
+	case intent.job != 0:
+		w.fail("doubled: what user %d asked for once (%s) is both job %d and %d", intent.uid, intent.name, intent.job, id)
+	default:
+		intent.job = id
+		w.Accepted++
+		w.trace("log", "job %d is accepted: %s", id, intent.name)
+	}
+}
+
+// finished checks that the result of a job is the one that its node saw.
+func (w *World) finished(job *state.Job) {
+	if w.over[job.ID] {
+		return
+	}
+	w.over[job.ID] = true
+	w.Finished++
+	w.trace("log", "job %d is over: %v, exit code %d", job.ID, job.State(), job.End.ExitCode)
+	saw := w.truth.results[partKey{job.ID, job.Epoch}]
+	switch job.State() {
+	case pb.JobState_JOB_STATE_COMPLETED:
+		if saw == nil || saw.GetCause() != pb.EndCause_END_CAUSE_EXITED || saw.GetExitCode() != 0 {
+			w.fail("wrong result: job %d run %d is COMPLETED, its node saw %v", job.ID, job.Epoch, saw)
+		}
+	case pb.JobState_JOB_STATE_FAILED:
+		if saw == nil || saw.GetExitCode() != job.End.ExitCode {
+			w.fail("wrong result: job %d run %d FAILED with exit code %d, its node saw %v", job.ID, job.Epoch, job.End.ExitCode, saw)
+		}
+	}
+}
+
+// checkQuiet says what is still under way; "" when everything has ended.
+func (w *World) checkQuiet() string {
+	lead := w.log.leader
+	if lead == nil || !lead.leading {
+		return "no controller leads"
+	}
+	counts := lead.View().Counts()
+	if counts.Waiting+counts.Active > 0 {
+		return fmt.Sprintf("%d jobs wait and %d are active", counts.Waiting, counts.Active)
+	}
+	for _, m := range w.machines {
+		if len(m.shims) > 0 {
+			return fmt.Sprintf("%s still has %d parts, one is %s", m.name, len(m.shims), m.shimsInOrder()[0].key)
+		}
+	}
+	for _, c := range w.controllers {
+		if c.applied != len(w.log.entries) {
+			return c.name + " has not applied all"
+		}
+	}
+	return ""
+}
+
+// checkEnd holds when all is quiet.
+func (w *World) checkEnd() {
+	digest := w.controllers[0].digest()
+	for _, c := range w.controllers {
+		if other := c.digest(); other != digest {
+			w.fail("states differ: at the end %s has %s, %s has %s", w.controllers[0].name, digest, c.name, other)
+		}
+		if err := c.state.Check(); err != nil {
+			w.fail("state: at the end: %v", err)
+		}
+	}
+	if len(w.truth.devices) > 0 {
+		w.fail("devices not free: %d are held with nothing running", len(w.truth.devices))
+	}
+	for _, intent := range w.intentList {
+		if intent.submit.done && intent.submit.jobID != 0 && intent.submit.jobID != intent.job {
+			w.fail("lost: %s was answered job %d, the log has %d", intent.name, intent.submit.jobID, intent.job)
+		}
+	}
+}

@@ -1,0 +1,337 @@
+package ordered
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// Fault is one thing that goes wrong, and is mended after a while. What it
+// hits is chosen from the numbers a and b when it happens, so that leaving
+// out other faults does not make it another one.
+type Fault struct {
+	Number int
+	At     time.Duration
+	For    time.Duration
+	Kind   string
+	A, B   int
+}
+
+// kinds of fault, each with how often it is chosen.
+var kinds = []struct {
+	name   string
+	weight int
+	begin  func(w *World, f Fault) (end func())
+}{
+	{"controller crashes", 3, func(w *World, f Fault) func() { return w.crashController(w.controllers[f.A%len(w.controllers)]) }},
+	{"leader crashes", 3, func(w *World, f Fault) func() { return w.crashController(w.log.leader) }},
+	{"controller is stopped", 2, func(w *World, f Fault) func() { return w.stopProcess(w.controllers[f.A%len(w.controllers)]) }},
+	{"leader is stopped", 4, func(w *World, f Fault) func() { return w.stopProcess(w.log.leader) }},
+	{"lead is handed over", 2, (*World).handOver},
+	{"follower lags", 2, (*World).lagFollower},
+	{"controller's disk is slow", 2, (*World).slowController},
+	{"wall clock jumps", 2, (*World).jumpClock},
+	{"controller writes a snapshot", 1, (*World).saveController},
+	{"gnoded crashes", 5, (*World).crashDaemon},
+	{"gnoded is stopped", 4, (*World).stopDaemon},
+	{"shim crashes", 4, (*World).crashShim},
+	{"node loses its power", 4, (*World).powerOff},
+	{"node loses its power and is fenced", 2, (*World).powerOffAndFence},
+	{"node's disk is full", 2, (*World).fillNode},
+	{"node is drained", 2, (*World).drainNode},
+	{"partition between two", 5, func(w *World, f Fault) func() { return w.part(f, true) }},
+	{"partition one way", 5, func(w *World, f Fault) func() { return w.part(f, false) }},
+	{"one is cut off from all", 5, (*World).isolate},
+	{"network is slow", 2, (*World).slowNetwork},
+}
+
+// Kinds are the names of all kinds of fault.
+func Kinds() []string {
+	names := make([]string, len(kinds))
+	for i := range kinds {
+		names[i] = kinds[i].name
+	}
+	return names
+}
+
+// planFaults makes up what goes wrong from one moment to another.
+func planFaults(rng *rand.Rand, n int, from, until time.Duration) []Fault {
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	faults := make([]Fault, n)
+	for i := range faults {
+		at := rng.IntN(total)
+		kind := 0
+		for at >= kinds[kind].weight {
+			at -= kinds[kind].weight
+			kind++
+		}
+		// From a second to twenty minutes, short ones as likely as long ones.
+		length := time.Duration(float64(time.Second) * math.Exp(rng.Float64()*math.Log(1200)))
+		faults[i] = Fault{At: between(rng, from, until), For: length, Kind: kinds[kind].name, A: rng.IntN(1 << 20), B: rng.IntN(1 << 20)}
+	}
+	// Some come close together: what is hard is hard in company.
+	for i := 1; i < n; i++ {
+		if rng.IntN(3) == 0 {
+			faults[i].At = min(until, faults[i-1].At+between(rng, 0, faults[i-1].For))
+		}
+	}
+	slices.SortStableFunc(faults, func(a, b Fault) int { return int(a.At - b.At) })
+	for i := range faults {
+		faults[i].Number = i
+	}
+	return faults
+}
+
+// inject plans the faults, and that each is mended before the end.
+func (w *World) inject(faults []Fault, until time.Duration) {
+	for _, f := range faults {
+		w.after(f.At-w.now, func() {
+			for _, k := range kinds {
+				if k.name != f.Kind {
+					continue
+				}
+				w.trace("fault", "%d: %s for %v", f.Number, f.Kind, f.For.Round(time.Millisecond))
+				w.Faults[f.Kind]++
+				if end := k.begin(w, f); end != nil {
+					w.after(min(f.For, until-w.now), func() {
+						w.trace("fault", "%d is mended", f.Number)
+						end()
+						w.log.look()
+					})
+				}
+				w.log.look()
+			}
+		})
+	}
+}
+
+func (w *World) crashController(c *controller) func() {
+	if c == nil || !c.up {
+		return nil
+	}
+	w.trace(c.name, "crashes")
+	c.fall()
+	return func() {
+		if !c.up {
+			w.trace(c.name, "is started")
+			c.boot()
+		}
+	}
+}
+
+// fall is a crash: connections break, and who waits for an answer learns
+// nothing.
+func (c *controller) fall() {
+	for _, l := range linksInOrder(c.links) {
+		l.closed = true
+		l.conn.up.closed = true
+	}
+	clear(c.links)
+	c.crash()
+	c.believes, c.leading = false, false
+	if c.w.log.leader == c {
+		c.w.log.leader = nil
+	}
+	for _, m := range c.w.machines {
+		if conn := m.daemon.conn; m.daemon.up && conn != nil && slices.Contains(conn.hops, c.place) {
+			link := m.daemon.link
+			conn.down.send(func() { m.daemon.lost(conn, "the controller is gone") })
+			c.w.after(between(c.w.rng, 0, 30*time.Second), link.hangUp)
+		}
+	}
+}
+
+type stoppable interface {
+	stop()
+	goOn()
+}
+
+func (w *World) stopProcess(p stoppable) func() {
+	if c, is := p.(*controller); is && c == nil {
+		return nil
+	}
+	p.stop()
+	return func() { p.goOn(); w.log.spreadSoon() }
+}
+
+func (w *World) handOver(f Fault) func() {
+	w.log.transfer(w.controllers[f.A%len(w.controllers)])
+	return nil
+}
+
+func (w *World) lagFollower(f Fault) func() {
+	c := w.controllers[f.A%len(w.controllers)]
+	c.lag = f.For / 4
+	return func() { c.lag = 0 }
+}
+
+func (w *World) slowController(f Fault) func() {
+	c := w.controllers[f.A%len(w.controllers)]
+	c.slowDisk = 4 * time.Second
+	return func() { c.slowDisk = 0 }
+}
+
+// jumpClock sets a wall clock off by up to 20 minutes either way.
+func (w *World) jumpClock(f Fault) func() {
+	c := w.controllers[f.A%len(w.controllers)]
+	c.wallOff = time.Duration(f.B%2400-1200) * time.Second
+	return func() { c.wallOff = 0 }
+}
+
+func (w *World) saveController(f Fault) func() {
+	if c := w.controllers[f.A%len(w.controllers)]; c.up {
+		c.save()
+	}
+	return nil
+}
+
+func (w *World) machine(f Fault) *machine { return w.machines[f.A%len(w.machines)] }
+
+func (w *World) crashDaemon(f Fault) func() {
+	m := w.machine(f)
+	m.daemon.fall()
+	return m.daemon.begin
+}
+
+func (w *World) stopDaemon(f Fault) func() { return w.stopProcess(&w.machine(f).daemon) }
+
+func (w *World) crashShim(f Fault) func() {
+	m := w.machine(f)
+	if shims := m.shimsInOrder(); len(shims) > 0 {
+		s := shims[f.B%len(shims)]
+		w.trace(m.name, "the supervisor of part %s is killed", s.key)
+		s.die()
+	}
+	return nil
+}
+
+func (w *World) powerOff(f Fault) func() {
+	m := w.machine(f)
+	m.switchOff()
+	return m.switchOn
+}
+
+// powerOffAndFence has the administrator say that the machine is dead, while
+// it is and stays so.
+func (w *World) powerOffAndFence(f Fault) func() {
+	m := w.machine(f)
+	m.switchOff()
+	boots := m.boots
+	tell := true
+	var try func()
+	try = func() {
+		if m.on || m.boots != boots || !tell || m.fencing {
+			return
+		}
+		m.fencing = true
+		w.updateNode(m, state.FenceNode, func() { m.fencing = false })
+		w.after(time.Minute, try)
+	}
+	w.after(2*w.lease, try)
+	return func() {
+		tell = false
+		// A request may be under way still: the machine stays off until it
+		// can not come any more.
+		var on func()
+		on = func() {
+			if m.fencing {
+				w.after(time.Second, on)
+				return
+			}
+			m.switchOn()
+			w.after(time.Minute, func() { w.updateNode(m, state.ResumeNode, nil) })
+		}
+		on()
+	}
+}
+
+func (w *World) fillNode(f Fault) func() {
+	m := w.machine(f)
+	set := func(full bool) {
+		m.full = full
+		if m.daemon.runs() && m.daemon.conn != nil {
+			m.daemon.hangUp("what the node offers has changed")
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+func (w *World) drainNode(f Fault) func() {
+	m := w.machine(f)
+	w.updateNode(m, state.DrainNode, nil)
+	return func() { w.updateNode(m, state.ResumeNode, nil) }
+}
+
+// places that a partition may part: controllers, nodes and users.
+func (w *World) places() int { return 1 + len(w.controllers) + len(w.machines) }
+
+// part closes the way between a controller and somebody else, or one way of
+// it.
+func (w *World) part(f Fault, both bool) func() {
+	a := w.controllers[f.A%len(w.controllers)].place
+	b := place(f.B % w.places())
+	if a == b {
+		b = place((f.B + 1) % w.places())
+	}
+	if f.A&1024 != 0 {
+		a, b = b, a
+	}
+	return w.cut(fmt.Sprint(a, b), both, [2]place{a, b})
+}
+
+func (w *World) isolate(f Fault) func() {
+	a := place(1 + f.A%(w.places()-1))
+	var ways [][2]place
+	for b := range place(w.places()) {
+		if a != b {
+			ways = append(ways, [2]place{a, b})
+		}
+	}
+	return w.cut(fmt.Sprint(a), f.B%3 > 0, ways...)
+}
+
+func (w *World) cut(_ string, both bool, ways ...[2]place) func() {
+	for _, way := range ways {
+		w.net.cut(way[0], way[1])
+		if both {
+			w.net.cut(way[1], way[0])
+		}
+	}
+	w.after(keepalive, w.dropDead)
+	return func() {
+		for _, way := range ways {
+			w.net.mend(way[0], way[1])
+			if both {
+				w.net.mend(way[1], way[0])
+			}
+		}
+		w.log.spreadSoon()
+	}
+}
+
+// keepalive is after how long a controller gives up a connection that does not
+// answer.
+const keepalive = 30 * time.Second
+
+func (w *World) dropDead() {
+	for _, c := range w.controllers {
+		for _, l := range linksInOrder(c.links) {
+			if !l.conn.passes(false) || !l.conn.passes(true) {
+				c.after(0, func() { l.close("no answer") })
+			}
+		}
+	}
+}
+
+func (w *World) slowNetwork(f Fault) func() {
+	w.net.slow = 3 * time.Second
+	return func() { w.net.slow = 0 }
+}

@@ -1,0 +1,69 @@
+package ordered
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// intent is a job that a user wants to have once.
+type intent struct {
+	name   string
+	uid    uint32
+	spec   *pb.JobSpec
+	work   time.Duration
+	submit *request
+	job    uint32 // its number by the log; 0 = not accepted
+}
+
+// newIntent makes up a job.
+func (w *World) newIntent() *intent {
+	r := w.rng
+	name := fmt.Sprintf("want-%d", len(w.intentList)+1)
+	in := &intent{name: name, uid: uint32(1000 + r.IntN(4))}
+	in.work = min(time.Duration(float64(12*time.Minute)*-math.Log(1-r.Float64())), 2*time.Hour) + time.Second
+	spec := &pb.JobSpec{
+		Name: name, Script: []byte("#!/bin/sh\ntrain " + []string{"small", "large", name}[r.IntN(3)] + " with enough words to be worth a digest of its own\n"),
+		WorkDirectory: "/", MemoryPerNodeBytes: 1 << 30, Partitions: []string{"main"}, Requeue: r.IntN(4) > 0,
+		CpusPerTask: uint32(1 + r.IntN(4)), Tasks: 1, TimeLimitS: uint32((4 * time.Hour).Seconds()),
+	}
+	if r.IntN(2) == 0 {
+		spec.Partitions = []string{"guest"}
+	}
+	if r.IntN(3) > 0 {
+		spec.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: uint32(1 + r.IntN(3))}}
+	}
+	switch r.IntN(8) {
+	case 0:
+		spec.MinNodes = uint32(2 + r.IntN(2))
+		spec.Tasks = spec.MinNodes
+	case 1:
+		spec.Array = &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: uint32(1 + r.IntN(4)), Step: 1}}}
+		in.work /= 4
+	}
+	in.spec = spec
+	w.intents[name] = in
+	w.intentList = append(w.intentList, in)
+	return in
+}
+
+// workOf is how long the script of an order takes.
+func (w *World) workOf(order *pb.StartPart) time.Duration {
+	if in := w.intents[order.GetSpec().GetName()]; in != nil {
+		return in.work
+	}
+	return time.Minute
+}
+
+// exitCodeOf is what the script of a run ends with.
+func (w *World) exitCodeOf(key partKey) uint32 {
+	sum := fnv.New32a()
+	fmt.Fprint(sum, w.seed, key)
+	if n := sum.Sum32(); n%8 == 0 {
+		return 1 + n/8%100
+	}
+	return 0
+}

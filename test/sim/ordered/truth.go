@@ -1,0 +1,103 @@
+package ordered
+
+import (
+	"fmt"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// truth is what really happens on the nodes, whatever any controller believes.
+type truth struct {
+	w       *World
+	running map[uint32]map[*shim]bool // by job: the parts whose processes run now
+	devices map[string]*shim          // who has a device, from the start of its container to its end
+	results map[partKey]*pb.PartEnded // what the batch host of a run saw
+	wereUp  map[partKey]int           // parts of a run whose processes ever ran
+}
+
+func newTruth(w *World) *truth {
+	return &truth{
+		w: w, running: map[uint32]map[*shim]bool{}, devices: map[string]*shim{},
+		results: map[partKey]*pb.PartEnded{}, wereUp: map[partKey]int{},
+	}
+}
+
+// take notes what a part has from now on.
+func (t *truth) take(m *machine, s *shim) {
+	for id := range held(m, s) {
+		if other := t.devices[id]; other != nil {
+			t.w.fail("devices twice: %s is taken by part %s while part %s has it", id, s.key, other.key)
+		}
+		t.devices[id] = s
+	}
+}
+
+func (t *truth) give(m *machine, s *shim) {
+	for id := range held(m, s) {
+		if t.devices[id] == s {
+			delete(t.devices, id)
+		}
+	}
+}
+
+// held are the names of the devices and CPUs that an order gives a part.
+func held(m *machine, s *shim) map[string]bool {
+	ids := map[string]bool{}
+	for _, a := range s.order.GetAllocation() {
+		if a.GetNode() != m.name {
+			continue
+		}
+		for _, d := range a.GetDevices() {
+			ids[d.GetDeviceId()] = true
+		}
+		for _, cpu := range a.GetCpuIds() {
+			ids[fmt.Sprintf("%s-cpu%d", m.name, cpu)] = true
+		}
+	}
+	return ids
+}
+
+// runs notes that a part's processes run from now on.
+func (t *truth) runs(m *machine, s *shim) {
+	of := t.running[s.key.job]
+	if of == nil {
+		of = map[*shim]bool{}
+		t.running[s.key.job] = of
+	}
+	for other := range of {
+		if other.key.epoch != s.key.epoch || other.m == m {
+			t.w.fail("doubled: part %s runs on %s while part %s runs on %s", s.key, m.name, other.key, other.m.name)
+		}
+	}
+	of[s] = true
+	if !s.counted {
+		s.counted = true
+		t.wereUp[s.key]++
+	}
+	t.w.trace(m.name, "part %s runs", s.key)
+}
+
+// stands notes that they do not run any more, for good or because they are
+// frozen.
+func (t *truth) stands(m *machine, s *shim) {
+	delete(t.running[s.key.job], s)
+	t.w.trace(m.name, "part %s stands still", s.key)
+}
+
+// script checks that a gang's script starts on all of its nodes or on none.
+func (t *truth) script(s *shim) {
+	if up, all := t.wereUp[s.key], len(s.order.GetAllocation()); up < all {
+		t.w.fail("half a gang: the script of run %s starts with %d of %d parts", s.key, up, all)
+	}
+}
+
+// ended notes that nothing of a part is left, and what its node saw.
+func (t *truth) ended(m *machine, s *shim, result *pb.PartEnded) {
+	t.give(m, s)
+	delete(t.running[s.key.job], s)
+	if s.isBatch() {
+		t.results[s.key] = result
+	}
+}
+
+func cause(result *pb.PartEnded) string { return result.GetCause().String()[len("END_CAUSE_"):] }

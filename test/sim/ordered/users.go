@@ -1,0 +1,141 @@
+package ordered
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/test/sim/history"
+)
+
+// work has users submit jobs until the given moment.
+func (w *World) work(until time.Duration) {
+	w.after(between(w.rng, 0, w.Options.Between*2), func() {
+		if w.now > until {
+			return
+		}
+		w.submit(w.newIntent())
+		w.work(until)
+	})
+}
+
+func (w *World) submit(in *intent) {
+	in.submit = w.ask(&request{
+		what: "submit " + in.name, kind: history.Submit, listed: true,
+		command: func() (state.Command, error) {
+			command, err := state.SubmitFromSpec(in.spec, identity(in.uid))
+			return command, err
+		},
+		then: func() { w.follow(in) },
+	})
+}
+
+// follow has the user look after a job that was accepted.
+func (w *World) follow(in *intent) {
+	job := in.submit.jobID
+	if job == 0 {
+		w.fail("refused: %s: %s", in.name, in.submit.refused)
+		return
+	}
+	w.trace("user", "%s is job %d", in.name, job)
+	// An array's number is also that of its last task, so what is said of it
+	// is no one job's life.
+	plain := in.spec.GetArray() == nil
+	for range 1 + w.rng.IntN(4) {
+		w.after(between(w.rng, 0, time.Hour), func() {
+			w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: plain, job: job})
+		})
+	}
+	later := func(kind history.Kind, name string, listed bool, command func([]state.Target) state.Command) {
+		w.after(between(w.rng, 0, 20*time.Minute), func() {
+			what := fmt.Sprintf("%s %d", name, job)
+			w.trace("user", "%s", what)
+			w.ask(&request{
+				what: what, kind: kind, listed: listed, job: job,
+				command: func() (state.Command, error) { return command([]state.Target{{Job: job}}), nil },
+				then: func() {
+					w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: plain, job: job})
+				},
+			})
+		})
+	}
+	switch n := w.rng.IntN(16); {
+	case n < 2:
+		later(history.Cancel, "cancel", plain, func(t []state.Target) state.Command { return state.CancelJobs{Targets: t, UID: in.uid} })
+	case n < 4:
+		later(history.Requeue, "requeue", plain, func(t []state.Target) state.Command { return state.RequeueJobs{Targets: t, UID: in.uid} })
+	case n < 5:
+		later(history.Query, "hold", false, func(t []state.Target) state.Command { return state.HoldJobs{Targets: t, UID: in.uid} })
+		later(history.Query, "release", false, func(t []state.Target) state.Command { return state.ReleaseJobs{Targets: t, UID: in.uid} })
+	}
+}
+
+// administer asks for something as the administrator.
+func (w *World) administer(what string, command state.Command, then func()) {
+	w.trace("admin", "%s", what)
+	w.ask(&request{what: what, command: func() (state.Command, error) { return command, nil }, then: then})
+}
+
+func (w *World) updateNode(m *machine, action state.NodeAction, then func()) {
+	names := map[state.NodeAction]string{state.DrainNode: "drain", state.ResumeNode: "resume", state.FenceNode: "fence"}
+	command := state.UpdateNodes{Names: []string{m.name}, Action: action, Reason: "simulated", User: "root"}
+	if action == state.ResumeNode {
+		command.Reason = ""
+	}
+	w.administer(names[action]+" "+m.name, command, then)
+}
+
+// setUp applies the policy that the cluster works under.
+func (w *World) setUp() {
+	policy := *state.DefaultPolicy()
+	main := policy.Partitions[0]
+	guest := main
+	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "run-on"
+	policy.Partitions = []state.Partition{guest, main}
+	policy.LeaseS, policy.MinJobAgeS = uint32(w.lease.Seconds()), 3600
+	w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, func() { w.ready = true })
+}
+
+// tidy releases what was held, takes nodes up again, and requests what is
+// still wanted, after the faults: then everything must end.
+func (w *World) tidy() {
+	if w.quiet {
+		return
+	}
+	if lead := w.log.leader; lead != nil && lead.leading {
+		view := lead.View()
+		for job := range view.LiveJobs() {
+			if job.Phase == state.Waiting && job.Held != 0 {
+				w.administer(fmt.Sprintf("release %d", job.ID), state.ReleaseJobs{Targets: []state.Target{{Job: job.ID}}, Privileged: true}, nil)
+			}
+		}
+		for _, m := range w.machines {
+			if node, known := view.Node(m.name); known && (node.Drain || node.Down) {
+				w.updateNode(m, state.ResumeNode, nil)
+			}
+		}
+	}
+	w.after(2*time.Minute, w.tidy)
+}
+
+// record is the history of the requests.
+func (w *World) record() []history.Operation {
+	var operations []history.Operation
+	for i, r := range w.asked {
+		job := r.job
+		if r.kind == history.Submit {
+			job = w.intentOf(r).job
+		}
+		if job == 0 {
+			continue // never took effect, and nobody was told that it did
+		}
+		purged, isPurged := w.purged[job]
+		operations = append(operations, history.Operation{
+			Client: i, Kind: r.kind, Job: job, Call: r.called, Return: r.returned, Unknown: !r.done || r.gaveUp,
+			Done: r.ok, Phase: r.phase, Epoch: r.epoch, Forgotten: isPurged && purged <= r.returned,
+		})
+	}
+	return operations
+}
+
+func (w *World) intentOf(r *request) *intent { return w.intents[r.what[len("submit "):]] }

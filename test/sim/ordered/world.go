@@ -1,0 +1,226 @@
+package ordered
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/test/sim/history"
+)
+
+// Options say what is simulated.
+type Options struct {
+	Seed  uint64
+	Hours float64 // with faults and submissions; 0 = 24
+	// Only, when not nil, are the numbers of the faults that happen.
+	Only    []int
+	Faults  int           // how many are planned; 0 = 60 a day
+	Between time.Duration // between two submissions, on average; 0 = 6 min
+	Trace   io.Writer     // one line an event; nil = none
+	Broken  Broken        // what is broken on purpose
+}
+
+// Counts are what happened in a run.
+type Counts struct {
+	Steps, Requests                       uint64
+	Accepted, Started, Finished, Requeued int
+	Elections, Frozen, Unanswered         int
+	Entries                               int
+	Simulated                             time.Duration
+	Faults                                map[string]int
+}
+
+// Result is what a run led to.
+type Result struct {
+	Counts
+	Digest  string
+	Failure *Failure
+	Last    []string // lines of the trace
+	Planned []Fault
+}
+
+// World is a cluster in virtual time.
+type World struct {
+	Counts
+	Options Options
+	seed    uint64
+	rng     *rand.Rand
+	now     time.Duration
+	agenda  agenda
+	planned uint64
+	tasks   uint64
+	conns   uint64
+	current *task
+	broken  *Broken
+
+	net          network
+	log          orderedLog
+	controllers  []*controller
+	controllerOf map[*process]*controller
+	machines     []*machine
+	truth        *truth
+	lease        time.Duration
+	margin       time.Duration
+	ready, quiet bool
+
+	intents    map[string]*intent
+	intentList []*intent
+	asked      []*request
+	restarts   map[uint32]uint32
+	over       map[uint32]bool
+	purged     map[uint32]time.Duration
+	sums       []uint64       // of the results, by index
+	digests    map[int]string // of states, by index
+
+	lines   hash.Hash64
+	last    []string
+	failure *Failure
+}
+
+// users is the place of all who ask; controllers and nodes follow.
+const users place = 0
+
+// begun is the wall clock's time when a run begins.
+var begun = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (w *World) wall() time.Time { return begun.Add(w.now) }
+
+// Run simulates one seed.
+func Run(o Options) Result {
+	if o.Hours == 0 {
+		o.Hours = 24
+	}
+	if o.Faults == 0 {
+		o.Faults = int(o.Hours * 2.5)
+	}
+	if o.Between == 0 {
+		o.Between = 6 * time.Minute
+	}
+	w := newWorld(o)
+	day := time.Duration(o.Hours * float64(time.Hour))
+	faults := w.chosen(planFaults(rand.New(rand.NewPCG(o.Seed, 2)), o.Faults, 10*time.Minute, day))
+	for _, c := range w.controllers {
+		c.boot()
+	}
+	for i, m := range w.machines {
+		w.after(time.Duration(i)*time.Second, m.switchOn)
+	}
+	w.after(2*time.Second, w.setUp)
+	w.after(time.Minute, func() { w.work(day * 9 / 10) })
+	w.inject(faults, day)
+	for w.failure == nil && w.step(day) {
+	}
+	w.settle(day)
+	w.Simulated, w.Entries = w.now, len(w.log.entries)
+	return Result{Counts: w.Counts, Digest: fmt.Sprintf("%016x", w.lines.Sum64()), Failure: w.failure, Last: w.last, Planned: faults}
+}
+
+// settle lets everything end once the faults are over, and looks whether it
+// did.
+func (w *World) settle(day time.Duration) {
+	w.trace("check", "the faults are over")
+	w.tidy()
+	for limit := day + settleLimit; w.failure == nil; {
+		if w.checkQuiet() == "" {
+			break
+		}
+		if w.now >= limit {
+			w.fail("stuck: %v after the last fault: %s", settleLimit, w.checkQuiet())
+			break
+		}
+		for until := w.now + time.Minute; w.failure == nil && w.step(until); {
+		}
+	}
+	w.quiet = true
+	if w.failure == nil {
+		w.checkEnd()
+	}
+	if w.failure == nil {
+		operations := w.record()
+		for i := range operations {
+			if operations[i].Unknown {
+				w.Unanswered++
+			}
+		}
+		if err := history.Check(operations); err != nil {
+			w.fail("%v", err)
+		}
+	}
+}
+
+// settleLimit is how long the last jobs may take once nothing fails any more:
+// their work, several times over.
+const settleLimit = 18 * time.Hour
+
+func (w *World) chosen(faults []Fault) []Fault {
+	if w.Options.Only == nil {
+		return faults
+	}
+	only := map[int]bool{}
+	for _, n := range w.Options.Only {
+		only[n] = true
+	}
+	var kept []Fault
+	for _, f := range faults {
+		if only[f.Number] {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+func newWorld(o Options) *World {
+	w := &World{
+		Options: o, seed: o.Seed, rng: rand.New(rand.NewPCG(o.Seed, 1)), broken: &o.Broken,
+		controllerOf: map[*process]*controller{}, intents: map[string]*intent{}, restarts: map[uint32]uint32{},
+		over: map[uint32]bool{}, purged: map[uint32]time.Duration{}, digests: map[int]string{}, lines: fnv.New64a(),
+		lease: 60 * time.Second, margin: 10 * time.Second,
+	}
+	w.Faults = map[string]int{}
+	w.net = network{w: w, closed: map[[2]place]int{}}
+	w.log.w = w
+	w.truth = newTruth(w)
+	rate := func() float64 { return 1 + (w.rng.Float64()-0.5)/50 } // within 1 %
+	for i := range pick(w.rng, []int{1, 3, 3, 3, 3, 5}) {
+		c := &controller{name: fmt.Sprintf("c%d", i+1), place: place(1 + i), rate: rate(), links: map[*link]struct{}{}}
+		c.process.w = w
+		w.controllers = append(w.controllers, c)
+		w.controllerOf[&c.process] = c
+	}
+	for i := range 4 + w.rng.IntN(4) {
+		m := &machine{w: w, name: fmt.Sprintf("n%d", i+1), place: place(1 + len(w.controllers) + i), rate: rate(), shims: map[partKey]*shim{}, cpus: 8, gpus: 4}
+		if i >= 3 {
+			m.gpus = uint32(w.rng.IntN(3) * 2)
+		}
+		m.daemon.m, m.daemon.process.w = m, w
+		w.machines = append(w.machines, m)
+	}
+	return w
+}
+
+func (w *World) controllerAt(p place) *controller {
+	if i := int(p) - 1; i >= 0 && i < len(w.controllers) {
+		return w.controllers[i]
+	}
+	return nil
+}
+
+// keptLines is how many lines of the trace a failure shows.
+const keptLines = 60
+
+// trace tells what happens, one line an event. The lines are the seed's
+// digest.
+func (w *World) trace(who, format string, arguments ...any) {
+	line := fmt.Sprintf("%12.6f %-5s %s\n", w.now.Seconds(), who, fmt.Sprintf(format, arguments...))
+	_, _ = w.lines.Write([]byte(line))
+	if w.Options.Trace != nil {
+		_, _ = io.WriteString(w.Options.Trace, line)
+	}
+	if len(w.last) == 2*keptLines {
+		w.last = append(w.last[:0], w.last[keptLines:]...)
+	}
+	w.last = append(w.last, line)
+}
