@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,14 +11,15 @@ import (
 
 // Status tells how the cluster is: the leader's word.
 func (s *Server) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
-	if _, err := s.reader(ctx); err != nil {
+	from, err := s.reader(ctx)
+	if err != nil {
 		return nil, err
 	}
 	peers := s.peers.List(ctx)
 	view, now := s.cluster.View(), time.Now()
 	census := view.Census()
 	answer := &pb.StatusResponse{
-		AnsweredBy: orElse(fromPeer(ctx), s.cluster.Name()), Leader: s.cluster.Leader(), Term: s.cluster.Term(), AppliedIndex: view.Index(),
+		AnsweredBy: cmp.Or(from.via, s.cluster.Name()), Leader: s.cluster.Leader(), Term: s.cluster.Term(), AppliedIndex: view.Index(),
 		Level: uint32(view.Level()), Peers: peers.GetPeers(), Leases: s.leases(view, now),
 		JobsWaiting: clampCount(census.Waiting), JobsRunning: clampCount(census.Running), JobsEnding: clampCount(census.Ending),
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -43,7 +44,7 @@ func peerProblems(status *pb.StatusResponse) []string {
 			if peer.GetVoter() {
 				down++
 			}
-			found = append(found, fmt.Sprintf("controller %s can not be reached: %s", peer.GetName(), orElse(peer.GetProblem(), "see whether gctld runs there, and the network between")))
+			found = append(found, fmt.Sprintf("controller %s can not be reached: %s", peer.GetName(), cmp.Or(peer.GetProblem(), "see whether gctld runs there, and the network between")))
 		case peer.GetProblem() != "":
 			found = append(found, fmt.Sprintf("controller %s: %s", peer.GetName(), peer.GetProblem()))
 		case status.GetAppliedIndex() > peer.GetAppliedIndex()+lagNoticed:
@@ -93,7 +94,7 @@ func nodeProblems(view *state.View, now time.Time) []string {
 		}
 		for i := range node.Inventory.Devices {
 			if device := &node.Inventory.Devices[i]; device.Health != pb.DeviceHealth_DEVICE_HEALTH_OK {
-				single = append(single, fmt.Sprintf("GPU %s of node %s is given to no job: %s", device.ID, node.Name, orElse(device.HealthDetail, "it is not healthy")))
+				single = append(single, fmt.Sprintf("GPU %s of node %s is given to no job: %s", device.ID, node.Name, cmp.Or(device.HealthDetail, "it is not healthy")))
 			}
 		}
 		for _, left := range node.LeftOvers {
@@ -117,13 +118,6 @@ func nodesDo(names []string) string {
 		return "node " + names[0] + " does"
 	}
 	return fmt.Sprintf("%d nodes (%.200s) do", len(names), spec.FormatHostList(names))
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func sinceText(ms int64, now time.Time) string {

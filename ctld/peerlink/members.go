@@ -39,7 +39,7 @@ func (p *Peers) hello(ctx context.Context, name, address string) (*pb.HelloRespo
 // List is every member, by name, as each of them says itself.
 func (p *Peers) List(ctx context.Context) *pb.ListPeersResponse {
 	members := p.peer.Members()
-	answer := &pb.ListPeersResponse{Peers: make([]*pb.Peer, len(members)), Term: p.peer.Term(), AppliedIndex: p.peer.AppliedIndex(), Level: p.options.InForce()}
+	answer := &pb.ListPeersResponse{Peers: make([]*pb.Peer, len(members)), Term: p.peer.Term(), AppliedIndex: p.peer.AppliedIndex(), Level: p.options.LevelInForce()}
 	var asked sync.WaitGroup
 	for i, member := range members {
 		asked.Go(func() { answer.Peers[i] = p.shown(ctx, member) })
@@ -146,8 +146,8 @@ func (p *Peers) begin(ctx context.Context, name, address string) error {
 	switch {
 	case err != nil:
 		return status.Errorf(codes.FailedPrecondition, "controller %s can not be reached at %s: %s. Is it started there with --join and certificates for that name (gctld cert --controller %s), and is that its peer_listen?", name, address, unreachable(err), name)
-	case max(said.GetLevel(), 1) < p.options.InForce():
-		return status.Errorf(codes.FailedPrecondition, "controller %s is of version %s, which understands feature level %d, and the cluster has %d: upgrade it first", name, said.GetVersion(), max(said.GetLevel(), 1), p.options.InForce())
+	case max(said.GetLevel(), 1) < p.options.LevelInForce():
+		return status.Errorf(codes.FailedPrecondition, "controller %s is of version %s, which understands feature level %d, and the cluster has %d: upgrade it first", name, said.GetVersion(), max(said.GetLevel(), 1), p.options.LevelInForce())
 	case !said.GetJoining() && !known:
 		return status.Errorf(codes.FailedPrecondition, "controller %s at %s has a data directory that was used before: start it with --join on an empty one", name, address)
 	case !said.GetJoining() && member.Address == address:

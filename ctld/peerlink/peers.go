@@ -15,8 +15,8 @@ import (
 type Options struct {
 	Version string
 	Level   uint32 // the newest feature level it understands
-	// InForce is the feature level of the cluster.
-	InForce func() uint32
+	// LevelInForce is the one that all keep to.
+	LevelInForce func() uint32
 	// TLS is for dialling other controllers; nil when there is no address for
 	// them.
 	TLS *tls.Config
