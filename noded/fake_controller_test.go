@@ -135,15 +135,22 @@ func (s *fakeSession) ended() *pb.PartEnded {
 	return expect(s, "PartEnded", (*pb.NodeMessage).GetPartEnded)
 }
 
-// Real containers take longer.
+// Real containers take longer: the node would look for another controller if
+// its leases were not renewed meanwhile.
 func (s *fakeSession) readyWithin(limit time.Duration) *pb.PartReady {
 	s.t.Helper()
-	return expectWithin(s, limit, "PartReady", (*pb.NodeMessage).GetPartReady)
+	return expectWithin(s, limit, "PartReady", func(m *pb.NodeMessage) *pb.PartReady { s.renew(m); return m.GetPartReady() })
 }
 
 func (s *fakeSession) endedWithin(limit time.Duration) *pb.PartEnded {
 	s.t.Helper()
-	return expectWithin(s, limit, "PartEnded", (*pb.NodeMessage).GetPartEnded)
+	return expectWithin(s, limit, "PartEnded", func(m *pb.NodeMessage) *pb.PartEnded { s.renew(m); return m.GetPartEnded() })
+}
+
+func (s *fakeSession) renew(m *pb.NodeMessage) {
+	if asked := m.GetRenewLease(); asked != nil {
+		s.answer(asked, time.Minute)
+	}
 }
 
 func (s *fakeSession) waitClosed() {
