@@ -46,7 +46,7 @@ func startCluster(t testing.TB, n int, change ...func(*Config)) *testCluster {
 func (c *testCluster) prepare(name string, change ...func(*Config)) {
 	c.t.Helper()
 	config := DefaultConfig()
-	config.Name, config.ElectionTimeout = name, "300ms"
+	config.Name, config.ElectionTimeout = name, "3s" // a busy machine elects nobody by chance
 	config.DataDir, config.Socket = filepath.Join(c.dir, name), filepath.Join(c.dir, name+".s")
 	config.PeerListen = freeAddress(c.t)
 	for _, f := range change {

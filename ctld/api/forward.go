@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -86,7 +87,7 @@ func (s *Server) forwardUnary(ctx context.Context, request any, info *grpc.Unary
 }
 
 func (s *Server) call(ctx context.Context, way *way, method string, request any) (any, error) {
-	ctx, cancel, err := s.outgoing(ctx, way)
+	ctx, cancel, err := s.outgoing(ctx, way, formerLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -103,18 +104,25 @@ func (s *Server) call(ctx context.Context, way *way, method string, request any)
 	return answer, nil
 }
 
-// outgoing is the context of a request that is passed on. It ends when another
-// controller leads.
-func (s *Server) outgoing(ctx context.Context, way *way) (context.Context, context.CancelFunc, error) {
+// formerLimit is how long a leader that was voted out may still answer a
+// request: it is often the one that handed the lead over.
+const formerLimit = time.Second
+
+// outgoing is the context of a request that is passed on. It ends a while after
+// another controller leads; less than 0 = not for that.
+func (s *Server) outgoing(ctx context.Context, way *way, after time.Duration) (context.Context, context.CancelFunc, error) {
 	from, err := s.connection(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(passOn(ctx, from))
+	if after < 0 {
+		return ctx, cancel, nil
+	}
 	go func() {
 		select {
 		case <-way.Over:
-			cancel()
+			time.AfterFunc(after, cancel)
 		case <-ctx.Done():
 		}
 	}()
@@ -149,7 +157,11 @@ func (s *Server) forwardStream(server any, stream grpc.ServerStream, info *grpc.
 		return handler(server, stream)
 	}
 	notePassedOn(stream.Context(), way.Leader)
-	ctx, cancel, err := s.outgoing(stream.Context(), way)
+	after := time.Duration(0)
+	if info.FullMethod == pb.NodeLink_Tunnel_FullMethodName {
+		after = -1 // what it carries is nothing of the leader's
+	}
+	ctx, cancel, err := s.outgoing(stream.Context(), way, after)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,154 @@
+package ctld
+
+import (
+	"context"
+	"crypto/tls"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/pki"
+	"github.com/gleaner-hpc/gleaner/proto/dial"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// linkTo is a connection to the address for controllers, with the certificate
+// of another one.
+func linkTo(t testing.TB, c *testCluster, from, to string) *grpc.ClientConn {
+	t.Helper()
+	authority, err := pki.Open(PKIDir(c.configs[from].DataDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, config, err := authority.PeerConfigs(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return linkWith(t, config, c.configs[to].PeerListen)
+}
+
+func linkWith(t testing.TB, config *tls.Config, address string) *grpc.ClientConn {
+	t.Helper()
+	config.NextProtos = []string{"h2"}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithAuthority(dial.ServerName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func asCaller(ctx context.Context, who string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "gleaner-caller", who)
+}
+
+// TestForgedCaller: only controllers that are members may say who asks.
+func TestForgedCaller(t *testing.T) {
+	c := startCluster(t, 2, func(config *Config) { config.Listen = "127.0.0.1:0" })
+	leader := c.leader()
+	remote := c.servers[leader].Addresses()[1]
+	bundles := map[string]string{
+		"a node":       c.certificates(pki.Node, "n1"),
+		"a user":       c.certificates(pki.User, "nobody"),
+		"a controller": c.certificates(pki.Controller, "c9"),
+	}
+	for who, bundle := range bundles {
+		client := pb.NewControllerClient(connectTo(t, remote, bundle))
+		for _, key := range []string{"gleaner-caller", "gleaner-trusted"} {
+			ctx := metadata.AppendToOutgoingContext(within(t, 5*time.Second), key, "uid 0 root")
+			if _, err := client.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{Policy: &pb.Policy{}}); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("%s on the address for clients says %s: %v", who, key, err)
+			}
+			if _, err := client.Ping(ctx, &pb.PingRequest{}); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("%s on the address for clients says %s in a ping: %v", who, key, err)
+			}
+		}
+		conn := connectTo(t, remote, bundle)
+		if _, err := pb.NewPeerLinkClient(conn).Hello(within(t, 5*time.Second), &pb.HelloRequest{}); status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s on the address for clients says hello: %v", who, err)
+		}
+	}
+	for _, name := range c.names() {
+		if _, err := c.client(name).ListPartitions(asCaller(within(t, 5*time.Second), "uid 0 root"), &pb.ListPartitionsRequest{}); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("on the socket of %s: %v", name, err)
+		}
+	}
+	for who, bundle := range bundles {
+		conn := connectTo(t, c.configs[leader].PeerListen, bundle)
+		ctx := asCaller(within(t, 5*time.Second), "uid 0 root")
+		if who == "a controller" { // of the authority, and no member
+			if _, err := pb.NewControllerClient(conn).ListPartitions(ctx, &pb.ListPartitionsRequest{}); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("a controller that is no member passes a request on: %v", err)
+			}
+			continue
+		}
+		if _, err := pb.NewControllerClient(conn).ListPartitions(ctx, &pb.ListPartitionsRequest{}); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s on the address for controllers: %v", who, err)
+		}
+	}
+	member := pb.NewControllerClient(linkTo(t, c, c.other(leader), leader))
+	if _, err := member.ListPartitions(asCaller(within(t, 5*time.Second), "uid 0 root"), &pb.ListPartitionsRequest{}); err != nil {
+		t.Errorf("a member passes a request on: %v", err)
+	}
+	if _, err := member.ListPartitions(within(t, 5*time.Second), &pb.ListPartitionsRequest{}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("a member that does not say who asks: %v", err)
+	}
+	_, err := member.ListPartitions(asCaller(within(t, 5*time.Second), "uid 65534 somebody-else"), &pb.ListPartitionsRequest{})
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "same accounts") {
+		t.Errorf("hosts that do not agree who a user is: %v", err)
+	}
+	if _, err := member.ApplyPolicy(asCaller(within(t, 5*time.Second), "uid 65534 nobody"), &pb.ApplyPolicyRequest{Policy: &pb.Policy{}}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a request that was passed on for a user is an administrator's: %v", err)
+	}
+}
+
+// TestCallerIsKept: who asks a controller that does not lead is who asks the
+// leader, whatever proves it.
+func TestCallerIsKept(t *testing.T) {
+	c := startCluster(t, 2, func(config *Config) { config.Listen = "127.0.0.1:0" })
+	follower := c.followers()[0]
+	remote := c.servers[follower].Addresses()[1]
+	user := connectTo(t, remote, c.certificates(pki.User, "nobody"))
+	id := submit(t, user, job(func(r *pb.SubmitRequest) { r.AsUser = "" }))
+	if owner := list(t, user, &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}})[0].GetOwner(); owner.GetUser() != "nobody" {
+		t.Errorf("a user's job belongs to %v", owner)
+	}
+	if _, err := pb.NewControllerClient(user).UpdateNode(within(t, 5*time.Second), &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_RESUME}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a user resumes a node: %v", err)
+	}
+	node := connectTo(t, remote, c.certificates(pki.Node, "n1"))
+	for name, want := range map[string]codes.Code{"n1": codes.OK, "n2": codes.PermissionDenied} {
+		stream, err := pb.NewNodeLinkClient(node).Session(within(t, 10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: &pb.Register{Node: name, Inventory: newFakeNode(t, name, 0).inventory()}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); status.Code(err) != want {
+			t.Errorf("the node n1 registers as %s: %v", name, err)
+		}
+	}
+	// A supervisor on that host speaks for the job that runs there.
+	c.eventually("the job runs", func() bool {
+		return list(t, user, &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}})[0].GetState() == pb.JobState_JOB_STATE_RUNNING
+	})
+	inside := metadata.AppendToOutgoingContext(within(t, 10*time.Second), "gleaner-job", "1.1", "gleaner-uid", "65534", "gleaner-node", "n1")
+	answer, err := pb.NewControllerClient(node).Submit(inside, job(func(r *pb.SubmitRequest) { r.AsUser = "" }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := list(t, user, &pb.JobFilter{Ids: []*pb.JobId{{Job: answer.GetJobId()}}})[0].GetOwner(); owner.GetUser() != "nobody" {
+		t.Errorf("a job submitted inside a job belongs to %v", owner)
+	}
+	elsewhere := metadata.AppendToOutgoingContext(within(t, 10*time.Second), "gleaner-job", "1.1", "gleaner-uid", "0", "gleaner-node", "n1")
+	if _, err := pb.NewControllerClient(node).Submit(elsewhere, job()); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a node vouches for another user: %v", err)
+	}
+}
