@@ -1,9 +1,37 @@
 package state
 
-// Barrier changes nothing but log time. A new leader applies one to know that
-// everything before it has been applied.
-type Barrier struct{}
+// Barrier changes no job and no node: it carries log time. With a term it opens
+// the term of a new leader: it grants no lease before, so that a leader of an
+// earlier term can not end one that it granted (LeasesEnded).
+type Barrier struct {
+	Term uint64 `cbor:"1,keyasint,omitempty"` // of the leader that proposes it; 0 = none
+	// LeaseS, with Term: no lease longer than this, or than the policy's, can
+	// still be in force.
+	LeaseS uint32 `cbor:"2,keyasint,omitempty"`
+}
 
 func (Barrier) kind() Kind { return KindBarrier }
 
-func (Barrier) apply(*State, *Result) {}
+func (c Barrier) level() Level {
+	if c.Term != 0 || c.LeaseS != 0 {
+		return LevelPeers
+	}
+	return LevelFirst
+}
+
+func (c Barrier) apply(s *State, _ *Result) {
+	if c.Term == 0 {
+		return
+	}
+	if c.LeaseS != 0 && c.Term == s.term {
+		s.longestLeaseS = max(c.LeaseS, s.policy.LeaseS)
+	}
+	s.term = c.Term
+}
+
+// Term is that of the leader that opened one last.
+func (t *tables) Term() uint64 { return t.term }
+
+// LongestLeaseS is the length of the longest lease that may be in force, in
+// seconds: the policy's, or a former policy's if it was longer.
+func (t *tables) LongestLeaseS() uint32 { return max(t.longestLeaseS, t.policy.LeaseS) }

@@ -24,6 +24,7 @@ const (
 	KindPurgeJobs     Kind = 15
 	KindNoteLeftOvers Kind = 16
 	KindRaiseLevel    Kind = 17
+	KindLeasesEnded   Kind = 18
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -60,6 +61,7 @@ var commands = map[Kind]commandRow{
 	KindPurgeJobs:     {"PurgeJobs", decodeInto[PurgeJobs]},
 	KindNoteLeftOvers: {"NoteLeftOvers", decodeInto[NoteLeftOvers]},
 	KindRaiseLevel:    {"RaiseLevel", decodeInto[RaiseLevel]},
+	KindLeasesEnded:   {"LeasesEnded", decodeInto[LeasesEnded]},
 }
 
 // String is the command's name.

@@ -194,7 +194,9 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "purge":
 		return PurgeJobs{BeforeMS: d.nowMS}
 	case "barrier":
-		return Barrier{}
+		return Barrier{Term: uint64(a.number("term")), LeaseS: a.number("lease")}
+	case "leases-ended":
+		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
 	}
 	return nil
 }
@@ -289,7 +291,7 @@ func (d *dialogue) ended(a arguments) Command {
 }
 
 func (d *dialogue) register(a arguments) Command {
-	message := &pb.Register{Node: a.words[0], Instance: "i", Inventory: &pb.Inventory{
+	message := &pb.Register{Node: a.words[0], Instance: "i", SentBoottimeNs: int64(a.number("sent")), Inventory: &pb.Inventory{
 		Cpus: a.number("cpus"), MemoryBytes: 1024, BootId: a.values["boot"], Trouble: a.values["trouble"],
 	}}
 	for i := range a.number("gpus") {
@@ -310,7 +312,7 @@ func (d *dialogue) register(a arguments) Command {
 
 // policy reads "policy main:ALL gpu:n[1-2]:root:down max-jobs=3".
 func (d *dialogue) policy(a arguments) Command {
-	message := &pb.Policy{MaxJobCount: a.number("max-jobs"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
+	message := &pb.Policy{LeaseS: a.number("lease"), LeaseMarginS: a.number("margin"), MaxJobCount: a.number("max-jobs"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
 	for i, word := range a.words {
 		pieces := strings.Split(word, ":")
 		p := &pb.Partition{Name: pieces[0], Nodes: pieces[1], Up: true, IsDefault: i == 0, DefaultTimeS: a.number("time")}

@@ -133,6 +133,7 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 		ClusterName: message.GetClusterName(), Administrators: message.GetAdministrators(),
 		MinJobAgeS: message.GetMinJobAgeS(), KillWaitS: message.GetKillWaitS(),
 		MaxArraySize: message.GetMaxArraySize(), MaxJobCount: message.GetMaxJobCount(), LeaseS: message.GetLeaseS(),
+		LeaseMarginS: message.GetLeaseMarginS(),
 	}
 	for _, p := range message.GetPartitions() {
 		policy.Partitions = append(policy.Partitions, Partition{

@@ -7,9 +7,10 @@ import (
 // RegisterFromMessage makes the command of a node's registration.
 func RegisterFromMessage(message *pb.Register) RegisterNode {
 	command := RegisterNode{
-		Name:      message.GetNode(),
-		Instance:  message.GetInstance(),
-		Inventory: inventoryRecord(message.GetInventory()),
+		Name:       message.GetNode(),
+		Instance:   message.GetInstance(),
+		SentBootNS: message.GetSentBoottimeNs(),
+		Inventory:  inventoryRecord(message.GetInventory()),
 	}
 	for _, part := range message.GetRunning() {
 		command.Running = append(command.Running, RunningPart{

@@ -59,6 +59,10 @@ type Run struct {
 	Partition string `cbor:"1,keyasint"`
 	StartMS   int64  `cbor:"2,keyasint"`
 	Parts     []Part `cbor:"3,keyasint"` // ascending by node; the first is the batch host
+	// Fence: it must not run without a lease, and is requeued when one of its
+	// nodes has lost it. Decided at the start, and kept whatever the policy says
+	// later. A job that may not be requeued is never under it.
+	Fence bool `cbor:"4,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

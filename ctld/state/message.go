@@ -49,6 +49,9 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	if job.Array != 0 && !job.HasTask {
 		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Spec.MaxRunning}
 	}
+	if job.HoldsNodes() {
+		message.ReasonDetail = joinSentences(message.ReasonDetail, t.silence(job))
+	}
 	if job.Phase == Waiting {
 		fillWaiting(message, job, overlay)
 	}

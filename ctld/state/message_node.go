@@ -97,7 +97,7 @@ func PolicyMessage(p *Policy) *pb.Policy {
 	message := &pb.Policy{
 		ClusterName: p.ClusterName, Administrators: p.Administrators,
 		MinJobAgeS: p.MinJobAgeS, KillWaitS: p.KillWaitS, MaxArraySize: p.MaxArraySize,
-		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS,
+		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS, LeaseMarginS: p.MarginS(),
 	}
 	for i := range p.Partitions {
 		message.Partitions = append(message.Partitions, PartitionMessage(&p.Partitions[i]))

@@ -25,6 +25,13 @@ type Node struct {
 	Shrunk bool `cbor:"12,keyasint,omitempty"`
 	// TroubleMS is since when Inventory.Trouble is set; 0 = it is not.
 	TroubleMS int64 `cbor:"13,keyasint,omitempty"`
+	// RegisteredBootNS is the CLOCK_BOOTTIME of the last registration, and
+	// FormerBoots are the boots before it, newest first: see staleRegistration.
+	RegisteredBootNS int64    `cbor:"14,keyasint,omitempty"`
+	FormerBoots      []string `cbor:"15,keyasint,omitempty"`
+	// Strays are the parts that it registered with and that are not its any
+	// more, until they are over: what they hold is not free, whatever is booked.
+	Strays []PartKey `cbor:"16,keyasint,omitempty"`
 	// Awaited: since a restore it has not registered; Strangers are the runs that
 	// it registered with and that the restored state does not know, until they
 	// are over. While any node has either nothing starts: see Restored.
@@ -79,7 +86,7 @@ type LeftOver struct {
 
 // Available says whether it takes new jobs.
 func (n *Node) Available() bool {
-	return n.Inventory != nil && n.Inventory.Trouble == "" && !n.Drain && !n.Down && !n.NotResponding
+	return n.Inventory != nil && n.Inventory.Trouble == "" && len(n.Strays) == 0 && !n.Drain && !n.Down && !n.NotResponding
 }
 
 // BootID of the kernel it last registered with.

@@ -22,6 +22,8 @@ type RegisterNode struct {
 	Instance  string        `cbor:"3,keyasint,omitempty"`
 	Running   []RunningPart `cbor:"4,keyasint,omitempty"`
 	LeftOvers []LeftOver    `cbor:"5,keyasint,omitempty"`
+	// SentBootNS is CLOCK_BOOTTIME when it was sent; 0 = not known.
+	SentBootNS int64 `cbor:"6,keyasint,omitempty"`
 }
 
 // RunningPart is a part a node says it keeps.
@@ -32,6 +34,21 @@ type RunningPart struct {
 }
 
 func (RegisterNode) kind() Kind { return KindRegisterNode }
+
+func (c RegisterNode) level() Level {
+	if c.SentBootNS != 0 {
+		return LevelPeers
+	}
+	return LevelFirst
+}
+
+// At is the command as a cluster of that level takes it.
+func (c RegisterNode) At(level Level) RegisterNode {
+	if level < LevelOf(c) {
+		c.SentBootNS = 0
+	}
+	return c
+}
 
 func (c RegisterNode) apply(s *State, result *Result) {
 	if len(c.Running) > MaxListEntries {
@@ -52,6 +69,9 @@ func (c RegisterNode) apply(s *State, result *Result) {
 	if known {
 		node = *old
 	}
+	if result.Refused = node.noteBoot(&c, inventory.BootID); result.Refused != nil {
+		return
+	}
 	node.Inventory = &inventory
 	switch {
 	case inventory.Trouble == "":
@@ -63,6 +83,9 @@ func (c RegisterNode) apply(s *State, result *Result) {
 	node.NotResponding = false
 	node.RegisteredMS = s.timeMS
 	node.LeftOvers = clipLeftOvers(c.LeftOvers)
+	if c.SentBootNS != 0 {
+		node.Strays = s.strays(c.Name, c.Running)
+	}
 	awaited := node.Awaited
 	if node.holdsStarts() {
 		s.meetAwaited(&node, c.Running)

@@ -80,7 +80,7 @@ func (s *State) updateNode(name string, c *UpdateNodes) {
 		node.Drain, node.Down = true, true
 	}
 	if c.Action == FenceNode {
-		node.Awaited, node.Strangers = false, nil
+		node.Awaited, node.Strangers, node.Strays = false, nil, nil
 	}
 	if c.Action != ResumeNode {
 		node.Reason, node.ReasonMS, node.ReasonUser = c.Reason, s.timeMS, c.User

@@ -40,7 +40,9 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs
-		order.LeaseAction = partition.LeaseAction
+	}
+	if job.Run.Fence {
+		order.LeaseAction = LeaseFence
 	}
 	for i := range job.Run.Parts {
 		order.NodeAddresses = append(order.NodeAddresses, t.nodeAddress(job.Run.Parts[i].Node))

@@ -44,6 +44,7 @@ func (c PartsEnded) apply(s *State, result *Result) {
 	}
 	for i := range c.Reports {
 		s.partEnded(&c.Reports[i])
+		s.strayEnded(PartRef{c.Reports[i].Job, c.Reports[i].Epoch, c.Reports[i].Node})
 		s.strangerEnded(PartRef{c.Reports[i].Job, c.Reports[i].Epoch, c.Reports[i].Node})
 	}
 }
@@ -111,6 +112,12 @@ func decideEnd(job *Job, report *PartReport) End {
 			State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true,
 			Reason: ReasonJobLaunchFailure, Detail: withColon("the launch failed", report.Node, detail),
 		}
+	case pb.EndCause_END_CAUSE_LEASE_ENDED:
+		detail = withColon("the job was stopped", report.Node, detail)
+		if !job.anyReady() {
+			return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Reason: ReasonNodeDown, Detail: detail + "; requeued, because it had not started"}
+		}
+		return nodeFailure(job, ReasonNodeDown, detail)
 	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED:
 		return nodeFailure(job, ReasonSupervisorDied, withColon("the job's supervisor died", report.Node, detail))
 	default: // UNKNOWN_PART, and what a later node may say

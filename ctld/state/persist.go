@@ -47,6 +47,9 @@ type headerRecord struct {
 	NextJob uint32 `cbor:"4,keyasint"`
 	Level   Level  `cbor:"5,keyasint,omitempty"` // absent = LevelFirst, whose programs do not know the field
 
+	Term          uint64 `cbor:"6,keyasint,omitempty"` // from LevelPeers on, like the next
+	LongestLeaseS uint32 `cbor:"7,keyasint,omitempty"`
+
 	EpochFloor uint32 `cbor:"10,keyasint,omitempty"`
 }
 
@@ -87,7 +90,7 @@ func (t *tables) Persist(w io.Writer) error {
 	out.raw([]byte(magic))
 	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, EpochFloor: t.epochFloor}
 	if t.level > LevelFirst {
-		header.Level = t.level
+		header.Level, header.Term, header.LongestLeaseS = t.level, t.term, t.longestLeaseS
 	}
 	out.frame(frameHeader, header)
 	out.frame(framePolicy, t.policy)

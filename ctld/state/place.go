@@ -85,7 +85,7 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	run := &Run{Partition: order.Partition, StartMS: s.timeMS}
+	run := &Run{Partition: order.Partition, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue}
 	if len(order.Parts) == 0 {
 		return nil, nil, fmt.Errorf("the start names no node")
 	}

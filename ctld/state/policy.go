@@ -19,7 +19,18 @@ type Policy struct {
 	MaxArraySize   uint32      `cbor:"6,keyasint"`
 	MaxJobCount    uint32      `cbor:"7,keyasint"`
 	LeaseS         uint32      `cbor:"8,keyasint"`
+	// LeaseMarginS is how much longer the controllers wait before they take the
+	// jobs of a silent node for stopped; 0 = DefaultLeaseMarginS. See
+	// MarginS.
+	LeaseMarginS uint32 `cbor:"9,keyasint,omitempty"`
 }
+
+// DefaultLeaseMarginS is enough to freeze a job, or to kill one that can not
+// be frozen, on a machine that swaps.
+const DefaultLeaseMarginS = 10
+
+// MarginS is the margin in force.
+func (p *Policy) MarginS() uint32 { return cmp.Or(p.LeaseMarginS, DefaultLeaseMarginS) }
 
 // Partition is a set of nodes with rules.
 type Partition struct {
@@ -41,6 +52,10 @@ type Partition struct {
 // LeaseRunOn is the lease action under which a job goes on when its node is
 // silent.
 const LeaseRunOn = "run-on"
+
+// LeaseFence is the one under which it stands still at the end of its node's
+// lease, and may be started elsewhere after that.
+const LeaseFence = "fence"
 
 // DefaultPolicy is what a new cluster starts with.
 func DefaultPolicy() *Policy {

@@ -18,10 +18,26 @@ type ApplyPolicy struct {
 
 func (ApplyPolicy) kind() Kind { return KindApplyPolicy }
 
+func (c ApplyPolicy) level() Level {
+	for i := range c.Policy.Partitions {
+		if c.Policy.Partitions[i].LeaseAction == LeaseFence {
+			return LevelPeers
+		}
+	}
+	if c.Policy.LeaseMarginS != 0 {
+		return LevelPeers
+	}
+	return LevelFirst
+}
+
 func (c ApplyPolicy) apply(s *State, result *Result) {
 	policy, err := NormalizePolicy(&c.Policy)
 	if err != nil {
 		result.Refused = refuse(Invalid, "%v", err)
+		return
+	}
+	if policy.LeaseS > MaxLeaseS || policy.LeaseMarginS > MaxLeaseS {
+		result.Refused = refuse(Invalid, "lease %d s, lease_margin %d s: neither may be longer than %d s, or a silent node would be noticed after days", policy.LeaseS, policy.LeaseMarginS, uint32(MaxLeaseS))
 		return
 	}
 	if result.Refused = s.checkRemoved(policy); result.Refused != nil {
@@ -56,6 +72,7 @@ func (s *State) checkRemoved(policy *Policy) *Refusal {
 // those that never registered and that it does not name any more lose theirs.
 func (s *State) setPolicy(policy *Policy) {
 	s.policy = policy
+	s.longestLeaseS = max(s.longestLeaseS, policy.LeaseS)
 	named := map[string]bool{}
 	for i := range policy.Partitions {
 		for _, name := range policy.Partitions[i].names {
@@ -88,6 +105,9 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 	policy.MaxArraySize = cmp.Or(policy.MaxArraySize, defaults.MaxArraySize)
 	policy.MaxJobCount = cmp.Or(policy.MaxJobCount, defaults.MaxJobCount)
 	policy.LeaseS = cmp.Or(policy.LeaseS, defaults.LeaseS)
+	if policy.LeaseMarginS == DefaultLeaseMarginS {
+		policy.LeaseMarginS = 0 // as older programs write it
+	}
 	policy.Administrators = slices.Clone(policy.Administrators)
 	slices.Sort(policy.Administrators)
 	policy.Administrators = slices.Compact(policy.Administrators)
@@ -142,8 +162,8 @@ func normalizePartition(p *Partition) error {
 	p.AllowGroups = slices.Clone(p.AllowGroups)
 	slices.Sort(p.AllowGroups)
 	p.AllowGroups = slices.Compact(p.AllowGroups)
-	if p.LeaseAction != LeaseRunOn {
-		return fmt.Errorf("lease_action %q is not supported: use %q", clip(p.LeaseAction, MaxNameBytes), LeaseRunOn)
+	if p.LeaseAction != LeaseRunOn && p.LeaseAction != LeaseFence {
+		return fmt.Errorf("lease_action %q: use %q or %q", clip(p.LeaseAction, MaxNameBytes), LeaseRunOn, LeaseFence)
 	}
 	if p.DefaultTimeS > p.MaxTimeS {
 		return fmt.Errorf("default_time is longer than max_time: lower one or raise the other")

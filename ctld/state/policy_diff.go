@@ -56,6 +56,7 @@ func policySettings(p *Policy) []setting {
 		{"max_array_size", fmt.Sprint(p.MaxArraySize)},
 		{"max_job_count", fmt.Sprint(p.MaxJobCount)},
 		{"lease_s", fmt.Sprint(p.LeaseS)},
+		{"lease_margin_s", fmt.Sprint(p.MarginS())},
 	}
 }
 

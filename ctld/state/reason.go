@@ -38,6 +38,23 @@ func (j *Job) ReasonWord() (word, detail string) {
 	return cmp.Or(word, "None"), joinSentences(j.Detail, sentence)
 }
 
+// silence says what becomes of a job of which a node does not respond; "" when
+// all do.
+func (t *tables) silence(job *Job) string {
+	for i := range job.Run.Parts {
+		part := &job.Run.Parts[i]
+		node, known := t.nodes.Get(part.Node)
+		if !known || !node.NotResponding || part.Released {
+			continue
+		}
+		if job.Run.Fence {
+			return "node " + part.Node + " does not respond: the job is frozen there at the end of its lease, and is over there a margin after that"
+		}
+		return "node " + part.Node + " does not respond: the job goes on there as far as anybody knows, until the node is back or declared off (gcontrol fence " + part.Node + ")"
+	}
+	return ""
+}
+
 // joinSentences puts what is known into one text, either part of which may be
 // missing.
 func joinSentences(first, second string) string {

@@ -99,6 +99,7 @@ func (s *State) restoreHeader(header *headerRecord) error {
 		return err
 	}
 	s.level = max(header.Level, LevelFirst)
+	s.term, s.longestLeaseS = header.Term, header.LongestLeaseS
 	s.index, s.timeMS, s.nextJob, s.epochFloor = header.Index, header.TimeMS, header.NextJob, header.EpochFloor
 	return nil
 }

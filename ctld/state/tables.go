@@ -12,7 +12,10 @@ type tables struct {
 	index   uint64 // of the last entry applied
 	timeMS  int64  // log time
 	nextJob uint32
-	level   Level // the feature level in force
+
+	term          uint64 // of the leader that opened one last: see Barrier
+	longestLeaseS uint32 // of this policy and former ones, as long as it may matter
+	level         Level  // the feature level in force
 	// epochFloor is what every epoch given out from now on is above: see
 	// Restored. 0 in a state that never was restored.
 	epochFloor uint32
