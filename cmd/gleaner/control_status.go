@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -14,6 +15,11 @@ import (
 
 // loadStatus is what gcontrol status was doing when it failed.
 const loadStatus = "gleaner_load_status error"
+
+// statusTime is how long the leader is looked for: as long as another takes to
+// take over. Who asks how things stand would rather know that none leads than
+// wait until one does.
+var statusTime = 8 * time.Second
 
 // maxLeasesShown is how many nodes one screen takes.
 const maxLeasesShown = 10
@@ -49,7 +55,9 @@ func (c *controlRun) lookAtCluster() (clusterStatus, error) {
 	defer cancel()
 	pings := make(chan []pinged, 1)
 	go func() { pings <- pingAll(ctx, dial.Targets(c.inv.Text(option.Controller))) }()
-	leader, err := askOne(ctx, c.client, c.client.Status, &pb.StatusRequest{})
+	limit := c.client.limits.question
+	limit.total, limit.nowhere = min(limit.total, statusTime), min(limit.nowhere, statusTime)
+	leader, err := once(ctx, c.client, limit, c.client.Status, &pb.StatusRequest{})
 	if err != nil {
 		leader = nil
 	}

@@ -46,7 +46,7 @@ func table(out io.Writer, header []string, rows [][]string) {
 func printPeers(out io.Writer, s *pb.StatusResponse) {
 	var rows [][]string
 	for _, p := range s.GetPeers() {
-		role, contact := "voter", contactText(p.GetLastContactMs())
+		role, contact := "follower", contactText(p.GetLastContactMs())
 		switch {
 		case p.GetLeader():
 			role, contact = "leader", "-"
@@ -88,8 +88,11 @@ func printLeases(out io.Writer, leases []*pb.NodeLease, all bool) {
 		if !l.GetConnected() {
 			connected = "NO"
 		}
-		if l.GetLeftMs() < 0 {
+		switch {
+		case l.GetLeftMs() < 0:
 			left = "over since " + contactText(-l.GetLeftMs())
+		case l.GetLeftMs() == 0 && l.GetAgeMs() < 0:
+			left = "-"
 		}
 		rows = append(rows, []string{l.GetNode(), connected, contactText(l.GetAgeMs()), left, fmt.Sprint(l.GetFrozenParts())})
 	}

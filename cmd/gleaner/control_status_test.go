@@ -51,8 +51,8 @@ func TestPingAsksEachByItself(t *testing.T) {
 // TestStatusWithoutLeader: what those that were asked know is shown, and the
 // command fails.
 func TestStatusWithoutLeader(t *testing.T) {
-	defer func(ping, query time.Duration) { pingTime, queryTime = ping, query }(pingTime, queryTime)
-	pingTime, queryTime = 300*time.Millisecond, 400*time.Millisecond
+	defer func(ping, status time.Duration) { pingTime, statusTime = ping, status }(pingTime, statusTime)
+	pingTime, statusTime = 300*time.Millisecond, 400*time.Millisecond
 	directory := t.TempDir()
 	up, down := filepath.Join(directory, "up.sock"), filepath.Join(directory, "down.sock")
 	stub := stubCluster()

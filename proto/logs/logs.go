@@ -87,6 +87,8 @@ func bounded(_ []string, a slog.Attr) slog.Attr {
 			a.Value = slog.StringValue(cut(value.Error(), limit))
 		case fmt.Stringer:
 			a.Value = slog.StringValue(cut(value.String(), limit))
+		case []uint32:
+			a.Value = slog.StringValue(cut(strings.Trim(strings.ReplaceAll(fmt.Sprint(value), " ", ","), "[]"), limit))
 		case []string:
 			a.Value = slog.StringValue(cut(strings.Join(value, ","), limit))
 		default:
