@@ -29,12 +29,16 @@ var bundleMeans = map[string]string{
 	User:               "no command reaches controllers on other hosts",
 }
 
-// checkBundle looks at what "gctld cert" wrote for a node or a user.
+// checkBundle looks at what "gctld cert" wrote for a node, a user, or a
+// controller that joins.
 func checkBundle(dir, role, name string) []finding.Finding {
 	check, means := "certificate in "+dir, bundleMeans[role]
-	fix := "on a controller's host: gctld cert --user NAME --out ./NAME; copy that folder to " + dir
-	if role == finding.Node {
-		fix = fmt.Sprintf("on a controller's host: gctld cert --node %s --out ./%s; copy that folder to %s", name, name, dir)
+	fix := "on the first controller's host: gctld cert --user NAME --out ./NAME; copy that folder to " + dir
+	switch role {
+	case finding.Node:
+		fix = fmt.Sprintf("on the first controller's host: gctld cert --node %s --out ./%s; copy that folder to %s", name, name, dir)
+	case finding.Controller:
+		fix = fmt.Sprintf("on the first controller's host: gctld cert --controller %s --out ./%s; copy that folder here and restart gctld with --certificates ./%s", name, name, name)
 	}
 	authority, err := readAuthority(filepath.Join(dir, "ca.pem"))
 	if err != nil {
@@ -64,8 +68,8 @@ func judgeLeaf(check string, leaf, authority *x509.Certificate, role, name, mean
 	switch {
 	case err != nil:
 		return finding.Bad(check, "cert.pem is not of the authority in ca.pem beside it", means, fix)
-	case role == finding.Node && (kind != finding.Node || holder != name):
-		return finding.Bad(check, fmt.Sprintf("it is that of %s, and this is node %s", leaf.Subject.CommonName, name), "the controllers refuse this node", fix)
+	case role != User && (kind != role || holder != name):
+		return finding.Bad(check, fmt.Sprintf("it is that of %s, and this is %s %s", leaf.Subject.CommonName, role, name), "the controllers refuse this "+role, fix)
 	case role == User && kind == finding.Node:
 		return finding.Doubtful(check, "it is that of "+leaf.Subject.CommonName, "a node's certificate cannot submit jobs", fix)
 	}
@@ -95,7 +99,8 @@ func judgeTime(check string, c *x509.Certificate, means, fix string) *finding.Fi
 
 func daysLeft(c *x509.Certificate) int { return int(time.Until(c.NotAfter) / (24 * time.Hour)) }
 
-// checkAuthority looks at the cluster's own authority on a controller's host.
+// checkAuthority looks at the cluster's own authority on a controller's host,
+// or at the certificate of one that joined, which has no authority's key.
 // The controller's own certificate is made anew by the controller when it is
 // time, so that only its damage counts.
 func checkAuthority(dir, name string) []finding.Finding {
@@ -104,6 +109,11 @@ func checkAuthority(dir, name string) []finding.Finding {
 	fix := "put back " + dir + " from a copy of the data directory"
 	if _, err := os.Stat(filepath.Join(dir, "ca.pem")); errors.Is(err, fs.ErrNotExist) {
 		return []finding.Finding{finding.Good(check, "none yet: gctld makes them when it is to listen on a network, and gctld cert when it is asked")}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "cert.pem")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "ca-key.pem")); errors.Is(err, fs.ErrNotExist) {
+			return checkBundle(dir, finding.Controller, name)
+		}
 	}
 	authority, err := readAuthority(filepath.Join(dir, "ca.pem"))
 	if err != nil {

@@ -102,6 +102,9 @@ func TestBundle(t *testing.T) {
 			want(t, checkBundle(dir, finding.Node, "n1"), "certificate in "+dir, c.status, c.words...)
 		})
 	}
+	joined := ours.bundle("controller:c2", -day, 100*day)
+	want(t, checkAuthority(joined, "c2"), "certificate in "+joined, finding.OK, "controller:c2")
+	want(t, checkAuthority(joined, "c3"), "certificate in "+joined, finding.Failed, "and this is controller c3", "gctld cert --controller c3")
 	dir := ours.bundle("user:ann", -day, 100*day)
 	want(t, checkBundle(dir, User, ""), "certificate in "+dir, finding.OK, "user:ann")
 }

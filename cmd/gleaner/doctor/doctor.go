@@ -93,6 +93,9 @@ func (r *Result) hostChecks(o Options, sites []*site) []finding.Check {
 		if host.PeerListen != "" {
 			checks = append(checks, finding.Check{Name: "peer address", Run: func(ctx context.Context) []finding.Finding { return checkPeerListen(ctx, host.PeerListen) }})
 		}
+		if host.Role == finding.Controller && runs(sites, host.Role) {
+			checks = append(checks, finding.Check{Name: "controllers among themselves", Run: func(ctx context.Context) []finding.Finding { return checkPeers(ctx, host) }})
+		}
 	}
 	for _, s := range sites {
 		if s.role == User && o.TLSDir != "" {

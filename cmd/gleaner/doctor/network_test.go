@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -100,6 +101,36 @@ func TestSilentController(t *testing.T) {
 	must(t, err)
 	defer listener.Close()
 	want(t, contacted(t, "unix://"+path), "controller unix://"+path, finding.Failed, "says nothing", "journalctl -u gctld")
+}
+
+func TestPeers(t *testing.T) {
+	c1 := &pb.Peer{Name: "c1", Voter: true, Reachable: true, Leader: true}
+	c2 := &pb.Peer{Name: "c2", Address: "h2:1", Voter: true, Reachable: true}
+	c3 := &pb.Peer{Name: "c3", Address: "h3:1", Voter: true, Reachable: true}
+	dead := &pb.Peer{Name: "c3", Address: "h3:1", Voter: true, Problem: "it did not answer within 2s"}
+	young := &pb.Peer{Name: "c4", Address: "h4:1", Reachable: true}
+	const check = "controllers among themselves"
+	for _, c := range []struct {
+		peers  []*pb.Peer
+		status finding.Status
+		words  string
+	}{
+		{[]*pb.Peer{c1}, finding.OK, "no other to take over"},
+		{[]*pb.Peer{c1, c2, c3}, finding.OK, "c1, c2, c3: 3 of 3 votes answer, 1 may fail"},
+		{[]*pb.Peer{c1, c2, c3, young}, finding.OK, "3 of 3 votes"},
+		{[]*pb.Peer{c1, c2}, finding.Warning, "gcontrol peer add"},
+		{[]*pb.Peer{c1, c2, dead}, finding.Warning, "2 of 3 votes answer: none may fail"},
+		{[]*pb.Peer{c1, dead}, finding.Failed, "no majority"},
+	} {
+		want(t, []finding.Finding{judgeMajority(check, c.peers)}, check, c.status, c.words)
+	}
+	found := judgePeers([]*pb.Peer{c1, c2, dead, young}, []error{nil, errors.New("no route to host"), nil, nil})
+	want(t, found, "controller c2 at h2:1", finding.Failed, "cannot be reached from here: no route to host", "nft list ruleset")
+	want(t, found, "controller c3 at h3:1", finding.Failed, "did not answer within 2s", "gcontrol peer remove c3")
+	want(t, found, "controller c4 at h4:1", finding.Warning, "no vote yet")
+	if len(found) != 3 {
+		t.Errorf("%+v", found)
+	}
 }
 
 func TestPeerListen(t *testing.T) {
