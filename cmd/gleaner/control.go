@@ -39,6 +39,7 @@ func controlVerbs() []controlVerb {
 		{name: "peer", run: controlPeer},
 		{name: "ping", local: true, run: controlPing},
 		{name: "status", run: controlStatus},
+		{name: "snapshot", local: true, run: controlSnapshot}, // connects by itself: inspect needs none
 		{name: "version", local: true, run: controlVersion},
 		{name: "help", local: true, run: func(c *controlRun, _ []string) error { return c.inv.Command.WriteHelp(c.inv.Stdout) }},
 	}

@@ -51,7 +51,11 @@ func controlApply(c *controlRun, words []string) error {
 	if len(planned) == 0 || c.inv.Given("dry-run") {
 		return nil
 	}
-	if err := c.confirm(path, len(planned)); err != nil {
+	word := "changes"
+	if len(planned) == 1 {
+		word = "change"
+	}
+	if err := c.confirm(fmt.Sprintf("Put %d %s in force?", len(planned), word), path == "-", "put it in force"); err != nil {
 		return err
 	}
 	done, err := c.applyPolicy(policy, false)
@@ -124,20 +128,17 @@ func orAbsent(value string) string {
 	return format.Printable(value)
 }
 
-// confirm asks on a terminal. Where there is none only --yes is an answer.
-func (c *controlRun) confirm(path string, changes int) error {
+// confirm asks on a terminal. Where there is none, or standard input is taken,
+// only --yes is an answer.
+func (c *controlRun) confirm(question string, taken bool, deed string) error {
 	if c.inv.Given("yes") {
 		return nil
 	}
 	input, isFile := c.inv.Stdin.(*os.File)
-	if path == "-" || !isFile || !term.IsTerminal(int(input.Fd())) {
-		return c.inv.Fail("nothing was changed: add --yes to put it in force without being asked")
+	if taken || !isFile || !term.IsTerminal(int(input.Fd())) {
+		return c.inv.Fail("nothing was changed: add --yes to %s without being asked", deed)
 	}
-	word := "changes"
-	if changes == 1 {
-		word = "change"
-	}
-	fmt.Fprintf(c.inv.Stderr, "Put %d %s in force? [y/N] ", changes, word)
+	fmt.Fprintf(c.inv.Stderr, "%s [y/N] ", question)
 	answer, err := readLine(c, input)
 	if err != nil {
 		return err
