@@ -1,6 +1,7 @@
 package ctld
 
 import (
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/snapshotfile"
 )
@@ -179,4 +181,50 @@ func waitFor(t *testing.T, conn *grpc.ClientConn, id uint32, right func(*pb.Job)
 		}
 	}
 	t.Fatalf("job %d is %v", id, last)
+}
+
+// TestRestoreOnThree: every controller has the state that was put back, also one
+// that was down then; and it is asked for through one that follows.
+func TestRestoreOnThree(t *testing.T) {
+	c := startCluster(t, 3)
+	held := func(r *pb.SubmitRequest) { r.Spec.Hold = true }
+	c.eventually("all understand restored states", func() bool { return c.servers[c.leader()].cluster.View().Level() >= state.LevelPeers })
+	kept := c.submit("c1", job(held))
+	follower := c.other(c.leader())
+	chunks := save(t, c.conns[follower])
+	for range 20 {
+		c.submit("c2", job(held))
+	}
+	down := ""
+	for _, name := range c.names() {
+		if name != follower && name != c.leader() {
+			down = name
+		}
+	}
+	c.stop(down)
+	var answer *pb.RestoreSnapshotResponse
+	c.retry("restore", func(context.Context) (err error) {
+		answer, err = putBack(t, c.conns[follower], chunks)
+		return err
+	})
+	c.start(down)
+	next := c.submit(follower, job(held))
+	if next != answer.GetNextJobId() {
+		t.Fatalf("job %d, and it should be %d", next, answer.GetNextJobId())
+	}
+	same := func() bool {
+		for _, name := range c.names() {
+			view := c.servers[name].cluster.View()
+			if _, has := view.Job(kept); !has || view.Counts().Jobs != 2 || view.NextJob() != next+1 {
+				return false
+			}
+		}
+		return true
+	}
+	c.eventually("all have the state", same)
+	c.stop(c.leader())
+	c.submit(c.names()[0], job(held))
+	if jobs := c.list(c.names()[1]); len(jobs) != 3 {
+		t.Fatalf("%d jobs after the leader is gone", len(jobs))
+	}
 }
