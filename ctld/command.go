@@ -53,7 +53,7 @@ func Command(version string) *cli.App {
 		Action: func(c *cli.Context) error { return run(c, version) },
 		// The error says it; the whole help would only hide it.
 		OnUsageError: usageError,
-		Commands:     []*cli.Command{certCommand(), doctorCommand(version)},
+		Commands:     []*cli.Command{certCommand(), doctorCommand(version), recoverCommand()},
 	}
 }
 

@@ -136,7 +136,7 @@ func (c *Config) settings() map[string]string {
 // openPeer starts the log, and keeps the name that it was first used under.
 func (s *Server) openPeer(name string, existing bool) error {
 	options := replica.Options{
-		Dir: filepath.Join(s.config.DataDir, "raft"), Name: name, Existing: existing, Logger: s.log, Fatal: fatal, Join: s.config.Join,
+		Dir: raftDir(&s.config), Name: name, Existing: existing, Logger: s.log, Fatal: fatal, Join: s.config.Join,
 	}
 	var err error
 	if s.config.PeerListen != "" {
@@ -150,7 +150,7 @@ func (s *Server) openPeer(name string, existing bool) error {
 		return fmt.Errorf("%w (its name stands in %s)", err, filepath.Join(s.config.DataDir, nameFile))
 	}
 	if err != nil || existing || s.config.Join {
-		return err // one that joins keeps its name when it votes
+		return withRemedy(err, &s.config, name) // one that joins keeps its name when it votes
 	}
 	if err := keepName(s.config.DataDir, name); err != nil {
 		return errors.Join(err, s.cluster.peer.Close())
@@ -264,7 +264,7 @@ func (s *Server) followLeadership(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.cluster.peer.Failed():
-			s.fail(s.cluster.peer.Failure())
+			s.fail(withRemedy(s.cluster.peer.Failure(), &s.config, s.cluster.Name()))
 			return
 		case <-s.cluster.replaced:
 			// What the loops and the sessions know is of another state: begin
