@@ -115,6 +115,7 @@ func (s *Server) outgoing(ctx context.Context, way *way, after time.Duration) (c
 	if err != nil {
 		return nil, nil, err
 	}
+	noteCaller(ctx, from)
 	ctx, cancel := context.WithCancel(passOn(ctx, from))
 	if after < 0 {
 		return ctx, cancel, nil

@@ -118,7 +118,7 @@ func dialPeer(name, address string, base *tls.Config) (*grpc.ClientConn, error) 
 		grpc.WithAuthority(dial.ServerName),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(spec.MaxMessageBytes), grpc.MaxCallSendMsgSize(spec.MaxMessageBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond}, // there are few, and who waits is a user
 			MinConnectTimeout: 3 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -31,6 +32,24 @@ func (p *Peers) hello(ctx context.Context, name, address string) (*pb.HelloRespo
 	if err != nil {
 		return nil, err
 	}
+	return greet(ctx, conn)
+}
+
+// helloAnew asks over a connection of its own: that there was nobody a moment
+// ago says nothing.
+func (p *Peers) helloAnew(ctx context.Context, name, address string) (*pb.HelloResponse, error) {
+	if p.options.TLS == nil {
+		return nil, errAlone
+	}
+	conn, err := dialPeer(name, address, p.options.TLS)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return greet(ctx, conn)
+}
+
+func greet(ctx context.Context, conn *grpc.ClientConn) (*pb.HelloResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloLimit)
 	defer cancel()
 	return pb.NewPeerLinkClient(conn).Hello(ctx, &pb.HelloRequest{})
@@ -134,15 +153,20 @@ func (p *Peers) begin(ctx context.Context, name, address string) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	member, known := p.member(name)
-	if name == p.peer.Name() {
-		return status.Errorf(codes.AlreadyExists, "%s is this controller itself", name)
+	switch {
+	case name == p.peer.Name() && address == p.peer.Address():
+		return nil
+	case name == p.peer.Name():
+		return status.Errorf(codes.AlreadyExists, "%s is this controller itself, at %s: to move it start it with another peer_listen", name, p.peer.Address())
+	case p.options.TLS == nil:
+		return status.Errorf(codes.FailedPrecondition, "controller %s has no address for others: set its peer_listen = \"HOST:PORT\" and start it again", p.peer.Name())
 	}
 	for _, other := range p.peer.Members() {
 		if other.Address == address && other.Name != name {
 			return status.Errorf(codes.AlreadyExists, "%s is the address of controller %s: give %s its own peer_listen, or remove %s first (gcontrol peer remove %s)", address, other.Name, name, other.Name, other.Name)
 		}
 	}
-	said, err := p.hello(ctx, name, address)
+	said, err := p.helloAnew(ctx, name, address)
 	switch {
 	case err != nil:
 		return status.Errorf(codes.FailedPrecondition, "controller %s can not be reached at %s: %s. Is it started there with --join and certificates for that name (gctld cert --controller %s), and is that its peer_listen?", name, address, unreachable(err), name)
@@ -251,7 +275,7 @@ func (p *Peers) Transfer(ctx context.Context, to string) (string, error) {
 			return "", status.Errorf(codes.FailedPrecondition, "controller %s is still catching up: see gcontrol peer list", to)
 		}
 		address = member.Address
-		if _, err := p.hello(ctx, to, address); err != nil {
+		if _, err := p.helloAnew(ctx, to, address); err != nil {
 			return "", status.Errorf(codes.FailedPrecondition, "controller %s can not be reached at %s: %s", to, address, unreachable(err))
 		}
 	}

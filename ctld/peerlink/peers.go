@@ -70,6 +70,11 @@ func (p *Peers) Watch(ctx context.Context, led func()) {
 			p.route = Route{Leader: name, Address: address, Over: make(chan struct{})}
 		}
 		p.mu.Unlock()
+		if name != p.peer.Name() {
+			if conn, err := p.links.to(name, address, Control); err == nil {
+				conn.Connect() // before the first request needs it
+			}
+		}
 		led()
 	})
 }
