@@ -95,7 +95,8 @@ func (c *caller) proof() string {
 // passedOn is who asks, as another controller says.
 func (s *Server) passedOn(md metadata.MD, by string) (*caller, error) {
 	if s.peers == nil || !s.peers.IsMember(by) {
-		return nil, status.Errorf(codes.PermissionDenied, "controller %s is not a member of this cluster: see gcontrol peer list", by)
+		// Whoever asked it can ask another one.
+		return nil, status.Errorf(codes.Unavailable, "controller %s does not belong to this cluster any more, or not yet: ask another one (see gcontrol peer list)", by)
 	}
 	kind, rest, _ := strings.Cut(first(md, metadataCaller), " ")
 	from := &caller{trusted: first(md, metadataTrusted) == "yes", via: by}

@@ -12,7 +12,7 @@ var ErrRemoved = errors.New("this controller was removed from the cluster")
 
 // strayEvery is how often a controller that hears of no leader asks whether it
 // still belongs to the cluster: nobody tells one that was away at the time.
-const strayEvery = 2 * time.Second
+const strayEvery = time.Second
 
 // Stray returns ErrRemoved, with what to do, when the leader says that this
 // controller is no member; nil when ctx ends.
@@ -26,11 +26,16 @@ func (p *Peers) Stray(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if p.peer.Leader() != "" || p.peer.Joining() || p.options.TLS == nil {
-			lost = 0
+		if p.peer.Joining() || p.options.TLS == nil {
 			continue
 		}
-		if lost++; lost < 2 {
+		lost++
+		switch {
+		case !p.IsMember(p.peer.Name()): // it may have heard of it itself
+		case p.peer.Leader() != "":
+			lost = 0
+			continue
+		case lost < 2:
 			continue // an election
 		}
 		if by := p.disowned(ctx); by != "" {
