@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -76,4 +78,37 @@ func BenchmarkSubmit(b *testing.B) {
 	group.Wait()
 	b.ReportMetric(float64(alone.Microseconds())/float64(b.N), "alone-us")
 	b.ReportMetric(float64(alone)/float64(time.Since(begin)), "ratio")
+}
+
+// BenchmarkPeers compares, in one run, submissions by many clients at once to
+// one controller with those to three on the same machine, through the one that
+// leads and through one that does not.
+func BenchmarkPeers(b *testing.B) {
+	alone := startCluster(b, 1)
+	three := startCluster(b, 3)
+	rate := func(conn *grpc.ClientConn) float64 {
+		client := pb.NewControllerClient(conn)
+		const clients = 64
+		var group sync.WaitGroup
+		begin := time.Now()
+		for worker := range clients {
+			group.Go(func() {
+				for i := worker; i < b.N; i += clients {
+					if _, err := client.Submit(context.Background(), job(func(r *pb.SubmitRequest) { r.Spec.Hold = true })); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		return float64(b.N) / time.Since(begin).Seconds()
+	}
+	leader, follower := three.leader(), three.followers()[0]
+	b.ResetTimer()
+	one, direct, through := rate(alone.conns["c1"]), rate(three.conns[leader]), rate(three.conns[follower])
+	b.ReportMetric(one, "one/s")
+	b.ReportMetric(direct, "three/s")
+	b.ReportMetric(through, "through-follower/s")
+	b.ReportMetric(direct/one, "ratio")
 }
