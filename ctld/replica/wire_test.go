@@ -1,0 +1,151 @@
+package replica
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// pair is a certificate that signs itself, for both ends.
+func pair(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"peer"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	certificates := []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+	return &tls.Config{Certificates: certificates, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool},
+		&tls.Config{Certificates: certificates, RootCAs: pool, ServerName: "peer"}
+}
+
+func listenWire(t *testing.T) (*Wire, *tls.Config) {
+	t.Helper()
+	server, client := pair(t)
+	wire, err := Listen("127.0.0.1:0", "", server, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = wire.Close() })
+	return wire, client
+}
+
+// dialAs shakes hands as one that speaks some protocols.
+func dialAs(wire *Wire, client *tls.Config, protocols ...string) (*tls.Conn, error) {
+	client = client.Clone()
+	client.NextProtos = protocols
+	conn, err := tls.Dial("tcp", wire.address.String(), client)
+	if err != nil {
+		return nil, err
+	}
+	// With TLS 1.3 what the server thinks of it comes with the first read.
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	return conn, nil
+}
+
+func TestTwoProtocolsOnOneAddress(t *testing.T) {
+	wire, client := listenWire(t)
+	transport := wire.Transport(slog.New(slog.DiscardHandler))
+	transport.SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil) })
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		conn, err := wire.Requests().Accept()
+		if err == nil {
+			accepted <- conn
+		}
+	}()
+	conn, err := dialAs(wire, client, ProtocolRequests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	select {
+	case got := <-accepted:
+		if protocol := got.(*tls.Conn).ConnectionState().NegotiatedProtocol; protocol != ProtocolRequests {
+			t.Errorf("accepted for requests: %q", protocol)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("a connection for requests was not accepted")
+	}
+	// raft's own, through the whole stack.
+	request := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, Addr: []byte("x")}, Term: 7, Leader: []byte("x")}
+	var answer raft.AppendEntriesResponse
+	if err := transport.AppendEntries("p1", raft.ServerAddress(wire.address.String()), &request, &answer); err != nil || answer.Term != 7 {
+		t.Errorf("raft over the wire: %v, %v", answer, err)
+	}
+	for _, protocols := range [][]string{nil, {"http/1.1"}} {
+		conn, err := dialAs(wire, client, protocols...)
+		if err != nil {
+			continue // refused in the handshake
+		}
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, io.ErrNoProgress) {
+			t.Errorf("a connection that speaks %q was kept", protocols)
+		} else if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			t.Errorf("a connection that speaks %q hangs", protocols)
+		}
+		_ = conn.Close()
+	}
+	if err := wire.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.Requests().Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after it was closed: %v", err)
+	}
+}
+
+// TestStalledHandshakes: those who connect and say nothing hold up nobody, and
+// are thrown out.
+func TestStalledHandshakes(t *testing.T) {
+	wire, client := listenWire(t)
+	var silent []net.Conn
+	for range 100 {
+		conn, err := net.Dial("tcp", wire.address.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	accepted := make(chan struct{})
+	go func() {
+		if conn, err := wire.Requests().Accept(); err == nil {
+			_ = conn.Close()
+			close(accepted)
+		}
+	}()
+	conn, err := dialAs(wire, client, ProtocolRequests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	select {
+	case <-accepted:
+	case <-time.After(handshakeLimit / 2):
+		t.Fatal("it waits behind those that say nothing")
+	}
+	_ = silent[0].SetReadDeadline(time.Now().Add(4 * handshakeLimit))
+	if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("one that says nothing: %v", err)
+	}
+}
