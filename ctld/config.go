@@ -47,6 +47,10 @@ type Config struct {
 	ClientTimeout string `toml:"client_timeout"`
 	// MetricsListen is HOST:PORT for Prometheus, over plain HTTP; "" = none.
 	MetricsListen string `toml:"metrics_listen"`
+	// FenceCommand switches a silent node off: the absolute path of a program and
+	// its arguments, to which the node's name is added. Exit status 0 says that
+	// the machine is off. Empty = none.
+	FenceCommand []string `toml:"fence_command"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
 	// LogFormat is text or json.
@@ -109,6 +113,9 @@ func (c *Config) Check() error {
 		if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil {
 			return fmt.Errorf("%w: %s = %.80q must be HOST:PORT", ErrConfig, address.key, address.value)
 		}
+	}
+	if len(c.FenceCommand) > 0 && !filepath.IsAbs(c.FenceCommand[0]) {
+		return fmt.Errorf("%w: fence_command = [%.80q, …] must begin with the absolute path of a program", ErrConfig, c.FenceCommand[0])
 	}
 	if c.Name != "" && !validPeerName(c.Name) {
 		return fmt.Errorf("%w: name = %.80q must be 1 to 60 letters, digits, '-', '_' and '.'", ErrConfig, c.Name)

@@ -91,6 +91,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	}
 	s.leader = leader.New(s.cluster, log)
 	s.leader.Know(s.peers)
+	s.leader.SetFenceCommand(config.FenceCommand)
 	changed := s.leader.Changed
 	s.cluster.onChange.Store(&changed)
 	behind := s.leader.Behind
@@ -311,7 +312,7 @@ func (s *Server) lead(ctx context.Context) {
 	var members sync.WaitGroup
 	defer members.Wait()
 	members.Go(func() { s.peers.Promote(ctx) })
-	s.leader.Lead(ctx, s.announce)
+	s.leader.Lead(ctx, term, s.announce)
 }
 
 // follows is called when a controller that leads is known.

@@ -72,18 +72,26 @@ func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
 // that were lost. For the same reason nobody else may register as this node
 // while it is there: its jobs would be taken for lost, and started again.
 func (s *Server) register(ctx context.Context, register *pb.Register) (*session.Session, error) {
-	policy := s.cluster.View().Policy()
+	arrived, policy := time.Now(), s.cluster.View().Policy()
 	done, err := s.loops.Sessions().Admit(register, time.Duration(policy.LeaseS)*time.Second)
 	if err != nil {
+		if errors.Is(err, session.ErrEnding) {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
 		return nil, status.Error(codes.AlreadyExists, err.Error())
 	}
 	defer done()
-	if _, err := s.propose(ctx, state.RegisterFromMessage(register), state.RequestID{}); err != nil {
+	command := state.RegisterFromMessage(register).At(s.cluster.View().Level())
+	if _, err := s.propose(ctx, command, state.RequestID{}); err != nil {
 		return nil, err
 	}
-	leaseMS := policy.LeaseS * 1000
+	granted, err := s.grant(ctx, register.GetNode(), arrived)
+	if err != nil {
+		return nil, err
+	}
 	return s.loops.Sessions().Connect(ctx, register, &pb.Registered{
-		ClusterName: policy.ClusterName, LeaseMs: leaseMS, RenewEveryMs: max(leaseMS/3, 100)}), nil
+		ClusterName: policy.ClusterName, RenewEveryMs: max(granted.LeaseMs/3, 100), SentBoottimeNs: register.GetSentBoottimeNs(),
+		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Parts: granted.Parts}), nil
 }
 
 // transmit writes what is queued for the node until the session ends.
@@ -115,12 +123,20 @@ func causeOf(err error) string {
 
 // receive takes in what the node says.
 func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session) error {
+	waiting := make(renewals, 1)
+	go s.renew(stream.Context(), link, waiting)
 	for {
 		message, err := stream.Recv()
 		if err != nil {
 			return err
 		}
-		link.Touch(time.Now())
+		now := time.Now()
+		link.Touch(now)
+		if renew := message.GetRenewLease(); renew != nil {
+			link.SetFrozen(partsOf(renew.GetFrozen()))
+			waiting.put(asked{renew, now})
+			continue
+		}
 		if err := s.heard(stream.Context(), link, message); err != nil {
 			return err
 		}
@@ -129,9 +145,6 @@ func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session
 
 func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.NodeMessage) error {
 	switch what := message.GetWhat().(type) {
-	case *pb.NodeMessage_RenewLease:
-		link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: &pb.LeaseRenewed{
-			SentBoottimeNs: what.RenewLease.GetSentBoottimeNs(), LeaseMs: s.cluster.View().Policy().LeaseS * 1000}}})
 	case *pb.NodeMessage_PartReady:
 		return s.loops.Ready(ctx, link, what.PartReady)
 	case *pb.NodeMessage_PartEnded:

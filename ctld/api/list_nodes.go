@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -30,7 +31,7 @@ func (s *Server) ListNodes(request *pb.ListNodesRequest, stream pb.Controller_Li
 		if !matches(node) {
 			continue
 		}
-		shown := view.NodeMessage(node)
+		shown := s.nodeMessage(view, node)
 		message.Nodes = append(message.Nodes, shown)
 		bytes += proto.Size(shown)
 		if len(message.Nodes) == maxNodesPerMessage || bytes >= maxBytesPerMessage {
@@ -44,6 +45,18 @@ func (s *Server) ListNodes(request *pb.ListNodesRequest, stream pb.Controller_Li
 		return nil
 	}
 	return stream.Send(message)
+}
+
+// nodeMessage is a node as the state and the leader know it.
+func (s *Server) nodeMessage(view *state.View, node *state.Node) *pb.Node {
+	shown := view.NodeMessage(node)
+	shown.Fencing = cmp.Or(s.loops.Fencing(node.Name), shown.Fencing)
+	if link := s.loops.Sessions().Get(node.Name); link != nil {
+		for _, part := range link.Frozen() {
+			shown.FrozenJobs = append(shown.FrozenJobs, part.Job)
+		}
+	}
+	return shown
 }
 
 func nodeFilter(view *state.View, request *pb.ListNodesRequest) (func(*state.Node) bool, error) {

@@ -68,6 +68,11 @@ type Loops interface {
 	Overlay(job uint32) (state.Overlay, bool)
 	Sessions() *session.Registry
 	Leading() bool
+	// OpenTerm has the log say that this leader's term has begun; it must be
+	// said before a lease is granted. It returns at once when it was.
+	OpenTerm(ctx context.Context) error
+	// Fencing says how it stands with a silent node, "" when there is nothing.
+	Fencing(node string) string
 	Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error
 	Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error
 }

@@ -26,6 +26,9 @@ type Cluster interface {
 	Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error)
 }
 
+// openEvery is the pause between attempts to open the term.
+const openEvery = 100 * time.Millisecond
+
 // proposeLimit bounds the wait for one command of the leader's own.
 const proposeLimit = 30 * time.Second
 
@@ -44,6 +47,15 @@ type Leader struct {
 
 	members Members
 	behind  atomic.Pointer[string]
+	power *power
+
+	opening   sync.Mutex // held while the term is being opened
+	mu        sync.Mutex
+	reign     reign             // guarded by mu
+	fencing   map[string]string // what is said of silent nodes; guarded by mu
+	hooks     sync.WaitGroup    // that run
+	shortened time.Time         // since when leases longer than the policy's run out; of the liveness loop
+	clock     func() time.Time  // that of the sessions
 
 	leading atomic.Bool
 	last    atomic.Pointer[lastPlan]
@@ -61,6 +73,8 @@ func New(cluster Cluster, log *slog.Logger) *Leader {
 		reports:      make(chan report, maxReportsWaiting),
 	}
 	l.sessions = session.NewRegistry(l.NodeSpoke)
+	l.clock = l.sessions.Now
+	l.power = newPower(nil, log)
 	return l
 }
 
@@ -124,8 +138,14 @@ func (l *Leader) Leading() bool { return l.leading.Load() }
 // Lead runs the loops until ctx ends, and returns when all have stopped. began
 // is called once requests and sessions are taken. Everything committed before
 // must have been applied here: loops on an older state would start what has
-// ended.
-func (l *Leader) Lead(ctx context.Context, began func()) {
+// ended. term is raft's, in which that was so.
+func (l *Leader) Lead(ctx context.Context, term uint64, began func()) {
+	l.SetTerm(term)
+	for l.OpenTerm(ctx) != nil {
+		if !pause(ctx, openEvery) {
+			return
+		}
+	}
 	l.Begin()
 	began()
 	var loops sync.WaitGroup
@@ -133,6 +153,7 @@ func (l *Leader) Lead(ctx context.Context, began func()) {
 		loops.Go(func() { loop(ctx) })
 	}
 	loops.Wait()
+	l.hooks.Wait()
 	l.End()
 }
 

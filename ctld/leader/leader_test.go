@@ -214,7 +214,7 @@ func TestLoops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	began, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		l.Lead(ctx, func() { close(began) })
+		l.Lead(ctx, 1, func() { close(began) })
 		close(done)
 	}()
 	<-began

@@ -11,11 +11,16 @@ import (
 // most this much late.
 const livenessEvery = time.Second
 
+// stoppedAfter is after how long between two looks at the leases this
+// controller takes itself for one that was stopped.
+const stoppedAfter = 5 * livenessEvery
+
 // liveness declares nodes silent whose lease ran out, and back when they
 // speak. A new leader gives each node a full lease first: it can not know
 // when the former leader heard of it.
 func (l *Leader) liveness(ctx context.Context) {
 	since := time.Now()
+	last := since
 	ticker := time.NewTicker(livenessEvery)
 	defer ticker.Stop()
 	for {
@@ -23,6 +28,11 @@ func (l *Leader) liveness(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
+			if now.Sub(last) > stoppedAfter {
+				// This process stood still, and heard nobody meanwhile.
+				since = now
+			}
+			last = now
 			l.CheckLeases(ctx, now, since)
 		}
 	}
@@ -60,4 +70,8 @@ func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 			l.log.Info("nodes answer again", "nodes", back)
 		}
 	}
+	if err := l.OpenTerm(ctx); err != nil && ctx.Err() == nil && l.currentReign().term != 0 {
+		l.log.Warn("no lease can be ended yet; it is tried again", "error", err)
+	}
+	l.endLeases(ctx, now, since)
 }

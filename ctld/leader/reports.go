@@ -100,10 +100,9 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	for _, r := range batch {
 		ref := r.ref()
 		_, part := view.LivePart(ref)
+		awaited := r.ended != nil && (view.IsStray(ref) || view.IsStranger(ref))
 		switch {
-		case part == nil && r.ended != nil && view.IsStranger(ref):
-			ended.Reports = append(ended.Reports, state.ReportFromMessage(r.session.Node(), r.ended))
-		case part == nil || r.ended == nil && (part.Ready || exited[ref]):
+		case part == nil && !awaited || r.ended == nil && (part.Ready || exited[ref]):
 		case r.ended == nil:
 			ready.Parts = append(ready.Parts, ref)
 		default:

@@ -13,6 +13,10 @@ func (l *Leader) End() {
 	l.sessions.CloseAll()
 	l.last.Store(nil)
 	l.dirty.take()
+	l.power.forget()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reign, l.fencing = reign{}, nil
 }
 
 // Due takes what the loops were woken for since: whether there is something to

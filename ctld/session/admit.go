@@ -19,6 +19,9 @@ func (r *Registry) Admit(register *pb.Register, lease time.Duration) (done func(
 	if r.entering[node] {
 		return nil, fmt.Errorf("%w, or is about to be: try again in a moment", ErrElsewhere)
 	}
+	if err := r.mayEnter(node); err != nil {
+		return nil, err
+	}
 	if s := r.sessions[node]; s != nil && s.instance != register.GetInstance() && s.ctx.Err() == nil {
 		if silent := r.now().Sub(r.seen[node]); silent < lease {
 			return nil, fmt.Errorf("%w, by another gnoded on host %q: give each node a name of its own; if that one was switched off, wait %v",

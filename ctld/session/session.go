@@ -77,6 +77,7 @@ type Registry struct {
 	seen     map[string]time.Time // when a node was last heard of
 	signals  map[string]chan *pb.SignalResult
 	entering map[string]bool // nodes whose registration is being committed
+	leases   map[string]nodeLease
 	changed  func(node string)
 	now      func() time.Time
 }
@@ -89,6 +90,7 @@ func NewRegistry(changed func(node string)) *Registry {
 		seen:     make(map[string]time.Time),
 		signals:  make(map[string]chan *pb.SignalResult),
 		entering: make(map[string]bool),
+		leases:   make(map[string]nodeLease),
 		changed:  changed,
 		now:      time.Now,
 	}
@@ -97,6 +99,9 @@ func NewRegistry(changed func(node string)) *Registry {
 // SetClock has the registry tell the time by another clock; call it before the
 // first node connects.
 func (r *Registry) SetClock(now func() time.Time) { r.now = now }
+
+// Now is the time by the registry's clock.
+func (r *Registry) Now() time.Time { return r.now() }
 
 // Session is one connection of one node.
 type Session struct {
@@ -108,9 +113,10 @@ type Session struct {
 	ctx      context.Context
 	cut      context.CancelCauseFunc
 
-	mu    sync.Mutex
-	parts map[Part]Reported
-	bytes int
+	mu     sync.Mutex
+	parts  map[Part]Reported
+	frozen []Part
+	bytes  int
 
 	// orders sent in this session. Only the dispatch loop touches them.
 	orders map[Part]Order
@@ -147,6 +153,9 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 	}
 	for _, running := range register.GetRunning() {
 		s.parts[PartOf(running.GetPart())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
+		if running.GetFrozen() {
+			s.frozen = append(s.frozen, PartOf(running.GetPart()))
+		}
 	}
 	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Registered{Registered: answer}})
 	r.mu.Lock()
@@ -181,6 +190,7 @@ func (r *Registry) CloseAll() {
 	}
 	clear(r.sessions)
 	clear(r.seen)
+	clear(r.leases) // the next to lead waits as long as any of them can last
 }
 
 // Get is the session of a node, nil when it has none.

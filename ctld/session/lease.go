@@ -1,0 +1,109 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ErrEnding is returned, and is the cause when a session is cut, while the
+// leases of its node are being ended: what it is granted meanwhile might not
+// be its any more when it hears of it.
+var ErrEnding = errors.New("the leases of this node are being ended, because it was silent for too long")
+
+// nodeLease is what this controller granted a node.
+type nodeLease struct {
+	until  time.Time // when the longest that was granted ends, by the controller's clock
+	ending bool      // between EndLeases and LeasesEnded
+}
+
+// Grant notes a lease that counts from a request which arrived at a time; the
+// node counts from when it sent it, which was earlier. It answers false when
+// none may be granted now. Look at what is the node's after it, not before:
+// what it loses meanwhile it must not be granted.
+func (r *Registry) Grant(node string, arrived time.Time, length time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lease := r.leases[node]
+	if lease.ending {
+		return false
+	}
+	if until := arrived.Add(length); until.After(lease.until) {
+		lease.until = until
+	}
+	r.leases[node] = lease
+	return true
+}
+
+// LeaseUntil is when the longest lease ends that this controller granted a
+// node; the zero time when it granted none.
+func (r *Registry) LeaseUntil(node string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leases[node].until
+}
+
+// EndLeases takes the right to end a node's leases, if none that this
+// controller granted lasted until a time. Nothing is granted to the node from
+// then until LeasesEnded.
+func (r *Registry) EndLeases(node string, since time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lease := r.leases[node]
+	if r.entering[node] || lease.until.After(since) {
+		return false
+	}
+	lease.ending = true
+	r.leases[node] = lease
+	return true
+}
+
+// Ending are the nodes whose leases are being ended, by name.
+func (r *Registry) Ending() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	for node, lease := range r.leases {
+		if lease.ending {
+			names = append(names, node)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// LeasesEnded says that it is known now whether they were. While it is not,
+// because the outcome of the command is uncertain, nothing may be granted.
+func (r *Registry) LeasesEnded(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lease := r.leases[node]
+	lease.ending = false
+	r.leases[node] = lease
+}
+
+// mayEnter refuses a registration while leases are being ended. r.mu is held.
+func (r *Registry) mayEnter(node string) error {
+	if r.leases[node].ending {
+		return fmt.Errorf("%w: connect again in a moment", ErrEnding)
+	}
+	return nil
+}
+
+// SetFrozen notes which parts a node says it froze.
+func (s *Session) SetFrozen(parts []Part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen = parts[:min(len(parts), maxParts)]
+}
+
+// Frozen are the parts that the node said it froze, when it spoke last.
+func (s *Session) Frozen() []Part {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.frozen
+}
+
+// CutFor ends the session for a reason; its node will connect again.
+func (s *Session) CutFor(err error) { s.cut(err) }
