@@ -30,6 +30,7 @@ type clusterFile struct {
 	MaxArraySize   *uint32         `toml:"max_array_size"`
 	MaxJobCount    *uint32         `toml:"max_job_count"`
 	Lease          any             `toml:"lease"`
+	LeaseMargin    any             `toml:"lease_margin"`
 	Partitions     []partitionFile `toml:"partition"`
 }
 
@@ -76,6 +77,7 @@ func parseClusterFile(text []byte) (*pb.Policy, error) {
 		field  *uint32
 	}{
 		{"min_job_age", file.MinJobAge, 300, &policy.MinJobAgeS}, {"kill_wait", file.KillWait, 30, &policy.KillWaitS}, {"lease", file.Lease, 30, &policy.LeaseS},
+		{"lease_margin", file.LeaseMargin, 10, &policy.LeaseMarginS},
 	} {
 		seconds, err := durationSeconds(duration.value, duration.normal)
 		if err != nil {

@@ -35,6 +35,7 @@ func controlVerbs() []controlVerb {
 		{name: "release", run: controlRelease},
 		{name: "requeue", run: controlRequeue},
 		{name: "update", run: controlUpdate},
+		{name: "fence", run: controlFence},
 		{name: "apply", run: controlApply},
 		{name: "peer", run: controlPeer},
 		{name: "ping", local: true, run: controlPing},

@@ -97,6 +97,12 @@ func nodeRecordOf(node *pb.Node, view *view, details bool) *record {
 	if node.Reason != "" {
 		r.line(item("Reason", fmt.Sprintf("%s [%s@%s]", node.Reason, cmp.Or(node.ReasonUser, "unknown"), view.stamp(node.ReasonMs, "Unknown"))))
 	}
+	if node.Fencing != "" {
+		r.line(item("Fencing", node.Fencing))
+	}
+	if len(node.FrozenJobs) > 0 {
+		r.line(item("FrozenJobs", joinNumbers(node.FrozenJobs)))
+	}
 	for _, left := range node.LeftOvers {
 		r.line(item("LeftOver", left.What), item("Since", view.stamp(left.SinceMs, "Unknown")), item("Error", left.Error))
 	}
@@ -106,13 +112,17 @@ func nodeRecordOf(node *pb.Node, view *view, details bool) *record {
 	return r
 }
 
+func joinNumbers(numbers []uint32) string {
+	texts := make([]string, 0, len(numbers))
+	for _, number := range numbers {
+		texts = append(texts, digits(number))
+	}
+	return strings.Join(texts, ",")
+}
+
 // nodeDetails are the node's jobs and each of its devices.
 func nodeDetails(r *record, node *pb.Node, view *view) {
-	jobs := make([]string, 0, len(node.RunningJobs))
-	for _, job := range node.RunningJobs {
-		jobs = append(jobs, digits(job))
-	}
-	r.line(item("RunningJobs", orNull(strings.Join(jobs, ","))))
+	r.line(item("RunningJobs", orNull(joinNumbers(node.RunningJobs))))
 	held := heldShares(node)
 	for _, device := range node.GetInventory().GetDevices() {
 		items := []string{item("  Device", digits(device.Index)), item("Model", device.Model), item("Product", orNull(device.Product)),

@@ -127,6 +127,7 @@ administrators = ["ada"]
 min_job_age = "1:00:00"
 kill_wait = "0:45"
 lease = 10
+lease_margin = 4
 max_array_size = 11
 max_job_count = 12
 [[partition]]
@@ -146,7 +147,7 @@ allow_groups = ["physics"]
 		t.Fatal(err)
 	}
 	want := &pb.Policy{
-		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, MaxArraySize: 11, MaxJobCount: 12,
+		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, MaxArraySize: 11, MaxJobCount: 12,
 		Partitions: []*pb.Partition{{Name: "gpu", Nodes: "n[1-4]", IsDefault: true, MaxTimeS: 86400, DefaultTimeS: 5400,
 			DefaultMemoryPerCpuBytes: 2 << 30, AllowRootJobs: true, LeaseAction: "fence", AllowGroups: []string{"physics"}}},
 	}

@@ -48,6 +48,8 @@ type gleanerNode struct {
 	RunningJobs []uint32       `json:"running_jobs"`
 	Devices     []deviceJSON   `json:"devices"`
 	LeftOvers   []leftOverJSON `json:"left_overs"`
+	Fencing     string         `json:"fencing,omitempty"`
+	FrozenJobs  []uint32       `json:"frozen_jobs,omitempty"`
 }
 
 type leftOverJSON struct {
@@ -101,6 +103,7 @@ func gleanerNodeOf(node *pb.Node) gleanerNode {
 	extra := gleanerNode{
 		RealCpus: node.GetInventory().GetRealCpus(), Pretending: pretends(node),
 		RunningJobs: append([]uint32{}, node.RunningJobs...), Devices: []deviceJSON{}, LeftOvers: []leftOverJSON{},
+		Fencing: node.Fencing, FrozenJobs: node.FrozenJobs,
 	}
 	held := heldShares(node)
 	for _, device := range node.GetInventory().GetDevices() {

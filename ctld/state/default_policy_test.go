@@ -24,7 +24,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 	up := map[bool]string{true: "up", false: "down"}
 	want := map[string]any{
 		"cluster_name": p.ClusterName, "administrators": []any{},
-		"min_job_age": int64(p.MinJobAgeS), "kill_wait": int64(p.KillWaitS), "lease": int64(p.LeaseS),
+		"min_job_age": int64(p.MinJobAgeS), "kill_wait": int64(p.KillWaitS), "lease": int64(p.LeaseS), "lease_margin": int64(p.MarginS()),
 		"max_array_size": int64(p.MaxArraySize), "max_job_count": int64(p.MaxJobCount),
 		"partition": []any{map[string]any{
 			"name": main.Name, "nodes": main.Nodes, "default": main.Default, "state": up[main.Up],
