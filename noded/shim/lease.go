@@ -132,7 +132,7 @@ func (p *part) loseLease() {
 		detail = "its lease ended, and meanwhile the controllers gave the job up on this node"
 	}
 	p.mu.Unlock()
-	p.log.Warn("the part is ended", "because", detail)
+	p.log.Warn("the part is ended: its job is requeued or over by the word of the controllers", "detail", detail)
 	p.end(pb.EndCause_END_CAUSE_LEASE_ENDED, 0, detail)
 }
 
