@@ -3,6 +3,7 @@ package ctld
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"slices"
@@ -24,13 +25,25 @@ type testCluster struct {
 	configs map[string]Config
 	servers map[string]*Server
 	conns   map[string]*grpc.ClientConn
+	log     func(name string) *slog.Logger // nil: the test's
 }
 
 // startCluster starts n controllers, the first of which begins the cluster and
 // the others join it.
 func startCluster(t testing.TB, n int, change ...func(*Config)) *testCluster {
 	t.Helper()
-	c := &testCluster{t: t, dir: shortDir(t), configs: make(map[string]Config), servers: make(map[string]*Server), conns: make(map[string]*grpc.ClientConn)}
+	c := newTestCluster(t)
+	c.grow(n, change...)
+	return c
+}
+
+func newTestCluster(t testing.TB) *testCluster {
+	t.Helper()
+	return &testCluster{t: t, dir: shortDir(t), configs: make(map[string]Config), servers: make(map[string]*Server), conns: make(map[string]*grpc.ClientConn)}
+}
+
+func (c *testCluster) grow(n int, change ...func(*Config)) {
+	c.t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("c%d", i+1)
 		c.prepare(name, change...)
@@ -39,7 +52,6 @@ func startCluster(t testing.TB, n int, change ...func(*Config)) *testCluster {
 			c.add(name)
 		}
 	}
-	return c
 }
 
 // prepare makes the configuration of a controller, and its certificates.
@@ -85,7 +97,11 @@ func freeAddress(t testing.TB) string {
 
 func (c *testCluster) start(name string) {
 	c.t.Helper()
-	c.servers[name] = startServer(c.t, c.configs[name])
+	log := testLog(c.t)
+	if c.log != nil {
+		log = c.log(name)
+	}
+	c.servers[name] = startLogging(c.t, c.configs[name], log)
 	if c.conns[name] == nil {
 		c.conns[name] = connectTo(c.t, "unix://"+c.configs[name].Socket, "")
 	}

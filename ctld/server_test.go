@@ -55,11 +55,20 @@ func configIn(dir string) Config {
 
 func startServer(t testing.TB, config Config) *Server {
 	t.Helper()
+	return startLogging(t, config, testLog(t))
+}
+
+func testLog(t testing.TB) *slog.Logger {
 	level := slog.LevelWarn
 	if testing.Verbose() {
 		level = slog.LevelInfo
 	}
-	server, err := Start(config, "test", slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level})))
+	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level}))
+}
+
+func startLogging(t testing.TB, config Config, log *slog.Logger) *Server {
+	t.Helper()
+	server, err := Start(config, "test", log)
 	if err != nil {
 		t.Fatal(err)
 	}
