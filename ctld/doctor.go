@@ -53,7 +53,7 @@ func examine(c *cli.Context, version string) finding.Report {
 	host := finding.Host{
 		Role: finding.Controller, Name: config.Name, Version: version, Config: path,
 		Directory: config.DataDir, Controllers: []string{"unix://" + config.Socket},
-		TLSDir: config.Certificates, PKIDir: PKIDir(config.DataDir), PeerListen: config.PeerListen,
+		TLSDir: config.Certificates, PKIDir: PKIDir(config.DataDir), Listen: config.Listen, PeerListen: config.PeerListen,
 	}
 	if name, _, err := peerName(&config); err == nil {
 		host.Name = name

@@ -19,6 +19,7 @@ var bashSources = map[string]string{
 	"user":            "compgen -u",
 	"user[,...]":      "compgen -u",
 	"directory":       "compgen -d",
+	"role[,...]":      "echo node controller user",
 }
 
 // bashCases are the branches of a case statement for one command, in which

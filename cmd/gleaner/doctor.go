@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -57,6 +58,10 @@ func runDoctor(inv *option.Invocation) error {
 			return inv.Fail("there is no role %q: the roles are node, controller and user", word)
 		}
 	}
+	late := time.AfterFunc(noticeTime, func() {
+		fmt.Fprintln(inv.Stderr, "gdoctor: something takes its time; this comes to an end within three minutes")
+	})
+	defer late.Stop()
 	result, err := doctor.Examine(inv.Context, doctor.Options{
 		Roles: roles, Config: inv.Text("config"), Quick: inv.Given("quick"),
 		Targets: dial.Targets(inv.Text(option.Controller)), TLSDir: inv.Getenv(dial.EnvironmentTLSDir),

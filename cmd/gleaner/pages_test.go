@@ -119,6 +119,7 @@ func TestBashCompletion(t *testing.T) {
 		{"gsubmit --nodelist n", []string{"n1", "n2"}, "main"},
 		{"gqueue --states RU", []string{"RUNNING"}, "PENDING"},
 		{"ginfo -t i", []string{"idle"}, "PENDING"},
+		{"gdoctor --role c", []string{"controller"}, "user"},
 		{"gcontrol show --det", []string{"--details"}, "show"},
 	} {
 		words := strings.Split(c.words, " ")

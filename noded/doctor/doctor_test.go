@@ -64,6 +64,8 @@ func TestNoGinit(t *testing.T) {
 	want(t, found, "container", finding.Skipped, "ginit")
 	must(t, os.WriteFile(n.init, nil, 0o644))
 	want(t, n.examine(), "ginit", finding.Failed, "is not a program")
+	must(t, os.Chmod(n.init, 0o775))
+	want(t, n.examine(), "ginit", finding.Failed, "mode 0775: others may change it")
 }
 
 func TestNoexec(t *testing.T) {

@@ -28,6 +28,10 @@ func (d *doctor) checkGinit(context.Context) []finding.Finding {
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return []finding.Finding{finding.Bad(name, d.config.Init+" is not a program", "it is process 1 of every container: gnoded does not start", fix)}
 	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return []finding.Finding{finding.Bad(name, fmt.Sprintf("%s has mode %04o: others may change it", d.config.Init, info.Mode().Perm()),
+			"who changes it reaches into every job", fix+"; install gives it mode 755")}
+	}
 	return []finding.Finding{finding.Good(name, d.config.Init)}
 }
 

@@ -38,6 +38,7 @@ type Host struct {
 	Controllers  []string `json:"controllers,omitempty"` // targets that it dials
 	TLSDir       string   `json:"tls_dir,omitempty"`
 	PKIDir       string   `json:"pki_dir,omitempty"`
+	Listen       string   `json:"listen,omitempty"`
 	PeerListen   string   `json:"peer_listen,omitempty"`
 }
 

@@ -36,6 +36,33 @@ func nearest(dir string) string {
 	return dir
 }
 
+// checkConfigFile refuses a configuration that others can change: what it
+// says, root does.
+func checkConfigFile(host finding.Host) []finding.Finding {
+	name := "configuration file"
+	if bad := openToChange(host.Config); bad != "" {
+		return []finding.Finding{finding.Bad(name, bad, "who changes it makes root's daemon start any program, or listen to any controller",
+			"look at what is in it, then: chown root: "+host.Config+"; chmod 644 "+host.Config)}
+	}
+	return nil
+}
+
+// openToChange says who besides root, and whoever asks, may change a file or a
+// directory's entries, or "".
+func openToChange(path string) string {
+	var about unix.Stat_t
+	if unix.Stat(path, &about) != nil {
+		return ""
+	}
+	switch mode := about.Mode & 0o7777; {
+	case about.Uid != 0 && int(about.Uid) != os.Geteuid():
+		return fmt.Sprintf("%s belongs to user %d", path, about.Uid)
+	case mode&0o022 != 0:
+		return fmt.Sprintf("%s has mode %04o: others may change it", path, mode)
+	}
+	return ""
+}
+
 // fileSystems are the names of the kernel's magic numbers, statfs(2).
 var fileSystems = map[int64]string{
 	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", unix.TMPFS_MAGIC: "tmpfs",
@@ -57,7 +84,11 @@ func checkDisk(host finding.Host) []finding.Finding {
 		}
 		return []finding.Finding{finding.Bad(name, fmt.Sprintf("%s: %v", dir, err), "the daemon does not start", "see dmesg | tail, and mount it anew")}
 	}
-	return []finding.Finding{judgeDisk(name, host, &disk)}
+	found := []finding.Finding{judgeDisk(name, host, &disk)}
+	if bad := openToChange(host.Directory); bad != "" && host.Role == finding.Node { // gctld looks itself
+		found = append(found, finding.Bad(name, bad, "who changes it can pass for a job's supervisor", "see what is in it, then: chown root: "+dir+"; chmod 711 "+dir))
+	}
+	return found
 }
 
 func judgeDisk(name string, host finding.Host, disk *unix.Statfs_t) finding.Finding {

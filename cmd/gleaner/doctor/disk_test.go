@@ -48,6 +48,29 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// What root's daemons read is nobody else's to change.
+func TestOpenToChange(t *testing.T) {
+	dir := t.TempDir()
+	host := finding.Host{Role: finding.Node, Config: dir + "/gnoded.toml", Directory: dir + "/state"}
+	must(t, os.WriteFile(host.Config, nil, 0o644))
+	must(t, os.Mkdir(host.Directory, 0o711))
+	if found := checkConfigFile(host); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+	if found := checkDisk(host); len(found) != 1 {
+		t.Errorf("%+v", found)
+	}
+	must(t, os.Chmod(host.Config, 0o664))
+	want(t, checkConfigFile(host), "configuration file", finding.Failed, "mode 0664", "chmod 644 "+host.Config)
+	must(t, os.Chmod(host.Directory, 0o777))
+	want(t, checkDisk(host), "disk of "+host.Directory, finding.Failed, "mode 0777", "chmod 711")
+	if os.Getuid() != 0 {
+		t.Skip("needs root: gives a file to another user")
+	}
+	must(t, os.Chown(host.Config, 4242, 4242))
+	want(t, checkConfigFile(host), "configuration file", finding.Failed, "belongs to user 4242")
+}
+
 func TestSpeed(t *testing.T) {
 	times := func(usual, seldom time.Duration) []time.Duration {
 		list := make([]time.Duration, 200)

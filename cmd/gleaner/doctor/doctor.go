@@ -90,8 +90,15 @@ func (r *Result) hostChecks(o Options, sites []*site) []finding.Check {
 		if host.PKIDir != "" {
 			checks = append(checks, finding.Check{Name: "certificates in " + host.PKIDir, Run: func(context.Context) []finding.Finding { return checkAuthority(host.PKIDir, host.Name) }})
 		}
-		if host.PeerListen != "" {
-			checks = append(checks, finding.Check{Name: "peer address", Run: func(ctx context.Context) []finding.Finding { return checkPeerListen(ctx, host.PeerListen) }})
+		if host.Config != "" {
+			checks = append(checks, finding.Check{Name: "configuration file", Run: func(context.Context) []finding.Finding { return checkConfigFile(host) }})
+		}
+		for _, l := range []struct{ key, address string }{{"listen", host.Listen}, {"peer_listen", host.PeerListen}} {
+			if l.address != "" {
+				checks = append(checks, finding.Check{Name: l.key, Run: func(ctx context.Context) []finding.Finding {
+					return checkListen(ctx, l.key, l.address, runs(sites, host.Role))
+				}})
+			}
 		}
 		if host.Role == finding.Controller && runs(sites, host.Role) {
 			checks = append(checks, finding.Check{Name: "controllers among themselves", Run: func(ctx context.Context) []finding.Finding { return checkPeers(ctx, host) }})

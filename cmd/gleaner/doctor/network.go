@@ -140,13 +140,12 @@ func (c contact) ping(ctx context.Context, check string) []finding.Finding {
 	return found
 }
 
-// checkPeerListen looks whether this controller's address for the others is
-// taken by it, or free for it.
-func checkPeerListen(ctx context.Context, address string) []finding.Finding {
-	const check = "peer address"
+// checkListen looks whether an address of this controller is taken by it, when
+// it runs, or free for it.
+func checkListen(ctx context.Context, check, address string, running bool) []finding.Finding {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return []finding.Finding{finding.Bad(check, err.Error(), "gctld does not start", "give HOST:PORT as peer_listen in gctld.toml")}
+		return []finding.Finding{finding.Bad(check, err.Error(), "gctld does not start", "give HOST:PORT as "+check+" in gctld.toml")}
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
@@ -155,9 +154,16 @@ func checkPeerListen(ctx context.Context, address string) []finding.Finding {
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return []finding.Finding{finding.Doubtful(check, fmt.Sprintf("nobody listens on %s: %v", address, err), "the other controllers do not reach this one", "systemctl start gctld; is the address one of this host's? ip -br address")}
+	if err == nil {
+		_ = conn.Close()
 	}
-	_ = conn.Close()
-	return []finding.Finding{finding.Good(check, "somebody listens on "+address)}
+	switch {
+	case err == nil && !running:
+		return []finding.Finding{finding.Bad(check, "gctld does not run, and something else listens on "+address, "gctld does not start", "stop that program, ss -ltnp shows it, or give another "+check)}
+	case err == nil:
+		return []finding.Finding{finding.Good(check, "gctld listens on "+address)}
+	case running:
+		return []finding.Finding{finding.Bad(check, fmt.Sprintf("gctld runs, and nobody listens on %s: %v", address, err), "other hosts do not reach this controller", "was it started with this configuration? systemctl restart gctld; is the address one of this host's? ip -br address")}
+	}
+	return []finding.Finding{finding.Good(check, address+" is free for gctld, which does not run")}
 }

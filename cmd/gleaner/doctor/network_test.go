@@ -133,13 +133,16 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-func TestPeerListen(t *testing.T) {
+func TestListen(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	address := listener.Addr().String()
-	want(t, checkPeerListen(t.Context(), address), "peer address", finding.OK)
+	want(t, checkListen(t.Context(), "listen", address, true), "listen", finding.OK)
+	want(t, checkListen(t.Context(), "listen", address, false), "listen", finding.Failed, "something else listens", "ss -ltnp")
 	must(t, listener.Close())
-	want(t, checkPeerListen(t.Context(), address), "peer address", finding.Warning, "nobody listens on "+address)
+	address = closedPort(t)
+	want(t, checkListen(t.Context(), "listen", address, true), "listen", finding.Failed, "nobody listens on "+address)
+	want(t, checkListen(t.Context(), "listen", address, false), "listen", finding.OK, "is free")
 }
 
 func TestSkew(t *testing.T) {
