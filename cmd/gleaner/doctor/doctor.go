@@ -96,11 +96,11 @@ func (r *Result) hostChecks(o Options, sites []*site) []finding.Check {
 		for _, l := range []struct{ key, address string }{{"listen", host.Listen}, {"peer_listen", host.PeerListen}} {
 			if l.address != "" {
 				checks = append(checks, finding.Check{Name: l.key, Run: func(ctx context.Context) []finding.Finding {
-					return checkListen(ctx, l.key, l.address, runs(sites, host.Role))
+					return checkListen(ctx, l.key, l.address, runs(sites, &host))
 				}})
 			}
 		}
-		if host.Role == finding.Controller && runs(sites, host.Role) {
+		if host.Role == finding.Controller && runs(sites, &host) {
 			checks = append(checks, finding.Check{Name: "controllers among themselves", Run: func(ctx context.Context) []finding.Finding { return checkPeers(ctx, host) }})
 		}
 	}
@@ -138,7 +138,7 @@ func (r *Result) contacts(o Options, sites []*site) (contacts []contact) {
 		}
 	}
 	for _, host := range r.Hosts {
-		if host.Config == "" && !runs(sites, host.Role) {
+		if host.Config == "" && !runs(sites, &host) {
 			continue // nobody has said yet where the controllers are to be
 		}
 		for _, target := range host.Controllers {
@@ -156,8 +156,11 @@ func (r *Result) contacts(o Options, sites []*site) (contacts []contact) {
 	return contacts
 }
 
-func runs(sites []*site, role string) bool {
-	return slices.ContainsFunc(sites, func(s *site) bool { return s.role == role && s.running != 0 })
+// runs says whether the daemon of a host runs.
+func runs(sites []*site, host *finding.Host) bool {
+	return slices.ContainsFunc(sites, func(s *site) bool {
+		return s.role == host.Role && s.running != 0 && (s.config == host.Config || host.Config == "")
+	})
 }
 
 // mark puts a daemon's name before its checks where there are several of one
