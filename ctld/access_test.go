@@ -41,7 +41,7 @@ type strangerActs struct {
 func TestStranger(t *testing.T) {
 	target := os.Getenv(asStranger)
 	if target == "" {
-		t.Skip("runs only as a child of TestOtherUsersAreKeptOut")
+		t.Skip("needs TestOtherUsersAreKeptOut, which starts it as another user: a process has one user only")
 	}
 	conn := connectTo(t, target, "")
 	client := pb.NewControllerClient(conn)

@@ -70,7 +70,7 @@ func newRealNode(t *testing.T) *realNode {
 		t.Skip("needs root: runs real containers")
 	}
 	if testing.Short() {
-		t.Skip("runs real containers: left out by -short")
+		t.Skip("left out with -short: real containers take long under the race detector, which sees nothing of them")
 	}
 	directory, err := os.MkdirTemp("", "noded")
 	if err != nil {

@@ -278,7 +278,7 @@ func TestCutOffLeaderConfirmsNothing(t *testing.T) {
 	}
 	g.mesh.cut(former.Name())
 	if !former.IsLeader() {
-		t.Skip("it has noticed already")
+		t.Log("it has noticed already, so this run shows less")
 	}
 	if err := former.Confirm(g.soon(), term); !errors.Is(err, ErrNotLeader) {
 		t.Fatalf("cut off: %v", err)

@@ -386,6 +386,6 @@ func (s *started) checkGroupGone() {
 func noRace(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("left out with -short")
+		t.Skip("left out with -short: it takes long, and shows the race detector nothing new")
 	}
 }
