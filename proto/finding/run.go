@@ -32,18 +32,29 @@ func Run(ctx context.Context, checks []Check) []Finding {
 	}
 	var findings []Finding
 	for i, check := range checks {
-		late := time.NewTimer(time.Until(started.Add(check.limit() + grace)))
-		select {
-		case found := <-answers[i]:
-			findings = append(findings, found...)
-		case <-late.C:
-			findings = append(findings, Bad(check.Name, fmt.Sprintf("the check did not come back within %v", check.limit()),
-				"whatever it waits for holds up jobs, too",
-				"see what the kernel waits for, a file server that is away perhaps: dmesg | tail; findmnt"))
-		}
-		late.Stop()
+		findings = append(findings, check.await(answers[i], time.Until(started.Add(check.limit()+grace)))...)
 	}
 	return findings
+}
+
+// await answers what comes in time, or that nothing has. What is there
+// already counts, also when its time was over while another was awaited.
+func (c *Check) await(answer <-chan []Finding, patience time.Duration) []Finding {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case found := <-answer:
+		return found
+	case <-late.C:
+	}
+	select {
+	case found := <-answer:
+		return found
+	default:
+		return []Finding{Bad(c.Name, fmt.Sprintf("the check did not come back within %v", c.limit()),
+			"whatever it waits for holds up jobs, too",
+			"see what the kernel waits for, a file server that is away perhaps: dmesg | tail; findmnt")}
+	}
 }
 
 func (c *Check) limit() time.Duration {
