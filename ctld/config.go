@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
+	"github.com/gleaner-hpc/gleaner/ctld/replica"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
@@ -55,6 +56,25 @@ type Config struct {
 	LogLevel string `toml:"log_level"`
 	// LogFormat is text or json.
 	LogFormat string `toml:"log_format"`
+
+	// Network is where it listens and dials; nil = the system's sockets.
+	Network replica.Network `toml:"-"`
+}
+
+func (c *Config) network() replica.Network {
+	if c.Network == nil {
+		return &replica.Sockets{}
+	}
+	return c.Network
+}
+
+// listenSocket opens the socket for this host: a file of the system's, or what
+// another network takes for one.
+func (c *Config) listenSocket() (net.Listener, error) {
+	if c.Network == nil {
+		return listenUnix(c.Socket)
+	}
+	return c.Network.Listen("unix", c.Socket)
 }
 
 // maxSocketPath is what unix(7) leaves for a path in sun_path, 108 bytes with

@@ -41,7 +41,7 @@ func (s *Server) openCertificates(name string) (err error) {
 
 // newPeers makes the dealings with the other controllers.
 func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) {
-	options := peerlink.Options{Version: version, Level: uint32(state.Newest), Logger: s.log,
+	options := peerlink.Options{Network: s.config.network(), Version: version, Level: uint32(state.Newest), Logger: s.log,
 		LevelInForce: func() uint32 { return uint32(s.cluster.View().Level()) },
 		Leads:        s.cluster.Confirm,
 		Admitted:     func() error { return keepName(s.config.DataDir, name) }}

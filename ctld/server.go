@@ -168,7 +168,7 @@ func (s *Server) listenPeers(name string) (raft.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.wire, err = replica.Listen(s.config.PeerListen, s.config.PeerAdvertise, server, client)
+	s.wire, err = replica.Listen(s.config.network(), s.config.PeerListen, s.config.PeerAdvertise, server, client)
 	if err != nil {
 		return nil, inUse(err, "peer_listen")
 	}
@@ -180,7 +180,7 @@ func PKIDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
 
 // listen opens the sockets and serves them.
 func (s *Server) listen(name string) error {
-	local, err := listenUnix(s.config.Socket)
+	local, err := s.config.listenSocket()
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (s *Server) listenRemote(name string) (net.Listener, credentials.TransportC
 	if err != nil {
 		return nil, nil, err
 	}
-	listener, err := net.Listen("tcp", s.config.Listen)
+	listener, err := s.config.network().Listen("tcp", s.config.Listen)
 	if err != nil {
 		return nil, nil, inUse(fmt.Errorf("listen on %s: %w", s.config.Listen, err), "listen")
 	}

@@ -47,7 +47,7 @@ type Leader struct {
 
 	members Members
 	behind  atomic.Pointer[string]
-	power *power
+	power   *power
 
 	opening   sync.Mutex // held while the term is being opened
 	mu        sync.Mutex

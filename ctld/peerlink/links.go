@@ -42,7 +42,8 @@ const (
 
 // links are the connections to other controllers, made when first needed.
 type links struct {
-	tls *tls.Config // of a client; nil when no other can be reached
+	tls     *tls.Config // of a client; nil when no other can be reached
+	network replica.Network
 
 	mu   sync.Mutex
 	open map[linkKey]link
@@ -75,7 +76,7 @@ func (l *links) to(name, address string, lane Lane) (*grpc.ClientConn, error) {
 		_ = former.conn.Close()
 		delete(l.open, key)
 	}
-	conn, err := dialPeer(name, address, l.tls)
+	conn, err := dialPeer(l.network, name, address, l.tls)
 	if err != nil {
 		return nil, fmt.Errorf("controller %s at %s: %w", name, address, err)
 	}
@@ -95,7 +96,7 @@ func (l *links) close() {
 	}
 }
 
-func dialPeer(name, address string, base *tls.Config) (*grpc.ClientConn, error) {
+func dialPeer(network replica.Network, name, address string, base *tls.Config) (*grpc.ClientConn, error) {
 	config := base.Clone()
 	config.NextProtos = []string{replica.ProtocolRequests}
 	config.VerifyConnection = func(state tls.ConnectionState) error {
@@ -112,8 +113,7 @@ func dialPeer(name, address string, base *tls.Config) (*grpc.ClientConn, error) 
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			var dialer net.Dialer
-			return dialer.DialContext(ctx, "tcp", address)
+			return network.DialContext(ctx, "tcp", address)
 		}),
 		grpc.WithAuthority(dial.ServerName),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(spec.MaxMessageBytes), grpc.MaxCallSendMsgSize(spec.MaxMessageBytes)),

@@ -41,7 +41,7 @@ func (p *Peers) helloAnew(ctx context.Context, name, address string) (*pb.HelloR
 	if p.options.TLS == nil {
 		return nil, errAlone
 	}
-	conn, err := dialPeer(name, address, p.options.TLS)
+	conn, err := dialPeer(p.options.Network, name, address, p.options.TLS)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ type Options struct {
 	// TLS is for dialling other controllers; nil when there is no address for
 	// them.
 	TLS *tls.Config
+	// Network is where they are dialled; needed with TLS.
+	Network replica.Network
 	// Admitted keeps on disk that this controller has become a member that
 	// votes.
 	Admitted func() error
@@ -52,7 +54,7 @@ type Route struct {
 
 // New makes the dealings of one controller with the others.
 func New(peer *replica.Peer, options Options) *Peers {
-	return &Peers{peer: peer, options: options, log: options.Logger, links: links{tls: options.TLS}, route: Route{Over: make(chan struct{})}}
+	return &Peers{peer: peer, options: options, log: options.Logger, links: links{tls: options.TLS, network: options.Network}, route: Route{Over: make(chan struct{})}}
 }
 
 // Watch keeps the route to the leader until ctx ends. led is called when one

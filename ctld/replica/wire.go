@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ const rpcLimit = 10 * time.Second
 // certificate, with raft's streams and gRPC requests on it.
 type Wire struct {
 	listener net.Listener
+	network  Network
 	client   *tls.Config
 	address  net.Addr
 	raft     *share
@@ -42,18 +44,18 @@ type Wire struct {
 	closing  sync.Once
 }
 
-// Listen opens the address. The two configurations must accept controllers'
+// Listen opens the address in a network. The two configurations must accept controllers'
 // certificates only; advertise is the address that the other peers dial, "" =
 // the listener's.
-func Listen(listen, advertise string, server, client *tls.Config) (*Wire, error) {
-	listener, err := net.Listen("tcp", listen)
+func Listen(network Network, listen, advertise string, server, client *tls.Config) (*Wire, error) {
+	listener, err := network.Listen("tcp", listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for peers on %s: %w", listen, err)
 	}
 	server, client = server.Clone(), client.Clone()
 	server.NextProtos, client.NextProtos = []string{ProtocolRaft, ProtocolRequests}, []string{ProtocolRaft}
 	w := &Wire{
-		listener: listener, client: client, address: listener.Addr(),
+		listener: listener, network: network, client: client, address: listener.Addr(),
 		places: make(chan struct{}, maxHandshakes), done: make(chan struct{}),
 	}
 	if advertise != "" {
@@ -176,9 +178,15 @@ type streamLayer struct {
 }
 
 func (s streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: timeout}, "tcp", string(address), s.wire.client)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	plain, err := s.wire.network.DialContext(ctx, "tcp", string(address))
 	if err != nil {
 		return nil, err
+	}
+	conn := tls.Client(plain, s.wire.client)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, plain.Close())
 	}
 	if conn.ConnectionState().NegotiatedProtocol != ProtocolRaft {
 		return nil, errors.Join(fmt.Errorf("%s does not speak %s: it is not a controller's address for peers", address, ProtocolRaft), conn.Close())

@@ -43,7 +43,7 @@ func pair(t *testing.T) (server, client *tls.Config) {
 func listenWire(t *testing.T) (*Wire, *tls.Config) {
 	t.Helper()
 	server, client := pair(t)
-	wire, err := Listen("127.0.0.1:0", "", server, client)
+	wire, err := Listen(new(Sockets), "127.0.0.1:0", "", server, client)
 	if err != nil {
 		t.Fatal(err)
 	}
