@@ -32,10 +32,11 @@ type controller struct {
 	applied  int
 	changed  []*state.Result
 	leader   *leader.Leader
-	believes bool   // that it leads
-	term     uint64 // in which it believes so
-	leading  bool   // its loops run
-	since    time.Time
+	believes bool      // that it leads
+	term     uint64    // in which it believes so
+	leading  bool      // its loops run
+	since    time.Time // from which on it counts the nodes' silence
+	looked   time.Time // when it looked at the leases last
 	memo     sched.Memo
 	loops    [loopCount]loop
 	pending  map[*proposal]struct{}

@@ -279,7 +279,7 @@ func (d *daemon) sendEnded(result *pb.PartEnded) {
 func (d *daemon) grantFor(key partKey) lease.Grant {
 	g := lease.Grant{
 		Sent: time.Duration(d.granted.GetSentBoottimeNs()), Length: time.Duration(d.granted.GetLeaseMs()) * time.Millisecond,
-		Margin: d.w.margin,
+		Margin: time.Duration(d.granted.GetLeaseMarginMs()) * time.Millisecond,
 	}
 	for _, id := range d.granted.GetParts() {
 		g.Named = g.Named || keyOf(id) == key

@@ -51,6 +51,9 @@ func (l *orderedLog) elect() {
 // install makes a controller the leader of a new term. Of what the former had
 // in flight a prefix may live on, as far as somebody else can have it.
 func (l *orderedLog) install(c *controller) {
+	if c.believes {
+		l.lose(c)
+	}
 	l.term++
 	l.leader = c
 	l.w.Elections++

@@ -24,7 +24,7 @@ func (w *World) newIntent() *intent {
 	r := w.rng
 	name := fmt.Sprintf("want-%d", len(w.intentList)+1)
 	in := &intent{name: name, uid: uint32(1000 + r.IntN(4))}
-	in.work = min(time.Duration(float64(12*time.Minute)*-math.Log(1-r.Float64())), 2*time.Hour) + time.Second
+	in.work = min(time.Duration(float64(25*time.Minute)*-math.Log(1-r.Float64())), 2*time.Hour) + time.Second
 	spec := &pb.JobSpec{
 		Name: name, Script: []byte("#!/bin/sh\ntrain " + []string{"small", "large", name}[r.IntN(3)] + " with enough words to be worth a digest of its own\n"),
 		WorkDirectory: "/", MemoryPerNodeBytes: 1 << 30, Partitions: []string{"main"}, Requeue: r.IntN(4) > 0,

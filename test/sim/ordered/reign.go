@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -41,14 +42,48 @@ func (c *controller) win(term uint64) {
 			return
 		}
 		c.applyAll()
-		c.leader.Begin()
-		c.leading, c.since, c.memo = true, c.monotonic(), sched.Memo{}
-		c.w.trace(c.name, "leads term %d at %d", term, c.applied)
-		c.kick(planLoop)
-		c.every(leasesEvery, term, leaseLoop)
-		c.every(purgesEvery, term, purgeLoop)
-		c.sweep(term)
+		c.spawn(func() { c.lead(term) })
 	})
+}
+
+// lead begins as ctld's lead does: nothing is answered before the log says that
+// the term has begun.
+func (c *controller) lead(term uint64) {
+	ctx := context.Background()
+	still := func() bool { return c.believes && c.term == term }
+	c.leader.SetTerm(term)
+	for {
+		// The feature level is raised first, as it has been in any cluster that
+		// is not being upgraded.
+		if c.View().Level() < state.Newest {
+			_, _ = c.Propose(ctx, state.RaiseLevel{Level: state.Newest}, state.RequestID{})
+		} else if c.leader.OpenTerm(ctx) == nil {
+			break
+		}
+		c.sleep(100 * time.Millisecond)
+		if !still() {
+			return
+		}
+	}
+	if !still() {
+		return
+	}
+	c.leader.Begin()
+	c.leading, c.since, c.looked, c.memo = true, c.monotonic(), c.monotonic(), sched.Memo{}
+	c.w.trace(c.name, "leads term %d at %d", term, c.applied)
+	c.kick(planLoop)
+	c.every(leasesEvery, term, leaseLoop)
+	c.every(purgesEvery, term, purgeLoop)
+	c.sweep(term)
+}
+
+// sleep waits inside a task.
+func (c *controller) sleep(length time.Duration) {
+	t, over := c.w.current, false
+	c.after(length, func() { over = true; c.w.wake(t) })
+	for !over {
+		c.w.wait()
+	}
 }
 
 // resign ends the loops.
@@ -137,7 +172,12 @@ func (c *controller) runStep(which int) {
 	case commitLoop:
 		c.leader.CommitReports(ctx)
 	case leaseLoop:
-		c.leader.CheckLeases(ctx, c.monotonic(), c.since)
+		now := c.monotonic()
+		if now.Sub(c.looked) > 5*leasesEvery {
+			c.since = now // it was stopped, and heard nobody meanwhile
+		}
+		c.looked = now
+		c.leader.CheckLeases(ctx, now, c.since)
 	case purgeLoop:
 		c.leader.Purge(ctx, c.wall())
 	}

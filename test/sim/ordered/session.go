@@ -24,6 +24,7 @@ type link struct {
 // serveNode begins a session: it takes a node's first message.
 func (l *link) serveNode(register *pb.Register) {
 	c := l.c
+	arrived := c.monotonic()
 	c.spawn(func() {
 		if !c.leading {
 			l.close("does not lead")
@@ -36,30 +37,40 @@ func (l *link) serveNode(register *pb.Register) {
 			return
 		}
 		defer done()
-		if _, err := c.Propose(context.Background(), state.RegisterFromMessage(register), state.RequestID{}); err != nil {
+		command := state.RegisterFromMessage(register).At(c.View().Level())
+		if _, err := c.Propose(context.Background(), command, state.RequestID{}); err != nil {
 			l.close("not committed")
 			return
 		}
-		if err := c.Confirm(context.Background()); err != nil || !c.leading || l.closed {
-			l.close("does not lead any more")
+		granted, err := c.grant(register.GetNode(), arrived)
+		if err != nil || !c.leading || l.closed {
+			l.close("no lease")
 			return
 		}
-		policy := c.View().Policy()
 		l.session = c.leader.Sessions().Connect(context.Background(), register, &pb.Registered{
-			LeaseMs: policy.LeaseS * 1000, RenewEveryMs: policy.LeaseS * 1000 / 3, SentBoottimeNs: register.GetSentBoottimeNs(),
-			Parts: c.partsOf(register.GetNode()),
+			LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, RenewEveryMs: granted.LeaseMs / 3,
+			SentBoottimeNs: register.GetSentBoottimeNs(), Parts: granted.Parts,
 		})
 		c.links[l] = struct{}{}
 	})
 }
 
-// partsOf are the parts that are a node's at this moment.
-func (c *controller) partsOf(node string) []*pb.PartId {
-	var parts []*pb.PartId
-	for _, wanted := range c.View().WantedParts(node) {
-		parts = append(parts, &pb.PartId{Job: wanted.Job, Epoch: wanted.Epoch})
+// grant does what the api's grant does, in its order.
+func (c *controller) grant(node string, arrived time.Time) (*pb.LeaseRenewed, error) {
+	ctx := context.Background()
+	if err := c.Confirm(ctx); err != nil {
+		return nil, err
 	}
-	return parts
+	if err := c.leader.OpenTerm(ctx); err != nil {
+		return nil, err
+	}
+	policy := c.View().Policy()
+	if !c.leader.Sessions().Grant(node, arrived, time.Duration(policy.LeaseS)*time.Second) {
+		return nil, session.ErrEnding
+	}
+	return &pb.LeaseRenewed{
+		LeaseMs: policy.LeaseS * 1000, LeaseMarginMs: policy.MarginS() * 1000, Parts: c.View().PartsOn(node),
+	}, nil
 }
 
 // hear takes in a message of a registered node.
@@ -68,18 +79,18 @@ func (l *link) hear(message *pb.NodeMessage) {
 	if l.session == nil || l.closed {
 		return
 	}
-	l.session.Touch(c.monotonic())
+	arrived := c.monotonic()
+	l.session.Touch(arrived)
 	c.spawn(func() {
 		switch what := message.GetWhat().(type) {
 		case *pb.NodeMessage_RenewLease:
-			if c.Confirm(context.Background()) != nil || l.closed {
-				l.close("does not lead any more")
+			granted, err := c.grant(l.session.Node(), arrived)
+			if err != nil || l.closed {
+				l.close("no lease")
 				return
 			}
-			l.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: &pb.LeaseRenewed{
-				SentBoottimeNs: what.RenewLease.GetSentBoottimeNs(), LeaseMs: c.View().Policy().LeaseS * 1000,
-				Parts: c.partsOf(l.session.Node()),
-			}}})
+			granted.SentBoottimeNs = what.RenewLease.GetSentBoottimeNs()
+			l.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: granted}})
 		case *pb.NodeMessage_PartReady:
 			_ = c.leader.Ready(context.Background(), l.session, what.PartReady)
 		case *pb.NodeMessage_PartEnded:

@@ -76,7 +76,7 @@ func (s *shim) look() {
 		s.rest()
 	case lease.Remove:
 		s.m.w.trace(s.m.name, "part %s may not run here any more", s.key)
-		s.end(0, pb.EndCause_END_CAUSE_CANCELLED)
+		s.end(0, pb.EndCause_END_CAUSE_LEASE_ENDED)
 		return
 	}
 	if wait, ok := s.lease.Next(s.m.boottime()); ok {

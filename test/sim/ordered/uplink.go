@@ -86,7 +86,7 @@ func (d *daemon) hear(conn *conn, message *pb.ControllerMessage) {
 		case *pb.ControllerMessage_Registered:
 			d.joined, d.failures = true, 0
 			d.w.trace(d.m.name, "is registered with %s", d.link.c.name)
-			d.leaseGranted(&pb.LeaseRenewed{SentBoottimeNs: what.Registered.GetSentBoottimeNs(), LeaseMs: what.Registered.GetLeaseMs(), Parts: what.Registered.GetParts()})
+			d.leaseGranted(&pb.LeaseRenewed{SentBoottimeNs: what.Registered.GetSentBoottimeNs(), LeaseMs: what.Registered.GetLeaseMs(), LeaseMarginMs: what.Registered.GetLeaseMarginMs(), Parts: what.Registered.GetParts()})
 			d.keepLease(conn, time.Duration(what.Registered.GetRenewEveryMs())*time.Millisecond, time.Duration(what.Registered.GetLeaseMs())*time.Millisecond)
 		case *pb.ControllerMessage_LeaseRenewed:
 			d.leaseGranted(what.LeaseRenewed)

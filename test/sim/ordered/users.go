@@ -90,9 +90,9 @@ func (w *World) setUp() {
 	policy := *state.DefaultPolicy()
 	main := policy.Partitions[0]
 	guest := main
-	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "run-on"
+	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "fence"
 	policy.Partitions = []state.Partition{guest, main}
-	policy.LeaseS, policy.MinJobAgeS = uint32(w.lease.Seconds()), 3600
+	policy.LeaseS, policy.LeaseMarginS, policy.MinJobAgeS = uint32(w.lease.Seconds()), uint32(w.margin.Seconds()), 3600
 	w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, func() { w.ready = true })
 }
 

@@ -17,8 +17,8 @@ type Options struct {
 	Hours float64 // with faults and submissions; 0 = 24
 	// Only, when not nil, are the numbers of the faults that happen.
 	Only    []int
-	Faults  int           // how many are planned; 0 = 60 a day
-	Between time.Duration // between two submissions, on average; 0 = 6 min
+	Faults  int           // how many are planned; 0 = 120 a day
+	Between time.Duration // between two submissions, on average; 0 = 4 min
 	Trace   io.Writer     // one line an event; nil = none
 	Broken  Broken        // what is broken on purpose
 }
@@ -94,10 +94,10 @@ func Run(o Options) Result {
 		o.Hours = 24
 	}
 	if o.Faults == 0 {
-		o.Faults = int(o.Hours * 2.5)
+		o.Faults = int(o.Hours * 5)
 	}
 	if o.Between == 0 {
-		o.Between = 6 * time.Minute
+		o.Between = 4 * time.Minute
 	}
 	w := newWorld(o)
 	day := time.Duration(o.Hours * float64(time.Hour))
