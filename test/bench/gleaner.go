@@ -128,14 +128,18 @@ func (g *gleaner) launch(command *exec.Cmd) error { return command.Start() }
 
 func (g *gleaner) controller() int { return g.daemons[0].command.Process.Pid }
 
-// submitMany submits over gRPC on the unix socket, each client by a connection
-// of its own.
 func (g *gleaner) submitMany(ctx context.Context, l load) (time.Duration, error) {
+	return submitTo(ctx, []string{g.target()}, l)
+}
+
+// submitTo submits over gRPC on unix sockets, each client by a connection of
+// its own, to one controller after another.
+func submitTo(ctx context.Context, targets []string, l load) (time.Duration, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	begin := time.Now()
 	for client := range l.clients {
 		group.Go(func() error {
-			connection, err := dial.Dial([]string{g.target()}, "")
+			connection, err := dial.Dial(targets[client%len(targets):][:1], "")
 			if err != nil {
 				return err
 			}

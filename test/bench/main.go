@@ -30,6 +30,7 @@ type options struct {
 	disk     string
 	markdown string
 	json     string
+	only     string
 }
 
 func main() {
@@ -54,6 +55,7 @@ func command(words []string) error {
 	flags.StringVar(&o.disk, "disk", "/var/tmp", "`folder` on the disk to measure on")
 	flags.StringVar(&o.markdown, "markdown", "", "`file` for the report as Markdown")
 	flags.StringVar(&o.json, "json", "", "`file` for all figures as JSON")
+	flags.StringVar(&o.only, "only", "", "failover: leave out what compares with others")
 	if err := flags.Parse(words); err != nil {
 		return err
 	}
@@ -67,6 +69,9 @@ func command(words []string) error {
 
 // measureAll measures, prints, and removes what it made.
 func measureAll(ctx context.Context, o options) (err error) {
+	if o.only != "" && o.only != failoverOnly {
+		return fmt.Errorf("--only=%s: %s is what can be measured by itself", o.only, failoverOnly)
+	}
 	s, ok := plans[o.size]
 	if !ok {
 		return fmt.Errorf("size %q is neither quick nor full", o.size)

@@ -13,6 +13,10 @@ import (
 // measure goes through everything, side by side.
 func (b *bench) measure(ctx context.Context) {
 	s := b.sizes
+	if b.options.only == failoverOnly {
+		b.severalControllers(ctx)
+		return
+	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
 			measures := []measure{startBare, startFork, cliOne, cliEight, apiOne, apiEight, arraySubmit, emptyQueue, emptySubmit}
@@ -33,8 +37,21 @@ func (b *bench) measure(ctx context.Context) {
 		}
 		b.million(ctx, b.sides[0], round)
 	}
+	b.severalControllers(ctx)
 	for round := range s.manyRounds {
 		b.waiting(ctx, b.sides[0], round, s.many, []measure{memoryAlikeMany, memoryDifferMany, listFirstMany, listWholeMany})
+	}
+}
+
+// failoverOnly is what may be measured by itself.
+const failoverOnly = "failover"
+
+// severalControllers measures what has no counterpart on the other sides.
+func (b *bench) severalControllers(ctx context.Context) {
+	b.peers(ctx)
+	b.failover(ctx, 0)
+	for round := range b.sizes.manyRounds {
+		b.lasting(ctx, round)
 	}
 }
 

@@ -21,6 +21,9 @@ type sizes struct {
 	loaders       int // clients that fill a queue
 	arrayTasks    int
 	hugeArrayTask int
+	peerRounds    int // of submissions to one controller and to three
+	kills         int // of the leader of three
+	restarts      int // of a controller with many jobs
 }
 
 var plans = map[string]sizes{
@@ -28,20 +31,23 @@ var plans = map[string]sizes{
 	"smoke": {
 		name: "smoke", rounds: 1, commands: 5, manyCommands: 16, calls: 20, manyCalls: 80, starts: 2, jobRounds: 1, jobs: 20,
 		memoryRounds: 1, few: 500, many: 2000, manyRounds: 1, lists: 2, records: 10, loaders: 8, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
+		peerRounds: 1, kills: 2, restarts: 1,
 	},
 	"quick": {
 		name: "quick", rounds: 3, commands: 25, manyCommands: 80, calls: 300, manyCalls: 1000, starts: 2, jobRounds: 1, jobs: 100,
 		memoryRounds: 1, few: 10_000, many: 100_000, manyRounds: 1, lists: 5, records: 2000, loaders: 64, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
+		peerRounds: 3, kills: 20, restarts: 3,
 	},
 	"full": {
 		name: "full", rounds: 5, commands: 60, manyCommands: 240, calls: 1000, manyCalls: 4000, starts: 5, jobRounds: 3, jobs: 200,
 		memoryRounds: 2, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
+		peerRounds: 5, kills: 20, restarts: 5,
 	},
 }
 
 func rowsOf(s sizes) []row {
 	few, many := thousands(float64(s.few), 0), thousands(float64(s.many), 0)
-	return []row{
+	return append([]row{
 		{cliOne, "submit: command line, one by one", "/s", 0},
 		{cliEight, "submit: command line, 8 at once", "/s", 0},
 		{apiOne, "submit: API, 1 client", "/s", 0},
@@ -64,5 +70,19 @@ func rowsOf(s sizes) []row {
 		{millionTime, "array: a million tasks, by API", "ms", 2},
 		{oneMemory, fmt.Sprintf("array: memory of a job, of %d", s.records), "B", 0},
 		{millionMemory, fmt.Sprintf("array: memory of a million tasks, of %d", s.records), "B", 0},
+	}, severalRows(s)...)
+}
+
+// severalRows are those of the clusters of several controllers, and of what one
+// controller keeps.
+func severalRows(s sizes) []row {
+	many := thousands(float64(s.many), 0)
+	return []row{
+		{peersOne, "submit: API, 8 clients, one controller and no other", "/s", 0},
+		{peersThree, "submit: API, 8 clients, three controllers", "/s", 0},
+		{failoverSubmit, fmt.Sprintf("fail-over: a submission after kill -9 of the leader of three, %d times", s.kills), "ms", 0},
+		{failoverNodes, "fail-over: until every node has a session again", "ms", 0},
+		{restartTime, "restart: until ready after kill -9, " + many + " jobs", "ms", 0},
+		{snapshotStall, "snapshot: longest submission around one, " + many + " jobs", "ms", 1},
 	}
 }

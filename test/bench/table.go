@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // column is a side of the table.
 type column string
@@ -40,6 +43,12 @@ const (
 	millionTime      measure = "million.submit"
 	oneMemory        measure = "single.memory"
 	millionMemory    measure = "million.memory"
+	peersOne         measure = "submit.api.peers.1"
+	peersThree       measure = "submit.api.peers.3"
+	failoverSubmit   measure = "failover.submit"
+	failoverNodes    measure = "failover.nodes"
+	restartTime      measure = "restart"
+	snapshotStall    measure = "snapshot.stall"
 )
 
 // row is what a measure means.
@@ -137,6 +146,13 @@ func sortedRounds(c *cell) []int {
 	}
 	slices.Sort(rounds)
 	return rounds
+}
+
+// quantile is the smallest of at least one value that so large a share of them
+// does not exceed.
+func quantile(values []float64, share float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(max(int(math.Ceil(share*float64(len(sorted))))-1, 0), len(sorted)-1)]
 }
 
 // median of at least one value.

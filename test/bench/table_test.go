@@ -84,9 +84,34 @@ func TestAims(t *testing.T) {
 	slow.add(0, startBare, ours, 100)
 	slow.add(0, startBare, bareColumn, 40)
 	slow.add(0, listFirstMany, ours, 100)
-	for _, i := range []int{0, len(slow.aims()) - 1} {
-		if a := slow.aims()[i]; a.verdict() != "MISSED" {
-			t.Errorf("%+v: %s, want MISSED", a, a.verdict())
+	for kill := range 100 { // one in fifty takes very long, two in fifty long
+		slow.add(0, failoverSubmit, ours, map[int]float64{0: 7000, 50: 7000, 1: 4000, 51: 4000}[kill]+1)
+	}
+	missed := 0
+	for _, a := range slow.aims() {
+		for _, start := range []string{"submit to first instruction at most 2 x", "first line of the longer queue", "and at most 6 s at the 99th"} {
+			if !strings.HasPrefix(a.What, start) {
+				continue
+			}
+			missed++
+			if a.verdict() != "MISSED" {
+				t.Errorf("%+v: %s, want MISSED", a, a.verdict())
+			}
+		}
+		if strings.HasPrefix(a.What, "a submission succeeds at most 3 s") && a.verdict() != "reached" {
+			t.Errorf("%+v: %s, want reached", a, a.verdict())
+		}
+	}
+	if missed != 3 {
+		t.Errorf("%d aims were looked at", missed)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	values := []float64{5, 1, 4, 2, 3}
+	for share, want := range map[float64]float64{0: 1, 0.2: 1, 0.21: 2, 0.5: 3, 0.99: 5, 1: 5} {
+		if got := quantile(values, share); got != want {
+			t.Errorf("%v of %v: %v, want %v", share, values, got, want)
 		}
 	}
 }
