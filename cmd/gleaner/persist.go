@@ -82,7 +82,7 @@ func (c *client) persist(ctx context.Context, limit searchLimit, attempt func(ct
 	started := time.Now()
 	c.heard.Store(false)
 	defer c.noticeLater()()
-	pace, patience, reached := retryPace(), answerTime, false
+	pace, patience, reached, perhapsDone := retryPace(), answerTime, false, false
 	var last error
 	for {
 		left := limit.left(reached, started)
@@ -98,22 +98,23 @@ func (c *client) persist(ctx context.Context, limit searchLimit, attempt func(ct
 			}
 			return err
 		}
-		// That nothing came in what was left of the time says less than what a
-		// controller said before.
+		perhapsDone = perhapsDone || !neverSent(err)
+		// That nothing came in what was left of the time says less than what was
+		// found before.
 		if last == nil || !isSilence(err) || patience <= left {
 			last = err
+			reached = reached || !neverSent(err)
 		}
 		if isSilence(err) {
 			c.controllers.Leave()
 			patience *= 2
 		}
-		reached = reached || !neverSent(err)
 		pause := pace.NextBackOff()
 		if limit.left(reached, started) <= pause {
 			if isSilence(last) && !neverSent(last) {
 				last = silence(time.Since(started))
 			}
-			return &unreachableError{targets: c.targets, cause: last, perhapsDone: reached}
+			return &unreachableError{targets: c.targets, cause: last, perhapsDone: perhapsDone}
 		}
 		select {
 		case <-ctx.Done():
