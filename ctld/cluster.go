@@ -52,7 +52,8 @@ func (c *cluster) Together(apply func()) {
 	c.changed = nil
 	apply()
 	hook := c.onChange.Load()
-	if hook == nil || len(c.changed) == 0 {
+	// Only a leader's loops want to know: others need not pay for the View.
+	if hook == nil || len(c.changed) == 0 || !c.peer.IsLeader() {
 		c.mu.Unlock()
 		return
 	}

@@ -38,8 +38,10 @@ func (l *Leader) Behind() string {
 // raiseLevel raises the feature level as far as every controller understands.
 func (l *Leader) raiseLevel(ctx context.Context) {
 	defer l.behind.Store(nil)
-	for l.members != nil && l.cluster.View().Level() < state.Newest {
-		l.checkLevel(ctx)
+	for l.members != nil {
+		if l.cluster.View().Level() < state.Newest {
+			l.checkLevel(ctx)
+		}
 		if !pause(ctx, levelEvery) {
 			return
 		}
