@@ -52,6 +52,11 @@ type Config struct {
 	// its arguments, to which the node's name is added. Exit status 0 says that
 	// the machine is off. Empty = none.
 	FenceCommand []string `toml:"fence_command"`
+	// BackupDir is where this controller keeps backups of the state, one every
+	// BackupEvery, as in "1h", the newest BackupKeep of them; "" = none.
+	BackupDir   string `toml:"backup_dir"`
+	BackupEvery string `toml:"backup_every"`
+	BackupKeep  int    `toml:"backup_keep"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
 	// LogFormat is text or json.
@@ -95,6 +100,9 @@ func DefaultConfig() Config {
 
 		ClientTimeout:   api.DefaultUnreadLimit.String(),
 		ElectionTimeout: "1s",
+
+		BackupEvery: "1h",
+		BackupKeep:  48,
 	}
 }
 
@@ -146,7 +154,7 @@ func (c *Config) Check() error {
 	if _, err := c.electionTimeout(); err != nil {
 		return err
 	}
-	if err := c.checkPeers(); err != nil {
+	if err := errors.Join(c.checkPeers(), c.checkBackups()); err != nil {
 		return err
 	}
 	if err := logs.CheckFormat(c.LogFormat); err != nil {

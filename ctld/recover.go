@@ -156,7 +156,7 @@ func showSurvey(out io.Writer, config *Config, name string, survey *replica.Surv
 	fmt.Fprintf(out, "controller   %s in %s\n", name, config.DataDir)
 	fmt.Fprintf(out, "last command term %d, index %d, of %s\n", survey.LastTerm, survey.LastIndex, time.UnixMilli(view.TimeMS()).Format(time.RFC3339))
 	fmt.Fprintf(out, "members      %s\n", orNone(members))
-	fmt.Fprintf(out, "state        cluster %s: %d jobs wait, %d run, %d are over, %d nodes; the next job is %d\n",
+	fmt.Fprintf(out, "state        cluster %s: jobs waiting %d, running %d, over %d; nodes %d; the next job is %d\n",
 		view.Policy().ClusterName, counts.Waiting, counts.Active, counts.Finished, counts.Nodes, view.NextJob())
 	if awaited := view.Awaited(); len(awaited) > 0 {
 		fmt.Fprintf(out, "awaited      %s\n", strings.Join(awaited, ","))

@@ -36,7 +36,7 @@ func TestRecoverOneOfThree(t *testing.T) {
 	config := c.configs["c2"]
 	flags := []string{"--data-dir", config.DataDir, "--peer-listen", config.PeerListen, "--name", "c2"}
 	out, err := gctld(t, append([]string{"recover", "--inspect"}, flags...)...)
-	for _, want := range []string{"controller   c2", "members      c1=", "c3=", "10 jobs wait"} {
+	for _, want := range []string{"controller   c2", "members      c1=", "c3=", "jobs waiting 10"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Fatalf("%v: %q is missing in\n%s", err, want, out)
 		}

@@ -45,6 +45,7 @@ type Server struct {
 	leader  *leader.Leader
 	api     *api.Server
 	grpc    *grpc.Server
+	backups *backups    // nil without backup_dir
 	web     *web.Server // nil without metrics_listen
 
 	certificates *pki.Authority // nil when it has no address but the socket
@@ -102,7 +103,12 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir})
+	if config.BackupDir != "" {
+		every, _ := config.backupEvery() // Check has seen to it
+		s.backups = &backups{dir: config.BackupDir, every: every, keep: config.BackupKeep, name: name, version: version, cluster: s.cluster, log: log}
+		s.tasks.Go(func() { s.backups.run(ctx, s.ready) })
+	}
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir, Problems: s.backups.problems})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
@@ -128,6 +134,9 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 // settings are shown by ShowConfig.
 func (c *Config) settings() map[string]string {
 	shown := map[string]string{"StateSaveLocation": c.DataDir, "GLEANER_SOCKET": c.Socket}
+	if c.BackupDir != "" {
+		shown["GLEANER_BACKUP"] = fmt.Sprintf("%s every %s, the newest %d", c.BackupDir, c.BackupEvery, c.BackupKeep)
+	}
 	if c.Listen != "" {
 		shown["GLEANER_LISTEN"] = c.Listen
 	}

@@ -114,16 +114,8 @@ func openSnapshot(path string) (*os.File, error) {
 
 // contents is what a snapshot holds, in a line.
 func (c *controlRun) contents(h *pb.SnapshotHeader) string {
-	return fmt.Sprintf("cluster %s as of %s: %s wait, %s run, %s are over, %s",
-		format.Printable(h.GetClusterName()), c.view.stamp(h.GetTimeMs(), "Unknown"),
-		counted(h.GetJobsWaiting(), "job"), digits(h.GetJobsRunning()), digits(h.GetJobsFinished()), counted(h.GetNodes(), "node"))
-}
-
-func counted(n uint32, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return digits(n) + " " + noun + "s"
+	return fmt.Sprintf("cluster %s as of %s: jobs waiting %d, running %d, over %d; nodes %d",
+		format.Printable(h.GetClusterName()), c.view.stamp(h.GetTimeMs(), "Unknown"), h.GetJobsWaiting(), h.GetJobsRunning(), h.GetJobsFinished(), h.GetNodes())
 }
 
 // progress shows on a terminal how far something has come.

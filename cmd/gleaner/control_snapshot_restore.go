@@ -69,8 +69,8 @@ func (c *controlRun) showReplaced(path string, header *pb.SnapshotHeader) error 
 	}
 	name := config.GetPolicy().GetClusterName()
 	out := bufio.NewWriter(c.inv.Stdout)
-	fmt.Fprintf(out, "replaced:  cluster %s as of now: %s wait, %s run, %s\n", format.Printable(name),
-		counted(now.GetJobsWaiting(), "job"), digits(now.GetJobsRunning()+now.GetJobsEnding()), counted(uint32(len(now.GetLeases())), "node"))
+	fmt.Fprintf(out, "replaced:  cluster %s as of now: jobs waiting %d, running %d; nodes %d\n", format.Printable(name),
+		now.GetJobsWaiting(), now.GetJobsRunning()+now.GetJobsEnding(), len(now.GetLeases()))
 	fmt.Fprintf(out, "by:        %s\n", c.contents(header))
 	fmt.Fprintf(out, "           (%s)\n", format.Printable(path))
 	if header.GetClusterName() != name {

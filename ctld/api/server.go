@@ -92,6 +92,8 @@ type Options struct {
 	// SpoolDirectory is where a snapshot lies while it comes; "" = the
 	// system's.
 	SpoolDirectory string
+	// Problems are those of this controller that Status tells; nil = none.
+	Problems func() []string
 }
 
 // Server answers all requests of users and nodes.

@@ -23,7 +23,11 @@ func (s *Server) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusRes
 		Level: uint32(view.Level()), Peers: peers.GetPeers(), Leases: s.leases(view, now),
 		JobsWaiting: clampCount(census.Waiting), JobsRunning: clampCount(census.Running), JobsEnding: clampCount(census.Ending),
 	}
-	answer.Problems = problems(view, answer, now)
+	var own []string
+	if s.options.Problems != nil {
+		own = s.options.Problems()
+	}
+	answer.Problems = problems(view, answer, own, now)
 	return answer, nil
 }
 

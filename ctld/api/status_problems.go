@@ -19,8 +19,9 @@ const lagNoticed = 10_000
 
 // problems are what somebody should look at, each with what to do; worst
 // first: controllers, then nodes that do not answer, then what they said.
-func problems(view *state.View, status *pb.StatusResponse, now time.Time) []string {
+func problems(view *state.View, status *pb.StatusResponse, own []string, now time.Time) []string {
 	found := append(peerProblems(status), restoreProblems(view)...)
+	found = append(found, own...)
 	found = append(found, nodeProblems(view, now)...)
 	if len(found) > maxProblems {
 		rest := len(found) - maxProblems + 1
