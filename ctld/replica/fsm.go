@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -110,7 +111,11 @@ type image struct {
 }
 
 func (i image) Persist(sink raft.SnapshotSink) error {
-	if err := i.Image.Persist(sink); err != nil {
+	paced := &pacedWriter{out: sink, sync: func() error { return nil }, begun: time.Now()}
+	if clean, ok := sink.(*cleanSink); ok {
+		paced.sync = clean.sync
+	}
+	if err := i.Image.Persist(paced); err != nil {
 		_ = sink.Cancel()
 		return fmt.Errorf("write snapshot %s: %w", sink.ID(), err)
 	}

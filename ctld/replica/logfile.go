@@ -44,6 +44,7 @@ type logFile struct {
 	closing chan struct{}
 	broken  atomic.Pointer[func(error)] // nil until serve: then errors are returned
 
+	cutting sync.Mutex // one cut at a time
 	writing sync.Mutex // one transaction at a time; guards nothing that is read
 	mu      sync.RWMutex
 	seal    seal

@@ -162,3 +162,24 @@ func TestEarlierTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestStoredWhileCut: entries are stored between two steps of a cut, and it is
+// interrupted there.
+func TestStoredWhileCut(t *testing.T) {
+	path, logs := newLogFile(t)
+	low, high, err := logs.beginCut(1, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(logs.cut(low, low+9, high), logs.StoreLogs(entriesOf(1, 101, 110)), logs.cut(low+10, low+19, high), logs.Close()); err != nil {
+		t.Fatal(err)
+	}
+	logs = reopen(t, path)
+	mustHold(t, logs, 1, 41, 110)
+	if err := logs.DeleteRange(41, 110); err != nil {
+		t.Fatal(err)
+	}
+	if s := logs.current(); s.First <= s.Last || s.Cutting {
+		t.Fatalf("an emptied log has seal %+v", s)
+	}
+}

@@ -104,27 +104,49 @@ func (f *logFile) StoreLogs(logs []*raft.Log) error {
 	})
 }
 
+// cutStep is how many entries are taken away at once: what is to be stored
+// meanwhile waits for no more.
+const cutStep = 512
+
 // DeleteRange implements raft.LogStore: raft takes away from either end. The
 // seal says so first, so that a cut that is interrupted can be ended later.
+// Entries may be stored while it goes on.
 func (f *logFile) DeleteRange(low, high uint64) error {
+	f.cutting.Lock()
+	defer f.cutting.Unlock()
+	low, high, err := f.beginCut(low, high)
+	for first := low; err == nil && first <= high; first += cutStep {
+		err = f.cut(first, min(first+cutStep-1, high), high)
+	}
+	return err
+}
+
+// beginCut makes the log shorter, and answers what is left to be taken away.
+func (f *logFile) beginCut(low, high uint64) (uint64, uint64, error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	next := f.current()
 	low, high = max(low, next.First), min(high, next.Last)
 	if low > high {
-		return nil
+		return low, high, nil
 	}
 	if err := f.shorten(&next, low, high); err != nil {
-		return f.failed(err)
+		return low, high, f.failed(err)
 	}
 	next.Cutting = true
-	if err := f.commit(nil, &next); err != nil {
-		return err
-	}
-	if err := f.remove(low, high); err != nil {
+	return low, high, f.commit(nil, &next)
+}
+
+// cut takes some entries away, and seals that: the seal is never more than one
+// transaction old.
+func (f *logFile) cut(first, last, end uint64) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	if err := f.remove(first, last); err != nil {
 		return f.failed(err)
 	}
-	next.Cutting = false
+	next := f.current()
+	next.Cutting = last < end
 	return f.commit(nil, &next)
 }
 

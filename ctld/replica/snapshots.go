@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
 )
 
 // checkedSnapshots repeats a snapshot's index, term and members inside the
@@ -51,6 +52,15 @@ func (c *checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint
 type cleanSink struct {
 	raft.SnapshotSink
 	folder string
+}
+
+// sync brings to the disk what was written so far.
+func (s *cleanSink) sync() error {
+	file, err := os.OpenFile(filepath.Join(s.folder, s.ID()+".tmp", "state.bin"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Fdatasync(int(file.Fd())), file.Close())
 }
 
 func (s *cleanSink) Close() error  { return s.clean(s.SnapshotSink.Close()) }
