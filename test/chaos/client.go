@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/test/chaos/history"
+)
+
+// clientLimit bounds a user's command: longer than it tries by itself.
+const clientLimit = 90 * time.Second
+
+// as runs one of the user commands as a user would: from no node, over TLS or a
+// socket, with some of the controllers in some order.
+func (c *cluster) as(ctx context.Context, u user, r *rand.Rand, name string, words ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, clientLimit)
+	defer cancel()
+	command := exec.CommandContext(ctx, c.program(name), words...)
+	command.Dir = c.path(homeFolder, u.name)
+	command.Env = []string{
+		"PATH=" + c.options.binaries + ":/usr/bin:/bin", "HOME=" + command.Dir, "USER=" + u.name, "LOGNAME=" + u.name,
+		"GLEANER_TLS_DIR=" + c.path(tlsFolder, u.name), "GLEANER_CONTROLLER=" + strings.Join(c.targets(r), ","),
+	}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.id), Gid: uint32(u.id)}, Pdeathsig: syscall.SIGKILL}
+	command.WaitDelay = time.Second
+	var out, errors bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errors
+	if err := command.Run(); err != nil {
+		return strings.TrimSpace(out.String()), fmt.Errorf("%s %s: %w: %s", name, strings.Join(words, " "), err, strings.TrimSpace(errors.String()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// targets are at least one controller, in random order, each over TLS or its
+// socket.
+func (c *cluster) targets(r *rand.Rand) []string {
+	var targets []string
+	for _, i := range r.Perm(len(c.controllers))[:1+r.IntN(len(c.controllers))] {
+		one := c.controllers[i]
+		if r.IntN(2) == 0 {
+			targets = append(targets, "unix://"+one.socket)
+		} else {
+			targets = append(targets, fmt.Sprintf("%s:%d", one.host.IP(), userPort))
+		}
+	}
+	return targets
+}
+
+// submit submits a job and notes what is known of it.
+func (c *cluster) submit(ctx context.Context, r *rand.Rand, number int, j job) (*history.Submission, user) {
+	u := users[r.IntN(len(users))]
+	partition := []string{runOn, fenced}[r.IntN(2)]
+	s := &history.Submission{
+		Name: fmt.Sprintf("%s-%d", j.kind, number), Kind: j.kind, Tasks: j.tasks, Nodes: j.nodes,
+		Requeue: !j.noRequeue, Fence: partition == fenced, ExitCode: j.exit, TimeLimit: j.timeLimit.Microseconds(),
+	}
+	words := append([]string{
+		"--parsable", "-J", s.Name, "-p", partition, "-o", "/dev/null", "--mem=24M",
+	}, j.options...)
+	words = append(words, "--wrap="+c.script(j))
+	c.journal.submitting(s)
+	out, err := c.as(ctx, u, r, "gsubmit", words...)
+	id, parseErr := strconv.ParseUint(out, 10, 32)
+	if err != nil || parseErr != nil {
+		c.journal.failed(s)
+		c.out.note("submission %s: %v %q", s.Name, err, out)
+		return s, u
+	}
+	c.journal.submitted(s, uint32(id))
+	return s, u
+}
+
+// script is the job's script: record takes the place of the shell, and hears
+// its signals.
+func (c *cluster) script(j job) string {
+	script := fmt.Sprintf("exec %s %s -dir %s -for %s -exit %d", c.options.recorder, j.record, c.path(recordFolder), j.length, j.exit)
+	if j.deaf {
+		script += " -deaf"
+	}
+	return script
+}
+
+// follow asks what is to be asked about an accepted job.
+func (c *cluster) follow(ctx context.Context, r *rand.Rand, u user, s *history.Submission, j job) {
+	select {
+	case <-ctx.Done():
+		return // the end releases and cancels all that is left
+	case <-time.After(j.thenAfter):
+	}
+	id := fmt.Sprint(s.Job)
+	words := []string{"gcontrol", string(j.then), id}
+	if j.then == history.Cancel {
+		words = []string{"gcancel", id}
+	}
+	c.journal.requesting(j.then, s.Job)
+	if _, err := c.as(context.WithoutCancel(ctx), u, r, words[0], words[1:]...); err != nil {
+		c.out.note("%v", err) // refused where the job is over already
+	}
+}

@@ -1,0 +1,229 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// second is one in a History's unit of time.
+const second = 1_000_000
+
+// aftermath is how long after a fault what it did may still come to light: a
+// node that comes back is told only then what it has lost.
+const aftermath = 30 * second
+
+// checker goes through one history.
+type checker struct {
+	h           *History
+	submissions map[string]*Submission
+	jobs        map[uint32]*Job // by their own number
+	byName      map[string][]*Job
+	runs        map[uint32][]*Run // of each job, by epoch and start
+	found       []Violation
+}
+
+// Check answers all that is wrong with a history, jobs in the order of their
+// numbers. An empty answer means that all is well.
+func Check(h *History) []Violation {
+	c := &checker{
+		h: h, submissions: map[string]*Submission{}, jobs: map[uint32]*Job{},
+		byName: map[string][]*Job{}, runs: map[uint32][]*Run{},
+	}
+	c.index()
+	c.checkAccounts()
+	c.checkRecords()
+	for _, job := range slices.Sorted(maps.Keys(c.runs)) {
+		c.checkOverlap(c.runs[job])
+	}
+	c.checkDevices()
+	for i := range h.Jobs {
+		c.checkJob(&h.Jobs[i])
+	}
+	c.checkHosts()
+	return c.found
+}
+
+func (c *checker) wrong(wrong Wrong, job uint32, format string, args ...any) {
+	c.found = append(c.found, Violation{Wrong: wrong, Job: job, Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) index() {
+	for i := range c.h.Submissions {
+		s := &c.h.Submissions[i]
+		c.submissions[s.Name] = s
+	}
+	for i := range c.h.Jobs {
+		job := &c.h.Jobs[i]
+		c.jobs[job.ID] = job
+		c.byName[job.Name] = append(c.byName[job.Name], job)
+	}
+	for i := range c.h.Runs {
+		run := &c.h.Runs[i]
+		c.runs[run.Job] = append(c.runs[run.Job], run)
+	}
+	for _, runs := range c.runs {
+		slices.SortStableFunc(runs, func(a, b *Run) int {
+			return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Start, b.Start))
+		})
+	}
+}
+
+// number is what gsubmit printed for a job: that of its array, if it has one.
+func (j *Job) number() uint32 {
+	if j.Array != 0 {
+		return j.Array
+	}
+	return j.ID
+}
+
+// checkAccounts compares what was submitted with what is there.
+func (c *checker) checkAccounts() {
+	for i := range c.h.Submissions {
+		c.checkSubmission(&c.h.Submissions[i])
+	}
+	for i := range c.h.Jobs {
+		job := &c.h.Jobs[i]
+		if s := c.submissions[job.Name]; s == nil || s.Refused {
+			c.wrong(NotAccepted, job.ID, "job %d (%s) is in the list, and nobody's submission was accepted under this name", job.ID, job.Name)
+		}
+	}
+}
+
+func (c *checker) checkSubmission(s *Submission) {
+	numbers := map[uint32]bool{}
+	tasks := map[int]int{}
+	for _, job := range c.byName[s.Name] {
+		numbers[job.number()] = true
+		tasks[job.Index]++
+	}
+	if s.Job != 0 && !numbers[s.Job] {
+		c.wrong(Lost, s.Job, "job %d (%s) was accepted and is not in the list", s.Job, s.Name)
+	}
+	if len(numbers) > 1 {
+		c.wrong(Doubled, s.Job, "the submission %s made %d jobs: %v", s.Name, len(numbers), slices.Sorted(maps.Keys(numbers)))
+		return
+	}
+	if s.Tasks == 0 || len(numbers) == 0 {
+		return
+	}
+	for index := range s.Tasks {
+		switch {
+		case tasks[index] == 0 && tasks[-1] == 0: // else it waits in the array's record, which is reported as not ended
+			c.wrong(Lost, s.Job, "task %d of the array %d (%s) is not in the list", index, s.Job, s.Name)
+		case tasks[index] > 1:
+			c.wrong(Doubled, s.Job, "task %d of the array %d (%s) is in the list %d times", index, s.Job, s.Name, tasks[index])
+		}
+	}
+}
+
+// checkRecords: nothing runs that is not in the list.
+func (c *checker) checkRecords() {
+	for i := range c.h.Runs {
+		run := &c.h.Runs[i]
+		job := c.jobs[run.Job]
+		switch {
+		case job == nil:
+			c.wrong(NotAccepted, run.Job, "%s: it ran and is not in the list", run.What())
+		case job.Name != run.Name:
+			c.wrong(NotAccepted, run.Job, "%s: the list has job %d as %s", run.What(), job.ID, job.Name)
+		case run.Epoch > job.Epoch:
+			c.wrong(NotAccepted, run.Job, "%s: the list knows %d runs only", run.What(), job.Epoch)
+		}
+	}
+}
+
+// checkOverlap: of one job's runs, none shows a sign of life after a later one
+// has begun, and none was started twice. A run that was frozen meanwhile and
+// then gave one more sign of life has run twice at once.
+func (c *checker) checkOverlap(runs []*Run) {
+	var former *Run // that with the last sign of life among earlier epochs
+	for from := 0; from < len(runs); {
+		to := from
+		for to < len(runs) && runs[to].Epoch == runs[from].Epoch {
+			to++
+		}
+		latest := former
+		started := map[int]*Run{}
+		for _, run := range runs[from:to] {
+			if former != nil && run.Start <= former.Last {
+				c.wrong(Overlap, run.Job, "%s began %s before the last sign of life of %s", run.What(), seconds(former.Last-run.Start), former.What())
+			}
+			slot := run.Task
+			if run.Batch {
+				slot = -1
+			}
+			if twin := started[slot]; twin != nil {
+				c.wrong(Overlap, run.Job, "%s was started twice: at %d and at %d", run.What(), twin.Start, run.Start)
+			}
+			started[slot] = run
+			if latest == nil || run.Last > latest.Last {
+				latest = run
+			}
+		}
+		former, from = latest, to
+	}
+}
+
+// seconds writes a span of time.
+func seconds(span int64) string { return fmt.Sprintf("%.3f s", float64(span)/second) }
+
+// checkDevices: no device can be opened by two runs at the same time.
+func (c *checker) checkDevices() {
+	type holding struct {
+		run      *Run // the first of its run of the job on this device
+		from, to int64
+	}
+	type holder struct {
+		device     string
+		job, epoch uint32
+	}
+	holdings := map[holder]*holding{}
+	devices := map[string][]*holding{}
+	for i := range c.h.Runs {
+		run := &c.h.Runs[i]
+		for _, device := range run.Devices {
+			key := holder{device, run.Job, run.Epoch}
+			held := holdings[key]
+			if held == nil {
+				held = &holding{run: run, from: run.Start, to: run.Last}
+				holdings[key] = held
+				devices[device] = append(devices[device], held)
+			}
+			held.from, held.to = min(held.from, run.Start), max(held.to, run.Last)
+		}
+	}
+	for _, device := range slices.Sorted(maps.Keys(devices)) {
+		held := devices[device]
+		slices.SortStableFunc(held, func(a, b *holding) int { return cmp.Compare(a.from, b.from) })
+		last := held[0]
+		for _, next := range held[1:] {
+			if next.from <= last.to && next.run.Job != last.run.Job { // else it is an overlap of runs, and told as that
+				c.wrong(DeviceTwice, next.run.Job, "%s had %s while %s had it, for %s", next.run.What(), device, last.run.What(), seconds(min(last.to, next.to)-next.from))
+			}
+			if next.to > last.to {
+				last = next
+			}
+		}
+	}
+}
+
+// checkHosts: at the end all is free and nothing is left.
+func (c *checker) checkHosts() {
+	for i := range c.h.Nodes {
+		n := &c.h.Nodes[i]
+		if n.State != "IDLE" {
+			c.wrong(NodeNotFree, 0, "node %s is %s and not IDLE: %s", n.Name, n.State, n.DrainedBecause)
+		}
+		if len(n.BusyDevices) > 0 || n.AllocatedCPUs > 0 || len(n.JobsThere) > 0 {
+			c.wrong(NodeNotFree, 0, "node %s has devices %v, %d CPUs and jobs %v in use", n.Name, n.BusyDevices, n.AllocatedCPUs, n.JobsThere)
+		}
+		for _, left := range n.LeftOvers {
+			c.wrong(LeftBehind, 0, "node %s tells of a left over %s", n.Name, left)
+		}
+	}
+	for _, left := range c.h.Left {
+		c.wrong(LeftBehind, 0, "%s", left)
+	}
+}

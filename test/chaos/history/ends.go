@@ -1,0 +1,161 @@
+package history
+
+import (
+	"maps"
+	"slices"
+)
+
+// checkJob compares the end of one job in the list with what it wrote down.
+func (c *checker) checkJob(job *Job) {
+	s := c.submissions[job.Name]
+	if s == nil || s.Refused {
+		return // told already
+	}
+	runs := c.runs[job.ID]
+	if job.Completing || !final[job.State] || job.Waiting != "" {
+		c.wrong(NotEnded, job.ID, "job %d (%s) is %s (%s) in the end: %s", job.ID, job.Name, job.State, job.Reason, job.Detail)
+		return
+	}
+	c.checkEnd(job, s, lastScript(runs, job.Epoch))
+	c.checkRuns(job, s, runs)
+	if s.Nodes > 1 {
+		c.checkGang(job, s, runs)
+	}
+}
+
+var final = map[string]bool{
+	"COMPLETED": true, "FAILED": true, "CANCELLED": true, "TIMEOUT": true, "NODE_FAIL": true, "OUT_OF_MEMORY": true,
+}
+
+// lastScript is the record of the script in the job's last run; nil if it did
+// not come to run.
+func lastScript(runs []*Run, epoch uint32) *Run {
+	for _, run := range runs {
+		if run.Batch && run.Epoch == epoch {
+			return run
+		}
+	}
+	return nil
+}
+
+// checkEnd: the state in the list is what the record of the last run allows.
+func (c *checker) checkEnd(job *Job, s *Submission, script *Run) {
+	wrong := func(why string) {
+		record := "it has no record of its last run"
+		if script != nil {
+			record = "its record has no end"
+			if script.Ended {
+				record = "its record ends with " + itoa(script.Code)
+			}
+		}
+		c.wrong(WrongEnd, job.ID, "job %d (%s) is %s with %d:%d in run %d (%s, %s), and %s: %s", job.ID, job.Name, job.State, job.ExitCode, job.Signal, job.Epoch, job.Reason, job.Detail, record, why)
+	}
+	ended := script != nil && script.Ended
+	switch job.State {
+	case "COMPLETED":
+		if !ended || script.Code != 0 {
+			wrong("only a script that ended with 0 is complete")
+		}
+	case "FAILED":
+		c.checkFailed(job, s, script, wrong)
+	case "CANCELLED":
+		if !c.asked(Cancel, job, 0) {
+			wrong("nobody asked for that")
+		}
+	case "TIMEOUT":
+		if s.TimeLimit == 0 || script != nil && script.Last-script.Start < s.TimeLimit-2*second {
+			wrong("it had not run that long")
+		}
+	case "NODE_FAIL":
+		if s.Requeue {
+			wrong("it was to be requeued")
+		}
+	default:
+		wrong("no job of this test ends so")
+	}
+}
+
+// checkFailed: a script that failed says with what; one that was killed says
+// nothing. A gang's script may fail because its step did, with any code.
+func (c *checker) checkFailed(job *Job, s *Submission, script *Run, wrong func(string)) {
+	switch {
+	case script == nil:
+		wrong("a script that failed has begun")
+	case script.Ended && script.Code != job.ExitCode:
+		wrong("the exit codes differ")
+	case script.Ended && script.Code != s.ExitCode && s.Nodes <= 1 && !script.Term:
+		wrong("it was to end with " + itoa(s.ExitCode))
+	case script.Ended && script.Code != s.ExitCode && !c.hit(script, Harmless, false):
+		wrong("its step failed, and there was no fault")
+	case !script.Ended && !c.hit(script, Kills, true):
+		wrong("nothing killed it")
+	}
+}
+
+// checkRuns: a job runs again only when it was asked for, or may be requeued
+// and something ended its former run.
+func (c *checker) checkRuns(job *Job, s *Submission, runs []*Run) {
+	epochs := map[uint32]*Run{}
+	for _, run := range runs {
+		if run.Batch {
+			epochs[run.Epoch] = run
+		}
+	}
+	sorted := slices.Sorted(maps.Keys(epochs))
+	for i, epoch := range sorted {
+		run := epochs[epoch]
+		again := i+1 < len(sorted)
+		asked := c.asked(Requeue, job, run.Start)
+		if again && !s.Requeue && !asked {
+			c.wrong(BadRequeue, job.ID, "%s: the job ran again as run %d, though it may not be requeued", run.What(), sorted[i+1])
+		}
+		early := again || job.State == "NODE_FAIL"
+		if early && !asked && !c.explained(s, run) {
+			c.wrong(Touched, job.ID, "%s ended early (the job is %s: %s), and no fault on %v between %d and %d explains it", run.What(), job.State, job.Detail, run.Nodes, run.Start, run.Last)
+		}
+	}
+}
+
+// explained says whether a fault may have ended a run early.
+func (c *checker) explained(s *Submission, run *Run) bool {
+	if s.Fence && s.Requeue && c.hit(run, Silences, true) {
+		return true
+	}
+	return c.hit(run, Kills, true)
+}
+
+// hit says whether there was a fault of at least that harm during a run, on one
+// of the job's nodes if that matters.
+func (c *checker) hit(run *Run, least Harm, onItsNodes bool) bool {
+	return slices.ContainsFunc(c.h.Faults, func(f Fault) bool {
+		if f.Harm < least || f.To < run.Start-aftermath || f.From > run.Last+aftermath {
+			return false
+		}
+		there := func(node string) bool { return slices.Contains(f.Nodes, node) }
+		return !onItsNodes || f.Everywhere || slices.ContainsFunc(run.Nodes, there)
+	})
+}
+
+// asked says whether somebody made the request about a job after a time.
+func (c *checker) asked(verb Verb, job *Job, after int64) bool {
+	return slices.ContainsFunc(c.h.Requests, func(r Request) bool {
+		return r.Verb == verb && r.Asked >= after && (r.Job == job.ID || job.Array != 0 && r.Job == job.Array)
+	})
+}
+
+// checkGang: a run of a gang has all its nodes, and one that is complete ran a
+// task on each.
+func (c *checker) checkGang(job *Job, s *Submission, runs []*Run) {
+	where := map[string]bool{}
+	for _, run := range runs {
+		if len(run.Nodes) != s.Nodes || !slices.Contains(run.Nodes, run.Node) {
+			c.wrong(PartialGang, job.ID, "%s: the job has the nodes %v, and needs %d", run.What(), run.Nodes, s.Nodes)
+		}
+		if !run.Batch && run.Epoch == job.Epoch && run.Ended && run.Code == 0 {
+			where[run.Node] = true
+		}
+	}
+	if job.State == "COMPLETED" && len(where) != s.Nodes {
+		c.wrong(PartialGang, job.ID, "job %d (%s) is complete, and its tasks ended well only on %v of %d nodes", job.ID, job.Name, slices.Sorted(maps.Keys(where)), s.Nodes)
+	}
+}
