@@ -188,7 +188,7 @@ func (c *cluster) applyPolicy(ctx context.Context) error {
 			policy.KillWaitS = uint32(killWait / time.Second)
 			policy.MinJobAgeS = 24 * 3600
 			policy.LeaseS, policy.LeaseMarginS = uint32(lease/time.Second), uint32(leaseMargin/time.Second)
-			policy.Partitions = []*pb.Partition{partition(runOn, "run-on"), partition(fenced, map[bool]string{true: "run-on", false: "fence"}[os.Getenv("NOFENCE") != ""])}
+			policy.Partitions = []*pb.Partition{partition(runOn, "run-on"), partition(fenced, "fence")}
 			_, err = client.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{RequestId: requestID(), Policy: policy})
 			return err
 		})

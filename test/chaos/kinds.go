@@ -62,9 +62,9 @@ var kinds = []kind{
 	{"fail", 6, func(r *rand.Rand, j *job) {
 		j.length, j.exit = between(r, 300*time.Millisecond, 3*time.Second), 1+r.IntN(60)
 	}},
-	{"limit", 3, func(r *rand.Rand, j *job) {
-		j.length, j.timeLimit = time.Hour, 4*time.Second
-		j.options = append(j.options, "--time=0:04")
+	{"limit", 1, func(r *rand.Rand, j *job) {
+		j.length, j.timeLimit = time.Hour, time.Minute // limits are whole minutes
+		j.options = append(j.options, "--time=1")
 	}},
 	{"cancel", 6, func(r *rand.Rand, j *job) {
 		j.length, j.deaf = time.Hour, r.IntN(4) == 0
@@ -93,8 +93,9 @@ func gang(r *rand.Rand, j *job) {
 	j.options = append(j.options, fmt.Sprintf("--nodes=%d", j.nodes), "--ntasks-per-node=1")
 }
 
-// pick makes a job of some kind.
-func pick(r *rand.Rand) job {
+// pick makes a job of some kind. Slow ones are left out where the test itself
+// is shorter than they are.
+func pick(r *rand.Rand, slow bool) job {
 	total := 0
 	for _, k := range kinds {
 		total += k.weight
@@ -104,6 +105,9 @@ func pick(r *rand.Rand) job {
 		if at -= k.weight; at < 0 {
 			j := job{kind: k.name, record: "job", nodes: 1}
 			k.make(r, &j)
+			if j.timeLimit > 0 && !slow {
+				return pick(r, slow)
+			}
 			return j
 		}
 	}

@@ -12,6 +12,7 @@ import (
 const (
 	meanPause  = 350 * time.Millisecond // between submissions
 	maxClients = 12                     // submitting at once
+	slowFrom   = 3 * time.Minute        // weather that leaves time for jobs that take minutes
 )
 
 // load is the stream of jobs.
@@ -42,7 +43,7 @@ func (l *load) run(ctx context.Context) {
 		default:
 			continue // all clients wait for an answer
 		}
-		j := pick(l.random)
+		j := pick(l.random, l.cluster.options.length > slowFrom)
 		r := rand.New(rand.NewPCG(l.random.Uint64(), 0))
 		l.clients.Go(func() {
 			defer func() { <-turns }()

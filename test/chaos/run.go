@@ -47,8 +47,11 @@ func run(ctx context.Context, o options) (int, error) {
 		return t.tell(ctx, o.story)
 	}
 	t.storm(ctx)
+	if ctx.Err() != nil {
+		return 1, nil // who interrupted it knows
+	}
 	h := t.settle(ctx)
-	return t.report(h, history.Check(h)), ctx.Err()
+	return t.report(h, history.Check(h)), nil
 }
 
 // storm is the bad weather under load.

@@ -86,6 +86,7 @@ func (t *test) settle(ctx context.Context) *history.History {
 	h := &history.History{}
 	t.journal.into(h)
 	t.weather.into(h)
+	t.watch.into(h)
 	t.limited(ctx, time.Minute, "the cluster's last word", func(ctx context.Context) error {
 		return until(ctx, "the lists of jobs and nodes", func() bool { return t.lastWord(ctx, h) == nil })
 	})

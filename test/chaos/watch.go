@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/test/chaos/history"
 )
 
 // How often things are looked at.
@@ -34,7 +35,8 @@ type watcher struct {
 	resumed    int // nodes that the operator took back
 	released   int // jobs likewise
 	elections  int
-	twoLeaders string // two peers that led in one term
+	changes    []int64 // when another leader was seen
+	twoLeaders string  // two peers that led in one term
 }
 
 func newWatcher(c *cluster, l *load) *watcher {
@@ -90,6 +92,7 @@ func (w *watcher) lookForLeader(ctx context.Context) {
 		if answer.Term >= w.term {
 			if answer.Term > w.term {
 				w.elections++
+				w.changes = append(w.changes, now())
 			}
 			w.term, found = answer.Term, name
 		}
@@ -133,6 +136,16 @@ func (w *watcher) progress(context.Context) {
 		accepted, running, waiting, ended, unanswered, w.cluster.weather.summary(), leader, term)
 }
 
+// into puts the changes of the leader into a history. On a busy machine one
+// loses the lead without any fault; what went through it is lost.
+func (w *watcher) into(h *history.History) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.changes {
+		h.Faults = append(h.Faults, history.Fault{Kind: "leader-change", Everywhere: true, Harm: history.Harmless, From: at, To: at})
+	}
+}
+
 // state answers who leads, and for how long nobody has at worst.
 func (w *watcher) state() (leader string, worst time.Duration) {
 	w.mu.Lock()
@@ -162,7 +175,7 @@ func (w *watcher) operate(ctx context.Context) {
 		return
 	}
 	for _, n := range nodes {
-		if !n.Drain && n.State != pb.NodeState_NODE_STATE_DOWN || n.NotResponding || w.cluster.isOff(n.Name) {
+		if !n.Drain && n.State != pb.NodeState_NODE_STATE_DOWN || n.NotResponding || n.Inventory.GetTrouble() != "" || w.cluster.isOff(n.Name) {
 			continue
 		}
 		w.cluster.out.say("operator: resume %s, drained because: %s", n.Name, n.Reason)

@@ -106,11 +106,12 @@ func (c *checker) checkRuns(job *Job, s *Submission, runs []*Run) {
 		run := epochs[epoch]
 		again := i+1 < len(sorted)
 		asked := c.asked(Requeue, job, run.Start)
-		if again && !s.Requeue && !asked {
-			c.wrong(BadRequeue, job.ID, "%s: the job ran again as run %d, though it may not be requeued", run.What(), sorted[i+1])
-		}
 		early := again || job.State == "NODE_FAIL"
-		if early && !asked && !c.explained(s, run) {
+		switch {
+		case asked:
+		case again && !s.Requeue:
+			c.wrong(BadRequeue, job.ID, "%s: the job ran again as run %d, though it may not be requeued", run.What(), sorted[i+1])
+		case early && !c.explained(s, run):
 			c.wrong(Touched, job.ID, "%s ended early (the job is %s: %s), and no fault on %v between %d and %d explains it", run.What(), job.State, job.Detail, run.Nodes, run.Start, run.Last)
 		}
 	}
