@@ -173,7 +173,7 @@ func (c *confirmer) heartbeat(server raft.Server, term uint64) (raft.AppendEntri
 	address := c.transport.EncodePeer(c.self, c.transport.LocalAddr())
 	request := raft.AppendEntriesRequest{
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(c.self), Addr: address},
-		Term:      term, Leader: address,
+		Term:      term,
 	}
 	var answer raft.AppendEntriesResponse
 	err := c.transport.AppendEntries(server.ID, server.Address, &request, &answer)

@@ -89,7 +89,7 @@ func TestTwoProtocolsOnOneAddress(t *testing.T) {
 		t.Fatal("a connection for requests was not accepted")
 	}
 	// raft's own, through the whole stack.
-	request := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, Addr: []byte("x")}, Term: 7, Leader: []byte("x")}
+	request := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, Addr: []byte("x")}, Term: 7}
 	var answer raft.AppendEntriesResponse
 	if err := transport.AppendEntries("p1", raft.ServerAddress(wire.address.String()), &request, &answer); err != nil || answer.Term != 7 {
 		t.Errorf("raft over the wire: %v, %v", answer, err)
