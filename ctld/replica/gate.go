@@ -19,7 +19,7 @@ var errWaiting = errors.New("this controller waits to be added")
 // then only the log of that leader's term and later ones, and all of raft
 // after the peer has caught up.
 type gate struct {
-	raft.Transport
+	around
 	consumer chan raft.RPC
 	closing  chan struct{}
 	once     sync.Once
@@ -30,7 +30,7 @@ type gate struct {
 }
 
 func newGate(transport raft.Transport) *gate {
-	g := &gate{Transport: transport, consumer: make(chan raft.RPC), closing: make(chan struct{})}
+	g := &gate{around: around{transport}, consumer: make(chan raft.RPC), closing: make(chan struct{})}
 	go g.pass()
 	return g
 }
@@ -53,22 +53,10 @@ func (g *gate) SetHeartbeatHandler(handle func(raft.RPC)) {
 	})
 }
 
-// RequestPreVote implements raft.WithPreVote.
-func (g *gate) RequestPreVote(id raft.ServerID, target raft.ServerAddress, request *raft.RequestPreVoteRequest, answer *raft.RequestPreVoteResponse) error {
-	asker, ok := g.Transport.(raft.WithPreVote)
-	if !ok {
-		return fmt.Errorf("%T has no pre-vote", g.Transport)
-	}
-	return asker.RequestPreVote(id, target, request, answer)
-}
-
 // Close implements raft.WithClose.
 func (g *gate) Close() error {
 	g.once.Do(func() { close(g.closing) })
-	if closer, ok := g.Transport.(raft.WithClose); ok {
-		return closer.Close()
-	}
-	return nil
+	return g.around.Close()
 }
 
 func (g *gate) pass() {

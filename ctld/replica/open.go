@@ -29,6 +29,9 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 		options: o, address: string(transport.LocalAddr()),
 	}
 	logs.writeSeconds = peer.metrics.sync
+	if _, whole := transport.(raft.WithPreVote); whole {
+		transport = limited{around{transport}}
+	}
 	if o.Join {
 		peer.gate = newGate(transport)
 		transport = peer.gate
