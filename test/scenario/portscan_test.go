@@ -55,9 +55,11 @@ func TestPortScan(t *testing.T) {
 			t.Errorf("a unix socket listens at %q, outside gnoded's own directory", path)
 		}
 	}
+	m.followLog(t, filepath.Join(m.dir, "node", "jobs", job+".1", "shim.log"), job, []string{"container is up"})
 	m.gleaner(t, "gcancel", job)
 	m.await(t, "the job is over", func() bool { return m.runs(t) == "" })
-	m.followLogs(t, job)
+	m.followLog(t, m.logs["gctld"].Name(), job, []string{"request", "job starts", "start ordered", "part ended", "job ended"})
+	m.followLog(t, m.logs["gnoded"].Name(), job, []string{"started the supervisor of a part", "a part has ended"})
 }
 
 var partSocket = regexp.MustCompile(`^(/proc/self/fd/[0-9]+/(shim|job)\.sock|/run/gleaner/step\.sock)$`)
@@ -358,35 +360,32 @@ func seesDecoys(t *testing.T, m *machines) {
 	}
 }
 
-// followLogs follows the job through the logs of both daemons, by one key.
-func (m *machines) followLogs(t *testing.T, job string) {
+// followLog waits until a daemon has said all of a job's run, under the keys
+// that every daemon has.
+func (m *machines) followLog(t *testing.T, path, job string, messages []string) {
 	t.Helper()
-	for name, messages := range map[string][]string{
-		"gctld":  {"request", "job starts", "start ordered", "part ended", "job ended"},
-		"gnoded": {"started the supervisor of a part", "a part has ended"},
-	} {
-		m.await(t, name+" has said all", func() bool {
-			text, err := os.ReadFile(m.logs[name].Name())
-			if err != nil {
-				t.Fatal(err)
+	m.await(t, path+" says all", func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := make(map[string]bool)
+		for line := range strings.Lines(string(text)) {
+			var record struct {
+				Message    string `json:"msg"`
+				Job, Epoch json.Number
+				RequestID  string `json:"request_id"`
+				Node       string
 			}
-			said := make(map[string]bool)
-			for line := range strings.Lines(string(text)) {
-				var record struct {
-					Message   string `json:"msg"`
-					Job       json.Number
-					Epoch     json.Number
-					RequestID string `json:"request_id"`
-					Node      string
-				}
-				if err := json.Unmarshal([]byte(line), &record); err != nil {
-					return false // the last line is being written
-				}
-				if record.Job.String() == job && (record.Epoch == "1" || record.RequestID != "") && (name == "gctld" || record.Node == "far") {
-					said[record.Message] = true
-				}
+			if err := json.Unmarshal([]byte(line), &record); err != nil {
+				return false // the last line is being written
 			}
-			return !slices.ContainsFunc(messages, func(message string) bool { return !said[message] })
-		})
-	}
+			request := record.Message == "request" && record.RequestID != ""
+			ours := record.Message == "job starts" || record.Message == "job ended" || record.Node == "far"
+			if record.Job.String() == job && (request || ours && record.Epoch == "1") {
+				said[record.Message] = true
+			}
+		}
+		return !slices.ContainsFunc(messages, func(message string) bool { return !said[message] })
+	})
 }
