@@ -152,3 +152,36 @@ func TestCallerIsKept(t *testing.T) {
 		t.Errorf("a node vouches for another user: %v", err)
 	}
 }
+
+// TestBoundsHoldForThosePassedOn: a user has as many requests under way on the
+// leader as anywhere, whichever controllers they come through; root has more.
+func TestBoundsHoldForThosePassedOn(t *testing.T) {
+	c := startCluster(t, 2)
+	leader := c.leader()
+	conn := linkTo(t, c, c.other(leader), leader)
+	wait := func(who string) error { // a session that never registers
+		stream, err := pb.NewNodeLinkClient(conn).Session(asCaller(within(t, 30*time.Second), who))
+		if err != nil {
+			return err
+		}
+		answered := make(chan error, 1)
+		go func() { _, err := stream.Recv(); answered <- err }()
+		select {
+		case err := <-answered:
+			return err
+		case <-time.After(20 * time.Millisecond):
+			return nil
+		}
+	}
+	var refused error
+	n := 0
+	for ; n < 200 && refused == nil; n++ {
+		refused = wait("uid 65534 nobody")
+	}
+	if status.Code(refused) != codes.Unavailable || !strings.Contains(refused.Error(), "under way") || n < 100 {
+		t.Errorf("the request %d of a user: %v", n, refused)
+	}
+	if err := wait("uid 0 root"); err != nil {
+		t.Errorf("root's: %v", err)
+	}
+}
