@@ -58,7 +58,7 @@ func TestStatus(t *testing.T) {
 	stop()
 	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		s := statusOf(t, client)
-		if hasProblem(s, "node n1 does not answer", "see whether gnoded runs there") && len(s.GetLeases()) == 1 && !s.GetLeases()[0].GetConnected() && s.GetLeases()[0].GetLeftMs() < 0 {
+		if hasProblem(s, "node n1 does not answer", "gcontrol fence NODE") && len(s.GetLeases()) == 1 && !s.GetLeases()[0].GetConnected() && s.GetLeases()[0].GetLeftMs() < 0 {
 			break
 		}
 		if time.Now().After(limit) {

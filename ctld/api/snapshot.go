@@ -87,10 +87,10 @@ func (s *Server) RestoreSnapshot(stream pb.Controller_RestoreSnapshotServer) err
 	if err != nil {
 		return err
 	}
-	s.log.Info("the state is being replaced by that of a snapshot", "by", from.String(), "of", time.UnixMilli(header.GetTimeMs()).UTC(), "index", header.GetIndex())
+	s.log.Warn("the state is being replaced by that of a snapshot: nothing starts until every node in it has registered or is declared off", "by", from.String(), "of", time.UnixMilli(header.GetTimeMs()).UTC(), "index", header.GetIndex())
 	view, err := s.cluster.Replace(stream.Context(), file)
 	if err != nil {
-		s.log.Error("a snapshot could not be restored; see gcontrol status, and restore it again", "error", err)
+		s.log.Error("a snapshot could not be restored: the error says what to do, and whether the state is as it was", "error", err)
 		return restoreStatus(err)
 	}
 	awaited := view.Awaited()

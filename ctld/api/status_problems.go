@@ -19,10 +19,12 @@ const lagNoticed = 10_000
 
 // problems are what somebody should look at, each with what to do; worst
 // first: controllers, then nodes that do not answer, then what they said.
-func problems(view *state.View, status *pb.StatusResponse, own []string, now time.Time) []string {
+func (s *Server) problems(view *state.View, status *pb.StatusResponse, now time.Time) []string {
 	found := append(peerProblems(status), restoreProblems(view)...)
-	found = append(found, own...)
-	found = append(found, nodeProblems(view, now)...)
+	if s.options.Problems != nil {
+		found = append(found, s.options.Problems()...)
+	}
+	found = append(found, s.nodeProblems(view, now)...)
 	if len(found) > maxProblems {
 		rest := len(found) - maxProblems + 1
 		found = append(found[:maxProblems-1], fmt.Sprintf("and %d more: mend these first", rest))
@@ -79,7 +81,7 @@ func nodesHave(names []string) string {
 }
 
 // nodeProblems joins the nodes that have the same trouble.
-func nodeProblems(view *state.View, now time.Time) []string {
+func (s *Server) nodeProblems(view *state.View, now time.Time) []string {
 	var silent, drained []string
 	var single []string
 	for node := range view.Nodes() {
@@ -88,6 +90,9 @@ func nodeProblems(view *state.View, now time.Time) []string {
 			continue
 		case node.NotResponding:
 			silent = append(silent, node.Name)
+			if said := s.loops.Fencing(node.Name); said != "" {
+				single = append(single, fmt.Sprintf("node %s: %s", node.Name, said))
+			}
 		case node.Inventory.Trouble != "":
 			single = append(single, fmt.Sprintf("node %s takes no jobs: %s", node.Name, node.Inventory.Trouble))
 		case node.Drain || node.Down:
@@ -104,7 +109,7 @@ func nodeProblems(view *state.View, now time.Time) []string {
 	}
 	var found []string
 	if len(silent) > 0 {
-		found = append(found, fmt.Sprintf("%s not answer: see whether gnoded runs there, and the network between; for a machine that is off for good: gcontrol update NodeName=NAME State=FENCED Reason=TEXT", nodesDo(silent)))
+		found = append(found, fmt.Sprintf("%s not answer: see whether gnoded runs there, and the network between; of a machine that is off say so with gcontrol fence NODE", nodesDo(silent)))
 	}
 	found = append(found, single...)
 	if len(drained) > 0 {

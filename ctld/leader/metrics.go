@@ -13,6 +13,7 @@ type metrics struct {
 	starts   prometheus.Counter
 	dropped  prometheus.Counter
 	requeues *prometheus.CounterVec
+	losses   prometheus.Counter
 	leases   prometheus.Counter
 }
 
@@ -25,16 +26,18 @@ func newMetrics() *metrics {
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gleaner_scheduler_starts_dropped_total", Help: "Planned starts that no longer fitted when they were committed."}),
 		requeues: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gleaner_scheduler_requeues_total", Help: "Jobs that wait again after a run, by what ended it: report (the nodes reported its end), node_lost_it (its node registered without it), fenced (somebody vouched that its node is off), lease (its node's lease was over), other."}, []string{"cause"}),
+			Name: "gleaner_scheduler_requeues_total", Help: "Jobs that wait again after a run, by what ended it: report (the nodes reported its end), node_lost_it (its node registered without it), fenced (somebody vouched that its node is off), lease (the leases of its silent node were ended), other."}, []string{"cause"}),
 		leases: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gleaner_node_leases_ended_total", Help: "Times that a node's lease ran out."}),
+			Name: "gleaner_node_leases_ended_total", Help: "Times that a silent node's leases were ended: its jobs under lease_action fence are started elsewhere."}),
+		losses: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gleaner_node_losses_total", Help: "Times that a node was silent for a lease."}),
 	}
 }
 
 // requeueCause names the command that made a job wait again.
 var requeueCause = map[state.Kind]string{
 	state.KindPartsEnded: "report", state.KindRegisterNode: "node_lost_it", state.KindUpdateNodes: "fenced",
-	state.KindNodesLost: "lease", state.KindRequeueJobs: "report",
+	state.KindLeasesEnded: "lease", state.KindRequeueJobs: "report",
 }
 
 // applied counts what one command did.
@@ -52,7 +55,11 @@ func (m *metrics) applied(view *state.View, result *state.Result) {
 		}
 		return
 	case state.KindNodesLost:
-		m.leases.Add(float64(len(result.ChangedNodes)))
+		m.losses.Add(float64(len(result.ChangedNodes)))
+	case state.KindLeasesEnded:
+		if result.Refused == nil {
+			m.leases.Inc()
+		}
 	}
 	for _, id := range result.ChangedJobs {
 		if job, known := view.Job(id); known && job.Phase == state.Waiting && job.Restarts > 0 {
@@ -70,5 +77,5 @@ func (l *Leader) Collectors() []prometheus.Collector {
 	for _, cause := range requeueCause {
 		l.metrics.requeues.WithLabelValues(cause)
 	}
-	return []prometheus.Collector{l.metrics.pass, l.metrics.starts, l.metrics.dropped, l.metrics.requeues, l.metrics.leases}
+	return []prometheus.Collector{l.metrics.pass, l.metrics.starts, l.metrics.dropped, l.metrics.requeues, l.metrics.losses, l.metrics.leases}
 }

@@ -57,7 +57,7 @@ func (s sink) Accept(name string, level hclog.Level, message string, args ...any
 		if format, ok := value.(hclog.Format); ok && len(format) > 0 {
 			value = fmt.Sprintf(fmt.Sprint(format[0]), format[1:]...)
 		}
-		attributes = append(attributes, fmt.Sprint(args[i]), fmt.Sprint(value))
+		attributes = append(attributes, strings.ReplaceAll(fmt.Sprint(args[i]), "-", "_"), fmt.Sprint(value))
 	}
 	s.logger.Log(ctx, converted, message, attributes...)
 }
