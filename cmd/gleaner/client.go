@@ -36,7 +36,10 @@ type unreachableError struct {
 func (e *unreachableError) Error() string {
 	cause := plain(e.cause)
 	advice := "Is gctld running there? Set GLEANER_CONTROLLER, or --controller, to where it listens"
-	if cause == unix.EACCES.Error() {
+	switch {
+	case e.perhapsDone:
+		advice = "A controller can be reached, but none leads, or the one that does hangs: gcontrol ping shows what each of them says"
+	case cause == unix.EACCES.Error():
 		advice = "You may not open that socket: ask its owner, or set GLEANER_CONTROLLER, or --controller, to one that you may"
 	}
 	return fmt.Sprintf("%v at %s (%s)\n%s", ErrUnreachable, format.Printable(strings.Join(e.targets, ", ")), cause, advice)
