@@ -87,6 +87,10 @@ func (c *client) persist(ctx context.Context, limit searchLimit, attempt func(ct
 	for {
 		left := limit.left(reached, started)
 		err := attempt(ctx, min(patience, left))
+		if status.Code(err) == codes.DeadlineExceeded && !neverSent(err) {
+			// The controller knows the deadline too, and may be first to say so.
+			err = silence(min(patience, left))
+		}
 		switch {
 		case err == nil:
 			return nil

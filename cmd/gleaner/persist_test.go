@@ -64,8 +64,12 @@ func TestNextController(t *testing.T) {
 		},
 		onList: func(int) ([]*pb.Job, error) { return nil, status.Error(codes.Unavailable, "no controller leads yet") },
 	}
+	late := &scripted{onSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+		return nil, status.Error(codes.DeadlineExceeded, "context deadline exceeded")
+	}}
+	late.onList = leaderless.onList
 	for name, first := range map[string]string{
-		"dead": deadTarget(t), "stopped before": stoppedTarget(t), "stopped": hangingController(t), "without a leader": leaderless.start(t),
+		"late": late.start(t), "dead": deadTarget(t), "stopped before": stoppedTarget(t), "stopped": hangingController(t), "without a leader": leaderless.start(t),
 		"absent": "unix://" + filepath.Join(t.TempDir(), "absent"),
 	} {
 		second := accepting(7)
