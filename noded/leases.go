@@ -53,6 +53,14 @@ func (a *agent) leaseRenewed(s *session, renewed *pb.LeaseRenewed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lease = renewed
+	if s.leaseMS != 0 && s.leaseMS != renewed.LeaseMs {
+		select {
+		case <-s.lengths:
+		default:
+		}
+		s.lengths <- time.Duration(renewed.LeaseMs) * time.Millisecond
+	}
+	s.leaseMS = renewed.LeaseMs
 	named := make(map[partKey]bool, len(renewed.Parts))
 	for _, id := range renewed.Parts {
 		named[keyOf(id)] = true

@@ -96,7 +96,7 @@ func TestFrozenIsTold(t *testing.T) {
 // TestSupervisorThatDoesNotFreeze is killed in time, and one whose job stands
 // is left alone.
 func TestSupervisorThatDoesNotFreeze(t *testing.T) {
-	_, s, shims, _ := setUp(t)
+	controller, s, shims, _ := setUp(t)
 	before := boottime.Now()
 	s.start(fencedOrder(12, 1))
 	s.start(fencedOrder(13, 1))
@@ -107,7 +107,8 @@ func TestSupervisorThatDoesNotFreeze(t *testing.T) {
 	sound.mu.Unlock()
 	asked := s.askedAfter(before)
 	s.answer(asked, time.Second, stopped.order.Part, sound.order.Part, other.order.Part)
-	ended := s.ended()
+	s.waitClosed() // nothing more is answered; the next session hears how it ended
+	ended := controller.next().ended()
 	if keyOf(ended.Part) != (partKey{12, 1}) || ended.Cause != pb.EndCause_END_CAUSE_LEASE_ENDED {
 		t.Errorf("ended %v", ended)
 	}
@@ -128,5 +129,13 @@ func TestAdoptedPartIsGuardedToo(t *testing.T) {
 	}
 	if at := l.Begun + adoptPatience; l.At(at) != lease.Remove {
 		t.Errorf("at %v: %v", at, l.At(at))
+	}
+}
+
+// TestShorterLeaseIsRenewedMoreOften, without a new session.
+func TestShorterLeaseIsRenewedMoreOften(t *testing.T) {
+	_, s, _, _ := setUp(t) // renewals are a minute apart
+	for range 4 {
+		s.answer(s.askedAfter(0), 6*time.Second)
 	}
 }

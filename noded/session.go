@@ -42,8 +42,10 @@ type session struct {
 	outgoing  chan *pb.NodeMessage
 	tunnels   *semaphore.Weighted
 	end       context.CancelCauseFunc
-	opened    time.Duration // CLOCK_BOOTTIME of its registration
-	answered  atomic.Int64  // CLOCK_BOOTTIME of the last sign of a lease, ns
+	leaseMS   uint32             // of the last answer; guarded by agent.mu
+	lengths   chan time.Duration // of leases, when they change
+	opened    time.Duration      // CLOCK_BOOTTIME of its registration
+	answered  atomic.Int64       // CLOCK_BOOTTIME of the last sign of a lease, ns
 }
 
 // post queues a message, or ends the session when too many wait.
@@ -75,7 +77,7 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 	defer end(nil)
 	s := &session{
 		target: target, outgoing: make(chan *pb.NodeMessage, maxOutgoing),
-		tunnels: semaphore.NewWeighted(maxTunnels), end: end, opened: boottime.Now(),
+		tunnels: semaphore.NewWeighted(maxTunnels), lengths: make(chan time.Duration, 1), end: end, opened: boottime.Now(),
 	}
 	tooLate := time.AfterFunc(connectDeadline, func() { end(errUnreached) })
 	defer tooLate.Stop()
@@ -144,7 +146,7 @@ func receiveRegistered(stream pb.NodeLink_SessionClient) (*pb.Registered, error)
 // keepLease asks for the lease again and again, and ends the session when the
 // controller no longer answers: another one may.
 func (a *agent) keepLease(ctx context.Context, s *session, r *pb.Registered) error {
-	interval := min(max(time.Duration(r.RenewEveryMs)*time.Millisecond, leastRenewal), mostRenewal)
+	interval := boundRenewal(time.Duration(r.RenewEveryMs) * time.Millisecond)
 	patience := max(patienceOf(time.Duration(r.LeaseMs)*time.Millisecond), leastRenewal)
 	renewal, look := time.NewTicker(interval), time.NewTicker(patience/4)
 	defer renewal.Stop()
@@ -165,12 +167,24 @@ func (a *agent) keepLease(ctx context.Context, s *session, r *pb.Registered) err
 			return ctx.Err()
 		case <-renewal.C:
 			ask()
+		case length := <-s.lengths: // another policy is in force
+			patience = max(patienceOf(length), leastRenewal)
+			renewal.Reset(boundRenewal(length / renewalsALease))
+			look.Reset(patience / 4)
 		case <-look.C:
 			if silent := time.Duration(int64(boottime.Now()) - asked); s.answered.Load() < asked && silent > patience {
 				return fmt.Errorf("%w %v ago", errNotRenewed, silent.Round(time.Millisecond))
 			}
 		}
 	}
+}
+
+// renewalsALease is how often a lease is renewed before it ends, where the
+// controller says no more than its length.
+const renewalsALease = 3
+
+func boundRenewal(interval time.Duration) time.Duration {
+	return min(max(interval, leastRenewal), mostRenewal)
 }
 
 // causeOf prefers the reason that ended ctx to the error that followed.

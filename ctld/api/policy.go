@@ -15,7 +15,7 @@ import (
 
 // Bounds of what a policy may say: beyond them a number is a slip of the hand.
 const (
-	minLeaseS     = 3         // a node renews three times within it
+	minLeaseS     = 1         // a node renews three times within it
 	maxLeaseS     = 24 * 3600 // a silent node would be trusted for days
 	maxKillWaitS  = 24 * 3600
 	maxMinJobAgeS = 366 * 24 * 3600
@@ -63,6 +63,7 @@ func checkPolicy(policy *pb.Policy) error {
 		value, low, high uint32
 	}{
 		{"lease", policy.GetLeaseS(), minLeaseS, maxLeaseS},
+		{"lease_margin", policy.GetLeaseMarginS(), 1, maxLeaseS},
 		{"kill_wait", policy.GetKillWaitS(), 1, maxKillWaitS},
 		{"min_job_age", policy.GetMinJobAgeS(), 1, maxMinJobAgeS},
 		{"max_job_count", policy.GetMaxJobCount(), 1, maxJobCount},

@@ -52,7 +52,8 @@ func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 		if seen.Before(since) {
 			seen = since
 		}
-		silent := now.Sub(seen) > lease
+		// A lease of a longer policy lasts as long as it was granted.
+		silent := now.Sub(seen) > lease && now.After(l.sessions.LeaseUntil(node.Name))
 		switch {
 		case silent && !node.NotResponding:
 			lost = append(lost, node.Name)

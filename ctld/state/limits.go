@@ -28,8 +28,6 @@ const (
 	// MaxLeftOvers bounds the left-overs remembered per node; the rest is in
 	// the node's own log.
 	MaxLeftOvers = 64
-	// MaxLeaseS bounds a lease and its margin.
-	MaxLeaseS = 24 * 60 * 60
 	// MaxFormerBoots is how many boots of a machine are remembered, to know what
 	// was sent before the last one.
 	MaxFormerBoots = 8

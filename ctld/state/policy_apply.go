@@ -36,10 +36,6 @@ func (c ApplyPolicy) apply(s *State, result *Result) {
 		result.Refused = refuse(Invalid, "%v", err)
 		return
 	}
-	if policy.LeaseS > MaxLeaseS || policy.LeaseMarginS > MaxLeaseS {
-		result.Refused = refuse(Invalid, "lease %d s, lease_margin %d s: neither may be longer than %d s, or a silent node would be noticed after days", policy.LeaseS, policy.LeaseMarginS, uint32(MaxLeaseS))
-		return
-	}
 	if result.Refused = s.checkRemoved(policy); result.Refused != nil {
 		return
 	}
