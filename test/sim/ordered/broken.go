@@ -1,22 +1,15 @@
 package ordered
 
-import (
-	"github.com/gleaner-hpc/gleaner/noded/job"
-	"github.com/gleaner-hpc/gleaner/noded/lease"
-)
-
 // Broken says what of the models is broken on purpose, to see that the checks
-// notice.
+// notice. What is broken in the real code is in package broken.
 type Broken struct {
-	// ForgetsEarly: a node forgets a part's result before a controller has it.
+	// NeverConfirms: a controller answers reads and grants leases without the
+	// word of a majority.
+	NeverConfirms bool
+	// ForgetsEarly: a node deletes the result of a part before a controller
+	// has said that it has it.
 	ForgetsEarly bool
-}
-
-// granted is how a shim takes in what a controller answered.
-func (b *Broken) granted(l lease.Lease, g lease.Grant) lease.Lease { return l.Granted(g) }
-
-// lists says whether a registration names a part: all but those whose results
-// a controller has.
-func (b *Broken) lists(p *part) bool {
-	return p.life.State() != job.Acknowledged && !(b.ForgetsEarly && p.life.Over())
+	// NoMemory: a node does not remember the parts that it had, so that an
+	// order for one of them starts it again.
+	NoMemory bool
 }

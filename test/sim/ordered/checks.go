@@ -82,6 +82,7 @@ func (w *World) account(c *controller, result *state.Result) {
 		if job.Restarts > w.restarts[id] {
 			w.Requeued++
 			w.trace("log", "job %d waits again: %s", id, job.Detail)
+			w.checkRequeued(job)
 		}
 		w.restarts[id] = job.Restarts
 		if job.Phase == state.Finished {
@@ -89,6 +90,15 @@ func (w *World) account(c *controller, result *state.Result) {
 		} else {
 			delete(w.over, id)
 		}
+	}
+}
+
+// checkRequeued holds when no result was thrown away that a node had: then a
+// job would be run again that has ended.
+func (w *World) checkRequeued(job *state.Job) {
+	saw := w.truth.results[partKey{job.ID, job.Epoch}]
+	if saw.GetCause() == pb.EndCause_END_CAUSE_EXITED && strings.Contains(job.Detail, "registered without it") {
+		w.fail("lost: the result of job %d run %d, which its node saw end", job.ID, job.Epoch)
 	}
 }
 

@@ -42,6 +42,7 @@ type controller struct {
 	pending  map[*proposal]struct{}
 	links    map[*link]struct{}
 	catching bool
+	yields   map[*task]bool // steps that may be interrupted anywhere
 
 	wallOff  time.Duration // its wall clock is ahead by this
 	rate     float64       // of its monotonic clock
@@ -66,6 +67,7 @@ func (c *controller) boot() {
 	c.believes, c.leading, c.catching = false, false, false
 	c.loops = [loopCount]loop{}
 	c.pending = map[*proposal]struct{}{}
+	c.yields = map[*task]bool{}
 	c.memo = sched.Memo{}
 	c.w.log.look()
 	c.w.log.spreadSoon()
@@ -79,8 +81,23 @@ func (c *controller) monotonic() time.Time {
 // wall is the clock that stamps commands.
 func (c *controller) wall() time.Time { return c.w.wall().Add(c.wallOff) }
 
-// View implements leader.Cluster.
-func (c *controller) View() *state.View { return c.state.View() }
+// View implements leader.Cluster. A step may be interrupted before it looks,
+// and between that and what it does with what it saw.
+func (c *controller) View() *state.View {
+	c.interrupt()
+	view := c.state.View()
+	c.interrupt()
+	return view
+}
+
+// interrupt has a step that holds no lock wait a moment now and then, as a
+// goroutine may.
+func (c *controller) interrupt() {
+	if !c.yields[c.w.current] || c.w.rng.IntN(8) > 0 {
+		return
+	}
+	c.sleep(between(c.w.rng, 0, 3*time.Millisecond))
+}
 
 // Propose implements leader.Cluster: what ctld's cluster does, over the
 // ordered log.
@@ -103,7 +120,12 @@ func (c *controller) commit(command state.Command, id state.RequestID) (state.Re
 }
 
 // Confirm waits until a majority has said that this controller leads.
-func (c *controller) Confirm(context.Context) error { return c.w.log.confirm(c) }
+func (c *controller) Confirm(context.Context) error {
+	if c.w.broken.NeverConfirms && c.leading {
+		return nil
+	}
+	return c.w.log.confirm(c)
+}
 
 // applyNext applies one more entry of the log.
 func (c *controller) applyNext() state.Result {

@@ -101,7 +101,7 @@ func (d *daemon) move(p *part, to job.State) {
 // startPart starts a part, or answers how the one it has already stands.
 func (d *daemon) startPart(order *pb.StartPart) {
 	key := keyOf(order.GetPart())
-	if result, known := d.gone[key]; known {
+	if result, known := d.gone[key]; known && !d.w.broken.NoMemory {
 		d.sendEnded(result)
 		return
 	}
@@ -247,6 +247,12 @@ func (d *daemon) shimEnded(s *shim) {
 func (d *daemon) over(p *part, result *pb.PartEnded) {
 	p.result = result
 	d.move(p, job.Ended)
+	if d.w.broken.ForgetsEarly {
+		d.sendEnded(result)
+		d.move(p, job.Acknowledged)
+		d.forget(p)
+		return
+	}
 	d.w.trace(d.m.name, "part %s has ended: %s, exit code %d", p.key, cause(result), result.GetExitCode())
 	d.sendEnded(result)
 }

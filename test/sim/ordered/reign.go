@@ -151,6 +151,11 @@ func (c *controller) runLoop(which int) {
 	}
 	l.busy = true
 	c.spawn(func() {
+		// The lease loop opens the term under a lock.
+		if which != leaseLoop {
+			c.yields[c.w.current] = true
+			defer delete(c.yields, c.w.current)
+		}
 		c.runStep(which)
 		l.busy = false
 		if l.again {

@@ -17,6 +17,7 @@ type request struct {
 	number uint64
 	what   string
 	kind   history.Kind
+	admin  bool
 	listed bool // it is part of the history that is checked
 	job    uint32
 	// command makes what is proposed; nil for a query.
@@ -65,7 +66,9 @@ func (r *request) attempt() {
 	if r.done {
 		return
 	}
-	if r.attempts++; r.attempts > maxAttempts {
+	// An administrator goes on until there is an answer: what was given up
+	// could still be carried out later, when it is not true any more.
+	if r.attempts++; r.attempts > maxAttempts && !r.admin {
 		r.done, r.gaveUp = true, true
 		r.w.trace("user", "gives up on %s", r.what)
 		return

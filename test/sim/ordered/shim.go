@@ -55,7 +55,7 @@ func (s *shim) after(delay time.Duration, do func()) {
 
 // grant takes in what a controller answered to a request for the lease.
 func (s *shim) grant(g lease.Grant) {
-	s.lease = s.m.w.broken.granted(s.lease, g)
+	s.lease = s.lease.Granted(g)
 	s.look()
 }
 

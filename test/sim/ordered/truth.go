@@ -13,17 +13,29 @@ type truth struct {
 	devices map[string]*shim          // who has a device, from the start of its container to its end
 	results map[partKey]*pb.PartEnded // what the batch host of a run saw
 	wereUp  map[partKey]int           // parts of a run whose processes ever ran
+	started map[started]bool          // parts that ever had a supervisor
+}
+
+// started names a part and its node.
+type started struct {
+	key  partKey
+	node string
 }
 
 func newTruth(w *World) *truth {
 	return &truth{
 		w: w, running: map[uint32]map[*shim]bool{}, devices: map[string]*shim{},
-		results: map[partKey]*pb.PartEnded{}, wereUp: map[partKey]int{},
+		results: map[partKey]*pb.PartEnded{}, wereUp: map[partKey]int{}, started: map[started]bool{},
 	}
 }
 
 // take notes what a part has from now on.
 func (t *truth) take(m *machine, s *shim) {
+	place := started{s.key, m.name}
+	if t.started[place] {
+		t.w.fail("doubled: part %s is started on %s once more", s.key, m.name)
+	}
+	t.started[place] = true
 	for id := range held(m, s) {
 		if other := t.devices[id]; other != nil {
 			t.w.fail("devices twice: %s is taken by part %s while part %s has it", id, s.key, other.key)

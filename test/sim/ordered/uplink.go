@@ -3,6 +3,7 @@ package ordered
 import (
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/job"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -57,7 +58,8 @@ func (d *daemon) register() *pb.Register {
 		Node: d.m.name, Inventory: d.m.inventory(), Instance: d.instance, SentBoottimeNs: int64(d.m.boottime()),
 	}
 	for _, p := range d.inOrder() {
-		if d.w.broken.lists(p) {
+		// A part whose end is not acknowledged is not lost.
+		if p.life.State() != job.Acknowledged {
 			message.Running = append(message.Running, &pb.RunningPart{
 				Part: p.key.id(), Ready: p.ready, Ending: p.endOrder != nil || p.life.Over(), Frozen: p.shim != nil && p.shim.frozen(),
 			})

@@ -73,7 +73,7 @@ func (w *World) follow(in *intent) {
 // administer asks for something as the administrator.
 func (w *World) administer(what string, command state.Command, then func()) {
 	w.trace("admin", "%s", what)
-	w.ask(&request{what: what, command: func() (state.Command, error) { return command, nil }, then: then})
+	w.ask(&request{what: what, admin: true, command: func() (state.Command, error) { return command, nil }, then: then})
 }
 
 func (w *World) updateNode(m *machine, action state.NodeAction, then func()) {
