@@ -58,12 +58,12 @@ type weather struct {
 // lanes are all lanes, with a time for each.
 func lanes() []lane {
 	return []lane{
-		{"controllers", 3 * time.Second, controllerFaults},
+		{"controllers", 6 * time.Second, controllerFaults},
 		{"nodes", 4 * time.Second, nodeFaults},
-		{"network", 3 * time.Second, networkFaults},
+		{"network", 4 * time.Second, networkFaults},
 		{"processes", 2 * time.Second, processFaults},
 		{"disks", 5 * time.Second, diskFaults},
-		{"everything", 60 * time.Second, everythingFaults},
+		{"everything", 90 * time.Second, everythingFaults},
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 // second is one in a History's unit of time.
 const second = 1_000_000
 
-// aftermath is how long after a fault what it did may still come to light: a
-// node that comes back is told only then what it has lost.
+// aftermath is how long before a run a fault may have ended, and how long after
+// it have begun, to have something to do with it: a node that comes back is told
+// only then what it has lost.
 const aftermath = 30 * second
 
 // checker goes through one history.

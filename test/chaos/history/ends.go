@@ -2,6 +2,7 @@ package history
 
 import (
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -85,9 +86,9 @@ func (c *checker) checkFailed(job *Job, s *Submission, script *Run, wrong func(s
 		wrong("the exit codes differ")
 	case script.Ended && script.Code != s.ExitCode && s.Nodes <= 1 && !script.Term:
 		wrong("it was to end with " + itoa(s.ExitCode))
-	case script.Ended && script.Code != s.ExitCode && !c.hit(script, Harmless, false):
+	case script.Ended && script.Code != s.ExitCode && !c.hit(script, script.Last+aftermath, Harmless, false):
 		wrong("its step failed, and there was no fault")
-	case !script.Ended && !c.hit(script, Kills, true):
+	case !script.Ended && !c.hit(script, script.Last+aftermath, Kills, true):
 		wrong("nothing killed it")
 	}
 }
@@ -106,30 +107,36 @@ func (c *checker) checkRuns(job *Job, s *Submission, runs []*Run) {
 		run := epochs[epoch]
 		again := i+1 < len(sorted)
 		asked := c.asked(Requeue, job, run.Start)
+		// What a run has become may reach the controllers late, and be lost on
+		// its way with a node: then the job runs once more.
+		until := int64(math.MaxInt64)
+		if again {
+			until = epochs[sorted[i+1]].Start
+		}
 		early := again || job.State == "NODE_FAIL"
 		switch {
 		case asked:
 		case again && !s.Requeue:
 			c.wrong(BadRequeue, job.ID, "%s: the job ran again as run %d, though it may not be requeued", run.What(), sorted[i+1])
-		case early && !c.explained(s, run):
+		case early && !c.explained(s, run, until):
 			c.wrong(Touched, job.ID, "%s ended early (the job is %s: %s), and no fault on %v between %d and %d explains it", run.What(), job.State, job.Detail, run.Nodes, run.Start, run.Last)
 		}
 	}
 }
 
 // explained says whether a fault may have ended a run early.
-func (c *checker) explained(s *Submission, run *Run) bool {
-	if s.Fence && s.Requeue && c.hit(run, Silences, true) {
+func (c *checker) explained(s *Submission, run *Run, until int64) bool {
+	if s.Fence && s.Requeue && c.hit(run, until, Silences, true) {
 		return true
 	}
-	return c.hit(run, Kills, true)
+	return c.hit(run, until, Kills, true)
 }
 
-// hit says whether there was a fault of at least that harm during a run, on one
-// of the job's nodes if that matters.
-func (c *checker) hit(run *Run, least Harm, onItsNodes bool) bool {
+// hit says whether there was a fault of at least that harm between the start of
+// a run and a time, on one of the job's nodes if that matters.
+func (c *checker) hit(run *Run, until int64, least Harm, onItsNodes bool) bool {
 	return slices.ContainsFunc(c.h.Faults, func(f Fault) bool {
-		if f.Harm < least || f.To < run.Start-aftermath || f.From > run.Last+aftermath {
+		if f.Harm < least || f.To < run.Start-aftermath || f.From > until {
 			return false
 		}
 		there := func(node string) bool { return slices.Contains(f.Nodes, node) }
