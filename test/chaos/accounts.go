@@ -49,9 +49,6 @@ func writeAccounts(directory string) error {
 	return nil
 }
 
-// controlGroup is that of all nodes of a test.
-func controlGroup(directory string) string { return "/" + filepath.Base(directory) }
-
 func copyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/gleaner-hpc/gleaner/test/chaos/host"
 )
 
 // controllerConfig is what gctld reads.
@@ -206,7 +208,7 @@ func (c *cluster) addNode(i int) error {
 	config := nodeConfig{
 		Name: name, TLSDir: c.path(tlsFolder, name), StateDir: one.state, MinFreeDisk: "16M",
 		Ginit: c.program("ginit"), CPUs: cpusPerNode, Memory: nodeMemory, Address: h.IP().String(),
-		CgroupParent: controlGroup(c.options.directory) + "/" + name,
+		CgroupParent: host.Group(c.options.directory) + "/" + name,
 		Container:    containerConfig{Bind: []string{c.options.binaries, c.path(recordFolder), c.path(homeFolder)}},
 	}
 	for _, controller := range c.controllers {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/test/chaos/history"
-	"github.com/gleaner-hpc/gleaner/test/chaos/host"
 )
 
 // isOff says whether a node's host is switched off, or about to be.
@@ -28,9 +27,9 @@ func powerOff(w *weather, c cast) (*strike, error) {
 		return nil, err
 	}
 	if err := n.host.PowerOff(); err != nil {
+		w.cluster.weather.fail(err.Error())
 		return nil, err
 	}
-	host.RemoveGroups(controlGroup(w.options.directory) + "/" + n.name)
 	word := ""
 	if c.pick2%2 == 0 {
 		word = " and declare it fenced"

@@ -179,8 +179,8 @@ func (o *options) prepare() (err error) {
 // cleanUp removes what is left, keeps the logs unless all went well, and says
 // what could not be removed.
 func (o *options) cleanUp(well bool) (left []string, err error) {
-	host.RemoveGroups(controlGroup(o.directory))
-	left = host.Left(o.directory, controlGroup(o.directory))
+	host.RemoveGroups(host.Group(o.directory))
+	left = host.Left(o.directory)
 	if !well {
 		if err := os.Rename(filepath.Join(o.directory, logFolder), o.logs); err == nil {
 			fmt.Printf("the logs are in %s\n", o.logs)

@@ -14,6 +14,7 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/test/chaos/history"
+	"github.com/gleaner-hpc/gleaner/test/chaos/host"
 )
 
 // drain lets all jobs come to their end: those that would run for ever are
@@ -186,7 +187,7 @@ func (t *test) lookAtHosts(h *history.History) {
 			h.Left = append(h.Left, fmt.Sprintf("%s on node %s", filepath.Join(n.state, "jobs", entry.Name()), n.name))
 		}
 	}
-	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + controlGroup(t.options.directory) + "/n*/*")
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + host.Group(t.options.directory) + "/n*/*")
 	for _, group := range groups {
 		if info, err := os.Stat(group); err == nil && info.IsDir() {
 			h.Left = append(h.Left, "control group "+group)

@@ -47,9 +47,15 @@ func Enter(ctx context.Context, directory string, words ...string) (status int, 
 		return 0, fmt.Errorf("make namespaces: %w", err)
 	}
 	mounts, mountsErr := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", command.Process.Pid))
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	err = wait(ctx, command, ended)
+	ended := make(chan struct{})
+	var result error
+	go func() {
+		result = command.Wait()
+		close(ended)
+	}()
+	if err = wait(ctx, command, ended, Group(directory)); err == nil {
+		err = result
+	}
 	if mountsErr == nil {
 		thawAll(mounts, directory)
 		mounts.Close()
@@ -62,10 +68,10 @@ func Enter(ctx context.Context, directory string, words ...string) (status int, 
 }
 
 // wait waits for the program, and ends it when ctx ends.
-func wait(ctx context.Context, command *exec.Cmd, ended <-chan error) error {
+func wait(ctx context.Context, command *exec.Cmd, ended <-chan struct{}, group string) error {
 	select {
-	case err := <-ended:
-		return err
+	case <-ended:
+		return nil
 	case <-ctx.Done():
 	}
 	_ = command.Process.Signal(syscall.SIGTERM)
@@ -73,7 +79,9 @@ func wait(ctx context.Context, command *exec.Cmd, ended <-chan error) error {
 	case <-ended:
 	case <-time.After(farewell):
 		_ = command.Process.Kill()
-		<-ended
+		if !waitThawing(ended, group, farewell) {
+			return fmt.Errorf("%w, and a process of the test does not end", ErrInterrupted)
+		}
 	}
 	return ErrInterrupted
 }
@@ -137,9 +145,13 @@ func Inside(words []string) (int, error) {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
 			return 0, err
-		case pid == program && status.Exited():
-			return status.ExitStatus(), nil
 		case pid == program:
+			// What is frozen could not end with this process.
+			_ = syscall.Kill(-1, syscall.SIGKILL)
+			thawGroups(Group(words[0]))
+			if status.Exited() {
+				return status.ExitStatus(), nil
+			}
 			return 128 + int(status.Signal()), nil
 		}
 	}

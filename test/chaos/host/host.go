@@ -210,17 +210,33 @@ func (h *Host) PowerOff() error {
 	return h.kill()
 }
 
-// kill is for who holds the lock.
+// kill is for who holds the lock. As with a real machine the control groups go
+// too.
 func (h *Host) kill() error {
 	_ = h.machine.Process.Kill()
-	select {
-	case <-h.off:
-	case <-time.After(powerLimit):
+	if !waitThawing(h.off, h.group(), powerLimit) {
 		return fmt.Errorf("host %s is still on after %v: a process of it does not end", h.Name, powerLimit)
 	}
 	h.orders.close()
 	h.machine, h.namespace = nil, ""
+	RemoveGroups(h.group())
 	return nil
+}
+
+func (h *Host) group() string { return Group(h.lab.Directory) + "/" + h.Name }
+
+// waitThawing waits for what ends once frozen processes hear that they were
+// killed.
+func waitThawing(ended <-chan struct{}, group string, limit time.Duration) bool {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		select {
+		case <-ended:
+			return true
+		case <-time.After(50 * time.Millisecond):
+			thawGroups(group)
+		}
+	}
+	return false
 }
 
 // On says whether the host is on.

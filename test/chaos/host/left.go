@@ -3,10 +3,8 @@ package host
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -15,45 +13,19 @@ import (
 // system is written out before its loop device is free.
 const leaveLimit = time.Minute
 
-// RemoveGroups removes the control groups below one, which must be empty of
-// processes, in every hierarchy. name begins with "/".
-func RemoveGroups(name string) {
-	for _, root := range groupRoots() {
-		var groups []string
-		_ = filepath.WalkDir(filepath.Join(root, name), func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				groups = append(groups, path)
-			}
-			return nil
-		})
-		slices.Reverse(groups) // those inside first
-		for _, group := range groups {
-			_ = os.Remove(group)
-		}
-	}
-}
-
-func groupRoots() []string {
-	roots, _ := filepath.Glob("/sys/fs/cgroup/*")
-	return append(slices.DeleteFunc(roots, func(path string) bool {
-		_, err := os.Stat(filepath.Join(path, "cgroup.procs"))
-		return err != nil
-	}), "/sys/fs/cgroup")
-}
-
 // Left says what a test left on this machine: processes and mounts that name
 // its directory, loop devices on its files, its control groups. What is on its
 // way out is waited for.
-func Left(directory, group string) []string {
+func Left(directory string) []string {
 	for deadline := time.Now().Add(leaveLimit); ; time.Sleep(100 * time.Millisecond) {
-		left := look(directory, group)
+		left := look(directory)
 		if len(left) == 0 || time.Now().After(deadline) {
 			return left
 		}
 	}
 }
 
-func look(directory, group string) []string {
+func look(directory string) []string {
 	var left []string
 	for _, process := range Processes() {
 		if process.PID != os.Getpid() && strings.Contains(strings.Join(process.Words, " "), directory) {
@@ -76,8 +48,8 @@ func look(directory, group string) []string {
 		}
 	}
 	for _, root := range groupRoots() {
-		if _, err := os.Stat(filepath.Join(root, group)); !errors.Is(err, os.ErrNotExist) {
-			left = append(left, "control group "+filepath.Join(root, group))
+		if _, err := os.Stat(filepath.Join(root, Group(directory))); !errors.Is(err, os.ErrNotExist) {
+			left = append(left, "control group "+filepath.Join(root, Group(directory)))
 		}
 	}
 	return left
