@@ -125,7 +125,7 @@ func keys(shape reflect.Type, path []string) []string {
 	var names []string
 	for i := range shape.NumField() {
 		name, _, _ := strings.Cut(shape.Field(i).Tag.Get("toml"), ",")
-		if name == "" {
+		if name == "" || name == "-" { // not a key
 			continue
 		}
 		if len(path) > 0 && path[0] == name {
