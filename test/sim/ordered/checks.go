@@ -43,6 +43,7 @@ func (w *World) checkApplied(c *controller, result *state.Result) {
 	if first := c.applied > len(w.sums); first {
 		w.sums = append(w.sums, sum.Sum64())
 		w.account(c, result)
+		w.meets(result)
 		if err := c.state.Check(); err != nil {
 			w.fail("state: after entry %d: %v", c.applied, err)
 		}
@@ -81,6 +82,7 @@ func (w *World) account(c *controller, result *state.Result) {
 		}
 		if job.Restarts > w.restarts[id] {
 			w.Requeued++
+			w.requeuedNow = true
 			w.trace("log", "job %d waits again: %s", id, job.Detail)
 			w.checkRequeued(job)
 		}

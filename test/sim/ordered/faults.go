@@ -31,6 +31,8 @@ var kinds = []struct {
 	{"leader crashes", 3, func(w *World, f Fault) func() { return w.crashController(w.log.leader) }},
 	{"controller is stopped", 2, func(w *World, f Fault) func() { return w.stopProcess(w.controllers[f.A%len(w.controllers)]) }},
 	{"leader is stopped", 4, func(w *World, f Fault) func() { return w.stopProcess(w.log.leader) }},
+	{"leader crashes at a commit", 8, func(w *World, f Fault) func() { return w.await(f, false) }},
+	{"leader is stopped at a commit", 5, func(w *World, f Fault) func() { return w.await(f, true) }},
 	{"lead is handed over", 2, (*World).handOver},
 	{"follower lags", 2, (*World).lagFollower},
 	{"controller's disk is slow", 2, (*World).slowController},

@@ -141,6 +141,7 @@ func (l *orderedLog) commit() {
 			p.answer(l.w, c.applyNext(), nil)
 		}
 	})
+	l.w.strike()
 	l.spread()
 }
 

@@ -65,6 +65,9 @@ type World struct {
 	lease        time.Duration
 	margin       time.Duration
 	ready, quiet bool
+	awaited, met []waiting
+	requeuedNow  bool
+	faultsEnd    time.Duration
 
 	intents    map[string]*intent
 	intentList []*intent
@@ -110,6 +113,7 @@ func Run(o Options) Result {
 	}
 	w.after(2*time.Second, w.setUp)
 	w.after(time.Minute, func() { w.work(day * 9 / 10) })
+	w.faultsEnd = day
 	w.inject(faults, day)
 	for w.failure == nil && w.step(day) {
 	}
