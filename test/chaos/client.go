@@ -29,7 +29,7 @@ func (c *cluster) as(ctx context.Context, u user, r *rand.Rand, name string, wor
 		"GLEANER_TLS_DIR=" + c.path(tlsFolder, u.name), "GLEANER_CONTROLLER=" + strings.Join(c.targets(r), ","),
 	}
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.id), Gid: uint32(u.id)}, Pdeathsig: syscall.SIGKILL}
-	command.WaitDelay = time.Second
+	command.WaitDelay = 10 * time.Second
 	var out, errors bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errors
 	if err := command.Run(); err != nil {
@@ -56,7 +56,10 @@ func (c *cluster) targets(r *rand.Rand) []string {
 // submit submits a job and notes what is known of it.
 func (c *cluster) submit(ctx context.Context, r *rand.Rand, number int, j job) (*history.Submission, user) {
 	u := users[r.IntN(len(users))]
-	partition := []string{runOn, fenced}[r.IntN(2)]
+	return c.submitAs(ctx, r, u, []string{runOn, fenced}[r.IntN(2)], number, j)
+}
+
+func (c *cluster) submitAs(ctx context.Context, r *rand.Rand, u user, partition string, number int, j job) (*history.Submission, user) {
 	s := &history.Submission{
 		Name: fmt.Sprintf("%s-%d", j.kind, number), Kind: j.kind, Tasks: j.tasks, Nodes: j.nodes,
 		Requeue: !j.noRequeue, Fence: partition == fenced, ExitCode: j.exit, TimeLimit: j.timeLimit.Microseconds(),

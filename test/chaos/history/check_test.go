@@ -169,7 +169,11 @@ func TestEachViolation(t *testing.T) {
 		{"complete without a run", WrongEnd, func(h *History) { h.dropRuns(func(r Run) bool { return r.Job == 1 }) }},
 		{"failed with another code", WrongEnd, func(h *History) { h.job(2).ExitCode = 8 }},
 		{"failed as it was not to", WrongEnd, func(h *History) { h.submission(2).ExitCode = 0 }},
-		{"failed, and nothing killed it", WrongEnd, func(h *History) { h.run(2, 1).Ended = false }},
+		{"failed without an end", WrongEnd, func(h *History) { h.run(2, 1).Ended = false }},
+		{"failed, and nothing killed it", WrongEnd, func(h *History) {
+			h.job(2).ExitCode, h.job(2).Signal = 0, 9
+			h.run(2, 1).Ended = false
+		}},
 		{"cancelled by nobody", WrongEnd, func(h *History) { h.Requests = nil }},
 		{"timed out too early", WrongEnd, func(h *History) { h.run(10, 1).Last = 420 * second }},
 		{"timed out without a limit", WrongEnd, func(h *History) { h.submission(10).TimeLimit = 0 }},
@@ -231,6 +235,10 @@ func TestAllowed(t *testing.T) {
 			h.job(2).State, h.job(2).ExitCode, h.job(2).Signal = "FAILED", 0, 9
 			h.run(2, 1).Ended = false
 			h.Faults = append(h.Faults, Fault{Kind: "kill-ginit", Nodes: []string{"n1"}, Harm: Kills, From: 125 * second, To: 125 * second})
+		}},
+		{"a script was killed after its last line", func(h *History) {
+			h.job(2).ExitCode, h.job(2).Signal = 0, 9
+			h.Faults = append(h.Faults, Fault{Kind: "kill-ginit", Nodes: []string{"n1"}, Harm: Kills, From: 130 * second, To: 130 * second})
 		}},
 		{"it was cancelled before it ran", func(h *History) { h.dropRuns(func(r Run) bool { return r.Job == 7 }) }},
 	}

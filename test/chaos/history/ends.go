@@ -82,14 +82,18 @@ func (c *checker) checkFailed(job *Job, s *Submission, script *Run, wrong func(s
 	switch {
 	case script == nil:
 		wrong("a script that failed has begun")
-	case script.Ended && script.Code != job.ExitCode:
+	case job.Signal != 0: // perhaps after its last line
+		if !c.hit(script, script.Last+aftermath, Kills, true) {
+			wrong("nothing killed it")
+		}
+	case !script.Ended:
+		wrong("only a script that ends has an exit code")
+	case script.Code != job.ExitCode:
 		wrong("the exit codes differ")
-	case script.Ended && script.Code != s.ExitCode && s.Nodes <= 1 && !script.Term:
+	case script.Code != s.ExitCode && s.Nodes <= 1 && !script.Term:
 		wrong("it was to end with " + itoa(s.ExitCode))
-	case script.Ended && script.Code != s.ExitCode && !c.hit(script, script.Last+aftermath, Harmless, false):
+	case script.Code != s.ExitCode && !c.hit(script, script.Last+aftermath, Harmless, false):
 		wrong("its step failed, and there was no fault")
-	case !script.Ended && !c.hit(script, script.Last+aftermath, Kills, true):
-		wrong("nothing killed it")
 	}
 }
 
