@@ -18,7 +18,7 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo demo-failover test unit race scenario machine fuzz lint proto bench microbench man clean
+.PHONY: help setup build demo demo-failover test unit race scenario runbook machine fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,17 +38,20 @@ demo: build ## run the main job on a one-machine cluster and check every outcome
 demo-failover: build ## kill the leading controller again and again while jobs are submitted and run (KILLS=5)
 	@$(SUDO) env KILLS='$(or $(KILLS),5)' contrib/demo-failover.sh
 
-test: build lint unit race scenario machine ## all tests: lint, unit, race detector, scenarios with real containers, a machine
+test: build lint unit race scenario runbook machine ## all tests: lint, unit, race detector, scenarios with real containers, a machine
 	@echo "make test: all passed"
 
 unit: setup ## unit tests (as root they include real containers and cgroups)
-	$(GO_TEST) -timeout 10m $$(go list ./... | grep -v -e /test/scenario -e /test/machine)
+	$(GO_TEST) -timeout 10m $$(go list ./... | grep -v -e /test/scenario -e /test/machine -e /test/operations)
 
 race: setup ## the race detector over what runs concurrently
 	$(GO_TEST) -race -short -timeout 10m ./ctld/... ./noded/... ./cmd/... ./proto/...
 
 scenario: build ## stories in txtar against the real binaries, as root
 	$(GO_TEST) -timeout 15m -count 1 ./test/scenario/
+
+runbook: build ## docs/operations.md, typed on hosts made of namespaces, as root
+	$(GO_TEST) -timeout 15m -count 1 ./test/operations/
 
 machine: build ## the cases that depend on control groups, in a virtual machine with cgroup v2 only
 	@contrib/setup/debian.sh machine || echo "make machine: going on without"

@@ -187,6 +187,16 @@ func (c *Config) checkPeers() error {
 	return nil
 }
 
+// peerAddress is what the others dial, and are told: as it was written, since
+// an address by name outlives a change of its number. "" = that which the
+// kernel chose.
+func (c *Config) peerAddress() string {
+	if _, port, _ := net.SplitHostPort(c.PeerListen); c.PeerAdvertise == "" && port == "0" {
+		return ""
+	}
+	return cmp.Or(c.PeerAdvertise, c.PeerListen)
+}
+
 // Bounds of an election timeout: below, a busy machine elects a leader again
 // and again; above, nobody would wait.
 const (

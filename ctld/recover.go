@@ -119,7 +119,7 @@ func raftDir(config *Config) string { return filepath.Join(config.DataDir, "raft
 
 // recoverNow makes the peer the only member.
 func recoverNow(out io.Writer, config *Config, options replica.Options, survey *replica.Survey) error {
-	address := cmp.Or(config.PeerAdvertise, config.PeerListen)
+	address := config.peerAddress()
 	var others []string
 	for _, member := range survey.Members {
 		if member.Name == options.Name {

@@ -1,7 +1,6 @@
 package ctld
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,5 +23,5 @@ func withRemedy(err error, config *Config, name string) error {
 	}
 	return fmt.Errorf("%w. Where other controllers run, the cluster goes on without this one, and it can rejoin: "+
 		"%smv %[3]s.damaged/pki %[3]s/; start gctld as before with --join --name %[4]s added; on another controller gcontrol peer add %[4]s %[5]s. "+
-		"Where none is left see gctld recover --help", err, away, dir, name, cmp.Or(config.PeerAdvertise, config.PeerListen))
+		"Where none is left see gctld recover --help", err, away, dir, name, config.peerAddress())
 }

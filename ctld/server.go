@@ -177,7 +177,7 @@ func (s *Server) listenPeers(name string) (raft.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.wire, err = replica.Listen(s.config.network(), s.config.PeerListen, s.config.PeerAdvertise, server, client)
+	s.wire, err = replica.Listen(s.config.network(), s.config.PeerListen, s.config.peerAddress(), server, client)
 	if err != nil {
 		return nil, inUse(err, "peer_listen")
 	}

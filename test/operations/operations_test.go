@@ -1,0 +1,147 @@
+// Package operations plays docs/operations.md: it types what the runbook tells
+// an operator to type, on machines made of mount namespaces, and compares what
+// is printed with what the runbook says is printed. So it can not rot.
+//
+// A block of the page that is to be typed follows a comment
+//
+//	<!-- on HOST -->            it succeeds
+//	<!-- on HOST, fails -->     it does not
+//	<!-- on HOST, at last -->   it is typed again until it prints what follows
+//
+// and what it prints may follow in a block after <!-- prints -->: these lines,
+// in this order, others between them; "…" stands for anything. Blocks without a
+// comment are for the reader.
+package operations
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// step is one block of the page.
+type step struct {
+	line     int
+	section  string
+	host     string
+	fails    bool
+	atLast   bool
+	commands string
+	prints   string
+}
+
+func TestRunbook(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the hosts are mount namespaces")
+	}
+	if testing.Short() {
+		t.Skip("needs minutes: it plays the whole page")
+	}
+	if _, err := os.Stat("../../bin/gctld"); err != nil {
+		t.Skip("needs bin/: run make build first")
+	}
+	for _, tool := range []string{"unshare", "nsenter", "setsid"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s: it makes the hosts", tool)
+		}
+	}
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := readPage(string(text))
+	if len(steps) < 20 {
+		t.Fatalf("the page has only %d blocks to type", len(steps))
+	}
+	h, node := newHosts(t), false
+	for _, s := range steps {
+		if strings.Contains(s.section, "node") && !node {
+			h.joinNode()
+			node = true
+		}
+		if !h.play(s) {
+			return
+		}
+	}
+}
+
+// play types one block.
+func (h *hosts) play(s step) bool {
+	deadline := time.Now().Add(2 * time.Minute) // three leases
+	for {
+		out, err := h.run(s.host, s.commands)
+		missing := firstMissing(out, s.prints)
+		switch {
+		case (err != nil) == s.fails && missing == "":
+			h.t.Logf("%s (line %d) on %s:\n%s%s", s.section, s.line, s.host, s.commands, out)
+			return true
+		case s.atLast && time.Now().Before(deadline):
+			time.Sleep(200 * time.Millisecond)
+			continue
+		}
+		log, _ := h.run(s.host, "journalctl -u gctld -n 20; journalctl -u gnoded -n 20 || true")
+		h.t.Errorf("%s (line %d) on %s:\n%s--- %v, it printed\n%s--- and not the line\n%s\n--- log\n%s", s.section, s.line, s.host, s.commands, err, out, missing, log)
+		return false
+	}
+}
+
+// firstMissing is the first line of want that out does not have behind those
+// before it; "" when it has all.
+func firstMissing(out, want string) string {
+	lines := strings.Split(out, "\n")
+	for wanted := range strings.Lines(want) {
+		wanted = oneSpace(wanted)
+		pattern := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(wanted), "…", ".*") + "$")
+		found := false
+		for !found && len(lines) > 0 {
+			found = pattern.MatchString(oneSpace(lines[0]))
+			lines = lines[1:]
+		}
+		if !found {
+			return wanted
+		}
+	}
+	return ""
+}
+
+// oneSpace makes columns of any width alike.
+func oneSpace(line string) string { return strings.Join(strings.Fields(line), " ") }
+
+var marker = regexp.MustCompile(`^<!-- on (\w+)(, fails|, at last)? -->$`)
+
+// readPage takes the blocks to type out of a page.
+func readPage(text string) []step {
+	var steps []step
+	var block strings.Builder
+	section, fence, next := "", false, ""
+	for number, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			if fence && next == "prints" {
+				steps[len(steps)-1].prints = block.String()
+			} else if fence && next == "type" {
+				steps[len(steps)-1].commands = block.String()
+			}
+			if fence {
+				next = ""
+			}
+			fence = !fence
+			block.Reset()
+		case fence:
+			block.WriteString(line + "\n")
+		case strings.HasPrefix(line, "#"):
+			section = strings.TrimLeft(line, "# ")
+		case line == "<!-- prints -->":
+			next = "prints"
+		default:
+			if m := marker.FindStringSubmatch(line); m != nil {
+				steps = append(steps, step{line: number + 1, section: section, host: m[1], fails: m[2] == ", fails", atLast: m[2] == ", at last"})
+				next = "type"
+			}
+		}
+	}
+	return steps
+}
