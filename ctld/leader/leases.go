@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
@@ -132,6 +133,11 @@ func (l *Leader) endLeasesOf(ctx context.Context, node string) bool {
 		return false
 	}
 	l.sessions.LeasesEnded(node)
+	if s := l.sessions.Get(node); s != nil && result.Refused == nil {
+		// It still has what it has just lost. Until it has registered, and said
+		// so, nothing else may be started there.
+		s.CutFor(session.ErrEnding)
+	}
 	if result.Refused != nil {
 		l.log.Info("the leases of a node were not ended", "node", node, "reason", result.Refused)
 	}

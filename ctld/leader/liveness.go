@@ -48,7 +48,8 @@ func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 		if node.Inventory == nil {
 			continue
 		}
-		seen := l.sessions.LastSeen(node.Name)
+		heard := l.sessions.LastSeen(node.Name)
+		seen := heard
 		if seen.Before(since) {
 			seen = since
 		}
@@ -57,7 +58,9 @@ func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 		switch {
 		case silent && !node.NotResponding:
 			lost = append(lost, node.Name)
-		case !silent && node.NotResponding && l.sessions.Get(node.Name) != nil:
+		case now.Sub(heard) <= lease && node.NotResponding && l.sessions.Get(node.Name) != nil:
+			// It was heard of itself: that nothing can be said of its silence,
+			// because this controller stood still, is no sign of life.
 			back = append(back, node.Name)
 		}
 	}
