@@ -166,9 +166,9 @@ func (c *testCluster) retry(what string, ask func(context.Context) error) {
 
 func (c *testCluster) eventually(what string, so func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			c.t.Fatalf("not within 20 s: %s", what)
+			c.t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

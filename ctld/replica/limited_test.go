@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -51,6 +52,7 @@ func TestLargeEntriesAreSentFewAtOnce(t *testing.T) {
 	var largest atomic.Int64
 	g := newGroup(t, 3, func(o *Options) {
 		inner := o.Transport
+		o.ElectionTimeout = 3 * time.Second // a busy disk elects nobody by chance
 		o.Transport = func() (raft.Transport, error) {
 			transport, err := inner()
 			return weighing{around{transport}, &largest}, err

@@ -70,7 +70,7 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 		return nil, err
 	}
 	if peer.alone() {
-		go peer.stand()
+		go peer.stand(transport)
 	}
 	return peer, nil
 }
@@ -212,7 +212,7 @@ func (p *Peer) alone() bool {
 
 // stand makes a lone voter stand for election at once: there is no leader that
 // it could hear of. Where it can not reach itself it waits like the others.
-func (p *Peer) stand() {
+func (p *Peer) stand(transport raft.Transport) {
 	request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(p.name)}}
-	_ = p.confirmer.transport.TimeoutNow(raft.ServerID(p.name), raft.ServerAddress(p.address), &request, new(raft.TimeoutNowResponse))
+	_ = transport.TimeoutNow(raft.ServerID(p.name), raft.ServerAddress(p.address), &request, new(raft.TimeoutNowResponse))
 }
