@@ -35,9 +35,9 @@ Examples:
 
 Settings may also stand in a TOML file (--config): name, data_dir, socket,
 listen, peer_listen, peer_advertise, join, certificates, election_timeout,
-metrics_listen, client_timeout, backup_dir, backup_every, backup_keep,
-log_level, log_format. Partitions and everything else about the cluster is
-policy: see "gcontrol apply --help".`
+metrics_listen, client_timeout, fence_command, backup_dir, backup_every,
+backup_keep, log_level, log_format. Partitions and everything else about the
+cluster is policy: see "gcontrol apply --help".`
 
 // Command is the command line of gctld.
 func Command(version string) *cli.App {
