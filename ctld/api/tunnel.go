@@ -22,6 +22,7 @@ const (
 	maxTunnels       = 8192 // each is two streams and two goroutines
 	maxTunnelsPerJob = 2048 // a step on every node of a large job
 	maxTunnelBytes   = 256 << 10
+	maxLineBytes     = 64 // of a line's name, which is a UUID
 )
 
 // tunnelStream is either end.
@@ -124,6 +125,9 @@ func (s *Server) mustHold(part session.Part, node string) error {
 // come, and carries the bytes.
 func (s *Server) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen) error {
 	part := session.PartOf(open.GetPart())
+	if len(open.GetLine()) > maxLineBytes {
+		return invalid("the name of a line has at most %d bytes", maxLineBytes)
+	}
 	if err := errors.Join(s.mustHold(part, open.GetFromNode()), s.mustHold(part, open.GetTargetNode())); err != nil {
 		return err
 	}
@@ -137,7 +141,7 @@ func (s *Server) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen
 		return err
 	}
 	defer s.tunnels.end(name, c)
-	link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{Part: part.ID(), Channel: name}}})
+	link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{Part: part.ID(), Channel: name, Line: open.GetLine(), Again: open.GetAgain()}}})
 	timer := time.NewTimer(joinLimit)
 	defer timer.Stop()
 	select {

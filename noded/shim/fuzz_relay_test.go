@@ -76,6 +76,9 @@ func serveRaw(f *testing.F, listener net.Listener, handler grpc.StreamHandler) {
 func FuzzRelay(f *testing.F) {
 	heard := &overheard{}
 	order := fuzzOrder()
+	open, join := openLimit, joinLimit
+	openLimit, joinLimit = 0, 100*time.Millisecond // what listens joins nothing
+	f.Cleanup(func() { openLimit, joinLimit = open, join })
 	socket := filepath.Join(f.TempDir(), "c")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -86,12 +89,12 @@ func FuzzRelay(f *testing.F) {
 	p.relay = newRelay(p)
 	f.Cleanup(p.relay.close)
 	job := bufServer(f, func(server any, stream grpc.ServerStream) error { return p.relay.handle(server, stream) })
-	open := prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Part: &pb.PartId{Job: 1}, FromNode: "x", TargetNode: "n0"}}})
+	opening := prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Part: &pb.PartId{Job: 1}, FromNode: "x", TargetNode: "n0"}}})
 	for _, method := range []string{
 		pb.Controller_Submit_FullMethodName, pb.NodeLink_Tunnel_FullMethodName, pb.NodeLink_Session_FullMethodName, pb.Shim_End_FullMethodName,
 		"/gleaner.v1.Controller/../NodeLink/Session", "/gleaner.v1.Controller/", "/", "/x/y",
 	} {
-		f.Add(method, jobKey, "1.1", prototest.Join([]byte{0, 0}, [][]byte{open, []byte("x")}))
+		f.Add(method, jobKey, "1.1", prototest.Join([]byte{0, 0}, [][]byte{opening, []byte("x")}))
 		f.Add(method, "gleaner-uid", "0", []byte{})
 	}
 	f.Fuzz(func(t *testing.T, method, key, value string, data []byte) {

@@ -34,6 +34,7 @@ type part struct {
 	user     container.User
 	group    *cgroup.Group
 	relay    *relay
+	lines    lineTable
 
 	startContext context.Context // ends when the part is to end
 	stopStart    context.CancelFunc

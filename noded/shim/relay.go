@@ -155,6 +155,13 @@ func (r *relay) handle(_ any, incoming grpc.ServerStream) error {
 		return err
 	}
 	defer release()
+	if isTunnel {
+		target, err := targetOf(incoming)
+		if err != nil {
+			return err
+		}
+		return r.openLine(incoming, target)
+	}
 	conn, err := r.controller()
 	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())
@@ -165,11 +172,6 @@ func (r *relay) handle(_ any, incoming grpc.ServerStream) error {
 	outgoing, err := conn.NewStream(ctx, desc, method, grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
 		return err
-	}
-	if isTunnel {
-		if err := r.openTunnel(incoming, outgoing); err != nil {
-			return err
-		}
 	}
 	go func() {
 		err := copyMessages(outgoing.SendMsg, incoming.RecvMsg)
@@ -208,28 +210,22 @@ func copyMessages(send, receive func(any) error) error {
 	}
 }
 
-// openTunnel passes on the first message of a tunnel, with this part and node
-// filled in: a job can open tunnels between its own nodes only.
-func (r *relay) openTunnel(incoming grpc.ServerStream, outgoing grpc.ClientStream) error {
+// targetOf reads the first message of a tunnel, of which only the target is
+// believed: a job can open tunnels between its own nodes only.
+func targetOf(incoming grpc.ServerStream) (string, error) {
 	raw := new(rawMessage)
 	if err := incoming.RecvMsg(raw); err != nil {
-		return err
+		return "", err
 	}
 	first := new(pb.TunnelMessage)
 	if err := proto.Unmarshal(raw.data, first); err != nil {
-		return status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
+		return "", status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
 	}
 	target := first.GetOpen().GetTargetNode()
 	if target == "" {
-		return status.Error(codes.InvalidArgument, "a tunnel's first message must name its target node")
+		return "", status.Error(codes.InvalidArgument, "a tunnel's first message must name its target node")
 	}
-	data, err := proto.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{
-		Part: r.part.order.Part, FromNode: r.part.order.Node, TargetNode: target,
-	}}})
-	if err != nil {
-		return status.Error(codes.Internal, err.Error())
-	}
-	return outgoing.SendMsg(&rawMessage{data})
+	return target, nil
 }
 
 // rawMessage is a message that is passed on as it came.

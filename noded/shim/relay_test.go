@@ -194,7 +194,7 @@ func TestJoinTunnel(t *testing.T) {
 	listener, err := listen(p.dir.path(runDir, pid1.StepSocket), os.Getuid(), os.Getgid())
 	must(t, err)
 	defer listener.Close()
-	must(t, p.joinTunnel(deadline(t), &pb.Connect{Part: p.order.Part, Channel: "channel"}))
+	must(t, p.joinTunnel(deadline(t), &pb.Connect{Part: p.order.Part, Channel: "channel", Line: "line"}))
 	if open := <-c.opened; open.Channel != "channel" || open.Part.GetJob() != 12 || open.FromNode != "n1" {
 		t.Errorf("opened %v", open)
 	}

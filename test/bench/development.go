@@ -81,26 +81,20 @@ func (d *development) launch(command *exec.Cmd) error { return command.Start() }
 
 // controller is the process of the one that leads, 0 while none does.
 func (d *development) controller() int {
-	pid, _ := d.leader(context.Background())
-	return pid
-}
-
-// leader finds the process of the controller that leads.
-func (d *development) leader(ctx context.Context) (pid int, name string) {
 	for _, target := range d.targets {
-		answer := ping(ctx, target)
+		answer := ping(context.Background(), target)
 		if answer.GetRole() != "leader" {
 			continue
 		}
 		text, err := os.ReadFile(d.path(d.label(answer.GetPeer()) + ".pid"))
 		if err != nil {
-			return 0, ""
+			return 0
 		}
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-			return pid, answer.GetPeer()
+			return pid
 		}
 	}
-	return 0, ""
+	return 0
 }
 
 // answering counts the controllers that answer.

@@ -69,9 +69,13 @@ func (b *bench) killLeaders(ctx context.Context, d *development, round int) erro
 // killLeader kills once: how long until a submission that begins at that
 // moment is accepted, and until every node has a session again.
 func (b *bench) killLeader(ctx context.Context, d *development, ledger *ledger, round int) error {
-	pid, _ := d.leader(ctx)
-	if pid == 0 {
-		return errors.New("no controller leads")
+	pid := 0
+	err := until(ctx, "a controller to lead", killPatience, 10*time.Millisecond, func() (bool, error) {
+		pid = d.controller()
+		return pid != 0, nil
+	})
+	if err != nil {
+		return err
 	}
 	begin := time.Now()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -170,7 +170,7 @@ func startDaemon(command *exec.Cmd, launch func(*exec.Cmd) error) (*daemon, erro
 
 // end asks a daemon to end, and kills it when it does not.
 func (d *daemon) end() error {
-	const patience = 30 * time.Second
+	const patience = 90 * time.Second // a whole cluster ends its jobs first
 	_ = d.command.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.ended:

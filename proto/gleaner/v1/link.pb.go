@@ -1518,6 +1518,8 @@ type Connect struct {
 	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	Channel       string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"` // address to dial; "" = the one of this session
+	Line          string                 `protobuf:"bytes,4,opt,name=line,proto3" json:"line,omitempty"`             // as in TunnelOpen
+	Again         bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1573,6 +1575,20 @@ func (x *Connect) GetController() string {
 	return ""
 }
 
+func (x *Connect) GetLine() string {
+	if x != nil {
+		return x.Line
+	}
+	return ""
+}
+
+func (x *Connect) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
 type TunnelMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -1580,6 +1596,9 @@ type TunnelMessage struct {
 	//	*TunnelMessage_Open
 	//	*TunnelMessage_Data
 	//	*TunnelMessage_HalfClose
+	//	*TunnelMessage_Received
+	//	*TunnelMessage_Finished
+	//	*TunnelMessage_Abandoned
 	What          isTunnelMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1649,6 +1668,33 @@ func (x *TunnelMessage) GetHalfClose() bool {
 	return false
 }
 
+func (x *TunnelMessage) GetReceived() uint64 {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Received); ok {
+			return x.Received
+		}
+	}
+	return 0
+}
+
+func (x *TunnelMessage) GetFinished() bool {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Finished); ok {
+			return x.Finished
+		}
+	}
+	return false
+}
+
+func (x *TunnelMessage) GetAbandoned() bool {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Abandoned); ok {
+			return x.Abandoned
+		}
+	}
+	return false
+}
+
 type isTunnelMessage_What interface {
 	isTunnelMessage_What()
 }
@@ -1665,21 +1711,52 @@ type TunnelMessage_HalfClose struct {
 	HalfClose bool `protobuf:"varint,3,opt,name=half_close,json=halfClose,proto3,oneof"` // nothing more will be sent from this end
 }
 
+type TunnelMessage_Received struct {
+	// For lines, between the two ends: how many bytes have come, from the
+	// first stream on. The first message of either end of a stream, and again
+	// as they come.
+	Received uint64 `protobuf:"varint,4,opt,name=received,proto3,oneof"`
+}
+
+type TunnelMessage_Finished struct {
+	// In place of half_close: the last byte has been sent. More may follow of
+	// what is not data.
+	Finished bool `protobuf:"varint,5,opt,name=finished,proto3,oneof"`
+}
+
+type TunnelMessage_Abandoned struct {
+	// The end that says so is gone for good: no other stream will follow.
+	Abandoned bool `protobuf:"varint,6,opt,name=abandoned,proto3,oneof"`
+}
+
 func (*TunnelMessage_Open) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Data) isTunnelMessage_What() {}
 
 func (*TunnelMessage_HalfClose) isTunnelMessage_What() {}
 
+func (*TunnelMessage_Received) isTunnelMessage_What() {}
+
+func (*TunnelMessage_Finished) isTunnelMessage_What() {}
+
+func (*TunnelMessage_Abandoned) isTunnelMessage_What() {}
+
 // TunnelOpen: the caller that names a target node makes the channel; the
 // controller sends Connect there and joins the two. The end that was asked
 // names the channel.
 type TunnelOpen struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	FromNode      string                 `protobuf:"bytes,2,opt,name=from_node,json=fromNode,proto3" json:"from_node,omitempty"`
-	TargetNode    string                 `protobuf:"bytes,3,opt,name=target_node,json=targetNode,proto3" json:"target_node,omitempty"`
-	Channel       string                 `protobuf:"bytes,4,opt,name=channel,proto3" json:"channel,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Part       *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	FromNode   string                 `protobuf:"bytes,2,opt,name=from_node,json=fromNode,proto3" json:"from_node,omitempty"`
+	TargetNode string                 `protobuf:"bytes,3,opt,name=target_node,json=targetNode,proto3" json:"target_node,omitempty"`
+	Channel    string                 `protobuf:"bytes,4,opt,name=channel,proto3" json:"channel,omitempty"`
+	// A line is a connection that goes on over another tunnel when the one it
+	// has breaks, because a controller or a network is gone. Its two ends keep
+	// what the other has not got yet. line names it, a UUID that the end which
+	// opens the tunnel made; "" = it ends with its tunnel. again: it is not its
+	// first tunnel.
+	Line          string `protobuf:"bytes,5,opt,name=line,proto3" json:"line,omitempty"`
+	Again         bool   `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1740,6 +1817,20 @@ func (x *TunnelOpen) GetChannel() string {
 		return x.Channel
 	}
 	return ""
+}
+
+func (x *TunnelOpen) GetLine() string {
+	if x != nil {
+		return x.Line
+	}
+	return ""
+}
+
+func (x *TunnelOpen) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 var File_gleaner_v1_link_proto protoreflect.FileDescriptor
@@ -1866,26 +1957,33 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"@\n" +
 	"\tLeftOvers\x123\n" +
 	"\n" +
-	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"k\n" +
+	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\x95\x01\n" +
 	"\aConnect\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
 	"\n" +
 	"controller\x18\x03 \x01(\tR\n" +
-	"controller\"|\n" +
+	"controller\x12\x12\n" +
+	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
+	"\x05again\x18\x05 \x01(\bR\x05again\"\xd8\x01\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +
 	"\n" +
-	"half_close\x18\x03 \x01(\bH\x00R\thalfCloseB\x06\n" +
-	"\x04what\"\x8c\x01\n" +
+	"half_close\x18\x03 \x01(\bH\x00R\thalfClose\x12\x1c\n" +
+	"\breceived\x18\x04 \x01(\x04H\x00R\breceived\x12\x1c\n" +
+	"\bfinished\x18\x05 \x01(\bH\x00R\bfinished\x12\x1e\n" +
+	"\tabandoned\x18\x06 \x01(\bH\x00R\tabandonedB\x06\n" +
+	"\x04what\"\xb6\x01\n" +
 	"\n" +
 	"TunnelOpen\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x1b\n" +
 	"\tfrom_node\x18\x02 \x01(\tR\bfromNode\x12\x1f\n" +
 	"\vtarget_node\x18\x03 \x01(\tR\n" +
 	"targetNode\x12\x18\n" +
-	"\achannel\x18\x04 \x01(\tR\achannel*\xaf\x02\n" +
+	"\achannel\x18\x04 \x01(\tR\achannel\x12\x12\n" +
+	"\x04line\x18\x05 \x01(\tR\x04line\x12\x14\n" +
+	"\x05again\x18\x06 \x01(\bR\x05again*\xaf\x02\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -2028,6 +2126,9 @@ func file_gleaner_v1_link_proto_init() {
 		(*TunnelMessage_Open)(nil),
 		(*TunnelMessage_Data)(nil),
 		(*TunnelMessage_HalfClose)(nil),
+		(*TunnelMessage_Received)(nil),
+		(*TunnelMessage_Finished)(nil),
+		(*TunnelMessage_Abandoned)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
