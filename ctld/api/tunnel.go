@@ -103,6 +103,11 @@ func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	if err := s.mustBeNode(stream.Context(), open.GetFromNode()); err != nil {
 		return err
 	}
+	// What runs where is the leader's word: one that has just started, and does
+	// not lead, knows of no job.
+	if err := s.confirm(stream.Context()); err != nil {
+		return err
+	}
 	if open.GetTargetNode() != "" {
 		return s.openTunnel(stream, open)
 	}

@@ -55,7 +55,7 @@ func (r *relay) openLine(incoming grpc.ServerStream, target string) error {
 		if had && !over {
 			broken, limit = time.Now(), lineLimit
 			pause.Reset()
-			r.part.log.Info("a step's connection to another node broke: it goes on over the next", "node", target, "error", err)
+			r.part.log.Info("a step's connection to another node broke: it goes on over the next", "nodes", []string{r.part.order.Node, target}, "error", err)
 		}
 		if !mayReopen(err) || time.Since(broken) > limit {
 			return lineStatus(err)
