@@ -2,6 +2,8 @@ package shim
 
 import (
 	"context"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -188,4 +190,54 @@ func TestLimit(t *testing.T) {
 	if endless.left != 0 || endless.timer.Stop() {
 		t.Error("a job without a limit got one")
 	}
+}
+
+// TestWaitingCostsNothing: a supervisor whose job runs, or is frozen, sleeps.
+func TestWaitingCostsNothing(t *testing.T) {
+	b := newBed(t)
+	free := b.order("exec sleep 1000")
+	fenced := b.order("exec sleep 1000")
+	fenced.LeaseAction = lease.Fence
+	runs, stands := b.launch(free), b.launch(fenced)
+	eventually(t, "it runs", func() bool { stands.grant(200*time.Millisecond, true); return stands.isReady() })
+	stands.freezes()
+	runs.ready()
+	for _, s := range []*started{runs, stands} {
+		before := s.processorTime()
+		time.Sleep(time.Second)
+		if used := s.processorTime() - before; used > 200*time.Millisecond {
+			t.Errorf("part %s: its supervisor used %v of a second", s.dir.id(), used)
+		}
+		_, err := s.client().End(context.Background(), &pb.EndPart{})
+		must(t, err)
+		s.wait()
+	}
+}
+
+func (s *started) isReady() bool {
+	_, err := s.client().Signal(context.Background(), &pb.SignalPart{Signal: 65})
+	return err != nil && strings.Contains(err.Error(), "not between") && groupExists(s)
+}
+
+func groupExists(s *started) bool {
+	pids, err := groupOf(s).Procs()
+	return err == nil && len(pids) > 0
+}
+
+// processorTime is what the supervisor has used so far.
+func (s *started) processorTime() time.Duration {
+	s.b.t.Helper()
+	pid, err := os.ReadFile(s.dir.path(lockFile))
+	must(s.b.t, err)
+	stat, err := os.ReadFile("/proc/" + strings.Fields(string(pid))[0] + "/stat")
+	must(s.b.t, err)
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	var ticks int64
+	for _, field := range fields[11:13] { // utime, stime
+		n, err := strconv.ParseInt(field, 10, 64)
+		must(s.b.t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }

@@ -60,10 +60,12 @@ func (p *part) supervise(running *container.Container) {
 		if p.endAsked() {
 			continue
 		}
-		if err := p.leaseTimer.Set(again); again != 0 && err != nil {
-			// Without it the job would run on past the end of its lease.
-			p.end(pb.EndCause_END_CAUSE_NODE_FAULT, 0, err.Error())
-			continue
+		if again != 0 {
+			if err := p.leaseTimer.Set(again); err != nil {
+				// Without it the job would run on past the end of its lease.
+				p.end(pb.EndCause_END_CAUSE_NODE_FAULT, 0, err.Error())
+				continue
+			}
 		}
 		p.mu.Lock()
 		counts := p.released && p.lease.Runs
