@@ -21,6 +21,7 @@ import (
 type Fault struct {
 	Name  string
 	Edits []Edit
+	Flags []string // for the simulation
 }
 
 // Edit replaces words of a file, whose path is from the tree's root.
@@ -33,17 +34,22 @@ type Edit struct {
 var Faults = []Fault{
 	{"a frozen part thaws by any answer", []Edit{
 		{"noded/lease/lease.go", "	case g.Named:\n", "	case true:\n"},
-	}},
+	}, nil},
 	{"a lease is ended before its time", []Edit{
 		{"ctld/leader/liveness.go", "silent := now.Sub(seen) > lease\n", "silent := now.Sub(seen) > lease/4\n"},
 		{"ctld/leader/leases.go", "return now.Add(-time.Duration(view.Policy().MarginS()) * time.Second)", "return now.Add(time.Duration(view.Policy().LeaseS) * time.Second)"},
-	}},
+	}, nil},
 	{"a report counts for any run of its job", []Edit{
 		{"ctld/state/part_ready.go", "if !known || job.Epoch != ref.Epoch || !job.HoldsNodes() {", "if !known || !job.HoldsNodes() {"},
-	}},
+	}, nil},
 	{"request ids are not remembered", []Edit{
 		{"ctld/state/remember.go", "	if id == (RequestID{}) || result.Refused != nil", "	if id != (RequestID{}) || result.Refused != nil"},
-	}},
+	}, nil},
+	// A node answers an order for a part that it had with how it ended, so this
+	// shows only where nodes do not.
+	{"orders come from a state older than what the node said", []Edit{
+		{"ctld/leader/dispatch.go", "l.dispatchTo(view, node.session, node.parts)", "l.dispatchTo(view, node.session, node.session.Parts())"},
+	}, []string{"-forgetful"}},
 }
 
 // Build builds the package at a path (./test/sim) with a fault in it, under

@@ -28,7 +28,7 @@ func TestCheckersNotice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command(program, "-seeds", mostSeeds).CombinedOutput()
+			out, err := exec.Command(program, append([]string{"-seeds", mostSeeds}, fault.Flags...)...).CombinedOutput()
 			if err == nil {
 				t.Fatalf("nobody noticed:\n%s", out)
 			}

@@ -9,6 +9,9 @@ type Broken struct {
 	// ForgetsEarly: a node deletes the result of a part before a controller
 	// has said that it has it.
 	ForgetsEarly bool
+	// NeverLists: a node's registration leaves out the parts whose end no
+	// controller has acknowledged.
+	NeverLists bool
 	// NoMemory: a node does not remember the parts that it had, so that an
 	// order for one of them starts it again.
 	NoMemory bool

@@ -34,6 +34,7 @@ type controller struct {
 	leader   *leader.Leader
 	believes bool      // that it leads
 	term     uint64    // in which it believes so
+	doubted  uint64    // the term of which it is about to learn that it is over
 	leading  bool      // its loops run
 	since    time.Time // from which on it counts the nodes' silence
 	looked   time.Time // when it looked at the leases last
@@ -64,7 +65,7 @@ func (c *controller) boot() {
 	}
 	c.leader = leader.New(c, slog.New(slog.DiscardHandler))
 	c.leader.Sessions().SetClock(c.monotonic)
-	c.believes, c.leading, c.catching = false, false, false
+	c.believes, c.leading, c.catching, c.doubted = false, false, false, 0
 	c.loops = [loopCount]loop{}
 	c.pending = map[*proposal]struct{}{}
 	c.yields = map[*task]bool{}

@@ -15,6 +15,7 @@ const (
 	leastElection = 200 * time.Millisecond
 	mostElection  = 2 * time.Second
 	mostBelief    = 5 * time.Second
+	longBelief    = 3 * time.Minute // of one in four
 )
 
 // look plans an election, which takes place if there is need of one then.
@@ -87,11 +88,16 @@ func (l *orderedLog) transfer(to *controller) bool {
 // each in its own time.
 func (l *orderedLog) doubtOthers() {
 	for _, c := range l.w.controllers {
-		if !c.believes || c == l.leader && c.term == l.term && l.hasMajority(c) {
+		if !c.runs() || !c.believes || c.doubted == c.term || c == l.leader && c.term == l.term && l.hasMajority(c) {
 			continue
 		}
-		term := c.term
-		c.after(between(l.w.rng, 0, mostBelief), func() {
+		c.doubted = c.term
+		term, most := c.term, mostBelief
+		if l.w.rng.IntN(4) == 0 {
+			most = longBelief
+		}
+		c.after(between(l.w.rng, 0, most), func() {
+			c.doubted = 0
 			if c.believes && c.term == term && (l.leader != c || !l.hasMajority(c)) {
 				l.lose(c)
 			}

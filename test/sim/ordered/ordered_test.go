@@ -1,21 +1,71 @@
 package ordered
 
 import (
-	"os"
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
 
+// TestSeeds runs some simulated days; make sim runs more.
 func TestSeeds(t *testing.T) {
-	for seed := range uint64(10) {
-		o := Options{Seed: seed}
-		if os.Getenv("SIMTRACE") != "" {
-			o.Trace = os.Stderr
-		}
-		r := Run(o)
-		t.Logf("seed %d: %+v %s", seed, r.Counts, r.Digest)
-		if r.Failure != nil {
-			t.Fatalf("seed %d: at %v: %v\n%s", seed, r.Failure.At, r.Failure, strings.Join(r.Last, ""))
-		}
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			r := Run(Options{Seed: seed})
+			if r.Failure != nil {
+				t.Fatalf("after %v: %v\n%s\nreplay: make sim SEED=%d", r.Failure.At, r.Failure, strings.Join(r.Last, ""), seed)
+			}
+			faults := 0
+			for _, n := range r.Faults {
+				faults += n
+			}
+			if faults < 10 || r.Accepted < 100 || r.Finished < r.Accepted {
+				t.Errorf("a quiet day proves nothing: %+v", r.Counts)
+			}
+		})
+	}
+}
+
+// TestSameSeedSameLines: a seed replays byte for byte.
+func TestSameSeedSameLines(t *testing.T) {
+	day := func() (string, Result) {
+		var lines bytes.Buffer
+		r := Run(Options{Seed: 7, Hours: 12, Trace: &lines})
+		return lines.String(), r
+	}
+	first, a := day()
+	second, b := day()
+	if first != second || a.Digest != b.Digest || a.Steps != b.Steps {
+		t.Fatalf("one seed, two days: %s and %s", a.Digest, b.Digest)
+	}
+	if other := Run(Options{Seed: 8, Hours: 12}); other.Digest == a.Digest {
+		t.Error("another seed is the same day")
+	}
+}
+
+// TestCheckersNoticeBrokenModels: see package broken for what is broken in the
+// real code.
+func TestCheckersNoticeBrokenModels(t *testing.T) {
+	for name, broken := range map[string]Broken{
+		"a controller never confirms that it leads":       {NeverConfirms: true},
+		"a node forgets results that nobody has":          {ForgetsEarly: true},
+		"a node's registration leaves out what has ended": {NeverLists: true},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			const most = 60
+			for seed := range uint64(most) {
+				if r := Run(Options{Seed: seed, Broken: broken}); r.Failure != nil {
+					t.Logf("seed %d: %v", seed, strings.SplitN(r.Failure.Error(), "\n", 2)[0])
+					return
+				}
+			}
+			t.Errorf("nobody noticed in %d days", most)
+		})
 	}
 }

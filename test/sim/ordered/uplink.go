@@ -59,7 +59,7 @@ func (d *daemon) register() *pb.Register {
 	}
 	for _, p := range d.inOrder() {
 		// A part whose end is not acknowledged is not lost.
-		if p.life.State() != job.Acknowledged {
+		if p.life.State() != job.Acknowledged && !(d.w.broken.NeverLists && p.life.Over()) {
 			message.Running = append(message.Running, &pb.RunningPart{
 				Part: p.key.id(), Ready: p.ready, Ending: p.endOrder != nil || p.life.Over(), Frozen: p.shim != nil && p.shim.frozen(),
 			})

@@ -41,6 +41,9 @@ func (w *World) follow(in *intent) {
 	// An array's number is also that of its last task, so what is said of it
 	// is no one job's life.
 	plain := in.spec.GetArray() == nil
+	if w.rng.IntN(2) == 0 {
+		w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: plain, job: job})
+	}
 	for range 1 + w.rng.IntN(4) {
 		w.after(between(w.rng, 0, time.Hour), func() {
 			w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: plain, job: job})
