@@ -52,10 +52,12 @@ func NewTimer() (*Timer, error) {
 	return t, nil
 }
 
-// Set makes it fire at a time, or soon if that is past.
+// Set makes it fire at a time, or soon if that is past; 0 makes it not fire.
 func (t *Timer) Set(at time.Duration) error {
-	// Zero would unset it.
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(int64(at), 1))}
+	var spec unix.ItimerSpec
+	if at != 0 {
+		spec.Value = unix.NsecToTimespec(max(int64(at), 1)) // zero would unset it
+	}
 	conn, err := t.file.SyscallConn()
 	if err != nil {
 		return err

@@ -32,4 +32,15 @@ func TestTimer(t *testing.T) {
 		t.Error("fired an hour early")
 	case <-time.After(50 * time.Millisecond):
 	}
+	if err := timer.Set(Now() + time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := timer.Set(0); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-timer.C:
+		t.Error("fired although it was unset")
+	case <-time.After(100 * time.Millisecond):
+	}
 }

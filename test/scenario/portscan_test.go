@@ -221,23 +221,27 @@ func (m *machines) runs(t *testing.T) string {
 	return strings.Join(found, " ")
 }
 
-// within runs f in a process's network namespace, on a thread that ends with it.
+// within runs f in a process's network namespace. The thread goes back to its
+// own: if it ended, so would every daemon that was started from it.
 func within(t *testing.T, pid int, f func() error) {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread is of no use after
-		space, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
-		if err == nil {
-			defer space.Close()
-			err = unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
-		}
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	other, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	err = unix.Setns(int(other.Fd()), unix.CLONE_NEWNET)
+	if err == nil {
+		err = f()
+	}
+	if err := errors.Join(err, unix.Setns(int(own.Fd()), unix.CLONE_NEWNET)); err != nil {
 		t.Fatal(err)
 	}
 }
