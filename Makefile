@@ -57,6 +57,27 @@ machine: build ## the cases that depend on control groups, in a virtual machine 
 	@contrib/setup/debian.sh machine || echo "make machine: going on without"
 	go test -tags '$(TAGS)' -timeout 15m -count 1 -v ./test/machine/
 
+# The same SEED makes the same faults in the same order; the timing is that of
+# real processes.
+MINUTES ?= 5
+SEED    ?= 0
+CHAOS   := go build -trimpath -o .build/ ./test/chaos ./test/chaos/proof && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .build/ ./test/chaos/record
+
+chaos: build ## three controllers and six nodes in hostile weather, under load (MINUTES=5 SEED=n)
+	@mkdir -p .build
+	@$(CHAOS)
+	$(SUDO) .build/chaos -bin $(BIN) -length $(MINUTES)m -seed $(SEED)
+
+chaos-short: build
+	@mkdir -p .build
+	@$(CHAOS)
+	$(SUDO) .build/chaos -bin $(BIN) -length 40s -seed $(SEED)
+
+chaos-proof: build ## break one protection after the other: the checker of make chaos must find each
+	@mkdir -p .build/proof
+	@$(CHAOS)
+	$(SUDO) .build/proof -chaos .build/chaos -bin $(BIN) -tags '$(TAGS)'
+
 FUZZTIME ?= 1m
 FUZZ     ?=
 fuzz: setup ## run every fuzz target for FUZZTIME=1m each, or those that match FUZZ=regexp

@@ -49,15 +49,25 @@ func damage(w *weather, c cast) (*strike, error) {
 		return nil, err
 	}
 	said, err := w.refusesToStart(ctx, one)
-	if err == nil && !(strings.Contains(said, "damaged") && strings.Contains(said, path)) {
+	remedy, known := remedyIn(said)
+	if err == nil && !(known && strings.Contains(said, "damaged") && strings.Contains(said, path)) {
 		err = fmt.Errorf("it said: %s", said)
 	}
 	if err != nil {
-		w.cluster.weather.fail(fmt.Sprintf("%s with %s %s did not stop with a message that names it: %v", one.name, path, how, err))
+		w.cluster.weather.fail(fmt.Sprintf("%s with %s %s did not stop with a message that names it and says what to do: %v", one.name, path, how, err))
+		remedy = "rm -rf --one-file-system " + one.data
 	}
 	w.out.note("%s: %s", one.name, said)
 	return &strike{target: one.name + ": raft.db " + how, harm: history.Silences, every: true,
-		heal: func(ctx context.Context) error { return w.rejoin(ctx, one) }}, nil
+		heal: func(ctx context.Context) error { return w.rejoin(ctx, one, remedy) }}, nil
+}
+
+// remedyIn takes the command for the damaged controller's own host out of what
+// it said.
+func remedyIn(said string) (command string, ok bool) {
+	_, rest, found := strings.Cut(said, "it can rejoin: ")
+	command, _, more := strings.Cut(rest, "; start gctld as before with --join")
+	return command, found && more
 }
 
 // spoil damages a file in one of several ways, in a place that counts: most of
@@ -109,17 +119,29 @@ func (w *weather) refusesToStart(ctx context.Context, one *controller) (string, 
 	return lines[len(lines)-1], err
 }
 
-// rejoin does what the message says: an empty data directory, and joining the
+// rejoin runs what the message says on the controller's host, and joins the
 // cluster again.
-func (w *weather) rejoin(ctx context.Context, one *controller) error {
-	if err := os.RemoveAll(one.data); err != nil { // nothing is mounted in it
+func (w *weather) rejoin(ctx context.Context, one *controller, remedy string) error {
+	daemon, err := one.host.Start(one.log+".remedy", "/bin/sh", "-ec", remedy)
+	if err != nil {
 		return err
+	}
+	select {
+	case <-daemon.Ended():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if how, ok := daemon.How(); !ok {
+		return fmt.Errorf("%s: %s: %s", one.name, remedy, how)
 	}
 	if err := w.configure(one, true); err != nil {
 		return err
 	}
 	one.want(true)
-	return w.addPeer(ctx, one)
+	if err := w.addPeer(ctx, one); err != nil {
+		return err
+	}
+	return os.RemoveAll(one.data + ".damaged") // a copy for who wants to know; nothing is mounted in it
 }
 
 // removeAndAdd takes a controller out of the cluster and brings it back.
@@ -135,5 +157,7 @@ func removeAndAdd(w *weather, c cast) (*strike, error) {
 	}
 	one.stop(syscall.SIGTERM)
 	return &strike{target: one.name, harm: history.Silences, every: true,
-		heal: func(ctx context.Context) error { return w.rejoin(ctx, one) }}, nil
+		heal: func(ctx context.Context) error {
+			return w.rejoin(ctx, one, "rm -rf --one-file-system "+one.data)
+		}}, nil
 }
