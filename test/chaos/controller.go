@@ -24,7 +24,13 @@ type controllerConfig struct {
 	Join         bool   `toml:"join,omitempty"`
 	Certificates string `toml:"certificates,omitempty"`
 	LogLevel     string `toml:"log_level"`
+	// ElectionTimeout is longer in stories, which take their steps one by one
+	// and need a leader that stays, also on a busy machine.
+	ElectionTimeout string `toml:"election_timeout,omitempty"`
 }
+
+// storyElection is a controller's patience in stories.
+const storyElection = "4s"
 
 // nodeConfig is what gnoded reads.
 type nodeConfig struct {
@@ -86,6 +92,9 @@ func (c *cluster) configure(one *controller, join bool) error {
 	}
 	if len(c.controllers) > 1 {
 		config.PeerListen = one.peerAddress()
+	}
+	if c.options.story != "" {
+		config.ElectionTimeout = storyElection
 	}
 	if join {
 		config.Join, config.Certificates = true, c.path(tlsFolder, one.name)
