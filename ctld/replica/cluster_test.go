@@ -21,18 +21,18 @@ type mesh struct {
 
 // attach makes the transport of a peer, in place of a former one.
 func (m *mesh) attach(name string) raft.Transport {
-	_, transport := raft.NewInmemTransportWithTimeout(raft.ServerAddress(name), time.Second)
+	_, transport := raft.NewInmemTransportWithTimeout(raft.ServerAddress(name), rpcLimit)
 	m.transports[name] = transport
 	m.connect()
 	return transport
 }
 
-// connect joins all that are not away, and only these.
+// connect joins all that are not away, and only these; each reaches itself.
 func (m *mesh) connect() {
 	for a, from := range m.transports {
 		from.DisconnectAll()
 		for b, to := range m.transports {
-			if a != b && !m.away[a] && !m.away[b] {
+			if a == b || !m.away[a] && !m.away[b] {
 				from.Connect(to.LocalAddr(), to)
 			}
 		}
@@ -309,8 +309,17 @@ func TestConfirmIsAskedAfterwards(t *testing.T) {
 	g := newGroup(t, 3)
 	peer := g.peers[g.leader()]
 	slow := &slowTransport{Transport: peer.confirmer.transport, held: make(chan struct{}), release: make(chan struct{})}
-	peer.confirmer.transport = slow
-	peer.confirmer.limit = 10 * time.Second
+	g.eventually("nobody is being asked", func() bool {
+		peer.confirmer.mu.Lock()
+		defer peer.confirmer.mu.Unlock()
+		for _, asking := range peer.confirmer.asking {
+			if asking {
+				return false
+			}
+		}
+		peer.confirmer.transport, peer.confirmer.limit = slow, 10*time.Second
+		return true
+	})
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { first <- peer.Confirm(g.soon(), peer.Term()) }()
 	<-slow.held
