@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -138,6 +137,3 @@ func (k *keeper) stop(signal syscall.Signal) {
 		}
 	}
 }
-
-// name is what the daemon is called in messages.
-func (k *keeper) name() string { return filepath.Base(k.words[0]) + " on " + k.host.Name }

@@ -175,9 +175,7 @@ func (t *test) stopAll() {
 // lookAtHosts finds what is left of jobs, where every job is over and every
 // daemon stopped.
 func (t *test) lookAtHosts(h *history.History) {
-	for _, process := range processesBelow(t.options.directory) {
-		h.Left = append(h.Left, process)
-	}
+	h.Left = append(h.Left, processesBelow(t.options.directory)...)
 	for _, n := range t.nodes {
 		entries, err := os.ReadDir(filepath.Join(n.state, "jobs"))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
