@@ -121,7 +121,7 @@ func (h *hosts) environment(name string) []string {
 	units, err := filepath.Abs("../../contrib/systemd")
 	h.must(err)
 	return append(os.Environ(), "DIR="+filepath.Join(h.dir, name), "TOOLS="+filepath.Join(h.dir, "tools"), "IDS="+filepath.Join(h.dir, "ids"),
-		"UNITS="+units, "HOSTS_FILE="+file.String(), "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TZ=UTC", "GLEANER_CONTROLLER=", "GLEANER_TLS_DIR=")
+		"UNITS="+units, "HOSTS_FILE="+file.String(), "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TZ=UTC", "GLEANER_CONTROLLER=", "GLEANER_CONTROLLER_TIMEOUT=90", "GLEANER_TLS_DIR=")
 }
 
 // boot makes one machine.
