@@ -37,7 +37,7 @@ func (e *unreachableError) Error() string {
 	cause := plain(e.cause)
 	advice := "Is gctld running there? Set GLEANER_CONTROLLER, or --controller, to where it listens"
 	switch {
-	case e.perhapsDone:
+	case e.perhapsDone && cause != stranger:
 		advice = "A controller can be reached, but none leads, or the one that does hangs: gcontrol ping shows what each of them says"
 	case cause == unix.EACCES.Error():
 		advice = "You may not open that socket: ask its owner, or set GLEANER_CONTROLLER, or --controller, to one that you may"
@@ -100,6 +100,12 @@ func once[Q proto.Message, A any](ctx context.Context, c *client, limit searchLi
 	return got, err
 }
 
+// What a failed connection says of what listens there.
+const (
+	unconnected = "no connection came about: what listens there says nothing, or cannot be reached"
+	stranger    = "what listens there does not answer as gctld does"
+)
+
 // plain is the server's message without gRPC's words around it, and without
 // what a terminal might obey: whoever answers may not be the controller.
 func plain(err error) string {
@@ -107,14 +113,14 @@ func plain(err error) string {
 	switch status.Code(err) {
 	case codes.DeadlineExceeded:
 		if neverSent(err) {
-			return "no connection came about: what listens there says nothing, or cannot be reached"
+			return unconnected
 		}
 	case codes.Unavailable:
 		switch preface := strings.Contains(message, "preface"); {
 		case preface && strings.Contains(message, "use of closed network connection"): // by ourselves, tired of waiting
-			return "what listens there accepts the connection and says nothing"
+			return unconnected
 		case preface, strings.Contains(message, "write: broken pipe"), strings.Contains(message, "frame too large"), strings.Contains(message, "PROTOCOL_ERROR"):
-			return "what listens there does not answer as gctld does"
+			return stranger
 		}
 	}
 	// The innermost cause of a failed connection is what an administrator

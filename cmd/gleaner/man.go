@@ -202,7 +202,7 @@ func overviewPage() string {
 	}
 	p.variables("ENVIRONMENT", []option.Variable{
 		{Name: "GLEANER_CONTROLLER", Help: "where the controllers are, joined by commas: unix:///path or host:port"},
-		{Name: timeoutVariable, Help: "for how many seconds a command looks for a controller that carries its request out (30; 5 for a question while no controller can be reached at all)"},
+		{Name: timeoutVariable, Help: "for how many seconds a command looks for a controller that carries its request out (30; 5 for a question while none listens)"},
 		{Name: "GLEANER_TLS_DIR", Help: "the directory with ca.pem, cert.pem and key.pem for controllers on other hosts"},
 	})
 	return p.String()

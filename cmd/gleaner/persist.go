@@ -23,9 +23,9 @@ var (
 	// its request out: longer than one takes to restart, or another to take
 	// over.
 	contactTime = 30 * time.Second
-	// queryTime is how long a question looks where no controller can be reached
-	// at all. Nothing is lost, and whoever looks at a queue would rather know
-	// that the controllers are away.
+	// queryTime is how long a question looks where nothing listens, or something
+	// that is no controller. Nothing is lost, and whoever looks at a queue would
+	// rather know that the controllers are away.
 	queryTime = 5 * time.Second
 	// answerTime is how long a controller has for the first word of its answer
 	// before another is asked; twice as long the next time, because it may be
@@ -34,6 +34,10 @@ var (
 	// noticeTime is when a command says that it is still looking.
 	noticeTime = time.Second
 )
+
+// leastPatience is the shortest attempt that is worth making: one cut off at
+// once would only look as if a controller hung.
+const leastPatience = 50 * time.Millisecond
 
 // timeoutVariable sets both contactTime and queryTime, in seconds.
 const (
@@ -44,7 +48,7 @@ const (
 // searchLimit is how long a controller is looked for.
 type searchLimit struct {
 	total   time.Duration
-	nowhere time.Duration // while none can be reached at all
+	nowhere time.Duration // while nothing listens anywhere
 }
 
 // limits are those of one command.
@@ -107,14 +111,14 @@ func (c *client) persist(ctx context.Context, limit searchLimit, attempt func(ct
 		// found before.
 		if last == nil || !isSilence(err) || patience <= left {
 			last = err
-			reached = reached || !neverSent(err)
+			reached = reached || !neverSent(err) || isSilence(err) // a busy host is slow to say anything
 		}
 		if isSilence(err) {
 			c.controllers.Leave()
 			patience *= 2
 		}
 		pause := pace.NextBackOff()
-		if limit.left(reached, started) <= pause {
+		if limit.left(reached, started) <= pause+leastPatience {
 			if isSilence(last) && !neverSent(last) {
 				last = silence(time.Since(started))
 			}
