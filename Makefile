@@ -18,7 +18,7 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo demo-failover test unit race scenario runbook machine fuzz lint proto bench microbench man clean
+.PHONY: help setup build demo demo-failover test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,15 @@ FUZZTIME ?= 1m
 FUZZ     ?=
 fuzz: setup ## run every fuzz target for FUZZTIME=1m each, or those that match FUZZ=regexp
 	go run ./test/fuzz -tags '$(TAGS)' -time $(FUZZTIME) -run '$(FUZZ)'
+
+# SEED=n replays one simulated day, SEEDS=n runs that many; SIMFLAGS has more
+# (see test/sim).
+SEEDS    ?= 100
+SIMFLAGS ?=
+sim: setup ## simulate days of a whole cluster in virtual time (SEEDS=100, or SEED=n for one)
+	@mkdir -p .build
+	@go build -o .build/sim ./test/sim
+	@.build/sim $(if $(SEED),-seed $(SEED),-seeds $(SEEDS)) $(SIMFLAGS)
 
 lint: setup ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); test -z "$$out" || { echo "gofmt -w these:"; echo "$$out"; exit 1; }

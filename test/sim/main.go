@@ -28,7 +28,7 @@ func main() {
 	from := flag.Uint64("from", 1, "the first of them")
 	hours := flag.Float64("hours", 24, "simulated hours of work and faults in each")
 	only := flag.String("only", "", "numbers of the faults that happen, as in 3,17; \"\" = all")
-	shrink := flag.Bool("shrink", false, "look for fewer faults and less time with which a failing seed still fails")
+	shrink := flag.Bool("shrink", false, "look for fewer faults with which a failing seed still fails")
 	limit := flag.Duration("limit", 0, "begin no further seed after this time; 0 = run all")
 	forgetful := flag.Bool("forgetful", false, "nodes do not remember the parts that they had: a fault, which the cluster may notice or not")
 	flag.Parse()

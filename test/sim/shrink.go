@@ -13,8 +13,8 @@ type smaller struct {
 	result  ordered.Result
 }
 
-// shrunk leaves out faults, and time after the failure, as long as the seed
-// still breaks the same invariant.
+// shrunk leaves out faults as long as the seed still breaks the same
+// invariant.
 func shrunk(o ordered.Options, result *ordered.Result) smaller {
 	best := smaller{o, *result}
 	best.options.Trace = nil

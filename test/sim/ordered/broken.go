@@ -12,7 +12,7 @@ type Broken struct {
 	// NeverLists: a node's registration leaves out the parts whose end no
 	// controller has acknowledged.
 	NeverLists bool
-	// NoMemory: a node does not remember the parts that it had, so that an
-	// order for one of them starts it again.
+	// NoMemory: a node does not remember the parts whose end is acknowledged, so
+	// that an order for one of them starts it again.
 	NoMemory bool
 }

@@ -264,6 +264,10 @@ func (d *daemon) acknowledged(id *pb.PartId) {
 		return
 	}
 	d.move(p, job.Acknowledged)
+	if d.w.broken.NoMemory {
+		d.forget(p)
+		return
+	}
 	d.after(between(d.w.rng, time.Millisecond, 200*time.Millisecond), func() { d.forget(p) })
 }
 

@@ -1,3 +1,11 @@
+// Package ordered simulates a whole cluster in virtual time, from one seed, over
+// an ordered log in the place of raft.
+//
+// Contract: Run is a function of its Options: one goroutine, no clock, no
+// randomness but the seed's, and real code only as far as that is so too. The
+// same seed leads to the same events, byte for byte. Invariants are looked at
+// after each event that can break them; the first that does not hold ends the
+// run. What is real and what is a model stands in test/sim/README.md.
 package ordered
 
 import (

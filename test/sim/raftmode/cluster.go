@@ -152,8 +152,14 @@ func (c *cluster) join(name string) {
 	c.t.Fatalf("%s was not added", name)
 }
 
+// stop ends all, and every connection.
 func (c *cluster) stop() {
-	for _, server := range c.servers {
-		server.Stop()
+	for _, name := range c.names {
+		if server := c.servers[name]; server != nil {
+			server.Stop()
+		}
+	}
+	for _, name := range slices.Concat(c.names, outsiders) {
+		c.fabric.reset(name)
 	}
 }

@@ -22,14 +22,15 @@ type fabric struct {
 	rng       *rand.Rand
 	listeners map[string]*listener
 	closed    map[[2]string]int
-	conns     map[*half]struct{} // one end of each connection
-	delay     time.Duration      // at most
-	delivered atomic.Uint64      // pieces that arrived
-	stalled   atomic.Uint64      // of them, those that waited for a way to open
+	conns     map[*half]struct{}          // one end of each connection
+	delay     time.Duration               // at most
+	extra     map[[2]string]time.Duration // added on one way
+	delivered atomic.Uint64               // pieces that arrived
+	stalled   atomic.Uint64               // of them, those that waited for a way to open
 }
 
 func newFabric(seed uint64) *fabric {
-	return &fabric{rng: rand.New(rand.NewPCG(seed, 3)), listeners: map[string]*listener{}, closed: map[[2]string]int{}, conns: map[*half]struct{}{}, delay: 5 * time.Millisecond}
+	return &fabric{rng: rand.New(rand.NewPCG(seed, 3)), listeners: map[string]*listener{}, closed: map[[2]string]int{}, extra: map[[2]string]time.Duration{}, conns: map[*half]struct{}{}, delay: 5 * time.Millisecond}
 }
 
 // host is one machine's view of it. It is a replica.Network.
@@ -123,7 +124,7 @@ func (f *fabric) pass(ctx context.Context, from, to string) error {
 	for waited := false; ; waited = true {
 		f.mu.Lock()
 		open := f.closed[[2]string{from, to}] == 0
-		wait := time.Duration(f.rng.Int64N(int64(f.delay) + 1))
+		wait := time.Duration(f.rng.Int64N(int64(f.delay)+1)) + f.extra[[2]string{from, to}]
 		f.mu.Unlock()
 		if !open {
 			wait = 20 * time.Millisecond
@@ -149,6 +150,19 @@ func (f *fabric) cut(from, to string, ways int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed[[2]string{from, to}] += ways
+}
+
+// slow adds a delay on one way, 0 = none.
+func (f *fabric) slow(from, to string, extra time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.extra[[2]string{from, to}] = extra
+}
+
+func (f *fabric) setDelay(most time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.delay = most
 }
 
 // reset breaks every connection of a host, as its crash does.

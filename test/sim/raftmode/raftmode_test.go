@@ -1,16 +1,36 @@
 package raftmode
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		c := start(t, 1, 3)
-		t.Log("three controllers after", time.Since(begin))
-		c.stop()
-	})
+// TestWeather runs whole controllers through minutes of bad weather.
+func TestWeather(t *testing.T) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, seed)
+				defer s.stop()
+				until := time.Now().Add(3 * time.Minute)
+				var work sync.WaitGroup
+				for client := range 4 {
+					work.Go(func() { s.users.work(seed, client, until) })
+				}
+				work.Go(func() { s.weather(seed, until) })
+				work.Wait()
+				s.check(s.settle())
+				s.same()
+				t.Logf("%d requests, %d jobs, faults %v, %d pieces delivered, %d of them late",
+					len(s.users.operations), len(s.users.jobs), s.faults, s.c.fabric.delivered.Load(), s.c.fabric.stalled.Load())
+			})
+		})
+	}
 }
