@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -217,11 +219,13 @@ func requestIDs(t *test, ctx context.Context) error {
 	if err := t.step(ctx, "the leader has the job", func(ctx context.Context) bool { return t.holds(ctx, leader, s.Name) }); err != nil {
 		return err
 	}
-	t.told("kill-leader", history.Harmless)
-	leader.signal(syscall.SIGKILL)
-	if err := leader.host.Lose(other.host.IP(), 0); err != nil {
+	// With its host: the kernel would still deliver what a killed process sent.
+	t.told("power-off "+leader.name, history.Harmless)
+	leader.want(false)
+	if err := errors.Join(leader.host.PowerOff(), leader.host.Mend(), leader.host.PowerOn(time.Minute)); err != nil {
 		return err
 	}
+	leader.want(true)
 	client.Wait()
 	if s.Job == 0 {
 		return fmt.Errorf("the client got no answer: %s", filepath.Join(t.path(logFolder), "chaos.log"))
@@ -233,13 +237,14 @@ func requestIDs(t *test, ctx context.Context) error {
 func (t *test) submitThrough(ctx context.Context, one *controller, s *history.Submission) {
 	out, err := t.tool(ctx, "gsubmit", "--controller=unix://"+one.socket, "--uid="+users[0].name, "--parsable", "-J", s.Name,
 		"-D", "/tmp", "-o", os.DevNull, "--mem=24M", "--wrap="+t.script(job{record: "job", length: time.Second}))
-	var number uint32
-	if _, scanErr := fmt.Sscan(out, &number); err != nil || scanErr != nil {
+	// The number comes last: before it, gsubmit may say that it still tries.
+	number, parseErr := strconv.ParseUint(out[strings.LastIndexByte(out, '\n')+1:], 10, 32)
+	if err != nil || parseErr != nil {
 		t.journal.failed(s)
 		t.out.note("submission %s: %v: %s", s.Name, err, out)
 		return
 	}
-	t.journal.submitted(s, number)
+	t.journal.submitted(s, uint32(number))
 }
 
 // holds asks one controller by itself whether it has a job of that name.
