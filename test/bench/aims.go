@@ -77,7 +77,7 @@ func notes() []string {
 		"By API is, for Slurm, by libslurm: each thread or client waits for one answer before it asks again.",
 		"Slurm runs at its lightest: no accounting, no cgroups, no container. Gleaner's jobs have all their isolation: namespaces, user mapping, own root, system-call filter, device rules, cgroups.",
 		"Both nodes pretend 16 CPUs. A first instruction is a bash script's first command, which writes the time. Memory is what gctld and slurmctld have resident with the jobs waiting, less that before, without the pages of mapped files.",
-		"A fail-over is measured from the kill to the answer of a gsubmit that begins at that moment, while four clients submit; it counts only if at the end every number that was answered is there once and the jobs that ran have not noticed. All controllers share this machine and its disk.",
+		"What three controllers take is asked of all three in turn, so that two of three requests are passed on to the one that leads. A fail-over is measured from the kill to the answer of a gsubmit that begins at that moment, while four clients submit; it counts only if at the end every number that was answered is there once and the jobs that ran have not noticed. All controllers share this machine and its disk.",
 		"\"Tuned\" has SchedulerParameters=" + highThroughput + ".",
 	}
 }
