@@ -84,7 +84,8 @@ func (c *cluster) addController(i int) error {
 }
 
 // configure writes a controller's configuration. The first begins the cluster,
-// unless it has been wiped; the others join it.
+// unless it has been wiped; the others join it, with certificates issued there
+// unless they have kept theirs.
 func (c *cluster) configure(one *controller, join bool) error {
 	config := controllerConfig{
 		Name: one.name, DataDir: one.data, Socket: one.socket, LogLevel: "info",
@@ -97,7 +98,10 @@ func (c *cluster) configure(one *controller, join bool) error {
 		config.ElectionTimeout = storyElection
 	}
 	if join {
-		config.Join, config.Certificates = true, c.path(tlsFolder, one.name)
+		config.Join = true
+		if _, err := os.Stat(filepath.Join(one.data, "pki")); err != nil {
+			config.Certificates = c.path(tlsFolder, one.name)
+		}
 	}
 	return writeTOML(one.config, config)
 }

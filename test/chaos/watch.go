@@ -132,8 +132,8 @@ func (w *watcher) progress(context.Context) {
 	running, waiting, term := w.running, w.waiting, w.term
 	w.mu.Unlock()
 	ended := max(accepted-running-waiting, 0)
-	w.cluster.out.say("jobs: %d accepted, %d running, %d waiting, about %d ended, %d of unknown fate; faults: %s; leader %s (term %d)",
-		accepted, running, waiting, ended, unanswered, w.cluster.weather.summary(), leader, term)
+	w.cluster.out.say("jobs: %d accepted, %d running, %d waiting, about %d ended, %d of unknown fate; %d faults; leader %s (term %d)",
+		accepted, running, waiting, ended, unanswered, w.cluster.weather.count(), leader, term)
 }
 
 // into puts the changes of the leader into a history. On a busy machine one

@@ -190,6 +190,12 @@ func (l *weatherLog) into(h *history.History) {
 	h.Faults = append(h.Faults, l.faults...)
 }
 
+func (l *weatherLog) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.faults)
+}
+
 // summary counts faults by kind.
 func (l *weatherLog) summary() string {
 	l.mu.Lock()
