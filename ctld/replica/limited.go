@@ -52,17 +52,7 @@ func (l limited) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddre
 	if err != nil {
 		return nil, err
 	}
-	return limitedPipeline{pipeline}, nil
-}
-
-type limitedPipeline struct {
-	raft.AppendPipeline
-}
-
-// AppendEntries implements raft.AppendPipeline.
-func (l limitedPipeline) AppendEntries(request *raft.AppendEntriesRequest, answer *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	shorten(request)
-	return l.AppendPipeline.AppendEntries(request, answer)
+	return newPipeline(pipeline), nil
 }
 
 // shorten leaves at least one entry.

@@ -157,6 +157,7 @@ func (c *cluster) stop() {
 	for _, name := range c.names {
 		if server := c.servers[name]; server != nil {
 			server.Stop()
+			c.fabric.reset(name) // as the end of its process would
 		}
 	}
 	for _, name := range slices.Concat(c.names, outsiders) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,6 +194,7 @@ type half struct {
 	gone     context.Context // done when the connection is broken
 	breaks   context.CancelFunc
 	closing  sync.Once
+	patience atomic.Int64 // until when a piece may wait to be taken, Unix ns; 0 = for ever
 }
 
 var errBroken = errors.New("connection reset by peer")
@@ -259,9 +261,17 @@ func (h *half) Write(piece []byte) (n int, err error) {
 		return 0, net.ErrClosed
 	default:
 	}
+	var late <-chan time.Time
+	if until := h.patience.Load(); until != 0 {
+		timer := time.NewTimer(time.Until(time.Unix(0, until)))
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case h.sending <- append([]byte(nil), piece...):
 		return len(piece), nil
+	case <-late:
+		return 0, os.ErrDeadlineExceeded
 	case <-h.ended:
 		return 0, net.ErrClosed
 	case <-h.gone.Done():
@@ -315,9 +325,19 @@ func (h *half) reset() {
 func (h *half) LocalAddr() net.Addr  { return address(h.local + ":0") }
 func (h *half) RemoteAddr() net.Addr { return address(h.remote + ":0") }
 
-// SetDeadline bounds reading only: writing does not wait.
-func (h *half) SetDeadline(t time.Time) error      { return h.Conn.SetReadDeadline(t) }
-func (h *half) SetWriteDeadline(t time.Time) error { return nil }
+// SetDeadline bounds reading, and the writing that begins after it was set.
+func (h *half) SetDeadline(t time.Time) error {
+	return errors.Join(h.SetReadDeadline(t), h.SetWriteDeadline(t))
+}
+
+// SetWriteDeadline bounds the writing that begins after it was set.
+func (h *half) SetWriteDeadline(t time.Time) error {
+	h.patience.Store(0)
+	if !t.IsZero() {
+		h.patience.Store(t.UnixNano())
+	}
+	return nil
+}
 
 // dialTCP is what a gRPC client dials with.
 func (h *host) dialTCP(ctx context.Context, at string) (net.Conn, error) {

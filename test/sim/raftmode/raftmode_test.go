@@ -2,6 +2,7 @@ package raftmode
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -33,4 +34,23 @@ func TestWeather(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFormerLeader: one that was deposed and does not know it tells nobody
+// what was so before.
+func TestFormerLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const seed = 5
+		s := newSite(t, seed)
+		defer s.stop()
+		rng := rand.New(rand.NewPCG(seed, 9))
+		tries := 6
+		if testing.Short() {
+			tries = 2
+		}
+		for range tries {
+			s.stale(rng)
+		}
+		s.check(s.settle())
+	})
 }

@@ -92,10 +92,14 @@ func (u *users) record(o history.Operation, called time.Time, answered bool) {
 
 // submit answers the job's number, 0 when it was not told.
 func (u *users) submit(rng *rand.Rand, client int, name string) uint32 {
+	return u.submitSpec(rng, client, name, false)
+}
+
+func (u *users) submitSpec(rng *rand.Rand, client int, name string, hold bool) uint32 {
 	called, id, job := time.Now(), uuid(rng), uint32(0)
 	answered := u.again(rng, 20, func(ctx context.Context, c pb.ControllerClient) error {
 		answer, err := c.Submit(ctx, &pb.SubmitRequest{RequestId: id, AsUser: "nobody", Spec: &pb.JobSpec{
-			Name: name, Script: []byte("#!/bin/sh\n"), WorkDirectory: "/", MemoryPerNodeBytes: 1 << 28, Tasks: 1, Requeue: true, TimeLimitS: 600}})
+			Name: name, Script: []byte("#!/bin/sh\n"), WorkDirectory: "/", MemoryPerNodeBytes: 1 << 28, Tasks: 1, Requeue: true, TimeLimitS: 600, Hold: hold}})
 		job = answer.GetJobId()
 		return err
 	})
