@@ -52,6 +52,12 @@ var Faults = []Fault{
 	}, []string{"-forgetful"}},
 }
 
+// Unconfirmed is a leader that answers without asking a majority. It shows with
+// real raft only: see package raftmode.
+var Unconfirmed = Fault{"a leader answers without confirming that it leads", []Edit{
+	{"ctld/cluster.go", "	return c.peer.Confirm(ctx, term)\n", "	return nil\n"},
+}, nil}
+
 // Build builds the package at a path (./test/sim) with a fault in it, under
 // dir, and answers the program. root is the tree's.
 func Build(root, dir, path string, fault Fault) (program string, err error) {

@@ -11,6 +11,28 @@ import (
 // mostSeeds is how many simulated days a fault may stay unnoticed.
 const mostSeeds = "40"
 
+// TestCheckersNoticeOldAnswers breaks a leader's care for its reads, and runs
+// whole controllers with raft.
+func TestCheckersNoticeOldAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a minute: builds the controllers once more")
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := Overlay(root, t.TempDir(), Unconfirmed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("go", "test", "-count=1", "-overlay", overlay, "-run", "TestFormerLeader", "./test/sim/raftmode")
+	command.Dir = root
+	out, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "not linearizable") {
+		t.Fatalf("nobody noticed: %v\n%s", err, out)
+	}
+}
+
 var failed = regexp.MustCompile(`seed \d+ failed after .*`)
 
 // TestCheckersNotice breaks the real code, one thing at a time.
