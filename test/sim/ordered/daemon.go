@@ -135,10 +135,6 @@ func (d *daemon) launch(p *part) {
 			return
 		}
 	}
-	if d.mustWait(p) {
-		d.after(100*time.Millisecond, func() { d.launch(p) })
-		return
-	}
 	switch {
 	case p.endOrder != nil:
 		d.over(p, &pb.PartEnded{Part: p.key.id(), Cause: endCause(p.endOrder)})
@@ -295,31 +291,4 @@ func (d *daemon) grantFor(key partKey) lease.Grant {
 		g.Named = g.Named || keyOf(id) == key
 	}
 	return g
-}
-
-// fall is a crash of the daemon alone: its connection breaks.
-func (d *daemon) fall() {
-	if !d.up {
-		return
-	}
-	d.w.trace(d.m.name, "gnoded crashes")
-	if d.conn != nil {
-		d.conn.down.closed = true
-		d.conn.up.send(d.link.hangUp)
-	}
-	d.crash()
-	d.conn, d.link = nil, nil
-}
-
-// mustWait says whether what the part is to have is still another's.
-func (d *daemon) mustWait(*part) bool { return false }
-
-// vanish is what a loss of power does to it: nobody at the other end is told.
-func (d *daemon) vanish() {
-	if d.conn != nil {
-		d.conn.down.closed, d.conn.up.closed = true, true
-		d.w.after(between(d.w.rng, 0, keepalive), d.link.hangUp)
-	}
-	d.crash()
-	d.conn, d.link = nil, nil
 }

@@ -1,7 +1,6 @@
 package ordered
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -270,70 +269,4 @@ func (w *World) drainNode(f Fault) func() {
 	m := w.machine(f)
 	w.updateNode(m, state.DrainNode, nil)
 	return func() { w.updateNode(m, state.ResumeNode, nil) }
-}
-
-// places that a partition may part: controllers, nodes and users.
-func (w *World) places() int { return 1 + len(w.controllers) + len(w.machines) }
-
-// part closes the way between a controller and somebody else, or one way of
-// it.
-func (w *World) part(f Fault, both bool) func() {
-	a := w.controllers[f.A%len(w.controllers)].place
-	b := place(f.B % w.places())
-	if a == b {
-		b = place((f.B + 1) % w.places())
-	}
-	if f.A&1024 != 0 {
-		a, b = b, a
-	}
-	return w.cut(fmt.Sprint(a, b), both, [2]place{a, b})
-}
-
-func (w *World) isolate(f Fault) func() {
-	a := place(1 + f.A%(w.places()-1))
-	var ways [][2]place
-	for b := range place(w.places()) {
-		if a != b {
-			ways = append(ways, [2]place{a, b})
-		}
-	}
-	return w.cut(fmt.Sprint(a), f.B%3 > 0, ways...)
-}
-
-func (w *World) cut(_ string, both bool, ways ...[2]place) func() {
-	for _, way := range ways {
-		w.net.cut(way[0], way[1])
-		if both {
-			w.net.cut(way[1], way[0])
-		}
-	}
-	w.after(keepalive, w.dropDead)
-	return func() {
-		for _, way := range ways {
-			w.net.mend(way[0], way[1])
-			if both {
-				w.net.mend(way[1], way[0])
-			}
-		}
-		w.log.spreadSoon()
-	}
-}
-
-// keepalive is after how long a controller gives up a connection that does not
-// answer.
-const keepalive = 30 * time.Second
-
-func (w *World) dropDead() {
-	for _, c := range w.controllers {
-		for _, l := range linksInOrder(c.links) {
-			if !l.conn.passes(false) || !l.conn.passes(true) {
-				c.after(0, func() { l.close("no answer") })
-			}
-		}
-	}
-}
-
-func (w *World) slowNetwork(f Fault) func() {
-	w.net.slow = 3 * time.Second
-	return func() { w.net.slow = 0 }
 }

@@ -154,3 +154,27 @@ func (d *daemon) lostNow(conn *conn, why string) {
 	pause := between(d.w.rng, 50*time.Millisecond, min(10*time.Second, 200*time.Millisecond<<min(d.failures, 6)))
 	d.after(pause, d.connect)
 }
+
+// fall is a crash of the daemon alone: its connection breaks.
+func (d *daemon) fall() {
+	if !d.up {
+		return
+	}
+	d.w.trace(d.m.name, "gnoded crashes")
+	if d.conn != nil {
+		d.conn.down.closed = true
+		d.conn.up.send(d.link.hangUp)
+	}
+	d.crash()
+	d.conn, d.link = nil, nil
+}
+
+// vanish is what a loss of power does to it: nobody at the other end is told.
+func (d *daemon) vanish() {
+	if d.conn != nil {
+		d.conn.down.closed, d.conn.up.closed = true, true
+		d.w.after(between(d.w.rng, 0, keepalive), d.link.hangUp)
+	}
+	d.crash()
+	d.conn, d.link = nil, nil
+}
