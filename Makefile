@@ -60,18 +60,17 @@ machine: build ## the cases that depend on control groups, in a virtual machine 
 # The same SEED makes the same faults in the same order; the timing is that of
 # real processes.
 MINUTES ?= 5
-SEED    ?= 0
 CHAOS   := go build -trimpath -o .build/ ./test/chaos ./test/chaos/proof && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .build/ ./test/chaos/record
 
 chaos: build ## three controllers and six nodes in hostile weather, under load (MINUTES=5 SEED=n)
 	@mkdir -p .build
 	@$(CHAOS)
-	$(SUDO) .build/chaos -bin $(BIN) -length $(MINUTES)m -seed $(SEED)
+	$(SUDO) .build/chaos -bin $(BIN) -length $(MINUTES)m -seed $(or $(SEED),0)
 
 chaos-short: build
 	@mkdir -p .build
 	@$(CHAOS)
-	$(SUDO) .build/chaos -bin $(BIN) -length 40s -seed $(SEED)
+	$(SUDO) .build/chaos -bin $(BIN) -length 40s -seed $(or $(SEED),0)
 
 chaos-proof: build ## break one protection after the other: the checker of make chaos must find each
 	@mkdir -p .build/proof
