@@ -169,6 +169,7 @@ func TestEachViolation(t *testing.T) {
 		{"complete without a run", WrongEnd, func(h *History) { h.dropRuns(func(r Run) bool { return r.Job == 1 }) }},
 		{"failed with another code", WrongEnd, func(h *History) { h.job(2).ExitCode = 8 }},
 		{"failed as it was not to", WrongEnd, func(h *History) { h.submission(2).ExitCode = 0 }},
+		{"failed without a run", WrongEnd, func(h *History) { h.dropRuns(func(r Run) bool { return r.Job == 2 }) }},
 		{"failed without an end", WrongEnd, func(h *History) { h.run(2, 1).Ended = false }},
 		{"failed, and nothing killed it", WrongEnd, func(h *History) {
 			h.job(2).ExitCode, h.job(2).Signal = 0, 9
@@ -235,6 +236,11 @@ func TestAllowed(t *testing.T) {
 			h.job(2).State, h.job(2).ExitCode, h.job(2).Signal = "FAILED", 0, 9
 			h.run(2, 1).Ended = false
 			h.Faults = append(h.Faults, Fault{Kind: "kill-ginit", Nodes: []string{"n1"}, Harm: Kills, From: 125 * second, To: 125 * second})
+		}},
+		{"a script was killed before its first line", func(h *History) {
+			h.job(2).ExitCode, h.job(2).Signal, h.job(2).Nodes = 0, 9, []string{"n1"}
+			h.dropRuns(func(r Run) bool { return r.Job == 2 })
+			h.Faults = append(h.Faults, Fault{Kind: "kill-ginit", Nodes: []string{"n1"}, Harm: Kills, From: 119 * second, To: 119 * second})
 		}},
 		{"a script was killed after its last line", func(h *History) {
 			h.job(2).ExitCode, h.job(2).Signal = 0, 9

@@ -79,9 +79,10 @@ func (c *checker) checkEnd(job *Job, s *Submission, script *Run) {
 // checkFailed: a script that failed says with what; one that was killed says
 // nothing. A gang's script may fail because its step did, with any code.
 func (c *checker) checkFailed(job *Job, s *Submission, script *Run, wrong func(string)) {
+	if script == nil { // it was killed before it wrote a line, or never began
+		script = &Run{Nodes: job.Nodes, Start: s.Asked, Last: math.MaxInt64 - aftermath}
+	}
 	switch {
-	case script == nil:
-		wrong("a script that failed has begun")
 	case job.Signal != 0: // perhaps after its last line
 		if !c.hit(script, script.Last+aftermath, Kills, true) {
 			wrong("nothing killed it")
