@@ -36,7 +36,7 @@ var Faults = []Fault{
 		{"noded/lease/lease.go", "	case g.Named:\n", "	case true:\n"},
 	}, nil},
 	{"a lease is ended before its time", []Edit{
-		{"ctld/leader/liveness.go", "silent := now.Sub(seen) > lease && now.After(l.sessions.LeaseUntil(node.Name))\n", "silent := now.Sub(seen) > lease/4\n"},
+		{"ctld/leader/liveness.go", "silent := now.Sub(seen) > lease && now.After(l.sessions.LeaseUntil(node.Name))", "silent := now.Sub(seen) > lease/4"},
 		{"ctld/leader/leases.go", "return now.Add(-time.Duration(view.Policy().MarginS()) * time.Second)", "return now.Add(time.Duration(view.Policy().LeaseS) * time.Second)"},
 	}, nil},
 	{"a report counts for any run of its job", []Edit{

@@ -9,7 +9,7 @@ import (
 
 // TestSeeds runs some simulated days; make sim runs more.
 func TestSeeds(t *testing.T) {
-	seeds := uint64(40)
+	seeds := uint64(24)
 	if testing.Short() {
 		seeds = 4
 	}
