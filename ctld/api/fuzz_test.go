@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,17 +26,24 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// ledger is a Cluster and the Loops of a leader, without a log and without
-// goroutines: commands are applied at once, and every state is checked.
+// ledger is a Cluster and the Loops of a leader, without a log: commands are
+// applied at once, and every state is checked.
 type ledger struct {
 	t        testing.TB
+	mu       sync.Mutex // of state: a session's leases are granted beside what it reports
 	state    *state.State
 	sessions *session.Registry
 }
 
-func (l *ledger) View() *state.View { return l.state.View() }
+func (l *ledger) View() *state.View {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.View()
+}
 
 func (l *ledger) Propose(_ context.Context, command state.Command, id state.RequestID) (state.Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	entry, err := state.Encode(command, id, l.state.TimeMS()+1)
 	if err != nil {
 		return state.Result{}, err
@@ -67,8 +75,8 @@ func (l *ledger) Leader() string                       { return "c1" }
 func (l *ledger) Name() string                         { return "c1" }
 func (l *ledger) Members() []string                    { return []string{"c1"} }
 func (l *ledger) Term() uint64                         { return 1 }
-func (l *ledger) CommitIndex() uint64                  { return l.state.Index() }
-func (l *ledger) AppliedIndex() uint64                 { return l.state.Index() }
+func (l *ledger) CommitIndex() uint64                  { return l.View().Index() }
+func (l *ledger) AppliedIndex() uint64                 { return l.View().Index() }
 func (l *ledger) Overlay(uint32) (state.Overlay, bool) { return state.Overlay{}, false }
 func (l *ledger) Sessions() *session.Registry          { return l.sessions }
 func (l *ledger) Leading() bool                        { return true }

@@ -13,6 +13,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,10 @@ func Examine(ctx context.Context, o Options) finding.Report {
 // without.
 func prepare(ctx context.Context, o Options) (*doctor, []finding.Finding) {
 	ready := make(chan *doctor, 1)
-	found := finding.Run(ctx, []finding.Check{{Name: "configuration and state_dir", Run: func(context.Context) []finding.Finding {
+	found := finding.Run(ctx, []finding.Check{{Name: "configuration and state_dir", Run: func(ctx context.Context) []finding.Finding {
 		d := &doctor{options: o, root: os.Geteuid() == 0, kernel: thisKernel()}
 		found := d.readConfig()
-		d.makeScratch()
+		d.makeScratch(ctx)
 		ready <- d
 		return found
 	}}})
@@ -145,8 +146,9 @@ func needsRoot(check string) []finding.Finding {
 
 // makeScratch makes the directory for trials on the file system of the state
 // directory. A machine that is not set up yet
-// has no state directory: the nearest directory above stands for it.
-func (d *doctor) makeScratch() {
+// has no state directory: the nearest directory above stands for it. When ctx
+// has ended meanwhile nobody waits for it any more, and nobody would remove it.
+func (d *doctor) makeScratch(ctx context.Context) {
 	if !d.root {
 		return
 	}
@@ -159,7 +161,7 @@ func (d *doctor) makeScratch() {
 	}
 	// What mounts are named by is the path without links.
 	parent, err := filepath.EvalSymlinks(parent)
-	if err == nil {
+	if err = cmp.Or(err, ctx.Err()); err == nil {
 		d.scratch, err = os.MkdirTemp(parent, scratchPrefix)
 	}
 	if err != nil {
