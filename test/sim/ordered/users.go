@@ -96,7 +96,7 @@ func (w *World) setUp() {
 	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "fence"
 	policy.Partitions = []state.Partition{guest, main}
 	policy.LeaseS, policy.LeaseMarginS, policy.MinJobAgeS = uint32(w.lease.Seconds()), uint32(w.margin.Seconds()), 3600
-	w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, func() { w.ready = true })
+	w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, nil)
 }
 
 // tidy releases what was held, takes nodes up again, and requests what is

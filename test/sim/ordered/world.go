@@ -72,7 +72,7 @@ type World struct {
 	truth        *truth
 	lease        time.Duration
 	margin       time.Duration
-	ready, quiet bool
+	quiet        bool
 	awaited, met []waiting
 	requeuedNow  bool
 	faultsEnd    time.Duration
