@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/proto/safejson"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -140,29 +136,8 @@ func (s *jsonStream) add(record any) error {
 	if _, err := io.WriteString(s.out, separator); err != nil {
 		return err
 	}
-	_, err = s.out.Write(escaped(text))
+	_, err = s.out.Write(safejson.Escaped(text))
 	return err
-}
-
-// escaped is JSON without what a terminal might obey: encoding/json writes
-// control characters above 0x7f, and those that turn the direction of a line,
-// as they are. All of them stand in strings, where an escape means the same.
-func escaped(text []byte) []byte {
-	if !bytes.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return text
-	}
-	safe := make([]byte, 0, len(text)+64)
-	for _, r := range string(text) {
-		switch high, low := utf16.EncodeRune(r); {
-		case unicode.IsPrint(r):
-			safe = utf8.AppendRune(safe, r)
-		case r > 0xffff:
-			safe = fmt.Appendf(safe, `\u%04x\u%04x`, high, low)
-		default:
-			safe = fmt.Appendf(safe, `\u%04x`, r)
-		}
-	}
-	return safe
 }
 
 // next ends the list and begins another one.

@@ -16,9 +16,9 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/gleaner-hpc/gleaner/proto/safejson"
 )
 
 // Formats.
@@ -119,24 +119,9 @@ func (p printing) Write(line []byte) (int, error) {
 	}
 	for i := 0; i < len(body); i++ {
 		if body[i] >= utf8.RuneSelf {
-			line = append(escaped(body), end...)
+			line = append(safejson.Escaped(body), end...)
 			break
 		}
 	}
 	return p.w.Write(line)
-}
-
-func escaped(body []byte) []byte {
-	safe := make([]byte, 0, len(body)+64)
-	for _, r := range string(body) {
-		switch high, low := utf16.EncodeRune(r); {
-		case unicode.IsPrint(r):
-			safe = utf8.AppendRune(safe, r)
-		case r > 0xffff:
-			safe = fmt.Appendf(safe, `\u%04x\u%04x`, high, low)
-		default:
-			safe = fmt.Appendf(safe, `\u%04x`, r)
-		}
-	}
-	return safe
 }
