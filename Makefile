@@ -38,7 +38,7 @@ demo: build ## run the main job on a one-machine cluster and check every outcome
 demo-failover: build ## kill the leading controller again and again while jobs are submitted and run (KILLS=5)
 	@$(SUDO) env KILLS='$(or $(KILLS),5)' contrib/demo-failover.sh
 
-test: build lint unit race scenario runbook machine ## all tests: lint, unit, race detector, scenarios with real containers, a machine
+test: build lint unit race scenario runbook machine chaos-short ## all tests: lint, unit, race detector, scenarios with real containers, a machine, chaos
 	@echo "make test: all passed"
 
 unit: setup ## unit tests (as root they include real containers and cgroups)
@@ -67,7 +67,7 @@ chaos: build ## three controllers and six nodes in hostile weather, under load (
 	@$(CHAOS)
 	$(SUDO) .build/chaos -bin $(BIN) -length $(MINUTES)m -seed $(or $(SEED),0)
 
-chaos-short: build
+chaos-short: build ## the same for 40 seconds, as part of the tests
 	@mkdir -p .build
 	@$(CHAOS)
 	$(SUDO) .build/chaos -bin $(BIN) -length 40s -seed $(or $(SEED),0)

@@ -59,6 +59,14 @@ func (s *scripted) Follow(_ *pb.FollowRequest, stream grpc.ServerStreamingServer
 	return s.onFollow(call, stream)
 }
 
+// followed answers how often Follow was asked. A client may have given such a
+// question up before this side has taken it, so that its end orders nothing.
+func (s *scripted) followed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.follows
+}
+
 func (s *scripted) ListJobs(_ *pb.ListJobsRequest, stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error {
 	s.mu.Lock()
 	s.lists++

@@ -372,7 +372,7 @@ func TestWaitSurvivesBreaks(t *testing.T) {
 func TestWaitLeavesAControllerThatHangs(t *testing.T) {
 	impatient(t)
 	before := answerTime
-	answerTime = 100 * time.Millisecond
+	answerTime = 500 * time.Millisecond // enough for the question to arrive
 	t.Cleanup(func() { answerTime = before })
 	hanging := &scripted{onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error {
 		<-stream.Context().Done()
@@ -385,8 +385,8 @@ func TestWaitLeavesAControllerThatHangs(t *testing.T) {
 		},
 	}
 	got := command(t, hanging.start(t)+","+sound.start(t), "", nil, "gsubmit", "-W", "--wrap=true")
-	if got.status != 6 || hanging.follows != 1 {
-		t.Errorf("%+v, followed %d times", got, hanging.follows)
+	if follows := hanging.followed(); got.status != 6 || follows != 1 {
+		t.Errorf("%+v, followed %d times", got, follows)
 	}
 }
 
