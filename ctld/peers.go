@@ -3,6 +3,7 @@ package ctld
 import (
 	"crypto/tls"
 	"fmt"
+	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
@@ -30,13 +31,8 @@ func (s *Server) openCertificates(name string) (err error) {
 	if s.certificates != nil {
 		return nil
 	}
-	if s.certificates, err = pki.Open(PKIDir(s.config.DataDir)); err != nil {
-		return err
-	}
-	if at, soon := s.certificates.Expires(name); soon {
-		s.log.Warn("the certificate of this controller ends soon: renew it as the remedy says", "ends", at, "remedy", s.certificates.Renewal(name))
-	}
-	return nil
+	s.certificates, err = pki.Open(PKIDir(s.config.DataDir))
+	return err
 }
 
 // newPeers makes the dealings with the other controllers.
@@ -44,7 +40,8 @@ func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) 
 	options := peerlink.Options{Network: s.config.network(), Version: version, Level: uint32(state.Newest), Logger: s.log,
 		LevelInForce: func() uint32 { return uint32(s.cluster.View().Level()) },
 		Leads:        s.cluster.Confirm,
-		Admitted:     func() error { return keepName(s.config.DataDir, name) }}
+		Admitted:     func() error { return keepName(s.config.DataDir, name) },
+		Problem:      func() string { return certificateProblem(s.certificates, name, time.Now()) }}
 	if s.wire != nil {
 		var err error
 		var client *tls.Config

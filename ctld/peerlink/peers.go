@@ -26,8 +26,11 @@ type Options struct {
 	// votes.
 	Admitted func() error
 	// Leads returns nil when this controller leads by the word of a majority.
-	Leads  func(context.Context) error
-	Logger *slog.Logger
+	Leads func(context.Context) error
+	// Problem is what somebody should mend about this controller, with the
+	// remedy; "" = nothing.
+	Problem func() string
+	Logger  *slog.Logger
 }
 
 // Peers are the other controllers, as this one deals with them.

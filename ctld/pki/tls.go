@@ -109,17 +109,26 @@ func (a *Authority) issued(controller string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// Expires is when this controller's certificate ends, and whether somebody has
-// to bring a new one before: one of the authority's own host is made anew.
-func (a *Authority) Expires(controller string) (at time.Time, soon bool) {
-	pair, err := a.own(controller)
-	if err != nil || a.key != nil {
-		return time.Time{}, false
+// Expires is when this controller's certificate ends, and whether that is so
+// soon that it has to be renewed, as Renewal says.
+func (a *Authority) Expires(now time.Time) (at time.Time, soon bool) {
+	var pair tls.Certificate
+	var err error
+	if a.key != nil {
+		pair, err = tls.LoadX509KeyPair(a.path("controller.pem"), a.path("controller-key.pem"))
+	} else {
+		_, pair, _, err = readBundle(a.dir)
 	}
-	return pair.Leaf.NotAfter, time.Until(pair.Leaf.NotAfter) < renewBefore
+	if err != nil {
+		return time.Time{}, false // of what is not there yet, or is refused elsewhere
+	}
+	return pair.Leaf.NotAfter, pair.Leaf.NotAfter.Sub(now) < renewBefore
 }
 
-// Renewal says how a controller that joined gets a newer certificate.
+// Renewal says how this controller gets a newer certificate.
 func (a *Authority) Renewal(controller string) string {
+	if a.key != nil {
+		return "restart gctld here, which makes a new one"
+	}
 	return fmt.Sprintf("run gctld cert --controller %s --out DIR on %s, copy DIR here and restart gctld with --certificates DIR", controller, a.origin())
 }

@@ -69,7 +69,10 @@ type HelloResponse struct {
 	Leader        string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`                                    // whom it follows, or itself; "" = nobody
 	LeaderAddress string                 `protobuf:"bytes,7,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // for other controllers
 	// It leads, by the word of a majority, and the caller is no member.
-	Stranger      bool `protobuf:"varint,8,opt,name=stranger,proto3" json:"stranger,omitempty"`
+	Stranger bool `protobuf:"varint,8,opt,name=stranger,proto3" json:"stranger,omitempty"`
+	// What somebody should mend about the controller that answers, and how; "" =
+	// nothing.
+	Problem       string `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +161,13 @@ func (x *HelloResponse) GetStranger() bool {
 		return x.Stranger
 	}
 	return false
+}
+
+func (x *HelloResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
 }
 
 type StartCatchUpRequest struct {
@@ -324,7 +334,7 @@ type Peer struct {
 	Level         uint32                 `protobuf:"varint,7,opt,name=level,proto3" json:"level,omitempty"`         // the newest feature level it understands
 	AppliedIndex  uint64                 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since the leader heard of it; -1 = never in this term
-	Problem       string                 `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`                                    // why it can not be reached, and what to do; "" = nothing
+	Problem       string                 `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`                                    // what is wrong with it, and what to do; "" = nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -821,7 +831,7 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/peer.proto\x12\n" +
 	"gleaner.v1\"\x0e\n" +
-	"\fHelloRequest\"\xed\x01\n" +
+	"\fHelloRequest\"\x87\x02\n" +
 	"\rHelloResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -830,7 +840,8 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\ajoining\x18\x05 \x01(\bR\ajoining\x12\x16\n" +
 	"\x06leader\x18\x06 \x01(\tR\x06leader\x12%\n" +
 	"\x0eleader_address\x18\a \x01(\tR\rleaderAddress\x12\x1a\n" +
-	"\bstranger\x18\b \x01(\bR\bstranger\")\n" +
+	"\bstranger\x18\b \x01(\bR\bstranger\x12\x18\n" +
+	"\aproblem\x18\t \x01(\tR\aproblem\")\n" +
 	"\x13StartCatchUpRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"\x16\n" +
 	"\x14StartCatchUpResponse\"\x13\n" +
