@@ -49,6 +49,7 @@ type logFile struct {
 	mu      sync.RWMutex
 	seal    seal
 	room    room
+	recent  recent
 
 	promised atomic.Int64 // room reserved by commands under way
 

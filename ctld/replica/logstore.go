@@ -34,6 +34,9 @@ func (f *logFile) GetLog(index uint64, log *raft.Log) error {
 	if s := f.current(); index < s.First || index > s.Last {
 		return raft.ErrLogNotFound
 	}
+	if f.recent.get(index, log) {
+		return nil
+	}
 	record, err := readRecord(f.store, index)
 	if err == nil {
 		err = decodeEntry(index, record, log)
@@ -87,7 +90,7 @@ func (f *logFile) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
 	}
-	return f.update(func(next *seal) ([]*raft.Log, error) {
+	err := f.update(func(next *seal) ([]*raft.Log, error) {
 		if first := logs[0].Index; next.Last < next.First {
 			next.First, next.Last, next.Sum = first, first-1, 0
 		}
@@ -102,6 +105,10 @@ func (f *logFile) StoreLogs(logs []*raft.Log) error {
 		}
 		return entries, nil
 	})
+	if err == nil {
+		f.recent.add(logs)
+	}
+	return err
 }
 
 // cutStep is how many entries are taken away at once: what is to be stored
@@ -125,6 +132,7 @@ func (f *logFile) DeleteRange(low, high uint64) error {
 func (f *logFile) beginCut(low, high uint64) (uint64, uint64, error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	f.recent.forget()
 	next := f.current()
 	low, high = max(low, next.First), min(high, next.Last)
 	if low > high {
