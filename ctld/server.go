@@ -117,6 +117,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		s.fail(err)
 		return nil, s.Wait()
 	}
+	s.tasks.Go(func() { paceHeap(ctx) })
 	s.tasks.Go(func() { watchCertificate(ctx, log, s.certificates, name) })
 	s.tasks.Go(func() { s.followLeadership(ctx) })
 	s.tasks.Go(func() { s.peers.Watch(ctx, s.follows) })

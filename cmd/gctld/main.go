@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/gleaner-hpc/gleaner/ctld"
 )
@@ -14,15 +13,7 @@ import (
 // version is set when a release is built.
 var version = "unversioned"
 
-// heapGrowth is how far the heap may grow between two collections, in per cent
-// of what is alive. Most of that is a queue that stays for days, for which Go's
-// own 100 takes the same again.
-const heapGrowth = 70
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
-	}
 	if err := ctld.Command(version).Run(os.Args); err != nil {
 		fmt.Fprintf(os.Stderr, "gctld: %v\n", err)
 		os.Exit(1)
