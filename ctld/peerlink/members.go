@@ -86,7 +86,7 @@ func (p *Peers) shown(ctx context.Context, member replica.Member) *pb.Peer {
 		return peer
 	}
 	peer.Reachable, peer.Version, peer.Level, peer.AppliedIndex = true, said.GetVersion(), said.GetLevel(), said.GetAppliedIndex()
-	peer.Problem = said.GetProblem()
+	peer.Problem, peer.Joining = said.GetProblem(), said.GetJoining()
 	if said.GetJoining() && member.Voter {
 		peer.Problem = fmt.Sprintf("it has lost its data and waits to be added again: gcontrol peer add %s %s", member.Name, member.Address)
 	}
@@ -248,7 +248,7 @@ func (p *Peers) mayLose(ctx context.Context, name string, force bool) error {
 			continue
 		}
 		voters++
-		if !peer.GetReachable() || peer.GetProblem() != "" {
+		if !peer.GetReachable() || peer.GetJoining() {
 			silent = append(silent, peer.GetName())
 		}
 	}

@@ -335,6 +335,7 @@ type Peer struct {
 	AppliedIndex  uint64                 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since the leader heard of it; -1 = never in this term
 	Problem       string                 `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`                                    // what is wrong with it, and what to do; "" = nothing
+	Joining       bool                   `protobuf:"varint,11,opt,name=joining,proto3" json:"joining,omitempty"`                                   // it takes no part: it waits to be added, or has lost its data
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -437,6 +438,13 @@ func (x *Peer) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *Peer) GetJoining() bool {
+	if x != nil {
+		return x.Joining
+	}
+	return false
 }
 
 type ListPeersRequest struct {
@@ -846,7 +854,7 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"\x16\n" +
 	"\x14StartCatchUpResponse\"\x13\n" +
 	"\x11EndCatchUpRequest\"\x14\n" +
-	"\x12EndCatchUpResponse\"\x97\x02\n" +
+	"\x12EndCatchUpResponse\"\xb1\x02\n" +
 	"\x04Peer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -858,7 +866,8 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\rapplied_index\x18\b \x01(\x04R\fappliedIndex\x12&\n" +
 	"\x0flast_contact_ms\x18\t \x01(\x03R\rlastContactMs\x12\x18\n" +
 	"\aproblem\x18\n" +
-	" \x01(\tR\aproblem\"\x12\n" +
+	" \x01(\tR\aproblem\x12\x18\n" +
+	"\ajoining\x18\v \x01(\bR\ajoining\"\x12\n" +
 	"\x10ListPeersRequest\"\x8a\x01\n" +
 	"\x11ListPeersResponse\x12&\n" +
 	"\x05peers\x18\x01 \x03(\v2\x10.gleaner.v1.PeerR\x05peers\x12\x12\n" +
