@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -50,7 +51,11 @@ func (b bundle) write(dir string) error {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
 	for _, file := range b {
-		if err := writeFile(filepath.Join(dir, file.name), file.content); err != nil {
+		path := filepath.Join(dir, file.name)
+		if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, file.content) {
+			continue // a controller starts with the same each time, also on a full disk
+		}
+		if err := writeFile(path, file.content); err != nil {
 			return err
 		}
 	}

@@ -166,3 +166,33 @@ func TestControllerCertificateIsKept(t *testing.T) {
 		t.Fatalf("another name kept the certificate: %v", err)
 	}
 }
+
+// TestInstallAgainWritesNothing: a controller that joined is started with its
+// certificates each time, also while its disk is full.
+func TestInstallAgainWritesNothing(t *testing.T) {
+	out, dir := filepath.Join(t.TempDir(), "c2"), filepath.Join(t.TempDir(), "pki")
+	if err := open(t, t.TempDir()).WriteBundle(Controller, "c2", out); err != nil {
+		t.Fatal(err)
+	}
+	files := func() (list []os.FileInfo) {
+		if _, err := Install(out, dir); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(dir)
+		for _, entry := range entries {
+			info, infoErr := entry.Info()
+			err = errors.Join(err, infoErr)
+			list = append(list, info)
+		}
+		if err != nil || len(list) == 0 {
+			t.Fatal(err, list)
+		}
+		return list
+	}
+	first, second := files(), files()
+	for i := range first {
+		if !os.SameFile(first[i], second[i]) {
+			t.Errorf("%s was written anew", first[i].Name())
+		}
+	}
+}
