@@ -39,6 +39,19 @@ type Snapshot struct {
 	Shapes     []Shape      // what waiting jobs ask for, each distinct request once
 	Waiting    []Job        // in any order; Schedule orders them
 	Running    []Running    // ascending by ID
+
+	// TRES names the kinds of resource that limits, weights and usage count,
+	// ascending; an Amounts has one number for each. See tres.go.
+	TRES []string
+	// Associations is the tree of accounts and users. The first is the root;
+	// each other one stands behind its parent. Empty on a cluster without
+	// accounts.
+	Associations []Association
+	QOS          []QOS     // ascending by name
+	Licenses     []License // ascending by name
+	Priority     PriorityPolicy
+	Preemption   PreemptionPolicy
+	Switches     []place.Switch // leaves before the switches above them
 }
 
 // Partition is a set of nodes with rules.
@@ -49,6 +62,13 @@ type Partition struct {
 	MaxTimeS     uint32
 	PriorityTier uint32
 	RootAllowed  bool
+	// PriorityJobFactor is the partition's own weight among the partitions.
+	PriorityJobFactor uint32
+	// BillingWeights are per unit of each TRES, in millionths; nil = CPUs count 1.
+	BillingWeights []int64
+	QOS            int // index of the QOS whose limits hold in it; -1 = none
+	Preempt        PreemptMode
+	GraceTimeS     uint32
 }
 
 // Shape is what a job asks for, without who asks: jobs of one shape fit or do
@@ -71,6 +91,36 @@ type Job struct {
 	Held     Hold
 	// Throttled says that the array has more tasks than Tasks.
 	Throttled bool
+
+	Association int32  // index into Snapshot.Associations; -1 = none
+	QOS         int32  // index into Snapshot.QOS; -1 = none
+	UID         uint32 // whom limits per user count it for
+	AgeMS       int64  // how long it has waited eligible, at NowMS
+	Nice        int32
+	// FixedPriority was set by an administrator in place of the computed one;
+	// 0 = none.
+	FixedPriority uint32
+	SiteFactor    int32
+	BeginMS       int64 // not before; 0 = at once
+	DeadlineMS    int64 // its end, at the latest; 0 = none
+	Dependency    Dependency
+	Licenses      []LicenseCount // positions in Snapshot.Licenses, ascending
+}
+
+// Dependency says whether a job waits for others.
+type Dependency uint8
+
+// Dependencies, as Slurm tells them apart.
+const (
+	NoDependency             Dependency = iota
+	DependencyUnfulfilled               // Dependency
+	DependencyNeverSatisfied            // DependencyNeverSatisfied
+)
+
+// LicenseCount is a number of one license.
+type LicenseCount struct {
+	License int
+	Count   uint32
 }
 
 // Hold says who keeps a job from starting.
@@ -92,11 +142,38 @@ type Running struct {
 	StartMS    int64
 	TimeLimitS uint32
 	Placement  place.Placement
+
+	Partition   int    // index into Snapshot.Partitions; -1 = not there any more
+	Association int32  // as in Job
+	QOS         int32  // as in Job
+	UID         uint32 // as in Job
+	Exclusive   bool
+	Licenses    []LicenseCount
+	// Ending: its end is decided, what it holds comes free without anybody's
+	// doing.
+	Ending bool
+	// Requeue: it may be started again from its beginning.
+	Requeue bool
+	// SavedMS is when its work was saved last, by a checkpoint; 0 = never in
+	// this run. RestoreS is what it takes to go on from there.
+	SavedMS  int64
+	RestoreS uint32
+	// LostGPUMS is what former preemptions have already cost it, in
+	// GPU-milliseconds (CPU-milliseconds for a job without GPUs).
+	LostGPUMS int64
 }
 
 // Plan is the answer: what starts, and why the rest waits.
 type Plan struct {
 	Starts []Start // in the order decided; an array appears once per task
+	// Preemptions are the jobs that shall make room, each for the job that it
+	// makes room for; that one starts in a later pass, when they are gone.
+	Preemptions []Preemption
+	// Priorities are those of the waiting jobs, by position in Waiting.
+	Priorities []uint32
+	// NextMS is when a job becomes able to start by time alone (its begin
+	// time): another pass is due then. 0 = no such job.
+	NextMS int64
 	// Reasons, ascending by Job, has every waiting job that is not wholly in
 	// Starts: an array of which some tasks start is in both.
 	Reasons []Reason

@@ -52,6 +52,22 @@ type Job struct {
 	Run        *Run   `cbor:"13,keyasint,omitempty"` // present or last run; nil while it waits
 	End        *End   `cbor:"14,keyasint,omitempty"` // nil while nothing decided its end
 	Detail     string `cbor:"15,keyasint,omitempty"` // why it was requeued last; "" once it starts
+
+	// From LevelShares on.
+	Association   uint32       `cbor:"30,keyasint,omitempty"` // number of what it is charged to; 0 = none
+	Dependencies  Dependencies `cbor:"31,keyasint,omitzero"`  // what it waits for; empty = nothing
+	BeginMS       int64        `cbor:"32,keyasint,omitempty"` // not before; 0 = at once
+	DeadlineMS    int64        `cbor:"33,keyasint,omitempty"` // its end, at the latest; 0 = none
+	FixedPriority uint32       `cbor:"34,keyasint,omitempty"` // set by an administrator; 0 = computed
+	// AgedMS is how long it has waited eligible before AgingMS, since when it
+	// does so again; AgingMS is 0 while its age stands still, because it is
+	// held or depends on others.
+	AgedMS  int64 `cbor:"35,keyasint,omitempty"`
+	AgingMS int64 `cbor:"36,keyasint,omitempty"`
+	// LostGPUMS is what preemptions have cost it so far: see sched.Running.
+	LostGPUMS int64 `cbor:"37,keyasint,omitempty"`
+	// Preemptions counts them.
+	Preemptions uint32 `cbor:"38,keyasint,omitempty"`
 }
 
 // Run is one run of a job: what it holds, where.

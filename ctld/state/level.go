@@ -17,6 +17,8 @@ type Level uint32
 const (
 	LevelFirst Level = 1 // all before there were levels
 	LevelPeers Level = 2 // RaiseLevel; several controllers
+	// LevelShares: accounts, QOS, limits, dependencies, preemption.
+	LevelShares Level = 3
 )
 
 // leveled is a command that not every level has, or not with these contents.

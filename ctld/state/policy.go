@@ -23,6 +23,13 @@ type Policy struct {
 	// jobs of a silent node for stopped; 0 = DefaultLeaseMarginS. See
 	// MarginS.
 	LeaseMarginS uint32 `cbor:"9,keyasint,omitempty"`
+
+	// From LevelShares on.
+	Priority   PriorityPolicy   `cbor:"10,keyasint,omitzero"`
+	Preempt    PreemptPolicy    `cbor:"11,keyasint,omitzero"`
+	Licenses   []License        `cbor:"12,keyasint,omitempty"` // ascending by name
+	Switches   []Switch         `cbor:"13,keyasint,omitempty"` // ascending by name
+	Accounting AccountingPolicy `cbor:"14,keyasint,omitzero"`
 }
 
 // DefaultLeaseMarginS is enough to freeze a job, or to kill one that can not
@@ -45,6 +52,16 @@ type Partition struct {
 	AllowRootJobs       bool     `cbor:"9,keyasint,omitempty"`
 	LeaseAction         string   `cbor:"10,keyasint,omitempty"`
 	AllowGroups         []string `cbor:"11,keyasint,omitempty"`
+
+	// From LevelShares on.
+	PriorityJobFactor uint32        `cbor:"12,keyasint,omitempty"` // 0 = 1
+	BillingWeights    []TRESWeight  `cbor:"13,keyasint,omitempty"` // ascending by name; none = CPUs count 1
+	QOS               string        `cbor:"14,keyasint,omitempty"` // whose limits hold for the jobs in it
+	PreemptMode       PreemptMode   `cbor:"15,keyasint,omitempty"`
+	GraceTimeS        uint32        `cbor:"16,keyasint,omitempty"`
+	AllowAccounts     []string      `cbor:"17,keyasint,omitempty"` // none = all
+	AllowQOS          []string      `cbor:"18,keyasint,omitempty"` // none = all
+	Exclusive         ExclusiveKind `cbor:"19,keyasint,omitempty"`
 
 	names []string // of Nodes, ascending; nil for "ALL"
 }

@@ -76,6 +76,16 @@ type Spec struct {
 	Network    pb.Network  `cbor:"60,keyasint,omitempty"`
 	Hold       bool        `cbor:"61,keyasint,omitempty"` // it was submitted held
 
+	// From LevelShares on.
+	CPUsPerGPU              uint32    `cbor:"80,keyasint,omitempty"`
+	MemoryPerGPU            uint64    `cbor:"81,keyasint,omitempty"` // bytes
+	TasksPerGPU             uint32    `cbor:"82,keyasint,omitempty"`
+	Switches                uint32    `cbor:"83,keyasint,omitempty"` // at most so many leaf switches; 0 = any
+	SwitchesWaitS           uint32    `cbor:"84,keyasint,omitempty"` // 0 = for ever
+	ExclusiveUser           bool      `cbor:"85,keyasint,omitempty"` // nodes shared with nobody else's jobs
+	Licenses                []License `cbor:"86,keyasint,omitempty"` // ascending by name
+	KillOnInvalidDependency bool      `cbor:"87,keyasint,omitempty"`
+
 	digest Digest
 	owner  *Owner
 	shape  *Shape // what the scheduler sees of it
@@ -90,6 +100,12 @@ type GPURequest struct {
 	Count  uint32      `cbor:"2,keyasint,omitempty"`
 	Model  string      `cbor:"3,keyasint,omitempty"` // "" = any one model
 	Shares uint32      `cbor:"4,keyasint,omitempty"` // reserved
+}
+
+// License is a number of one license.
+type License struct {
+	Name  string `cbor:"1,keyasint"`
+	Count uint32 `cbor:"2,keyasint"`
 }
 
 // TaskRange is First, First+Step, … up to and including Last.

@@ -76,6 +76,14 @@ type Request struct {
 	Exclusive bool
 }
 
+// Switch is one switch of the network (topology.conf(5)): the nodes below it,
+// also those below the switches under it.
+type Switch struct {
+	Name  string
+	Level uint32      // 0 = nodes are attached to it
+	Nodes []NodeIndex // ascending
+}
+
 // Placement is one job placed whole: its parts in ascending node order.
 type Placement struct {
 	Parts []Part

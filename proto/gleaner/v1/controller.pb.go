@@ -1140,7 +1140,12 @@ type Policy struct {
 	LeaseS         uint32                 `protobuf:"varint,8,opt,name=lease_s,json=leaseS,proto3" json:"lease_s,omitempty"`                     // a node silent this long is not responding
 	// How much longer than a lease the controllers wait before they take the
 	// job of a silent node for stopped: clocks that differ, and freezing it.
-	LeaseMarginS  uint32 `protobuf:"varint,9,opt,name=lease_margin_s,json=leaseMarginS,proto3" json:"lease_margin_s,omitempty"`
+	LeaseMarginS  uint32            `protobuf:"varint,9,opt,name=lease_margin_s,json=leaseMarginS,proto3" json:"lease_margin_s,omitempty"`
+	Priority      *PriorityPolicy   `protobuf:"bytes,10,opt,name=priority,proto3" json:"priority,omitempty"`
+	Preempt       *PreemptPolicy    `protobuf:"bytes,11,opt,name=preempt,proto3" json:"preempt,omitempty"`
+	Licenses      []*License        `protobuf:"bytes,12,rep,name=licenses,proto3" json:"licenses,omitempty"`
+	Switches      []*Switch         `protobuf:"bytes,13,rep,name=switches,proto3" json:"switches,omitempty"`
+	Accounting    *AccountingPolicy `protobuf:"bytes,14,opt,name=accounting,proto3" json:"accounting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1238,6 +1243,421 @@ func (x *Policy) GetLeaseMarginS() uint32 {
 	return 0
 }
 
+func (x *Policy) GetPriority() *PriorityPolicy {
+	if x != nil {
+		return x.Priority
+	}
+	return nil
+}
+
+func (x *Policy) GetPreempt() *PreemptPolicy {
+	if x != nil {
+		return x.Preempt
+	}
+	return nil
+}
+
+func (x *Policy) GetLicenses() []*License {
+	if x != nil {
+		return x.Licenses
+	}
+	return nil
+}
+
+func (x *Policy) GetSwitches() []*Switch {
+	if x != nil {
+		return x.Switches
+	}
+	return nil
+}
+
+func (x *Policy) GetAccounting() *AccountingPolicy {
+	if x != nil {
+		return x.Accounting
+	}
+	return nil
+}
+
+// PriorityPolicy has the weights of the multifactor priority, by the names of
+// slurm.conf(5).
+type PriorityPolicy struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	WeightAge           uint32                 `protobuf:"varint,1,opt,name=weight_age,json=weightAge,proto3" json:"weight_age,omitempty"`
+	WeightAssoc         uint32                 `protobuf:"varint,2,opt,name=weight_assoc,json=weightAssoc,proto3" json:"weight_assoc,omitempty"`
+	WeightFairShare     uint32                 `protobuf:"varint,3,opt,name=weight_fair_share,json=weightFairShare,proto3" json:"weight_fair_share,omitempty"`
+	WeightJobSize       uint32                 `protobuf:"varint,4,opt,name=weight_job_size,json=weightJobSize,proto3" json:"weight_job_size,omitempty"`
+	WeightPartition     uint32                 `protobuf:"varint,5,opt,name=weight_partition,json=weightPartition,proto3" json:"weight_partition,omitempty"`
+	WeightQos           uint32                 `protobuf:"varint,6,opt,name=weight_qos,json=weightQos,proto3" json:"weight_qos,omitempty"`
+	WeightTres          map[string]uint32      `protobuf:"bytes,7,rep,name=weight_tres,json=weightTres,proto3" json:"weight_tres,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	MaxAgeS             uint32                 `protobuf:"varint,8,opt,name=max_age_s,json=maxAgeS,proto3" json:"max_age_s,omitempty"`                        // 0 = 7 days
+	DecayHalfLifeS      uint32                 `protobuf:"varint,9,opt,name=decay_half_life_s,json=decayHalfLifeS,proto3" json:"decay_half_life_s,omitempty"` // 0 = 7 days; 4294967295 = usage does not decay
+	FavorSmall          bool                   `protobuf:"varint,10,opt,name=favor_small,json=favorSmall,proto3" json:"favor_small,omitempty"`
+	SmallRelativeToTime bool                   `protobuf:"varint,11,opt,name=small_relative_to_time,json=smallRelativeToTime,proto3" json:"small_relative_to_time,omitempty"`
+	MaxTres             bool                   `protobuf:"varint,12,opt,name=max_tres,json=maxTres,proto3" json:"max_tres,omitempty"` // bill the dearest TRES of a node, not their sum
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *PriorityPolicy) Reset() {
+	*x = PriorityPolicy{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriorityPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriorityPolicy) ProtoMessage() {}
+
+func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
+func (*PriorityPolicy) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PriorityPolicy) GetWeightAge() uint32 {
+	if x != nil {
+		return x.WeightAge
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetWeightAssoc() uint32 {
+	if x != nil {
+		return x.WeightAssoc
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetWeightFairShare() uint32 {
+	if x != nil {
+		return x.WeightFairShare
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetWeightJobSize() uint32 {
+	if x != nil {
+		return x.WeightJobSize
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetWeightPartition() uint32 {
+	if x != nil {
+		return x.WeightPartition
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetWeightQos() uint32 {
+	if x != nil {
+		return x.WeightQos
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetWeightTres() map[string]uint32 {
+	if x != nil {
+		return x.WeightTres
+	}
+	return nil
+}
+
+func (x *PriorityPolicy) GetMaxAgeS() uint32 {
+	if x != nil {
+		return x.MaxAgeS
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetDecayHalfLifeS() uint32 {
+	if x != nil {
+		return x.DecayHalfLifeS
+	}
+	return 0
+}
+
+func (x *PriorityPolicy) GetFavorSmall() bool {
+	if x != nil {
+		return x.FavorSmall
+	}
+	return false
+}
+
+func (x *PriorityPolicy) GetSmallRelativeToTime() bool {
+	if x != nil {
+		return x.SmallRelativeToTime
+	}
+	return false
+}
+
+func (x *PriorityPolicy) GetMaxTres() bool {
+	if x != nil {
+		return x.MaxTres
+	}
+	return false
+}
+
+// PreemptPolicy says who may preempt whom, and how.
+type PreemptPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                     // none | partition | qos
+	Mode          string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`                                     // off | cancel | requeue | suspend | checkpoint
+	ExemptTimeS   uint32                 `protobuf:"varint,3,opt,name=exempt_time_s,json=exemptTimeS,proto3" json:"exempt_time_s,omitempty"` // a job runs at least this long
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptPolicy) Reset() {
+	*x = PreemptPolicy{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptPolicy) ProtoMessage() {}
+
+func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
+func (*PreemptPolicy) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PreemptPolicy) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *PreemptPolicy) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *PreemptPolicy) GetExemptTimeS() uint32 {
+	if x != nil {
+		return x.ExemptTimeS
+	}
+	return 0
+}
+
+// AccountingPolicy says what of accounts and QOS is enforced, as
+// AccountingStorageEnforce in slurm.conf(5).
+type AccountingPolicy struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	EnforceAssociations bool                   `protobuf:"varint,1,opt,name=enforce_associations,json=enforceAssociations,proto3" json:"enforce_associations,omitempty"` // who has no association may not submit
+	EnforceLimits       bool                   `protobuf:"varint,2,opt,name=enforce_limits,json=enforceLimits,proto3" json:"enforce_limits,omitempty"`
+	EnforceQos          bool                   `protobuf:"varint,3,opt,name=enforce_qos,json=enforceQos,proto3" json:"enforce_qos,omitempty"` // a QOS must be one that the association has
+	Safe                bool                   `protobuf:"varint,4,opt,name=safe,proto3" json:"safe,omitempty"`                               // a job starts only if GrpTRESMins lets it end
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *AccountingPolicy) Reset() {
+	*x = AccountingPolicy{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountingPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountingPolicy) ProtoMessage() {}
+
+func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
+func (*AccountingPolicy) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AccountingPolicy) GetEnforceAssociations() bool {
+	if x != nil {
+		return x.EnforceAssociations
+	}
+	return false
+}
+
+func (x *AccountingPolicy) GetEnforceLimits() bool {
+	if x != nil {
+		return x.EnforceLimits
+	}
+	return false
+}
+
+func (x *AccountingPolicy) GetEnforceQos() bool {
+	if x != nil {
+		return x.EnforceQos
+	}
+	return false
+}
+
+func (x *AccountingPolicy) GetSafe() bool {
+	if x != nil {
+		return x.Safe
+	}
+	return false
+}
+
+// License is a number of licenses that jobs may ask for.
+type License struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *License) Reset() {
+	*x = License{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *License) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*License) ProtoMessage() {}
+
+func (x *License) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use License.ProtoReflect.Descriptor instead.
+func (*License) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *License) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *License) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Switch is one switch of the network, as in topology.conf(5): it has nodes,
+// or switches below it.
+type Switch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Nodes         string                 `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"`       // host list
+	Switches      string                 `protobuf:"bytes,3,opt,name=switches,proto3" json:"switches,omitempty"` // host list of switch names
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Switch) Reset() {
+	*x = Switch{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Switch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Switch) ProtoMessage() {}
+
+func (x *Switch) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Switch.ProtoReflect.Descriptor instead.
+func (*Switch) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Switch) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Switch) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
+func (x *Switch) GetSwitches() string {
+	if x != nil {
+		return x.Switches
+	}
+	return ""
+}
+
 type ApplyPolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1249,7 +1669,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1681,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1694,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -1307,7 +1727,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1739,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1752,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -1353,7 +1773,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1785,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1798,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -1410,7 +1830,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1842,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1855,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 type ShowConfigResponse struct {
@@ -1448,7 +1868,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1880,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1893,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -1500,7 +1920,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1932,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1945,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -1550,7 +1970,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1982,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1995,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 type PingResponse struct {
@@ -1596,7 +2016,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +2028,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +2041,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -1703,7 +2123,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +2135,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +2148,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -1756,7 +2176,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2188,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2201,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -1880,7 +2300,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2312,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2325,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -1923,7 +2343,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2355,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2368,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -2035,7 +2455,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05names\x18\x02 \x01(\tR\x05names\x12.\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x16.gleaner.v1.NodeActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x14\n" +
-	"\x12UpdateNodeResponse\"\xd6\x02\n" +
+	"\x12UpdateNodeResponse\"\xe2\x04\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -2048,7 +2468,53 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x0emax_array_size\x18\x06 \x01(\rR\fmaxArraySize\x12\"\n" +
 	"\rmax_job_count\x18\a \x01(\rR\vmaxJobCount\x12\x17\n" +
 	"\alease_s\x18\b \x01(\rR\x06leaseS\x12$\n" +
-	"\x0elease_margin_s\x18\t \x01(\rR\fleaseMarginS\"x\n" +
+	"\x0elease_margin_s\x18\t \x01(\rR\fleaseMarginS\x126\n" +
+	"\bpriority\x18\n" +
+	" \x01(\v2\x1a.gleaner.v1.PriorityPolicyR\bpriority\x123\n" +
+	"\apreempt\x18\v \x01(\v2\x19.gleaner.v1.PreemptPolicyR\apreempt\x12/\n" +
+	"\blicenses\x18\f \x03(\v2\x13.gleaner.v1.LicenseR\blicenses\x12.\n" +
+	"\bswitches\x18\r \x03(\v2\x12.gleaner.v1.SwitchR\bswitches\x12<\n" +
+	"\n" +
+	"accounting\x18\x0e \x01(\v2\x1c.gleaner.v1.AccountingPolicyR\n" +
+	"accounting\"\xb4\x04\n" +
+	"\x0ePriorityPolicy\x12\x1d\n" +
+	"\n" +
+	"weight_age\x18\x01 \x01(\rR\tweightAge\x12!\n" +
+	"\fweight_assoc\x18\x02 \x01(\rR\vweightAssoc\x12*\n" +
+	"\x11weight_fair_share\x18\x03 \x01(\rR\x0fweightFairShare\x12&\n" +
+	"\x0fweight_job_size\x18\x04 \x01(\rR\rweightJobSize\x12)\n" +
+	"\x10weight_partition\x18\x05 \x01(\rR\x0fweightPartition\x12\x1d\n" +
+	"\n" +
+	"weight_qos\x18\x06 \x01(\rR\tweightQos\x12K\n" +
+	"\vweight_tres\x18\a \x03(\v2*.gleaner.v1.PriorityPolicy.WeightTresEntryR\n" +
+	"weightTres\x12\x1a\n" +
+	"\tmax_age_s\x18\b \x01(\rR\amaxAgeS\x12)\n" +
+	"\x11decay_half_life_s\x18\t \x01(\rR\x0edecayHalfLifeS\x12\x1f\n" +
+	"\vfavor_small\x18\n" +
+	" \x01(\bR\n" +
+	"favorSmall\x123\n" +
+	"\x16small_relative_to_time\x18\v \x01(\bR\x13smallRelativeToTime\x12\x19\n" +
+	"\bmax_tres\x18\f \x01(\bR\amaxTres\x1a=\n" +
+	"\x0fWeightTresEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"[\n" +
+	"\rPreemptPolicy\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\"\n" +
+	"\rexempt_time_s\x18\x03 \x01(\rR\vexemptTimeS\"\xa1\x01\n" +
+	"\x10AccountingPolicy\x121\n" +
+	"\x14enforce_associations\x18\x01 \x01(\bR\x13enforceAssociations\x12%\n" +
+	"\x0eenforce_limits\x18\x02 \x01(\bR\renforceLimits\x12\x1f\n" +
+	"\venforce_qos\x18\x03 \x01(\bR\n" +
+	"enforceQos\x12\x12\n" +
+	"\x04safe\x18\x04 \x01(\bR\x04safe\"3\n" +
+	"\aLicense\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"N\n" +
+	"\x06Switch\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1a\n" +
+	"\bswitches\x18\x03 \x01(\tR\bswitches\"x\n" +
 	"\x12ApplyPolicyRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
@@ -2143,7 +2609,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -2165,108 +2631,120 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*UpdateNodeRequest)(nil),          // 17: gleaner.v1.UpdateNodeRequest
 	(*UpdateNodeResponse)(nil),         // 18: gleaner.v1.UpdateNodeResponse
 	(*Policy)(nil),                     // 19: gleaner.v1.Policy
-	(*ApplyPolicyRequest)(nil),         // 20: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 21: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 22: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 23: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 24: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 25: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 26: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 27: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 28: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 29: gleaner.v1.Event
-	(*Purged)(nil),                     // 30: gleaner.v1.Purged
-	(*Synced)(nil),                     // 31: gleaner.v1.Synced
-	(*JobSpec)(nil),                    // 32: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 33: gleaner.v1.JobId
-	(JobState)(0),                      // 34: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 35: gleaner.v1.ArrayRange
-	(*Job)(nil),                        // 36: gleaner.v1.Job
-	(*Node)(nil),                       // 37: gleaner.v1.Node
-	(*Partition)(nil),                  // 38: gleaner.v1.Partition
-	(*StatusRequest)(nil),              // 39: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 40: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 41: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 42: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 43: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 44: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 45: gleaner.v1.SnapshotChunk
-	(*StatusResponse)(nil),             // 46: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 47: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 48: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 49: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 50: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 51: gleaner.v1.RestoreSnapshotResponse
+	(*PriorityPolicy)(nil),             // 20: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 21: gleaner.v1.PreemptPolicy
+	(*AccountingPolicy)(nil),           // 22: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 23: gleaner.v1.License
+	(*Switch)(nil),                     // 24: gleaner.v1.Switch
+	(*ApplyPolicyRequest)(nil),         // 25: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 26: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 27: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 28: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 29: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 30: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 31: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 32: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 33: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 34: gleaner.v1.Event
+	(*Purged)(nil),                     // 35: gleaner.v1.Purged
+	(*Synced)(nil),                     // 36: gleaner.v1.Synced
+	nil,                                // 37: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 38: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 39: gleaner.v1.JobId
+	(JobState)(0),                      // 40: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 41: gleaner.v1.ArrayRange
+	(*Job)(nil),                        // 42: gleaner.v1.Job
+	(*Node)(nil),                       // 43: gleaner.v1.Node
+	(*Partition)(nil),                  // 44: gleaner.v1.Partition
+	(*StatusRequest)(nil),              // 45: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 46: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 47: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 48: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 49: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 50: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 51: gleaner.v1.SnapshotChunk
+	(*StatusResponse)(nil),             // 52: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 53: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 54: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 55: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 56: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 57: gleaner.v1.RestoreSnapshotResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	32, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	33, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	34, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	38, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	39, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	40, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	4,  // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	35, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	33, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	41, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	39, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	7,  // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,  // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	4,  // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	7,  // 11: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
 	4,  // 12: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	36, // 13: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	37, // 14: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	38, // 15: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	42, // 13: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	43, // 14: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	44, // 15: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,  // 16: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	38, // 17: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	19, // 18: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	22, // 19: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	19, // 20: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	25, // 21: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	4,  // 22: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	36, // 23: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	37, // 24: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	30, // 25: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	31, // 26: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,  // 27: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	5,  // 28: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	9,  // 29: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	11, // 30: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	13, // 31: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	15, // 32: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	17, // 33: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	20, // 34: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	23, // 35: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	26, // 36: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	28, // 37: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	39, // 38: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	40, // 39: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	41, // 40: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	42, // 41: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	43, // 42: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	44, // 43: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	45, // 44: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	3,  // 45: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 46: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	10, // 47: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	12, // 48: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	14, // 49: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	16, // 50: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	18, // 51: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	21, // 52: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	24, // 53: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	27, // 54: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	29, // 55: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	46, // 56: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	47, // 57: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	48, // 58: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	49, // 59: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	50, // 60: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	45, // 61: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	51, // 62: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	45, // [45:63] is the sub-list for method output_type
-	27, // [27:45] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	44, // 17: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	20, // 18: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	21, // 19: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	23, // 20: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	24, // 21: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	22, // 22: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	37, // 23: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	19, // 24: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	27, // 25: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	19, // 26: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	30, // 27: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	4,  // 28: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	42, // 29: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	43, // 30: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	35, // 31: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	36, // 32: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,  // 33: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	5,  // 34: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	9,  // 35: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	11, // 36: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	13, // 37: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	15, // 38: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	17, // 39: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	25, // 40: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	28, // 41: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	31, // 42: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	33, // 43: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	45, // 44: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	46, // 45: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	47, // 46: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	48, // 47: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	49, // 48: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	50, // 49: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	51, // 50: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	3,  // 51: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 52: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	10, // 53: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	12, // 54: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	14, // 55: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	16, // 56: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	18, // 57: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	26, // 58: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	29, // 59: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	32, // 60: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	34, // 61: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	52, // 62: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	53, // 63: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	54, // 64: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	55, // 65: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	56, // 66: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	51, // 67: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	57, // 68: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	51, // [51:69] is the sub-list for method output_type
+	33, // [33:51] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -2279,7 +2757,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_peer_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[27].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[32].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -2291,7 +2769,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   30,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -215,7 +215,7 @@ const (
 	GpuScope_GPU_SCOPE_UNSPECIFIED GpuScope = 0
 	GpuScope_GPU_SCOPE_NODE        GpuScope = 1 // --gres=gpu:N, --gpus-per-node
 	GpuScope_GPU_SCOPE_JOB         GpuScope = 2 // --gpus
-	GpuScope_GPU_SCOPE_TASK        GpuScope = 3 // reserved for --gpus-per-task
+	GpuScope_GPU_SCOPE_TASK        GpuScope = 3 // --gpus-per-task
 )
 
 // Enum value maps for GpuScope.
@@ -764,34 +764,46 @@ type JobSpec struct {
 	Umask          uint32   `protobuf:"varint,20,opt,name=umask,proto3" json:"umask,omitempty"` // of the submitting process, e.g. 0o022
 	// The file the script was read from, absolute; "" for standard input and
 	// --wrap. It is shown, never opened.
-	Command            string            `protobuf:"bytes,21,opt,name=command,proto3" json:"command,omitempty"`
-	MinNodes           uint32            `protobuf:"varint,30,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`                                   // 0 = as many as the tasks need
-	MaxNodes           uint32            `protobuf:"varint,31,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`                                   // 0 = min_nodes
-	Tasks              uint32            `protobuf:"varint,32,opt,name=tasks,proto3" json:"tasks,omitempty"`                                                         // --ntasks; 0 = not given
-	TasksPerNode       uint32            `protobuf:"varint,33,opt,name=tasks_per_node,json=tasksPerNode,proto3" json:"tasks_per_node,omitempty"`                     // --ntasks-per-node; 0 = not given
-	CpusPerTask        uint32            `protobuf:"varint,34,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"`                        // 0 = not given (1)
-	MemoryPerNodeBytes uint64            `protobuf:"varint,35,opt,name=memory_per_node_bytes,json=memoryPerNodeBytes,proto3" json:"memory_per_node_bytes,omitempty"` // --mem; 0 = not given
-	MemoryPerCpuBytes  uint64            `protobuf:"varint,36,opt,name=memory_per_cpu_bytes,json=memoryPerCpuBytes,proto3" json:"memory_per_cpu_bytes,omitempty"`    // --mem-per-cpu; 0 = not given (the partition's default)
-	Gpus               []*GpuRequest     `protobuf:"bytes,37,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	TimeLimitS         uint32            `protobuf:"varint,38,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`    // 0 = the partition's default; 4294967295 = UNLIMITED
-	NodeList           string            `protobuf:"bytes,39,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"`             // host list that must be part of the allocation
-	ExcludeNodes       string            `protobuf:"bytes,40,opt,name=exclude_nodes,json=excludeNodes,proto3" json:"exclude_nodes,omitempty"` // host list
-	Constraint         string            `protobuf:"bytes,41,opt,name=constraint,proto3" json:"constraint,omitempty"`                         // one feature, or several joined with &
-	Exclusive          bool              `protobuf:"varint,42,opt,name=exclusive,proto3" json:"exclusive,omitempty"`                          // whole nodes
-	Hold               bool              `protobuf:"varint,50,opt,name=hold,proto3" json:"hold,omitempty"`
-	Requeue            bool              `protobuf:"varint,51,opt,name=requeue,proto3" json:"requeue,omitempty"` // may be requeued after a node failure
-	Nice               int32             `protobuf:"zigzag32,52,opt,name=nice,proto3" json:"nice,omitempty"`     // positive lowers the priority
-	Array              *ArraySpec        `protobuf:"bytes,53,opt,name=array,proto3" json:"array,omitempty"`
-	Signal             string            `protobuf:"bytes,54,opt,name=signal,proto3" json:"signal,omitempty"`                   // reserved for --signal; refused today
-	Dependency         string            `protobuf:"bytes,55,opt,name=dependency,proto3" json:"dependency,omitempty"`           // reserved; refused today
-	BeginMs            int64             `protobuf:"varint,56,opt,name=begin_ms,json=beginMs,proto3" json:"begin_ms,omitempty"` // reserved; refused today
-	Image              string            `protobuf:"bytes,70,opt,name=image,proto3" json:"image,omitempty"`                     // reserved for --container-image; refused today
-	Network            Network           `protobuf:"varint,71,opt,name=network,proto3,enum=gleaner.v1.Network" json:"network,omitempty"`
-	Mounts             []*Mount          `protobuf:"bytes,72,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	Staging            []*Staging        `protobuf:"bytes,73,rep,name=staging,proto3" json:"staging,omitempty"`
-	Checkpoint         *CheckpointPolicy `protobuf:"bytes,74,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	Command            string        `protobuf:"bytes,21,opt,name=command,proto3" json:"command,omitempty"`
+	MinNodes           uint32        `protobuf:"varint,30,opt,name=min_nodes,json=minNodes,proto3" json:"min_nodes,omitempty"`                                   // 0 = as many as the tasks need
+	MaxNodes           uint32        `protobuf:"varint,31,opt,name=max_nodes,json=maxNodes,proto3" json:"max_nodes,omitempty"`                                   // 0 = min_nodes
+	Tasks              uint32        `protobuf:"varint,32,opt,name=tasks,proto3" json:"tasks,omitempty"`                                                         // --ntasks; 0 = not given
+	TasksPerNode       uint32        `protobuf:"varint,33,opt,name=tasks_per_node,json=tasksPerNode,proto3" json:"tasks_per_node,omitempty"`                     // --ntasks-per-node; 0 = not given
+	CpusPerTask        uint32        `protobuf:"varint,34,opt,name=cpus_per_task,json=cpusPerTask,proto3" json:"cpus_per_task,omitempty"`                        // 0 = not given (1)
+	MemoryPerNodeBytes uint64        `protobuf:"varint,35,opt,name=memory_per_node_bytes,json=memoryPerNodeBytes,proto3" json:"memory_per_node_bytes,omitempty"` // --mem; 0 = not given
+	MemoryPerCpuBytes  uint64        `protobuf:"varint,36,opt,name=memory_per_cpu_bytes,json=memoryPerCpuBytes,proto3" json:"memory_per_cpu_bytes,omitempty"`    // --mem-per-cpu; 0 = not given (the partition's default)
+	Gpus               []*GpuRequest `protobuf:"bytes,37,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	TimeLimitS         uint32        `protobuf:"varint,38,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`    // 0 = the partition's default; 4294967295 = UNLIMITED
+	NodeList           string        `protobuf:"bytes,39,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"`             // host list that must be part of the allocation
+	ExcludeNodes       string        `protobuf:"bytes,40,opt,name=exclude_nodes,json=excludeNodes,proto3" json:"exclude_nodes,omitempty"` // host list
+	Constraint         string        `protobuf:"bytes,41,opt,name=constraint,proto3" json:"constraint,omitempty"`                         // as in sbatch(1): features with & | ! ( ) [ ] and *counts
+	Exclusive          bool          `protobuf:"varint,42,opt,name=exclusive,proto3" json:"exclusive,omitempty"`                          // whole nodes
+	CpusPerGpu         uint32        `protobuf:"varint,43,opt,name=cpus_per_gpu,json=cpusPerGpu,proto3" json:"cpus_per_gpu,omitempty"`
+	MemoryPerGpuBytes  uint64        `protobuf:"varint,44,opt,name=memory_per_gpu_bytes,json=memoryPerGpuBytes,proto3" json:"memory_per_gpu_bytes,omitempty"`
+	TasksPerGpu        uint32        `protobuf:"varint,45,opt,name=tasks_per_gpu,json=tasksPerGpu,proto3" json:"tasks_per_gpu,omitempty"`
+	Switches           uint32        `protobuf:"varint,46,opt,name=switches,proto3" json:"switches,omitempty"`                                  // at most so many leaf switches; 0 = any
+	SwitchesWaitS      uint32        `protobuf:"varint,47,opt,name=switches_wait_s,json=switchesWaitS,proto3" json:"switches_wait_s,omitempty"` // how long to wait for that; 0 = for ever
+	ExclusiveUser      bool          `protobuf:"varint,48,opt,name=exclusive_user,json=exclusiveUser,proto3" json:"exclusive_user,omitempty"`   // nodes shared with nobody else's jobs
+	Hold               bool          `protobuf:"varint,50,opt,name=hold,proto3" json:"hold,omitempty"`
+	Requeue            bool          `protobuf:"varint,51,opt,name=requeue,proto3" json:"requeue,omitempty"` // may be requeued after a node failure
+	Nice               int32         `protobuf:"zigzag32,52,opt,name=nice,proto3" json:"nice,omitempty"`     // positive lowers the priority
+	Array              *ArraySpec    `protobuf:"bytes,53,opt,name=array,proto3" json:"array,omitempty"`
+	Signal             string        `protobuf:"bytes,54,opt,name=signal,proto3" json:"signal,omitempty"`                            // reserved for --signal; refused today
+	Dependency         string        `protobuf:"bytes,55,opt,name=dependency,proto3" json:"dependency,omitempty"`                    // as in sbatch(1): afterok:12:13,singleton or with "?"
+	BeginMs            int64         `protobuf:"varint,56,opt,name=begin_ms,json=beginMs,proto3" json:"begin_ms,omitempty"`          // not before
+	DeadlineMs         int64         `protobuf:"varint,57,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // its end, at the latest; removed when that cannot be
+	Licenses           string        `protobuf:"bytes,58,opt,name=licenses,proto3" json:"licenses,omitempty"`                        // name[:count],...
+	// Cancel the job when its dependency can never be met; unset = the
+	// cluster's choice, which is to let it wait with DependencyNeverSatisfied.
+	KillOnInvalidDependency *bool             `protobuf:"varint,59,opt,name=kill_on_invalid_dependency,json=killOnInvalidDependency,proto3,oneof" json:"kill_on_invalid_dependency,omitempty"`
+	Priority                *uint32           `protobuf:"varint,60,opt,name=priority,proto3,oneof" json:"priority,omitempty"` // fixed, in place of the computed one; administrators only
+	Image                   string            `protobuf:"bytes,70,opt,name=image,proto3" json:"image,omitempty"`              // reserved for --container-image; refused today
+	Network                 Network           `protobuf:"varint,71,opt,name=network,proto3,enum=gleaner.v1.Network" json:"network,omitempty"`
+	Mounts                  []*Mount          `protobuf:"bytes,72,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	Staging                 []*Staging        `protobuf:"bytes,73,rep,name=staging,proto3" json:"staging,omitempty"`
+	Checkpoint              *CheckpointPolicy `protobuf:"bytes,74,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
@@ -1041,6 +1053,48 @@ func (x *JobSpec) GetExclusive() bool {
 	return false
 }
 
+func (x *JobSpec) GetCpusPerGpu() uint32 {
+	if x != nil {
+		return x.CpusPerGpu
+	}
+	return 0
+}
+
+func (x *JobSpec) GetMemoryPerGpuBytes() uint64 {
+	if x != nil {
+		return x.MemoryPerGpuBytes
+	}
+	return 0
+}
+
+func (x *JobSpec) GetTasksPerGpu() uint32 {
+	if x != nil {
+		return x.TasksPerGpu
+	}
+	return 0
+}
+
+func (x *JobSpec) GetSwitches() uint32 {
+	if x != nil {
+		return x.Switches
+	}
+	return 0
+}
+
+func (x *JobSpec) GetSwitchesWaitS() uint32 {
+	if x != nil {
+		return x.SwitchesWaitS
+	}
+	return 0
+}
+
+func (x *JobSpec) GetExclusiveUser() bool {
+	if x != nil {
+		return x.ExclusiveUser
+	}
+	return false
+}
+
 func (x *JobSpec) GetHold() bool {
 	if x != nil {
 		return x.Hold
@@ -1086,6 +1140,34 @@ func (x *JobSpec) GetDependency() string {
 func (x *JobSpec) GetBeginMs() int64 {
 	if x != nil {
 		return x.BeginMs
+	}
+	return 0
+}
+
+func (x *JobSpec) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *JobSpec) GetLicenses() string {
+	if x != nil {
+		return x.Licenses
+	}
+	return ""
+}
+
+func (x *JobSpec) GetKillOnInvalidDependency() bool {
+	if x != nil && x.KillOnInvalidDependency != nil {
+		return *x.KillOnInvalidDependency
+	}
+	return false
+}
+
+func (x *JobSpec) GetPriority() uint32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
 	}
 	return 0
 }
@@ -1761,7 +1843,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x10CheckpointPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1d\n" +
 	"\n" +
-	"interval_s\x18\x02 \x01(\rR\tintervalS\"\xa3\v\n" +
+	"interval_s\x18\x02 \x01(\rR\tintervalS\"\xd1\x0e\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1800,7 +1882,14 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"constraint\x18) \x01(\tR\n" +
 	"constraint\x12\x1c\n" +
-	"\texclusive\x18* \x01(\bR\texclusive\x12\x12\n" +
+	"\texclusive\x18* \x01(\bR\texclusive\x12 \n" +
+	"\fcpus_per_gpu\x18+ \x01(\rR\n" +
+	"cpusPerGpu\x12/\n" +
+	"\x14memory_per_gpu_bytes\x18, \x01(\x04R\x11memoryPerGpuBytes\x12\"\n" +
+	"\rtasks_per_gpu\x18- \x01(\rR\vtasksPerGpu\x12\x1a\n" +
+	"\bswitches\x18. \x01(\rR\bswitches\x12&\n" +
+	"\x0fswitches_wait_s\x18/ \x01(\rR\rswitchesWaitS\x12%\n" +
+	"\x0eexclusive_user\x180 \x01(\bR\rexclusiveUser\x12\x12\n" +
 	"\x04hold\x182 \x01(\bR\x04hold\x12\x18\n" +
 	"\arequeue\x183 \x01(\bR\arequeue\x12\x12\n" +
 	"\x04nice\x184 \x01(\x11R\x04nice\x12+\n" +
@@ -1809,14 +1898,21 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"dependency\x187 \x01(\tR\n" +
 	"dependency\x12\x19\n" +
-	"\bbegin_ms\x188 \x01(\x03R\abeginMs\x12\x14\n" +
+	"\bbegin_ms\x188 \x01(\x03R\abeginMs\x12\x1f\n" +
+	"\vdeadline_ms\x189 \x01(\x03R\n" +
+	"deadlineMs\x12\x1a\n" +
+	"\blicenses\x18: \x01(\tR\blicenses\x12@\n" +
+	"\x1akill_on_invalid_dependency\x18; \x01(\bH\x00R\x17killOnInvalidDependency\x88\x01\x01\x12\x1f\n" +
+	"\bpriority\x18< \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x14\n" +
 	"\x05image\x18F \x01(\tR\x05image\x12-\n" +
 	"\anetwork\x18G \x01(\x0e2\x13.gleaner.v1.NetworkR\anetwork\x12)\n" +
 	"\x06mounts\x18H \x03(\v2\x11.gleaner.v1.MountR\x06mounts\x12-\n" +
 	"\astaging\x18I \x03(\v2\x13.gleaner.v1.StagingR\astaging\x12<\n" +
 	"\n" +
 	"checkpoint\x18J \x01(\v2\x1c.gleaner.v1.CheckpointPolicyR\n" +
-	"checkpoint\"\xa3\x01\n" +
+	"checkpointB\x1d\n" +
+	"\x1b_kill_on_invalid_dependencyB\v\n" +
+	"\t_priority\"\xa3\x01\n" +
 	"\x0fAllocatedDevice\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1b\n" +
 	"\tdevice_id\x18\x02 \x01(\tR\bdeviceId\x12\x16\n" +
@@ -1980,6 +2076,7 @@ func file_gleaner_v1_job_proto_init() {
 		return
 	}
 	file_gleaner_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -710,10 +710,20 @@ type Partition struct {
 	PriorityTier             uint32                 `protobuf:"varint,7,opt,name=priority_tier,json=priorityTier,proto3" json:"priority_tier,omitempty"`
 	DefaultMemoryPerCpuBytes uint64                 `protobuf:"varint,8,opt,name=default_memory_per_cpu_bytes,json=defaultMemoryPerCpuBytes,proto3" json:"default_memory_per_cpu_bytes,omitempty"` // 0 = the job gets the whole node's memory
 	AllowRootJobs            bool                   `protobuf:"varint,9,opt,name=allow_root_jobs,json=allowRootJobs,proto3" json:"allow_root_jobs,omitempty"`
-	LeaseAction              string                 `protobuf:"bytes,10,opt,name=lease_action,json=leaseAction,proto3" json:"lease_action,omitempty"` // "run-on" (default) or "fence"
-	AllowGroups              []string               `protobuf:"bytes,11,rep,name=allow_groups,json=allowGroups,proto3" json:"allow_groups,omitempty"` // empty = all
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	LeaseAction              string                 `protobuf:"bytes,10,opt,name=lease_action,json=leaseAction,proto3" json:"lease_action,omitempty"`                      // "run-on" (default) or "fence"
+	AllowGroups              []string               `protobuf:"bytes,11,rep,name=allow_groups,json=allowGroups,proto3" json:"allow_groups,omitempty"`                      // empty = all
+	PriorityJobFactor        uint32                 `protobuf:"varint,12,opt,name=priority_job_factor,json=priorityJobFactor,proto3" json:"priority_job_factor,omitempty"` // weight among the partitions, for the partition factor; 0 = 1
+	// What one unit of a TRES is billed, by "cpu", "gres/gpu", "gres/gpu:MODEL",
+	// "node", or "mem", of which a unit is one GiB. Empty: a CPU counts 1.
+	TresBillingWeights map[string]float64 `protobuf:"bytes,13,rep,name=tres_billing_weights,json=tresBillingWeights,proto3" json:"tres_billing_weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	Qos                string             `protobuf:"bytes,14,opt,name=qos,proto3" json:"qos,omitempty"`                                          // whose limits hold for the jobs in it; "" = none
+	PreemptMode        string             `protobuf:"bytes,15,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`       // off | cancel | requeue | suspend | checkpoint; "" = the cluster's
+	GraceTimeS         uint32             `protobuf:"varint,16,opt,name=grace_time_s,json=graceTimeS,proto3" json:"grace_time_s,omitempty"`       // between TERM and KILL of a preempted job
+	AllowAccounts      []string           `protobuf:"bytes,17,rep,name=allow_accounts,json=allowAccounts,proto3" json:"allow_accounts,omitempty"` // empty = all
+	AllowQos           []string           `protobuf:"bytes,18,rep,name=allow_qos,json=allowQos,proto3" json:"allow_qos,omitempty"`                // empty = all
+	Exclusive          string             `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"`                              // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Partition) Reset() {
@@ -823,6 +833,62 @@ func (x *Partition) GetAllowGroups() []string {
 	return nil
 }
 
+func (x *Partition) GetPriorityJobFactor() uint32 {
+	if x != nil {
+		return x.PriorityJobFactor
+	}
+	return 0
+}
+
+func (x *Partition) GetTresBillingWeights() map[string]float64 {
+	if x != nil {
+		return x.TresBillingWeights
+	}
+	return nil
+}
+
+func (x *Partition) GetQos() string {
+	if x != nil {
+		return x.Qos
+	}
+	return ""
+}
+
+func (x *Partition) GetPreemptMode() string {
+	if x != nil {
+		return x.PreemptMode
+	}
+	return ""
+}
+
+func (x *Partition) GetGraceTimeS() uint32 {
+	if x != nil {
+		return x.GraceTimeS
+	}
+	return 0
+}
+
+func (x *Partition) GetAllowAccounts() []string {
+	if x != nil {
+		return x.AllowAccounts
+	}
+	return nil
+}
+
+func (x *Partition) GetAllowQos() []string {
+	if x != nil {
+		return x.AllowQos
+	}
+	return nil
+}
+
+func (x *Partition) GetExclusive() string {
+	if x != nil {
+		return x.Exclusive
+	}
+	return ""
+}
+
 var File_gleaner_v1_node_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_node_proto_rawDesc = "" +
@@ -892,7 +958,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"left_overs\x18\x12 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1f\n" +
 	"\vfrozen_jobs\x18\x13 \x03(\rR\n" +
 	"frozenJobs\x12\x18\n" +
-	"\afencing\x18\x14 \x01(\tR\afencing\"\xfb\x02\n" +
+	"\afencing\x18\x14 \x01(\tR\afencing\"\x8c\x06\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -907,7 +973,19 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x0fallow_root_jobs\x18\t \x01(\bR\rallowRootJobs\x12!\n" +
 	"\flease_action\x18\n" +
 	" \x01(\tR\vleaseAction\x12!\n" +
-	"\fallow_groups\x18\v \x03(\tR\vallowGroups*{\n" +
+	"\fallow_groups\x18\v \x03(\tR\vallowGroups\x12.\n" +
+	"\x13priority_job_factor\x18\f \x01(\rR\x11priorityJobFactor\x12_\n" +
+	"\x14tres_billing_weights\x18\r \x03(\v2-.gleaner.v1.Partition.TresBillingWeightsEntryR\x12tresBillingWeights\x12\x10\n" +
+	"\x03qos\x18\x0e \x01(\tR\x03qos\x12!\n" +
+	"\fpreempt_mode\x18\x0f \x01(\tR\vpreemptMode\x12 \n" +
+	"\fgrace_time_s\x18\x10 \x01(\rR\n" +
+	"graceTimeS\x12%\n" +
+	"\x0eallow_accounts\x18\x11 \x03(\tR\rallowAccounts\x12\x1b\n" +
+	"\tallow_qos\x18\x12 \x03(\tR\ballowQos\x12\x1c\n" +
+	"\texclusive\x18\x13 \x01(\tR\texclusive\x1aE\n" +
+	"\x17TresBillingWeightsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01*{\n" +
 	"\fDeviceHealth\x12\x1d\n" +
 	"\x19DEVICE_HEALTH_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10DEVICE_HEALTH_OK\x10\x01\x12\x18\n" +
@@ -934,7 +1012,7 @@ func file_gleaner_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_gleaner_v1_node_proto_goTypes = []any{
 	(DeviceHealth)(0), // 0: gleaner.v1.DeviceHealth
 	(NodeState)(0),    // 1: gleaner.v1.NodeState
@@ -943,6 +1021,7 @@ var file_gleaner_v1_node_proto_goTypes = []any{
 	(*LeftOver)(nil),  // 4: gleaner.v1.LeftOver
 	(*Node)(nil),      // 5: gleaner.v1.Node
 	(*Partition)(nil), // 6: gleaner.v1.Partition
+	nil,               // 7: gleaner.v1.Partition.TresBillingWeightsEntry
 }
 var file_gleaner_v1_node_proto_depIdxs = []int32{
 	0, // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
@@ -950,11 +1029,12 @@ var file_gleaner_v1_node_proto_depIdxs = []int32{
 	1, // 2: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
 	3, // 3: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
 	4, // 4: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	7, // 5: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_node_proto_init() }
@@ -968,7 +1048,7 @@ func file_gleaner_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_node_proto_rawDesc), len(file_gleaner_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

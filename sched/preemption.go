@@ -1,0 +1,57 @@
+package sched
+
+import "github.com/gleaner-hpc/gleaner/sched/place"
+
+// PreemptMode is what happens to a job that makes room (slurm.conf(5),
+// PreemptMode).
+type PreemptMode uint8
+
+// Preempt modes. Checkpoint is Gleaner's own: the job's processes are saved
+// and go on later from where they were.
+const (
+	PreemptUnset PreemptMode = iota // what the next wider setting says
+	PreemptOff
+	PreemptCancel
+	PreemptRequeue
+	PreemptSuspend
+	PreemptCheckpoint
+)
+
+// PreemptType says who may preempt whom.
+type PreemptType uint8
+
+// Preempt types (slurm.conf(5), PreemptType).
+const (
+	PreemptNone        PreemptType = iota
+	PreemptByPartition             // partitions of a higher tier
+	PreemptByQOS                   // as the QOS list it
+)
+
+// PreemptionPolicy is the cluster's.
+type PreemptionPolicy struct {
+	Type        PreemptType
+	Mode        PreemptMode
+	ExemptTimeS uint32 // a job runs at least this long before it may be preempted
+}
+
+// Preemption is one job that shall make room for another.
+type Preemption struct {
+	Victim JobID
+	For    JobID
+	Mode   PreemptMode
+	GraceS uint32
+	// LostGPUMS is what it loses, in GPU-milliseconds (CPU-milliseconds for a
+	// job without GPUs).
+	LostGPUMS int64
+	// Choice is what was chosen for the job, one for all its victims.
+	Choice *Choice
+}
+
+// Choice tells what a set of victims costs, and what the next best would have.
+type Choice struct {
+	For        JobID
+	Nodes      []place.NodeIndex // where the job will fit
+	LostGPUMS  int64             // of all victims
+	NextBest   []JobID           // ascending; nil = there was no other
+	NextLostMS int64
+}
