@@ -13,7 +13,7 @@ type Association struct {
 	Shares      uint32
 	ShareParent bool
 	// UsageRaw is what it and all below it have used, decayed to NowMS, in
-	// billing-weighted seconds times 2^20; running jobs are counted to NowMS.
+	// billing-weighted seconds times 2^10; running jobs are counted to NowMS.
 	UsageRaw int64
 	Priority uint32 // of its own, for the association factor
 	Limits   Limits
@@ -66,7 +66,8 @@ type Limits struct {
 // NoLimit stands where there is no limit.
 const NoLimit = -1
 
-// Used is what has been used so far, of what is limited over time.
+// Used is what has been used so far, of what is limited over time. Here, and in
+// the limits over minutes, memory counts by the MiB: bytes would not fit.
 type Used struct {
 	TRESMinutes Amounts
 	WallMinutes int64
