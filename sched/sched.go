@@ -64,7 +64,8 @@ type Partition struct {
 	RootAllowed  bool
 	// PriorityJobFactor is the partition's own weight among the partitions.
 	PriorityJobFactor uint32
-	// BillingWeights are per unit of each TRES, in millionths; nil = CPUs count 1.
+	// BillingWeights are per unit of each TRES, in millionths; nil = CPUs count
+	// 1. The unit of memory is a GiB here.
 	BillingWeights []int64
 	QOS            int // index of the QOS whose limits hold in it; -1 = none
 	Preempt        PreemptMode

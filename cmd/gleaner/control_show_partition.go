@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -21,6 +23,10 @@ func showPartition(c *controlRun, id string) error {
 	if err != nil {
 		return loadError(c.inv, loadNodes, err)
 	}
+	config, err := askOne(c.inv.Context, c.client, c.client.ShowConfig, &pb.ShowConfigRequest{})
+	if err != nil {
+		return loadError(c.inv, loadConfig, err)
+	}
 	if id != "" {
 		partitions = slices.DeleteFunc(partitions, func(p *pb.Partition) bool { return p.Name != id })
 		if len(partitions) == 0 {
@@ -37,6 +43,7 @@ func showPartition(c *controlRun, id string) error {
 	}
 	out := bufio.NewWriter(c.inv.Stdout)
 	for _, partition := range partitions {
+		partition.PreemptMode = cmp.Or(partition.PreemptMode, config.GetPolicy().GetPreempt().GetMode(), "off")
 		partitionRecordOf(partition, nodes, c.view).write(out, c.oneLine)
 	}
 	return out.Flush()
@@ -56,18 +63,25 @@ func partitionRecordOf(p *pb.Partition, nodes []*pb.Node, view *view) *record {
 	if p.Up {
 		state = "UP"
 	}
+	overSubscribe := "NO"
+	if p.Exclusive == "node" {
+		overSubscribe = "EXCLUSIVE" // Slurm's word for a partition that gives whole nodes
+	}
 	r.line(item("PartitionName", p.Name))
-	r.line(item("AllowGroups", cmp.Or(strings.Join(p.AllowGroups, ","), "ALL")), "AllowAccounts=ALL", "AllowQos=ALL")
-	r.line("AllocNodes=ALL", item("Default", yesNo(p.IsDefault)), "QoS=N/A")
-	r.line(item("DefaultTime", defaultTime), item("DisableRootJobs", yesNo(!p.AllowRootJobs)), "ExclusiveUser=NO", "GraceTime=0", "Hidden=NO")
+	r.line(item("AllowGroups", cmp.Or(strings.Join(p.AllowGroups, ","), "ALL")), item("AllowAccounts", cmp.Or(strings.Join(p.AllowAccounts, ","), "ALL")), item("AllowQos", cmp.Or(strings.Join(p.AllowQos, ","), "ALL")))
+	r.line("AllocNodes=ALL", item("Default", yesNo(p.IsDefault)), item("QoS", cmp.Or(p.Qos, "N/A")))
+	r.line(item("DefaultTime", defaultTime), item("DisableRootJobs", yesNo(!p.AllowRootJobs)), item("ExclusiveUser", yesNo(p.Exclusive == "user")), item("GraceTime", digits(p.GraceTimeS)), "Hidden=NO")
 	r.line("MaxNodes=UNLIMITED", item("MaxTime", clockText(p.MaxTimeS)), "MinNodes=0", "LLN=NO", "MaxCPUsPerNode=UNLIMITED")
 	r.line(item("Nodes", orNull(spec.FormatHostList(names))))
-	r.line("PriorityJobFactor=1", item("PriorityTier", digits(p.PriorityTier)), "RootOnly=NO", "ReqResv=NO", "OverSubscribe=NO")
-	r.line("OverTimeLimit=NONE", "PreemptMode=OFF", item("LeaseAction", cmp.Or(p.LeaseAction, "run-on")), item("ConfiguredNodes", orNull(p.Nodes)))
+	r.line(item("PriorityJobFactor", digits(max(p.PriorityJobFactor, 1))), item("PriorityTier", digits(p.PriorityTier)), "RootOnly=NO", "ReqResv=NO", item("OverSubscribe", overSubscribe))
+	r.line("OverTimeLimit=NONE", item("PreemptMode", strings.ToUpper(p.PreemptMode)), item("LeaseAction", cmp.Or(p.LeaseAction, "run-on")), item("ConfiguredNodes", orNull(p.Nodes)))
 	r.line(item("State", state), item("TotalCPUs", digits(cpus)), item("TotalNodes", digits(len(names))), "SelectTypeParameters=NONE")
 	r.line("JobDefaults=(null)")
 	r.line(memory, "MaxMemPerNode=UNLIMITED")
 	r.line(item("TRES", partitionTres(p, nodes, view)))
+	if weights := spec.FormatBillingWeights(p.TresBillingWeights); weights != "" {
+		r.line(item("TRESBillingWeights", weights))
+	}
 	return r
 }
 
@@ -76,15 +90,26 @@ func partitionTres(p *pb.Partition, nodes []*pb.Node, view *view) string {
 	var cpus uint32
 	var memory uint64
 	count, gpus := 0, 0
+	models := map[string]int{}
 	for _, node := range nodes {
 		if memberOf(node, p.Name) {
 			count++
 			cpus += node.GetInventory().GetCpus()
 			memory += node.GetInventory().GetMemoryBytes()
-			gpus += len(wholeGPUs(node))
+			for _, gpu := range wholeGPUs(node) {
+				gpus++
+				models[gpu.GetModel()]++
+			}
 		}
 	}
-	text := fmt.Sprintf("cpu=%d,mem=%s,node=%d,billing=%d", cpus, view.memory(memory), count, cpus)
+	billing := float64(cpus)
+	if weights := p.TresBillingWeights; len(weights) > 0 {
+		billing = weights["cpu"]*float64(cpus) + weights["mem"]*float64(memory)/(1<<30) + weights["node"]*float64(count) + weights["gres/gpu"]*float64(gpus)
+		for _, model := range slices.Sorted(maps.Keys(models)) {
+			billing += weights["gres/gpu:"+model] * float64(models[model])
+		}
+	}
+	text := fmt.Sprintf("cpu=%d,mem=%s,node=%d,billing=%.0f", cpus, view.memory(memory), count, math.Floor(billing))
 	if gpus > 0 {
 		text += ",gres/gpu=" + digits(gpus)
 	}

@@ -142,6 +142,42 @@ def_mem_per_cpu = "2G"
 allow_root_jobs = true
 lease_action = "fence"
 allow_groups = ["physics"]
+priority_job_factor = 5
+tres_billing_weights = "CPU=1.0,Mem=0.25G,GRES/gpu=2.0"
+qos = "gpus"
+preempt_mode = "Cancel"
+grace_time = "1:00"
+allow_accounts = ["lab"]
+allow_qos = ["high"]
+exclusive = "user"
+[[partition]]
+name = "table"
+tres_billing_weights = {cpu = 1, mem = 0.25, "GRES/gpu:A100" = "4.5"}
+[priority]
+weight_age = 1000
+weight_fair_share = 10000
+max_age = "14-0"
+decay_half_life = 0
+favor_small = true
+max_tres = true
+[priority.weight_tres]
+CPU = 7
+"gres/gpu" = 8
+[preempt]
+type = "preempt/qos"
+mode = "SUSPEND,GANG"
+exempt_time = 60
+[[license]]
+name = "matlab"
+count = 3
+[[switch]]
+name = "s1"
+nodes = "n[1-4]"
+[[switch]]
+name = "s0"
+switches = "s1"
+[accounting]
+enforce = ["safe", "qos"]
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +185,17 @@ allow_groups = ["physics"]
 	want := &pb.Policy{
 		ClusterName: "lab", Administrators: []string{"ada"}, MinJobAgeS: 3600, KillWaitS: 45, LeaseS: 10, LeaseMarginS: 4, MaxArraySize: 11, MaxJobCount: 12,
 		Partitions: []*pb.Partition{{Name: "gpu", Nodes: "n[1-4]", IsDefault: true, MaxTimeS: 86400, DefaultTimeS: 5400,
-			DefaultMemoryPerCpuBytes: 2 << 30, AllowRootJobs: true, LeaseAction: "fence", AllowGroups: []string{"physics"}}},
+			DefaultMemoryPerCpuBytes: 2 << 30, AllowRootJobs: true, LeaseAction: "fence", AllowGroups: []string{"physics"},
+			PriorityJobFactor: 5, TresBillingWeights: map[string]float64{"cpu": 1, "mem": 0.25, "gres/gpu": 2}, Qos: "gpus", PreemptMode: "cancel",
+			GraceTimeS: 60, AllowAccounts: []string{"lab"}, AllowQos: []string{"high"}, Exclusive: "user",
+		}, {Name: "table", Nodes: "ALL", Up: true, MaxTimeS: spec.Unlimited, PriorityTier: 1, LeaseAction: "run-on", PriorityJobFactor: 1,
+			TresBillingWeights: map[string]float64{"cpu": 1, "mem": 256, "gres/gpu:a100": 4.5}}},
+		Priority: &pb.PriorityPolicy{WeightAge: 1000, WeightFairShare: 10000, MaxAgeS: 14 * 86400, DecayHalfLifeS: spec.Unlimited,
+			FavorSmall: true, MaxTres: true, WeightTres: map[string]uint32{"cpu": 7, "gres/gpu": 8}},
+		Preempt:    &pb.PreemptPolicy{Type: "qos", Mode: "suspend", ExemptTimeS: 60},
+		Licenses:   []*pb.License{{Name: "matlab", Count: 3}},
+		Switches:   []*pb.Switch{{Name: "s1", Nodes: "n[1-4]"}, {Name: "s0", Switches: "s1"}},
+		Accounting: &pb.AccountingPolicy{EnforceAssociations: true, EnforceLimits: true, EnforceQos: true, Safe: true},
 	}
 	if !proto.Equal(policy, want) {
 		t.Errorf("got\n%v\nwant\n%v", policy, want)
@@ -185,7 +231,32 @@ func TestClusterFileRefuses(t *testing.T) {
 		partition + partition:                                  "two partitions are called",
 		"[[partition]]\n":                                      "it needs a name",
 		"cluster_name = \"a":                                   "line 1: ",
-		partition + "default = true\n[[partition]]\nname = \"q\"\ndefault = true\n": "both are the default",
+		partition + "default = true\n[[partition]]\nname = \"q\"\ndefault = true\n":        "both are the default",
+		partition + "[priority]\nweight_fairshare = 3\n":                                   `line 4: there is no key "priority.weight_fairshare"; did you mean weight_fair_share?`,
+		partition + "[priority]\nweight_age = -1\n":                                        "out of range",
+		partition + "[priority]\nmax_age = \"soon\"\n":                                     "priority.max_age: \"soon\" is no duration",
+		partition + "[priority]\ndecay_half_life = \"7\"\n":                                "priority.decay_half_life: \"7\" is no duration",
+		partition + "[priority.weight_tres]\ngpus = 3\n":                                   "priority.weight_tres: there is no TRES \"gpus\": use cpu, mem,",
+		partition + "[priority.weight_tres]\ncpu=1\nCPU = 3\n":                             "cpu has two weights",
+		partition + "[preempt]\ntype = \"tier\"\n":                                         "preempt.type: \"tier\" is none of none, partition and qos",
+		partition + "[preempt]\nmode = \"kill\"\n":                                         "preempt.mode: \"kill\" is none of off, cancel,",
+		partition + "[preempt]\nexempt_time = true\n":                                      "preempt.exempt_time: write a number of seconds",
+		partition + "[accounting]\nenforce = [\"limit\"]\n":                                "\"limit\" is none of associations, limits, qos, safe and all; did you mean limits?",
+		partition + "[accounting]\nenforce = [\"wckeys\"]\n":                               "leave it out",
+		partition + "[[license]]\ncount = 1\n":                                             "[[license]] number 1 of the file needs a name",
+		partition + "[[license]]\nname = \"a\"\n":                                          "license \"a\" needs a count",
+		partition + "[[license]]\nname=\"a\"\ncount=1\n[[license]]\nname=\"a\"\ncount=2\n": "license \"a\" is there twice",
+		partition + "[[switch]]\nnodes = \"n1\"\n":                                         "[[switch]] number 1 of the file needs a name",
+		partition + "[[switch]]\nname=\"s\"\nnodes = \"n[1-\"\n":                           "switch \"s\": nodes: ",
+		partition + "tres_billing_weights = \"CPU\"\n":                                     "tres_billing_weights: invalid weights",
+		partition + "tres_billing_weights = \"CPU=-1\"\n":                                  "cpu: \"-1\" is no weight: write a number such as 1.0",
+		partition + "tres_billing_weights = \"mem=1X\"\n":                                  "mem: \"1X\" is no weight: write a number such as 0.25G",
+		partition + "tres_billing_weights = \"cpu=1,CPU=2\"\n":                             "cpu has two weights",
+		partition + "tres_billing_weights = {fpga = 1}\n":                                  "there is no TRES \"fpga\"",
+		partition + "tres_billing_weights = 3\n":                                           "or as a table",
+		partition + "priority_job_factor = 0\n":                                            "at least 1",
+		partition + "exclusive = \"yes\"\n":                                                "exclusive: \"yes\" is neither node nor user",
+		partition + "preempt_mode = \"maybe\"\n":                                           "preempt_mode: \"maybe\" is none of",
 	} {
 		if _, err := parseClusterFile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -194,12 +265,12 @@ func TestClusterFileRefuses(t *testing.T) {
 }
 
 func TestClockSeconds(t *testing.T) {
-	for text, want := range map[string]uint32{"0:30": 30, "5:00": 300, "1:00:00": 3600, "1-00:00:00": 86400, "90:00": 5400} {
+	for text, want := range map[string]uint32{"0:30": 30, "5:00": 300, "1:00:00": 3600, "1-00:00:00": 86400, "90:00": 5400, "7-0": 604800, "1-2": 93600, "1-2:30": 95400} {
 		if got, ok := clockSeconds(text); !ok || got != want {
 			t.Errorf("%q: %d %v, want %d", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", "30", ":", "1:", ":1", "1-2:3", "1-2", "-1:00", "1:2:3:4", "99999999999:0", "16777215-00:00:00", "1 :2"} {
+	for _, text := range []string{"", "30", ":", "1:", ":1", "1-", "-1", "1-2:", "-1:00", "1:2:3:4", "99999999999:0", "16777215-00:00:00", "1 :2"} {
 		if got, ok := clockSeconds(text); ok {
 			t.Errorf("%q: %d, want a refusal", text, got)
 		}
@@ -213,7 +284,8 @@ func FuzzClusterFile(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, seed := range []string{string(text), "[[partition]]\nname=\"p\"\n", "partition = 3", "[partition]\nname='x'", "kill_wait = 1e9\n", "a.b.c = 1"} {
+	for _, seed := range []string{string(text), "[[partition]]\nname=\"p\"\n", "partition = 3", "[partition]\nname='x'", "kill_wait = 1e9\n", "a.b.c = 1",
+		"[[partition]]\nname=\"p\"\ntres_billing_weights=\"CPU=1.0,Mem=0.25G\"\nexclusive=\"node\"\n[priority]\nmax_age=\"14-0\"\n[[license]]\nname='x'\ncount=1\n[[switch]]\nname='s'\nnodes='n1'\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -222,6 +294,11 @@ func FuzzClusterFile(f *testing.F) {
 			return
 		}
 		for _, partition := range policy.Partitions {
+			for name, weight := range partition.TresBillingWeights {
+				if canonical, err := spec.TRESName(name); err != nil || canonical != name || !(weight >= 0) {
+					t.Errorf("accepted a weight of %q: %v", name, weight)
+				}
+			}
 			if partition.Name == "" || partition.MaxTimeS == 0 || partition.DefaultTimeS > partition.MaxTimeS {
 				t.Errorf("accepted %v", partition)
 			}

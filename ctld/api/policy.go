@@ -126,6 +126,7 @@ func (s *Server) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.S
 		{Key: "SlurmdTimeout", Value: number(policy.LeaseS) + " sec"},
 		{Key: "SlurmctldHost[0]", Value: s.options.HostName},
 	}
+	entries = append(entries, policy.Settings()...)
 	if awaited := view.Awaited(); len(awaited) > 0 {
 		// Since a restore; nothing starts before they have spoken.
 		entries = append(entries, &pb.ConfigEntry{Key: "AwaitedNodes", Value: spec.FormatHostList(awaited)})

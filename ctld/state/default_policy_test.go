@@ -30,8 +30,19 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"name": main.Name, "nodes": main.Nodes, "default": main.Default, "state": up[main.Up],
 			"max_time": "UNLIMITED", "default_time": "", "priority_tier": int64(main.PriorityTier),
 			"def_mem_per_cpu": "", "allow_root_jobs": main.AllowRootJobs, "lease_action": main.LeaseAction,
-			"allow_groups": []any{},
+			"allow_groups": []any{}, "allow_accounts": []any{}, "allow_qos": []any{},
+			"priority_job_factor": int64(main.jobFactor()), "tres_billing_weights": "", "qos": main.QOS,
+			"preempt_mode": "", "grace_time": int64(main.GraceTimeS), "exclusive": "",
 		}},
+		"priority": map[string]any{
+			"weight_age": int64(p.Priority.WeightAge), "weight_assoc": int64(p.Priority.WeightAssociation),
+			"weight_fair_share": int64(p.Priority.WeightFairShare), "weight_job_size": int64(p.Priority.WeightJobSize),
+			"weight_partition": int64(p.Priority.WeightPartition), "weight_qos": int64(p.Priority.WeightQOS),
+			"weight_tres": map[string]any{}, "max_age": clockOf(p.Priority.maxAgeS()), "decay_half_life": clockOf(p.Priority.halfLifeS()),
+			"favor_small": p.Priority.FavorSmall, "small_relative_to_time": p.Priority.SmallRelativeToTime, "max_tres": p.Priority.MaxTRES,
+		},
+		"preempt":    map[string]any{"type": preemptTypeWord(p.Preempt.Type), "mode": "off", "exempt_time": int64(p.Preempt.ExemptTimeS)},
+		"accounting": map[string]any{"enforce": []any{}},
 	}
 	if d := cmp.Diff(want, documented); d != "" {
 		t.Error(d)

@@ -142,6 +142,8 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 			DefaultMemoryPerCPU: p.GetDefaultMemoryPerCpuBytes(), AllowRootJobs: p.GetAllowRootJobs(),
 			LeaseAction: p.GetLeaseAction(), AllowGroups: p.GetAllowGroups(),
 		})
+		policy.Partitions[len(policy.Partitions)-1].readShares(p)
 	}
+	policy.readShares(message)
 	return policy
 }

@@ -34,6 +34,10 @@ const (
 	// MaxPartitions bounds the policy; a snapshot for the scheduler lists the
 	// nodes of each.
 	MaxPartitions = 1_024
+	// MaxLicenses and MaxSwitches bound the policy too: each waiting job is
+	// held against them.
+	MaxLicenses = 1_024
+	MaxSwitches = 4_096
 	// MaxNameBytes bounds names of nodes, partitions, users and the like.
 	MaxNameBytes = 256
 	// MaxTextBytes bounds free text: comments, reasons, paths.

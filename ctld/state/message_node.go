@@ -89,12 +89,14 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 
 // PartitionMessage is a partition as clients see it.
 func PartitionMessage(p *Partition) *pb.Partition {
-	return &pb.Partition{
+	message := &pb.Partition{
 		Name: p.Name, Nodes: p.Nodes, IsDefault: p.Default, Up: p.Up,
 		MaxTimeS: p.MaxTimeS, DefaultTimeS: p.DefaultTimeS, PriorityTier: p.PriorityTier,
 		DefaultMemoryPerCpuBytes: p.DefaultMemoryPerCPU, AllowRootJobs: p.AllowRootJobs,
 		LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups,
 	}
+	p.writeShares(message)
+	return message
 }
 
 // PolicyMessage is the policy as clients see it.
@@ -107,5 +109,6 @@ func PolicyMessage(p *Policy) *pb.Policy {
 	for i := range p.Partitions {
 		message.Partitions = append(message.Partitions, PartitionMessage(&p.Partitions[i]))
 	}
+	p.writeShares(message)
 	return message
 }

@@ -30,6 +30,8 @@ type Policy struct {
 	Licenses   []License        `cbor:"12,keyasint,omitempty"` // ascending by name
 	Switches   []Switch         `cbor:"13,keyasint,omitempty"` // ascending by name
 	Accounting AccountingPolicy `cbor:"14,keyasint,omitzero"`
+
+	topology []topologySwitch // the switches with all nodes below each, leaves first
 }
 
 // DefaultLeaseMarginS is enough to freeze a job, or to kill one that can not

@@ -19,6 +19,9 @@ type ApplyPolicy struct {
 func (ApplyPolicy) kind() Kind { return KindApplyPolicy }
 
 func (c ApplyPolicy) level() Level {
+	if c.Policy.hasShares() {
+		return LevelShares
+	}
 	for i := range c.Policy.Partitions {
 		if c.Policy.Partitions[i].LeaseAction == LeaseFence {
 			return LevelPeers
@@ -116,6 +119,9 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 		if err := normalizePartition(&policy.Partitions[i]); err != nil {
 			return nil, fmt.Errorf("partition %s: %w", policy.Partitions[i].Name, err)
 		}
+	}
+	if err := policy.normalizeShares(); err != nil {
+		return nil, err
 	}
 	return &policy, nil
 }

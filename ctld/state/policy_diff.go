@@ -10,9 +10,11 @@ import (
 )
 
 // DiffPolicy lists what differs between two normalised policies, by the names
-// of cluster.toml: the cluster's settings first, then the partitions by name.
+// of cluster.toml: the cluster's settings first, then who
+// goes first, licenses, switches, and the partitions by name.
 func DiffPolicy(before, after *Policy) []*pb.PolicyChange {
 	changes := diffSettings(nil, "", policySettings(before), policySettings(after))
+	changes = diffShares(changes, before, after)
 	var names []string
 	for _, policy := range []*Policy{before, after} {
 		for i := range policy.Partitions {
@@ -72,7 +74,7 @@ func partitionSettings(p *Partition, exists bool) []setting {
 	if p.DefaultTimeS > 0 {
 		defaultTime = spec.FormatTime(p.DefaultTimeS)
 	}
-	return []setting{
+	return append([]setting{
 		{"nodes", p.Nodes},
 		{"default", fmt.Sprint(p.Default)},
 		{"up", fmt.Sprint(p.Up)},
@@ -83,5 +85,5 @@ func partitionSettings(p *Partition, exists bool) []setting {
 		{"allow_root_jobs", fmt.Sprint(p.AllowRootJobs)},
 		{"lease_action", p.LeaseAction},
 		{"allow_groups", strings.Join(p.AllowGroups, ",")},
-	}
+	}, p.shareSettings()...)
 }

@@ -44,6 +44,7 @@ func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
 func (v *View) schedMachines(nowMS int64) (sched.Snapshot, map[string]place.NodeIndex) {
 	snapshot := sched.Snapshot{NowMS: nowMS}
 	nodes := v.schedNodes(&snapshot)
+	v.schedShares(&snapshot, nodes)
 	v.schedPartitions(&snapshot)
 	return snapshot, nodes
 }
@@ -127,6 +128,7 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot) {
 			PriorityTier: p.PriorityTier,
 			RootAllowed:  p.AllowRootJobs,
 		}
+		p.schedShares(&partition, snapshot)
 		for at := range snapshot.Nodes {
 			if p.Has(snapshot.Nodes[at].Name) {
 				partition.Nodes = append(partition.Nodes, place.NodeIndex(at))
