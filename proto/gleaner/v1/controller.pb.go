@@ -2376,7 +2376,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -2570,8 +2570,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\xc3\n" +
-	"\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\xf1\v\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -2594,7 +2593,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"RemovePeer\x12\x1d.gleaner.v1.RemovePeerRequest\x1a\x1e.gleaner.v1.RemovePeerResponse\x12c\n" +
 	"\x12TransferLeadership\x12%.gleaner.v1.TransferLeadershipRequest\x1a&.gleaner.v1.TransferLeadershipResponse\x12L\n" +
 	"\fSaveSnapshot\x12\x1f.gleaner.v1.SaveSnapshotRequest\x1a\x19.gleaner.v1.SnapshotChunk0\x01\x12S\n" +
-	"\x0fRestoreSnapshot\x12\x19.gleaner.v1.SnapshotChunk\x1a#.gleaner.v1.RestoreSnapshotResponse(\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\x0fRestoreSnapshot\x12\x19.gleaner.v1.SnapshotChunk\x1a#.gleaner.v1.RestoreSnapshotResponse(\x01\x12S\n" +
+	"\fListAccounts\x12\x1f.gleaner.v1.ListAccountsRequest\x1a .gleaner.v1.ListAccountsResponse0\x01\x12W\n" +
+	"\x0eChangeAccounts\x12!.gleaner.v1.ChangeAccountsRequest\x1a\".gleaner.v1.ChangeAccountsResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_controller_proto_rawDescOnce sync.Once
@@ -2663,12 +2664,16 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*TransferLeadershipRequest)(nil),  // 49: gleaner.v1.TransferLeadershipRequest
 	(*SaveSnapshotRequest)(nil),        // 50: gleaner.v1.SaveSnapshotRequest
 	(*SnapshotChunk)(nil),              // 51: gleaner.v1.SnapshotChunk
-	(*StatusResponse)(nil),             // 52: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 53: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 54: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 55: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 56: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 57: gleaner.v1.RestoreSnapshotResponse
+	(*ListAccountsRequest)(nil),        // 52: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 53: gleaner.v1.ChangeAccountsRequest
+	(*StatusResponse)(nil),             // 54: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 55: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 56: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 57: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 58: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 59: gleaner.v1.RestoreSnapshotResponse
+	(*ListAccountsResponse)(nil),       // 60: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 61: gleaner.v1.ChangeAccountsResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	38, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -2722,26 +2727,30 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	49, // 48: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
 	50, // 49: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
 	51, // 50: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	3,  // 51: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 52: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	10, // 53: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	12, // 54: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	14, // 55: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	16, // 56: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	18, // 57: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	26, // 58: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	29, // 59: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	32, // 60: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	34, // 61: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	52, // 62: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	53, // 63: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	54, // 64: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	55, // 65: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	56, // 66: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	51, // 67: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	57, // 68: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	51, // [51:69] is the sub-list for method output_type
-	33, // [33:51] is the sub-list for method input_type
+	52, // 51: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	53, // 52: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	3,  // 53: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 54: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	10, // 55: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	12, // 56: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	14, // 57: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	16, // 58: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	18, // 59: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	26, // 60: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	29, // 61: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	32, // 62: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	34, // 63: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	54, // 64: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	55, // 65: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	56, // 66: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	57, // 67: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	58, // 68: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	51, // 69: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	59, // 70: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	60, // 71: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	61, // 72: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	53, // [53:73] is the sub-list for method output_type
+	33, // [33:53] is the sub-list for method input_type
 	33, // [33:33] is the sub-list for extension type_name
 	33, // [33:33] is the sub-list for extension extendee
 	0,  // [0:33] is the sub-list for field type_name
@@ -2752,6 +2761,7 @@ func file_gleaner_v1_controller_proto_init() {
 	if File_gleaner_v1_controller_proto != nil {
 		return
 	}
+	file_gleaner_v1_accounting_proto_init()
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_peer_proto_init()

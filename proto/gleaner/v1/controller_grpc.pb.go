@@ -45,6 +45,8 @@ const (
 	Controller_TransferLeadership_FullMethodName = "/gleaner.v1.Controller/TransferLeadership"
 	Controller_SaveSnapshot_FullMethodName       = "/gleaner.v1.Controller/SaveSnapshot"
 	Controller_RestoreSnapshot_FullMethodName    = "/gleaner.v1.Controller/RestoreSnapshot"
+	Controller_ListAccounts_FullMethodName       = "/gleaner.v1.Controller/ListAccounts"
+	Controller_ChangeAccounts_FullMethodName     = "/gleaner.v1.Controller/ChangeAccounts"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -86,6 +88,11 @@ type ControllerClient interface {
 	// replaces it. Administrators only.
 	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error)
 	RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse], error)
+	// ListAccounts streams accounts, users, associations and QOS. ChangeAccounts
+	// changes them: administrators, operators, and coordinators below their
+	// accounts.
+	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListAccountsResponse], error)
+	ChangeAccounts(ctx context.Context, in *ChangeAccountsRequest, opts ...grpc.CallOption) (*ChangeAccountsResponse, error)
 }
 
 type controllerClient struct {
@@ -315,6 +322,35 @@ func (c *controllerClient) RestoreSnapshot(ctx context.Context, opts ...grpc.Cal
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_RestoreSnapshotClient = grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse]
 
+func (c *controllerClient) ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListAccountsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[5], Controller_ListAccounts_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListAccountsRequest, ListAccountsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListAccountsClient = grpc.ServerStreamingClient[ListAccountsResponse]
+
+func (c *controllerClient) ChangeAccounts(ctx context.Context, in *ChangeAccountsRequest, opts ...grpc.CallOption) (*ChangeAccountsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeAccountsResponse)
+	err := c.cc.Invoke(ctx, Controller_ChangeAccounts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -354,6 +390,11 @@ type ControllerServer interface {
 	// replaces it. Administrators only.
 	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotChunk]) error
 	RestoreSnapshot(grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]) error
+	// ListAccounts streams accounts, users, associations and QOS. ChangeAccounts
+	// changes them: administrators, operators, and coordinators below their
+	// accounts.
+	ListAccounts(*ListAccountsRequest, grpc.ServerStreamingServer[ListAccountsResponse]) error
+	ChangeAccounts(context.Context, *ChangeAccountsRequest) (*ChangeAccountsResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -417,6 +458,12 @@ func (UnimplementedControllerServer) SaveSnapshot(*SaveSnapshotRequest, grpc.Ser
 }
 func (UnimplementedControllerServer) RestoreSnapshot(grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method RestoreSnapshot not implemented")
+}
+func (UnimplementedControllerServer) ListAccounts(*ListAccountsRequest, grpc.ServerStreamingServer[ListAccountsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListAccounts not implemented")
+}
+func (UnimplementedControllerServer) ChangeAccounts(context.Context, *ChangeAccountsRequest) (*ChangeAccountsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeAccounts not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -724,6 +771,35 @@ func _Controller_RestoreSnapshot_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_RestoreSnapshotServer = grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]
 
+func _Controller_ListAccounts_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListAccountsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).ListAccounts(m, &grpc.GenericServerStream[ListAccountsRequest, ListAccountsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListAccountsServer = grpc.ServerStreamingServer[ListAccountsResponse]
+
+func _Controller_ChangeAccounts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeAccountsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ChangeAccounts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ChangeAccounts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ChangeAccounts(ctx, req.(*ChangeAccountsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -783,6 +859,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "TransferLeadership",
 			Handler:    _Controller_TransferLeadership_Handler,
 		},
+		{
+			MethodName: "ChangeAccounts",
+			Handler:    _Controller_ChangeAccounts_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -809,6 +889,11 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "RestoreSnapshot",
 			Handler:       _Controller_RestoreSnapshot_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "ListAccounts",
+			Handler:       _Controller_ListAccounts_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "gleaner/v1/controller.proto",
