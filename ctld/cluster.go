@@ -70,7 +70,7 @@ func (c *cluster) Apply(index uint64, command []byte) (any, error) {
 		return nil, err
 	}
 	c.noteApplied(&result)
-	if len(result.ChangedJobs)+len(result.ChangedNodes)+len(result.PurgedJobs) > 0 || result.PolicyChanged {
+	if len(result.ChangedJobs)+len(result.ChangedNodes)+len(result.PurgedJobs) > 0 || result.PolicyChanged || result.AccountsChanged {
 		c.changed = append(c.changed, &result)
 		if c.feed.followed() {
 			c.feed.publish(api.Change{View: c.state.View(), Result: &result})

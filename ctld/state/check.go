@@ -19,6 +19,8 @@ func (t *tables) Check() error {
 		return func(id uint32, job *Job) bool {
 			if job.ID != id || id == 0 || id >= t.nextJob || past != (job.Phase == Finished) {
 				err = fmt.Errorf("job %d is stored under %d (past: %t), the next number is %d", job.ID, id, past, t.nextJob)
+			} else if job.Association >= t.nextAssociation {
+				err = fmt.Errorf("job %d has association %d, the next is %d", id, job.Association, t.nextAssociation)
 			} else if err = checkJob(job); err == nil {
 				err = want.count(job)
 			}
@@ -27,7 +29,7 @@ func (t *tables) Check() error {
 	}
 	t.live.Scan(check(false))
 	t.past.Scan(check(true))
-	return errors.Join(err, t.checkIndices(want), t.checkNodes(want))
+	return errors.Join(err, t.checkIndices(want), t.checkNodes(want), t.checkAccounting())
 }
 
 // checkJob says what is wrong with one record by itself.

@@ -25,6 +25,8 @@ const (
 	KindNoteLeftOvers Kind = 16
 	KindRaiseLevel    Kind = 17
 	KindLeasesEnded   Kind = 18
+
+	KindChangeAccounts Kind = 19
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -62,6 +64,8 @@ var commands = map[Kind]commandRow{
 	KindNoteLeftOvers: {"NoteLeftOvers", decodeInto[NoteLeftOvers]},
 	KindRaiseLevel:    {"RaiseLevel", decodeInto[RaiseLevel]},
 	KindLeasesEnded:   {"LeasesEnded", decodeInto[LeasesEnded]},
+
+	KindChangeAccounts: {"ChangeAccounts", decodeInto[ChangeAccounts]},
 }
 
 // String is the command's name.

@@ -134,6 +134,12 @@ func (d *dialogue) play(line string) string {
 		return d.wanted(a.words[0])
 	case "snapshot":
 		return d.snapshot()
+	case "accounts":
+		return d.accounts()
+	case "charges":
+		return d.charges()
+	case "sched-accounts":
+		return d.schedAccounts()
 	case "restore":
 		restored, err := Restore(bytes.NewReader(persisted(d.t, d.state)))
 		if err != nil {
@@ -143,6 +149,9 @@ func (d *dialogue) play(line string) string {
 		return ""
 	}
 	command := d.command(verb, a)
+	if verb == "account" || verb == "user" || verb == "qos" {
+		command = d.changeAccounts(line)
+	}
 	if command == nil {
 		d.t.Fatalf("no such command in a dialogue: %s", line)
 	}
@@ -195,6 +204,10 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return PurgeJobs{BeforeMS: d.nowMS}
 	case "barrier":
 		return Barrier{Term: uint64(a.number("term")), LeaseS: a.number("lease")}
+	case "level":
+		return RaiseLevel{Level: LevelShares}
+	case "enforce":
+		return d.enforced(a)
 	case "leases-ended":
 		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
 	}
@@ -208,6 +221,7 @@ func (d *dialogue) submit(a arguments) Command {
 		TasksPerNode: a.number("tasks-per-node"), CpusPerTask: a.number("cpus"), TimeLimitS: a.number("time"),
 		NodeList: a.values["nodelist"], ExcludeNodes: a.values["exclude"], Constraint: a.values["constraint"],
 		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: a.values["dependency"],
+		Account: a.values["account"], Qos: a.values["qos"],
 	}
 	if list := a.values["partition"]; list != "" {
 		job.Partitions = strings.Split(list, ",")
@@ -222,7 +236,11 @@ func (d *dialogue) submit(a arguments) Command {
 		}
 		job.Array = array
 	}
-	command, err := SubmitFromSpec(job, &pb.Identity{Uid: a.number("by"), User: "u"})
+	user := "u"
+	if name := a.values["user"]; name != "" {
+		user = name
+	}
+	command, err := SubmitFromSpec(job, &pb.Identity{Uid: a.number("by"), User: user})
 	if err != nil {
 		d.t.Logf("refused before the log: %v", err)
 	}

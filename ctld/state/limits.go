@@ -59,4 +59,23 @@ const (
 	// MaxJobID is the last job number. Numbers are not used again: a late
 	// report of a forgotten job must not meet a new one.
 	MaxJobID = 1<<32 - 2
+	// MaxAccounts, MaxAssociations, MaxUsers and MaxQOS bound accounting: the
+	// scheduler's snapshot lists them all.
+	MaxAccounts     = 20_000
+	MaxAssociations = 200_000
+	MaxUsers        = 100_000
+	MaxQOS          = 1_000
+	// MaxAccountDepth bounds how deep accounts lie below the root: each job
+	// counts at every one above it.
+	MaxAccountDepth = 32
+	// MaxAccountChanges bounds one ChangeAccounts, and MaxCoordinators those of
+	// one account.
+	MaxAccountChanges = 10_000
+	MaxCoordinators   = 1_000
+	// MaxShares, MaxLimitCount and MaxLimitAmount are what a share, a number
+	// of jobs or minutes, and an amount of a TRES may be, so that products and
+	// sums of them stay within 64 bits.
+	MaxShares      = 1_000_000_000
+	MaxLimitCount  = 1 << 31
+	MaxLimitAmount = 1 << 60
 )

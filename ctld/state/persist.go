@@ -30,11 +30,18 @@ const (
 	frameJob        frameKind = 7
 	frameRemembered frameKind = 8
 	frameTrailer    frameKind = 9
+
+	// From LevelShares on, and only what somebody changed.
+	frameQOS         frameKind = 10
+	frameAccount     frameKind = 11
+	frameUser        frameKind = 12
+	frameAssociation frameKind = 13
 )
 
 var frameNames = map[frameKind]string{
 	frameHeader: "header", framePolicy: "policy", frameNode: "node", frameOwner: "owner", frameBlob: "blob",
 	frameSpec: "spec", frameJob: "job", frameRemembered: "remembered request", frameTrailer: "trailer",
+	frameQOS: "QOS", frameAccount: "account", frameUser: "user", frameAssociation: "association",
 }
 
 // maxFrameBytes bounds one record: the largest are blobs and jobs on all nodes.
@@ -51,6 +58,8 @@ type headerRecord struct {
 	LongestLeaseS uint32 `cbor:"7,keyasint,omitempty"`
 
 	EpochFloor uint32 `cbor:"10,keyasint,omitempty"`
+	// NextAssociation is 0 as long as none was added.
+	NextAssociation uint32 `cbor:"11,keyasint,omitempty"`
 }
 
 type rememberedRecord struct {
@@ -92,11 +101,15 @@ func (t *tables) Persist(w io.Writer) error {
 	if t.level > LevelFirst {
 		header.Level, header.Term, header.LongestLeaseS = t.level, t.term, t.longestLeaseS
 	}
+	if t.nextAssociation > rootAssociation+1 {
+		header.NextAssociation = t.nextAssociation
+	}
 	out.frame(frameHeader, header)
 	out.frame(framePolicy, t.policy)
 	for node := range t.Nodes() {
 		out.frame(frameNode, node)
 	}
+	out.accounting(&t.accounting)
 	written := newNumbers()
 	for job := range t.Jobs(0) {
 		out.job(job, written)

@@ -47,8 +47,9 @@ func Restore(r io.Reader) (*State, error) {
 // number come in any. An unknown kind is refused when it is read.
 var frameOrder = map[frameKind]int{
 	frameHeader: 1, framePolicy: 2, frameNode: 3,
-	frameOwner: 4, frameBlob: 4, frameSpec: 4, frameJob: 4,
-	frameRemembered: 5, frameTrailer: 6,
+	frameQOS: 4, frameAccount: 5, frameUser: 6, frameAssociation: 7,
+	frameOwner: 8, frameBlob: 8, frameSpec: 8, frameJob: 8,
+	frameRemembered: 9, frameTrailer: 10,
 }
 
 // restoring is a state that is being read, with the shared records so far, by
@@ -78,6 +79,14 @@ func (s *restoring) restoreFrame(kind frameKind, body []byte) error {
 		return decodeThen(body, s.restoreJob)
 	case frameRemembered:
 		return decodeThen(body, s.restoreRemembered)
+	case frameQOS:
+		return decodeThen(body, s.restoreQOS)
+	case frameAccount:
+		return decodeThen(body, s.restoreAccount)
+	case frameUser:
+		return decodeThen(body, s.restoreUser)
+	case frameAssociation:
+		return decodeThen(body, s.restoreAssociation)
 	default:
 		return fmt.Errorf("%w: kind %d", ErrUnknownCommand, kind)
 	}
@@ -100,6 +109,7 @@ func (s *State) restoreHeader(header *headerRecord) error {
 	}
 	s.level = max(header.Level, LevelFirst)
 	s.term, s.longestLeaseS = header.Term, header.LongestLeaseS
+	s.nextAssociation = max(header.NextAssociation, s.nextAssociation)
 	s.index, s.timeMS, s.nextJob, s.epochFloor = header.Index, header.TimeMS, header.NextJob, header.EpochFloor
 	return nil
 }
@@ -141,6 +151,9 @@ func (s *State) finishRestore(in *frameReader, body []byte) error {
 	}
 	if s.policy == nil {
 		return in.damaged("there is no policy")
+	}
+	if err := s.checkAccounting(); err != nil {
+		return in.damaged("%v", err)
 	}
 	if unused := s.firstUnused(); unused != "" {
 		return in.damaged("%s is stored that nothing refers to", unused)

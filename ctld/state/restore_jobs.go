@@ -52,6 +52,9 @@ func (s *restoring) restoreJob(record *jobRecord) error {
 	if _, twice := s.Job(job.ID); twice || job.ID == 0 || job.ID >= s.nextJob {
 		return fmt.Errorf("job %d is there twice or its number was never given", job.ID)
 	}
+	if job.Association >= s.nextAssociation {
+		return fmt.Errorf("job %d: its association %d was never given", job.ID, job.Association)
+	}
 	job.own = s.internOwn(&record.Own)
 	if err := checkJob(job); err != nil {
 		return err

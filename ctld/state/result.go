@@ -24,6 +24,8 @@ type Result struct {
 	ChangedNodes  []string
 	PurgedJobs    []uint32
 	PolicyChanged bool
+	// AccountsChanged: accounts, users, associations or QOS.
+	AccountsChanged bool
 }
 
 // JobResult is what a command did to one job record.

@@ -28,9 +28,9 @@ func (j *Job) Priority() uint64 {
 // SchedSnapshot is everything the next plan depends on. nowMS is the leader's
 // clock in Unix milliseconds.
 func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
-	snapshot, nodes := v.schedMachines(nowMS)
-	v.schedWaiting(&snapshot)
-	v.schedRunning(&snapshot, nodes)
+	snapshot, index := v.schedMachines(nowMS)
+	v.schedWaiting(&snapshot, index)
+	v.schedRunning(&snapshot, index)
 	return snapshot
 }
 
@@ -41,12 +41,18 @@ func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
 	return snapshot
 }
 
-func (v *View) schedMachines(nowMS int64) (sched.Snapshot, map[string]place.NodeIndex) {
+// schedIndex finds what the records name in a snapshot.
+type schedIndex struct {
+	nodes map[string]place.NodeIndex
+	accountIndex
+}
+
+func (v *View) schedMachines(nowMS int64) (sched.Snapshot, *schedIndex) {
 	snapshot := sched.Snapshot{NowMS: nowMS}
-	nodes := v.schedNodes(&snapshot)
-	v.schedShares(&snapshot, nodes)
-	v.schedPartitions(&snapshot)
-	return snapshot, nodes
+	index := &schedIndex{nodes: v.schedNodes(&snapshot), accountIndex: *v.schedAccounts(&snapshot)}
+	v.schedShares(&snapshot, index.nodes)
+	v.schedPartitions(&snapshot, index)
+	return snapshot, index
 }
 
 func (v *View) schedNodes(snapshot *sched.Snapshot) map[string]place.NodeIndex {
@@ -118,7 +124,7 @@ func schedDevices(node *Node) []place.Device {
 	return out
 }
 
-func (v *View) schedPartitions(snapshot *sched.Snapshot) {
+func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 	for i := range v.policy.Partitions {
 		p := &v.policy.Partitions[i]
 		partition := sched.Partition{
@@ -127,6 +133,7 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot) {
 			MaxTimeS:     p.MaxTimeS,
 			PriorityTier: p.PriorityTier,
 			RootAllowed:  p.AllowRootJobs,
+			QOS:          int(index.qosNamed(p.QOS)),
 		}
 		p.schedShares(&partition, snapshot)
 		for at := range snapshot.Nodes {
@@ -141,7 +148,7 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot) {
 // schedWaiting lists the jobs that wait, and the shapes they wait in, in the
 // order of their digests. What an array's throttle leaves goes to its records
 // in the order of their numbers.
-func (v *View) schedWaiting(snapshot *sched.Snapshot) {
+func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex) {
 	position := v.schedShapes(snapshot)
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
 	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
@@ -155,6 +162,10 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot) {
 			Priority: job.Priority(),
 			Held:     job.Held,
 			Tasks:    1,
+
+			Association: index.association(job.Association),
+			QOS:         index.qosNamed(job.Spec.QOS),
+			UID:         job.Owner().UID,
 		}
 		if job.Array != 0 {
 			out.Tasks, out.Throttled = v.startable(job, given[job.Array])
@@ -202,7 +213,7 @@ func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
 	return position
 }
 
-func (v *View) schedRunning(snapshot *sched.Snapshot, nodes map[string]place.NodeIndex) {
+func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 	snapshot.Running = make([]sched.Running, 0, v.active)
 	v.live.Scan(func(_ uint32, job *Job) bool {
 		if !job.HoldsNodes() {
@@ -212,10 +223,14 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, nodes map[string]place.Nod
 			ID:         sched.JobID(job.ID),
 			StartMS:    job.Run.StartMS,
 			TimeLimitS: job.Spec.TimeLimitS,
+
+			Association: index.association(job.Association),
+			QOS:         index.qosNamed(job.Spec.QOS),
+			UID:         job.Owner().UID,
 		}
 		for i := range job.Run.Parts {
 			if part := &job.Run.Parts[i]; !part.Released {
-				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, nodes[part.Node]))
+				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, index.nodes[part.Node]))
 			}
 		}
 		snapshot.Running = append(snapshot.Running, running)

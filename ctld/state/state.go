@@ -78,6 +78,8 @@ type changes struct {
 	nodes  []string
 	purged []uint32
 	policy bool
+	// accounts: accounts, users, associations or QOS.
+	accounts bool
 }
 
 func (c *changes) report(result *Result) {
@@ -88,4 +90,5 @@ func (c *changes) report(result *Result) {
 	result.ChangedNodes = slices.Compact(c.nodes)
 	result.PurgedJobs = c.purged
 	result.PolicyChanged = c.policy
+	result.AccountsChanged = c.accounts
 }

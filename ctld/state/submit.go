@@ -29,6 +29,10 @@ func (c SubmitJob) apply(s *State, result *Result) {
 	if result.Refused = s.checkSubmit(&c, &given); result.Refused != nil {
 		return
 	}
+	association, refused := s.charge(&given, &c.Owner)
+	if result.Refused = refused; refused != nil {
+		return
+	}
 	s.policy.fillDefaults(&given)
 	spec, err := s.internSpec(&given, &c.Owner)
 	if err != nil {
@@ -44,6 +48,7 @@ func (c SubmitJob) apply(s *State, result *Result) {
 		Phase:       Waiting,
 		SubmitMS:    s.timeMS,
 		EligibleMS:  s.timeMS,
+		Association: association,
 	}
 	if spec.IsArray() {
 		job.Array = job.ID

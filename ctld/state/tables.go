@@ -21,7 +21,8 @@ type tables struct {
 	epochFloor uint32
 
 	policy *Policy
-	nodes  *btree.Map[string, *Node]
+	accounting
+	nodes *btree.Map[string, *Node]
 	// The records of jobs: live ones wait or hold nodes, past ones are over.
 	live *btree.Map[uint32, *Job]
 	past *btree.Map[uint32, *Job]
@@ -54,6 +55,7 @@ func emptyTables() tables {
 	return tables{
 		nextJob:      1,
 		level:        LevelFirst,
+		accounting:   emptyAccounting(),
 		nodes:        new(btree.Map[string, *Node]),
 		live:         new(btree.Map[uint32, *Job]),
 		past:         new(btree.Map[uint32, *Job]),
@@ -69,6 +71,7 @@ func emptyTables() tables {
 
 func (t *tables) copy() tables {
 	c := *t
+	c.accounting = t.accounting.copy()
 	c.nodes = t.nodes.Copy()
 	c.live = t.live.Copy()
 	c.past = t.past.Copy()

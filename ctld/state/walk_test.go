@@ -40,6 +40,12 @@ func (w *walker) next(v *View) Command {
 	if v.Index() < 12 {
 		return w.register(v)
 	}
+	if v.Level() < LevelShares && w.chance(10) {
+		return RaiseLevel{Level: LevelShares}
+	}
+	if w.chance(8) {
+		return w.accounts()
+	}
 	switch n := w.Intn(100); {
 	case n < 22:
 		return w.submit()
@@ -82,8 +88,9 @@ func (w *walker) uid() uint32  { return []uint32{0, 1000, 1001}[w.Intn(3)] }
 func (w *walker) node() string { return fmt.Sprintf("n%d", w.Intn(6)) }
 
 func (w *walker) submit() Command {
+	uid := w.uid()
 	c := SubmitJob{
-		Owner:  Owner{UID: w.uid(), User: "u"},
+		Owner:  Owner{UID: uid, User: fmt.Sprintf("u%d", uid)},
 		Script: []byte(fmt.Sprintf("#!/bin/sh\n# %d\n", w.Intn(3))),
 		Own:    Own{Name: fmt.Sprint(w.Intn(4))},
 		Spec: Spec{
@@ -101,6 +108,9 @@ func (w *walker) submit() Command {
 	}
 	if w.chance(10) {
 		c.Spec.Partitions = []string{"gpu"}
+	}
+	if w.chance(10) {
+		c.Spec.Account, c.Spec.QOS = w.accountName(), w.qosName()
 	}
 	return c
 }
@@ -238,6 +248,7 @@ func (w *walker) policy() Command {
 	policy.MaxJobCount = 60
 	policy.Partitions[0].AllowRootJobs = w.chance(50)
 	policy.Partitions[0].DefaultTimeS = 60
+	policy.Accounting = AccountingPolicy{EnforceAssociations: w.chance(20), EnforceQOS: w.chance(10)}
 	if w.chance(70) {
 		policy.Partitions = append(policy.Partitions, Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
 	}
@@ -271,7 +282,9 @@ func walk(t *testing.T, seed int64, steps int) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		before := one.View()
 		first := mustApply(t, one, index, entry)
+		tryAccounts(t, before, command, one, &first)
 		second := mustApply(t, two, index, entry)
 		if a, b := fmt.Sprintf("%+v", first), fmt.Sprintf("%+v", second); a != b {
 			t.Fatalf("entry %d: results differ:\n%s\n%s", index, a, b)
