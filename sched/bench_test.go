@@ -38,7 +38,7 @@ func benchmarkCluster(nodes, jobs, shapes int) Snapshot {
 		}})
 	}
 	for i := range jobs {
-		s.Waiting = append(s.Waiting, Job{ID: JobID(i + 1), Shape: i % shapes, Priority: uint64(i * 7919 % 1000), Tasks: 1})
+		s.Waiting = append(s.Waiting, Job{ID: JobID(i + 1), Shape: i % shapes, FixedPriority: 1 + uint32(i*7919%1000), Tasks: 1})
 	}
 	return s
 }

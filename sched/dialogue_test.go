@@ -30,8 +30,10 @@ func TestDialogues(t *testing.T) {
 // dialogue is a cluster built up line by line. Commands:
 //
 //	nodes       NAME [cpus=N] [mem=SIZE] [gpus=MODEL*N,…] [features=A,B] [down] [broken=INDEX]
-//	partitions  NAME [nodes=A,B] [tier=N] [time=MINUTES] [down]
+//	partitions  NAME [nodes=A,B] [tier=N] [factor=N] [time=MINUTES] [down]
 //	running     ID on=NODE [cpus=N] [mem=SIZE] [gpus=N] [alone]
+//	accounts, qos, priority  see dialogue_priority_test.go
+//	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	schedule    answers the plan; what it starts stays started
 //	feasible    with one line as for jobs
@@ -43,10 +45,15 @@ type dialogue struct {
 func (d *dialogue) play(command string, lines []string) (string, error) {
 	each := map[string]func(words []string) error{
 		"nodes": d.node, "partitions": d.partition, "running": d.running, "jobs": d.job,
+		"qos": d.qos, "priority": d.priority,
 	}
 	switch command {
 	case "schedule":
 		return d.schedule(), nil
+	case "accounts":
+		return "ok\n", d.accounts(lines)
+	case "priorities":
+		return d.priorities(), nil
 	case "feasible":
 		return d.feasible(strings.Fields(lines[0]))
 	}
@@ -136,7 +143,7 @@ func (d *dialogue) find(name string) (int, bool) {
 func (d *dialogue) partition(words []string) error {
 	o := options(words[1:])
 	_, down := o["down"]
-	p := Partition{Name: words[0], Up: !down, MaxTimeS: Unlimited, PriorityTier: uint32(number(o["tier"], 1))}
+	p := Partition{Name: words[0], Up: !down, MaxTimeS: Unlimited, PriorityTier: uint32(number(o["tier"], 1)), PriorityJobFactor: uint32(number(o["factor"], 1)), QOS: -1}
 	if o["time"] != "" {
 		p.MaxTimeS = uint32(number(o["time"], 0)) * 60
 	}
@@ -177,10 +184,13 @@ func (d *dialogue) book(id JobID, placement place.Placement, alone bool) {
 
 // parse reads a job's line, in Slurm's options.
 func (d *dialogue) parse(words []string) (Job, Shape, error) {
-	job := Job{ID: JobID(number(words[0], 0)), Priority: 1000, Tasks: 1}
+	job := Job{ID: JobID(number(words[0], 0)), Tasks: 1, Association: -1, QOS: -1}
+	if !d.snapshot.Priority.weighs() {
+		job.FixedPriority = 1000
+	}
 	words = words[1:]
 	if len(words) > 0 && words[0][0] != '-' {
-		job.Priority, words = number(words[0], 0), words[1:]
+		job.FixedPriority, words = uint32(number(words[0], 0)), words[1:]
 	}
 	shape := Shape{TimeLimitS: 60}
 	r := &shape.Request
@@ -196,7 +206,11 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	set.BoolVar(&r.Exclusive, "exclusive", false, "")
 	set.BoolVar(&job.Throttled, "throttled", false, "")
 	set.BoolVar(&shape.Root, "root", false, "")
+	shares := d.shareOptions(set)
 	if err := set.Parse(words); err != nil {
+		return job, shape, err
+	}
+	if err := shares.fill(d, &job); err != nil {
 		return job, shape, err
 	}
 	least, most, _ := strings.Cut(*nodes, "-")

@@ -16,10 +16,11 @@
 // (S + K) N D. What does not fit even on idle nodes is judged once and
 // remembered in the Memo until a node or partition changes. On one core of a
 // server, 1,000 nodes with 8 GPUs that are full cost 3 ms with 10,000 waiting
-// jobs and 35 ms with 100,000; a start costs 0.1 ms.
+// jobs and 35 ms with 100,000; a start costs 0.1 ms. Weights and a tree of 1,000
+// accounts and 10,000 users add a fifth to the latter.
 //
 // The package knows nothing of the controller, and imports only the standard
-// library and sched/place.
+// library, sched/place, sched/fairshare and sched/priority.
 package sched
 
 import "github.com/gleaner-hpc/gleaner/sched/place"
@@ -86,10 +87,9 @@ type Job struct {
 	ID JobID
 	// Tasks is 1 for a plain job. For an array it is the number of tasks
 	// that may start now, the throttle already taken off.
-	Tasks    uint32
-	Shape    int    // index into Snapshot.Shapes
-	Priority uint64 // higher goes first; ties go to the lower ID
-	Held     Hold
+	Tasks uint32
+	Shape int // index into Snapshot.Shapes
+	Held  Hold
 	// Throttled says that the array has more tasks than Tasks.
 	Throttled bool
 
@@ -170,7 +170,8 @@ type Plan struct {
 	// Preemptions are the jobs that shall make room, each for the job that it
 	// makes room for; that one starts in a later pass, when they are gone.
 	Preemptions []Preemption
-	// Priorities are those of the waiting jobs, by position in Waiting.
+	// Priorities are those of the waiting jobs, by position in Waiting, in the
+	// partition that each prefers; 0 for one that is held.
 	Priorities []uint32
 	// NextMS is when a job becomes able to start by time alone (its begin
 	// time): another pass is due then. 0 = no such job.

@@ -10,11 +10,11 @@ import (
 // Schedule makes a plan. memo is what the pass before left, or the zero Memo;
 // it is not changed and the new one does not share anything that changes.
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
-	p := newPass(&s, memo)
-	for turns := range turns(order(&s, p.ready())) {
+	p, priorities := newPass(&s, memo), newPriorities(&s)
+	for turns := range turns(order(&s, p.ready(), priorities)) {
 		p.consider(turns)
 	}
-	return Plan{Starts: p.starts, Reasons: p.allReasons()}, p.judge.memo()
+	return Plan{Starts: p.starts, Priorities: priorities.ofFirst(), Reasons: p.allReasons()}, p.judge.memo()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while

@@ -93,7 +93,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	}
 	var plan sched.Plan
 	plan, *memo = sched.Schedule(snapshot, *memo)
-	l.last.Store(newLastPlan(&snapshot, plan.Reasons))
+	l.last.Store(newLastPlan(&snapshot, &plan))
 	l.metrics.pass.Observe(time.Since(begin).Seconds())
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "took", time.Since(begin))
 	if len(plan.Starts) == 0 {
@@ -125,7 +125,8 @@ func (l *Leader) place(ctx context.Context, starts []state.StartOrder) bool {
 	return started > 0
 }
 
-// Overlay is why a job waits, if the last plan says so.
+// Overlay is the priority of a waiting job, and why it waits, if the last plan
+// says so; false is the answer when it does not say why.
 func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	last := l.last.Load()
 	if last == nil {
@@ -134,24 +135,38 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	if last.awaited != "" {
 		return awaitedOverlay(last.awaited), true
 	}
+	var overlay state.Overlay
+	if at, found := slices.BinarySearch(last.jobs, sched.JobID(job)); found {
+		overlay.Priority = last.priorities[at]
+	}
 	at, found := slices.BinarySearchFunc(last.reasons, sched.JobID(job), func(reason sched.Reason, id sched.JobID) int {
 		return cmp.Compare(reason.Job, id)
 	})
 	if !found {
-		return state.Overlay{}, false
+		return overlay, false
 	}
 	reason := last.reasons[at]
-	return state.Overlay{Reason: reason.Display(last.snapshot), Detail: reason.Sentence(last.snapshot)}, true
+	overlay.Reason, overlay.Detail = reason.Display(last.snapshot), reason.Sentence(last.snapshot)
+	return overlay, true
 }
 
 // lastPlan is kept to say why a job waits. The words are made when somebody
 // asks: there may be very many reasons and few who read them.
 type lastPlan struct {
-	snapshot sched.Snapshot // nodes and partitions, which the words name
-	reasons  []sched.Reason // ascending by job
-	awaited  string         // nodes without whose word there is no plan; "" = none
+	snapshot   sched.Snapshot // nodes and partitions, which the words name
+	reasons    []sched.Reason // ascending by job
+	jobs       []sched.JobID  // that waited, ascending
+	priorities []uint32       // of them
+	awaited    string         // nodes without whose word there is no plan; "" = none
 }
 
-func newLastPlan(snapshot *sched.Snapshot, reasons []sched.Reason) *lastPlan {
-	return &lastPlan{snapshot: sched.Snapshot{Nodes: snapshot.Nodes, Partitions: snapshot.Partitions}, reasons: reasons}
+func newLastPlan(snapshot *sched.Snapshot, plan *sched.Plan) *lastPlan {
+	last := &lastPlan{
+		snapshot: sched.Snapshot{Nodes: snapshot.Nodes, Partitions: snapshot.Partitions},
+		reasons:  plan.Reasons, jobs: make([]sched.JobID, len(snapshot.Waiting)), priorities: plan.Priorities,
+	}
+	for i := range snapshot.Waiting { // as the state lists them, ascending
+		last.jobs[i] = snapshot.Waiting[i].ID
+	}
+	return last
 }

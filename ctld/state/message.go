@@ -19,6 +19,7 @@ type Overlay struct {
 	Reason           string // "" = what the state knows
 	Detail           string
 	EstimatedStartMS int64
+	Priority         uint32 // 0 = not known, or held
 }
 
 // JobDetail says what is wanted beside the rest.
@@ -70,6 +71,9 @@ func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 		message.Reason, message.ReasonDetail = overlay.Reason, joinSentences(overlay.Detail, job.Detail)
 	}
 	message.EstimatedStartMs = overlay.EstimatedStartMS
+	if overlay.Priority != 0 && job.Held == sched.NotHeld {
+		message.Priority = uint64(overlay.Priority)
+	}
 	request := &job.Spec.shape.Request
 	message.Nodes, _ = request.NodeBounds()
 	tasks := uint64(request.Tasks)

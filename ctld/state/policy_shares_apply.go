@@ -137,15 +137,12 @@ func (p *Policy) normalizeWeights(weights []TRESWeight) ([]TRESWeight, error) {
 		case w.Weight < 0:
 			return nil, fmt.Errorf("the weight of %s is no number from 0 to %d", name, MaxBillingWeight)
 		}
-		if license, is := strings.CutPrefix(name, tresLicense); is && !p.hasLicense(license) {
+		if license, is := strings.CutPrefix(name, licensePrefix); is && !p.hasLicense(license) {
 			return nil, fmt.Errorf("there is no license %s: add it as [[license]], or leave out its weight", license)
 		}
 	}
 	return weights, nil
 }
-
-// tresLicense is how the name of a license begins among the TRES.
-const tresLicense = "license/"
 
 func (p *Policy) hasLicense(name string) bool {
 	_, found := slices.BinarySearchFunc(p.Licenses, name, func(l License, name string) int { return cmp.Compare(l.Name, name) })

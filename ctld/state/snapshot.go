@@ -12,17 +12,21 @@ import (
 // This file is the bridge between the records and the scheduler's view of
 // them, both ways.
 
-// priorityBase is the priority of a job without a nice value. Jobs of equal
-// priority go in the order of their numbers.
-const priorityBase = 1 << 31
+// basicPriority is what the scheduler gives a job without a nice value while no
+// factor has a weight (sched.PriorityFactors).
+const basicPriority = 1 << 31
 
-// Priority is how urgent a waiting job is: higher goes first. 0 means held, as
-// Slurm shows it.
+// Priority is the priority of a job as far as its record tells: what an
+// administrator set, or the basic one. The last plan has the computed one
+// (Overlay). 0 means held, as Slurm shows it.
 func (j *Job) Priority() uint64 {
-	if j.Held != sched.NotHeld {
+	switch {
+	case j.Held != sched.NotHeld:
 		return 0
+	case j.FixedPriority != 0:
+		return uint64(j.FixedPriority)
 	}
-	return uint64(max(priorityBase-int64(j.Spec.Nice), 1))
+	return uint64(max(basicPriority-int64(j.Spec.Nice), 1))
 }
 
 // SchedSnapshot is everything the next plan depends on. nowMS is the leader's
@@ -157,15 +161,17 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex) {
 			return true
 		}
 		out := sched.Job{
-			ID:       sched.JobID(job.ID),
-			Shape:    position[job.Spec.shape.slot],
-			Priority: job.Priority(),
-			Held:     job.Held,
-			Tasks:    1,
+			ID:    sched.JobID(job.ID),
+			Shape: position[job.Spec.shape.slot],
+			Held:  job.Held,
+			Tasks: 1,
 
 			Association: index.association(job.Association),
 			QOS:         index.qosNamed(job.Spec.QOS),
 			UID:         job.Owner().UID,
+
+			Nice:          job.Spec.Nice,
+			FixedPriority: job.FixedPriority,
 		}
 		if job.Array != 0 {
 			out.Tasks, out.Throttled = v.startable(job, given[job.Array])

@@ -11,10 +11,10 @@ import (
 // This file fills in what a snapshot says of who goes first, as the policy has
 // it.
 
-// schedShares comes behind the nodes and before the partitions.
+// schedShares comes behind the nodes and the accounts, and before the
+// partitions.
 func (v *View) schedShares(snapshot *sched.Snapshot, nodes map[string]place.NodeIndex) {
 	p := v.policy
-	snapshot.TRES = v.tresNames(snapshot.Nodes)
 	snapshot.Priority = p.Priority.scheduled(snapshot.TRES)
 	snapshot.Preemption = sched.PreemptionPolicy{
 		Type: p.Preempt.Type, Mode: cmp.Or(p.Preempt.Mode, sched.PreemptOff), ExemptTimeS: p.Preempt.ExemptTimeS,
@@ -34,34 +34,6 @@ func (v *View) schedShares(snapshot *sched.Snapshot, nodes map[string]place.Node
 	}
 }
 
-// tresNames are the kinds of resource there are: those that every cluster has,
-// the models of its devices, its licenses, and what the policy weighs.
-func (v *View) tresNames(nodes []place.Node) []string {
-	names := []string{sched.TRESBilling, sched.TRESCPU, sched.TRESGPU, sched.TRESMemory, sched.TRESNode}
-	known := map[string]bool{}
-	for i := range nodes {
-		for d := range nodes[i].Devices {
-			if model := nodes[i].Devices[d].Model; model != "" && !known[model] {
-				known[model] = true
-				names = append(names, sched.TRESGPU+":"+model)
-			}
-		}
-	}
-	for _, license := range v.policy.Licenses {
-		names = append(names, tresLicense+license.Name)
-	}
-	for _, w := range v.policy.Priority.WeightTRES {
-		names = append(names, w.Name)
-	}
-	for i := range v.policy.Partitions {
-		for _, w := range v.policy.Partitions[i].BillingWeights {
-			names = append(names, w.Name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 func (p *PriorityPolicy) scheduled(tres []string) sched.PriorityPolicy {
 	out := sched.PriorityPolicy{
 		WeightAge: p.WeightAge, WeightAssociation: p.WeightAssociation, WeightFairShare: p.WeightFairShare,
@@ -79,15 +51,11 @@ func (p *PriorityPolicy) scheduled(tres []string) sched.PriorityPolicy {
 	return out
 }
 
-// schedShares fills in what the partition says; the snapshot has its QOS and
-// TRES already.
+// schedShares fills in what the partition says; the snapshot has its TRES
+// already.
 func (p *Partition) schedShares(out *sched.Partition, snapshot *sched.Snapshot) {
 	out.PriorityJobFactor = p.jobFactor()
 	out.Preempt, out.GraceTimeS = p.PreemptMode, p.GraceTimeS
-	out.QOS = -1
-	if at, known := slices.BinarySearchFunc(snapshot.QOS, p.QOS, func(q sched.QOS, name string) int { return cmp.Compare(q.Name, name) }); known {
-		out.QOS = at
-	}
 	if len(p.BillingWeights) > 0 {
 		out.BillingWeights = make([]int64, len(snapshot.TRES))
 	}

@@ -68,6 +68,8 @@ var forbidden = []struct {
 }{
 	{[]string{"sched"}, []string{""}, []string{"sched"}, "the decision is a pure function a stranger could import"},
 	{[]string{"sched/place"}, []string{""}, []string{"sched/place"}, "placement has its own bare types and never knows the queue"},
+	{[]string{"sched/fairshare"}, []string{""}, []string{"sched/fairshare"}, "fair share is numbers in, numbers out"},
+	{[]string{"sched/priority"}, []string{""}, []string{"sched/priority"}, "priority is numbers in, numbers out"},
 	{[]string{"cgroup"}, []string{""}, []string{"cgroup"}, "cgroup stands alone"},
 	{[]string{"checkpoint"}, []string{""}, []string{"checkpoint"}, "checkpoint stands alone"},
 	{[]string{"proto"}, []string{""}, []string{"proto"}, "contracts know nobody"},
