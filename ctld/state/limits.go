@@ -54,6 +54,9 @@ const (
 	// controller for an hour has long given up.
 	MaxRemembered = 200_000
 	RememberMS    = 60 * 60 * 1000
+	// KeptRemembered are remembered however old they are, so that a clock that
+	// jumps ahead does not let a retry that is under way take effect twice.
+	KeptRemembered = 4_096
 	// MaxRememberedResults bounds the per-job results kept with them.
 	MaxRememberedResults = 1_000_000
 	// MaxJobID is the last job number. Numbers are not used again: a late

@@ -92,7 +92,8 @@ func (s *State) storeRequest(request remembered) {
 func (s *State) forgetRequests() {
 	for len(s.remembered) > 0 {
 		oldest := &s.remembered[0]
-		if len(s.remembered) < MaxRemembered && s.requests.results <= MaxRememberedResults && oldest.timeMS > s.timeMS-RememberMS {
+		fits := len(s.remembered) < MaxRemembered && s.requests.results <= MaxRememberedResults
+		if fits && (oldest.timeMS > s.timeMS-RememberMS || s.keepsRequests()) {
 			return
 		}
 		delete(s.requests.positions, oldest.id)
@@ -100,4 +101,10 @@ func (s *State) forgetRequests() {
 		s.requests.forgotten++
 		s.remembered = s.remembered[1:]
 	}
+}
+
+// keepsRequests says whether so few are left that none is too old. Controllers
+// from before LevelShares went by age alone, and all must forget alike.
+func (s *State) keepsRequests() bool {
+	return s.level >= LevelShares && len(s.remembered) <= KeptRemembered
 }

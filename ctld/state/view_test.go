@@ -203,6 +203,31 @@ func TestForgetsRequests(t *testing.T) {
 	}
 }
 
+// TestClockJumpForgetsNothing: a clock that jumps ahead by a day does not let
+// a retry that is under way take effect twice, unless very much came between.
+func TestClockJumpForgetsNothing(t *testing.T) {
+	s := New()
+	applyCommand(t, s, RaiseLevel{Level: LevelShares}, RequestID{}, 500)
+	id := func(n uint32) RequestID {
+		return RequestID{12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)}
+	}
+	submit := SubmitJob{Owner: Owner{UID: 1}, Spec: Spec{Hold: true}}
+	first := applyCommand(t, s, submit, id(1), 1000)
+	const day = 24 * 3600 * 1000
+	if again := applyCommand(t, s, submit, id(1), day); !again.Repeated || again.JobID != first.JobID {
+		t.Errorf("a retry after the clock had jumped made %+v", again)
+	}
+	for n := range uint32(KeptRemembered) {
+		applyCommand(t, s, submit, id(2+n), day)
+	}
+	if again := applyCommand(t, s, submit, id(1), day); again.Repeated {
+		t.Error("a request id of long ago is remembered behind all the others")
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLookUps: jobs by task, by user, by node, in pages.
 func TestLookUps(t *testing.T) {
 	s := New()

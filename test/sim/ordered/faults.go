@@ -179,10 +179,10 @@ func (w *World) slowController(f Fault) func() {
 	return func() { c.slowDisk = 0 }
 }
 
-// jumpClock sets a wall clock off by up to 20 minutes either way.
+// jumpClock sets a wall clock off by up to six hours either way.
 func (w *World) jumpClock(f Fault) func() {
 	c := w.controllers[f.A%len(w.controllers)]
-	c.wallOff = time.Duration(f.B%2400-1200) * time.Second
+	c.wallOff = time.Duration(f.B%(12*3600)-6*3600) * time.Second
 	return func() { c.wallOff = 0 }
 }
 
