@@ -79,6 +79,9 @@ type Run struct {
 	// nodes has lost it. Decided at the start, and kept whatever the policy says
 	// later. A job that may not be requeued is never under it.
 	Fence bool `cbor:"4,keyasint,omitempty"`
+	// Sharing: what its partition said when it started, kept likewise. From
+	// LevelShares on.
+	Sharing ExclusiveKind `cbor:"10,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

@@ -85,6 +85,10 @@ type Spec struct {
 	ExclusiveUser           bool      `cbor:"85,keyasint,omitempty"` // nodes shared with nobody else's jobs
 	Licenses                []License `cbor:"86,keyasint,omitempty"` // ascending by name
 	KillOnInvalidDependency bool      `cbor:"87,keyasint,omitempty"`
+	AllMemory               bool      `cbor:"88,keyasint,omitempty"` // of its nodes (--mem=0)
+	Contiguous              bool      `cbor:"89,keyasint,omitempty"`
+	SpreadJob               bool      `cbor:"90,keyasint,omitempty"`
+	UseMinNodes             bool      `cbor:"91,keyasint,omitempty"`
 
 	digest Digest
 	owner  *Owner

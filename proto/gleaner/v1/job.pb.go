@@ -784,6 +784,7 @@ type JobSpec struct {
 	Switches           uint32        `protobuf:"varint,46,opt,name=switches,proto3" json:"switches,omitempty"`                                  // at most so many leaf switches; 0 = any
 	SwitchesWaitS      uint32        `protobuf:"varint,47,opt,name=switches_wait_s,json=switchesWaitS,proto3" json:"switches_wait_s,omitempty"` // how long to wait for that; 0 = for ever
 	ExclusiveUser      bool          `protobuf:"varint,48,opt,name=exclusive_user,json=exclusiveUser,proto3" json:"exclusive_user,omitempty"`   // nodes shared with nobody else's jobs
+	AllMemory          bool          `protobuf:"varint,49,opt,name=all_memory,json=allMemory,proto3" json:"all_memory,omitempty"`               // all memory of the nodes (--mem=0)
 	Hold               bool          `protobuf:"varint,50,opt,name=hold,proto3" json:"hold,omitempty"`
 	Requeue            bool          `protobuf:"varint,51,opt,name=requeue,proto3" json:"requeue,omitempty"` // may be requeued after a node failure
 	Nice               int32         `protobuf:"zigzag32,52,opt,name=nice,proto3" json:"nice,omitempty"`     // positive lowers the priority
@@ -796,8 +797,11 @@ type JobSpec struct {
 	// Cancel the job when its dependency can never be met; unset = the
 	// cluster's choice, which is to let it wait with DependencyNeverSatisfied.
 	KillOnInvalidDependency *bool             `protobuf:"varint,59,opt,name=kill_on_invalid_dependency,json=killOnInvalidDependency,proto3,oneof" json:"kill_on_invalid_dependency,omitempty"`
-	Priority                *uint32           `protobuf:"varint,60,opt,name=priority,proto3,oneof" json:"priority,omitempty"` // fixed, in place of the computed one; administrators only
-	Image                   string            `protobuf:"bytes,70,opt,name=image,proto3" json:"image,omitempty"`              // reserved for --container-image; refused today
+	Priority                *uint32           `protobuf:"varint,60,opt,name=priority,proto3,oneof" json:"priority,omitempty"`                      // fixed, in place of the computed one; administrators only
+	Contiguous              bool              `protobuf:"varint,61,opt,name=contiguous,proto3" json:"contiguous,omitempty"`                        // nodes that follow each other in the list of nodes
+	SpreadJob               bool              `protobuf:"varint,62,opt,name=spread_job,json=spreadJob,proto3" json:"spread_job,omitempty"`         // on as many nodes as possible, tasks evenly
+	UseMinNodes             bool              `protobuf:"varint,63,opt,name=use_min_nodes,json=useMinNodes,proto3" json:"use_min_nodes,omitempty"` // of a range of nodes the lowest number
+	Image                   string            `protobuf:"bytes,70,opt,name=image,proto3" json:"image,omitempty"`                                   // reserved for --container-image; refused today
 	Network                 Network           `protobuf:"varint,71,opt,name=network,proto3,enum=gleaner.v1.Network" json:"network,omitempty"`
 	Mounts                  []*Mount          `protobuf:"bytes,72,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	Staging                 []*Staging        `protobuf:"bytes,73,rep,name=staging,proto3" json:"staging,omitempty"`
@@ -1095,6 +1099,13 @@ func (x *JobSpec) GetExclusiveUser() bool {
 	return false
 }
 
+func (x *JobSpec) GetAllMemory() bool {
+	if x != nil {
+		return x.AllMemory
+	}
+	return false
+}
+
 func (x *JobSpec) GetHold() bool {
 	if x != nil {
 		return x.Hold
@@ -1170,6 +1181,27 @@ func (x *JobSpec) GetPriority() uint32 {
 		return *x.Priority
 	}
 	return 0
+}
+
+func (x *JobSpec) GetContiguous() bool {
+	if x != nil {
+		return x.Contiguous
+	}
+	return false
+}
+
+func (x *JobSpec) GetSpreadJob() bool {
+	if x != nil {
+		return x.SpreadJob
+	}
+	return false
+}
+
+func (x *JobSpec) GetUseMinNodes() bool {
+	if x != nil {
+		return x.UseMinNodes
+	}
+	return false
 }
 
 func (x *JobSpec) GetImage() string {
@@ -1843,7 +1875,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x10CheckpointPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1d\n" +
 	"\n" +
-	"interval_s\x18\x02 \x01(\rR\tintervalS\"\xd1\x0e\n" +
+	"interval_s\x18\x02 \x01(\rR\tintervalS\"\xd3\x0f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1889,7 +1921,9 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\rtasks_per_gpu\x18- \x01(\rR\vtasksPerGpu\x12\x1a\n" +
 	"\bswitches\x18. \x01(\rR\bswitches\x12&\n" +
 	"\x0fswitches_wait_s\x18/ \x01(\rR\rswitchesWaitS\x12%\n" +
-	"\x0eexclusive_user\x180 \x01(\bR\rexclusiveUser\x12\x12\n" +
+	"\x0eexclusive_user\x180 \x01(\bR\rexclusiveUser\x12\x1d\n" +
+	"\n" +
+	"all_memory\x181 \x01(\bR\tallMemory\x12\x12\n" +
 	"\x04hold\x182 \x01(\bR\x04hold\x12\x18\n" +
 	"\arequeue\x183 \x01(\bR\arequeue\x12\x12\n" +
 	"\x04nice\x184 \x01(\x11R\x04nice\x12+\n" +
@@ -1903,7 +1937,13 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"deadlineMs\x12\x1a\n" +
 	"\blicenses\x18: \x01(\tR\blicenses\x12@\n" +
 	"\x1akill_on_invalid_dependency\x18; \x01(\bH\x00R\x17killOnInvalidDependency\x88\x01\x01\x12\x1f\n" +
-	"\bpriority\x18< \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x14\n" +
+	"\bpriority\x18< \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"contiguous\x18= \x01(\bR\n" +
+	"contiguous\x12\x1d\n" +
+	"\n" +
+	"spread_job\x18> \x01(\bR\tspreadJob\x12\"\n" +
+	"\ruse_min_nodes\x18? \x01(\bR\vuseMinNodes\x12\x14\n" +
 	"\x05image\x18F \x01(\tR\x05image\x12-\n" +
 	"\anetwork\x18G \x01(\x0e2\x13.gleaner.v1.NetworkR\anetwork\x12)\n" +
 	"\x06mounts\x18H \x03(\v2\x11.gleaner.v1.MountR\x06mounts\x12-\n" +
