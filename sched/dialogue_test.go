@@ -29,12 +29,14 @@ func TestDialogues(t *testing.T) {
 
 // dialogue is a cluster built up line by line. Commands:
 //
-//	nodes       NAME [cpus=N] [mem=SIZE] [gpus=MODEL*N,…] [features=A,B] [down] [broken=INDEX]
-//	partitions  NAME [nodes=A,B] [tier=N] [factor=N] [time=MINUTES] [down]
-//	running     ID on=NODE [cpus=N] [mem=SIZE] [gpus=N] [alone]
+//	nodes       NAME [cpus=N] [mem=SIZE] [gpus=MODEL*N,…] [links=0-3,4-7] [features=A,B] [down] [broken=INDEX]
+//	switches    NAME nodes=A,B | NAME above=SWITCH,…
+//	partitions  NAME [nodes=A,B] [tier=N] [factor=N] [time=MINUTES] [exclusive=user|node] [down]
+//	running     ID on=NODE [cpus=N] [mem=SIZE] [gpus=N] [alone] [uid=N] [userexclusive]
 //	accounts, qos, priority  see dialogue_priority_test.go
 //	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
+//	map         draws what is in use: a device is its number if it is free
 //	schedule    answers the plan; what it starts stays started
 //	feasible    with one line as for jobs
 type dialogue struct {
@@ -44,10 +46,12 @@ type dialogue struct {
 
 func (d *dialogue) play(command string, lines []string) (string, error) {
 	each := map[string]func(words []string) error{
-		"nodes": d.node, "partitions": d.partition, "running": d.running, "jobs": d.job,
+		"nodes": d.node, "switches": d.wire, "partitions": d.partition, "running": d.running, "jobs": d.job,
 		"qos": d.qos, "priority": d.priority,
 	}
 	switch command {
+	case "map":
+		return d.draw(), nil
 	case "schedule":
 		return d.schedule(), nil
 	case "accounts":
@@ -126,6 +130,7 @@ func (d *dialogue) node(words []string) error {
 			})
 		}
 	}
+	linkUp(&n, o["links"])
 	at, known := d.find(n.Name)
 	if known {
 		d.snapshot.Nodes[at] = n
@@ -144,6 +149,7 @@ func (d *dialogue) partition(words []string) error {
 	o := options(words[1:])
 	_, down := o["down"]
 	p := Partition{Name: words[0], Up: !down, MaxTimeS: Unlimited, PriorityTier: uint32(number(o["tier"], 1)), PriorityJobFactor: uint32(number(o["factor"], 1)), QOS: -1}
+	p.Exclusive, p.ExclusiveUser = o["exclusive"] == "node", o["exclusive"] == "user"
 	if o["time"] != "" {
 		p.MaxTimeS = uint32(number(o["time"], 0)) * 60
 	}
@@ -168,7 +174,8 @@ func (d *dialogue) running(words []string) error {
 		return fmt.Errorf("no node %q", o["on"])
 	}
 	_, alone := o["alone"]
-	r := place.Request{CPUsPerTask: uint32(number(o["cpus"], 1)), MemoryPerNode: size(o["mem"], 1<<30), GPUsPerNode: uint32(number(o["gpus"], 0)), Exclusive: alone}
+	_, userOnly := o["userexclusive"]
+	r := place.Request{ExclusiveUser: userOnly, User: uint32(number(o["uid"], 0)), CPUsPerTask: uint32(number(o["cpus"], 1)), MemoryPerNode: size(o["mem"], 1<<30), GPUsPerNode: uint32(number(o["gpus"], 0)), Exclusive: alone}
 	placement, short, fits := place.Fit(d.snapshot.Nodes, []place.NodeIndex{place.NodeIndex(at)}, r)
 	if !fits {
 		return fmt.Errorf("does not fit: %v", short)
@@ -201,8 +208,9 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	held := set.String("held", "", "")
 	required, excluded, features := set.String("w", "", ""), set.String("x", "", ""), set.String("C", "", "")
 	gpus := set.String("gpus", "", "")
-	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 1, "")
+	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 0, "")
 	perNode, array := set.Uint("ntasks-per-node", 0, ""), set.Uint("array", 1, "")
+	placed := placementFlags(set, &job, &shape)
 	set.BoolVar(&r.Exclusive, "exclusive", false, "")
 	set.BoolVar(&job.Throttled, "throttled", false, "")
 	set.BoolVar(&shape.Root, "root", false, "")
@@ -217,13 +225,16 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	r.MinNodes, r.MaxNodes = uint32(number(least, 0)), uint32(number(most, 0))
 	r.Tasks, r.TasksPerNode, r.CPUsPerTask = uint32(*tasks), uint32(*perNode), uint32(*cpus)
 	r.MemoryPerNode, r.MemoryPerCPU = size(*memory, 0), size(*perCPU, 0)
-	if *memory == "" && *perCPU == "" {
+	if err := placed(*features); err != nil {
+		return job, shape, err
+	}
+	if *memory == "" && *perCPU == "" && r.MemoryPerGPU == 0 {
 		r.MemoryPerCPU = 1 << 30
 	}
 	if *memory == "all" {
 		r.MemoryPerNode, r.MemoryPerCPU = 0, 0
 	}
-	r.RequiredNodes, r.ExcludedNodes, r.Features = list(*required), list(*excluded), list(*features)
+	r.RequiredNodes, r.ExcludedNodes = list(*required), list(*excluded)
 	model, perNodeGPUs := gpuWords(strings.TrimPrefix(*gres, "gpu:"))
 	jobModel, perJobGPUs := gpuWords(*gpus)
 	r.Model, r.GPUsPerNode, r.GPUsPerJob = model+jobModel, perNodeGPUs, perJobGPUs

@@ -3,7 +3,7 @@ package sched
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -25,13 +25,17 @@ func (v verdict) reason(partition int) Reason {
 // partition in which no node has registered yet is given the benefit of the
 // doubt. Time limits and holds do not count.
 func Feasible(s Snapshot, shape Shape) (Reason, bool) {
+	s.Nodes = place.Wire(s.Nodes, s.Switches)
+	if shape.SwitchesWaitS > 0 {
+		shape.Request.Switches = 0 // it will have waited long enough some time
+	}
 	j := newJudge(&s, Memo{})
 	first := Reason{Code: ReasonPartitionConfig, Partition: -1}
 	for choice, index := range shape.Partitions {
 		if !j.known(index) {
 			return Reason{}, true
 		}
-		v := j.decide(&shape.Request, index)
+		v := j.decide(&s.Partitions[index].shaped(&shape).Request, index)
 		if v.code == ReasonNone || v.code == ReasonReqNodeNotAvail {
 			return Reason{}, true
 		}
@@ -102,8 +106,9 @@ func (j *judge) decide(r *place.Request, index int) verdict {
 	}
 	nodes := j.Partitions[index].Nodes
 	if _, short, fits := place.Fit(j.healed, nodes, *r); !fits {
-		switch short.What {
-		case place.Model, place.Feature, place.Host:
+		switch {
+		case short.What == place.Model, short.What == place.Host,
+			short.What == place.Feature && short.Among == place.AllNodes:
 			return verdict{code: ReasonBadConstraints, lack: &Lack{Short: short}}
 		}
 		return verdict{code: ReasonPartitionConfig, lack: &Lack{Short: short}}
@@ -136,15 +141,31 @@ func (j *judge) missing(r *place.Request, nodes []place.NodeIndex) []place.NodeI
 	return missing
 }
 
-// requestKey tells requests apart. Partitions are meant by index, which holds
-// as long as the memo describes the snapshot.
+// requestKey tells requests apart, by all that a verdict may depend on: that is
+// everything but whose job it is, since there are no others on idle nodes.
+// Partitions are meant by index, which holds as long as the memo describes the
+// snapshot.
 func requestKey(partition int, r *place.Request) string {
-	var key strings.Builder
-	fmt.Fprintf(&key, "%d %d %d %d %d %d %d %d %d %d %t %q", partition,
-		r.MinNodes, r.MaxNodes, r.Tasks, r.TasksPerNode, r.CPUsPerTask,
-		r.MemoryPerNode, r.MemoryPerCPU, r.GPUsPerNode, r.GPUsPerJob, r.Exclusive, r.Model)
-	for _, list := range [][]string{r.RequiredNodes, r.ExcludedNodes, r.Features} {
-		fmt.Fprintf(&key, " %q", list)
+	key := make([]byte, 0, 128)
+	for _, number := range [...]uint64{
+		uint64(partition), uint64(r.MinNodes), uint64(r.MaxNodes), uint64(r.Tasks), uint64(r.TasksPerNode),
+		uint64(r.CPUsPerTask), uint64(r.CPUsPerGPU), r.MemoryPerNode, r.MemoryPerCPU, r.MemoryPerGPU,
+		uint64(r.GPUsPerNode), uint64(r.GPUsPerJob), uint64(r.GPUsPerTask), uint64(r.TasksPerGPU), uint64(r.Switches),
+	} {
+		key = append(strconv.AppendUint(key, number, 10), ' ')
 	}
-	return key.String()
+	for _, flag := range [...]bool{r.Exclusive, r.Contiguous, r.MostNodes, r.EvenTasks} {
+		key = append(strconv.AppendBool(key, flag), ' ')
+	}
+	key = strconv.AppendQuote(key, r.Model)
+	for _, list := range [...][]string{r.RequiredNodes, r.ExcludedNodes} {
+		key = append(key, '/')
+		for _, name := range list {
+			key = strconv.AppendQuote(key, name)
+		}
+	}
+	if !r.Constraint.IsZero() {
+		key = fmt.Appendf(key, "%#v", r.Constraint)
+	}
+	return string(key)
 }

@@ -32,7 +32,7 @@ func (m Memo) describes(s *Snapshot) bool {
 func sameInventory(a, b place.Node) bool {
 	return a.Name == b.Name && a.Available == b.Available &&
 		a.MemoryBytes == b.MemoryBytes && a.CPUs.Equal(b.CPUs) &&
-		slices.Equal(a.Features, b.Features) &&
+		slices.Equal(a.Features, b.Features) && place.SameNetwork(a, b) &&
 		slices.EqualFunc(a.Devices, b.Devices, func(a, b place.Device) bool {
 			return a.Model == b.Model && a.Healthy == b.Healthy && a.Parent == b.Parent && a.Shares == b.Shares
 		})

@@ -30,6 +30,7 @@ func newWorld(seed uint64, nodes, jobs int) *world {
 		}
 		w.snapshot.Partitions = append(w.snapshot.Partitions, p)
 	}
+	w.wire()
 	for range 1 + w.random.IntN(12) {
 		w.snapshot.Shapes = append(w.snapshot.Shapes, w.shape())
 	}
@@ -37,6 +38,7 @@ func newWorld(seed uint64, nodes, jobs int) *world {
 		w.snapshot.Waiting = append(w.snapshot.Waiting, Job{
 			ID: JobID(i + 1), Shape: w.random.IntN(len(w.snapshot.Shapes)), FixedPriority: 1 + w.random.Uint32N(5),
 			Held: Hold(max(0, w.random.IntN(20)-16)), Tasks: w.random.Uint32N(4), Throttled: w.random.IntN(3) == 0,
+			UID: 1 + w.random.Uint32N(3), AgeMS: w.random.Int64N(2) * 60_000,
 		})
 	}
 	return w
@@ -85,7 +87,7 @@ func (w *world) shape() Shape {
 	pick := func(most uint32) uint32 { return w.random.Uint32N(2) * w.random.Uint32N(most) }
 	s.Request = place.Request{
 		MinNodes: pick(4), Tasks: pick(20), TasksPerNode: pick(4), CPUsPerTask: pick(4),
-		GPUsPerNode: pick(8), GPUsPerJob: pick(3) * pick(9), MemoryPerCPU: 1 << 30, Exclusive: w.random.IntN(10) == 0,
+		GPUsPerNode: pick(8), GPUsPerJob: pick(3) * pick(9), MemoryPerCPU: 1 << 30, Exclusive: w.random.IntN(12) == 0,
 	}
 	if w.random.IntN(4) == 0 {
 		s.Request.Model = "a100"
@@ -93,9 +95,7 @@ func (w *world) shape() Shape {
 	if w.random.IntN(6) == 0 {
 		s.Request.RequiredNodes = []string{fmt.Sprintf("n%03d", w.random.IntN(len(w.snapshot.Nodes)+1))}
 	}
-	if w.random.IntN(6) == 0 {
-		s.Request.Features = []string{"ib"}
-	}
+	w.vary(&s)
 	return s
 }
 
@@ -107,11 +107,13 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 		jobs[job.ID] = job
 	}
 	started := make(map[JobID]uint32)
-	free := slices.Clone(s.Nodes)
+	free := place.Wire(slices.Clone(s.Nodes), s.Switches)
 	for _, start := range plan.Starts {
 		job, shape := jobs[start.Job], s.Shapes[jobs[start.Job].Shape]
 		started[start.Job]++
 		checkRules(t, s, job, shape, start)
+		shape = *s.Partitions[start.Partition].shaped(&shape)
+		checkPlacement(t, free, job, shape, start)
 		for _, part := range start.Placement.Parts {
 			n := &free[part.Node]
 			if !slices.Contains(s.Partitions[start.Partition].Nodes, part.Node) || !n.Available || n.Exclusive || shape.Request.Exclusive && n.Busy {
@@ -232,7 +234,12 @@ func checkMemoAfterChange(t *testing.T, w *world, memo Memo) {
 	s := w.snapshot
 	s.Nodes = slices.Clone(s.Nodes)
 	n := &s.Nodes[w.random.IntN(len(s.Nodes))]
-	switch w.random.IntN(4) {
+	switch w.random.IntN(5) {
+	case 4:
+		s.Switches = slices.Clone(s.Switches)
+		if len(s.Switches) > 0 {
+			s.Switches = s.Switches[:len(s.Switches)-1]
+		}
 	case 0:
 		n.Available = !n.Available
 	case 1:

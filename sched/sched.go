@@ -71,6 +71,8 @@ type Partition struct {
 	QOS            int // index of the QOS whose limits hold in it; -1 = none
 	Preempt        PreemptMode
 	GraceTimeS     uint32
+	Exclusive      bool // jobs get whole nodes
+	ExclusiveUser  bool // a node is one user's at a time
 }
 
 // Shape is what a job asks for, without who asks: jobs of one shape fit or do
@@ -80,6 +82,9 @@ type Shape struct {
 	TimeLimitS uint32
 	Root       bool // runs as root, which only some partitions allow
 	Request    place.Request
+	// SwitchesWaitS is how long a job waits for Request.Switches; after that it
+	// takes any. 0 = for ever.
+	SwitchesWaitS uint32
 }
 
 // Job is a waiting job, or the waiting tasks of an array.

@@ -10,11 +10,12 @@ import (
 // Schedule makes a plan. memo is what the pass before left, or the zero Memo;
 // it is not changed and the new one does not share anything that changes.
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
+	s, nextMS := spelledOut(s)
 	p, priorities := newPass(&s, memo), newPriorities(&s)
 	for turns := range turns(order(&s, p.ready(), priorities)) {
 		p.consider(turns)
 	}
-	return Plan{Starts: p.starts, Priorities: priorities.ofFirst(), Reasons: p.allReasons()}, p.judge.memo()
+	return Plan{Starts: p.starts, Priorities: priorities.ofFirst(), NextMS: nextMS, Reasons: p.allReasons()}, p.judge.memo()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
@@ -41,8 +42,9 @@ type partitionPass struct {
 
 // trial is what is known of a shape in a partition.
 type trial struct {
-	failed  bool  // it did not fit in what is free and open
-	blocker JobID // the first job of this shape that waits for resources
+	shape   *Shape // as it is in this partition
+	failed  bool   // it did not fit in what is free and open
+	blocker JobID  // the first job of this shape that waits for resources
 	ruled   bool
 	rule    Reason // for which the partition does not take it at all
 	judged  bool
@@ -65,6 +67,9 @@ func newPass(s *Snapshot, memo Memo) *pass {
 	}
 	for i := range p.trials {
 		p.trials[i] = make([]trial, len(s.Shapes[i].Partitions))
+		for choice, partition := range s.Shapes[i].Partitions {
+			p.trials[i][choice].shape = s.Partitions[partition].shaped(&s.Shapes[i])
+		}
 	}
 	return p
 }
@@ -108,7 +113,8 @@ func (p *pass) consider(turns []entry) {
 // at is what a turn is about.
 func (p *pass) at(e entry) (shape *Shape, partition int, t *trial) {
 	index := p.Waiting[e.job].Shape
-	return &p.Shapes[index], p.Shapes[index].Partitions[e.choice], &p.trials[index][e.choice]
+	t = &p.trials[index][e.choice]
+	return t.shape, t.shape.Partitions[e.choice], t
 }
 
 // start starts tasks until none is left or none fits.

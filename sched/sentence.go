@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -17,13 +18,20 @@ func shortSentence(short place.Shortage, where string) string {
 	case place.Host:
 		return fmt.Sprintf("needs node %s, which it cannot have %s", short.Name, where)
 	case place.Feature:
-		return fmt.Sprintf("needs %s with feature %s; there %s %s", count(short.Need, "node"), short.Name, are(short.Have), where)
+		return featureSentence(short, where)
+	case place.Leaves:
+		return leavesSentence(short, where)
+	case place.Rows:
+		return fmt.Sprintf("needs %s that follow each other in the list of nodes; the longest row of suitable ones %s has %d%s", count(short.Need, "node"), where, short.Have, from(short.HaveOn))
 	case place.Model:
 		return fmt.Sprintf("needs %s with GPUs of model %s; there %s %s", count(short.Need, "node"), short.Name, are(short.Have), where)
 	case place.Nodes:
 		kind := "node"
-		if short.Whole {
+		switch {
+		case short.Whole:
 			kind = "idle node"
+		case short.Unshared:
+			where += " without jobs of others"
 		}
 		if short.Excluding {
 			where += " that it does not exclude"
@@ -31,6 +39,45 @@ func shortSentence(short place.Shortage, where string) string {
 		return fmt.Sprintf("needs %s; there %s %s", count(short.Need, kind), are(short.Have), where)
 	}
 	return amountSentence(short, where)
+}
+
+// featureSentence is about features of nodes: one, or what a constraint joins.
+func featureSentence(short place.Shortage, where string) string {
+	kind, with := "node", "with feature "+short.Name
+	if strings.ContainsAny(short.Name, "&|!*") {
+		with = "that meet the constraint " + short.Name
+		if short.Need == 1 {
+			with = "that meets the constraint " + short.Name
+		}
+	}
+	if short.Among == place.SuitableNodes {
+		with += " and has all else it asks for"
+		if short.Need != 1 {
+			with = strings.Replace(with, " and has ", " and have ", 1)
+		}
+	}
+	return fmt.Sprintf("needs %s %s; there %s %s", count(short.Need, kind), with, are(short.Have), where)
+}
+
+// leavesSentence is about nodes that are near each other.
+func leavesSentence(short place.Shortage, where string) string {
+	need := count(short.Need, "node")
+	switch {
+	case short.HaveOn == "":
+		return fmt.Sprintf("needs %s on connected switches; no suitable node %s is attached to one", need, where)
+	case short.Limit == 0:
+		return fmt.Sprintf("needs %s on connected switches; the most that are suitable %s is %d below switch %s, and no switch has enough below it", need, where, short.Have, short.HaveOn)
+	case short.Limit == 1:
+		return fmt.Sprintf("needs %s on one leaf switch; the most that are suitable %s is %d on %s, and no switch has enough", need, where, short.Have, short.HaveOn)
+	}
+	return fmt.Sprintf("needs %s on at most %d leaf switches; the most that are suitable %s is %d, on %s and others", need, short.Limit, where, short.Have, short.HaveOn)
+}
+
+func from(node string) string {
+	if node == "" {
+		return ""
+	}
+	return ", from " + node + " on"
 }
 
 // amountSentence is about CPUs, memory or GPUs.

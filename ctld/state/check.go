@@ -158,7 +158,7 @@ func (c *census) book(job *Job) error {
 				return fmt.Errorf("CPU %d of node %s is given twice, the second time to job %d", cpu, part.Node, job.ID)
 			}
 		}
-		if use.exclusive != 0 || job.Spec.Exclusive && len(use.jobs) > 0 {
+		if use.exclusive != 0 || job.alone() && len(use.jobs) > 0 {
 			return fmt.Errorf("node %s is shared by job %d though a job has it alone", part.Node, job.ID)
 		}
 		use.add(job, &part)

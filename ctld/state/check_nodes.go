@@ -33,10 +33,10 @@ func (t *tables) checkNodes(want *census) error {
 func sameUse(node *Node, counted *nodeUse) error {
 	use := node.use
 	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.exclusive != counted.exclusive ||
-		!slices.Equal(use.devices, counted.devices) || !slices.Equal(use.jobs, counted.jobs) {
+		!slices.Equal(use.devices, counted.devices) || !slices.Equal(use.jobs, counted.jobs) || !slices.Equal(use.users, counted.users) {
 		return fmt.Errorf("node %s: booked are %+v, its jobs hold %+v", node.Name, *use, *counted)
 	}
-	return nil
+	return use.checkUsers(node.Name)
 }
 
 // checkFits checks allocated + free = total: nothing is given that is not

@@ -223,6 +223,7 @@ func (d *dialogue) submit(a arguments) Command {
 		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: a.values["dependency"],
 		Account: a.values["account"], Qos: a.values["qos"],
 	}
+	addPlacement(job, a)
 	if list := a.values["partition"]; list != "" {
 		job.Partitions = strings.Split(list, ",")
 	}

@@ -33,6 +33,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		Hold: spec.GetHold(), Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),
 		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(),
 	}
+	record.placementFromMessage(spec)
 	for _, gpu := range spec.GetGpus() {
 		record.GPUs = append(record.GPUs, GPURequest{
 			Scope: gpu.GetScope(), Count: gpu.GetCount(), Model: gpu.GetModel(), Shares: gpu.GetSharesPerDevice(),

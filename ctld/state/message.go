@@ -156,6 +156,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		Constraint: r.Constraint, Exclusive: r.Exclusive,
 		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network,
 	}
+	r.placementMessage(message)
 	for _, gpu := range r.GPUs {
 		message.Gpus = append(message.Gpus, &pb.GpuRequest{
 			Scope: gpu.Scope, Count: gpu.Count, Model: gpu.Model, SharesPerDevice: gpu.Shares,

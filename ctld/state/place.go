@@ -85,7 +85,10 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	run := &Run{Partition: order.Partition, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue}
+	run := &Run{
+		Partition: order.Partition, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue,
+		Sharing: partition.Exclusive,
+	}
 	if len(order.Parts) == 0 {
 		return nil, nil, fmt.Errorf("the start names no node")
 	}
@@ -125,12 +128,11 @@ func (s *State) checkPart(job *Job, partition *Partition, order *PartOrder) (Par
 		return Part{}, fmt.Errorf("node %s is not available", order.Node)
 	case !partition.Has(order.Node):
 		return Part{}, fmt.Errorf("node %s is not in partition %s", order.Node, partition.Name)
-	case node.use.exclusive != 0:
-		return Part{}, fmt.Errorf("node %s is job %d's alone", order.Node, node.use.exclusive)
-	case job.Spec.Exclusive && len(node.use.jobs) > 0:
-		return Part{}, fmt.Errorf("node %s is not empty", order.Node)
 	case order.MemoryBytes > node.freeMemory():
 		return Part{}, fmt.Errorf("node %s has not enough free memory", order.Node)
+	}
+	if err := checkSharing(job, partition, node); err != nil {
+		return Part{}, err
 	}
 	for i, cpu := range order.CPUs {
 		if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) || i > 0 && order.CPUs[i-1] >= cpu {

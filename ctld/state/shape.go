@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -18,6 +17,8 @@ type Shape struct {
 	Root       bool          `cbor:"2,keyasint"` // needs a partition that allows root's jobs
 	TimeLimitS uint32        `cbor:"3,keyasint"`
 	Request    place.Request `cbor:"4,keyasint"`
+	// SwitchesWaitS: see sched.Shape.
+	SwitchesWaitS uint32 `cbor:"5,keyasint"`
 
 	digest Digest
 	slot   uint32 // tells the shapes of one state apart; small
@@ -28,7 +29,9 @@ func (s *Shape) Digest() Digest { return s.digest }
 
 // Scheduled is the shape in a snapshot that was made under this policy.
 func (p *Policy) Scheduled(shape *Shape) sched.Shape {
-	out := sched.Shape{TimeLimitS: shape.TimeLimitS, Root: shape.Root, Request: shape.Request}
+	out := sched.Shape{
+		TimeLimitS: shape.TimeLimitS, Root: shape.Root, Request: shape.Request, SwitchesWaitS: shape.SwitchesWaitS,
+	}
 	for _, name := range shape.Partitions {
 		if at, found := p.find(name); found {
 			out.Partitions = append(out.Partitions, at)
@@ -44,29 +47,38 @@ func shapeOf(r *Spec, owner *Owner) (*Shape, error) {
 		Partitions: r.Partitions,
 		Root:       owner.UID == 0,
 		TimeLimitS: r.TimeLimitS,
-		Request: place.Request{
-			MinNodes:      r.MinNodes,
-			MaxNodes:      r.MaxNodes,
-			Tasks:         r.Tasks,
-			TasksPerNode:  r.TasksPerNode,
-			CPUsPerTask:   max(r.CPUsPerTask, 1),
-			MemoryPerNode: r.MemoryPerNode,
-			MemoryPerCPU:  r.MemoryPerCPU,
-			Exclusive:     r.Exclusive,
-		},
+		Request:    requestOf(r),
+
+		SwitchesWaitS: r.SwitchesWaitS,
 	}
-	err := shape.fillLists(r)
-	if err == nil {
-		err = shape.fillGPUs(r.GPUs)
-	}
-	if err == nil {
-		err = shape.checkCounts()
-	}
-	if err != nil {
-		return nil, err
+	for _, step := range []func(*Spec) error{shape.fillLists, shape.fillGPUs, shape.fillPerGPU, shape.checkCounts} {
+		if err := step(r); err != nil {
+			return nil, err
+		}
 	}
 	shape.digest = recordDigest(shape)
 	return shape, nil
+}
+
+// requestOf is what of a request needs no reading.
+func requestOf(r *Spec) place.Request {
+	return place.Request{
+		MinNodes:      r.MinNodes,
+		MaxNodes:      r.MaxNodes,
+		MostNodes:     r.SpreadJob || r.MaxNodes > r.MinNodes && !r.UseMinNodes,
+		Tasks:         r.Tasks,
+		TasksPerNode:  r.TasksPerNode,
+		EvenTasks:     r.SpreadJob,
+		CPUsPerTask:   max(r.CPUsPerTask, 1),
+		CPUsPerGPU:    r.CPUsPerGPU,
+		MemoryPerNode: r.MemoryPerNode,
+		MemoryPerCPU:  r.MemoryPerCPU,
+		MemoryPerGPU:  r.MemoryPerGPU,
+		Switches:      r.Switches,
+		Contiguous:    r.Contiguous,
+		Exclusive:     r.Exclusive,
+		ExclusiveUser: r.ExclusiveUser,
+	}
 }
 
 func (s *Shape) fillLists(r *Spec) error {
@@ -87,15 +99,41 @@ func (s *Shape) fillLists(r *Spec) error {
 	if r.Constraint == "" {
 		return nil
 	}
-	features := strings.Split(r.Constraint, "&")
-	for _, feature := range features {
-		if feature == "" || strings.ContainsAny(feature, " |[]*()!,") {
-			return fmt.Errorf("invalid constraint %q: give one feature, or several joined with &", r.Constraint)
-		}
+	constraint, err := spec.ParseConstraint(r.Constraint)
+	if err != nil {
+		return err
 	}
-	slices.Sort(features)
-	s.Request.Features = slices.Compact(features)
+	s.Request.Constraint = constraintOf(constraint)
 	return nil
+}
+
+// constraintOf is a constraint as the scheduler reads it.
+func constraintOf(c spec.Constraint) place.Constraint {
+	out := place.Constraint{Each: expressionOf(c.Each)}
+	for _, group := range c.Groups {
+		out.Groups = append(out.Groups, place.Group{Count: group.Count, Of: expressionOf(group.Of)})
+	}
+	for _, one := range c.OneOf {
+		out.OneOf = append(out.OneOf, expressionOf(one))
+	}
+	return out
+}
+
+func expressionOf(e spec.FeatureExpression) place.Expression {
+	var out place.Expression
+	for _, step := range e {
+		op := place.Has
+		switch step.Op {
+		case '!':
+			op = place.Not
+		case '&':
+			op = place.And
+		case '|':
+			op = place.Or
+		}
+		out = append(out, place.Step{Op: op, Feature: step.Feature})
+	}
+	return out
 }
 
 func sortedHosts(list string) ([]string, error) {
@@ -110,8 +148,8 @@ func sortedHosts(list string) ([]string, error) {
 	return names, nil
 }
 
-func (s *Shape) fillGPUs(gpus []GPURequest) error {
-	for _, gpu := range gpus {
+func (s *Shape) fillGPUs(r *Spec) error {
+	for _, gpu := range r.GPUs {
 		if gpu.Model != "" {
 			if s.Request.Model != "" && s.Request.Model != gpu.Model {
 				return fmt.Errorf("GPUs of two models (%s and %s) are asked for: a job gets one model", s.Request.Model, gpu.Model)
@@ -129,8 +167,10 @@ func (s *Shape) fillGPUs(gpus []GPURequest) error {
 			s.Request.GPUsPerNode += gpu.Count
 		case pb.GpuScope_GPU_SCOPE_JOB, pb.GpuScope_GPU_SCOPE_UNSPECIFIED:
 			s.Request.GPUsPerJob += gpu.Count
+		case pb.GpuScope_GPU_SCOPE_TASK:
+			s.Request.GPUsPerTask += gpu.Count
 		default:
-			return fmt.Errorf("GPUs per task are not supported: use --gpus or --gpus-per-node")
+			return fmt.Errorf("GPUs of scope %d are not supported: use --gpus, --gpus-per-node or --gpus-per-task", gpu.Scope)
 		}
 	}
 	return nil
@@ -138,19 +178,16 @@ func (s *Shape) fillGPUs(gpus []GPURequest) error {
 
 // checkCounts refuses counts that no set of nodes can meet. What was not given
 // is left to the scheduler (place.Request.NodeBounds).
-func (s *Shape) checkCounts() error {
+func (s *Shape) checkCounts(*Spec) error {
 	r := &s.Request
 	if r.MaxNodes != 0 && r.MaxNodes < r.MinNodes {
 		return fmt.Errorf("node count specification invalid: at least %d nodes, but at most %d", r.MinNodes, r.MaxNodes)
-	}
-	if r.MemoryPerNode != 0 && r.MemoryPerCPU != 0 {
-		return fmt.Errorf("memory per node and memory per CPU exclude each other: give one of --mem and --mem-per-cpu")
 	}
 	if r.GPUsPerNode > 0 && r.GPUsPerJob%r.GPUsPerNode != 0 {
 		return fmt.Errorf("%d GPUs in all cannot be %d on each node: make --gpus a multiple of --gpus-per-node, or give one of the two", r.GPUsPerJob, r.GPUsPerNode)
 	}
 	if low, high := r.NodeBounds(); low > high {
-		return fmt.Errorf("node count specification invalid: the tasks, GPUs and listed nodes need at least %d nodes, but at most %d may be used", low, high)
+		return fmt.Errorf("node count specification invalid: the tasks, GPUs, features and listed nodes need at least %d nodes, but at most %d may be used", low, high)
 	}
 	return nil
 }

@@ -76,6 +76,7 @@ func schedNode(node *Node) place.Node {
 		Busy:      len(node.use.jobs) > 0,
 		Exclusive: node.use.exclusive != 0,
 	}
+	out.Users, out.UserOnly = node.use.userIDs()
 	if node.Inventory == nil {
 		return out
 	}
@@ -138,6 +139,9 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 			PriorityTier: p.PriorityTier,
 			RootAllowed:  p.AllowRootJobs,
 			QOS:          int(index.qosNamed(p.QOS)),
+
+			Exclusive:     p.Exclusive == ExclusiveNode,
+			ExclusiveUser: p.Exclusive == ExclusiveUser,
 		}
 		p.schedShares(&partition, snapshot)
 		for at := range snapshot.Nodes {

@@ -195,9 +195,10 @@ func (p *Policy) fillDefaults(asked *Spec) {
 			asked.TimeLimitS = partition.MaxTimeS
 		}
 	}
-	if asked.MemoryPerNode == 0 && asked.MemoryPerCPU == 0 {
+	if asked.MemoryPerNode == 0 && asked.MemoryPerCPU == 0 && asked.MemoryPerGPU == 0 && !asked.AllMemory {
 		asked.MemoryPerCPU = partition.DefaultMemoryPerCPU
 	}
+	implyTasks(asked)
 }
 
 // checkRequestSizes bounds everything a submitter may make long.

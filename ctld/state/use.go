@@ -15,6 +15,7 @@ type nodeUse struct {
 	devices     []heldShares // ascending by id
 	jobs        []uint32     // whose part is not released, ascending
 	exclusive   uint32       // the job that has the node for itself; 0 = none
+	users       []heldUser   // whose jobs they are, ascending
 }
 
 type heldShares struct {
@@ -77,6 +78,7 @@ func (u *nodeUse) clone() *nodeUse {
 	c := *u
 	c.devices = slices.Clone(u.devices)
 	c.jobs = slices.Clone(u.jobs)
+	c.users = slices.Clone(u.users)
 	return &c
 }
 
@@ -88,8 +90,9 @@ func (u *nodeUse) add(job *Job, part *Part) {
 	}
 	if at, found := slices.BinarySearch(u.jobs, job.ID); !found {
 		u.jobs = slices.Insert(u.jobs, at, job.ID)
+		u.addUser(job, 1)
 	}
-	if job.Spec.Exclusive {
+	if job.alone() {
 		u.exclusive = job.ID
 	}
 }
@@ -114,6 +117,7 @@ func (u *nodeUse) remove(job *Job, part *Part) {
 	}
 	if at, found := slices.BinarySearch(u.jobs, job.ID); found {
 		u.jobs = slices.Delete(u.jobs, at, at+1)
+		u.addUser(job, -1)
 	}
 	if u.exclusive == job.ID {
 		u.exclusive = 0

@@ -7,12 +7,15 @@
 // not at all, on one model of device, and within what is free.
 //
 // Cost: Fit looks once at each candidate and its devices, and sorts the nodes
-// that can take part; for a job of one node it does not sort.
+// that can take part; for a job of one node it does not sort. With a network it
+// does so once for the nodes below each switch that it looks at, the lowest
+// switches first; with alternatives ("[a|b]"), once for each.
 //
-// Fit finds a placement whenever there is one, with one exception: a request
+// Fit finds a placement whenever there is one, with two exceptions. A request
 // for a number of tasks and a number of GPUs over the whole job, on nodes that
 // are rich in the one and poor in the other, is tried in a few good orders and
-// not in all of them.
+// not in all of them. And of the sets of leaf switches that a limit on their
+// number leaves, only some are tried when there are very many (maxLeafSets).
 package place
 
 // NodeIndex is a position in the caller's list of nodes.
@@ -36,6 +39,10 @@ type Node struct {
 	Features    []string // ascending
 	Busy        bool     // some job runs there
 	Exclusive   bool     // a job has it for itself
+	Users       []uint32 // whose jobs run there, ascending
+	UserOnly    bool     // a job there shares with nobody else's jobs
+	Wired       bool     // the network is known: see Wire
+	Above       []*Switch
 }
 
 // Device is something a job can be given: a whole GPU, or a slice whose
@@ -56,37 +63,47 @@ type Device struct {
 //
 // With Tasks, the job gets as many nodes as the tasks need within the bounds,
 // and TasksPerNode is the most that a node may hold; with TasksPerNode alone
-// every node holds that many; with neither, one.
+// every node holds that many; with neither, one. With GPUsPerTask or
+// TasksPerGPU the devices on a node follow from its tasks, and no other number
+// of devices is given.
 type Request struct {
 	MinNodes      uint32 // 0 = 1, or more if the tasks or GPUs need it
 	MaxNodes      uint32 // 0 = MinNodes, or without MinNodes as many as the tasks and GPUs need
+	MostNodes     bool   // of several numbers of nodes the highest, and not the lowest
 	Tasks         uint32
 	TasksPerNode  uint32
+	EvenTasks     bool   // laid out evenly over the nodes, and not block by block
 	CPUsPerTask   uint32 // 0 = 1
-	MemoryPerNode uint64 // bytes; exactly one of the two memory fields may be set
-	MemoryPerCPU  uint64 // bytes; with neither set the job gets all memory of its nodes
+	CPUsPerGPU    uint32 // in place of CPUsPerTask; a task has at least one
+	MemoryPerNode uint64 // bytes; at most one of the three memory fields may be set
+	MemoryPerCPU  uint64 // bytes; with none set the job gets all memory of its nodes
+	MemoryPerGPU  uint64 // bytes
 	GPUsPerNode   uint32
 	GPUsPerJob    uint32   // at least one on each node; evenly where that fits
+	GPUsPerTask   uint32   // at most one of this and the next
+	TasksPerGPU   uint32   // Tasks is a multiple of it
 	Model         string   // of all its devices; "" = any one model
 	RequiredNodes []string // ascending; part of the allocation
 	ExcludedNodes []string // ascending
-	Features      []string // ascending; each node must have all
+	Constraint    Constraint
+	Switches      uint32 // at most so many leaf switches; 0 = any number
+	Contiguous    bool   // its nodes follow each other in the list of nodes
 	// Exclusive gives the job its nodes alone, with all their CPUs and, as in
 	// Slurm, all their devices, though of one model.
 	Exclusive bool
-}
-
-// Switch is one switch of the network (topology.conf(5)): the nodes below it,
-// also those below the switches under it.
-type Switch struct {
-	Name  string
-	Level uint32      // 0 = nodes are attached to it
-	Nodes []NodeIndex // ascending
+	// ExclusiveUser: no jobs of others beside it. Then, and for nodes that are
+	// UserOnly, it matters who the User is.
+	ExclusiveUser bool
+	User          uint32
 }
 
 // Placement is one job placed whole: its parts in ascending node order.
 type Placement struct {
 	Parts []Part
+	// User is whose job it is, and UserOnly that it shares its nodes with nobody
+	// else's: what Take notes on the nodes.
+	User     uint32
+	UserOnly bool
 }
 
 // Part is what a job gets on one node.
@@ -117,13 +134,17 @@ type Shortage struct {
 	NeedNodes uint32
 	HaveNodes uint32
 	HaveOn    string // the first node that has Have, if PerNode; "" = none has any
-	Name      string // the model, feature or host that is meant; "" = any
+	Name      string // the model, features or host that is meant; "" = any
 	Among     Among  // which nodes Have and HaveNodes are about
 	// Whole: all of a node's memory is needed, since the request names no
 	// amount; or nodes without any other job, since it wants them alone.
 	Whole bool
+	// Unshared: nodes without jobs of other users are needed.
+	Unshared bool
 	// Excluding: the request itself excludes nodes, which Have leaves out.
 	Excluding bool
+	// Limit is how many leaf switches the request may use, for Leaves.
+	Limit uint32
 }
 
 // What names a kind of resource in a Shortage.
@@ -140,6 +161,8 @@ const (
 	Feature
 	Host
 	Bounds // the counts of nodes, tasks and GPUs contradict each other
+	Leaves // nodes on few enough switches: Have on HaveOn, the best of them
+	Rows   // nodes that follow each other
 )
 
 // Among says which nodes a shortage is about.

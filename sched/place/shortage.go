@@ -10,12 +10,31 @@ import (
 // shortage says why a request does not fit: the first thing, in the order of
 // the checks below, of which the nodes that passed the checks before have too
 // little. Only nodes that pass one check are asked the next, so that "no node
-// has 8 CPUs free" is said of those that have the GPUs.
-func (w *want) shortage(nodes []Node, candidates []NodeIndex) Shortage {
-	pool := sieve{want: w, nodes: nodes, low: w.low}
-	required := sieve{want: w, nodes: nodes, low: len(w.RequiredNodes), among: NamedNodes}
+// has 8 CPUs free" is said of those that have the GPUs. Of alternatives ("[a|b]")
+// it is about the one that passed the most checks.
+func shortage(nodes []Node, candidates []NodeIndex, r Request) Shortage {
+	var best Shortage
+	furthest := -1
+	for _, constraint := range r.Constraint.alternatives() {
+		one := r
+		one.Constraint = constraint
+		w := newWant(nodes, &one)
+		if short, passed := w.shortage(candidates); passed > furthest {
+			best, furthest = short, passed
+		}
+	}
+	if best.What == Feature && len(r.Constraint.OneOf) > 0 && best.Among == AllNodes {
+		best.Name = r.Constraint.oneOfText()
+	}
+	return best
+}
+
+// shortage is the first thing that is short, and how many checks were passed.
+func (w *want) shortage(candidates []NodeIndex) (short Shortage, passed int) {
+	pool := sieve{want: w, low: w.low}
+	required := sieve{want: w, low: len(w.RequiredNodes), among: NamedNodes}
 	for _, index := range candidates {
-		n := &nodes[index]
+		n := &w.nodes[index]
 		if _, is := slices.BinarySearch(w.ExcludedNodes, n.Name); is {
 			continue
 		}
@@ -25,30 +44,32 @@ func (w *want) shortage(nodes []Node, candidates []NodeIndex) Shortage {
 		}
 	}
 	if len(required.pool) < required.low {
-		return Shortage{What: Host, Name: required.missing(), Need: uint64(required.low), Have: uint64(len(required.pool))}
+		return Shortage{What: Host, Name: required.missing(), Need: uint64(required.low), Have: uint64(len(required.pool))}, 0
 	}
 	if w.low > w.high {
-		return Shortage{What: Bounds, Need: uint64(w.low), Have: uint64(w.high)}
+		return Shortage{What: Bounds, Need: uint64(w.low), Have: uint64(w.high)}, 0
 	}
 	if required.low > 0 {
-		if s, short := required.onNodes(); short {
-			return s
+		if short, passed = required.onNodes(); short.What != Nothing {
+			return short, passed
 		}
 	}
-	if s, short := pool.onNodes(); short {
-		return s
+	if short, passed = pool.onNodes(); short.What != Nothing {
+		return short, passed
 	}
-	if s, short := pool.totals(); short {
-		return s
+	for _, check := range []func() Shortage{pool.groupsLeft, pool.totals, pool.near} {
+		if short = check(); short.What != Nothing {
+			return short, passed
+		}
+		passed++
 	}
-	return Shortage{What: Nodes, Need: uint64(w.low), Have: uint64(len(pool.pool)), Excluding: len(w.ExcludedNodes) > 0}
+	return Shortage{What: Nodes, Need: uint64(w.low), Have: uint64(len(pool.pool)), Excluding: len(w.ExcludedNodes) > 0}, passed
 }
 
 // sieve is the nodes that passed the checks so far, and how many of them have
 // to pass.
 type sieve struct {
 	*want
-	nodes []Node
 	pool  []NodeIndex
 	low   int
 	among Among
@@ -65,13 +86,16 @@ func (s *sieve) missing() string {
 }
 
 // onNodes checks what each node of the job must have.
-func (s *sieve) onNodes() (Shortage, bool) {
-	for _, check := range []func() (Shortage, bool){s.count, s.features, s.model, s.open, s.gpus, s.cpus, s.memory} {
-		if shortage, short := check(); short {
-			return shortage, true
+func (s *sieve) onNodes() (short Shortage, passed int) {
+	for i, check := range []func() (Shortage, bool){
+		s.count, s.features, s.grouped, s.modelThere, s.open, s.gpusFree, s.cpusFree, s.memoryFree,
+	} {
+		if shortage, is := check(); is {
+			return shortage, i
 		}
+		passed = i + 1
 	}
-	return Shortage{}, false
+	return Shortage{}, passed
 }
 
 // keep drops the nodes that do not pass, and says how many are left and
@@ -100,17 +124,57 @@ func (s *sieve) count() (Shortage, bool) {
 }
 
 func (s *sieve) features() (Shortage, bool) {
-	for _, feature := range s.Features {
-		left, short := s.keep(func(n *Node) bool { return hasAll(n.Features, []string{feature}) })
-		if short {
-			return s.nodeShortage(Feature, feature, left), true
-		}
+	each := s.Constraint.Each
+	if len(each) == 0 {
+		return Shortage{}, false
 	}
-	return Shortage{}, false
+	left, short := s.keep(func(n *Node) bool { return each.Met(n.Features) })
+	return s.nodeShortage(Feature, each.String(), left), short
 }
 
-// model checks that devices of the named model exist at all, free or not.
-func (s *sieve) model() (Shortage, bool) {
+// grouped checks that there are nodes for the groups of the constraint, free or
+// not.
+func (s *sieve) grouped() (Shortage, bool) {
+	if s.among == NamedNodes {
+		return Shortage{}, false
+	}
+	short := s.groupsShort()
+	return short, short.What != Nothing
+}
+
+// groupsLeft checks that there are nodes for the groups among those that have
+// everything else.
+func (s *sieve) groupsLeft() Shortage {
+	short := s.groupsShort()
+	short.Among = SuitableNodes
+	return short
+}
+
+func (s *sieve) groupsShort() Shortage {
+	for _, group := range s.Constraint.Groups {
+		have := uint64(0)
+		for _, index := range s.pool {
+			if group.Of.Met(s.nodes[index].Features) {
+				have++
+			}
+		}
+		if have < uint64(group.Count) {
+			return Shortage{What: Feature, Name: group.Of.String(), Need: uint64(group.Count), Have: have}
+		}
+	}
+	seating := newSeating(&s.Constraint)
+	for _, index := range s.pool {
+		seating.add(s.Constraint.groupsOf(s.nodes[index].Features))
+	}
+	if seating.empty == 0 {
+		return Shortage{}
+	}
+	need := uint64(s.Constraint.Nodes())
+	return Shortage{What: Feature, Name: s.Constraint.groupsText(), Need: need, Have: need - uint64(seating.empty)}
+}
+
+// modelThere checks that devices of the named model exist at all, free or not.
+func (s *sieve) modelThere() (Shortage, bool) {
 	if !s.WantsGPUs() || s.Model == "" {
 		return Shortage{}, false
 	}
@@ -125,24 +189,33 @@ func (s *sieve) model() (Shortage, bool) {
 func (s *sieve) open() (Shortage, bool) {
 	left, short := s.keep(s.want.open)
 	shortage := s.nodeShortage(Nodes, "", left)
-	shortage.Whole = s.Exclusive
+	shortage.Whole, shortage.Unshared = s.Exclusive, s.ExclusiveUser
 	return shortage, short
 }
 
-// gpus checks what each node must have. Without a named model it goes on with
-// the one that the most nodes have enough of.
-func (s *sieve) gpus() (Shortage, bool) {
+// free is how many devices of the model are free.
+func (s *sieve) free(n *Node) uint64 {
+	free, _, _ := freeGPUs(n, s.model)
+	return free
+}
+
+// gpusEach is how many devices each node must have.
+func (w *want) gpusEach() uint64 { return max(w.gpus, product(w.slots, w.unit.gpus)) }
+
+// gpusFree checks what each node must have. Without a named model it goes on
+// with the one that the most nodes have enough of.
+func (s *sieve) gpusFree() (Shortage, bool) {
 	if !s.WantsGPUs() {
 		return Shortage{}, false
 	}
-	model := s.Model
-	if model == "" {
-		model = s.commonest()
+	s.model = s.Model
+	if s.model == "" {
+		s.model = s.commonest()
 	}
-	free := func(n *Node) uint64 { have, _ := freeGPUs(n, model); return have }
-	shortage := Shortage{What: GPUs, Name: s.Model, Need: s.want.gpus}
-	shortage.Have, shortage.HaveOn = s.richest(free)
-	shortage, short := s.perNode(shortage, func(n *Node) bool { return free(n) >= s.want.gpus })
+	need := s.gpusEach()
+	shortage := Shortage{What: GPUs, Name: s.Model, Need: need}
+	shortage.Have, shortage.HaveOn = s.richest(s.free)
+	shortage, short := s.perNodeShortage(shortage, func(n *Node) bool { return s.free(n) >= need })
 	if shortage.HaveNodes == 0 && s.spread > 0 {
 		return Shortage{What: GPUs, Name: s.Model, Need: s.spread}, short
 	}
@@ -153,69 +226,66 @@ func (s *sieve) gpus() (Shortage, bool) {
 // node has enough, with the most on one node.
 func (s *sieve) commonest() string {
 	best, bestNodes, bestMost := "", -1, uint64(0)
-	for _, model := range s.models(s.nodes, s.pool) {
+	for _, s.model = range s.models(s.pool) {
 		enough := 0
 		most := s.most(func(n *Node) uint64 {
-			have, _ := freeGPUs(n, model)
-			if have >= s.want.gpus {
+			have := s.free(n)
+			if have >= s.gpusEach() {
 				enough++
 			}
 			return have
 		})
 		if cmp.Or(cmp.Compare(enough, bestNodes), cmp.Compare(most, bestMost)) > 0 {
-			best, bestNodes, bestMost = model, enough, most
+			best, bestNodes, bestMost = s.model, enough, most
 		}
 	}
 	return best
 }
 
-func (s *sieve) cpus() (Shortage, bool) {
-	shortage := Shortage{What: CPUs, Need: product(s.slots, s.want.cpus)}
-	shortage.Have, shortage.HaveOn = s.richest(func(n *Node) uint64 { return uint64(n.FreeCPUs.Count()) })
-	return s.perNode(shortage, func(n *Node) bool { return s.cpuRoom(n) >= s.slots })
+// cpusEach is how many CPUs each node must have.
+func (w *want) cpusEach() uint64 {
+	return max(product(w.slots, w.unit.cpus), product(w.gpusEach(), uint64(w.CPUsPerGPU)))
 }
 
-func (s *sieve) memory() (Shortage, bool) {
+func (s *sieve) cpusFree() (Shortage, bool) {
+	free := func(n *Node) uint64 { return uint64(n.FreeCPUs.Count()) }
+	shortage := Shortage{What: CPUs, Need: s.cpusEach()}
+	shortage.Have, shortage.HaveOn = s.richest(free)
+	return s.perNodeShortage(shortage, func(n *Node) bool { return free(n) >= s.cpusEach() })
+}
+
+func (s *sieve) memoryFree() (Shortage, bool) {
 	shortage := Shortage{What: Memory}
 	shortage.Have, shortage.HaveOn = s.richest(func(n *Node) uint64 { return n.FreeMemory })
 	switch {
-	case s.MemoryPerNode > 0:
+	case s.memory == memoryPerNode:
 		shortage.Need = s.MemoryPerNode
-	case s.MemoryPerCPU == 0:
+	case s.memory == allMemory:
 		shortage.Need, shortage.Whole = s.most(func(n *Node) uint64 { return n.MemoryBytes }), true
+	case s.memory == memoryPerGPU && s.Exclusive:
+		shortage.Need = product(s.MemoryPerGPU, s.most(s.free))
+	case s.memory == memoryPerGPU:
+		shortage.Need = product(s.MemoryPerGPU, s.gpusEach())
 	case s.Exclusive:
 		shortage.Need = product(s.MemoryPerCPU, s.most(func(n *Node) uint64 { return uint64(n.FreeCPUs.Count()) }))
 	default:
-		shortage.Need = product(s.MemoryPerCPU, product(s.slots, s.want.cpus))
+		shortage.Need = product(s.MemoryPerCPU, s.cpusEach())
 	}
-	return s.perNode(shortage, func(n *Node) bool { return s.memoryRoom(n) >= s.slots })
+	return s.perNodeShortage(shortage, func(n *Node) bool { return s.room(n) > 0 })
 }
 
-// perNode completes a shortage with the nodes that pass.
-func (s *sieve) perNode(shortage Shortage, pass func(*Node) bool) (Shortage, bool) {
+// room is the units that a node takes.
+func (s *sieve) room(n *Node) uint64 {
+	units, _ := s.capacity(n, s.free(n))
+	return units
+}
+
+// perNodeShortage completes a shortage with the nodes that pass.
+func (s *sieve) perNodeShortage(shortage Shortage, pass func(*Node) bool) (Shortage, bool) {
 	var short bool
 	shortage.PerNode, shortage.NeedNodes, shortage.Among = true, uint32(s.low), s.among
 	shortage.HaveNodes, short = s.keep(pass)
 	return shortage, short
-}
-
-// totals checks what the whole job needs against the best nodes it may have.
-func (s *sieve) totals() (Shortage, bool) {
-	if s.Tasks > 0 {
-		if room := s.best(s.room); room < uint64(s.Tasks) {
-			return Shortage{What: CPUs, Need: product(uint64(s.Tasks), s.want.cpus), Have: room * s.want.cpus}, true
-		}
-	}
-	if s.spread > 0 {
-		most := uint64(0)
-		for _, model := range s.models(s.nodes, s.pool) {
-			most = max(most, s.best(func(n *Node) uint64 { have, _ := freeGPUs(n, model); return have }))
-		}
-		if most < s.spread {
-			return Shortage{What: GPUs, Name: s.Model, Need: s.spread, Have: most}, true
-		}
-	}
-	return Shortage{}, false
 }
 
 // most is the largest amount on one node of the pool.
@@ -233,20 +303,6 @@ func (s *sieve) richest(amount func(*Node) uint64) (most uint64, on string) {
 		}
 	}
 	return most, on
-}
-
-// best is the sum over as many nodes as the job may have, the largest first.
-func (s *sieve) best(amount func(*Node) uint64) uint64 {
-	amounts := make([]uint64, len(s.pool))
-	for i, index := range s.pool {
-		amounts[i] = amount(&s.nodes[index])
-	}
-	slices.SortFunc(amounts, func(a, b uint64) int { return cmp.Compare(b, a) })
-	sum := uint64(0)
-	for _, a := range amounts[:min(len(amounts), s.high)] {
-		sum += a
-	}
-	return sum
 }
 
 // product multiplies, and stops at the highest number: a figure for a request

@@ -8,132 +8,157 @@ import (
 // want is a request with what follows from it.
 type want struct {
 	*Request
+	nodes     []Node
+	wired     bool
 	low, high int    // bounds of the number of nodes; impossible if low > high
-	cpus      uint64 // per task
-	slots     uint64 // tasks that each node must have room for
-	gpus      uint64 // devices that each node must have
+	unit      unit   // what is laid out over the nodes
+	units     uint64 // of the whole job; 0 = slots on each node
+	slots     uint64 // units that each node must have room for
+	perNode   uint64 // units that a node may have; 0 = any number
+	gpus      uint64 // devices that each node must have, beside those of units
 	spread    uint64 // devices of the whole job, to be divided over its nodes; 0 = gpus says it all
+	memory    memoryRule
+	model     string // of the devices that are looked at; "" = without any
 }
 
-func newWant(r *Request) want {
-	w := want{Request: r, cpus: uint64(max(r.CPUsPerTask, 1)), slots: 1, gpus: uint64(r.GPUsPerNode)}
-	if r.Tasks == 0 && r.TasksPerNode > 0 {
-		w.slots = uint64(r.TasksPerNode)
+// unit is what goes to one node together: a task, or where devices follow from
+// tasks, what one task has, or what one device has.
+type unit struct{ tasks, gpus, cpus uint64 }
+
+func newWant(nodes []Node, r *Request) want {
+	w := want{Request: r, nodes: nodes, wired: len(nodes) > 0 && nodes[0].Wired, slots: 1, gpus: uint64(r.GPUsPerNode)}
+	w.unit = unit{tasks: uint64(max(r.TasksPerGPU, 1)), gpus: uint64(r.GPUsPerTask)}
+	if r.TasksPerGPU > 0 {
+		w.unit.gpus = 1
+	}
+	w.unit.cpus = product(w.unit.tasks, uint64(max(r.CPUsPerTask, 1)))
+	if r.CPUsPerGPU > 0 {
+		w.unit.cpus = max(w.unit.tasks, product(w.unit.gpus, uint64(r.CPUsPerGPU)))
+	}
+	switch perNode := uint64(r.TasksPerNode) / w.unit.tasks; {
+	case r.Tasks > 0:
+		w.units, w.perNode = uint64(r.Tasks)/w.unit.tasks, perNode
+	case r.TasksPerNode > 0:
+		w.slots = max(perNode, 1)
 	}
 	if r.GPUsPerJob > 0 && r.GPUsPerNode == 0 {
 		w.spread, w.gpus = uint64(r.GPUsPerJob), 1
 	}
+	w.memory = memoryRuleOf(r)
 	low, high := r.NodeBounds()
 	w.low, w.high = int(low), int(min(high, math.MaxInt32))
 	return w
 }
 
-// NodeBounds is the fewest and the most nodes that the request may be placed
-// on. The request is impossible if the fewest are more than the most.
-func (r *Request) NodeBounds() (low, high uint32) {
-	required := uint32(len(r.RequiredNodes))
-	low = max(r.MinNodes, required, 1)
-	switch {
-	case r.MaxNodes > 0:
-		high = r.MaxNodes
-	case r.MinNodes > 0:
-		high = r.MinNodes
-	case r.Tasks > 0 || r.GPUsPerJob > 0:
-		high = math.MaxUint32
-	default:
-		high = low
-	}
-	if r.Tasks > 0 {
-		// Like sbatch, which lowers the number of nodes to that of the tasks.
-		most := max(r.Tasks, required)
-		low, high = min(low, most), min(high, most)
-		if r.TasksPerNode > 0 {
-			low = max(low, (r.Tasks-1)/r.TasksPerNode+1)
-		}
-	}
-	if r.GPUsPerJob > 0 {
-		high = min(high, r.GPUsPerJob)
-		if r.GPUsPerNode > 0 {
-			nodes := r.GPUsPerJob / r.GPUsPerNode
-			low, high = max(low, nodes), min(high, nodes)
-			if r.GPUsPerJob%r.GPUsPerNode != 0 {
-				high = 0
-			}
-		}
-	}
-	return low, high
-}
+// memoryRule says what the memory of a job on a node goes by.
+type memoryRule uint8
 
-// WantsGPUs says whether the request asks for devices.
-func (r *Request) WantsGPUs() bool { return r.GPUsPerNode > 0 || r.GPUsPerJob > 0 }
+const (
+	allMemory memoryRule = iota
+	memoryPerNode
+	memoryPerCPU
+	memoryPerGPU
+)
+
+func memoryRuleOf(r *Request) memoryRule {
+	switch {
+	case r.MemoryPerNode > 0:
+		return memoryPerNode
+	case r.MemoryPerCPU > 0:
+		return memoryPerCPU
+	case r.MemoryPerGPU > 0:
+		return memoryPerGPU
+	}
+	return allMemory
+}
 
 // offer is what one node can contribute.
 type offer struct {
-	node     NodeIndex
-	required bool
-	tasks    uint64 // that it has room for, as the request bounds them
-	gpus     uint64 // free devices of the model
-	left     uint64 // free devices of any model
+	node      NodeIndex
+	leaf      int32 // its leaf switch; -1 = none
+	leafWhole int32 // nodes of the offers on that switch that are whole
+	required  bool
+	// whole: nothing of it is in use that other jobs would want whole: all its
+	// devices are free, or if it has none, no job is on it.
+	whole  bool
+	cpus   uint32 // free, for requests without devices
+	units  uint64 // that it has room for, as the request bounds them
+	gpus   uint64 // free devices of the model, as many as CPUs and memory allow
+	left   uint64 // free devices of any model
+	groups uint64 // of the constraint, a bit for each that it can count for
 }
 
 // named says whether the node may be used at all, whatever is free on it.
 func (w *want) named(n *Node) bool {
-	if _, excluded := slices.BinarySearch(w.ExcludedNodes, n.Name); excluded {
-		return false
-	}
-	return hasAll(n.Features, w.Features)
-}
-
-// hasAll says whether the ascending list holds all of the ascending wanted.
-func hasAll(list, wanted []string) bool {
-	for _, feature := range wanted {
-		if _, found := slices.BinarySearch(list, feature); !found {
+	if len(w.ExcludedNodes) > 0 {
+		if _, excluded := slices.BinarySearch(w.ExcludedNodes, n.Name); excluded {
 			return false
 		}
 	}
-	return true
+	return w.Constraint.Each.Met(n.Features)
 }
 
 // open says whether the node takes this job beside those it has.
 func (w *want) open(n *Node) bool {
-	return n.Available && !n.Exclusive && !(w.Exclusive && n.Busy)
+	return n.Available && !n.Exclusive && !(w.Exclusive && n.Busy) && w.amongOwn(n)
 }
 
-// room is the number of tasks that the node's CPUs and memory take, at most as
-// many as the request puts on a node; 0 if it has not even what each node of
-// the job must have.
-func (w *want) room(n *Node) uint64 {
-	tasks := min(w.cpuRoom(n), w.memoryRoom(n))
-	if tasks < w.slots {
-		return 0
+// amongOwn says whether the node has no jobs of users who must not be beside
+// this one.
+func (w *want) amongOwn(n *Node) bool {
+	if !n.UserOnly && !w.ExclusiveUser {
+		return true
 	}
-	switch {
-	case w.Tasks == 0:
-		return w.slots
-	case w.TasksPerNode > 0:
-		return min(tasks, uint64(w.TasksPerNode), uint64(w.Tasks))
-	}
-	return min(tasks, uint64(w.Tasks))
+	return len(n.Users) == 0 || len(n.Users) == 1 && n.Users[0] == w.User
 }
 
-func (w *want) cpuRoom(n *Node) uint64 { return uint64(n.FreeCPUs.Count()) / w.cpus }
-
-func (w *want) memoryRoom(n *Node) uint64 {
-	fits := false
-	switch {
-	case w.MemoryPerNode > 0:
+// capacity is the number of units that the node takes, at most as many as the
+// request puts on a node, and of free devices that the job can use; no units if
+// it has not even what each node of the job must have.
+func (w *want) capacity(n *Node, free uint64) (units, gpus uint64) {
+	cpus := uint64(n.FreeCPUs.Count())
+	fits := true
+	switch w.memory {
+	case memoryPerNode:
 		fits = n.FreeMemory >= w.MemoryPerNode
-	case w.MemoryPerCPU > 0 && w.Exclusive:
-		fits = n.FreeMemory/w.MemoryPerCPU >= uint64(n.FreeCPUs.Count())
-	case w.MemoryPerCPU > 0:
-		return n.FreeMemory / w.MemoryPerCPU / w.cpus
+	case memoryPerGPU:
+		fits = !w.Exclusive || product(w.MemoryPerGPU, free) <= n.FreeMemory
+	case memoryPerCPU:
+		held := n.FreeMemory / w.MemoryPerCPU
+		fits = !w.Exclusive || held >= cpus
+		cpus = min(cpus, held)
 	default:
 		fits = n.FreeMemory == n.MemoryBytes
 	}
-	if fits {
-		return math.MaxUint64
+	gpus = w.usable(n, free, cpus)
+	if !fits || gpus < w.gpus {
+		return 0, 0
 	}
-	return 0
+	units = cpus / w.unit.cpus
+	if w.unit.gpus > 0 {
+		units = min(units, gpus/w.unit.gpus)
+	}
+	switch {
+	case units < w.slots:
+		return 0, 0
+	case w.units == 0:
+		return w.slots, gpus
+	case w.perNode > 0:
+		units = min(units, w.perNode)
+	}
+	return min(units, w.units), gpus
+}
+
+// usable is how many of the free devices have the CPUs and the memory that each
+// device of the job must have.
+func (w *want) usable(n *Node, free, cpus uint64) uint64 {
+	if w.CPUsPerGPU > 0 {
+		free = min(free, cpus/uint64(w.CPUsPerGPU))
+	}
+	if w.memory == memoryPerGPU && !w.Exclusive {
+		free = min(free, n.FreeMemory/w.MemoryPerGPU)
+	}
+	return free
 }
 
 // free says whether a job can be given the device whole.
@@ -141,54 +166,86 @@ func (d *Device) free() bool {
 	return d.Healthy && d.Parent == WholeDevice && d.Shares > 0 && d.FreeShares == d.Shares
 }
 
-// freeGPUs counts the free devices of one model, and of all.
-func freeGPUs(n *Node, model string) (ofModel, all uint64) {
+// freeGPUs counts the free devices of one model, and of all, and the devices
+// that would be free on the idle node.
+func freeGPUs(n *Node, model string) (ofModel, all, whole uint64) {
 	for i := range n.Devices {
-		if d := &n.Devices[i]; d.free() {
+		d := &n.Devices[i]
+		if d.Healthy && d.Parent == WholeDevice && d.Shares > 0 {
+			whole++
+		}
+		if d.free() {
 			all++
 			if d.Model == model {
 				ofModel++
 			}
 		}
 	}
-	return ofModel, all
+	return ofModel, all, whole
 }
 
-// offers is what each candidate can contribute with devices of one model,
-// those left out that cannot take part.
-func (w *want) offers(nodes []Node, candidates []NodeIndex, model string) []offer {
+// offers is what each candidate can contribute with devices of the model, those
+// left out that cannot take part.
+func (w *want) offers(candidates []NodeIndex) []offer {
 	var offers []offer
-	for _, index := range candidates {
-		n := &nodes[index]
+	for i, index := range candidates {
+		n := &w.nodes[index]
 		if !w.open(n) || n.FreeCPUs.Empty() || !w.named(n) {
 			continue
 		}
-		o := offer{node: index, tasks: w.room(n)}
-		if o.tasks == 0 {
+		o := offer{node: index, leaf: -1}
+		free, all, whole := freeGPUs(n, w.model)
+		if o.units, o.gpus = w.capacity(n, free); o.units == 0 {
 			continue
 		}
-		if o.gpus, o.left = freeGPUs(n, model); o.gpus < w.gpus {
-			continue
+		o.left, o.whole = all, all == whole && (whole > 0 || !n.Busy)
+		if !w.WantsGPUs() {
+			o.cpus = uint32(n.FreeCPUs.Count())
 		}
 		if len(w.RequiredNodes) > 0 {
 			_, o.required = slices.BinarySearch(w.RequiredNodes, n.Name)
 		}
+		if len(w.Constraint.Groups) > 0 {
+			o.groups = w.Constraint.groupsOf(n.Features)
+		}
+		if leaf := n.leaf(); leaf != nil {
+			o.leaf = int32(leaf.index)
+		}
+		if offers == nil {
+			offers = make([]offer, 0, len(candidates)-i)
+		}
 		offers = append(offers, o)
+	}
+	if w.wired {
+		countWhole(offers)
 	}
 	return offers
 }
 
+// countWhole notes how many whole nodes each leaf switch has.
+func countWhole(offers []offer) {
+	whole := make(map[int32]int32)
+	for i := range offers {
+		if offers[i].whole {
+			whole[offers[i].leaf]++
+		}
+	}
+	for i := range offers {
+		offers[i].leafWhole = whole[offers[i].leaf]
+	}
+}
+
 // models is the models that the job may be placed on, ascending; "" alone if
 // it asks for no device.
-func (w *want) models(nodes []Node, candidates []NodeIndex) []string {
+func (w *want) models(candidates []NodeIndex) []string {
 	if !w.WantsGPUs() || w.Model != "" {
 		return []string{w.Model}
 	}
 	var models []string
 	last := ""
 	for _, index := range candidates {
-		for i := range nodes[index].Devices {
-			if d := &nodes[index].Devices[i]; d.Model != last && d.free() {
+		for i := range w.nodes[index].Devices {
+			if d := &w.nodes[index].Devices[i]; d.Model != last && d.free() {
 				last = d.Model
 				if at, found := slices.BinarySearch(models, last); !found {
 					models = slices.Insert(models, at, last)

@@ -1,0 +1,85 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file says with whom a job shares its nodes: with everybody, with jobs of
+// its own user, or with nobody. The job may ask for it (--exclusive), and so may
+// its partition.
+
+// alone says whether the job has its nodes for itself.
+func (j *Job) alone() bool {
+	return j.Spec.Exclusive || j.Run != nil && j.Run.Sharing == ExclusiveNode
+}
+
+// userOnly says whether the job shares its nodes with nobody else's.
+func (j *Job) userOnly() bool {
+	return j.Spec.ExclusiveUser || j.Run != nil && j.Run.Sharing == ExclusiveUser
+}
+
+// heldUser counts the jobs of one user on a node.
+type heldUser struct {
+	uid      uint32
+	jobs     uint32
+	userOnly uint32 // of them, those that share with nobody else's
+}
+
+// userIDs are the users whose jobs are on a node, ascending, and whether one of
+// the jobs shares with nobody else's.
+func (u *nodeUse) userIDs() (ids []uint32, userOnly bool) {
+	for _, user := range u.users {
+		ids = append(ids, user.uid)
+		userOnly = userOnly || user.userOnly > 0
+	}
+	return ids, userOnly
+}
+
+// addUser counts one job more, or with -1 one less.
+func (u *nodeUse) addUser(job *Job, change int) {
+	uid := job.Owner().UID
+	at, found := slices.BinarySearchFunc(u.users, uid, func(user heldUser, uid uint32) int {
+		return int(int64(user.uid) - int64(uid))
+	})
+	if !found {
+		u.users = slices.Insert(u.users, at, heldUser{uid: uid})
+	}
+	user := &u.users[at]
+	user.jobs += uint32(change)
+	if job.userOnly() {
+		user.userOnly += uint32(change)
+	}
+	if user.jobs == 0 {
+		u.users = slices.Delete(u.users, at, at+1)
+	}
+}
+
+// checkSharing says why a job in this partition must not be on a node beside
+// those that are there.
+func checkSharing(job *Job, partition *Partition, node *Node) error {
+	use := node.use
+	switch {
+	case use.exclusive != 0:
+		return fmt.Errorf("node %s is job %d's alone", node.Name, use.exclusive)
+	case (job.Spec.Exclusive || partition.Exclusive == ExclusiveNode) && len(use.jobs) > 0:
+		return fmt.Errorf("node %s is not empty", node.Name)
+	}
+	users, userOnly := use.userIDs()
+	others := slices.ContainsFunc(users, func(uid uint32) bool { return uid != job.Owner().UID })
+	switch {
+	case others && userOnly:
+		return fmt.Errorf("node %s is user %d's only", node.Name, users[0])
+	case others && (job.Spec.ExclusiveUser || partition.Exclusive == ExclusiveUser):
+		return fmt.Errorf("node %s has jobs of other users", node.Name)
+	}
+	return nil
+}
+
+// checkUsers checks that nodes that are one user's have no other's jobs.
+func (u *nodeUse) checkUsers(name string) error {
+	if users, userOnly := u.userIDs(); userOnly && len(users) > 1 {
+		return fmt.Errorf("node %s is one user's only, and has jobs of users %v", name, users)
+	}
+	return nil
+}
