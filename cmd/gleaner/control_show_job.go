@@ -144,7 +144,7 @@ func jobRequest(r *record, row *jobRow) {
 	}
 	r.line(item("MinCPUsNode", digits(max(asked.GetCpusPerTask(), 1)*max(asked.GetTasksPerNode(), 1))), memory, "MinTmpDiskNode=0")
 	r.line(item("Features", orNull(asked.GetConstraint())), "DelayBoot=00:00:00")
-	r.line(item("OverSubscribe", overSubscribe(row.job)), "Contiguous=0", "Licenses=(null)", "Network=(null)")
+	r.line(item("OverSubscribe", overSubscribe(row.job)), item("Contiguous", oneZero(asked.GetContiguous())), "Licenses=(null)", "Network=(null)")
 	r.line(item("Command", orNull(asked.GetCommand())))
 	r.line(item("WorkDir", asked.GetWorkDirectory()))
 	if asked.GetComment() != "" {
@@ -159,6 +159,7 @@ func jobRequest(r *record, row *jobRow) {
 	if text := gresText(asked, pb.GpuScope_GPU_SCOPE_JOB); text != "" {
 		r.line(item("TresPerJob", text))
 	}
+	jobPlacement(r, asked)
 }
 
 // jobOwn is what Slurm does not say: why in a sentence, which run it is, and

@@ -133,6 +133,13 @@ func sizeFields() []jobField {
 		jobText(0, "TRES_PER_JOB", func(j *pb.Job) string {
 			return cmp.Or(gresText(j.GetSpec(), pb.GpuScope_GPU_SCOPE_JOB), "N/A")
 		}, "tres-per-job"),
+		jobText(0, "TRES_PER_TASK", func(j *pb.Job) string {
+			return cmp.Or(gresText(j.GetSpec(), pb.GpuScope_GPU_SCOPE_TASK), "N/A")
+		}, "tres-per-task"),
+		jobText(0, "CPUS_PER_TRES", func(j *pb.Job) string { return cmp.Or(cpusPerTRES(j.GetSpec()), "N/A") }, "cpus-per-tres"),
+		jobText(0, "MEM_PER_TRES", func(j *pb.Job) string { return cmp.Or(memoryPerTRES(j.GetSpec()), "N/A") }, "mem-per-tres"),
+		jobCount(0, "REQUIRED_SWITCHES", func(j *pb.Job) uint64 { return uint64(j.GetSpec().GetSwitches()) }, "ReqSwitch"),
+		jobText(0, "WAIT4SWITCH", func(j *pb.Job) string { return clockText(j.GetSpec().GetSwitchesWaitS()) }, "Wait4Switch"),
 		{Names: []string{"tres-alloc", "tres"}, Header: "TRES_ALLOC", Value: func(r *jobRow) string { return r.view.tresText(r.job) }},
 		jobCount(0, "MAX_NODES", func(j *pb.Job) uint64 { return uint64(j.GetSpec().GetMaxNodes()) }, "MaxNodes"),
 		jobCount(0, "NTASKS_PER_NODE", func(j *pb.Job) uint64 { return uint64(j.GetSpec().GetTasksPerNode()) }, "NTPerNode"),
@@ -205,8 +212,11 @@ func gpuText(job *pb.Job) string {
 }
 
 func overSubscribe(job *pb.Job) string {
-	if job.GetSpec().GetExclusive() {
+	switch {
+	case job.GetSpec().GetExclusive():
 		return "NO"
+	case job.GetSpec().GetExclusiveUser():
+		return "USER"
 	}
 	return "OK"
 }

@@ -59,6 +59,12 @@ type jobRecord struct {
 	TimeLimit        optional     `json:"time_limit"`
 	TresAlloc        string       `json:"tres_alloc_str"`
 	TresPerJob       string       `json:"tres_per_job"`
+	TresPerTask      string       `json:"tres_per_task"`
+	CpusPerTres      string       `json:"cpus_per_tres"`
+	MemoryPerTres    string       `json:"memory_per_tres"`
+	RequiredSwitches uint32       `json:"required_switches"`
+	MaxSwitchWait    uint32       `json:"maximum_switch_wait_time"`
+	Contiguous       bool         `json:"contiguous"`
 	TresPerNode      string       `json:"tres_per_node"`
 	TresRequested    string       `json:"tres_req_str"`
 	UserID           uint32       `json:"user_id"`
@@ -108,6 +114,8 @@ func (s jsonShape) job(r *jobRow) *jobRecord {
 		Features: asked.GetConstraint(), StateReason: reasonText(job), StateDescription: job.ReasonDetail,
 		StandardOutput: standardFile(r, standardOutput), StandardError: standardFile(r, standardError), StandardInput: standardFile(r, standardInput),
 		TresPerNode: gresText(asked, pb.GpuScope_GPU_SCOPE_NODE), TresPerJob: gresText(asked, pb.GpuScope_GPU_SCOPE_JOB),
+		TresPerTask: gresText(asked, pb.GpuScope_GPU_SCOPE_TASK), CpusPerTres: cpusPerTRES(asked), MemoryPerTres: memoryPerTRES(asked),
+		RequiredSwitches: asked.GetSwitches(), MaxSwitchWait: asked.GetSwitchesWaitS(), Contiguous: asked.GetContiguous(),
 		TresRequested: r.view.tresText(job),
 		Cpus:          s.count(uint64(job.Cpus)), NodeCount: s.count(uint64(job.Nodes)), MaxNodes: s.count(uint64(asked.GetMaxNodes())),
 		Tasks: s.count(uint64(taskCount(job))), CpusPerTask: s.some(uint64(asked.GetCpusPerTask())), TasksPerNode: s.some(uint64(asked.GetTasksPerNode())),

@@ -204,6 +204,10 @@ func memoryBytes(job *pb.Job) uint64 {
 	if perCPU := job.GetSpec().GetMemoryPerCpuBytes(); perCPU > 0 {
 		return perCPU * uint64(job.Cpus)
 	}
+	if perGPU := job.GetSpec().GetMemoryPerGpuBytes(); perGPU > 0 {
+		gpus, _ := gpuCounts(job)
+		return perGPU * uint64(gpus)
+	}
 	return job.GetSpec().GetMemoryPerNodeBytes() * uint64(job.Nodes)
 }
 
@@ -219,15 +223,7 @@ func gpuCounts(job *pb.Job) (total uint32, byModel map[string]uint32) {
 	if len(job.Allocation) > 0 {
 		return total, byModel
 	}
-	for _, request := range job.GetSpec().GetGpus() {
-		count := request.Count
-		if request.Scope == pb.GpuScope_GPU_SCOPE_NODE {
-			count *= max(job.Nodes, 1)
-		}
-		total += count
-		byModel[request.Model] += count
-	}
-	return total, byModel
+	return askedGPUs(job)
 }
 
 // tresText is "cpu=2,mem=512M,node=1,billing=2,gres/gpu=1".

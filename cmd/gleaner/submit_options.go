@@ -1,6 +1,10 @@
 package main
 
-import "github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+)
 
 // Long names of gsubmit's options, which are also the keys of their values.
 const (
@@ -63,7 +67,7 @@ func submitCommand() *option.Command {
 			{Name: "script", Help: "the batch script; standard input if none is named"},
 			{Name: "arguments", Help: "handed to the script, options among them too"},
 		},
-		Options: append(submitOptions(), submitLater()...),
+		Options: slices.Concat(submitOptions(), placementOptions(), submitLater()),
 		Examples: []option.Example{
 			{Text: "a job on one GPU of any model, for at most an hour", Command: "gsubmit --gpus=1 --time=1:00:00 train.sh"},
 			{Text: "two nodes with four GPUs each, one task a GPU", Command: "gsubmit -N2 --gpus-per-node=4 --ntasks-per-node=4 train.sh"},
@@ -94,11 +98,11 @@ func submitOptions() []option.Option {
 	return []option.Option{
 		{Long: optJobName, Short: 'J', Argument: "name", InScript: true, Environment: variables("JOB_NAME"), Help: "name of the job", Default: "the script's file name"},
 		{Long: optPartition, Short: 'p', Argument: "partition[,...]", InScript: true, Environment: variables("PARTITION"), Help: "where to run; of several, the first that can", Default: "the cluster's default partition"},
-		{Long: optNodes, Short: 'N', Argument: "min[-max]", InScript: true, Environment: []string{"GSUB_NODES"}, Help: "number of nodes", Default: "as many as the tasks need"},
+		{Long: optNodes, Short: 'N', Argument: "min[-max]", InScript: true, Environment: []string{"GSUB_NODES"}, Help: "number of nodes; of a range, as many as are free", Default: "as many as the tasks need"},
 		{Long: optNtasks, Short: 'n', Argument: "count", InScript: true, Environment: []string{"GSUB_NTASKS"}, Help: "number of tasks that steps of the job will run"},
 		{Long: optNtasksPerNode, Argument: "count", InScript: true, Help: "tasks on each node"},
 		{Long: optCPUsPerTask, Short: 'c', Argument: "count", InScript: true, Environment: []string{"GSUB_CPUS_PER_TASK"}, Help: "CPUs for each task", Default: "1"},
-		{Long: optMem, Argument: "size[K|M|G|T]", InScript: true, Environment: variables("MEM_PER_NODE"), Help: "memory on each node, in megabytes unless a unit is given"},
+		{Long: optMem, Argument: "size[K|M|G|T]", InScript: true, Environment: variables("MEM_PER_NODE"), Help: "memory on each node, in megabytes unless a unit is given; 0 is all memory of the nodes"},
 		{Long: optMemPerCPU, Argument: "size[K|M|G|T]", InScript: true, Environment: variables("MEM_PER_CPU"), Help: "memory for each CPU", Default: "the partition's"},
 		{Long: optGPUs, Short: 'G', Argument: "[model:]count", InScript: true, Environment: variables("GPUS"), Help: "GPUs for the whole job, all of one model"},
 		{Long: optGPUsPerNode, Argument: "[model:]count", InScript: true, Environment: variables("GPUS_PER_NODE"), Help: "GPUs on each node"},
@@ -112,8 +116,6 @@ func submitOptions() []option.Option {
 		{Long: optChdir, Short: 'D', Argument: "directory", InScript: true, Help: "directory the script starts in", Default: "the current one"},
 		{Long: optNodelist, Short: 'w', Argument: "nodes", InScript: true, Help: "nodes that must be part of the job, as in n[1-3,7]"},
 		{Long: optExclude, Short: 'x', Argument: "nodes", InScript: true, Help: "nodes that must not be part of the job"},
-		{Long: optConstraint, Short: 'C', Argument: "features", InScript: true, Environment: variables("CONSTRAINT"), Help: "features that the nodes must have, joined with &"},
-		{Long: optExclusive, Argument: "user|mcs", OptionalArgument: true, InScript: true, Environment: variables("EXCLUSIVE"), Help: "whole nodes, shared with no other job; sharing by user or mcs is not carried out yet"},
 		{Long: optNetwork, Argument: "host|private", InScript: true, Environment: variables("NETWORK"), Help: "the node's network, or one of the job's own with nothing but loopback", Default: "host"},
 		{Long: optAccount, Short: 'A', Argument: "account", InScript: true, Environment: variables("ACCOUNT"), Help: "account to charge", Default: "yours"},
 		{Long: optWCKey, Argument: "key", InScript: true, Environment: variables("WCKEY"), Help: "a word to group usage by"},

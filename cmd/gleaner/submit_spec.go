@@ -23,7 +23,8 @@ const (
 // stronger set that gives one of them silences the others in a weaker one.
 var contradictions = [][]string{
 	{optRequeue, optNoRequeue},
-	{optMem, optMemPerCPU},
+	{optMem, optMemPerCPU, optMemPerGPU},
+	{optCPUsPerTask, optCPUsPerGPU},
 	{optGres, optGPUsPerNode},
 }
 
@@ -75,6 +76,7 @@ func buildSpec(values option.Values, directory string) (*pb.JobSpec, error) {
 	b.sizes()
 	b.gpus()
 	b.hosts()
+	b.placement()
 	b.behaviour()
 	return b.spec, b.err
 }
@@ -94,10 +96,6 @@ func (b *specBuilder) failEmpty(long string) {
 func (b *specBuilder) words() {
 	v, s := b.values, b.spec
 	s.Name, s.Account, s.Comment, s.Wckey = v.Text(optJobName), v.Text(optAccount), v.Text(optComment), v.Text(optWCKey)
-	s.Constraint = v.Text(optConstraint)
-	if strings.ContainsAny(s.Constraint, "|[]*()") {
-		b.fail(1, "--constraint=%s is not carried out yet: join the features that every node must have with &, as in ib&avx512", s.Constraint)
-	}
 	for name := range strings.SplitSeq(v.Text(optPartition), ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			s.Partitions = append(s.Partitions, name)
@@ -181,15 +179,32 @@ func (b *specBuilder) nodeCount() (least, most uint32) {
 	}
 	text := b.values.Text(optNodes)
 	low, high, isRange := strings.Cut(text, "-")
-	first, err := strconv.ParseUint(low, 10, 31)
+	first, err := nodesNumber(low)
 	last := first
 	if err == nil && isRange {
-		last, err = strconv.ParseUint(high, 10, 31)
+		last, err = nodesNumber(high)
 	}
 	if err != nil || first < 1 || last < first {
 		b.fail(255, "Invalid node count: %q: type a number of nodes, or the least and the most as in 2-4", text)
 	}
 	return uint32(first), uint32(last)
+}
+
+// nodesNumber reads a number, or one of thousands or millions: "2k", "1m", in
+// steps of 1,024 as in sbatch(1).
+func nodesNumber(text string) (uint64, error) {
+	shift := 0
+	switch {
+	case strings.HasSuffix(text, "k"), strings.HasSuffix(text, "K"):
+		shift = 10
+	case strings.HasSuffix(text, "m"), strings.HasSuffix(text, "M"):
+		shift = 20
+	}
+	if shift > 0 {
+		text = text[:len(text)-1]
+	}
+	number, err := strconv.ParseUint(text, 10, 31-shift)
+	return number << shift, err
 }
 
 func (b *specBuilder) size(long string) uint64 {
@@ -200,8 +215,10 @@ func (b *specBuilder) size(long string) uint64 {
 	switch {
 	case err != nil:
 		b.fail(255, "Invalid --%s specification: %w", long, err)
+	case size == 0 && long == optMem:
+		b.spec.AllMemory = true
 	case size == 0:
-		b.fail(1, "--%s=0, all memory of a node, is not carried out yet: say how much the job needs, and --exclusive to share with nobody", long)
+		b.fail(1, "--%s=0 names no amount: say how much, or ask for all memory of the nodes with --mem=0", long)
 	}
 	return size
 }
@@ -214,6 +231,7 @@ func (b *specBuilder) gpus() {
 	}{
 		{optGPUs, pb.GpuScope_GPU_SCOPE_JOB, spec.ParseGPUs},
 		{optGPUsPerNode, pb.GpuScope_GPU_SCOPE_NODE, spec.ParseGPUs},
+		{optGPUsPerTask, pb.GpuScope_GPU_SCOPE_TASK, spec.ParseGPUs},
 		{optGres, pb.GpuScope_GPU_SCOPE_NODE, spec.ParseGres},
 	} {
 		if !b.values.Given(kind.long) {
@@ -244,10 +262,6 @@ func (b *specBuilder) hosts() {
 			b.failEmpty(list.long)
 		}
 	}
-	if sharing := b.values.Text(optExclusive); sharing != "" {
-		b.fail(255, "--exclusive=%s is not carried out yet: use --exclusive, which shares with nobody", sharing)
-	}
-	b.spec.Exclusive = b.values.Given(optExclusive)
 }
 
 func (b *specBuilder) behaviour() {

@@ -178,7 +178,13 @@ func checkCounts(job *pb.JobSpec) error {
 		return invalid("More processors requested than permitted: more than %d tasks", maxTasks)
 	case job.GetCpusPerTask() > state.MaxCPUsPerNode:
 		return invalid("More processors requested than permitted: %d CPUs for one task, at most %d", job.GetCpusPerTask(), state.MaxCPUsPerNode)
-	case job.GetMemoryPerNodeBytes() > maxMemoryBytes || job.GetMemoryPerCpuBytes() > maxMemoryBytes:
+	case job.GetCpusPerGpu() > state.MaxCPUsPerNode:
+		return invalid("More processors requested than permitted: %d CPUs for one GPU, at most %d", job.GetCpusPerGpu(), state.MaxCPUsPerNode)
+	case job.GetTasksPerGpu() > maxTasks:
+		return invalid("More processors requested than permitted: more than %d tasks", maxTasks)
+	case job.GetSwitches() > spec.MaxHostListNames:
+		return invalid("%d switches are asked for: at most %d", job.GetSwitches(), spec.MaxHostListNames)
+	case max(job.GetMemoryPerNodeBytes(), job.GetMemoryPerCpuBytes(), job.GetMemoryPerGpuBytes()) > maxMemoryBytes:
 		return invalid("Memory specification can not be satisfied: more than %s", spec.FormatSize(maxMemoryBytes))
 	case job.GetMemoryPerNodeBytes() != 0 && job.GetMemoryPerCpuBytes() != 0:
 		return invalid("memory per node and memory per CPU exclude each other: give one of --mem and --mem-per-cpu")
@@ -192,10 +198,8 @@ func checkGPUs(job *pb.JobSpec) error {
 	}
 	for _, gpu := range job.GetGpus() {
 		switch {
-		case gpu.GetScope() == pb.GpuScope_GPU_SCOPE_TASK:
-			return invalid("--gpus-per-task is not supported by this version: use --gpus or --gpus-per-node")
-		case gpu.GetScope() != pb.GpuScope_GPU_SCOPE_NODE && gpu.GetScope() != pb.GpuScope_GPU_SCOPE_JOB:
-			return invalid("GPU scope %d is not known: use --gpus or --gpus-per-node", gpu.GetScope())
+		case gpu.GetScope() < pb.GpuScope_GPU_SCOPE_NODE || gpu.GetScope() > pb.GpuScope_GPU_SCOPE_TASK:
+			return invalid("GPU scope %d is not known: use --gpus, --gpus-per-node or --gpus-per-task", gpu.GetScope())
 		case gpu.GetSharesPerDevice() != 0:
 			return invalid("shares of a GPU are not supported by this version: ask for whole GPUs")
 		case gpu.GetCount() > spec.MaxGPUs:

@@ -50,7 +50,11 @@ func TestCheckSpec(t *testing.T) {
 		{"staging", func(s *pb.JobSpec) { s.Staging = []*pb.Staging{{}} }, "staging"},
 		{"checkpoint", func(s *pb.JobSpec) { s.Checkpoint = &pb.CheckpointPolicy{} }, "--checkpoint"},
 		{"qos", func(s *pb.JobSpec) { s.Qos = "high" }, "--qos"},
-		{"GPUs per task", func(s *pb.JobSpec) { s.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_TASK, Count: 1}} }, "--gpus-per-task"},
+		{"GPUs of no scope", func(s *pb.JobSpec) { s.Gpus = []*pb.GpuRequest{{Scope: 9, Count: 1}} }, "GPU scope 9"},
+		{"CPUs for a GPU", func(s *pb.JobSpec) { s.CpusPerGpu = 1 << 20 }, "CPUs for one GPU"},
+		{"tasks for a GPU", func(s *pb.JobSpec) { s.TasksPerGpu = 1 << 30 }, "More processors"},
+		{"memory for a GPU", func(s *pb.JobSpec) { s.MemoryPerGpuBytes = 1 << 63 }, "Memory specification"},
+		{"switches", func(s *pb.JobSpec) { s.Switches = 1 << 20 }, "switches"},
 		{"shares", func(s *pb.JobSpec) {
 			s.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_JOB, Count: 1, SharesPerDevice: 2}}
 		}, "shares"},

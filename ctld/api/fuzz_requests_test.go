@@ -77,6 +77,14 @@ func methods() []method {
 			submit(func(s *pb.JobSpec) {
 				s.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1 << 20}, {Scope: pb.GpuScope_GPU_SCOPE_JOB, Count: 1 << 20, Model: "m"}}
 			}),
+			submit(func(s *pb.JobSpec) {
+				s.Tasks, s.TasksPerGpu, s.CpusPerGpu, s.MemoryPerGpuBytes = 8, 2, 4, 1<<30
+				s.Constraint, s.Switches, s.SwitchesWaitS, s.ExclusiveUser = "a&[(b|!c)*2&d*1]", 1, 60, true
+			}),
+			submit(func(s *pb.JobSpec) {
+				s.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_TASK, Count: 1 << 20}, {Scope: pb.GpuScope_GPU_SCOPE_JOB, Count: 1 << 20}}
+				s.AllMemory, s.Contiguous, s.SpreadJob, s.MaxNodes, s.Constraint = true, true, true, 65536, "[a|b]"
+			}),
 			submit(func(s *pb.JobSpec) { s.Environment, s.Arguments = []string{"A=\x00"}, []string{"\x00"} }),
 			submit(func(s *pb.JobSpec) { s.TimeLimitS, s.Nice = 4294967295, -2147483648 }),
 			&pb.SubmitRequest{AsUser: "ada", Spec: goodSpec()}),

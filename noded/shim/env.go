@@ -19,10 +19,10 @@ const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 var managed = []string{
 	"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "GLEANER_TLS_DIR", "SLURMD_NODENAME",
 	"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MAX",
-	"SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION",
-	"SLURM_EXPORT_ENV", "SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GTIDS", "SLURM_JOB_ACCOUNT",
-	"SLURM_JOB_GPUS", "SLURM_JOB_QOS", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_NODE",
-	"SLURM_NPROCS", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_RESTART_COUNT", "SLURM_SRUN_COMM_HOST",
+	"SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_CPUS_PER_GPU", "SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION",
+	"SLURM_EXPORT_ENV", "SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GTIDS", "SLURM_JOB_ACCOUNT",
+	"SLURM_JOB_GPUS", "SLURM_JOB_QOS", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE",
+	"SLURM_NPROCS", "SLURM_NTASKS", "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_NODE", "SLURM_RESTART_COUNT", "SLURM_SRUN_COMM_HOST",
 	"SLURM_SRUN_COMM_PORT", "SLURM_STEPID", "SLURM_STEP_GPUS", "SLURM_STEP_ID", "SLURM_STEP_LAUNCHER_PORT",
 	"SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASK_PID", "SLURM_UMASK",
 }
@@ -177,13 +177,15 @@ func (p *part) addTasks(v *variables) {
 	}
 }
 
-// addMemory: in MiB, per node if it was asked for so, else per CPU.
+// addMemory: in MiB, per node or per GPU if it was asked for so, else per CPU.
 func (p *part) addMemory(v *variables) {
 	const mib = 1 << 20
 	s := p.order.Spec
 	switch {
 	case s.GetMemoryPerNodeBytes() > 0:
 		v.setNumber("SLURM_MEM_PER_NODE", s.GetMemoryPerNodeBytes()/mib)
+	case s.GetMemoryPerGpuBytes() > 0:
+		v.setNumber("SLURM_MEM_PER_GPU", s.GetMemoryPerGpuBytes()/mib)
 	case s.GetMemoryPerCpuBytes() > 0:
 		v.setNumber("SLURM_MEM_PER_CPU", s.GetMemoryPerCpuBytes()/mib)
 	case p.own.MemoryBytes > 0 && len(p.own.CpuIds) > 0:
@@ -225,7 +227,16 @@ func (p *part) addRequestedGPUs(v *variables) {
 			v.set("SLURM_GPUS", text)
 		case pb.GpuScope_GPU_SCOPE_NODE:
 			v.set("SLURM_GPUS_PER_NODE", text)
+		case pb.GpuScope_GPU_SCOPE_TASK:
+			v.set("SLURM_GPUS_PER_TASK", text)
 		}
+	}
+	s := p.order.Spec
+	if s.GetCpusPerGpu() > 0 {
+		v.setNumber("SLURM_CPUS_PER_GPU", uint64(s.GetCpusPerGpu()))
+	}
+	if s.GetTasksPerGpu() > 0 {
+		v.setNumber("SLURM_NTASKS_PER_GPU", uint64(s.GetTasksPerGpu()))
 	}
 }
 

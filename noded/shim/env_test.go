@@ -89,6 +89,11 @@ func TestBatchEnvironmentAsAsked(t *testing.T) {
 		o.Allocation[0].Devices = []*pb.AllocatedDevice{{Index: 1}, {Index: 3}}
 	}, "CUDA_VISIBLE_DEVICES"), "CUDA_VISIBLE_DEVICES JOB_GPUS GPUS_ON_NODE GPUS"),
 		"CUDA_VISIBLE_DEVICES=0,1 JOB_GPUS=1,3 GPUS_ON_NODE=2 GPUS=a100:2")
+	compare(t, chosen(environment(func(o *pb.StartPart) {
+		o.Spec.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_TASK, Count: 2}}
+		o.Spec.Tasks, o.Spec.CpusPerGpu, o.Spec.MemoryPerGpuBytes, o.Spec.TasksPerGpu = 1, 3, 5<<30, 4
+	}), "NTASKS CPUS_PER_TASK CPUS_PER_GPU MEM_PER_GPU MEM_PER_CPU GPUS GPUS_PER_NODE GPUS_PER_TASK NTASKS_PER_GPU"),
+		"NTASKS=1 CPUS_PER_GPU=3 MEM_PER_GPU=5120 GPUS_PER_TASK=2 NTASKS_PER_GPU=4")
 }
 
 func TestRepeats(t *testing.T) {
