@@ -134,6 +134,7 @@ func (d *dialogue) node(words []string) error {
 	at, known := d.find(n.Name)
 	if known {
 		d.snapshot.Nodes[at] = n
+		d.forget(place.NodeIndex(at))
 		return nil
 	}
 	d.snapshot.Nodes = append(d.snapshot.Nodes, n)

@@ -27,6 +27,13 @@ func linkUp(n *place.Node, ranges string) {
 	}
 }
 
+// forget drops the jobs on a node that is described anew.
+func (d *dialogue) forget(node place.NodeIndex) {
+	d.snapshot.Running = slices.DeleteFunc(d.snapshot.Running, func(r Running) bool {
+		return slices.ContainsFunc(r.Placement.Parts, func(p place.Part) bool { return p.Node == node })
+	})
+}
+
 // wire reads one switch.
 func (d *dialogue) wire(words []string) error {
 	o := options(words[1:])

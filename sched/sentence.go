@@ -22,16 +22,16 @@ func shortSentence(short place.Shortage, where string) string {
 	case place.Leaves:
 		return leavesSentence(short, where)
 	case place.Rows:
-		return fmt.Sprintf("needs %s that follow each other in the list of nodes; the longest row of suitable ones %s has %d%s", count(short.Need, "node"), where, short.Have, from(short.HaveOn))
+		return fmt.Sprintf("needs %s that follow each other in the list of nodes; the longest row of those that are suitable %s has %d%s", count(short.Need, "node"), strings.Replace(where, "free", "and free", 1), short.Have, from(short.HaveOn))
 	case place.Model:
 		return fmt.Sprintf("needs %s with GPUs of model %s; there %s %s", count(short.Need, "node"), short.Name, are(short.Have), where)
 	case place.Nodes:
 		kind := "node"
-		switch {
-		case short.Whole:
+		if short.Whole {
 			kind = "idle node"
-		case short.Unshared:
-			where += " without jobs of others"
+		}
+		if short.Unshared {
+			where += " that jobs of other users leave to it"
 		}
 		if short.Excluding {
 			where += " that it does not exclude"
@@ -61,16 +61,19 @@ func featureSentence(short place.Shortage, where string) string {
 
 // leavesSentence is about nodes that are near each other.
 func leavesSentence(short place.Shortage, where string) string {
-	need := count(short.Need, "node")
+	need, suitable := count(short.Need, "node"), "suitable "+where
+	if where == "free" {
+		suitable = "suitable and free"
+	}
 	switch {
 	case short.HaveOn == "":
-		return fmt.Sprintf("needs %s on connected switches; no suitable node %s is attached to one", need, where)
+		return fmt.Sprintf("needs %s on connected switches; none that is %s is attached to one", need, suitable)
 	case short.Limit == 0:
-		return fmt.Sprintf("needs %s on connected switches; the most that are suitable %s is %d below switch %s, and no switch has enough below it", need, where, short.Have, short.HaveOn)
+		return fmt.Sprintf("needs %s on connected switches; switch %s has the most below it that are %s: %d", need, short.HaveOn, suitable, short.Have)
 	case short.Limit == 1:
-		return fmt.Sprintf("needs %s on one leaf switch; the most that are suitable %s is %d on %s, and no switch has enough", need, where, short.Have, short.HaveOn)
+		return fmt.Sprintf("needs %s on one leaf switch; switch %s has the most that are %s: %d", need, short.HaveOn, suitable, short.Have)
 	}
-	return fmt.Sprintf("needs %s on at most %d leaf switches; the most that are suitable %s is %d, on %s and others", need, short.Limit, where, short.Have, short.HaveOn)
+	return fmt.Sprintf("needs %s on at most %d leaf switches; those with the most that are %s, %s first, have %d together", need, short.Limit, suitable, short.HaveOn, short.Have)
 }
 
 func from(node string) string {

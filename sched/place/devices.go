@@ -53,14 +53,12 @@ func (l links) compare(other links) int {
 // perfect says whether no group of count devices can be better.
 func (l links) perfect(count int) bool { return l.inside == count*(count-1)/2 && l.cut == 0 }
 
-// linksOf says how well count devices of a node can be linked; linked is false
-// if its free devices have no links at all.
-func linksOf(n *Node, model string, count int) (best links, linked bool) {
-	free, linked := freeOf(n, model)
-	if linked {
+// linksOf says how well count devices of a node can be linked.
+func linksOf(n *Node, model string, count int) (best links) {
+	if free, linked := freeOf(n, model); linked {
 		_, best = bestLinked(n, free, count)
 	}
-	return best, linked
+	return best
 }
 
 // bestLinked grows a group from each free device in turn and answers the best

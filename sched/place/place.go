@@ -139,7 +139,8 @@ type Shortage struct {
 	// Whole: all of a node's memory is needed, since the request names no
 	// amount; or nodes without any other job, since it wants them alone.
 	Whole bool
-	// Unshared: nodes without jobs of other users are needed.
+	// Unshared: there are nodes that jobs of other users keep this one from,
+	// because one of them shares with nobody else's.
 	Unshared bool
 	// Excluding: the request itself excludes nodes, which Have leaves out.
 	Excluding bool

@@ -152,7 +152,7 @@ const maxAlike = 16
 // taken to be alike.
 func (p *pool) bestLinkedNode(best int, take uint64) int {
 	like := p.offers[best]
-	if like.whole || take >= like.left || take > like.gpus {
+	if like.whole {
 		return best
 	}
 	var bestLinks links
@@ -162,10 +162,7 @@ func (p *pool) bestLinkedNode(best int, take uint64) int {
 		if o.units < p.units || o.gpus < p.spread || p.fit(o, &like, take) != 0 {
 			continue
 		}
-		found, linked := linksOf(&p.nodes[o.node], p.model, int(take))
-		if !linked {
-			return best
-		}
+		found := linksOf(&p.nodes[o.node], p.model, int(take))
 		if seen++; seen == 1 || found.compare(bestLinks) < 0 {
 			best, bestLinks = i, found
 		}

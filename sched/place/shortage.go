@@ -187,9 +187,13 @@ func (s *sieve) modelThere() (Shortage, bool) {
 }
 
 func (s *sieve) open() (Shortage, bool) {
+	kept := slices.ContainsFunc(s.pool, func(index NodeIndex) bool {
+		n := &s.nodes[index]
+		return n.Available && !n.Exclusive && !s.amongOwn(n)
+	})
 	left, short := s.keep(s.want.open)
 	shortage := s.nodeShortage(Nodes, "", left)
-	shortage.Whole, shortage.Unshared = s.Exclusive, s.ExclusiveUser
+	shortage.Whole, shortage.Unshared = s.Exclusive, kept
 	return shortage, short
 }
 
