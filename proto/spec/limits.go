@@ -40,6 +40,9 @@ const (
 	MaxArrayRanges = 4096
 	// MaxJobTargets bounds the jobs that one command names.
 	MaxJobTargets = 65536
+	// MaxDependencies bounds the jobs that one job waits for: each of them is
+	// looked at when one of them ends. An array counts once.
+	MaxDependencies = 1024
 	// MaxGPUs bounds a count of GPUs, so that sums of them stay far from
 	// overflow.
 	MaxGPUs = 1 << 20
