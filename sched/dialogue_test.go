@@ -35,7 +35,7 @@ func TestDialogues(t *testing.T) {
 //	running     ID on=NODE [cpus=N] [mem=SIZE] [gpus=N] [alone] [uid=N] [userexclusive]
 //	accounts, qos, priority  see dialogue_priority_test.go
 //	priorities  answers the factors of each waiting job
-//	jobs        ID [PRIORITY] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
+//	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	map         draws what is in use: a device is its number if it is free
 //	schedule    answers the plan; what it starts stays started
 //	feasible    with one line as for jobs
@@ -207,6 +207,8 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	nodes := set.String("N", "0", "")
 	gres, memory, perCPU := set.String("gres", "", ""), set.String("mem", "", ""), set.String("mem-per-cpu", "", "")
 	held := set.String("held", "", "")
+	begin, deadline := set.Int64("begin", 0, ""), set.Int64("deadline", 0, "")
+	depends, never := set.Bool("depends", false, ""), set.Bool("never", false, "")
 	required, excluded, features := set.String("w", "", ""), set.String("x", "", ""), set.String("C", "", "")
 	gpus := set.String("gpus", "", "")
 	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 0, "")
@@ -241,6 +243,18 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	r.Model, r.GPUsPerNode, r.GPUsPerJob = model+jobModel, perNodeGPUs, perJobGPUs
 	job.Held = map[string]Hold{"user": HeldByUser, "admin": HeldByAdmin, "launch": LaunchFailed, "requeues": HeldMaxRequeue}[*held]
 	job.Tasks = uint32(*array)
+	if *begin != 0 {
+		job.BeginMS = d.snapshot.NowMS + *begin*1000
+	}
+	if *deadline != 0 {
+		job.DeadlineMS = d.snapshot.NowMS + *deadline*1000
+	}
+	switch {
+	case *depends:
+		job.Dependency = DependencyUnfulfilled
+	case *never:
+		job.Dependency = DependencyNeverSatisfied
+	}
 	shape.TimeLimitS = uint32(*time) * 60
 	for name := range strings.SplitSeq(*partitions, ",") {
 		i := slices.IndexFunc(d.snapshot.Partitions, func(p Partition) bool { return p.Name == name })
@@ -287,6 +301,9 @@ func (d *dialogue) schedule() string {
 	}
 	for _, r := range plan.Reasons {
 		fmt.Fprintf(&out, "wait %d (%s) %s\n", r.Job, r.Display(d.snapshot), r.Sentence(d.snapshot))
+	}
+	if plan.NextMS != 0 {
+		fmt.Fprintf(&out, "next pass in %d seconds\n", (plan.NextMS-d.snapshot.NowMS)/1000)
 	}
 	for _, start := range plan.Starts {
 		alone := false

@@ -90,7 +90,10 @@ func TestPrioritiesOfRandomClusters(t *testing.T) {
 			checkFactors(t, &s, f)
 		}
 		for i := range s.Waiting {
-			if held := s.Waiting[i].Held != NotHeld; held == seen[i] || held != (plan.Priorities[i] == 0) {
+			job := &s.Waiting[i]
+			held := job.Held != NotHeld
+			left := held || job.BeginMS > s.NowMS || job.Dependency != NoDependency
+			if left == seen[i] || held != (plan.Priorities[i] == 0) {
 				t.Fatalf("seed %d: job %d: held %v, priority %d", seed, s.Waiting[i].ID, held, plan.Priorities[i])
 			}
 		}
@@ -133,11 +136,13 @@ func checkFirst(t *testing.T, s *Snapshot, plan Plan) {
 	for _, start := range plan.Starts {
 		started[start.Job]++
 	}
+	p := newPass(s, Memo{})
+	free := func(job *Job) bool { _, is := p.eligible(job); return is }
 	for i := range s.Waiting {
 		for j := range s.Waiting {
 			a, b := &s.Waiting[i], &s.Waiting[j]
 			first := plan.Priorities[i] > plan.Priorities[j] || plan.Priorities[i] == plan.Priorities[j] && a.ID < b.ID
-			if len(s.Shapes[a.Shape].Partitions) < 2 && a.Shape == b.Shape && a.Held == NotHeld && b.Held == NotHeld && first && started[a.ID] < a.Tasks && started[b.ID] > 0 {
+			if len(s.Shapes[a.Shape].Partitions) < 2 && a.Shape == b.Shape && free(a) && free(b) && first && started[a.ID] < a.Tasks && started[b.ID] > 0 {
 				t.Fatalf("job %d (%d) starts before job %d (%d), which asks for the same", b.ID, plan.Priorities[j], a.ID, plan.Priorities[i])
 			}
 		}

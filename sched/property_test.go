@@ -34,9 +34,13 @@ func newWorld(seed uint64, nodes, jobs int) *world {
 	for range 1 + w.random.IntN(12) {
 		w.snapshot.Shapes = append(w.snapshot.Shapes, w.shape())
 	}
+	w.snapshot.NowMS = 1_000_000_000
 	for i := range jobs {
 		w.snapshot.Waiting = append(w.snapshot.Waiting, Job{
-			ID: JobID(i + 1), Shape: w.random.IntN(len(w.snapshot.Shapes)), FixedPriority: 1 + w.random.Uint32N(5),
+			BeginMS:    w.snapshot.NowMS + int64(w.random.IntN(20)-18)*1000,
+			DeadlineMS: int64(w.random.IntN(8)/7) * (w.snapshot.NowMS + int64(3600<<w.random.IntN(4))*1000),
+			Dependency: Dependency(max(0, w.random.IntN(20)-17)),
+			ID:         JobID(i + 1), Shape: w.random.IntN(len(w.snapshot.Shapes)), FixedPriority: 1 + w.random.Uint32N(5),
 			Held: Hold(max(0, w.random.IntN(20)-16)), Tasks: w.random.Uint32N(4), Throttled: w.random.IntN(3) == 0,
 			UID: 1 + w.random.Uint32N(3), AgeMS: w.random.Int64N(2) * 60_000,
 		})
@@ -131,6 +135,9 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 		place.Take(free, start.Placement, shape.Request.Exclusive)
 	}
 	checkReasons(t, s, plan, started)
+	if plan.NextMS != 0 && (plan.NextMS <= s.NowMS || !slices.ContainsFunc(s.Waiting, func(job Job) bool { return job.BeginMS == plan.NextMS })) {
+		t.Fatalf("the next pass is due at %d, when no job may begin", plan.NextMS)
+	}
 }
 
 func checkRules(t *testing.T, s *Snapshot, job Job, shape Shape, start Start) {
@@ -138,6 +145,9 @@ func checkRules(t *testing.T, s *Snapshot, job Job, shape Shape, start Start) {
 	p := s.Partitions[start.Partition]
 	if job.Held != NotHeld || !p.Up || shape.TimeLimitS > p.MaxTimeS || shape.Root && !p.RootAllowed || !slices.Contains(shape.Partitions, start.Partition) {
 		t.Fatalf("job %+v starts in partition %+v", job, p)
+	}
+	if job.BeginMS > s.NowMS || job.Dependency != NoDependency || job.DeadlineMS != 0 && s.NowMS+int64(shape.TimeLimitS)*1000 > job.DeadlineMS {
+		t.Fatalf("job %+v starts before its time, or too late", job)
 	}
 	r := shape.Request
 	low, high := r.NodeBounds()
@@ -183,7 +193,9 @@ func checkReasons(t *testing.T, s *Snapshot, plan Plan, started map[JobID]uint32
 	}
 	for _, job := range s.Waiting {
 		_, waits := reasons[job.ID]
-		if rest := job.Tasks - started[job.ID]; started[job.ID] > job.Tasks || waits != (rest > 0 || job.Throttled || job.Held != NotHeld) {
+		kept := job.Held != NotHeld || job.Dependency != NoDependency || job.BeginMS > s.NowMS
+		kept = kept || job.DeadlineMS != 0 && s.NowMS+int64(s.Shapes[job.Shape].TimeLimitS)*1000 > job.DeadlineMS
+		if rest := job.Tasks - started[job.ID]; started[job.ID] > job.Tasks || waits != (rest > 0 || job.Throttled || kept) {
 			t.Fatalf("job %+v: %d started, reason %+v", job, started[job.ID], reasons[job.ID])
 		}
 	}
@@ -220,6 +232,11 @@ func TestPlansOfRandomClusters(t *testing.T) {
 		checkMemoAfterChange(t, w, own)
 	}
 	t.Logf("%d starts, reasons %v", starts, codes)
+	for _, code := range []ReasonCode{ReasonBeginTime, ReasonDependency, ReasonDependencyNeverSatisfied, ReasonDeadline} {
+		if codes[code] == 0 {
+			t.Errorf("no job waits for %s: the clusters are too tame", code)
+		}
+	}
 	for code := ReasonPriority; code <= ReasonAccountNotAllowed; code++ {
 		if codes[code] == 0 {
 			t.Errorf("no job waits for %s: the clusters are too tame", code)

@@ -27,6 +27,10 @@ const (
 	ReasonBadConstraints    // no node has the features, the model, or the named host
 	ReasonAccountNotAllowed // the partition does not run jobs of this user
 	ReasonJobHoldMaxRequeue // failed and was requeued too often
+	ReasonBeginTime
+	ReasonDependency
+	ReasonDependencyNeverSatisfied
+	ReasonDeadline // cannot end before its deadline any more
 )
 
 // reasonWords has, for each code, Slurm's word and how hopeful it is: of the
@@ -49,6 +53,11 @@ var reasonWords = [...]struct {
 	ReasonBadConstraints:     {"BadConstraints", 2},
 	ReasonAccountNotAllowed:  {"AccountNotAllowed", 1},
 	ReasonJobHoldMaxRequeue:  {"JobHoldMaxRequeue", 0},
+	ReasonBeginTime:          {"BeginTime", 0},
+	ReasonDependency:         {"Dependency", 0},
+	ReasonDeadline:           {"DeadLine", 0},
+
+	ReasonDependencyNeverSatisfied: {"DependencyNeverSatisfied", 0},
 }
 
 // String is Slurm's word for the reason, as in squeue(1), "JOB REASON CODES".
@@ -141,6 +150,14 @@ func (r Reason) Sentence(s Snapshot) string {
 		return "could not be started, and is held: mend the cause, then release it with gcontrol release"
 	case ReasonJobHoldMaxRequeue:
 		return "failed and was requeued as often as it may be, and is held: mend the cause, then release it with gcontrol release"
+	case ReasonBeginTime:
+		return "may not begin before the time that it asked for"
+	case ReasonDependency:
+		return "waits for other jobs"
+	case ReasonDependencyNeverSatisfied:
+		return "waits for what can never be: cancel it, or change its dependency with gcontrol update"
+	case ReasonDeadline:
+		return "cannot end before its deadline any more"
 	case ReasonPartitionDown:
 		return partition + " is down"
 	case ReasonPartitionTimeLimit:

@@ -107,7 +107,7 @@ type Job struct {
 	// 0 = none.
 	FixedPriority uint32
 	SiteFactor    int32
-	BeginMS       int64 // not before; 0 = at once
+	BeginMS       int64 // not before, nor before what it depends on counts; 0 = at once
 	DeadlineMS    int64 // its end, at the latest; 0 = none
 	Dependency    Dependency
 	Licenses      []LicenseCount // positions in Snapshot.Licenses, ascending

@@ -15,7 +15,7 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	for turns := range turns(order(&s, p.ready(), priorities)) {
 		p.consider(turns)
 	}
-	return Plan{Starts: p.starts, Priorities: priorities.ofFirst(), NextMS: nextMS, Reasons: p.allReasons()}, p.judge.memo()
+	return Plan{Starts: p.starts, Priorities: priorities.ofFirst(), NextMS: sooner(nextMS, p.next()), Reasons: p.allReasons()}, p.judge.memo()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
@@ -82,9 +82,10 @@ func (p *pass) ready() []int32 {
 		job := &p.Waiting[i]
 		p.left[i] = job.Tasks
 		p.reasons[i] = Reason{Job: job.ID, Partition: -1}
+		why, eligible := p.eligible(job)
 		switch {
-		case job.Held != NotHeld:
-			p.reasons[i].Code = job.Held.reason()
+		case !eligible:
+			p.reasons[i].Code = why
 		case job.Tasks == 0 && job.Throttled:
 			p.reasons[i].Code = ReasonJobArrayTaskLimit
 		case job.Tasks > 0 && len(p.Shapes[job.Shape].Partitions) == 0:

@@ -1,0 +1,46 @@
+package sched
+
+// eligible says whether nothing but the lack of resources keeps a job from
+// starting, and if something does, why: a hold, its begin, jobs that it waits
+// for, its deadline.
+func (p *pass) eligible(job *Job) (ReasonCode, bool) {
+	switch {
+	case job.Held != NotHeld:
+		return job.Held.reason(), false
+	case job.Dependency == DependencyNeverSatisfied:
+		return ReasonDependencyNeverSatisfied, false
+	case job.Dependency == DependencyUnfulfilled:
+		return ReasonDependency, false
+	case job.BeginMS > p.NowMS:
+		return ReasonBeginTime, false
+	case job.DeadlineMS != 0 && p.latestStart(job) < p.NowMS:
+		return ReasonDeadline, false
+	}
+	return ReasonNone, true
+}
+
+// latestStart is until when a job with a deadline has to start. One without a
+// time limit is ended at its deadline.
+func (p *pass) latestStart(job *Job) int64 {
+	limit := p.Shapes[job.Shape].TimeLimitS
+	if limit == Unlimited {
+		return job.DeadlineMS
+	}
+	return job.DeadlineMS - int64(limit)*1000
+}
+
+// next is when the next job becomes able to start by time alone: its begin has
+// come, or the time after the start of a job that it waits for. 0 = none does.
+func (p *pass) next() int64 {
+	next := int64(0)
+	for i := range p.Waiting {
+		job := &p.Waiting[i]
+		if job.BeginMS <= p.NowMS || job.Held != NotHeld || job.Dependency == DependencyNeverSatisfied {
+			continue
+		}
+		if next == 0 || job.BeginMS < next {
+			next = job.BeginMS
+		}
+	}
+	return next
+}
