@@ -32,10 +32,13 @@ const (
 type ControlVerb int32
 
 const (
-	ControlVerb_CONTROL_VERB_UNSPECIFIED ControlVerb = 0
-	ControlVerb_CONTROL_VERB_HOLD        ControlVerb = 1
-	ControlVerb_CONTROL_VERB_RELEASE     ControlVerb = 2
-	ControlVerb_CONTROL_VERB_REQUEUE     ControlVerb = 3
+	ControlVerb_CONTROL_VERB_UNSPECIFIED          ControlVerb = 0
+	ControlVerb_CONTROL_VERB_HOLD                 ControlVerb = 1
+	ControlVerb_CONTROL_VERB_RELEASE              ControlVerb = 2
+	ControlVerb_CONTROL_VERB_REQUEUE              ControlVerb = 3
+	ControlVerb_CONTROL_VERB_HOLD_AS_USER         ControlVerb = 4 // uhold: what an administrator holds, its user may release
+	ControlVerb_CONTROL_VERB_REQUEUE_HOLD         ControlVerb = 5 // requeued, and held by its user
+	ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT ControlVerb = 6 // the same, shown as SPECIAL_EXIT
 )
 
 // Enum value maps for ControlVerb.
@@ -45,12 +48,18 @@ var (
 		1: "CONTROL_VERB_HOLD",
 		2: "CONTROL_VERB_RELEASE",
 		3: "CONTROL_VERB_REQUEUE",
+		4: "CONTROL_VERB_HOLD_AS_USER",
+		5: "CONTROL_VERB_REQUEUE_HOLD",
+		6: "CONTROL_VERB_REQUEUE_SPECIAL_EXIT",
 	}
 	ControlVerb_value = map[string]int32{
-		"CONTROL_VERB_UNSPECIFIED": 0,
-		"CONTROL_VERB_HOLD":        1,
-		"CONTROL_VERB_RELEASE":     2,
-		"CONTROL_VERB_REQUEUE":     3,
+		"CONTROL_VERB_UNSPECIFIED":          0,
+		"CONTROL_VERB_HOLD":                 1,
+		"CONTROL_VERB_RELEASE":              2,
+		"CONTROL_VERB_REQUEUE":              3,
+		"CONTROL_VERB_HOLD_AS_USER":         4,
+		"CONTROL_VERB_REQUEUE_HOLD":         5,
+		"CONTROL_VERB_REQUEUE_SPECIAL_EXIT": 6,
 	}
 )
 
@@ -626,6 +635,7 @@ type ControlRequest struct {
 	Verb          ControlVerb            `protobuf:"varint,2,opt,name=verb,proto3,enum=gleaner.v1.ControlVerb" json:"verb,omitempty"`
 	Filter        *JobFilter             `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	Tasks         []*ArrayTasks          `protobuf:"bytes,4,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Incomplete    bool                   `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"` // for those that requeue: leave jobs alone that are over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -688,6 +698,125 @@ func (x *ControlRequest) GetTasks() []*ArrayTasks {
 	return nil
 }
 
+func (x *ControlRequest) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
+}
+
+type UpdateJobsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Filter        *JobFilter             `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
+	Tasks         []*ArrayTasks          `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Change        *JobChange             `protobuf:"bytes,4,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateJobsRequest) Reset() {
+	*x = UpdateJobsRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateJobsRequest) ProtoMessage() {}
+
+func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateJobsRequest.ProtoReflect.Descriptor instead.
+func (*UpdateJobsRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *UpdateJobsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *UpdateJobsRequest) GetFilter() *JobFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *UpdateJobsRequest) GetTasks() []*ArrayTasks {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *UpdateJobsRequest) GetChange() *JobChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type UpdateJobsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*JobResult           `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateJobsResponse) Reset() {
+	*x = UpdateJobsResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateJobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateJobsResponse) ProtoMessage() {}
+
+func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateJobsResponse.ProtoReflect.Descriptor instead.
+func (*UpdateJobsResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UpdateJobsResponse) GetResults() []*JobResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
 type ControlResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Results       []*JobResult           `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
@@ -697,7 +826,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +838,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +851,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ControlResponse) GetResults() []*JobResult {
@@ -743,7 +872,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +884,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +897,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -805,7 +934,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +946,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +959,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -857,7 +986,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +998,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1011,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListNodesRequest) GetNames() string {
@@ -908,7 +1037,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1049,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1062,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -951,7 +1080,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1092,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1105,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
 }
 
 type ListPartitionsResponse struct {
@@ -988,7 +1117,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1129,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1142,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -1035,7 +1164,7 @@ type UpdateNodeRequest struct {
 
 func (x *UpdateNodeRequest) Reset() {
 	*x = UpdateNodeRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1176,7 @@ func (x *UpdateNodeRequest) String() string {
 func (*UpdateNodeRequest) ProtoMessage() {}
 
 func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1189,7 @@ func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNodeRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateNodeRequest) GetRequestId() string {
@@ -1099,7 +1228,7 @@ type UpdateNodeResponse struct {
 
 func (x *UpdateNodeResponse) Reset() {
 	*x = UpdateNodeResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1240,7 @@ func (x *UpdateNodeResponse) String() string {
 func (*UpdateNodeResponse) ProtoMessage() {}
 
 func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1253,7 @@ func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
 }
 
 // Policy is the replicated configuration: what cluster.toml holds.
@@ -1140,19 +1269,23 @@ type Policy struct {
 	LeaseS         uint32                 `protobuf:"varint,8,opt,name=lease_s,json=leaseS,proto3" json:"lease_s,omitempty"`                     // a node silent this long is not responding
 	// How much longer than a lease the controllers wait before they take the
 	// job of a silent node for stopped: clocks that differ, and freezing it.
-	LeaseMarginS  uint32            `protobuf:"varint,9,opt,name=lease_margin_s,json=leaseMarginS,proto3" json:"lease_margin_s,omitempty"`
-	Priority      *PriorityPolicy   `protobuf:"bytes,10,opt,name=priority,proto3" json:"priority,omitempty"`
-	Preempt       *PreemptPolicy    `protobuf:"bytes,11,opt,name=preempt,proto3" json:"preempt,omitempty"`
-	Licenses      []*License        `protobuf:"bytes,12,rep,name=licenses,proto3" json:"licenses,omitempty"`
-	Switches      []*Switch         `protobuf:"bytes,13,rep,name=switches,proto3" json:"switches,omitempty"`
-	Accounting    *AccountingPolicy `protobuf:"bytes,14,opt,name=accounting,proto3" json:"accounting,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LeaseMarginS uint32            `protobuf:"varint,9,opt,name=lease_margin_s,json=leaseMarginS,proto3" json:"lease_margin_s,omitempty"`
+	Priority     *PriorityPolicy   `protobuf:"bytes,10,opt,name=priority,proto3" json:"priority,omitempty"`
+	Preempt      *PreemptPolicy    `protobuf:"bytes,11,opt,name=preempt,proto3" json:"preempt,omitempty"`
+	Licenses     []*License        `protobuf:"bytes,12,rep,name=licenses,proto3" json:"licenses,omitempty"`
+	Switches     []*Switch         `protobuf:"bytes,13,rep,name=switches,proto3" json:"switches,omitempty"`
+	Accounting   *AccountingPolicy `protobuf:"bytes,14,opt,name=accounting,proto3" json:"accounting,omitempty"`
+	// Exit statuses of batch scripts after which a job waits again, and waits
+	// again held (slurm.conf(5), RequeueExit and RequeueExitHold).
+	RequeueExit     []*ArrayRange `protobuf:"bytes,20,rep,name=requeue_exit,json=requeueExit,proto3" json:"requeue_exit,omitempty"`
+	RequeueExitHold []*ArrayRange `protobuf:"bytes,21,rep,name=requeue_exit_hold,json=requeueExitHold,proto3" json:"requeue_exit_hold,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1297,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1310,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -1278,6 +1411,20 @@ func (x *Policy) GetAccounting() *AccountingPolicy {
 	return nil
 }
 
+func (x *Policy) GetRequeueExit() []*ArrayRange {
+	if x != nil {
+		return x.RequeueExit
+	}
+	return nil
+}
+
+func (x *Policy) GetRequeueExitHold() []*ArrayRange {
+	if x != nil {
+		return x.RequeueExitHold
+	}
+	return nil
+}
+
 // PriorityPolicy has the weights of the multifactor priority, by the names of
 // slurm.conf(5).
 type PriorityPolicy struct {
@@ -1300,7 +1447,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1459,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1472,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -1424,7 +1571,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1583,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1596,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -1487,7 +1634,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1646,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1659,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -1554,7 +1701,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1713,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1726,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *License) GetName() string {
@@ -1609,7 +1756,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1768,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1781,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Switch) GetName() string {
@@ -1669,7 +1816,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1828,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1841,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -1727,7 +1874,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +1886,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +1899,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -1773,7 +1920,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1932,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1945,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -1830,7 +1977,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1989,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2002,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 type ShowConfigResponse struct {
@@ -1868,7 +2015,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +2027,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2040,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -1920,7 +2067,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2079,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2092,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -1970,7 +2117,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2129,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2142,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 type PingResponse struct {
@@ -2016,7 +2163,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2175,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2188,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -2123,7 +2270,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2282,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2295,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -2176,7 +2323,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2335,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2348,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -2300,7 +2447,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2459,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2472,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -2343,7 +2490,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2502,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2515,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -2420,13 +2567,24 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12!\n" +
 	"\falready_done\x18\x03 \x01(\bR\valreadyDone\"A\n" +
 	"\x0eCancelResponse\x12/\n" +
-	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"\xb9\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"\xd9\x01\n" +
 	"\x0eControlRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x17.gleaner.v1.ControlVerbR\x04verb\x12-\n" +
 	"\x06filter\x18\x03 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12,\n" +
-	"\x05tasks\x18\x04 \x03(\v2\x16.gleaner.v1.ArrayTasksR\x05tasks\"B\n" +
+	"\x05tasks\x18\x04 \x03(\v2\x16.gleaner.v1.ArrayTasksR\x05tasks\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x05 \x01(\bR\n" +
+	"incomplete\"\xbe\x01\n" +
+	"\x11UpdateJobsRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
+	"\x06filter\x18\x02 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12,\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x16.gleaner.v1.ArrayTasksR\x05tasks\x12-\n" +
+	"\x06change\x18\x04 \x01(\v2\x15.gleaner.v1.JobChangeR\x06change\"E\n" +
+	"\x12UpdateJobsResponse\x12/\n" +
+	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"B\n" +
 	"\x0fControlResponse\x12/\n" +
 	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"\x8c\x01\n" +
 	"\x0fListJobsRequest\x12-\n" +
@@ -2455,7 +2613,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05names\x18\x02 \x01(\tR\x05names\x12.\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x16.gleaner.v1.NodeActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x14\n" +
-	"\x12UpdateNodeResponse\"\xe2\x04\n" +
+	"\x12UpdateNodeResponse\"\xe1\x05\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -2476,7 +2634,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bswitches\x18\r \x03(\v2\x12.gleaner.v1.SwitchR\bswitches\x12<\n" +
 	"\n" +
 	"accounting\x18\x0e \x01(\v2\x1c.gleaner.v1.AccountingPolicyR\n" +
-	"accounting\"\xb4\x04\n" +
+	"accounting\x129\n" +
+	"\frequeue_exit\x18\x14 \x03(\v2\x16.gleaner.v1.ArrayRangeR\vrequeueExit\x12B\n" +
+	"\x11requeue_exit_hold\x18\x15 \x03(\v2\x16.gleaner.v1.ArrayRangeR\x0frequeueExitHold\"\xb4\x04\n" +
 	"\x0ePriorityPolicy\x12\x1d\n" +
 	"\n" +
 	"weight_age\x18\x01 \x01(\rR\tweightAge\x12!\n" +
@@ -2558,24 +2718,29 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04what\"\x1f\n" +
 	"\x06Purged\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\rR\x05jobId\"\b\n" +
-	"\x06Synced*v\n" +
+	"\x06Synced*\xdb\x01\n" +
 	"\vControlVerb\x12\x1c\n" +
 	"\x18CONTROL_VERB_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CONTROL_VERB_HOLD\x10\x01\x12\x18\n" +
 	"\x14CONTROL_VERB_RELEASE\x10\x02\x12\x18\n" +
-	"\x14CONTROL_VERB_REQUEUE\x10\x03*\x86\x01\n" +
+	"\x14CONTROL_VERB_REQUEUE\x10\x03\x12\x1d\n" +
+	"\x19CONTROL_VERB_HOLD_AS_USER\x10\x04\x12\x1d\n" +
+	"\x19CONTROL_VERB_REQUEUE_HOLD\x10\x05\x12%\n" +
+	"!CONTROL_VERB_REQUEUE_SPECIAL_EXIT\x10\x06*\x86\x01\n" +
 	"\n" +
 	"NodeAction\x12\x1b\n" +
 	"\x17NODE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\xf1\v\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\xbe\f\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
 	"\x06Cancel\x12\x19.gleaner.v1.CancelRequest\x1a\x1a.gleaner.v1.CancelResponse\x12B\n" +
-	"\aControl\x12\x1a.gleaner.v1.ControlRequest\x1a\x1b.gleaner.v1.ControlResponse\x12G\n" +
+	"\aControl\x12\x1a.gleaner.v1.ControlRequest\x1a\x1b.gleaner.v1.ControlResponse\x12K\n" +
+	"\n" +
+	"UpdateJobs\x12\x1d.gleaner.v1.UpdateJobsRequest\x1a\x1e.gleaner.v1.UpdateJobsResponse\x12G\n" +
 	"\bListJobs\x12\x1b.gleaner.v1.ListJobsRequest\x1a\x1c.gleaner.v1.ListJobsResponse0\x01\x12J\n" +
 	"\tListNodes\x12\x1c.gleaner.v1.ListNodesRequest\x1a\x1d.gleaner.v1.ListNodesResponse0\x01\x12W\n" +
 	"\x0eListPartitions\x12!.gleaner.v1.ListPartitionsRequest\x1a\".gleaner.v1.ListPartitionsResponse\x12K\n" +
@@ -2610,7 +2775,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -2622,138 +2787,149 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*JobResult)(nil),                  // 7: gleaner.v1.JobResult
 	(*CancelResponse)(nil),             // 8: gleaner.v1.CancelResponse
 	(*ControlRequest)(nil),             // 9: gleaner.v1.ControlRequest
-	(*ControlResponse)(nil),            // 10: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),            // 11: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),           // 12: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),           // 13: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 14: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),      // 15: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),     // 16: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),          // 17: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),         // 18: gleaner.v1.UpdateNodeResponse
-	(*Policy)(nil),                     // 19: gleaner.v1.Policy
-	(*PriorityPolicy)(nil),             // 20: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 21: gleaner.v1.PreemptPolicy
-	(*AccountingPolicy)(nil),           // 22: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 23: gleaner.v1.License
-	(*Switch)(nil),                     // 24: gleaner.v1.Switch
-	(*ApplyPolicyRequest)(nil),         // 25: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 26: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 27: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 28: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 29: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 30: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 31: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 32: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 33: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 34: gleaner.v1.Event
-	(*Purged)(nil),                     // 35: gleaner.v1.Purged
-	(*Synced)(nil),                     // 36: gleaner.v1.Synced
-	nil,                                // 37: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 38: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 39: gleaner.v1.JobId
-	(JobState)(0),                      // 40: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 41: gleaner.v1.ArrayRange
-	(*Job)(nil),                        // 42: gleaner.v1.Job
-	(*Node)(nil),                       // 43: gleaner.v1.Node
-	(*Partition)(nil),                  // 44: gleaner.v1.Partition
-	(*StatusRequest)(nil),              // 45: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 46: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 47: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 48: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 49: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 50: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 51: gleaner.v1.SnapshotChunk
-	(*ListAccountsRequest)(nil),        // 52: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 53: gleaner.v1.ChangeAccountsRequest
-	(*StatusResponse)(nil),             // 54: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 55: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 56: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 57: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 58: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 59: gleaner.v1.RestoreSnapshotResponse
-	(*ListAccountsResponse)(nil),       // 60: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 61: gleaner.v1.ChangeAccountsResponse
+	(*UpdateJobsRequest)(nil),          // 10: gleaner.v1.UpdateJobsRequest
+	(*UpdateJobsResponse)(nil),         // 11: gleaner.v1.UpdateJobsResponse
+	(*ControlResponse)(nil),            // 12: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 13: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 14: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 15: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 16: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 17: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 18: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 19: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 20: gleaner.v1.UpdateNodeResponse
+	(*Policy)(nil),                     // 21: gleaner.v1.Policy
+	(*PriorityPolicy)(nil),             // 22: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 23: gleaner.v1.PreemptPolicy
+	(*AccountingPolicy)(nil),           // 24: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 25: gleaner.v1.License
+	(*Switch)(nil),                     // 26: gleaner.v1.Switch
+	(*ApplyPolicyRequest)(nil),         // 27: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 28: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 29: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 30: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 31: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 32: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 33: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 34: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 35: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 36: gleaner.v1.Event
+	(*Purged)(nil),                     // 37: gleaner.v1.Purged
+	(*Synced)(nil),                     // 38: gleaner.v1.Synced
+	nil,                                // 39: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 40: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 41: gleaner.v1.JobId
+	(JobState)(0),                      // 42: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 43: gleaner.v1.ArrayRange
+	(*JobChange)(nil),                  // 44: gleaner.v1.JobChange
+	(*Job)(nil),                        // 45: gleaner.v1.Job
+	(*Node)(nil),                       // 46: gleaner.v1.Node
+	(*Partition)(nil),                  // 47: gleaner.v1.Partition
+	(*StatusRequest)(nil),              // 48: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 49: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 50: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 51: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 52: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 53: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 54: gleaner.v1.SnapshotChunk
+	(*ListAccountsRequest)(nil),        // 55: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 56: gleaner.v1.ChangeAccountsRequest
+	(*StatusResponse)(nil),             // 57: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 58: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 59: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 60: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 61: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 62: gleaner.v1.RestoreSnapshotResponse
+	(*ListAccountsResponse)(nil),       // 63: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 64: gleaner.v1.ChangeAccountsResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	38, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	39, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	40, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	40, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	41, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	42, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	4,  // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	41, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	39, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	43, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	41, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	7,  // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,  // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	4,  // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	7,  // 11: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	4,  // 12: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	42, // 13: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	43, // 14: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	44, // 15: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
-	1,  // 16: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	44, // 17: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	20, // 18: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	21, // 19: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	23, // 20: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	24, // 21: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	22, // 22: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	37, // 23: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	19, // 24: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	27, // 25: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	19, // 26: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	30, // 27: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	4,  // 28: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	42, // 29: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	43, // 30: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	35, // 31: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	36, // 32: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,  // 33: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	5,  // 34: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	9,  // 35: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	11, // 36: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	13, // 37: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	15, // 38: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	17, // 39: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	25, // 40: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	28, // 41: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	31, // 42: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	33, // 43: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	45, // 44: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	46, // 45: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	47, // 46: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	48, // 47: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	49, // 48: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	50, // 49: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	51, // 50: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	52, // 51: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	53, // 52: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	3,  // 53: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 54: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	10, // 55: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	12, // 56: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	14, // 57: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	16, // 58: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	18, // 59: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	26, // 60: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	29, // 61: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	32, // 62: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	34, // 63: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	54, // 64: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	55, // 65: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	56, // 66: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	57, // 67: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	58, // 68: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	51, // 69: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	59, // 70: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	60, // 71: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	61, // 72: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	53, // [53:73] is the sub-list for method output_type
-	33, // [33:53] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	4,  // 11: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	6,  // 12: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	44, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	7,  // 14: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
+	7,  // 15: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	4,  // 16: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	45, // 17: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	46, // 18: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	47, // 19: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	1,  // 20: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
+	47, // 21: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	22, // 22: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	23, // 23: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	25, // 24: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	26, // 25: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	24, // 26: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	43, // 27: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	43, // 28: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	39, // 29: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	21, // 30: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	29, // 31: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	21, // 32: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	32, // 33: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	4,  // 34: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	45, // 35: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	46, // 36: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	37, // 37: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	38, // 38: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,  // 39: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	5,  // 40: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	9,  // 41: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	10, // 42: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	13, // 43: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	15, // 44: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	17, // 45: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	19, // 46: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	27, // 47: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	30, // 48: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	33, // 49: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	35, // 50: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	48, // 51: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	49, // 52: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	50, // 53: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	51, // 54: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	52, // 55: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	53, // 56: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	54, // 57: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	55, // 58: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	56, // 59: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	3,  // 60: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 61: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	12, // 62: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11, // 63: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	14, // 64: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	16, // 65: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	18, // 66: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	20, // 67: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	28, // 68: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	31, // 69: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	34, // 70: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	36, // 71: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	57, // 72: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	58, // 73: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	59, // 74: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	60, // 75: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	61, // 76: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	54, // 77: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	62, // 78: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	63, // 79: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	64, // 80: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	60, // [60:81] is the sub-list for method output_type
+	39, // [39:60] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -2767,7 +2943,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_peer_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[32].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[34].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -2779,7 +2955,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	Controller_Submit_FullMethodName             = "/gleaner.v1.Controller/Submit"
 	Controller_Cancel_FullMethodName             = "/gleaner.v1.Controller/Cancel"
 	Controller_Control_FullMethodName            = "/gleaner.v1.Controller/Control"
+	Controller_UpdateJobs_FullMethodName         = "/gleaner.v1.Controller/UpdateJobs"
 	Controller_ListJobs_FullMethodName           = "/gleaner.v1.Controller/ListJobs"
 	Controller_ListNodes_FullMethodName          = "/gleaner.v1.Controller/ListNodes"
 	Controller_ListPartitions_FullMethodName     = "/gleaner.v1.Controller/ListPartitions"
@@ -60,6 +61,9 @@ type ControllerClient interface {
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
 	// Control holds, releases or requeues jobs.
 	Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error)
+	// UpdateJobs changes jobs that wait, and some things of those that run. Each
+	// job is changed whole or not at all.
+	UpdateJobs(ctx context.Context, in *UpdateJobsRequest, opts ...grpc.CallOption) (*UpdateJobsResponse, error)
 	// ListJobs streams the matching jobs in the order of their numbers, in
 	// messages of at most 500 jobs.
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListJobsResponse], error)
@@ -127,6 +131,16 @@ func (c *controllerClient) Control(ctx context.Context, in *ControlRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ControlResponse)
 	err := c.cc.Invoke(ctx, Controller_Control_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) UpdateJobs(ctx context.Context, in *UpdateJobsRequest, opts ...grpc.CallOption) (*UpdateJobsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateJobsResponse)
+	err := c.cc.Invoke(ctx, Controller_UpdateJobs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -362,6 +376,9 @@ type ControllerServer interface {
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
 	// Control holds, releases or requeues jobs.
 	Control(context.Context, *ControlRequest) (*ControlResponse, error)
+	// UpdateJobs changes jobs that wait, and some things of those that run. Each
+	// job is changed whole or not at all.
+	UpdateJobs(context.Context, *UpdateJobsRequest) (*UpdateJobsResponse, error)
 	// ListJobs streams the matching jobs in the order of their numbers, in
 	// messages of at most 500 jobs.
 	ListJobs(*ListJobsRequest, grpc.ServerStreamingServer[ListJobsResponse]) error
@@ -413,6 +430,9 @@ func (UnimplementedControllerServer) Cancel(context.Context, *CancelRequest) (*C
 }
 func (UnimplementedControllerServer) Control(context.Context, *ControlRequest) (*ControlResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Control not implemented")
+}
+func (UnimplementedControllerServer) UpdateJobs(context.Context, *UpdateJobsRequest) (*UpdateJobsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateJobs not implemented")
 }
 func (UnimplementedControllerServer) ListJobs(*ListJobsRequest, grpc.ServerStreamingServer[ListJobsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListJobs not implemented")
@@ -536,6 +556,24 @@ func _Controller_Control_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ControllerServer).Control(ctx, req.(*ControlRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_UpdateJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateJobsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).UpdateJobs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_UpdateJobs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).UpdateJobs(ctx, req.(*UpdateJobsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -818,6 +856,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Control",
 			Handler:    _Controller_Control_Handler,
+		},
+		{
+			MethodName: "UpdateJobs",
+			Handler:    _Controller_UpdateJobs_Handler,
 		},
 		{
 			MethodName: "ListPartitions",

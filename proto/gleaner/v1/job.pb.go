@@ -1580,11 +1580,13 @@ type Job struct {
 	Priority         uint64                 `protobuf:"varint,15,opt,name=priority,proto3" json:"priority,omitempty"`
 	Epoch            uint32                 `protobuf:"varint,16,opt,name=epoch,proto3" json:"epoch,omitempty"` // counts the starts; part of every start order
 	RestartCount     uint32                 `protobuf:"varint,17,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
+	SpecialExit      bool                   `protobuf:"varint,18,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"` // SE: requeued and held in that state
 	SubmitMs         int64                  `protobuf:"varint,20,opt,name=submit_ms,json=submitMs,proto3" json:"submit_ms,omitempty"`
-	EligibleMs       int64                  `protobuf:"varint,21,opt,name=eligible_ms,json=eligibleMs,proto3" json:"eligible_ms,omitempty"`
-	StartMs          int64                  `protobuf:"varint,22,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"` // of the present or last run
+	EligibleMs       int64                  `protobuf:"varint,21,opt,name=eligible_ms,json=eligibleMs,proto3" json:"eligible_ms,omitempty"` // 0 = not yet: it is held or depends on others
+	StartMs          int64                  `protobuf:"varint,22,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`          // of the present or last run
 	EndMs            int64                  `protobuf:"varint,23,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
 	EstimatedStartMs int64                  `protobuf:"varint,24,opt,name=estimated_start_ms,json=estimatedStartMs,proto3" json:"estimated_start_ms,omitempty"`
+	AccrueMs         int64                  `protobuf:"varint,25,opt,name=accrue_ms,json=accrueMs,proto3" json:"accrue_ms,omitempty"`         // from when on its age counts, held times taken off; 0 = it stands still
 	Partition        string                 `protobuf:"bytes,30,opt,name=partition,proto3" json:"partition,omitempty"`                        // the one it runs in, or the wanted ones joined by ","
 	TimeLimitS       uint32                 `protobuf:"varint,31,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"` // in force; 4294967295 = UNLIMITED
 	NodeList         string                 `protobuf:"bytes,32,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"`          // compressed: n[1-2]
@@ -1721,6 +1723,13 @@ func (x *Job) GetRestartCount() uint32 {
 	return 0
 }
 
+func (x *Job) GetSpecialExit() bool {
+	if x != nil {
+		return x.SpecialExit
+	}
+	return false
+}
+
 func (x *Job) GetSubmitMs() int64 {
 	if x != nil {
 		return x.SubmitMs
@@ -1752,6 +1761,13 @@ func (x *Job) GetEndMs() int64 {
 func (x *Job) GetEstimatedStartMs() int64 {
 	if x != nil {
 		return x.EstimatedStartMs
+	}
+	return 0
+}
+
+func (x *Job) GetAccrueMs() int64 {
+	if x != nil {
+		return x.AccrueMs
 	}
 	return 0
 }
@@ -1831,6 +1847,353 @@ func (x *Job) GetCancelledByUid() uint32 {
 		return *x.CancelledByUid
 	}
 	return 0
+}
+
+// JobChange is what an update changes of a job: scontrol(1), "JOBS -
+// SPECIFICATIONS FOR UPDATE COMMAND". What is not given stays.
+type JobChange struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	TimeLimitS         *uint32                `protobuf:"varint,1,opt,name=time_limit_s,json=timeLimitS,proto3,oneof" json:"time_limit_s,omitempty"` // 4294967295 = UNLIMITED
+	AddTimeS           int64                  `protobuf:"zigzag64,2,opt,name=add_time_s,json=addTimeS,proto3" json:"add_time_s,omitempty"`           // in place of time_limit_s; negative takes off
+	Partitions         []string               `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`                            // none = as it is
+	Qos                *string                `protobuf:"bytes,4,opt,name=qos,proto3,oneof" json:"qos,omitempty"`
+	Account            *string                `protobuf:"bytes,5,opt,name=account,proto3,oneof" json:"account,omitempty"`
+	Priority           *uint32                `protobuf:"varint,6,opt,name=priority,proto3,oneof" json:"priority,omitempty"` // fixed; 0 = hold
+	Nice               *int32                 `protobuf:"zigzag32,7,opt,name=nice,proto3,oneof" json:"nice,omitempty"`
+	Dependency         *string                `protobuf:"bytes,8,opt,name=dependency,proto3,oneof" json:"dependency,omitempty"`                     // "" = none
+	BeginMs            *int64                 `protobuf:"varint,9,opt,name=begin_ms,json=beginMs,proto3,oneof" json:"begin_ms,omitempty"`           // 0 = at once
+	DeadlineMs         *int64                 `protobuf:"varint,10,opt,name=deadline_ms,json=deadlineMs,proto3,oneof" json:"deadline_ms,omitempty"` // 0 = none
+	MinNodes           *uint32                `protobuf:"varint,11,opt,name=min_nodes,json=minNodes,proto3,oneof" json:"min_nodes,omitempty"`
+	MaxNodes           *uint32                `protobuf:"varint,12,opt,name=max_nodes,json=maxNodes,proto3,oneof" json:"max_nodes,omitempty"`
+	Tasks              *uint32                `protobuf:"varint,13,opt,name=tasks,proto3,oneof" json:"tasks,omitempty"`
+	TasksPerNode       *uint32                `protobuf:"varint,14,opt,name=tasks_per_node,json=tasksPerNode,proto3,oneof" json:"tasks_per_node,omitempty"`
+	CpusPerTask        *uint32                `protobuf:"varint,15,opt,name=cpus_per_task,json=cpusPerTask,proto3,oneof" json:"cpus_per_task,omitempty"`
+	MemoryPerNodeBytes *uint64                `protobuf:"varint,16,opt,name=memory_per_node_bytes,json=memoryPerNodeBytes,proto3,oneof" json:"memory_per_node_bytes,omitempty"`
+	MemoryPerCpuBytes  *uint64                `protobuf:"varint,17,opt,name=memory_per_cpu_bytes,json=memoryPerCpuBytes,proto3,oneof" json:"memory_per_cpu_bytes,omitempty"`
+	// In the place of all GPUs asked for; with none, no GPUs.
+	Gpus                    *GpuRequests `protobuf:"bytes,18,opt,name=gpus,proto3,oneof" json:"gpus,omitempty"`
+	Constraint              *string      `protobuf:"bytes,20,opt,name=constraint,proto3,oneof" json:"constraint,omitempty"`
+	NodeList                *string      `protobuf:"bytes,21,opt,name=node_list,json=nodeList,proto3,oneof" json:"node_list,omitempty"`
+	ExcludeNodes            *string      `protobuf:"bytes,22,opt,name=exclude_nodes,json=excludeNodes,proto3,oneof" json:"exclude_nodes,omitempty"`
+	Name                    *string      `protobuf:"bytes,23,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	Comment                 *string      `protobuf:"bytes,24,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
+	Wckey                   *string      `protobuf:"bytes,25,opt,name=wckey,proto3,oneof" json:"wckey,omitempty"`
+	Requeue                 *bool        `protobuf:"varint,26,opt,name=requeue,proto3,oneof" json:"requeue,omitempty"`
+	MaxRunning              *uint32      `protobuf:"varint,27,opt,name=max_running,json=maxRunning,proto3,oneof" json:"max_running,omitempty"` // of a whole array; 0 = no limit
+	Licenses                *string      `protobuf:"bytes,28,opt,name=licenses,proto3,oneof" json:"licenses,omitempty"`
+	Switches                *uint32      `protobuf:"varint,29,opt,name=switches,proto3,oneof" json:"switches,omitempty"`
+	SwitchesWaitS           *uint32      `protobuf:"varint,30,opt,name=switches_wait_s,json=switchesWaitS,proto3,oneof" json:"switches_wait_s,omitempty"`
+	Exclusive               *bool        `protobuf:"varint,31,opt,name=exclusive,proto3,oneof" json:"exclusive,omitempty"`
+	ExclusiveUser           *bool        `protobuf:"varint,32,opt,name=exclusive_user,json=exclusiveUser,proto3,oneof" json:"exclusive_user,omitempty"`
+	KillOnInvalidDependency *bool        `protobuf:"varint,33,opt,name=kill_on_invalid_dependency,json=killOnInvalidDependency,proto3,oneof" json:"kill_on_invalid_dependency,omitempty"`
+	ResetAccrueTime         bool         `protobuf:"varint,34,opt,name=reset_accrue_time,json=resetAccrueTime,proto3" json:"reset_accrue_time,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
+}
+
+func (x *JobChange) Reset() {
+	*x = JobChange{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobChange) ProtoMessage() {}
+
+func (x *JobChange) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobChange.ProtoReflect.Descriptor instead.
+func (*JobChange) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *JobChange) GetTimeLimitS() uint32 {
+	if x != nil && x.TimeLimitS != nil {
+		return *x.TimeLimitS
+	}
+	return 0
+}
+
+func (x *JobChange) GetAddTimeS() int64 {
+	if x != nil {
+		return x.AddTimeS
+	}
+	return 0
+}
+
+func (x *JobChange) GetPartitions() []string {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *JobChange) GetQos() string {
+	if x != nil && x.Qos != nil {
+		return *x.Qos
+	}
+	return ""
+}
+
+func (x *JobChange) GetAccount() string {
+	if x != nil && x.Account != nil {
+		return *x.Account
+	}
+	return ""
+}
+
+func (x *JobChange) GetPriority() uint32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *JobChange) GetNice() int32 {
+	if x != nil && x.Nice != nil {
+		return *x.Nice
+	}
+	return 0
+}
+
+func (x *JobChange) GetDependency() string {
+	if x != nil && x.Dependency != nil {
+		return *x.Dependency
+	}
+	return ""
+}
+
+func (x *JobChange) GetBeginMs() int64 {
+	if x != nil && x.BeginMs != nil {
+		return *x.BeginMs
+	}
+	return 0
+}
+
+func (x *JobChange) GetDeadlineMs() int64 {
+	if x != nil && x.DeadlineMs != nil {
+		return *x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *JobChange) GetMinNodes() uint32 {
+	if x != nil && x.MinNodes != nil {
+		return *x.MinNodes
+	}
+	return 0
+}
+
+func (x *JobChange) GetMaxNodes() uint32 {
+	if x != nil && x.MaxNodes != nil {
+		return *x.MaxNodes
+	}
+	return 0
+}
+
+func (x *JobChange) GetTasks() uint32 {
+	if x != nil && x.Tasks != nil {
+		return *x.Tasks
+	}
+	return 0
+}
+
+func (x *JobChange) GetTasksPerNode() uint32 {
+	if x != nil && x.TasksPerNode != nil {
+		return *x.TasksPerNode
+	}
+	return 0
+}
+
+func (x *JobChange) GetCpusPerTask() uint32 {
+	if x != nil && x.CpusPerTask != nil {
+		return *x.CpusPerTask
+	}
+	return 0
+}
+
+func (x *JobChange) GetMemoryPerNodeBytes() uint64 {
+	if x != nil && x.MemoryPerNodeBytes != nil {
+		return *x.MemoryPerNodeBytes
+	}
+	return 0
+}
+
+func (x *JobChange) GetMemoryPerCpuBytes() uint64 {
+	if x != nil && x.MemoryPerCpuBytes != nil {
+		return *x.MemoryPerCpuBytes
+	}
+	return 0
+}
+
+func (x *JobChange) GetGpus() *GpuRequests {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *JobChange) GetConstraint() string {
+	if x != nil && x.Constraint != nil {
+		return *x.Constraint
+	}
+	return ""
+}
+
+func (x *JobChange) GetNodeList() string {
+	if x != nil && x.NodeList != nil {
+		return *x.NodeList
+	}
+	return ""
+}
+
+func (x *JobChange) GetExcludeNodes() string {
+	if x != nil && x.ExcludeNodes != nil {
+		return *x.ExcludeNodes
+	}
+	return ""
+}
+
+func (x *JobChange) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *JobChange) GetComment() string {
+	if x != nil && x.Comment != nil {
+		return *x.Comment
+	}
+	return ""
+}
+
+func (x *JobChange) GetWckey() string {
+	if x != nil && x.Wckey != nil {
+		return *x.Wckey
+	}
+	return ""
+}
+
+func (x *JobChange) GetRequeue() bool {
+	if x != nil && x.Requeue != nil {
+		return *x.Requeue
+	}
+	return false
+}
+
+func (x *JobChange) GetMaxRunning() uint32 {
+	if x != nil && x.MaxRunning != nil {
+		return *x.MaxRunning
+	}
+	return 0
+}
+
+func (x *JobChange) GetLicenses() string {
+	if x != nil && x.Licenses != nil {
+		return *x.Licenses
+	}
+	return ""
+}
+
+func (x *JobChange) GetSwitches() uint32 {
+	if x != nil && x.Switches != nil {
+		return *x.Switches
+	}
+	return 0
+}
+
+func (x *JobChange) GetSwitchesWaitS() uint32 {
+	if x != nil && x.SwitchesWaitS != nil {
+		return *x.SwitchesWaitS
+	}
+	return 0
+}
+
+func (x *JobChange) GetExclusive() bool {
+	if x != nil && x.Exclusive != nil {
+		return *x.Exclusive
+	}
+	return false
+}
+
+func (x *JobChange) GetExclusiveUser() bool {
+	if x != nil && x.ExclusiveUser != nil {
+		return *x.ExclusiveUser
+	}
+	return false
+}
+
+func (x *JobChange) GetKillOnInvalidDependency() bool {
+	if x != nil && x.KillOnInvalidDependency != nil {
+		return *x.KillOnInvalidDependency
+	}
+	return false
+}
+
+func (x *JobChange) GetResetAccrueTime() bool {
+	if x != nil {
+		return x.ResetAccrueTime
+	}
+	return false
+}
+
+type GpuRequests struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*GpuRequest          `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuRequests) Reset() {
+	*x = GpuRequests{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuRequests) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuRequests) ProtoMessage() {}
+
+func (x *GpuRequests) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuRequests.ProtoReflect.Descriptor instead.
+func (*GpuRequests) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GpuRequests) GetRequests() []*GpuRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
 }
 
 var File_gleaner_v1_job_proto protoreflect.FileDescriptor
@@ -1979,7 +2342,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"uid_domain\x18\b \x01(\tR\tuidDomain\"J\n" +
 	"\x05Usage\x12*\n" +
 	"\x11peak_memory_bytes\x18\x01 \x01(\x04R\x0fpeakMemoryBytes\x12\x15\n" +
-	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\x88\b\n" +
+	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xc8\b\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
@@ -1997,13 +2360,15 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\rreason_detail\x18\x0e \x01(\tR\freasonDetail\x12\x1a\n" +
 	"\bpriority\x18\x0f \x01(\x04R\bpriority\x12\x14\n" +
 	"\x05epoch\x18\x10 \x01(\rR\x05epoch\x12#\n" +
-	"\rrestart_count\x18\x11 \x01(\rR\frestartCount\x12\x1b\n" +
+	"\rrestart_count\x18\x11 \x01(\rR\frestartCount\x12!\n" +
+	"\fspecial_exit\x18\x12 \x01(\bR\vspecialExit\x12\x1b\n" +
 	"\tsubmit_ms\x18\x14 \x01(\x03R\bsubmitMs\x12\x1f\n" +
 	"\veligible_ms\x18\x15 \x01(\x03R\n" +
 	"eligibleMs\x12\x19\n" +
 	"\bstart_ms\x18\x16 \x01(\x03R\astartMs\x12\x15\n" +
 	"\x06end_ms\x18\x17 \x01(\x03R\x05endMs\x12,\n" +
-	"\x12estimated_start_ms\x18\x18 \x01(\x03R\x10estimatedStartMs\x12\x1c\n" +
+	"\x12estimated_start_ms\x18\x18 \x01(\x03R\x10estimatedStartMs\x12\x1b\n" +
+	"\taccrue_ms\x18\x19 \x01(\x03R\baccrueMs\x12\x1c\n" +
 	"\tpartition\x18\x1e \x01(\tR\tpartition\x12 \n" +
 	"\ftime_limit_s\x18\x1f \x01(\rR\n" +
 	"timeLimitS\x12\x1b\n" +
@@ -2020,7 +2385,92 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"exitSignal\x12'\n" +
 	"\x05usage\x18* \x01(\v2\x11.gleaner.v1.UsageR\x05usage\x12-\n" +
 	"\x10cancelled_by_uid\x18+ \x01(\rH\x00R\x0ecancelledByUid\x88\x01\x01B\x13\n" +
-	"\x11_cancelled_by_uid*\xcb\x02\n" +
+	"\x11_cancelled_by_uid\"\x99\r\n" +
+	"\tJobChange\x12%\n" +
+	"\ftime_limit_s\x18\x01 \x01(\rH\x00R\n" +
+	"timeLimitS\x88\x01\x01\x12\x1c\n" +
+	"\n" +
+	"add_time_s\x18\x02 \x01(\x12R\baddTimeS\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x03 \x03(\tR\n" +
+	"partitions\x12\x15\n" +
+	"\x03qos\x18\x04 \x01(\tH\x01R\x03qos\x88\x01\x01\x12\x1d\n" +
+	"\aaccount\x18\x05 \x01(\tH\x02R\aaccount\x88\x01\x01\x12\x1f\n" +
+	"\bpriority\x18\x06 \x01(\rH\x03R\bpriority\x88\x01\x01\x12\x17\n" +
+	"\x04nice\x18\a \x01(\x11H\x04R\x04nice\x88\x01\x01\x12#\n" +
+	"\n" +
+	"dependency\x18\b \x01(\tH\x05R\n" +
+	"dependency\x88\x01\x01\x12\x1e\n" +
+	"\bbegin_ms\x18\t \x01(\x03H\x06R\abeginMs\x88\x01\x01\x12$\n" +
+	"\vdeadline_ms\x18\n" +
+	" \x01(\x03H\aR\n" +
+	"deadlineMs\x88\x01\x01\x12 \n" +
+	"\tmin_nodes\x18\v \x01(\rH\bR\bminNodes\x88\x01\x01\x12 \n" +
+	"\tmax_nodes\x18\f \x01(\rH\tR\bmaxNodes\x88\x01\x01\x12\x19\n" +
+	"\x05tasks\x18\r \x01(\rH\n" +
+	"R\x05tasks\x88\x01\x01\x12)\n" +
+	"\x0etasks_per_node\x18\x0e \x01(\rH\vR\ftasksPerNode\x88\x01\x01\x12'\n" +
+	"\rcpus_per_task\x18\x0f \x01(\rH\fR\vcpusPerTask\x88\x01\x01\x126\n" +
+	"\x15memory_per_node_bytes\x18\x10 \x01(\x04H\rR\x12memoryPerNodeBytes\x88\x01\x01\x124\n" +
+	"\x14memory_per_cpu_bytes\x18\x11 \x01(\x04H\x0eR\x11memoryPerCpuBytes\x88\x01\x01\x120\n" +
+	"\x04gpus\x18\x12 \x01(\v2\x17.gleaner.v1.GpuRequestsH\x0fR\x04gpus\x88\x01\x01\x12#\n" +
+	"\n" +
+	"constraint\x18\x14 \x01(\tH\x10R\n" +
+	"constraint\x88\x01\x01\x12 \n" +
+	"\tnode_list\x18\x15 \x01(\tH\x11R\bnodeList\x88\x01\x01\x12(\n" +
+	"\rexclude_nodes\x18\x16 \x01(\tH\x12R\fexcludeNodes\x88\x01\x01\x12\x17\n" +
+	"\x04name\x18\x17 \x01(\tH\x13R\x04name\x88\x01\x01\x12\x1d\n" +
+	"\acomment\x18\x18 \x01(\tH\x14R\acomment\x88\x01\x01\x12\x19\n" +
+	"\x05wckey\x18\x19 \x01(\tH\x15R\x05wckey\x88\x01\x01\x12\x1d\n" +
+	"\arequeue\x18\x1a \x01(\bH\x16R\arequeue\x88\x01\x01\x12$\n" +
+	"\vmax_running\x18\x1b \x01(\rH\x17R\n" +
+	"maxRunning\x88\x01\x01\x12\x1f\n" +
+	"\blicenses\x18\x1c \x01(\tH\x18R\blicenses\x88\x01\x01\x12\x1f\n" +
+	"\bswitches\x18\x1d \x01(\rH\x19R\bswitches\x88\x01\x01\x12+\n" +
+	"\x0fswitches_wait_s\x18\x1e \x01(\rH\x1aR\rswitchesWaitS\x88\x01\x01\x12!\n" +
+	"\texclusive\x18\x1f \x01(\bH\x1bR\texclusive\x88\x01\x01\x12*\n" +
+	"\x0eexclusive_user\x18  \x01(\bH\x1cR\rexclusiveUser\x88\x01\x01\x12@\n" +
+	"\x1akill_on_invalid_dependency\x18! \x01(\bH\x1dR\x17killOnInvalidDependency\x88\x01\x01\x12*\n" +
+	"\x11reset_accrue_time\x18\" \x01(\bR\x0fresetAccrueTimeB\x0f\n" +
+	"\r_time_limit_sB\x06\n" +
+	"\x04_qosB\n" +
+	"\n" +
+	"\b_accountB\v\n" +
+	"\t_priorityB\a\n" +
+	"\x05_niceB\r\n" +
+	"\v_dependencyB\v\n" +
+	"\t_begin_msB\x0e\n" +
+	"\f_deadline_msB\f\n" +
+	"\n" +
+	"_min_nodesB\f\n" +
+	"\n" +
+	"_max_nodesB\b\n" +
+	"\x06_tasksB\x11\n" +
+	"\x0f_tasks_per_nodeB\x10\n" +
+	"\x0e_cpus_per_taskB\x18\n" +
+	"\x16_memory_per_node_bytesB\x17\n" +
+	"\x15_memory_per_cpu_bytesB\a\n" +
+	"\x05_gpusB\r\n" +
+	"\v_constraintB\f\n" +
+	"\n" +
+	"_node_listB\x10\n" +
+	"\x0e_exclude_nodesB\a\n" +
+	"\x05_nameB\n" +
+	"\n" +
+	"\b_commentB\b\n" +
+	"\x06_wckeyB\n" +
+	"\n" +
+	"\b_requeueB\x0e\n" +
+	"\f_max_runningB\v\n" +
+	"\t_licensesB\v\n" +
+	"\t_switchesB\x12\n" +
+	"\x10_switches_wait_sB\f\n" +
+	"\n" +
+	"_exclusiveB\x11\n" +
+	"\x0f_exclusive_userB\x1d\n" +
+	"\x1b_kill_on_invalid_dependency\"A\n" +
+	"\vGpuRequests\x122\n" +
+	"\brequests\x18\x01 \x03(\v2\x16.gleaner.v1.GpuRequestR\brequests*\xcb\x02\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11JOB_STATE_PENDING\x10\x01\x12\x15\n" +
@@ -2063,7 +2513,7 @@ func file_gleaner_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_gleaner_v1_job_proto_goTypes = []any{
 	(JobState)(0),            // 0: gleaner.v1.JobState
 	(OpenMode)(0),            // 1: gleaner.v1.OpenMode
@@ -2083,6 +2533,8 @@ var file_gleaner_v1_job_proto_goTypes = []any{
 	(*Identity)(nil),         // 15: gleaner.v1.Identity
 	(*Usage)(nil),            // 16: gleaner.v1.Usage
 	(*Job)(nil),              // 17: gleaner.v1.Job
+	(*JobChange)(nil),        // 18: gleaner.v1.JobChange
+	(*GpuRequests)(nil),      // 19: gleaner.v1.GpuRequests
 }
 var file_gleaner_v1_job_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.StepId.job:type_name -> gleaner.v1.JobId
@@ -2103,11 +2555,13 @@ var file_gleaner_v1_job_proto_depIdxs = []int32{
 	0,  // 15: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
 	14, // 16: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
 	16, // 17: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	19, // 18: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
+	6,  // 19: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_job_proto_init() }
@@ -2118,13 +2572,14 @@ func file_gleaner_v1_job_proto_init() {
 	file_gleaner_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_job_proto_rawDesc), len(file_gleaner_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

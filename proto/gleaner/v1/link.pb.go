@@ -264,6 +264,7 @@ type ControllerMessage struct {
 	//	*ControllerMessage_SignalPart
 	//	*ControllerMessage_EndedAcknowledged
 	//	*ControllerMessage_Connect
+	//	*ControllerMessage_SetTimeLimit
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -378,6 +379,15 @@ func (x *ControllerMessage) GetConnect() *Connect {
 	return nil
 }
 
+func (x *ControllerMessage) GetSetTimeLimit() *SetTimeLimit {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_SetTimeLimit); ok {
+			return x.SetTimeLimit
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_What interface {
 	isControllerMessage_What()
 }
@@ -414,6 +424,10 @@ type ControllerMessage_Connect struct {
 	Connect *Connect `protobuf:"bytes,8,opt,name=connect,proto3,oneof"`
 }
 
+type ControllerMessage_SetTimeLimit struct {
+	SetTimeLimit *SetTimeLimit `protobuf:"bytes,12,opt,name=set_time_limit,json=setTimeLimit,proto3,oneof"`
+}
+
 func (*ControllerMessage_Registered) isControllerMessage_What() {}
 
 func (*ControllerMessage_LeaseRenewed) isControllerMessage_What() {}
@@ -429,6 +443,8 @@ func (*ControllerMessage_SignalPart) isControllerMessage_What() {}
 func (*ControllerMessage_EndedAcknowledged) isControllerMessage_What() {}
 
 func (*ControllerMessage_Connect) isControllerMessage_What() {}
+
+func (*ControllerMessage_SetTimeLimit) isControllerMessage_What() {}
 
 // PartId names what runs of one job on one node, in one run of the job.
 type PartId struct {
@@ -1339,6 +1355,60 @@ func (x *EndPart) GetBatchEnded() bool {
 	return false
 }
 
+// SetTimeLimit: the time limit of a part that runs is another one now, counted
+// from its start as before. It may arrive twice.
+type SetTimeLimit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	TimeLimitS    uint32                 `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"` // 4294967295 = without end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTimeLimit) Reset() {
+	*x = SetTimeLimit{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTimeLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTimeLimit) ProtoMessage() {}
+
+func (x *SetTimeLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTimeLimit.ProtoReflect.Descriptor instead.
+func (*SetTimeLimit) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SetTimeLimit) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *SetTimeLimit) GetTimeLimitS() uint32 {
+	if x != nil {
+		return x.TimeLimitS
+	}
+	return 0
+}
+
 // SignalPart delivers one signal and changes nothing else.
 type SignalPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1353,7 +1423,7 @@ type SignalPart struct {
 
 func (x *SignalPart) Reset() {
 	*x = SignalPart{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1435,7 @@ func (x *SignalPart) String() string {
 func (*SignalPart) ProtoMessage() {}
 
 func (x *SignalPart) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1448,7 @@ func (x *SignalPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalPart.ProtoReflect.Descriptor instead.
 func (*SignalPart) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SignalPart) GetPart() *PartId {
@@ -1426,7 +1496,7 @@ type SignalResult struct {
 
 func (x *SignalResult) Reset() {
 	*x = SignalResult{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1508,7 @@ func (x *SignalResult) String() string {
 func (*SignalResult) ProtoMessage() {}
 
 func (x *SignalResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1521,7 @@ func (x *SignalResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResult.ProtoReflect.Descriptor instead.
 func (*SignalResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SignalResult) GetToken() string {
@@ -1477,7 +1547,7 @@ type LeftOvers struct {
 
 func (x *LeftOvers) Reset() {
 	*x = LeftOvers{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1559,7 @@ func (x *LeftOvers) String() string {
 func (*LeftOvers) ProtoMessage() {}
 
 func (x *LeftOvers) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1572,7 @@ func (x *LeftOvers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOvers.ProtoReflect.Descriptor instead.
 func (*LeftOvers) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LeftOvers) GetLeftOvers() []*LeftOver {
@@ -1526,7 +1596,7 @@ type Connect struct {
 
 func (x *Connect) Reset() {
 	*x = Connect{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1608,7 @@ func (x *Connect) String() string {
 func (*Connect) ProtoMessage() {}
 
 func (x *Connect) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1621,7 @@ func (x *Connect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connect.ProtoReflect.Descriptor instead.
 func (*Connect) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Connect) GetPart() *PartId {
@@ -1606,7 +1676,7 @@ type TunnelMessage struct {
 
 func (x *TunnelMessage) Reset() {
 	*x = TunnelMessage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +1688,7 @@ func (x *TunnelMessage) String() string {
 func (*TunnelMessage) ProtoMessage() {}
 
 func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +1701,7 @@ func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelMessage.ProtoReflect.Descriptor instead.
 func (*TunnelMessage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TunnelMessage) GetWhat() isTunnelMessage_What {
@@ -1763,7 +1833,7 @@ type TunnelOpen struct {
 
 func (x *TunnelOpen) Reset() {
 	*x = TunnelOpen{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1845,7 @@ func (x *TunnelOpen) String() string {
 func (*TunnelOpen) ProtoMessage() {}
 
 func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1858,7 @@ func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelOpen.ProtoReflect.Descriptor instead.
 func (*TunnelOpen) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TunnelOpen) GetPart() *PartId {
@@ -1850,7 +1920,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\rsignal_result\x18\x05 \x01(\v2\x18.gleaner.v1.SignalResultH\x00R\fsignalResult\x126\n" +
 	"\n" +
 	"left_overs\x18\x06 \x01(\v2\x15.gleaner.v1.LeftOversH\x00R\tleftOversB\x06\n" +
-	"\x04what\"\xfd\x03\n" +
+	"\x04what\"\xbf\x04\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
@@ -1863,7 +1933,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\vsignal_part\x18\x06 \x01(\v2\x16.gleaner.v1.SignalPartH\x00R\n" +
 	"signalPart\x12N\n" +
 	"\x12ended_acknowledged\x18\a \x01(\v2\x1d.gleaner.v1.EndedAcknowledgedH\x00R\x11endedAcknowledged\x12/\n" +
-	"\aconnect\x18\b \x01(\v2\x13.gleaner.v1.ConnectH\x00R\aconnectB\x06\n" +
+	"\aconnect\x18\b \x01(\v2\x13.gleaner.v1.ConnectH\x00R\aconnect\x12@\n" +
+	"\x0eset_time_limit\x18\f \x01(\v2\x18.gleaner.v1.SetTimeLimitH\x00R\fsetTimeLimitB\x06\n" +
 	"\x04what\"0\n" +
 	"\x06PartId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
@@ -1944,7 +2015,11 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x17\n" +
 	"\agrace_s\x18\x02 \x01(\rR\x06graceS\x12\x1f\n" +
 	"\vbatch_ended\x18\x03 \x01(\bR\n" +
-	"batchEnded\"\x8c\x01\n" +
+	"batchEnded\"X\n" +
+	"\fSetTimeLimit\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12 \n" +
+	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
+	"timeLimitS\"\x8c\x01\n" +
 	"\n" +
 	"SignalPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
@@ -2014,7 +2089,7 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),             // 0: gleaner.v1.EndCause
 	(*NodeMessage)(nil),       // 1: gleaner.v1.NodeMessage
@@ -2031,70 +2106,73 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*PartEnded)(nil),         // 12: gleaner.v1.PartEnded
 	(*EndedAcknowledged)(nil), // 13: gleaner.v1.EndedAcknowledged
 	(*EndPart)(nil),           // 14: gleaner.v1.EndPart
-	(*SignalPart)(nil),        // 15: gleaner.v1.SignalPart
-	(*SignalResult)(nil),      // 16: gleaner.v1.SignalResult
-	(*LeftOvers)(nil),         // 17: gleaner.v1.LeftOvers
-	(*Connect)(nil),           // 18: gleaner.v1.Connect
-	(*TunnelMessage)(nil),     // 19: gleaner.v1.TunnelMessage
-	(*TunnelOpen)(nil),        // 20: gleaner.v1.TunnelOpen
-	(*Inventory)(nil),         // 21: gleaner.v1.Inventory
-	(*LeftOver)(nil),          // 22: gleaner.v1.LeftOver
-	(*JobId)(nil),             // 23: gleaner.v1.JobId
-	(*ArraySpec)(nil),         // 24: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),           // 25: gleaner.v1.JobSpec
-	(*Identity)(nil),          // 26: gleaner.v1.Identity
-	(*NodeAllocation)(nil),    // 27: gleaner.v1.NodeAllocation
-	(*Usage)(nil),             // 28: gleaner.v1.Usage
+	(*SetTimeLimit)(nil),      // 15: gleaner.v1.SetTimeLimit
+	(*SignalPart)(nil),        // 16: gleaner.v1.SignalPart
+	(*SignalResult)(nil),      // 17: gleaner.v1.SignalResult
+	(*LeftOvers)(nil),         // 18: gleaner.v1.LeftOvers
+	(*Connect)(nil),           // 19: gleaner.v1.Connect
+	(*TunnelMessage)(nil),     // 20: gleaner.v1.TunnelMessage
+	(*TunnelOpen)(nil),        // 21: gleaner.v1.TunnelOpen
+	(*Inventory)(nil),         // 22: gleaner.v1.Inventory
+	(*LeftOver)(nil),          // 23: gleaner.v1.LeftOver
+	(*JobId)(nil),             // 24: gleaner.v1.JobId
+	(*ArraySpec)(nil),         // 25: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),           // 26: gleaner.v1.JobSpec
+	(*Identity)(nil),          // 27: gleaner.v1.Identity
+	(*NodeAllocation)(nil),    // 28: gleaner.v1.NodeAllocation
+	(*Usage)(nil),             // 29: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
 	7,  // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
 	10, // 2: gleaner.v1.NodeMessage.part_ready:type_name -> gleaner.v1.PartReady
 	12, // 3: gleaner.v1.NodeMessage.part_ended:type_name -> gleaner.v1.PartEnded
-	16, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
-	17, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
+	17, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
+	18, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
 	6,  // 6: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
 	8,  // 7: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
 	9,  // 8: gleaner.v1.ControllerMessage.start_part:type_name -> gleaner.v1.StartPart
 	11, // 9: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
 	14, // 10: gleaner.v1.ControllerMessage.end_part:type_name -> gleaner.v1.EndPart
-	15, // 11: gleaner.v1.ControllerMessage.signal_part:type_name -> gleaner.v1.SignalPart
+	16, // 11: gleaner.v1.ControllerMessage.signal_part:type_name -> gleaner.v1.SignalPart
 	13, // 12: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	18, // 13: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
-	21, // 14: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	5,  // 15: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
-	22, // 16: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	3,  // 17: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
-	3,  // 18: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
-	3,  // 19: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
-	3,  // 20: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
-	3,  // 21: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
-	23, // 22: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
-	24, // 23: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
-	25, // 24: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
-	26, // 25: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
-	27, // 26: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
-	3,  // 27: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
-	3,  // 28: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
-	3,  // 29: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
-	0,  // 30: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
-	28, // 31: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
-	3,  // 32: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
-	3,  // 33: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
-	3,  // 34: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
-	22, // 35: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	3,  // 36: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
-	20, // 37: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	3,  // 38: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
-	1,  // 39: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	19, // 40: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	2,  // 41: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	19, // 42: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	41, // [41:43] is the sub-list for method output_type
-	39, // [39:41] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	19, // 13: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	15, // 14: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
+	22, // 15: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	5,  // 16: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
+	23, // 17: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	3,  // 18: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
+	3,  // 19: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
+	3,  // 20: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
+	3,  // 21: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
+	3,  // 22: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
+	24, // 23: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
+	25, // 24: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
+	26, // 25: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
+	27, // 26: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
+	28, // 27: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
+	3,  // 28: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
+	3,  // 29: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
+	3,  // 30: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
+	0,  // 31: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
+	29, // 32: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
+	3,  // 33: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
+	3,  // 34: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
+	3,  // 35: gleaner.v1.SetTimeLimit.part:type_name -> gleaner.v1.PartId
+	3,  // 36: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
+	23, // 37: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	3,  // 38: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
+	21, // 39: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	3,  // 40: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
+	1,  // 41: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	20, // 42: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	2,  // 43: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	20, // 44: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	43, // [43:45] is the sub-list for method output_type
+	41, // [41:43] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -2121,8 +2199,9 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_SignalPart)(nil),
 		(*ControllerMessage_EndedAcknowledged)(nil),
 		(*ControllerMessage_Connect)(nil),
+		(*ControllerMessage_SetTimeLimit)(nil),
 	}
-	file_gleaner_v1_link_proto_msgTypes[18].OneofWrappers = []any{
+	file_gleaner_v1_link_proto_msgTypes[19].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),
 		(*TunnelMessage_Data)(nil),
 		(*TunnelMessage_HalfClose)(nil),
@@ -2136,7 +2215,7 @@ func file_gleaner_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

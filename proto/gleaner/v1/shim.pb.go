@@ -317,7 +317,7 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\x05ended\x18\x02 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\x05ended\x12-\n" +
 	"\x05lease\x18\x04 \x01(\v2\x15.gleaner.v1.ShimLeaseH\x00R\x05lease\x12,\n" +
 	"\x05stuck\x18\x03 \x01(\v2\x14.gleaner.v1.LeftOverH\x00R\x05stuckB\x06\n" +
-	"\x04what2\xb2\x03\n" +
+	"\x04what2\xf2\x03\n" +
 	"\x04Shim\x12>\n" +
 	"\x05Watch\x12\x1c.gleaner.v1.ShimWatchRequest\x1a\x15.gleaner.v1.ShimEvent0\x01\x12@\n" +
 	"\n" +
@@ -326,7 +326,8 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\x06Signal\x12\x16.gleaner.v1.SignalPart\x1a\x18.gleaner.v1.ShimResponse\x12;\n" +
 	"\n" +
 	"JoinTunnel\x12\x13.gleaner.v1.Connect\x1a\x18.gleaner.v1.ShimResponse\x12;\n" +
-	"\x05Renew\x12\x18.gleaner.v1.LeaseRenewed\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
+	"\x05Renew\x12\x18.gleaner.v1.LeaseRenewed\x1a\x18.gleaner.v1.ShimResponse\x12>\n" +
+	"\bSetLimit\x12\x18.gleaner.v1.SetTimeLimit\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
 	"\tShowUsage\x12\x1c.gleaner.v1.ShimUsageRequest\x1a\x11.gleaner.v1.UsageB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
@@ -356,7 +357,8 @@ var file_gleaner_v1_shim_proto_goTypes = []any{
 	(*SignalPart)(nil),       // 10: gleaner.v1.SignalPart
 	(*Connect)(nil),          // 11: gleaner.v1.Connect
 	(*LeaseRenewed)(nil),     // 12: gleaner.v1.LeaseRenewed
-	(*Usage)(nil),            // 13: gleaner.v1.Usage
+	(*SetTimeLimit)(nil),     // 13: gleaner.v1.SetTimeLimit
+	(*Usage)(nil),            // 14: gleaner.v1.Usage
 }
 var file_gleaner_v1_shim_proto_depIdxs = []int32{
 	5,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.PartReady
@@ -369,16 +371,18 @@ var file_gleaner_v1_shim_proto_depIdxs = []int32{
 	10, // 7: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
 	11, // 8: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
 	12, // 9: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
-	1,  // 10: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
-	4,  // 11: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
-	2,  // 12: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
-	2,  // 13: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
-	2,  // 14: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
-	2,  // 15: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
-	2,  // 16: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
-	13, // 17: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
-	11, // [11:18] is the sub-list for method output_type
-	4,  // [4:11] is the sub-list for method input_type
+	13, // 10: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
+	1,  // 11: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
+	4,  // 12: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
+	2,  // 13: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
+	2,  // 14: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
+	2,  // 15: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
+	2,  // 16: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
+	2,  // 17: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
+	2,  // 18: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
+	14, // 19: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
+	12, // [12:20] is the sub-list for method output_type
+	4,  // [4:12] is the sub-list for method input_type
 	4,  // [4:4] is the sub-list for extension type_name
 	4,  // [4:4] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name

@@ -28,6 +28,7 @@ const (
 	Shim_Signal_FullMethodName     = "/gleaner.v1.Shim/Signal"
 	Shim_JoinTunnel_FullMethodName = "/gleaner.v1.Shim/JoinTunnel"
 	Shim_Renew_FullMethodName      = "/gleaner.v1.Shim/Renew"
+	Shim_SetLimit_FullMethodName   = "/gleaner.v1.Shim/SetLimit"
 	Shim_ShowUsage_FullMethodName  = "/gleaner.v1.Shim/ShowUsage"
 )
 
@@ -46,6 +47,7 @@ type ShimClient interface {
 	// Renew passes on a renewed lease; of the parts it names only this one, if
 	// it is among them.
 	Renew(ctx context.Context, in *LeaseRenewed, opts ...grpc.CallOption) (*ShimResponse, error)
+	SetLimit(ctx context.Context, in *SetTimeLimit, opts ...grpc.CallOption) (*ShimResponse, error)
 	ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error)
 }
 
@@ -126,6 +128,16 @@ func (c *shimClient) Renew(ctx context.Context, in *LeaseRenewed, opts ...grpc.C
 	return out, nil
 }
 
+func (c *shimClient) SetLimit(ctx context.Context, in *SetTimeLimit, opts ...grpc.CallOption) (*ShimResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShimResponse)
+	err := c.cc.Invoke(ctx, Shim_SetLimit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *shimClient) ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Usage)
@@ -151,6 +163,7 @@ type ShimServer interface {
 	// Renew passes on a renewed lease; of the parts it names only this one, if
 	// it is among them.
 	Renew(context.Context, *LeaseRenewed) (*ShimResponse, error)
+	SetLimit(context.Context, *SetTimeLimit) (*ShimResponse, error)
 	ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error)
 	mustEmbedUnimplementedShimServer()
 }
@@ -179,6 +192,9 @@ func (UnimplementedShimServer) JoinTunnel(context.Context, *Connect) (*ShimRespo
 }
 func (UnimplementedShimServer) Renew(context.Context, *LeaseRenewed) (*ShimResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Renew not implemented")
+}
+func (UnimplementedShimServer) SetLimit(context.Context, *SetTimeLimit) (*ShimResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetLimit not implemented")
 }
 func (UnimplementedShimServer) ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowUsage not implemented")
@@ -305,6 +321,24 @@ func _Shim_Renew_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Shim_SetLimit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetTimeLimit)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ShimServer).SetLimit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Shim_SetLimit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ShimServer).SetLimit(ctx, req.(*SetTimeLimit))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Shim_ShowUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShimUsageRequest)
 	if err := dec(in); err != nil {
@@ -349,6 +383,10 @@ var Shim_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Renew",
 			Handler:    _Shim_Renew_Handler,
+		},
+		{
+			MethodName: "SetLimit",
+			Handler:    _Shim_SetLimit_Handler,
 		},
 		{
 			MethodName: "ShowUsage",
