@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/tidwall/btree"
 )
 
@@ -29,7 +28,7 @@ func (t *tables) Check() error {
 	}
 	t.live.Scan(check(false))
 	t.past.Scan(check(true))
-	return errors.Join(err, t.checkIndices(want), t.checkNodes(want), t.checkAccounting())
+	return errors.Join(err, t.checkIndices(want), t.checkNodes(want), t.checkAccounting(), t.checkWaits())
 }
 
 // checkJob says what is wrong with one record by itself.
@@ -54,8 +53,6 @@ func checkJob(job *Job) error {
 		return wrong("has a run without an epoch or parts")
 	case job.Array != 0 && !job.HasTask && job.Run != nil:
 		return wrong("runs as several tasks")
-	case job.HoldsNodes() && job.Held != sched.NotHeld:
-		return wrong("is held and runs")
 	}
 	for i, r := range job.Tasks {
 		if r.Step == 0 || r.First > r.Last || i > 0 && job.Tasks[i-1].Last >= r.First {
@@ -99,6 +96,8 @@ type census struct {
 	arrayRunning         map[uint32]uint32
 	users                map[uint32]UserCounts
 	uses                 map[string]*nodeUse
+
+	dependents, activeNames, waitingNames, singletons, late map[uint64]bool
 }
 
 func newCensus() *census {
@@ -106,6 +105,8 @@ func newCensus() *census {
 		finished: map[uint64]bool{}, members: map[uint64]bool{}, pastMembers: map[uint64]bool{},
 		groups: map[uint64]bool{}, byTask: map[uint64]uint32{},
 		arrayRunning: map[uint32]uint32{}, users: map[uint32]UserCounts{}, uses: map[string]*nodeUse{},
+		dependents: map[uint64]bool{}, activeNames: map[uint64]bool{}, waitingNames: map[uint64]bool{},
+		singletons: map[uint64]bool{}, late: map[uint64]bool{},
 	}
 }
 
@@ -125,6 +126,7 @@ func (c *census) count(job *Job) error {
 		user.Finished++
 	}
 	c.users[job.Owner().UID] = user
+	c.countWaits(job)
 	if job.Array != 0 {
 		members := c.members
 		if job.Phase == Finished {
@@ -180,6 +182,11 @@ func (t *tables) checkIndices(want *census) error {
 		sameValues("by task", want.byTask, t.byTask),
 		sameValues("array running", want.arrayRunning, t.arrayRunning),
 		sameValues("users", want.users, t.users),
+		sameKeys("dependents", want.dependents, t.dependents),
+		sameKeys("names of active jobs", want.activeNames, t.activeNames),
+		sameKeys("names of waiting jobs", want.waitingNames, t.waitingNames),
+		sameKeys("singletons", want.singletons, t.singletons),
+		sameKeys("late", want.late, t.late),
 		t.checkTasks(),
 	)
 }

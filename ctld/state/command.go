@@ -27,6 +27,8 @@ const (
 	KindLeasesEnded   Kind = 18
 
 	KindChangeAccounts Kind = 19
+	KindUpdateJobs     Kind = 23
+	KindEndLateJobs    Kind = 24
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -66,6 +68,8 @@ var commands = map[Kind]commandRow{
 	KindLeasesEnded:   {"LeasesEnded", decodeInto[LeasesEnded]},
 
 	KindChangeAccounts: {"ChangeAccounts", decodeInto[ChangeAccounts]},
+	KindUpdateJobs:     {"UpdateJobs", decodeInto[UpdateJobs]},
+	KindEndLateJobs:    {"EndLateJobs", decodeInto[EndLateJobs]},
 }
 
 // String is the command's name.

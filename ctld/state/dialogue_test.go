@@ -12,6 +12,7 @@ import (
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"google.golang.org/protobuf/proto"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the dialogues in testdata answer now; then read the difference")
@@ -58,6 +59,8 @@ type dialogue struct {
 	state *State
 	index uint64
 	nowMS int64
+	// refused is why the last submission or update never reached the log.
+	refused string
 }
 
 func playDialogue(t *testing.T, text string) string {
@@ -140,6 +143,10 @@ func (d *dialogue) play(line string) string {
 		return d.charges()
 	case "sched-accounts":
 		return d.schedAccounts()
+	case "ages":
+		return d.ages()
+	case "limits":
+		return d.timeLimits(a.words[0])
 	case "restore":
 		restored, err := Restore(bytes.NewReader(persisted(d.t, d.state)))
 		if err != nil {
@@ -154,6 +161,11 @@ func (d *dialogue) play(line string) string {
 	}
 	if command == nil {
 		d.t.Fatalf("no such command in a dialogue: %s", line)
+	}
+	if d.refused != "" {
+		text := d.refused
+		d.refused = ""
+		return "refused before the log: " + text + "\n"
 	}
 	var id RequestID
 	copy(id[:], a.values["request"])
@@ -205,9 +217,17 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "barrier":
 		return Barrier{Term: uint64(a.number("term")), LeaseS: a.number("lease")}
 	case "level":
-		return RaiseLevel{Level: LevelShares}
+		return RaiseLevel{Level: Newest}
 	case "enforce":
 		return d.enforced(a)
+	case "uhold":
+		return HoldJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, AsUser: true}
+	case "requeuehold":
+		return RequeueJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, Hold: true, SpecialExit: a.is("special"), Incomplete: a.is("incomplete")}
+	case "update":
+		return d.update(a)
+	case "late":
+		return EndLateJobs{}
 	case "leases-ended":
 		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
 	}
@@ -220,10 +240,14 @@ func (d *dialogue) submit(a arguments) Command {
 		Exclusive: a.is("exclusive"), MinNodes: a.number("nodes"), Tasks: a.number("tasks"),
 		TasksPerNode: a.number("tasks-per-node"), CpusPerTask: a.number("cpus"), TimeLimitS: a.number("time"),
 		NodeList: a.values["nodelist"], ExcludeNodes: a.values["exclude"], Constraint: a.values["constraint"],
-		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: a.values["dependency"],
+		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: strings.ReplaceAll(a.values["dependency"], " ", "_"),
 		Account: a.values["account"], Qos: a.values["qos"],
 	}
 	addPlacement(job, a)
+	job.BeginMs, job.DeadlineMs = d.moment(a, "begin"), d.moment(a, "deadline")
+	if a.is("kill") {
+		job.KillOnInvalidDependency = proto.Bool(true)
+	}
 	if list := a.values["partition"]; list != "" {
 		job.Partitions = strings.Split(list, ",")
 	}
@@ -237,13 +261,14 @@ func (d *dialogue) submit(a arguments) Command {
 		}
 		job.Array = array
 	}
+	d.refused = ""
 	user := "u"
 	if name := a.values["user"]; name != "" {
 		user = name
 	}
 	command, err := SubmitFromSpec(job, &pb.Identity{Uid: a.number("by"), User: user})
 	if err != nil {
-		d.t.Logf("refused before the log: %v", err)
+		d.refused = err.Error()
 	}
 	return command
 }
@@ -331,7 +356,14 @@ func (d *dialogue) register(a arguments) Command {
 
 // policy reads "policy main:ALL gpu:n[1-2]:root:down max-jobs=3".
 func (d *dialogue) policy(a arguments) Command {
-	message := &pb.Policy{LeaseS: a.number("lease"), LeaseMarginS: a.number("margin"), MaxJobCount: a.number("max-jobs"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
+	exits := func(key string) []*pb.ArrayRange {
+		codes, err := spec.ParseExitCodes(a.values[key])
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return codes
+	}
+	message := &pb.Policy{RequeueExit: exits("requeue-exit"), RequeueExitHold: exits("requeue-exit-hold"), LeaseS: a.number("lease"), LeaseMarginS: a.number("margin"), MaxJobCount: a.number("max-jobs"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
 	for i, word := range a.words {
 		pieces := strings.Split(word, ":")
 		p := &pb.Partition{Name: pieces[0], Nodes: pieces[1], Up: true, IsDefault: i == 0, DefaultTimeS: a.number("time")}

@@ -86,6 +86,7 @@ func (d *dialogue) jobs() string {
 		if message.Reason != "None" {
 			fmt.Fprintf(&out, " reason=%s", message.Reason)
 		}
+		out.WriteString(d.describeWaits(job, message))
 		if job.End != nil {
 			fmt.Fprintf(&out, " exit=%d:%d", message.ExitCode, message.ExitSignal)
 		}

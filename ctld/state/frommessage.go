@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // This file turns the API's messages into commands. message.go is the way
@@ -21,6 +22,10 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 	if err != nil {
 		return SubmitJob{}, err
 	}
+	dependencies, err := words.ParseDependencies(spec.GetDependency())
+	if err != nil {
+		return SubmitJob{}, err
+	}
 	record := Spec{
 		Partitions: spec.GetPartitions(), Account: spec.GetAccount(), QOS: spec.GetQos(), WCKey: spec.GetWckey(),
 		OpenMode: spec.GetOpenMode(), ExportOption: spec.GetExportOption(),
@@ -30,7 +35,8 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		MemoryPerNode: spec.GetMemoryPerNodeBytes(), MemoryPerCPU: spec.GetMemoryPerCpuBytes(),
 		TimeLimitS: spec.GetTimeLimitS(), NodeList: spec.GetNodeList(), ExcludeNodes: spec.GetExcludeNodes(),
 		Constraint: spec.GetConstraint(), Exclusive: spec.GetExclusive(),
-		Hold: spec.GetHold(), Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),
+		Hold: spec.GetHold() || spec.Priority != nil && spec.GetPriority() == 0, KillOnInvalidDependency: spec.GetKillOnInvalidDependency(),
+		Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),
 		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(),
 	}
 	record.placementFromMessage(spec)
@@ -40,10 +46,12 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		})
 	}
 	return SubmitJob{
-		Spec:        record,
-		Owner:       ownerRecord(owner),
-		Script:      spec.GetScript(),
-		Environment: environment,
+		Spec:         record,
+		Owner:        ownerRecord(owner),
+		Dependencies: dependenciesOf(dependencies), BeginMS: spec.GetBeginMs(), DeadlineMS: spec.GetDeadlineMs(),
+		FixedPriority: spec.GetPriority(),
+		Script:        spec.GetScript(),
+		Environment:   environment,
 		Own: Own{
 			Name: spec.GetName(), Comment: spec.GetComment(), WorkDirectory: spec.GetWorkDirectory(),
 			StandardOutput: spec.GetStandardOutput(), StandardError: spec.GetStandardError(),
@@ -66,8 +74,6 @@ func checkCarriedOut(spec *pb.JobSpec) error {
 		given bool
 	}{
 		{"--signal", spec.GetSignal() != ""},
-		{"--dependency", spec.GetDependency() != ""},
-		{"--begin", spec.GetBeginMs() != 0},
 		{"--container-image", spec.GetImage() != ""},
 		{"mounts", len(spec.GetMounts()) > 0},
 		{"staging", len(spec.GetStaging()) > 0},
@@ -135,6 +141,7 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 		MinJobAgeS: message.GetMinJobAgeS(), KillWaitS: message.GetKillWaitS(),
 		MaxArraySize: message.GetMaxArraySize(), MaxJobCount: message.GetMaxJobCount(), LeaseS: message.GetLeaseS(),
 		LeaseMarginS: message.GetLeaseMarginS(),
+		RequeueExit:  fromRanges(message.GetRequeueExit()), RequeueExitHold: fromRanges(message.GetRequeueExitHold()),
 	}
 	for _, p := range message.GetPartitions() {
 		policy.Partitions = append(policy.Partitions, Partition{

@@ -4,23 +4,30 @@ import "github.com/gleaner-hpc/gleaner/sched"
 
 // HoldJobs keeps waiting jobs from starting. A hold by somebody privileged on
 // another's job is an administrator's (JobHeldAdmin), which its user cannot
-// release; any other is a user's (JobHeldUser).
+// release, unless it is meant as the user's (scontrol(1), uhold); any other is a
+// user's (JobHeldUser). A job that runs goes on, and is held once it waits again
+// (scontrol(1), hold).
 type HoldJobs struct {
 	Targets    []Target `cbor:"1,keyasint"`
 	UID        uint32   `cbor:"2,keyasint,omitempty"`
 	Privileged bool     `cbor:"3,keyasint,omitempty"`
+	AsUser     bool     `cbor:"4,keyasint,omitempty"`
 }
 
 func (HoldJobs) kind() Kind { return KindHoldJobs }
 
+func (c HoldJobs) level() Level {
+	if c.AsUser {
+		return LevelShares
+	}
+	return LevelFirst
+}
+
 func (c HoldJobs) apply(s *State, result *Result) {
 	s.onTargets(c.Targets, requester{c.UID, c.Privileged}, result, func(job *Job) (*Job, Code, string) {
-		held := sched.HeldByUser
-		if c.Privileged && job.Owner().UID != c.UID {
-			held = sched.HeldByAdmin
-		}
+		held := heldBy(job, requester{c.UID, c.Privileged && !c.AsUser})
 		switch {
-		case job.Phase != Waiting:
+		case job.Phase == Finished || job.Phase != Waiting && s.level < LevelShares:
 			return nil, WrongState, textNotPending
 		case job.Held == held || job.Held == sched.HeldByAdmin:
 			return nil, AlreadyDone, ""
@@ -29,4 +36,12 @@ func (c HoldJobs) apply(s *State, result *Result) {
 		next.Held = held
 		return &next, OK, ""
 	})
+}
+
+// heldBy is whose hold it is that somebody puts on a job.
+func heldBy(job *Job, who requester) sched.Hold {
+	if who.privileged && job.Owner().UID != who.uid {
+		return sched.HeldByAdmin
+	}
+	return sched.HeldByUser
 }

@@ -48,7 +48,7 @@ type Job struct {
 	// released last.
 	Failures   uint32 `cbor:"16,keyasint,omitempty"`
 	SubmitMS   int64  `cbor:"11,keyasint,omitempty"`
-	EligibleMS int64  `cbor:"12,keyasint,omitempty"`
+	EligibleMS int64  `cbor:"12,keyasint,omitempty"` // since when it was so last, or will be
 	Run        *Run   `cbor:"13,keyasint,omitempty"` // present or last run; nil while it waits
 	End        *End   `cbor:"14,keyasint,omitempty"` // nil while nothing decided its end
 	Detail     string `cbor:"15,keyasint,omitempty"` // why it was requeued last; "" once it starts
@@ -59,15 +59,19 @@ type Job struct {
 	BeginMS       int64        `cbor:"32,keyasint,omitempty"` // not before; 0 = at once
 	DeadlineMS    int64        `cbor:"33,keyasint,omitempty"` // its end, at the latest; 0 = none
 	FixedPriority uint32       `cbor:"34,keyasint,omitempty"` // set by an administrator; 0 = computed
-	// AgedMS is how long it has waited eligible before AgingMS, since when it
-	// does so again; AgingMS is 0 while its age stands still, because it is
-	// held or depends on others.
-	AgedMS  int64 `cbor:"35,keyasint,omitempty"`
-	AgingMS int64 `cbor:"36,keyasint,omitempty"`
+	// AgedMS is how long it had waited eligible before EligibleMS, since when it
+	// does so again; see AgeMS.
+	AgedMS int64 `cbor:"35,keyasint,omitempty"`
 	// LostGPUMS is what preemptions have cost it so far: see sched.Running.
 	LostGPUMS int64 `cbor:"37,keyasint,omitempty"`
 	// Preemptions counts them.
 	Preemptions uint32 `cbor:"38,keyasint,omitempty"`
+	// TasksFailed: some task of its array whose record is forgotten did not end
+	// well.
+	TasksFailed bool `cbor:"45,keyasint,omitempty"`
+	// SpecialExit: it was requeued held in that state (SPECIAL_EXIT), until it is
+	// released.
+	SpecialExit bool `cbor:"46,keyasint,omitempty"`
 }
 
 // Run is one run of a job: what it holds, where.
@@ -79,6 +83,9 @@ type Run struct {
 	// nodes has lost it. Decided at the start, and kept whatever the policy says
 	// later. A job that may not be requeued is never under it.
 	Fence bool `cbor:"4,keyasint,omitempty"`
+	// Relimited: its time limit was changed since it started, which its nodes
+	// have to be told.
+	Relimited bool `cbor:"8,keyasint,omitempty"`
 	// Sharing: what its partition said when it started, kept likewise. From
 	// LevelShares on.
 	Sharing ExclusiveKind `cbor:"10,keyasint,omitempty"`
@@ -123,6 +130,7 @@ type End struct {
 	PeakMemoryBytes uint64      `cbor:"11,keyasint,omitempty"` // the highest of its nodes
 	CPUNS           uint64      `cbor:"12,keyasint,omitempty"` // of all its nodes
 	EndMS           int64       `cbor:"13,keyasint,omitempty"` // when the last part was over
+	SpecialExit     bool        `cbor:"14,keyasint,omitempty"` // with Requeue: see Job; from LevelShares on
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).
@@ -137,6 +145,9 @@ const (
 	ReasonNodeDown         Reason = 4
 	ReasonJobLaunchFailure Reason = 5
 	ReasonSupervisorDied   Reason = 6
+	ReasonDeadline         Reason = 20 // from LevelShares on, like the next
+	// ReasonDependencyNeverSatisfied: cancelled for that (--kill-on-invalid-dep).
+	ReasonDependencyNeverSatisfied Reason = 21
 )
 
 // State is the base state that users see.

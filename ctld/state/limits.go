@@ -18,6 +18,8 @@ const (
 	MaxReports = 10_000
 	// MaxPurge bounds the jobs one entry forgets.
 	MaxPurge = 10_000
+	// MaxLate bounds the jobs that one entry ends for their deadline.
+	MaxLate = 10_000
 	// MaxNodesPerCommand bounds the nodes one entry names; it is also the most
 	// names a host list may have.
 	MaxNodesPerCommand = 65_536
@@ -49,6 +51,9 @@ const (
 	// tasks (after holding or cancelling ranges of it), because finding a task
 	// looks through them.
 	MaxGroupsPerArray = 1_024
+	// MaxDependencySearch bounds the search for a circle of jobs that wait for
+	// one another.
+	MaxDependencySearch = 10_000
 	// MaxRemembered and RememberMS bound the request ids that are remembered,
 	// by count and by age in log time: a client that has not reached a
 	// controller for an hour has long given up.

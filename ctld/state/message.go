@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -38,15 +39,16 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 		State:        job.State(),
 		Completing:   job.Completing(),
 		Configuring:  job.Configuring(),
+		SpecialExit:  job.SpecialExit,
 		Priority:     job.Priority(),
 		Epoch:        job.Epoch,
 		RestartCount: job.Restarts,
 		SubmitMs:     job.SubmitMS,
-		EligibleMs:   job.EligibleMS,
 		Partition:    strings.Join(job.Spec.Partitions, ","),
-		TimeLimitS:   job.Spec.TimeLimitS,
+		TimeLimitS:   job.TimeLimitS(),
 	}
-	message.Reason, message.ReasonDetail = job.ReasonWord()
+	message.Reason, message.ReasonDetail = job.ReasonWord(t.timeMS)
+	t.fillTimes(message, job)
 	if job.Array != 0 && !job.HasTask {
 		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Spec.MaxRunning}
 	}
@@ -66,11 +68,11 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 }
 
 func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
-	// Of a hold the state knows more than the plan.
-	if overlay.Reason != "" && job.Held == sched.NotHeld {
+	// Of holds and dependencies the state knows more than the plan.
+	if overlay.Reason != "" && message.Reason == "None" {
 		message.Reason, message.ReasonDetail = overlay.Reason, joinSentences(overlay.Detail, job.Detail)
 	}
-	message.EstimatedStartMs = overlay.EstimatedStartMS
+	message.EstimatedStartMs = cmp.Or(overlay.EstimatedStartMS, message.EstimatedStartMs)
 	if overlay.Priority != 0 && job.Held == sched.NotHeld {
 		message.Priority = uint64(overlay.Priority)
 	}
@@ -104,6 +106,23 @@ func fillEnd(message *pb.Job, end *End) {
 	message.Usage = &pb.Usage{PeakMemoryBytes: end.PeakMemoryBytes, CpuNs: end.CPUNS}
 	if end.Cancelled {
 		message.CancelledByUid = proto.Uint32(end.CancelledBy)
+	}
+}
+
+// fillTimes fills in from when on it may start and has aged, in words of
+// Slurm's: a job that depends on others, or is held, has no such times.
+func (t *tables) fillTimes(message *pb.Job, job *Job) {
+	message.Spec.BeginMs, message.Spec.DeadlineMs = job.BeginMS, job.DeadlineMS
+	if job.Phase == Waiting {
+		message.Spec.Dependency = job.Dependencies.Text(t.timeMS)
+	}
+	from, is := job.eligible()
+	if job.Phase != Waiting || is {
+		message.EligibleMs = job.EligibleMS
+		message.AccrueMs = job.EligibleMS - job.AgedMS
+	}
+	if is && from > t.timeMS {
+		message.EstimatedStartMs, message.AccrueMs = from, 0
 	}
 }
 

@@ -105,6 +105,7 @@ func PolicyMessage(p *Policy) *pb.Policy {
 		ClusterName: p.ClusterName, Administrators: p.Administrators,
 		MinJobAgeS: p.MinJobAgeS, KillWaitS: p.KillWaitS, MaxArraySize: p.MaxArraySize,
 		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS, LeaseMarginS: p.MarginS(),
+		RequeueExit: toRanges(p.RequeueExit), RequeueExitHold: toRanges(p.RequeueExitHold),
 	}
 	for i := range p.Partitions {
 		message.Partitions = append(message.Partitions, PartitionMessage(&p.Partitions[i]))

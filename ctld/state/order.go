@@ -27,7 +27,7 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 		Node:         node,
 		BatchHost:    job.Run.BatchHost(),
 		Partition:    job.Run.Partition,
-		TimeLimitS:   job.Spec.TimeLimitS,
+		TimeLimitS:   job.TimeLimitS(),
 		StartMs:      job.Run.StartMS,
 		RestartCount: job.Restarts,
 		ClusterName:  t.policy.ClusterName,

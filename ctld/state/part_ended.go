@@ -60,7 +60,7 @@ func (s *State) partEnded(report *PartReport) {
 	if job.End != nil {
 		end = *job.End
 	} else {
-		end = decideEnd(job, report)
+		end = s.policy.requeueExit(job, report, decideEnd(job, report))
 	}
 	addReport(&end, job, report)
 	next.End = &end
@@ -90,6 +90,9 @@ func decideEnd(job *Job, report *PartReport) End {
 		}
 		return End{State: pb.JobState_JOB_STATE_COMPLETED, Detail: detail}
 	case pb.EndCause_END_CAUSE_TIME_LIMIT:
+		if job.endsByDeadline() {
+			return End{State: pb.JobState_JOB_STATE_DEADLINE, Reason: ReasonDeadline, Detail: joinSentences("ended at its deadline", detail)}
+		}
 		return End{State: pb.JobState_JOB_STATE_TIMEOUT, Reason: ReasonTimeLimit, Detail: detail}
 	case pb.EndCause_END_CAUSE_OUT_OF_MEMORY:
 		return End{State: pb.JobState_JOB_STATE_OUT_OF_MEMORY, Reason: ReasonOutOfMemory, Detail: detail, ExitSignal: oomExitSignal}
@@ -191,7 +194,7 @@ func (s *State) close(job *Job) *Job {
 		job.End.EndMS = s.timeMS
 		return job
 	}
-	next := requeued(job, s.timeMS, job.End.Held, job.End.Detail)
+	next := s.requeued(job, job.End)
 	if job.End.Reason != ReasonNone { // nobody asked for it
 		next.Failures++
 		if next.Failures > maxBatchRequeue && next.Held == sched.NotHeld {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // PlaceJobs carries out a plan. The plan was made from an older state, so each
@@ -71,8 +70,8 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 		return nil, nil, fmt.Errorf("job %d is not known", order.Job)
 	case job.Phase != Waiting:
 		return nil, nil, fmt.Errorf("job %d does not wait any more", order.Job)
-	case job.Held != sched.NotHeld:
-		return nil, nil, fmt.Errorf("job %d is held", order.Job)
+	case s.checkEligible(job) != "":
+		return nil, nil, fmt.Errorf("job %d %s", order.Job, s.checkEligible(job))
 	case job.TaskCount() > 1 && s.nextJob > MaxJobID:
 		return nil, nil, fmt.Errorf("no job numbers are left")
 	}
@@ -210,6 +209,7 @@ func (s *State) start(job *Job, run *Run) *Job {
 	started.Epoch = max(job.Epoch, s.epochFloor) + 1
 	started.Run = run
 	started.Detail = ""
+	started.Dependencies = job.Dependencies.afterStart()
 	if job.Array == 0 || job.HasTask {
 		s.putJob(&started)
 		return &started

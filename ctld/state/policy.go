@@ -30,6 +30,11 @@ type Policy struct {
 	Licenses   []License        `cbor:"12,keyasint,omitempty"` // ascending by name
 	Switches   []Switch         `cbor:"13,keyasint,omitempty"` // ascending by name
 	Accounting AccountingPolicy `cbor:"14,keyasint,omitzero"`
+	// RequeueExit and RequeueExitHold are exit statuses of batch scripts after
+	// which a job waits again, in the second case held in the state SPECIAL_EXIT
+	// (slurm.conf(5)).
+	RequeueExit     []TaskRange `cbor:"20,keyasint,omitempty"`
+	RequeueExitHold []TaskRange `cbor:"21,keyasint,omitempty"`
 
 	topology []topologySwitch // the switches with all nodes below each, leaves first
 }

@@ -107,6 +107,13 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 	if policy.LeaseMarginS == DefaultLeaseMarginS {
 		policy.LeaseMarginS = 0 // as older programs write it
 	}
+	var err error
+	if policy.RequeueExit, err = checkExitCodes("requeue_exit", policy.RequeueExit); err != nil {
+		return nil, err
+	}
+	if policy.RequeueExitHold, err = checkExitCodes("requeue_exit_hold", policy.RequeueExitHold); err != nil {
+		return nil, err
+	}
 	policy.Administrators = slices.Clone(policy.Administrators)
 	slices.Sort(policy.Administrators)
 	policy.Administrators = slices.Compact(policy.Administrators)

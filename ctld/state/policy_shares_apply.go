@@ -35,7 +35,7 @@ func (p *Policy) hasShares() bool {
 		}
 	}
 	return !p.Priority.isZero() || p.Preempt != (PreemptPolicy{}) || len(p.Licenses) > 0 || len(p.Switches) > 0 ||
-		p.Accounting != (AccountingPolicy{})
+		p.Accounting != (AccountingPolicy{}) || len(p.RequeueExit)+len(p.RequeueExitHold) > 0
 }
 
 func (p *PriorityPolicy) isZero() bool {

@@ -17,15 +17,19 @@ func (r Reason) String() string {
 		return "NodeDown"
 	case ReasonJobLaunchFailure:
 		return "JobLaunchFailure"
+	case ReasonDeadline:
+		return "DeadLine"
+	case ReasonDependencyNeverSatisfied:
+		return "DependencyNeverSatisfied"
 	default:
 		return "Unknown"
 	}
 }
 
-// ReasonWord is why the job is as it is, in Slurm's word, as far as the state
-// knows: why it is held, or why it ended. For other waiting jobs the reason is
-// the scheduler's, which the leader knows.
-func (j *Job) ReasonWord() (word, detail string) {
+// ReasonWord is why the job is as it is at a time, in Slurm's word, as far as
+// the state knows: why it is held, whom it waits for, or why it ended. For other
+// waiting jobs the reason is the scheduler's, which the leader knows.
+func (j *Job) ReasonWord(nowMS int64) (word, detail string) {
 	switch {
 	case j.End != nil && j.End.Requeue:
 		return "None", j.End.Detail
@@ -34,7 +38,7 @@ func (j *Job) ReasonWord() (word, detail string) {
 	case j.Phase != Waiting:
 		return "None", ""
 	}
-	word, sentence := j.Held.Words()
+	word, sentence := j.waitWord(nowMS)
 	return cmp.Or(word, "None"), joinSentences(j.Detail, sentence)
 }
 

@@ -15,18 +15,29 @@ func (ReleaseJobs) kind() Kind { return KindReleaseJobs }
 func (c ReleaseJobs) apply(s *State, result *Result) {
 	s.onTargets(c.Targets, requester{c.UID, c.Privileged}, result, func(job *Job) (*Job, Code, string) {
 		switch {
-		case job.Phase != Waiting:
+		case job.Phase == Finished || job.Phase != Waiting && job.Held == sched.NotHeld:
 			return nil, WrongState, textNotPending
 		case job.Held == sched.NotHeld:
 			return nil, AlreadyDone, ""
-		case job.Held == sched.HeldByAdmin && !c.Privileged:
+		case !mayRelease(job, requester{c.UID, c.Privileged}):
 			return nil, Denied, textNotYours + ": an administrator holds the job and has to release it"
 		}
 		next := *job
-		next.Held = sched.NotHeld
-		next.EligibleMS = s.timeMS
-		next.Detail = ""
-		next.Failures = 0
+		letGo(&next)
 		return &next, OK, ""
 	})
+}
+
+func mayRelease(job *Job, who requester) bool {
+	return job.Held != sched.HeldByAdmin || who.privileged
+}
+
+// letGo takes a hold off a job. Its priority is computed again (scontrol(1),
+// Priority).
+func letGo(job *Job) {
+	job.Held = sched.NotHeld
+	job.FixedPriority = 0
+	job.SpecialExit = false
+	job.Detail = ""
+	job.Failures = 0
 }

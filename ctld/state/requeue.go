@@ -7,16 +7,44 @@ import (
 
 // RequeueJobs puts jobs back into the queue. Of running ones the end is
 // decided first, and they wait again once nothing of the run is left; finished
-// ones wait again at once. The next start has the next epoch.
+// ones wait again at once. The next start has the next epoch. What depended on
+// the end of a finished job is decided and stays so. A requeued job waits as if
+// it were new: for nobody it waited for before, and with no age.
 type RequeueJobs struct {
 	Targets    []Target `cbor:"1,keyasint"`
 	UID        uint32   `cbor:"2,keyasint,omitempty"`
 	Privileged bool     `cbor:"3,keyasint,omitempty"`
+	// Hold: they are held then, by their user (scontrol(1), requeuehold); with
+	// SpecialExit in the state of that name.
+	Hold        bool `cbor:"4,keyasint,omitempty"`
+	SpecialExit bool `cbor:"5,keyasint,omitempty"`
+	// Incomplete: those that are over, or end, are not meant.
+	Incomplete bool `cbor:"6,keyasint,omitempty"`
 }
 
 func (RequeueJobs) kind() Kind { return KindRequeueJobs }
 
+func (c RequeueJobs) level() Level {
+	if c.Hold || c.SpecialExit || c.Incomplete {
+		return LevelShares
+	}
+	return LevelFirst
+}
+
+// Why a job is held after a requeue, in Slurm's words.
+const (
+	textRequeuedHeld    = "job requeued in held state"
+	textRequeuedSpecial = "job requeued in special exit state"
+)
+
 func (c RequeueJobs) apply(s *State, result *Result) {
+	held, detail := sched.NotHeld, ""
+	switch {
+	case c.SpecialExit:
+		held, detail = sched.HeldByUser, textRequeuedSpecial
+	case c.Hold:
+		held, detail = sched.HeldByUser, textRequeuedHeld
+	}
 	s.onTargets(c.Targets, requester{c.UID, c.Privileged}, result, func(job *Job) (*Job, Code, string) {
 		switch job.Phase {
 		case Waiting:
@@ -24,7 +52,7 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 		case Running:
 			next := *job
 			next.Phase = Ending
-			next.End = &End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true}
+			next.End = &End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Held: held, SpecialExit: c.SpecialExit, Detail: detail}
 			return &next, OK, ""
 		case Ending:
 			if job.End.Requeue {
@@ -32,23 +60,35 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 			}
 			return nil, WrongState, textTryLater
 		default:
+			if c.Incomplete {
+				return nil, AlreadyDone, textAlreadyOver
+			}
 			if !s.hasPartition(job.Spec) {
 				return nil, WrongState, "its partition does not exist any more: submit it again to another one"
 			}
-			return requeued(job, s.timeMS, sched.NotHeld, ""), OK, ""
+			return s.requeued(job, &End{Held: held, SpecialExit: c.SpecialExit, Detail: detail}), OK, ""
 		}
 	})
 }
 
-// requeued is a job that waits again after a run that is over.
-func requeued(job *Job, nowMS int64, held sched.Hold, detail string) *Job {
+// requeued is a job that waits again after a run that is over, as an end
+// decided it.
+func (s *State) requeued(job *Job, end *End) *Job {
 	next := *job
 	next.Phase = Waiting
 	next.Restarts++
-	next.EligibleMS = nowMS
-	next.Held = held
-	next.Detail = detail
+	next.AgedMS, next.EligibleMS = 0, s.timeMS
+	if next.Held == sched.NotHeld { // it may have been held while it ran
+		next.Held = end.Held
+	}
+	next.SpecialExit = end.SpecialExit
+	next.Detail = end.Detail
 	next.Run, next.End = nil, nil
+	if next.Dependencies.IsZero() {
+		return &next
+	}
+	next.Dependencies = next.Dependencies.afterStart()
+	s.judgeSingleton(&next)
 	return &next
 }
 

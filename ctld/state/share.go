@@ -118,11 +118,27 @@ func (s *State) releaseContent(job *Job) {
 			release(s.shared.blobs, blob.Digest)
 		}
 	}
-	if !release(s.shared.specs, job.Spec.digest) {
-		return
+	s.releaseSpec(job.Spec)
+}
+
+func (s *State) releaseSpec(spec *Spec) {
+	if release(s.shared.specs, spec.digest) {
+		s.forgetSpec(spec)
 	}
-	release(s.shared.owners, job.Spec.owner.digest)
-	if shape := job.Spec.shape; release(s.shared.shapes, shape.digest) {
+}
+
+// dropUnused forgets a spec that was interned for a record that was not stored.
+func (s *State) dropUnused(spec *Spec) {
+	if entry, known := s.shared.specs[spec.digest]; known && entry.references == 0 {
+		delete(s.shared.specs, spec.digest)
+		s.forgetSpec(spec)
+	}
+}
+
+// forgetSpec takes back what a spec refers to, once it is out of the table.
+func (s *State) forgetSpec(spec *Spec) {
+	release(s.shared.owners, spec.owner.digest)
+	if shape := spec.shape; release(s.shared.shapes, shape.digest) {
 		s.shared.slots = append(s.shared.slots, shape.slot)
 	}
 }

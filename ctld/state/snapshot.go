@@ -183,6 +183,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex) {
 				given[job.Array] += out.Tasks
 			}
 		}
+		job.schedWaits(snapshot.NowMS, &out)
 		snapshot.Waiting = append(snapshot.Waiting, out)
 		return true
 	})
@@ -232,7 +233,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 		running := sched.Running{
 			ID:         sched.JobID(job.ID),
 			StartMS:    job.Run.StartMS,
-			TimeLimitS: job.Spec.TimeLimitS,
+			TimeLimitS: job.TimeLimitS(),
 
 			Association: index.association(job.Association),
 			QOS:         index.qosNamed(job.Spec.QOS),

@@ -12,7 +12,11 @@ type State struct {
 	shared   shared
 	requests requestIndex
 	changes  changes // of the command being applied
-	view     *View   // of the state as it is now; nil when it has changed since
+	// moved are the jobs that the command being applied has started or ended, and
+	// movedNames the hashes of names under which something changed: see resolve.
+	moved      []uint32
+	movedNames []uint32
+	view       *View // of the state as it is now; nil when it has changed since
 }
 
 // New is the state of a cluster before its first command: no jobs, no nodes,
@@ -47,6 +51,7 @@ func (s *State) Apply(index uint64, entry []byte) (Result, error) {
 	s.forgetRequests()
 	if !s.repeat(envelope.RequestID, &result) {
 		command.apply(s, &result)
+		s.resolve()
 		s.remember(envelope.RequestID, &result)
 	}
 	s.changes.report(&result)

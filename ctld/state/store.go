@@ -20,14 +20,21 @@ func (s *State) putJob(job *Job) {
 		panic(fmt.Sprintf("ctld/state: job %d may not go from phase %d to %d", job.ID, from, job.Phase))
 	}
 	s.replaceJob(old, job)
+	s.noteMove(old, job)
 }
 
 // replaceJob stores a record; old is the one before it, nil for a new one. The
-// two point at the same spec and blobs.
+// two point at the same blobs.
 func (s *State) replaceJob(old, job *Job) {
 	switch {
 	case old == nil:
 		s.referContent(job)
+	case old.Spec != job.Spec:
+		s.shared.specs[job.Spec.digest].references++
+		s.releaseSpec(old.Spec)
+	}
+	switch {
+	case old == nil:
 	case old.Phase == Finished && job.Phase != Finished:
 		s.past.Delete(job.ID)
 	case old.Phase != Finished && job.Phase == Finished:
@@ -45,6 +52,7 @@ func (s *State) replaceJob(old, job *Job) {
 func (s *State) dropJob(job *Job) {
 	s.unindex(job)
 	s.past.Delete(job.ID)
+	s.rememberFailure(job)
 	s.releaseContent(job)
 	s.changes.purged = append(s.changes.purged, job.ID)
 }
@@ -70,6 +78,7 @@ func (s *State) reindex(job *Job) {
 		user.Finished++
 	}
 	s.users.Set(job.Owner().UID, user)
+	s.indexWaits(job, func(index uint64Set, key uint64) { index.Set(key, struct{}{}) })
 	if job.Array == 0 {
 		return
 	}
@@ -102,6 +111,7 @@ func (s *State) unindex(job *Job) {
 	} else {
 		s.users.Set(job.Owner().UID, user)
 	}
+	s.indexWaits(job, func(index uint64Set, key uint64) { index.Delete(key) })
 	if job.Array == 0 {
 		return
 	}

@@ -20,6 +20,12 @@ type SubmitJob struct {
 	// already: its digest. State.Abridge fills them in.
 	KnownScript      Digest `cbor:"6,keyasint,omitzero"`
 	KnownEnvironment Digest `cbor:"7,keyasint,omitzero"`
+
+	// From LevelShares on.
+	Dependencies  Dependencies `cbor:"12,keyasint,omitzero"`
+	BeginMS       int64        `cbor:"13,keyasint,omitempty"`
+	DeadlineMS    int64        `cbor:"14,keyasint,omitempty"`
+	FixedPriority uint32       `cbor:"15,keyasint,omitempty"`
 }
 
 func (SubmitJob) kind() Kind { return KindSubmitJob }
@@ -42,8 +48,6 @@ func (c SubmitJob) apply(s *State, result *Result) {
 	job := &Job{
 		ID:          s.nextJob,
 		Spec:        spec,
-		Script:      s.internBlob(c.Script, c.KnownScript),
-		Environment: s.internBlob(c.Environment, c.KnownEnvironment),
 		own:         s.internOwn(&c.Own),
 		Phase:       Waiting,
 		SubmitMS:    s.timeMS,
@@ -57,9 +61,18 @@ func (c SubmitJob) apply(s *State, result *Result) {
 	if spec.Hold {
 		job.Held = sched.HeldByUser
 	}
+	if result.Refused = s.takeWaits(&c, job); result.Refused != nil {
+		s.dropUnused(spec)
+		return
+	}
+	job.Script = s.internBlob(c.Script, c.KnownScript)
+	job.Environment = s.internBlob(c.Environment, c.KnownEnvironment)
 	s.nextJob++
 	s.putJob(job)
 	result.JobID = job.ID
+	if job.Dependencies.has(afterCorr) {
+		s.decideTasks(job.ID)
+	}
 }
 
 // checkSubmit refuses what can be refused before anything is stored, and puts

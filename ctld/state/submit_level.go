@@ -8,7 +8,7 @@ import (
 
 // level is that of the newest thing it asks for.
 func (c SubmitJob) level() Level {
-	if c.Spec.placedAsOfOld() {
+	if c.Spec.placedAsOfOld() && c.waitsAsOfOld() {
 		return LevelFirst
 	}
 	return LevelShares

@@ -43,6 +43,12 @@ type tables struct {
 	users        *btree.Map[uint32, UserCounts]
 	shapeSlots   uint32 // every shape's slot is below
 
+	dependents   uint64Set // job or array << 32 | job that waits for it to start or end
+	activeNames  uint64Set // hash of user and name << 32 | job that holds nodes
+	waitingNames uint64Set // likewise, jobs that wait
+	singletons   uint64Set // likewise, those that wait as singletons
+	late         uint64Set // second until which it has to start << 32 | job that waits
+
 	awaited uint32 // how many nodes a restore waits for
 }
 
@@ -50,6 +56,9 @@ type tables struct {
 type UserCounts struct {
 	Waiting, Active, Finished uint32
 }
+
+// uint64Set is an ordered set of numbers, most of them made by pair.
+type uint64Set = *btree.Map[uint64, struct{}]
 
 func emptyTables() tables {
 	return tables{
@@ -66,6 +75,11 @@ func emptyTables() tables {
 		groups:       new(btree.Map[uint64, struct{}]),
 		arrayRunning: new(btree.Map[uint32, uint32]),
 		users:        new(btree.Map[uint32, UserCounts]),
+		dependents:   new(btree.Map[uint64, struct{}]),
+		activeNames:  new(btree.Map[uint64, struct{}]),
+		waitingNames: new(btree.Map[uint64, struct{}]),
+		singletons:   new(btree.Map[uint64, struct{}]),
+		late:         new(btree.Map[uint64, struct{}]),
 	}
 }
 
@@ -82,6 +96,11 @@ func (t *tables) copy() tables {
 	c.groups = t.groups.Copy()
 	c.arrayRunning = t.arrayRunning.Copy()
 	c.users = t.users.Copy()
+	c.dependents = t.dependents.Copy()
+	c.activeNames = t.activeNames.Copy()
+	c.waitingNames = t.waitingNames.Copy()
+	c.singletons = t.singletons.Copy()
+	c.late = t.late.Copy()
 	return c
 }
 

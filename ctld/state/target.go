@@ -55,7 +55,11 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 		if !who.privileged && job.Owner().UID != who.uid {
 			return nil, Denied, textNotYours
 		}
-		return act(job)
+		changed, code, message := act(job)
+		if changed != nil {
+			s.keepAge(job, changed)
+		}
+		return changed, code, message
 	}
 	for i := range targets {
 		target := &targets[i]
@@ -63,17 +67,24 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 			s.onTasks(target, result, guarded)
 			continue
 		}
-		for _, id := range s.meant(target.Job, result.Kind == KindRequeueJobs) {
+		for _, id := range s.meant(target.Job, result.Kind) {
 			s.onJob(id, result, guarded)
 		}
 	}
 }
 
-// meant are the records a number stands for, ascending; allPast says whether
-// all members of an array that are over are meant, however many.
-func (s *State) meant(id uint32, allPast bool) []uint32 {
+// meant are the records a number stands for, ascending: to a requeue all members
+// of an array that are over, however many; to an update none, while others live.
+func (s *State) meant(id uint32, kind Kind) []uint32 {
+	most := MaxPastMeant
+	switch kind {
+	case KindRequeueJobs:
+		most = math.MaxInt - 1
+	case KindUpdateJobs:
+		most = 0
+	}
 	members := idsUnder(s.members, id, math.MaxInt)
-	if !allPast && len(members) > 0 && len(idsUnder(s.pastMembers, id, MaxPastMeant+1)) > MaxPastMeant {
+	if len(members) > 0 && len(idsUnder(s.pastMembers, id, most+1)) > most {
 		return members
 	}
 	if members = s.memberIDs(id); len(members) > 0 {
@@ -132,6 +143,7 @@ func (s *State) onSomeTasks(job *Job, tasks []TaskRange, act action) JobResult {
 	}
 	rest := subtract(job.Tasks, tasks)
 	if refused := s.maySplit(job, rest, tasks, changed.Phase); refused != nil {
+		s.dropUnused(changed.Spec)
 		answer.Code, answer.Message = refused.Code, refused.Message
 		return answer
 	}

@@ -109,8 +109,7 @@ func TestSpecSurvives(t *testing.T) {
 func TestReservedIsRefused(t *testing.T) {
 	for name, job := range map[string]*pb.JobSpec{
 		"--signal":          {Signal: "USR1"},
-		"--dependency":      {Dependency: "afterok:1"},
-		"--begin":           {BeginMs: 1},
+		"afterwards:1":      {Dependency: "afterwards:1"},
 		"--container-image": {Image: "x"},
 		"mounts":            {Mounts: []*pb.Mount{{}}},
 		"staging":           {Staging: []*pb.Staging{{}}},

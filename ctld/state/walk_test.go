@@ -17,6 +17,7 @@ type walker struct {
 	*rand.Rand
 	requests uint64
 	boots    map[string]int
+	shares   bool // the level is LevelShares, and its commands are made too
 }
 
 func newWalker(seed int64) *walker {
@@ -48,7 +49,11 @@ func (w *walker) next(v *View) Command {
 	}
 	switch n := w.Intn(100); {
 	case n < 22:
-		return w.submit()
+		command := w.submit()
+		if w.shares {
+			w.waits(v, &command)
+		}
+		return command
 	case n < 45:
 		return w.place(v)
 	case n < 52:
@@ -58,11 +63,14 @@ func (w *walker) next(v *View) Command {
 	case n < 78:
 		return CancelJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(30)}
 	case n < 81:
-		return HoldJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(30)}
+		return HoldJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(30), AsUser: w.shares && w.chance(20)}
 	case n < 84:
 		return ReleaseJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(50)}
 	case n < 88:
-		return RequeueJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(50)}
+		hold := w.shares && w.chance(20)
+		return RequeueJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(50), Hold: hold, SpecialExit: hold && w.chance(30), Incomplete: hold && w.chance(30)}
+	case n < 90 && w.shares:
+		return w.update(v)
 	case n < 92:
 		return w.register(v)
 	case n < 94:
@@ -77,6 +85,8 @@ func (w *walker) next(v *View) Command {
 		return w.policy()
 	case n < 99:
 		return PurgeJobs{BeforeMS: v.TimeMS()}
+	case w.shares && w.chance(50):
+		return EndLateJobs{}
 	case w.chance(50):
 		return NoteLeftOvers{Name: w.node(), LeftOvers: []LeftOver{{What: "/x", Error: "busy"}}[:w.Intn(2)]}
 	default:
@@ -87,7 +97,7 @@ func (w *walker) next(v *View) Command {
 func (w *walker) uid() uint32  { return []uint32{0, 1000, 1001}[w.Intn(3)] }
 func (w *walker) node() string { return fmt.Sprintf("n%d", w.Intn(6)) }
 
-func (w *walker) submit() Command {
+func (w *walker) submit() SubmitJob {
 	uid := w.uid()
 	c := SubmitJob{
 		Owner:  Owner{UID: uid, User: fmt.Sprintf("u%d", uid)},
@@ -252,6 +262,11 @@ func (w *walker) policy() Command {
 	if w.chance(70) {
 		policy.Partitions = append(policy.Partitions, Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
 	}
+	if w.shares {
+		policy.MaxJobCount = 100
+		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
+		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
+	}
 	return ApplyPolicy{Policy: policy}
 }
 
@@ -272,9 +287,14 @@ func TestRandomWalk(t *testing.T) {
 
 func walk(t *testing.T, seed int64, steps int) {
 	w := newWalker(seed)
+	w.shares = seed%4 > 0
 	one, two := New(), New()
+	if w.shares {
+		one.level, two.level = LevelShares, LevelShares
+	}
 	now := int64(1_000_000)
 	started, finished := 0, 0
+	tally := map[string]int{}
 	for index := uint64(1); index <= uint64(steps); index++ {
 		now += int64(w.Intn(2000)) - 200 // clocks of leaders differ
 		command := w.next(one.View())
@@ -298,13 +318,18 @@ func walk(t *testing.T, seed int64, steps int) {
 			}
 		}
 		finished += len(first.PurgedJobs)
+		tallyWaits(one, command, &first, tally)
 		checkMessages(t, one.View())
 		if index%97 == 0 {
 			two = checkReplicas(t, one, two)
 		}
 	}
-	t.Logf("%d starts, %d purged, %+v", started, finished, one.View().Counts())
-	if started < steps/20 || finished < steps/50 {
+	t.Logf("%d starts, %d purged, %+v, %v", started, finished, one.View().Counts(), tally)
+	least := steps / 20
+	if w.shares { // many wait for one another
+		least /= 2
+	}
+	if started < least || finished < steps/50 {
 		t.Errorf("only %d starts and %d purged jobs in %d steps: the walk goes nowhere", started, finished, steps)
 	}
 }

@@ -22,6 +22,9 @@ type WantedPart struct {
 	// script is the cause rather than a cancellation.
 	GraceS     uint32
 	BatchEnded bool
+	// TimeLimitS is the limit of a part that should run, in seconds, if it was
+	// changed since the start: send SetTimeLimit. 0 = it was not.
+	TimeLimitS uint32
 }
 
 // WantedParts is what should run on a node, ascending by job.
@@ -35,6 +38,9 @@ func (t *tables) WantedParts(node string) []WantedPart {
 			w.GraceS = t.policy.KillWaitS
 			w.BatchEnded = job.Run.Parts[0].Released
 		} else {
+			if job.Run.Relimited {
+				w.TimeLimitS = job.TimeLimitS()
+			}
 			w.ReleaseBatch = job.IsGang() && job.Run.BatchHost() == node && !job.Configuring()
 		}
 		wanted = append(wanted, w)

@@ -1,0 +1,134 @@
+package state
+
+// JobChange is what an update changes of a job (scontrol(1), "JOBS -
+// SPECIFICATIONS FOR UPDATE COMMAND"); what is nil stays. Make one with
+// ChangeFromMessage.
+type JobChange struct {
+	TimeLimitS *uint32 `cbor:"1,keyasint,omitempty"`
+	// AddTimeS is added to the limit, or taken off; 0 = it is not.
+	AddTimeS     int64         `cbor:"2,keyasint,omitempty"`
+	Partitions   []string      `cbor:"3,keyasint,omitempty"`
+	QOS          *string       `cbor:"4,keyasint,omitempty"`
+	Account      *string       `cbor:"5,keyasint,omitempty"`
+	Priority     *uint32       `cbor:"6,keyasint,omitempty"` // 0 = hold
+	Nice         *int32        `cbor:"7,keyasint,omitempty"`
+	Dependencies *Dependencies `cbor:"8,keyasint,omitempty"`
+	BeginMS      *int64        `cbor:"9,keyasint,omitempty"`
+	DeadlineMS   *int64        `cbor:"10,keyasint,omitempty"`
+
+	MinNodes      *uint32      `cbor:"11,keyasint,omitempty"`
+	MaxNodes      *uint32      `cbor:"12,keyasint,omitempty"`
+	Tasks         *uint32      `cbor:"13,keyasint,omitempty"`
+	TasksPerNode  *uint32      `cbor:"14,keyasint,omitempty"`
+	CPUsPerTask   *uint32      `cbor:"15,keyasint,omitempty"`
+	MemoryPerNode *uint64      `cbor:"16,keyasint,omitempty"` // in the place of that per CPU
+	MemoryPerCPU  *uint64      `cbor:"17,keyasint,omitempty"` // in the place of that per node
+	GPUs          *GPURequests `cbor:"18,keyasint,omitempty"`
+
+	Constraint   *string `cbor:"20,keyasint,omitempty"`
+	NodeList     *string `cbor:"21,keyasint,omitempty"`
+	ExcludeNodes *string `cbor:"22,keyasint,omitempty"`
+	Name         *string `cbor:"23,keyasint,omitempty"`
+	Comment      *string `cbor:"24,keyasint,omitempty"`
+	WCKey        *string `cbor:"25,keyasint,omitempty"`
+	Requeue      *bool   `cbor:"26,keyasint,omitempty"`
+	MaxRunning   *uint32 `cbor:"27,keyasint,omitempty"` // of the whole array; 0 = none
+
+	Licenses                *[]License `cbor:"28,keyasint,omitempty"` // ascending by name
+	Switches                *uint32    `cbor:"29,keyasint,omitempty"`
+	SwitchesWaitS           *uint32    `cbor:"30,keyasint,omitempty"`
+	Exclusive               *bool      `cbor:"31,keyasint,omitempty"`
+	ExclusiveUser           *bool      `cbor:"32,keyasint,omitempty"`
+	KillOnInvalidDependency *bool      `cbor:"33,keyasint,omitempty"`
+	ResetAge                bool       `cbor:"34,keyasint,omitempty"`
+}
+
+// GPURequests are all that a job asks for of one scope, in the place of what it
+// asked for before.
+type GPURequests struct {
+	Requests []GPURequest `cbor:"1,keyasint,omitempty"`
+}
+
+// onSpec carries the change over to a spec, but for what belongs to a record.
+func (c *JobChange) onSpec(spec *Spec) {
+	if c.Partitions != nil {
+		spec.Partitions = c.Partitions
+	}
+	set(&spec.TimeLimitS, c.TimeLimitS)
+	set(&spec.QOS, c.QOS)
+	set(&spec.Account, c.Account)
+	set(&spec.WCKey, c.WCKey)
+	set(&spec.Nice, c.Nice)
+	set(&spec.MinNodes, c.MinNodes)
+	set(&spec.MaxNodes, c.MaxNodes)
+	set(&spec.Tasks, c.Tasks)
+	set(&spec.TasksPerNode, c.TasksPerNode)
+	set(&spec.CPUsPerTask, c.CPUsPerTask)
+	if c.MemoryPerNode != nil {
+		spec.MemoryPerNode, spec.MemoryPerCPU, spec.MemoryPerGPU = *c.MemoryPerNode, 0, 0
+	}
+	if c.MemoryPerCPU != nil {
+		spec.MemoryPerNode, spec.MemoryPerCPU, spec.MemoryPerGPU = 0, *c.MemoryPerCPU, 0
+	}
+	if c.GPUs != nil {
+		spec.GPUs = c.GPUs.Requests
+	}
+	set(&spec.Constraint, c.Constraint)
+	set(&spec.NodeList, c.NodeList)
+	set(&spec.ExcludeNodes, c.ExcludeNodes)
+	set(&spec.Requeue, c.Requeue)
+	set(&spec.MaxRunning, c.MaxRunning)
+	set(&spec.Licenses, c.Licenses)
+	set(&spec.Switches, c.Switches)
+	set(&spec.SwitchesWaitS, c.SwitchesWaitS)
+	set(&spec.Exclusive, c.Exclusive)
+	set(&spec.ExclusiveUser, c.ExclusiveUser)
+	set(&spec.KillOnInvalidDependency, c.KillOnInvalidDependency)
+}
+
+// onOwn likewise, and says whether there was anything.
+func (c *JobChange) onOwn(own *Own) bool {
+	set(&own.Name, c.Name)
+	set(&own.Comment, c.Comment)
+	return c.Name != nil || c.Comment != nil
+}
+
+func set[V any](field *V, value *V) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// onlyPending names what of a change can only be made of a job that waits; ""
+// when there is nothing of that.
+func (c *JobChange) onlyPending() string {
+	for _, field := range []struct {
+		given bool
+		name  string
+	}{
+		{c.Partitions != nil, "Partition"}, {c.QOS != nil, "QOS"}, {c.Account != nil, "Account"},
+		{c.Priority != nil, "Priority"}, {c.Nice != nil, "Nice"}, {c.Dependencies != nil, "Dependency"},
+		{c.BeginMS != nil, "StartTime"}, {c.DeadlineMS != nil, "Deadline"},
+		{c.MinNodes != nil || c.MaxNodes != nil, "NumNodes"}, {c.Tasks != nil, "NumTasks"},
+		{c.TasksPerNode != nil, "TasksPerNode"}, {c.CPUsPerTask != nil, "CPUsPerTask"},
+		{c.MemoryPerNode != nil, "MinMemoryNode"}, {c.MemoryPerCPU != nil, "MinMemoryCPU"},
+		{c.GPUs != nil, "Gres"}, {c.Constraint != nil, "Features"},
+		{c.NodeList != nil, "ReqNodeList"}, {c.ExcludeNodes != nil, "ExcNodeList"}, {c.Licenses != nil, "Licenses"},
+		{c.Switches != nil || c.SwitchesWaitS != nil, "Switches"},
+		{c.Exclusive != nil || c.ExclusiveUser != nil, "OverSubscribe"}, {c.ResetAge, "ResetAccrueTime"},
+		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"},
+	} {
+		if field.given {
+			return field.name
+		}
+	}
+	return ""
+}
+
+// Places says whether the change may make a job one that cannot run, so that it
+// has to be judged as a submission is.
+func (c *JobChange) Places() bool {
+	return c.Partitions != nil || c.MinNodes != nil || c.MaxNodes != nil || c.Tasks != nil || c.TasksPerNode != nil || c.CPUsPerTask != nil ||
+		c.MemoryPerNode != nil || c.MemoryPerCPU != nil || c.GPUs != nil || c.Constraint != nil || c.NodeList != nil || c.ExcludeNodes != nil ||
+		c.Exclusive != nil || c.ExclusiveUser != nil || c.Switches != nil || c.Licenses != nil
+}

@@ -1,0 +1,42 @@
+package state
+
+import (
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	words "github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// ChangeFromMessage makes the record of a change. Its error is for the user.
+func ChangeFromMessage(m *pb.JobChange) (JobChange, error) {
+	c := JobChange{
+		TimeLimitS: m.TimeLimitS, AddTimeS: m.GetAddTimeS(), Partitions: m.GetPartitions(), QOS: m.Qos, Account: m.Account,
+		Priority: m.Priority, Nice: m.Nice, BeginMS: m.BeginMs, DeadlineMS: m.DeadlineMs,
+		MinNodes: m.MinNodes, MaxNodes: m.MaxNodes, Tasks: m.Tasks, TasksPerNode: m.TasksPerNode, CPUsPerTask: m.CpusPerTask,
+		MemoryPerNode: m.MemoryPerNodeBytes, MemoryPerCPU: m.MemoryPerCpuBytes,
+		Constraint: m.Constraint, NodeList: m.NodeList, ExcludeNodes: m.ExcludeNodes,
+		Name: m.Name, Comment: m.Comment, WCKey: m.Wckey, Requeue: m.Requeue, MaxRunning: m.MaxRunning,
+		Switches: m.Switches, SwitchesWaitS: m.SwitchesWaitS, Exclusive: m.Exclusive, ExclusiveUser: m.ExclusiveUser,
+		KillOnInvalidDependency: m.KillOnInvalidDependency, ResetAge: m.GetResetAccrueTime(),
+	}
+	if m.Gpus != nil {
+		c.GPUs = &GPURequests{Requests: gpuRecords(m.Gpus.GetRequests())}
+	}
+	if m.Dependency != nil {
+		asked, err := words.ParseDependencies(m.GetDependency())
+		if err != nil {
+			return JobChange{}, err
+		}
+		dependencies := dependenciesOf(asked)
+		c.Dependencies = &dependencies
+	}
+	return c, nil
+}
+
+func gpuRecords(gpus []*pb.GpuRequest) []GPURequest {
+	var records []GPURequest
+	for _, gpu := range gpus {
+		records = append(records, GPURequest{
+			Scope: gpu.GetScope(), Count: gpu.GetCount(), Model: gpu.GetModel(), Shares: gpu.GetSharesPerDevice(),
+		})
+	}
+	return records
+}

@@ -1,0 +1,48 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// checkExitCodes refuses what are no exit statuses, and puts the others into
+// normal form.
+func checkExitCodes(key string, codes []TaskRange) ([]TaskRange, error) {
+	if len(codes) == 0 {
+		return nil, nil
+	}
+	normal, err := spec.CheckExitCodes(toRanges(codes))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return fromRanges(normal), nil
+}
+
+// requeueExit is the end of a job, or its requeue if its script exited with a
+// status for which the policy wants that. A job that may not be requeued is
+// not.
+func (p *Policy) requeueExit(job *Job, report *PartReport, end End) End {
+	if report.Cause != pb.EndCause_END_CAUSE_EXITED || report.Node != job.Run.BatchHost() || report.ExitSignal != 0 || !job.Spec.Requeue {
+		return end
+	}
+	has := func(codes []TaskRange) bool {
+		return slices.ContainsFunc(codes, func(r TaskRange) bool {
+			return r.First <= report.ExitCode && report.ExitCode <= r.Last && (report.ExitCode-r.First)%r.Step == 0
+		})
+	}
+	again := End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Reason: ReasonNonZeroExitCode}
+	switch {
+	case has(p.RequeueExitHold):
+		again.Held, again.SpecialExit = sched.HeldByUser, true
+		again.Detail = fmt.Sprintf("requeued and held, because its script exited with %d (requeue_exit_hold)", report.ExitCode)
+	case has(p.RequeueExit):
+		again.Detail = fmt.Sprintf("requeued, because its script exited with %d (requeue_exit)", report.ExitCode)
+	default:
+		return end
+	}
+	return again
+}

@@ -1,0 +1,90 @@
+package state
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// A singleton waits while a job of its name and user runs, or waits and has a
+// lower number (sbatch(1)). Of all live jobs indices know the names, by a hash
+// of user and name under which others may stand too.
+
+// nameKey is the hash.
+func nameKey(job *Job) uint32 {
+	hash := fnv.New32a()
+	var uid [4]byte
+	binary.BigEndian.PutUint32(uid[:], job.Owner().UID)
+	hash.Write(uid[:])
+	hash.Write([]byte(job.Name()))
+	return hash.Sum32()
+}
+
+func sameName(a, b *Job) bool {
+	return a.Owner().UID == b.Owner().UID && a.Name() == b.Name()
+}
+
+// noteName has the singletons of a job's name looked at by resolve.
+func (s *State) noteName(job *Job) {
+	if job == nil || s.singletons.Len() == 0 {
+		return
+	}
+	if key := nameKey(job); len(idsUnder(s.singletons, key, 1)) > 0 {
+		s.movedNames = append(s.movedNames, key)
+	}
+}
+
+// blocked says which job a singleton waits for; 0 when for none.
+func (t *tables) blocked(job *Job) uint32 {
+	key := nameKey(job)
+	first := func(index uint64Set, before uint32) (found uint32) {
+		index.Ascend(pair(key, 0), func(entry uint64, _ struct{}) bool {
+			id := uint32(entry)
+			if uint32(entry>>32) != key || id >= before {
+				return false
+			}
+			if other, _ := t.live.Get(id); id != job.ID && sameName(other, job) {
+				found = id
+			}
+			return found == 0
+		})
+		return found
+	}
+	if id := first(t.activeNames, math.MaxUint32); id != 0 {
+		return id
+	}
+	return first(t.waitingNames, job.ID)
+}
+
+// resolveSingletons looks at the waiting singletons under a hash.
+func (s *State) resolveSingletons(key uint32) {
+	for _, id := range idsUnder(s.singletons, key, math.MaxInt) {
+		job, _ := s.live.Get(id)
+		next := *job
+		if s.judgeSingleton(&next) {
+			s.putDependent(job, &next)
+		}
+	}
+}
+
+// judgeSingleton fills in how far the singleton of a waiting job is, and says
+// whether that is news. The list is the job's own afterwards.
+func (s *State) judgeSingleton(job *Job) (changed bool) {
+	state := Fulfilled
+	if s.blocked(job) != 0 {
+		state = Unfulfilled
+	}
+	for i, one := range job.Dependencies.List {
+		if one.Kind == spec.Singleton && one.State != state {
+			if !changed {
+				job.Dependencies.List = slices.Clone(job.Dependencies.List)
+			}
+			job.Dependencies.List[i].State = state
+			changed = true
+		}
+	}
+	return changed
+}

@@ -1,0 +1,218 @@
+package state
+
+import (
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// UpdateJobs changes jobs that wait, and some things of those that run. Each
+// record is changed whole or not at all, and what comes of it is checked as a
+// submission is. Users may change their own jobs where that gives them nothing:
+// a shorter time limit, a higher nice value, a hold.
+type UpdateJobs struct {
+	Targets    []Target  `cbor:"1,keyasint"`
+	UID        uint32    `cbor:"2,keyasint,omitempty"`
+	Privileged bool      `cbor:"3,keyasint,omitempty"`
+	Change     JobChange `cbor:"4,keyasint"`
+}
+
+func (UpdateJobs) kind() Kind   { return KindUpdateJobs }
+func (UpdateJobs) level() Level { return LevelShares }
+
+// Slurm's sentences about updates.
+const (
+	textTimeLimit = "Requested time limit is invalid (missing or exceeds some limit)"
+	textNotArray  = "Invalid job array specification"
+)
+
+func (c UpdateJobs) apply(s *State, result *Result) {
+	who := requester{c.UID, c.Privileged}
+	if c.Change.MaxRunning != nil {
+		for i := range c.Targets {
+			if len(c.Targets[i].Tasks) > 0 {
+				result.Refused = refuse(Invalid, "%s: ArrayTaskThrottle is that of the whole array: name it as %d", textNotArray, c.Targets[i].Job)
+				return
+			}
+		}
+	}
+	s.onTargets(c.Targets, who, result, func(job *Job) (*Job, Code, string) {
+		next, refused := s.updated(job, &c.Change, who)
+		if refused != nil {
+			return nil, refused.Code, refused.Message
+		}
+		return next, OK, ""
+	})
+	if c.Change.Dependencies == nil || !c.Change.Dependencies.has(afterCorr) {
+		return
+	}
+	for _, changed := range result.Jobs {
+		if changed.Code == OK {
+			s.decideTasks(changed.Job)
+		}
+	}
+}
+
+// updated is a job after a change, or why it cannot be made.
+func (s *State) updated(job *Job, change *JobChange, who requester) (*Job, *Refusal) {
+	if refused := s.mayUpdate(job, change, who); refused != nil {
+		return nil, refused
+	}
+	next := *job
+	spec := *job.Spec
+	change.onSpec(&spec)
+	if change.AddTimeS != 0 {
+		limit, refused := addedTime(job.Spec.TimeLimitS, change.AddTimeS)
+		if refused != nil {
+			return nil, refused
+		}
+		spec.TimeLimitS = limit
+	}
+	if refused := mayRelimit(job, spec.TimeLimitS, who); refused != nil {
+		return nil, refused
+	}
+	own := job.Own()
+	renamed := change.onOwn(&own)
+	if refused := s.checkUpdated(&SubmitJob{Spec: spec, Own: own, Owner: *job.Owner()}, change); refused != nil {
+		return nil, refused
+	}
+	if refused := s.updateWaits(job, &next, &spec, change, who); refused != nil {
+		return nil, refused
+	}
+	if change.Account != nil || change.QOS != nil || change.Partitions != nil {
+		var refused *Refusal
+		if next.Association, refused = s.charge(&spec, job.Owner()); refused != nil {
+			return nil, refused
+		}
+	}
+	interned, err := s.internSpec(&spec, job.Owner())
+	if err != nil {
+		return nil, refuse(Invalid, "%v", err)
+	}
+	if next.Run != nil && interned.TimeLimitS != job.Spec.TimeLimitS {
+		run := *next.Run
+		run.Relimited = true
+		next.Run = &run
+	}
+	next.Spec = interned
+	if renamed {
+		next.own = s.internOwn(&own)
+	}
+	if next.Dependencies.has(singleton) {
+		s.judgeSingleton(&next)
+	}
+	if job.Phase == Waiting {
+		s.cancelInvalid(&next)
+	}
+	return &next, nil
+}
+
+// mayUpdate says what may not be changed of a job, by its phase and by who asks.
+func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
+	switch {
+	case job.Phase == Finished:
+		return refuse(WrongState, "%s", textAlreadyOver)
+	case job.Phase == Ending:
+		return refuse(WrongState, "%s", textTryLater)
+	case job.Phase != Waiting && change.onlyPending() != "":
+		return refuse(WrongState, "%s: %s can only be changed of a job that waits", textNotPending, change.onlyPending())
+	case change.MaxRunning != nil && job.Array == 0:
+		return refuse(Invalid, "%s: this is no array, and has no ArrayTaskThrottle", textNotArray)
+	case who.privileged:
+		return nil
+	case change.DeadlineMS != nil:
+		return refuse(Denied, "%s: only administrators may change a Deadline", textNotYours)
+	case change.Nice != nil && *change.Nice < job.Spec.Nice:
+		return refuse(Denied, "%s: only administrators may lower a Nice value, and it is %d", textNotYours, job.Spec.Nice)
+	case change.Priority != nil && *change.Priority != 0:
+		return refuse(Denied, "%s: only administrators may set a Priority; raise the Nice value to lower it, or hold the job", textNotYours)
+	}
+	return nil
+}
+
+// mayRelimit says whether somebody may give a job another time limit.
+func mayRelimit(job *Job, limitS uint32, who requester) *Refusal {
+	if limitS > job.Spec.TimeLimitS && !who.privileged {
+		return refuse(Denied, "%s: only administrators may raise a TimeLimit", textNotYours)
+	}
+	if limitS == 0 {
+		return refuse(Invalid, "%s: give at least a minute", textTimeLimit)
+	}
+	return nil
+}
+
+// addedTime is a time limit with some seconds more, or less.
+func addedTime(limitS uint32, addS int64) (uint32, *Refusal) {
+	sum := int64(limitS) + addS
+	switch {
+	case limitS == sched.Unlimited:
+		return 0, refuse(Invalid, "%s: the job has no limit to add to or to take from; give one with TimeLimit=", textTimeLimit)
+	case sum <= 0:
+		return 0, refuse(Invalid, "%s: nothing would be left of it", textTimeLimit)
+	case sum >= int64(sched.Unlimited):
+		return 0, refuse(Invalid, "%s: it would be too long; give TimeLimit=UNLIMITED for none", textTimeLimit)
+	}
+	return uint32(sum), nil
+}
+
+// checkUpdated checks what comes of a change as a submission is checked.
+func (s *State) checkUpdated(c *SubmitJob, change *JobChange) *Refusal {
+	if err := checkRequestSizes(c); err != nil {
+		return refuse(Invalid, "%v", err)
+	}
+	if change.Partitions != nil {
+		return s.policy.choosePartitions(&c.Spec, c.Owner.UID)
+	}
+	return nil
+}
+
+// updateWaits changes what belongs to the record: what the job waits for, and
+// its priority.
+func (s *State) updateWaits(job, next *Job, spec *Spec, change *JobChange, who requester) *Refusal {
+	if change.Dependencies != nil {
+		dependencies := *change.Dependencies
+		if refused := s.checkDependencies(job, &dependencies); refused != nil {
+			return refused
+		}
+		next.Dependencies = dependencies
+		s.decideDependencies(next)
+	}
+	set(&next.BeginMS, change.BeginMS)
+	set(&next.DeadlineMS, change.DeadlineMS)
+	if change.DeadlineMS != nil || change.BeginMS != nil || change.TimeLimitS != nil || change.AddTimeS != 0 {
+		judged := *next
+		judged.Spec = spec
+		if refused := s.checkDeadline(&judged); refused != nil && job.Phase == Waiting {
+			return refused
+		}
+	}
+	if change.ResetAge {
+		next.AgedMS, next.EligibleMS = 0, max(next.EligibleMS, s.timeMS)
+	}
+	return setPriority(next, change.Priority, spec, who)
+}
+
+// setPriority fixes a priority; 0 holds, any other releases (scontrol(1),
+// Priority).
+func setPriority(next *Job, priority *uint32, spec *Spec, who requester) *Refusal {
+	switch {
+	case priority == nil:
+	case *priority == 0:
+		if next.Held != sched.HeldByAdmin {
+			next.Held = heldBy(next, who)
+		}
+	case !mayRelease(next, who):
+		return refuse(Denied, "%s", textNotYours)
+	default:
+		letGo(next)
+		next.FixedPriority, spec.Nice = *priority, 0
+	}
+	return nil
+}
+
+// Changed is what a submission of a job would be after a change, for the checks
+// that are made before it is proposed.
+func (t *tables) Changed(job *Job, change *JobChange) SubmitJob {
+	c := SubmitJob{Spec: *job.Spec, Own: job.Own(), Owner: *job.Owner()}
+	change.onSpec(&c.Spec)
+	change.onOwn(&c.Own)
+	return c
+}

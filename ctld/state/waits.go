@@ -1,0 +1,163 @@
+package state
+
+import (
+	"math"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// This file knows what keeps a job from starting but the lack of resources: a
+// hold, its begin, what it depends on, its deadline; and how long it has waited
+// without any of these, which is its age (priority_multifactor, "Age Factor").
+
+// indexWaits tells an index what a record has to be found by: whom it waits
+// for, its name, and until when it has to start.
+func (t *tables) indexWaits(job *Job, change func(index uint64Set, key uint64)) {
+	switch job.Phase {
+	case Finished:
+		return
+	case Running, Ending:
+		change(t.activeNames, pair(nameKey(job), job.ID))
+		return
+	}
+	change(t.waitingNames, pair(nameKey(job), job.ID))
+	for _, one := range job.Dependencies.List {
+		if one.Kind == spec.Singleton {
+			change(t.singletons, pair(nameKey(job), job.ID))
+		} else if one.State == Unfulfilled {
+			change(t.dependents, pair(one.Job, job.ID))
+		}
+	}
+	if job.DeadlineMS != 0 {
+		second := min(max(job.latestStartMS(), 0)/1000, math.MaxUint32)
+		change(t.late, pair(uint32(second), job.ID))
+	}
+}
+
+// latestStartMS is until when a job with a deadline has to start: so that its
+// time limit ends before, or, without a limit, before the deadline itself.
+func (j *Job) latestStartMS() int64 {
+	if j.Spec.TimeLimitS == sched.Unlimited {
+		return j.DeadlineMS
+	}
+	return j.DeadlineMS - int64(j.Spec.TimeLimitS)*1000
+}
+
+// LatestStart is the earliest time from which on a waiting job can no more meet
+// its deadline, in Unix milliseconds; 0 when none has one.
+func (t *tables) LatestStart() int64 {
+	key, _, found := t.late.Min()
+	if !found {
+		return 0
+	}
+	job, _ := t.live.Get(uint32(key))
+	return job.latestStartMS()
+}
+
+// TimeLimitS is the limit in force: of a run that has a deadline, what is left
+// until then if that is less.
+func (j *Job) TimeLimitS() uint32 {
+	if !j.endsByDeadline() {
+		return j.Spec.TimeLimitS
+	}
+	return uint32(max((j.DeadlineMS-j.Run.StartMS)/1000, 1))
+}
+
+// endsByDeadline says whether a run ends by its deadline before its time limit.
+func (j *Job) endsByDeadline() bool {
+	return j.DeadlineMS != 0 && j.Run != nil &&
+		(j.Spec.TimeLimitS == sched.Unlimited || j.DeadlineMS < j.Run.StartMS+int64(j.Spec.TimeLimitS)*1000)
+}
+
+// eligible says whether nothing but its begin, or the delay of a dependency,
+// keeps a waiting job from starting, and from when on that does not either.
+func (j *Job) eligible() (fromMS int64, is bool) {
+	if j.Phase != Waiting || j.Held != sched.NotHeld {
+		return 0, false
+	}
+	state, atMS := j.Dependencies.standing()
+	return max(j.BeginMS, atMS), state == Fulfilled
+}
+
+// AgeMS is how long a waiting job has been eligible at a time.
+func (j *Job) AgeMS(nowMS int64) int64 {
+	if _, is := j.eligible(); !is {
+		return j.AgedMS
+	}
+	return j.AgedMS + max(nowMS-j.EligibleMS, 0)
+}
+
+// keepAge fills in since when a job that changed is eligible, and how long it
+// was so before. What it was before a requeue does not count.
+func (s *State) keepAge(before, after *Job) {
+	if after.Phase != Waiting || before.Phase != Waiting {
+		return
+	}
+	from, was := before.eligible()
+	at, is := after.eligible()
+	if was == is && from == at {
+		return
+	}
+	if was && s.level >= LevelShares { // older programs do not know the field
+		after.AgedMS += max(s.timeMS-before.EligibleMS, 0)
+	}
+	if is {
+		after.EligibleMS = max(s.timeMS, at)
+	}
+}
+
+// checkEligible says why a job may not start now; "" when it may.
+func (s *State) checkEligible(job *Job) string {
+	now := *job
+	if job.Dependencies.has(spec.Singleton) {
+		s.judgeSingleton(&now) // one of the same plan may just have started
+	}
+	state, atMS := now.Dependencies.standing()
+	switch {
+	case job.Held != sched.NotHeld:
+		return "is held"
+	case state != Fulfilled || atMS > s.timeMS:
+		return "waits for other jobs"
+	case job.BeginMS > s.timeMS:
+		return "may not begin yet"
+	case job.DeadlineMS != 0 && job.latestStartMS() < s.timeMS:
+		return "cannot meet its deadline any more"
+	}
+	return ""
+}
+
+// schedWaits fills in what a waiting job waits for but resources.
+func (j *Job) schedWaits(nowMS int64, out *sched.Job) {
+	out.AgeMS = j.AgeMS(nowMS)
+	out.DeadlineMS = j.DeadlineMS
+	out.BeginMS = j.BeginMS
+	switch state, atMS := j.Dependencies.standing(); {
+	case state == Failed:
+		out.Dependency = sched.DependencyNeverSatisfied
+	case state == Unfulfilled:
+		out.Dependency = sched.DependencyUnfulfilled
+	case atMS > nowMS:
+		out.Dependency = sched.DependencyUnfulfilled
+		out.BeginMS = max(j.BeginMS, atMS)
+	}
+	if out.Tasks > 1 && j.Dependencies.has(spec.Singleton) { // one at a time
+		out.Tasks, out.Throttled = 1, true
+	}
+}
+
+// waitWord is why a waiting job may not start, as far as the state knows.
+func (j *Job) waitWord(nowMS int64) (word, sentence string) {
+	if word, sentence = j.Held.Words(); word != "" {
+		return word, sentence
+	}
+	text := j.Dependencies.Text(nowMS)
+	if text == "" {
+		return "", ""
+	}
+	text = clip(text, 256)
+	if state, _ := j.Dependencies.standing(); state == Failed {
+		return sched.ReasonDependencyNeverSatisfied.String(), "waits for what can never be, " + text + ": cancel it, or change its dependency with gcontrol update"
+	}
+	return sched.ReasonDependency.String(), "waits for other jobs: " + text
+}
