@@ -409,6 +409,23 @@ func TestSignal(t *testing.T) {
 	}
 }
 
+// TestSetTimeLimit: it reaches the supervisor, after what was ordered before; of
+// a part that is not here nothing is said.
+func TestSetTimeLimit(t *testing.T) {
+	_, s, shims, _ := setUp(t)
+	order := startOrder(12, 1)
+	s.start(order)
+	shim := shims.get(12, 1)
+	shim.ready()
+	s.ready()
+	for _, part := range []*pb.PartId{{Job: 1, Epoch: 1}, order.Part} {
+		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SetTimeLimit{
+			SetTimeLimit: &pb.SetTimeLimit{Part: part, TimeLimitS: 120},
+		}})
+	}
+	eventually(t, "the supervisor has its limit", func() bool { return shim.count("limit 120") == 1 })
+}
+
 func TestTunnelNamesTheController(t *testing.T) {
 	_, s, shims, n := setUp(t)
 	order := startOrder(12, 1)

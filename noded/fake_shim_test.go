@@ -3,6 +3,7 @@ package noded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -284,6 +285,10 @@ func (s *fakeShim) End(_ context.Context, order *pb.EndPart) (*pb.ShimResponse, 
 		s.finish(endCause(order), s.endCode)
 	}
 	return s.record("end")
+}
+
+func (s *fakeShim) SetLimit(_ context.Context, order *pb.SetTimeLimit) (*pb.ShimResponse, error) {
+	return s.record(fmt.Sprintf("limit %d", order.TimeLimitS))
 }
 
 func (s *fakeShim) Signal(_ context.Context, order *pb.SignalPart) (*pb.ShimResponse, error) {

@@ -140,6 +140,10 @@ func (s *wildShim) JoinTunnel(context.Context, *pb.Connect, ...grpc.CallOption) 
 	return s.answer(false)
 }
 
+func (s *wildShim) SetLimit(context.Context, *pb.SetTimeLimit, ...grpc.CallOption) (*pb.ShimResponse, error) {
+	return s.answer(false)
+}
+
 func (s *wildShim) Renew(context.Context, *pb.LeaseRenewed, ...grpc.CallOption) (*pb.ShimResponse, error) {
 	return s.answer(false)
 }

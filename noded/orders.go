@@ -23,6 +23,8 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 		a.releaseBatch(what.ReleaseBatch)
 	case *pb.ControllerMessage_EndPart:
 		a.endPart(what.EndPart)
+	case *pb.ControllerMessage_SetTimeLimit:
+		a.setTimeLimit(what.SetTimeLimit)
 	case *pb.ControllerMessage_SignalPart:
 		a.signalPart(what.SignalPart)
 	case *pb.ControllerMessage_EndedAcknowledged:
@@ -159,6 +161,20 @@ func (a *agent) expectEnd(p *part, within time.Duration) {
 			p.log.Error("a supervisor that should have ended cannot be killed: find it with ps and kill it", "error", err)
 		}
 	})
+}
+
+// setTimeLimit passes a new time limit on to the supervisor, once there is one.
+func (a *agent) setTimeLimit(order *pb.SetTimeLimit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p, ok := a.parts[keyOf(order.GetPart())]
+	if !ok || p.life.Over() {
+		return
+	}
+	p.put(call{name: "set the time limit", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+		_, err := client.SetLimit(ctx, order)
+		return err
+	}})
 }
 
 // signalPart delivers a signal, and answers how that went.

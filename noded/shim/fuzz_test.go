@@ -213,7 +213,7 @@ func FuzzSupervisor(f *testing.F) {
 		defer p.relay.close()
 		p.ready = which >= 128
 		s := &service{part: p}
-		switch ctx := context.Background(); which % 7 {
+		switch ctx := context.Background(); which % 8 {
 		case 0:
 			_, err = ask(ctx, s.StartBatch, data)
 		case 1:
@@ -226,6 +226,8 @@ func FuzzSupervisor(f *testing.F) {
 			_, err = ask(ctx, s.Renew, data)
 		case 5:
 			_, err = ask(ctx, s.ShowUsage, data)
+		case 7:
+			_, err = ask(ctx, s.SetLimit, data)
 		case 6:
 			var target string
 			if target, err = targetOf(incomingEnd{&carried{first: append([]byte{}, data...)}}); (err == nil) != (target != "") {

@@ -112,6 +112,30 @@ func TestHostIsHidden(t *testing.T) {
 	}
 }
 
+// TestTimeLimitIsChanged: a longer one keeps the job from the end that was near,
+// and a shorter one, counted from the start too, ends it at once.
+func TestTimeLimitIsChanged(t *testing.T) {
+	b := newBed(t)
+	order := b.order("while :; do sleep 0.05; done")
+	order.TimeLimitS = 2
+	s := b.launch(order)
+	s.ready()
+	for range 2 { // it may arrive twice
+		_, err := s.client().SetLimit(context.Background(), &pb.SetTimeLimit{Part: order.Part, TimeLimitS: 3600})
+		must(t, err)
+	}
+	time.Sleep(2500 * time.Millisecond)
+	if !s.Alive() {
+		t.Fatal("the former limit ended it")
+	}
+	_, err := s.client().SetLimit(context.Background(), &pb.SetTimeLimit{Part: order.Part, TimeLimitS: 1})
+	must(t, err)
+	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_TIME_LIMIT, 0, 15)
+	if _, err := (&service{}).SetLimit(context.Background(), &pb.SetTimeLimit{}); err == nil {
+		t.Error("a limit of nothing is taken")
+	}
+}
+
 func TestTimeLimit(t *testing.T) {
 	b := newBed(t)
 	order := b.order("trap 'echo asked; exit 3' TERM; while :; do sleep 0.05; done")

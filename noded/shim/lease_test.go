@@ -181,14 +181,30 @@ func TestLimit(t *testing.T) {
 	l := newLimit(time.Hour)
 	l.run()
 	l.pause()
-	if l.left >= time.Hour || l.left < 59*time.Minute || l.timer.Stop() {
-		t.Errorf("left %v", l.left)
+	if l.ran <= 0 || l.ran > time.Minute || l.timer.Stop() {
+		t.Errorf("ran %v", l.ran)
 	}
+	l.set(time.Millisecond)
+	if l.timer.Stop() {
+		t.Error("it runs though it stands")
+	}
+	l.run()
+	select {
+	case <-l.timer.C:
+	case <-time.After(10 * time.Second):
+		t.Error("a shorter limit is not met")
+	}
+	l.set(0)
 	endless := newLimit(0)
 	endless.run()
 	endless.pause()
-	if endless.left != 0 || endless.timer.Stop() {
+	if endless.length != 0 || endless.timer.Stop() || l.timer.Stop() {
 		t.Error("a job without a limit got one")
+	}
+	endless.run()
+	endless.set(time.Hour)
+	if !endless.timer.Stop() {
+		t.Error("a limit given while it runs does not run")
 	}
 }
 

@@ -50,6 +50,7 @@ type part struct {
 	stuck      *pb.LeftOver // what does not end though it should; nil = nothing
 	ending     *ending
 	initEnded  initStatus
+	limitS     uint32 // the time limit in force
 	lease      lease.Lease
 	jobServer  net.Listener
 }
@@ -89,7 +90,8 @@ func newPart(d directory, log *slog.Logger) (*part, error) {
 		leaseTimer: timer, lease: lease.Lease{Fence: order.LeaseAction == lease.Fence, Begun: boottime.Now()},
 		dir: d, order: order, settings: settings, log: log.With("node", order.Node),
 		own: order.Allocation[index], index: index, batch: order.Node == order.BatchHost,
-		user: userOf(order.Owner), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		limitS: order.TimeLimitS,
+		user:   userOf(order.Owner), wake: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	p.group = cgroup.New(path.Join(settings.CgroupParent, d.id()), cgroup.Limits{
 		CPUs: settings.RealCPUs, CPUWeight: len(p.own.CpuIds), MemoryBytes: p.own.MemoryBytes,

@@ -166,6 +166,22 @@ func (s *service) Renew(_ context.Context, renewed *pb.LeaseRenewed) (*pb.ShimRe
 	return &pb.ShimResponse{}, nil
 }
 
+// SetLimit implements pb.ShimServer. It may be called again.
+func (s *service) SetLimit(_ context.Context, request *pb.SetTimeLimit) (*pb.ShimResponse, error) {
+	if request.TimeLimitS == 0 {
+		return nil, status.Error(codes.InvalidArgument, "a time limit of nothing is none")
+	}
+	s.part.mu.Lock()
+	former := s.part.limitS
+	s.part.limitS = request.TimeLimitS
+	s.part.mu.Unlock()
+	if former != request.TimeLimitS {
+		s.part.log.Info("time limit changed", "seconds", request.TimeLimitS, "formerly", former)
+	}
+	s.part.poke()
+	return &pb.ShimResponse{}, nil
+}
+
 // ShowUsage implements pb.ShimServer.
 func (s *service) ShowUsage(context.Context, *pb.ShimUsageRequest) (*pb.Usage, error) {
 	usage, err := s.part.group.Usage()

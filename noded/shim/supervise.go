@@ -43,7 +43,7 @@ func (p *part) supervise(running *container.Container) {
 		defer p.mu.Unlock()
 		p.initEnded = initStatus{code, signal}
 	}()
-	limit := newLimit(p.timeLimit())
+	limit := newLimit(p.timeLimit(p.order.TimeLimitS))
 	defer limit.pause()
 	look := time.NewTicker(stuckAfter)
 	defer look.Stop()
@@ -69,6 +69,7 @@ func (p *part) supervise(running *container.Container) {
 		}
 		p.mu.Lock()
 		counts := p.released && p.lease.Runs
+		limit.set(p.timeLimit(p.limitS))
 		p.mu.Unlock()
 		if counts {
 			limit.run()
@@ -92,13 +93,13 @@ func (p *part) supervise(running *container.Container) {
 	}
 }
 
-// timeLimit is how long the part may run, frozen time not counted; 0 = without
-// end.
-func (p *part) timeLimit() time.Duration {
-	if p.order.TimeLimitS == spec.Unlimited {
+// timeLimit is how long the part may run under a limit in seconds, frozen time
+// not counted; 0 = without end.
+func (p *part) timeLimit(seconds uint32) time.Duration {
+	if seconds == spec.Unlimited {
 		return 0
 	}
-	limit := time.Duration(p.order.TimeLimitS) * time.Second
+	limit := time.Duration(seconds) * time.Second
 	if !p.batch {
 		limit += killWait(p.order) + otherNodesMargin
 	}
