@@ -86,6 +86,9 @@ func (l *Leader) dispatchTo(view *state.View, s *session.Session, reported map[s
 }
 
 func (l *Leader) order(view *state.View, s *session.Session, part session.Part, wanted state.WantedPart, has session.Reported, known bool) {
+	if known && wanted.TimeLimitS != 0 {
+		s.SetLimit(part, wanted.TimeLimitS)
+	}
 	switch {
 	case wanted.Action == state.EndPart:
 		s.Order(part, session.Ended, endPart(part, wanted.GraceS, wanted.BatchEnded))

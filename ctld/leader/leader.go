@@ -57,8 +57,9 @@ type Leader struct {
 	shortened time.Time         // since when leases longer than the policy's run out; of the liveness loop
 	clock     func() time.Time  // that of the sessions
 
-	leading atomic.Bool
-	last    atomic.Pointer[lastPlan]
+	nextPass atomic.Int64 // Unix milliseconds; see NextPass
+	leading  atomic.Bool
+	last     atomic.Pointer[lastPlan]
 }
 
 // New makes the loops; Lead runs them.
@@ -89,7 +90,7 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 	}
 	var nodes []string
 	for _, result := range results {
-		l.wakeSchedule(result)
+		l.wakeSchedule(view, result)
 		l.metrics.applied(view, result)
 		l.noteEnds(view, result)
 		nodes = append(nodes, result.ChangedNodes...)
@@ -112,7 +113,7 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 
 // wakeSchedule wakes the schedule loop if what happened may let a job start. A
 // plan that was carried out whole does not: all that fitted is in it.
-func (l *Leader) wakeSchedule(result *state.Result) {
+func (l *Leader) wakeSchedule(view *state.View, result *state.Result) {
 	switch result.Kind {
 	case state.KindPartsReady, state.KindPurgeJobs:
 	case state.KindSubmitJob:
@@ -120,6 +121,11 @@ func (l *Leader) wakeSchedule(result *state.Result) {
 	case state.KindPlaceJobs:
 		if slices.ContainsFunc(result.Starts, func(start state.StartResult) bool { return start.Dropped != "" }) {
 			wake(l.freedWake)
+		}
+		for _, id := range result.ChangedJobs { // one that waited for the start of another
+			if job, known := view.Job(id); known && job.Phase == state.Waiting && !job.Dependencies.IsZero() {
+				wake(l.freedWake)
+			}
 		}
 	default:
 		wake(l.freedWake)

@@ -26,11 +26,12 @@ const (
 func (l *Leader) schedule(ctx context.Context) {
 	wake(l.freedWake)
 	var memo sched.Memo
+	var due time.Time // when the next pass is, whatever happens; zero = never
 	var took time.Duration
 	var end time.Time
 	fruitless := 0
 	for {
-		if !l.awaitWork(ctx, end.Add(min(submissionRest*took, maxRest))) {
+		if !l.awaitWork(ctx, end.Add(min(submissionRest*took, maxRest)), due) {
 			return
 		}
 		begin := time.Now()
@@ -39,6 +40,7 @@ func (l *Leader) schedule(ctx context.Context) {
 		} else {
 			fruitless = min(fruitless+1, 10)
 		}
+		due = l.NextPass()
 		end = time.Now()
 		took = end.Sub(begin)
 		rest := max(minRest, took)
@@ -55,13 +57,16 @@ func (l *Leader) schedule(ctx context.Context) {
 }
 
 // awaitWork waits until there is something to plan: at once when something
-// came free, after the rest when jobs were added. It answers false when ctx
-// has ended.
-func (l *Leader) awaitWork(ctx context.Context, rested time.Time) bool {
+// came free or a time has come, after the rest when jobs were added. It answers
+// false when ctx has ended.
+func (l *Leader) awaitWork(ctx context.Context, rested, due time.Time) bool {
+	timeComes, stop := at(due)
+	defer stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-l.freedWake:
+	case <-timeComes:
 	case <-l.queuedWake:
 		timer := time.NewTimer(time.Until(rested))
 		defer timer.Stop()
@@ -83,9 +88,11 @@ func (l *Leader) awaitWork(ctx context.Context, rested time.Time) bool {
 // false when a plan was made and none of it could be carried out.
 func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool {
 	view, begin := l.cluster.View(), time.Now()
+	l.nextPass.Store(0)
 	if l.holdAfterRestore(view) {
 		return true
 	}
+	view = l.endLate(ctx, view, now)
 	snapshot := view.SchedSnapshot(now.UnixMilli())
 	if len(snapshot.Waiting) == 0 {
 		l.last.Store(nil)
@@ -94,6 +101,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	var plan sched.Plan
 	plan, *memo = sched.Schedule(snapshot, *memo)
 	l.last.Store(newLastPlan(&snapshot, &plan))
+	l.nextPass.Store(earlier(plan.NextMS, view.LatestStart()))
 	l.metrics.pass.Observe(time.Since(begin).Seconds())
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "took", time.Since(begin))
 	if len(plan.Starts) == 0 {

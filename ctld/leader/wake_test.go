@@ -51,7 +51,7 @@ func TestNewJobsRest(t *testing.T) {
 	submit(t, b)
 	ctx, cancel := context.WithCancel(context.Background())
 	answered := make(chan bool, 1)
-	go func() { answered <- l.awaitWork(ctx, time.Now().Add(time.Hour)) }()
+	go func() { answered <- l.awaitWork(ctx, time.Now().Add(time.Hour), time.Time{}) }()
 	select {
 	case <-answered:
 		t.Fatal("a new job did not wait")
@@ -62,11 +62,11 @@ func TestNewJobsRest(t *testing.T) {
 		t.Fatal("what came free does not end the rest, or the new job is planned twice")
 	}
 	submit(t, b)
-	if !l.awaitWork(ctx, time.Now()) {
+	if !l.awaitWork(ctx, time.Now(), time.Time{}) {
 		t.Fatal("a new job is not planned after the rest")
 	}
 	cancel()
-	if l.awaitWork(ctx, time.Now()) {
+	if l.awaitWork(ctx, time.Now(), time.Time{}) {
 		t.Fatal("the loop does not end")
 	}
 }

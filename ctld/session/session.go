@@ -118,8 +118,10 @@ type Session struct {
 	frozen []Part
 	bytes  int
 
-	// orders sent in this session. Only the dispatch loop touches them.
+	// orders and time limits sent in this session. Only the dispatch loop touches
+	// them.
 	orders map[Part]Order
+	limits map[Part]uint32
 }
 
 // Reported is what a node says of a part it has.
@@ -150,6 +152,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 		out:    make(chan *pb.ControllerMessage, queueLength),
 		parts:  make(map[Part]Reported),
 		orders: make(map[Part]Order),
+		limits: make(map[Part]uint32),
 	}
 	for _, running := range register.GetRunning() {
 		s.parts[PartOf(running.GetPart())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
@@ -327,7 +330,19 @@ func (s *Session) Order(part Part, order Order, message *pb.ControllerMessage) {
 	}
 }
 
+// SetLimit sends a part its time limit in seconds unless that was sent last in
+// this session. It is for the goroutine of Order.
+func (s *Session) SetLimit(part Part, seconds uint32) {
+	if sent, any := s.limits[part]; any && sent == seconds {
+		return
+	}
+	s.limits[part] = seconds
+	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SetTimeLimit{
+		SetTimeLimit: &pb.SetTimeLimit{Part: part.ID(), TimeLimitS: seconds}}})
+}
+
 // KeepOrders forgets what was ordered for parts that keep does not name.
 func (s *Session) KeepOrders(keep func(Part) bool) {
+	maps.DeleteFunc(s.limits, func(part Part, _ uint32) bool { return !keep(part) })
 	maps.DeleteFunc(s.orders, func(part Part, _ Order) bool { return !keep(part) })
 }

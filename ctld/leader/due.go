@@ -1,0 +1,55 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// maxEndLate bounds the commands of one pass that end late jobs.
+const maxEndLate = 16
+
+// NextPass is when the next pass is due though nothing happens, by the wall
+// clock, as the last one found: a job's begin comes, or its deadline goes. The
+// zero time when there is no such job.
+func (l *Leader) NextPass() time.Time {
+	ms := l.nextPass.Load()
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms + 1) // what ends at a millisecond is over after it
+}
+
+// earlier is the lesser of two times that may be absent, 0.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// at fires at a time; never at the zero time.
+func at(due time.Time) (fires <-chan time.Time, stop func()) {
+	if due.IsZero() {
+		return nil, func() {}
+	}
+	timer := time.NewTimer(time.Until(due))
+	return timer.C, func() { timer.Stop() }
+}
+
+// endLate ends the waiting jobs that can meet their deadline no more, and
+// answers the state after that.
+func (l *Leader) endLate(ctx context.Context, view *state.View, now time.Time) *state.View {
+	for range maxEndLate {
+		if late := view.LatestStart(); late == 0 || late >= now.UnixMilli() {
+			break
+		}
+		result, ok := l.propose(ctx, state.EndLateJobs{})
+		if !ok || len(result.ChangedJobs) == 0 {
+			break
+		}
+		view = l.cluster.View()
+	}
+	return view
+}
