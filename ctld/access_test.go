@@ -28,12 +28,12 @@ const asStranger = "GLEANER_TEST_AS_STRANGER"
 
 // strangerActs is what the stranger tries, and what became of it.
 type strangerActs struct {
-	Submitted                    uint32
-	AsOther, Cancel, Hold, Drain string
-	Policy, Register, Vouch      string
-	ScriptSeen, EnvironmentSeen  int
-	OwnScriptSeen                int
-	OwnCancel                    string
+	Submitted                            uint32
+	AsOther, Cancel, Hold, Update, Drain string
+	Policy, Register, Vouch              string
+	ScriptSeen, EnvironmentSeen          int
+	OwnScriptSeen                        int
+	OwnCancel                            string
 }
 
 // TestStranger is the other user: it runs in a process of its own, because
@@ -58,6 +58,9 @@ func TestStranger(t *testing.T) {
 	}
 	if answer, err := client.Control(ctx, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_HOLD, Filter: first}); err == nil {
 		acts.Hold = answer.GetResults()[0].GetError()
+	}
+	if answer, err := client.UpdateJobs(ctx, &pb.UpdateJobsRequest{Filter: first, Change: &pb.JobChange{Comment: new(string)}}); err == nil {
+		acts.Update = answer.GetResults()[0].GetError()
 	}
 	_, err = client.UpdateNode(ctx, &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "x"})
 	acts.Drain = code(err)

@@ -19,6 +19,7 @@ import (
 const (
 	maxTasks       = 1 << 24
 	maxMemoryBytes = 1 << 60
+	maxTimeMS      = 253_402_300_800_000 // the year 10000
 )
 
 // checkSpec refuses a job that makes no sense or asks for what is not carried
@@ -37,6 +38,12 @@ func checkSpec(job *pb.JobSpec, administrator bool) error {
 	if job.GetNice() < 0 && !administrator {
 		return status.Error(codes.PermissionDenied, "only administrators may raise a job's priority: --nice must not be negative")
 	}
+	if job.GetPriority() != 0 && !administrator {
+		return status.Error(codes.PermissionDenied, "Access/permission denied: only administrators may set a job's priority: leave out --priority, or lower it with --nice")
+	}
+	if job.GetBeginMs() < 0 || job.GetDeadlineMs() < 0 || job.GetBeginMs() > maxTimeMS || job.GetDeadlineMs() > maxTimeMS {
+		return invalid("Invalid time specification: --begin and --deadline are times from 1970 to 9999")
+	}
 	return nil
 }
 
@@ -48,8 +55,6 @@ func checkReserved(job *pb.JobSpec) error {
 	}{
 		{job.GetQos() != "", "--qos"},
 		{job.GetSignal() != "", "--signal"},
-		{job.GetDependency() != "", "--dependency"},
-		{job.GetBeginMs() != 0, "--begin"},
 		{job.GetImage() != "", "--container-image"},
 		{len(job.GetMounts()) > 0, "--container-mounts"},
 		{len(job.GetStaging()) > 0, "staging of files"},

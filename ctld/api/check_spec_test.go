@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -43,8 +45,9 @@ func TestCheckSpec(t *testing.T) {
 		{"bad node list", func(s *pb.JobSpec) { s.NodeList = "n[1-" }, "--nodelist"},
 		{"bad array", func(s *pb.JobSpec) { s.Array = &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 3, Last: 1, Step: 1}}} }, "array"},
 		{"signal", func(s *pb.JobSpec) { s.Signal = "USR1@60" }, "--signal"},
-		{"dependency", func(s *pb.JobSpec) { s.Dependency = "afterok:1" }, "--dependency"},
-		{"begin", func(s *pb.JobSpec) { s.BeginMs = 1 }, "--begin"},
+		{"begin", func(s *pb.JobSpec) { s.BeginMs = -1 }, "--begin"},
+		{"deadline", func(s *pb.JobSpec) { s.DeadlineMs = 1 << 60 }, "--deadline"},
+		{"priority", func(s *pb.JobSpec) { s.Priority = proto.Uint32(5) }, "--priority"},
 		{"image", func(s *pb.JobSpec) { s.Image = "x" }, "--container-image"},
 		{"mounts", func(s *pb.JobSpec) { s.Mounts = []*pb.Mount{{}} }, "mounts"},
 		{"staging", func(s *pb.JobSpec) { s.Staging = []*pb.Staging{{}} }, "staging"},

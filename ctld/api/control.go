@@ -17,24 +17,39 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 	var kind state.Kind
 	var command func([]state.Target) state.Command
 	switch request.GetVerb() {
-	case pb.ControlVerb_CONTROL_VERB_HOLD:
+	case pb.ControlVerb_CONTROL_VERB_HOLD, pb.ControlVerb_CONTROL_VERB_HOLD_AS_USER:
 		kind = state.KindHoldJobs
+		asUser := request.GetVerb() == pb.ControlVerb_CONTROL_VERB_HOLD_AS_USER
 		command = func(targets []state.Target) state.Command {
-			return state.HoldJobs{Targets: targets, UID: uid, Privileged: privileged}
+			return state.HoldJobs{Targets: targets, UID: uid, Privileged: privileged, AsUser: asUser}
 		}
 	case pb.ControlVerb_CONTROL_VERB_RELEASE:
 		kind = state.KindReleaseJobs
 		command = func(targets []state.Target) state.Command {
 			return state.ReleaseJobs{Targets: targets, UID: uid, Privileged: privileged}
 		}
-	case pb.ControlVerb_CONTROL_VERB_REQUEUE:
+	case pb.ControlVerb_CONTROL_VERB_REQUEUE, pb.ControlVerb_CONTROL_VERB_REQUEUE_HOLD, pb.ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT:
 		kind = state.KindRequeueJobs
+		special := request.GetVerb() == pb.ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT
+		hold := special || request.GetVerb() == pb.ControlVerb_CONTROL_VERB_REQUEUE_HOLD
 		command = func(targets []state.Target) state.Command {
-			return state.RequeueJobs{Targets: targets, UID: uid, Privileged: privileged}
+			return state.RequeueJobs{
+				Targets: targets, UID: uid, Privileged: privileged,
+				Hold: hold, SpecialExit: special, Incomplete: request.GetIncomplete(),
+			}
 		}
 	default:
-		return nil, invalid("verb %d is not known: use hold, release or requeue", request.GetVerb())
+		return nil, invalid("verb %d is not known: use hold, uhold, release, requeue or requeuehold", request.GetVerb())
 	}
+	ownOnly(request.GetFilter(), uid, privileged)
 	results, err := s.onTargets(ctx, kind, request, command)
 	return &pb.ControlResponse{Results: results}, err
+}
+
+// ownOnly lets the jobs that somebody means by their names be that person's:
+// others' are not theirs to change, and may have any name.
+func ownOnly(filter *pb.JobFilter, uid uint32, privileged bool) {
+	if !privileged && len(filter.GetNames()) > 0 && len(filter.GetUids()) == 0 {
+		filter.Uids = []uint32{uid}
+	}
 }
