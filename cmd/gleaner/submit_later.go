@@ -56,7 +56,6 @@ func submitLater() []option.Option {
 		{Long: "priority", Argument: "value", Later: "lower a job's priority with --nice"},
 		{Long: "profile", Argument: "types", Environment: variables("PROFILE"), Later: leaveOut},
 		{Long: "propagate", Argument: "limits", OptionalArgument: true, Later: "set limits inside the script with ulimit"},
-		{Long: "qos", Short: 'q', Argument: "qos", Environment: variables("QOS"), Later: "choose a --partition"},
 		{Long: "reboot", Later: leaveOut},
 		{Long: "reservation", Argument: "names", Environment: variables("RESERVATION"), Later: pickInstead},
 		{Long: "signal", Argument: "[B:]signal[@seconds]", Environment: variables("SIGNAL"), Later: "start a timer inside the script, or trap TERM, which comes at the end of the time limit"},

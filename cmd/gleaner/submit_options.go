@@ -9,6 +9,7 @@ import (
 // Long names of gsubmit's options, which are also the keys of their values.
 const (
 	optAccount       = "account"
+	optQOS           = "qos"
 	optArray         = "array"
 	optChdir         = "chdir"
 	optComment       = "comment"
@@ -118,6 +119,7 @@ func submitOptions() []option.Option {
 		{Long: optExclude, Short: 'x', Argument: "nodes", InScript: true, Help: "nodes that must not be part of the job"},
 		{Long: optNetwork, Argument: "host|private", InScript: true, Environment: variables("NETWORK"), Help: "the node's network, or one of the job's own with nothing but loopback", Default: "host"},
 		{Long: optAccount, Short: 'A', Argument: "account", InScript: true, Environment: variables("ACCOUNT"), Help: "account to charge", Default: "yours"},
+		{Long: optQOS, Short: 'q', Argument: "qos", InScript: true, Environment: variables("QOS"), Help: "quality of service to run under", Default: "the account's"},
 		{Long: optWCKey, Argument: "key", InScript: true, Environment: variables("WCKEY"), Help: "a word to group usage by"},
 		{Long: optComment, Argument: "text", InScript: true, Help: "a remark kept with the job"},
 		{Long: optHold, Short: 'H', InScript: true, Help: "accept the job, but do not start it until it is released (gcontrol release)"},

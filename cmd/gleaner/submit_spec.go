@@ -96,6 +96,7 @@ func (b *specBuilder) failEmpty(long string) {
 func (b *specBuilder) words() {
 	v, s := b.values, b.spec
 	s.Name, s.Account, s.Comment, s.Wckey = v.Text(optJobName), v.Text(optAccount), v.Text(optComment), v.Text(optWCKey)
+	s.Qos = v.Text(optQOS)
 	for name := range strings.SplitSeq(v.Text(optPartition), ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			s.Partitions = append(s.Partitions, name)

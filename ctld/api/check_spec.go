@@ -53,7 +53,6 @@ func checkReserved(job *pb.JobSpec) error {
 		given bool
 		name  string
 	}{
-		{job.GetQos() != "", "--qos"},
 		{job.GetSignal() != "", "--signal"},
 		{job.GetImage() != "", "--container-image"},
 		{len(job.GetMounts()) > 0, "--container-mounts"},
@@ -94,7 +93,7 @@ func checkScript(job *pb.JobSpec) error {
 
 func checkTexts(job *pb.JobSpec) error {
 	for _, text := range []struct{ name, value string }{
-		{"job name", job.GetName()}, {"account", job.GetAccount()}, {"comment", job.GetComment()},
+		{"job name", job.GetName()}, {"account", job.GetAccount()}, {"QOS", job.GetQos()}, {"comment", job.GetComment()},
 		{"wckey", job.GetWckey()}, {"submit host", job.GetSubmitHost()}, {"constraint", job.GetConstraint()},
 	} {
 		if len(text.value) > spec.MaxNameBytes {

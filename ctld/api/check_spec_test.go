@@ -52,7 +52,6 @@ func TestCheckSpec(t *testing.T) {
 		{"mounts", func(s *pb.JobSpec) { s.Mounts = []*pb.Mount{{}} }, "mounts"},
 		{"staging", func(s *pb.JobSpec) { s.Staging = []*pb.Staging{{}} }, "staging"},
 		{"checkpoint", func(s *pb.JobSpec) { s.Checkpoint = &pb.CheckpointPolicy{} }, "--checkpoint"},
-		{"qos", func(s *pb.JobSpec) { s.Qos = "high" }, "--qos"},
 		{"GPUs of no scope", func(s *pb.JobSpec) { s.Gpus = []*pb.GpuRequest{{Scope: 9, Count: 1}} }, "GPU scope 9"},
 		{"CPUs for a GPU", func(s *pb.JobSpec) { s.CpusPerGpu = 1 << 20 }, "CPUs for one GPU"},
 		{"tasks for a GPU", func(s *pb.JobSpec) { s.TasksPerGpu = 1 << 30 }, "More processors"},

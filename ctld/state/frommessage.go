@@ -27,7 +27,8 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		return SubmitJob{}, err
 	}
 	record := Spec{
-		Partitions: spec.GetPartitions(), Account: spec.GetAccount(), QOS: spec.GetQos(), WCKey: spec.GetWckey(),
+		Account: strings.ToLower(spec.GetAccount()), QOS: strings.ToLower(spec.GetQos()), // as gacctmgr names them
+		Partitions: spec.GetPartitions(), WCKey: spec.GetWckey(),
 		OpenMode: spec.GetOpenMode(), ExportOption: spec.GetExportOption(),
 		SubmitHost: spec.GetSubmitHost(), Umask: spec.GetUmask(),
 		MinNodes: spec.GetMinNodes(), MaxNodes: spec.GetMaxNodes(), Tasks: spec.GetTasks(),
