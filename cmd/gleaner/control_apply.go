@@ -139,7 +139,7 @@ func (c *controlRun) confirm(question string, taken bool, deed string) error {
 		return c.inv.Fail("nothing was changed: add --yes to %s without being asked", deed)
 	}
 	fmt.Fprintf(c.inv.Stderr, "%s [y/N] ", question)
-	answer, err := readLine(c, input)
+	answer, err := readLine(c.inv, input)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *controlRun) confirm(question string, taken bool, deed string) error {
 }
 
 // readLine waits for an answer, or for the user to interrupt.
-func readLine(c *controlRun, input io.Reader) (string, error) {
+func readLine(inv *option.Invocation, input io.Reader) (string, error) {
 	type line struct {
 		text string
 		err  error
@@ -167,8 +167,8 @@ func readLine(c *controlRun, input io.Reader) (string, error) {
 			return "", got.err
 		}
 		return got.text, nil
-	case <-c.inv.Context.Done():
-		fmt.Fprintln(c.inv.Stderr)
+	case <-inv.Context.Done():
+		fmt.Fprintln(inv.Stderr)
 		return "", option.Fail(1, "nothing was changed")
 	}
 }

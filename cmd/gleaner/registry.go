@@ -12,6 +12,7 @@ func commands() []*option.Command {
 		cancelCommand(),
 		infoCommand(),
 		controlCommand(),
+		acctmgrCommand(),
 		runCommand(),
 		doctorCommand(),
 		devCommand(),
