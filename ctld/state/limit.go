@@ -31,7 +31,8 @@ type Limits struct {
 	MinTRESPerJob        []TRESAmount `cbor:"17,keyasint,omitempty"`
 }
 
-// TRESAmount is an amount of one TRES: see sched.Amounts. Memory is in bytes.
+// TRESAmount is an amount of one TRES: see sched.Amounts. Memory is in bytes,
+// and by the MiB where minutes are counted.
 type TRESAmount struct {
 	Name  string `cbor:"1,keyasint"`
 	Count uint64 `cbor:"2,keyasint"`

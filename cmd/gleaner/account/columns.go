@@ -136,11 +136,23 @@ func limitText(limit *limitRow, set []*pb.Limit) string {
 	for i, one := range sorted(set) {
 		value := strconv.FormatUint(one.GetValue(), 10)
 		if one.GetTres() == "mem" {
-			value = spec.FormatSize(one.GetValue())
+			value = memoryText(one)
 		}
 		amounts[i] = one.GetTres() + "=" + value
 	}
 	return strings.Join(amounts, ",")
+}
+
+// memoryText is an amount of memory with its unit.
+func memoryText(one *pb.Limit) string {
+	const most = 1 << 43 // MiB that still fit as bytes
+	if !countsMinutes(one.GetKind()) {
+		return spec.FormatSize(one.GetValue())
+	}
+	if one.GetValue() < most {
+		return spec.FormatSize(one.GetValue() << 20)
+	}
+	return strconv.FormatUint(one.GetValue(), 10) + "M"
 }
 
 // tresOrder is that of Slurm's numbers; what it has none for follows by name.

@@ -151,6 +151,9 @@ func setAmount(c *pb.AccountChange, s Setting, kind pb.LimitKind, tres, value st
 		change.Clear = true
 	case tres == "mem":
 		change.Value, err = spec.ParseSize(value, 1<<20)
+		if countsMinutes(kind) {
+			change.Value >>= 20
+		}
 	default:
 		change.Value, err = strconv.ParseUint(value, 10, 64)
 	}
@@ -159,4 +162,10 @@ func setAmount(c *pb.AccountChange, s Setting, kind pb.LimitKind, tres, value st
 	}
 	c.Limits = append(c.Limits, change)
 	return nil
+}
+
+// countsMinutes says whether a limit is of minutes, of which memory counts by
+// the MiB.
+func countsMinutes(kind pb.LimitKind) bool {
+	return strings.Contains(kind.String(), "MINUTES")
 }

@@ -336,7 +336,7 @@ type Limit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          LimitKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=gleaner.v1.LimitKind" json:"kind,omitempty"`
 	Tres          string                 `protobuf:"bytes,2,opt,name=tres,proto3" json:"tres,omitempty"`    // of a limit that each TRES has: cpu, mem, node, billing, gres/gpu, gres/gpu:MODEL, license/NAME
-	Value         uint64                 `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"` // mem in bytes, times minutes where the limit is of minutes
+	Value         uint64                 `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"` // mem in bytes, or where minutes are counted in MiB
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
