@@ -177,7 +177,8 @@ func (c *cluster) commit(ctx context.Context, command state.Command, id state.Re
 // that what was accepted can still be brought to its end.
 func startsWork(command state.Command) bool {
 	switch command.(type) {
-	case state.SubmitJob, *state.SubmitJob, state.PlaceJobs, *state.PlaceJobs, state.ApplyPolicy, *state.ApplyPolicy:
+	case state.SubmitJob, *state.SubmitJob, state.PlaceJobs, *state.PlaceJobs, state.ApplyPolicy, *state.ApplyPolicy,
+		state.ChangeAccounts, *state.ChangeAccounts:
 		return true
 	}
 	return false

@@ -105,6 +105,10 @@ func methods() []method {
 			&pb.UpdateNodeRequest{Names: "ALL", Action: pb.NodeAction_NODE_ACTION_FENCED}),
 		one((*Server).ApplyPolicy, &pb.ApplyPolicyRequest{Policy: goodPolicy}, &pb.ApplyPolicyRequest{Policy: &pb.Policy{Partitions: []*pb.Partition{{Name: "x", Nodes: "n[1-99999]"}}}, DryRun: true}),
 		one((*Server).ShowConfig, &pb.ShowConfigRequest{}),
+		many(func(s *Server, q *pb.ListAccountsRequest, out *sink[pb.ListAccountsResponse, *pb.ListAccountsResponse]) error {
+			return s.ListAccounts(q, out)
+		}, &pb.ListAccountsRequest{}, &pb.ListAccountsRequest{Accounts: []string{"root"}, Users: []string{"ada"}}),
+		one((*Server).ChangeAccounts, labChanges(), &pb.ChangeAccountsRequest{DryRun: true, Changes: labChanges().Changes[1:]}),
 		one((*Server).Ping, &pb.PingRequest{}),
 		many(func(s *Server, q *pb.FollowRequest, out *sink[pb.Event, *pb.Event]) error { return s.Follow(q, out) },
 			&pb.FollowRequest{}, &pb.FollowRequest{Filter: byID}),
