@@ -13,10 +13,9 @@ import (
 // The dialogues' words for who goes first:
 //
 //	accounts    a tree, two blanks for each level: NAME [shares=N|parent] [usage=N] [priority=N], users as @NAME
-//	qos         NAME [priority=N]
 //	priority    one weight or setting in a line: age=N assoc=N fairshare=N jobsize=N partition=N qos=N tres/NAME=N
 //	            max-age=DURATION favor-small relative-to-time; "none" for no weights
-//	jobs        … [-A ACCOUNT] [-u USER] [-q QOS] [-age DURATION] [-nice N] [-site N] [-L LICENSE:N]
+//	jobs        … [-A ACCOUNT] [-u USER] [-q QOS] [-age DURATION] [-nice N] [-site N] [-L LICENSE[:N],…]
 //	priorities  answers a table of weighted factors, as gprio does
 
 func (d *dialogue) accounts(lines []string) error {
@@ -37,11 +36,6 @@ func (d *dialogue) accounts(lines []string) error {
 		path = append(path[:depth], len(d.snapshot.Associations))
 		d.snapshot.Associations = append(d.snapshot.Associations, a)
 	}
-	return nil
-}
-
-func (d *dialogue) qos(words []string) error {
-	d.snapshot.QOS = append(d.snapshot.QOS, QOS{Name: words[0], Priority: uint32(number(options(words[1:])["priority"], 0)), UsageFactorPPM: 1_000_000})
 	return nil
 }
 
@@ -106,12 +100,17 @@ func (w shareWords) fill(d *dialogue, job *Job) error {
 		job.Association = int32(slices.IndexFunc(d.snapshot.Associations, func(a Association) bool {
 			return a.User == *w.user && (*w.account == "" || a.Account == *w.account)
 		}))
+		for _, c := range *w.user {
+			job.UID = job.UID*31 + uint32(c)
+		}
 	}
-	if *w.qos != "" {
+	if job.QOS = -1; *w.qos != "" {
 		job.QOS = int32(slices.IndexFunc(d.snapshot.QOS, func(q QOS) bool { return q.Name == *w.qos }))
 	}
-	if name, count, found := strings.Cut(*w.licenses, ":"); found {
-		job.Licenses = []LicenseCount{{slices.IndexFunc(d.snapshot.Licenses, func(l License) bool { return l.Name == name }), uint32(number(count, 1))}}
+	for _, word := range list(*w.licenses) {
+		name, n, _ := strings.Cut(word, ":")
+		at := slices.IndexFunc(d.snapshot.Licenses, func(l License) bool { return l.Name == name })
+		job.Licenses = append(job.Licenses, LicenseCount{License: at, Count: uint32(number(n, 1))})
 	}
 	return nil
 }

@@ -31,9 +31,10 @@ func TestDialogues(t *testing.T) {
 //
 //	nodes       NAME [cpus=N] [mem=SIZE] [gpus=MODEL*N,…] [links=0-3,4-7] [features=A,B] [down] [broken=INDEX]
 //	switches    NAME nodes=A,B | NAME above=SWITCH,…
-//	partitions  NAME [nodes=A,B] [tier=N] [factor=N] [time=MINUTES] [exclusive=user|node] [down]
+//	partitions  NAME [nodes=A,B] [tier=N] [factor=N] [time=MINUTES] [exclusive=user|node] [qos=NAME] [down]
 //	running     ID on=NODE [cpus=N] [mem=SIZE] [gpus=N] [alone] [uid=N] [userexclusive]
-//	accounts, qos, priority  see dialogue_priority_test.go
+//	accounts, priority  see dialogue_priority_test.go
+//	licenses, qos, associations, enforce, minutes, ended, submit  see dialogue_limits_test.go
 //	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	map         draws what is in use: a device is its number if it is free
@@ -47,7 +48,8 @@ type dialogue struct {
 func (d *dialogue) play(command string, lines []string) (string, error) {
 	each := map[string]func(words []string) error{
 		"nodes": d.node, "switches": d.wire, "partitions": d.partition, "running": d.running, "jobs": d.job,
-		"qos": d.qos, "priority": d.priority,
+		"priority": d.priority, "licenses": d.license, "qos": d.qos, "associations": d.association, "enforce": d.enforce,
+		"minutes": d.minutes, "ended": d.ended,
 	}
 	switch command {
 	case "map":
@@ -60,6 +62,8 @@ func (d *dialogue) play(command string, lines []string) (string, error) {
 		return d.priorities(), nil
 	case "feasible":
 		return d.feasible(strings.Fields(lines[0]))
+	case "submit":
+		return d.submit(strings.Fields(lines[0]))
 	}
 	if command == "jobs" {
 		d.snapshot.Waiting = nil
@@ -151,6 +155,9 @@ func (d *dialogue) partition(words []string) error {
 	_, down := o["down"]
 	p := Partition{Name: words[0], Up: !down, MaxTimeS: Unlimited, PriorityTier: uint32(number(o["tier"], 1)), PriorityJobFactor: uint32(number(o["factor"], 1)), QOS: -1}
 	p.Exclusive, p.ExclusiveUser = o["exclusive"] == "node", o["exclusive"] == "user"
+	if o["qos"] != "" {
+		p.QOS, _ = d.findQOS(o["qos"])
+	}
 	if o["time"] != "" {
 		p.MaxTimeS = uint32(number(o["time"], 0)) * 60
 	}
@@ -181,13 +188,16 @@ func (d *dialogue) running(words []string) error {
 	if !fits {
 		return fmt.Errorf("does not fit: %v", short)
 	}
-	d.book(JobID(number(words[0], 0)), placement, alone)
+	d.book(Job{ID: JobID(number(words[0], 0)), Association: -1, QOS: -1}, Unlimited, -1, placement, alone)
 	return nil
 }
 
-func (d *dialogue) book(id JobID, placement place.Placement, alone bool) {
+func (d *dialogue) book(job Job, timeLimitS uint32, partition int, placement place.Placement, alone bool) {
 	place.Take(d.snapshot.Nodes, placement, alone)
-	d.snapshot.Running = append(d.snapshot.Running, Running{ID: id, Placement: placement})
+	d.snapshot.Running = append(d.snapshot.Running, Running{
+		ID: job.ID, StartMS: d.snapshot.NowMS, TimeLimitS: timeLimitS, Partition: partition, Placement: placement, Exclusive: alone,
+		Association: job.Association, QOS: job.QOS, UID: job.UID, Licenses: job.Licenses,
+	})
 }
 
 // parse reads a job's line, in Slurm's options.
@@ -306,14 +316,13 @@ func (d *dialogue) schedule() string {
 		fmt.Fprintf(&out, "next pass in %d seconds\n", (plan.NextMS-d.snapshot.NowMS)/1000)
 	}
 	for _, start := range plan.Starts {
-		alone := false
 		for i := range d.snapshot.Waiting {
 			if job := &d.snapshot.Waiting[i]; job.ID == start.Job {
-				alone = d.snapshot.Shapes[job.Shape].Request.Exclusive
+				shape := &d.snapshot.Shapes[job.Shape]
+				d.book(*job, shape.TimeLimitS, start.Partition, start.Placement, shape.Request.Exclusive)
 				job.Tasks--
 			}
 		}
-		d.book(start.Job, start.Placement, alone)
 	}
 	if out.Len() == 0 {
 		return "nothing waits\n"

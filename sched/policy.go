@@ -15,4 +15,15 @@ type PriorityPolicy struct {
 	FavorSmall        bool
 	// SmallRelativeToTime: size is CPUs over the minutes of the time limit.
 	SmallRelativeToTime bool
+	// MaxTRES: billed is the dearest TRES of the nodes, not their sum.
+	MaxTRES bool
+}
+
+// AccountingPolicy says what is enforced (slurm.conf(5),
+// AccountingStorageEnforce).
+type AccountingPolicy struct {
+	EnforceLimits bool
+	// Safe: a job starts only if it can run to its end under the limits of
+	// minutes.
+	Safe bool
 }

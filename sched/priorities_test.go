@@ -23,9 +23,11 @@ func inOrderOf(s, other *Snapshot, priorities []uint32) []uint32 {
 	return out
 }
 
-// share gives a world accounts, QOS, licenses and weights at random.
+// share gives a world accounts, QOS, licenses and weights at random, and no
+// limits but the licenses.
 func (w *world) share() {
 	r, s := w.random, &w.snapshot
+	s.Accounting, s.Running, s.QOS = AccountingPolicy{}, nil, nil
 	s.TRES = []string{TRESBilling, TRESCPU, TRESGPU, TRESGPU + ":a100", "license/x", TRESMemory, TRESNode}
 	s.Licenses = []License{{Name: "x", Total: r.Uint32N(5)}}
 	s.Associations = []Association{{Parent: -1, Account: "root"}}
@@ -54,14 +56,14 @@ func (w *world) share() {
 		}
 	}
 	for i := range s.Partitions {
-		s.Partitions[i].PriorityJobFactor, s.Partitions[i].QOS = r.Uint32N(4), -1
+		s.Partitions[i].PriorityJobFactor, s.Partitions[i].QOS, s.Partitions[i].BillingWeights = r.Uint32N(4), -1, nil
 	}
 	for i := range s.Waiting {
 		job := &s.Waiting[i]
 		job.Association, job.QOS = int32(r.IntN(len(s.Associations)+1))-1, int32(r.IntN(len(s.QOS)+1))-1
 		job.AgeMS, job.Nice, job.SiteFactor = r.Int64N(200_000), int32(r.IntN(5)), int32(r.IntN(5))
 		job.FixedPriority *= r.Uint32N(4) / 3
-		if r.IntN(4) == 0 {
+		if job.Licenses = nil; r.IntN(4) == 0 {
 			job.Licenses = []LicenseCount{{0, 1 + r.Uint32N(3)}}
 		}
 	}
@@ -129,7 +131,8 @@ func checkFactors(t *testing.T, s *Snapshot, f Factors) {
 }
 
 // checkFirst: of jobs of one shape, those of higher priority start first, and
-// of equal ones those of lower numbers.
+// of equal ones those of lower numbers; one that waits for a license lets others
+// go first.
 func checkFirst(t *testing.T, s *Snapshot, plan Plan) {
 	t.Helper()
 	started := make(map[JobID]uint32)
@@ -142,7 +145,7 @@ func checkFirst(t *testing.T, s *Snapshot, plan Plan) {
 		for j := range s.Waiting {
 			a, b := &s.Waiting[i], &s.Waiting[j]
 			first := plan.Priorities[i] > plan.Priorities[j] || plan.Priorities[i] == plan.Priorities[j] && a.ID < b.ID
-			if len(s.Shapes[a.Shape].Partitions) < 2 && a.Shape == b.Shape && free(a) && free(b) && first && started[a.ID] < a.Tasks && started[b.ID] > 0 {
+			if len(s.Shapes[a.Shape].Partitions) < 2 && a.Shape == b.Shape && len(a.Licenses) == 0 && free(a) && free(b) && first && started[a.ID] < a.Tasks && started[b.ID] > 0 {
 				t.Fatalf("job %d (%d) starts before job %d (%d), which asks for the same", b.ID, plan.Priorities[j], a.ID, plan.Priorities[i])
 			}
 		}

@@ -45,6 +45,7 @@ func newWorld(seed uint64, nodes, jobs int) *world {
 			UID: 1 + w.random.Uint32N(3), AgeMS: w.random.Int64N(2) * 60_000,
 		})
 	}
+	w.addLimits(seed)
 	return w
 }
 
@@ -138,6 +139,7 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 	if plan.NextMS != 0 && (plan.NextMS <= s.NowMS || !slices.ContainsFunc(s.Waiting, func(job Job) bool { return job.BeginMS == plan.NextMS })) {
 		t.Fatalf("the next pass is due at %d, when no job may begin", plan.NextMS)
 	}
+	checkLimits(t, s, plan)
 }
 
 func checkRules(t *testing.T, s *Snapshot, job Job, shape Shape, start Start) {
@@ -232,7 +234,7 @@ func TestPlansOfRandomClusters(t *testing.T) {
 		checkMemoAfterChange(t, w, own)
 	}
 	t.Logf("%d starts, reasons %v", starts, codes)
-	for _, code := range []ReasonCode{ReasonBeginTime, ReasonDependency, ReasonDependencyNeverSatisfied, ReasonDeadline} {
+	for _, code := range []ReasonCode{ReasonBeginTime, ReasonDependency, ReasonDependencyNeverSatisfied, ReasonDeadline, ReasonLimit, ReasonLicenses} {
 		if codes[code] == 0 {
 			t.Errorf("no job waits for %s: the clusters are too tame", code)
 		}

@@ -31,6 +31,8 @@ const (
 	ReasonDependency
 	ReasonDependencyNeverSatisfied
 	ReasonDeadline // cannot end before its deadline any more
+	ReasonLimit    // would pass a limit, which has its own word: see LimitReached
+	ReasonLicenses
 )
 
 // reasonWords has, for each code, Slurm's word and how hopeful it is: of the
@@ -56,6 +58,8 @@ var reasonWords = [...]struct {
 	ReasonBeginTime:          {"BeginTime", 0},
 	ReasonDependency:         {"Dependency", 0},
 	ReasonDeadline:           {"DeadLine", 0},
+	ReasonLimit:              {"AccountingPolicy", 6},
+	ReasonLicenses:           {"Licenses", 6},
 
 	ReasonDependencyNeverSatisfied: {"DependencyNeverSatisfied", 0},
 }
@@ -102,6 +106,8 @@ func (r Reason) Display(s Snapshot) string {
 		return "launch failed requeued held"
 	case r.Code == ReasonReqNodeNotAvail && len(r.unavailable()) > 0:
 		return "ReqNodeNotAvail, UnavailableNodes:" + r.nodeNames(s)
+	case r.Code == ReasonLimit:
+		return r.Lack.Limit.Reason(s)
 	}
 	return r.Code.String()
 }
@@ -168,6 +174,8 @@ func (r Reason) Sentence(s Snapshot) string {
 		return "as many tasks of the array run as its limit allows"
 	case ReasonAccountNotAllowed:
 		return partition + " does not run jobs of root"
+	case ReasonLimit, ReasonLicenses:
+		return r.Lack.Limit.Sentence(s)
 	}
 	return ""
 }

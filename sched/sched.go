@@ -50,6 +50,7 @@ type Snapshot struct {
 	Associations []Association
 	QOS          []QOS     // ascending by name
 	Licenses     []License // ascending by name
+	Accounting   AccountingPolicy
 	Priority     PriorityPolicy
 	Preemption   PreemptionPolicy
 	Switches     []place.Switch // leaves before the switches above them
@@ -155,6 +156,9 @@ type Running struct {
 	UID         uint32 // as in Job
 	Exclusive   bool
 	Licenses    []LicenseCount
+	// TRES is what it holds, by Snapshot.TRES, with licenses and billing; nil =
+	// what its Placement has.
+	TRES Amounts
 	// Ending: its end is decided, what it holds comes free without anybody's
 	// doing.
 	Ending bool
@@ -216,4 +220,7 @@ type Lack struct {
 	// ReasonPartitionConfig and ReasonBadConstraints. For
 	// ReasonPartitionTimeLimit it has seconds.
 	Short place.Shortage
+	// Limit is the one that stands in the way, for ReasonLimit and
+	// ReasonLicenses.
+	Limit *LimitReached
 }

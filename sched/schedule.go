@@ -28,9 +28,11 @@ type pass struct {
 	partitions []partitionPass
 	trials     [][]trial // by shape and choice of partition
 	judge      *judge
+	limits     *limits  // nil = there are none
 	left       []uint32 // tasks not started, by position in Waiting
 	reasons    []Reason // by position in Waiting
 	starts     []Start
+	stopped    []bool // room for consider
 }
 
 // partitionPass is what has happened in one partition.
@@ -59,6 +61,7 @@ func newPass(s *Snapshot, memo Memo) *pass {
 		partitions: make([]partitionPass, len(s.Partitions)),
 		trials:     make([][]trial, len(s.Shapes)),
 		judge:      newJudge(s, memo),
+		limits:     newLimits(s),
 		left:       make([]uint32, len(s.Waiting)),
 		reasons:    make([]Reason, len(s.Waiting)),
 	}
@@ -101,14 +104,16 @@ func (p *pass) ready() []int32 {
 // and notes why the rest waits. All its partitions are tried before the job
 // blocks one of them.
 func (p *pass) consider(turns []entry) {
+	stopped := p.stopped[:0]
 	for _, e := range turns {
-		p.start(e)
+		stopped = append(stopped, p.start(e))
 	}
-	for _, e := range turns {
-		if p.left[e.job] > 0 {
+	for i, e := range turns {
+		if p.left[e.job] > 0 && !stopped[i] {
 			p.block(e)
 		}
 	}
+	p.stopped = stopped
 }
 
 // at is what a turn is about.
@@ -118,30 +123,43 @@ func (p *pass) at(e entry) (shape *Shape, partition int, t *trial) {
 	return t.shape, t.shape.Partitions[e.choice], t
 }
 
-// start starts tasks until none is left or none fits.
-func (p *pass) start(e entry) {
+// start starts tasks until none is left or none fits. It answers true, and
+// notes the reason, when a limit stops the rest.
+func (p *pass) start(e entry) (stopped bool) {
 	shape, index, t := p.at(e)
-	if t.failed || p.partitions[index].blocker != 0 || p.rules(t, shape, index).Code != ReasonNone {
-		return
+	switch {
+	case p.left[e.job] == 0 || p.rules(t, shape, index).Code != ReasonNone:
+		return false
+	case p.stops(e):
+		return true
+	case t.failed || p.partitions[index].blocker != 0:
+		return false
 	}
 	if p.judge.remembers(t, shape, index) && t.verdict.code != ReasonNone {
 		t.failed = true // what does not fit on idle nodes does not fit on busy ones
-		return
+		return false
 	}
 	for p.left[e.job] > 0 {
 		placement, _, fits := place.Fit(p.nodes, p.open(index), shape.Request)
 		if !fits {
 			t.failed = true
-			return
+			return false
+		}
+		if p.stopsPlaced(e, placement) {
+			return true
 		}
 		place.Take(p.nodes, placement, shape.Request.Exclusive)
 		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement})
 		p.left[e.job]--
+		if p.left[e.job] > 0 && p.stops(e) {
+			return true
+		}
 	}
 	p.reasons[e.job].Code = ReasonNone
 	if p.Waiting[e.job].Throttled {
 		p.reasons[e.job] = Reason{Job: e.id, Code: ReasonJobArrayTaskLimit, Partition: -1}
 	}
+	return false
 }
 
 // block notes why a job waits in a partition, and lets it block the partition

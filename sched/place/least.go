@@ -13,19 +13,22 @@ type Least struct {
 
 // Least follows from the request alone. Sums stop at the highest number.
 func (r *Request) Least() Least {
-	w := newWant(r)
+	w := newWant(nil, r)
 	low, _ := r.NodeBounds()
-	least := Least{Nodes: uint64(low), NodeCPUs: product(w.slots, w.cpus)}
-	least.CPUs = product(max(product(least.Nodes, w.slots), uint64(r.Tasks)), w.cpus)
-	least.GPUs = max(product(least.Nodes, w.gpus), uint64(r.GPUsPerJob))
-	least.NodeGPUs = w.gpus
-	switch {
-	case r.MemoryPerNode > 0:
-		least.NodeMemoryBytes = r.MemoryPerNode
-		least.MemoryBytes = product(least.Nodes, r.MemoryPerNode)
-	case r.MemoryPerCPU > 0:
-		least.NodeMemoryBytes = product(r.MemoryPerCPU, least.NodeCPUs)
-		least.MemoryBytes = product(r.MemoryPerCPU, least.CPUs)
+	nodes, perGPU := uint64(low), uint64(r.CPUsPerGPU)
+	units := max(product(nodes, w.slots), w.units)
+	least := Least{Nodes: nodes}
+	least.NodeGPUs = max(w.gpus, product(w.slots, w.unit.gpus))
+	least.GPUs = max(product(nodes, least.NodeGPUs), uint64(r.GPUsPerJob), product(units, w.unit.gpus))
+	least.NodeCPUs = max(product(w.slots, w.unit.cpus), product(least.NodeGPUs, perGPU))
+	least.CPUs = max(product(nodes, least.NodeCPUs), product(units, w.unit.cpus), product(least.GPUs, perGPU))
+	switch w.memory {
+	case memoryPerNode:
+		least.NodeMemoryBytes, least.MemoryBytes = r.MemoryPerNode, product(nodes, r.MemoryPerNode)
+	case memoryPerCPU:
+		least.NodeMemoryBytes, least.MemoryBytes = product(r.MemoryPerCPU, least.NodeCPUs), product(r.MemoryPerCPU, least.CPUs)
+	case memoryPerGPU:
+		least.NodeMemoryBytes, least.MemoryBytes = product(r.MemoryPerGPU, least.NodeGPUs), product(r.MemoryPerGPU, least.GPUs)
 	default:
 		least.WholeMemory = true
 	}

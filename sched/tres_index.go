@@ -1,0 +1,127 @@
+package sched
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/sched/billing"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// TRESIndex finds the entries of an Amounts, and fills them in. Whoever counts
+// what a job holds does it here, so that all count alike. It is not for use by
+// several at once.
+type TRESIndex struct {
+	Names    []string
+	licenses []int // by position in Snapshot.Licenses; -1 = not counted
+	kinds    []billing.Kind
+	models   map[string]int // as devices name them; -1 = not counted
+
+	billing, cpu, gpu, memory, node int // -1 = not counted
+}
+
+const (
+	tresModel   = TRESGPU + ":"
+	tresLicense = "license/"
+)
+
+// NewTRESIndex is for amounts of these names, which ascend, in a cluster with
+// these licenses.
+func NewTRESIndex(names []string, licenses []License) *TRESIndex {
+	x := &TRESIndex{Names: names, kinds: make([]billing.Kind, len(names)), models: map[string]int{}}
+	x.billing, x.cpu, x.gpu = x.find(TRESBilling), x.find(TRESCPU), x.find(TRESGPU)
+	x.memory, x.node = x.find(TRESMemory), x.find(TRESNode)
+	for i, name := range names {
+		switch {
+		case name == TRESCPU:
+			x.kinds[i] = billing.CPU
+		case name == TRESMemory:
+			x.kinds[i] = billing.Memory
+		case strings.HasPrefix(name, tresLicense):
+			x.kinds[i] = billing.Global
+		case name != TRESBilling:
+			x.kinds[i] = billing.OfNode
+		}
+	}
+	for _, license := range licenses {
+		x.licenses = append(x.licenses, x.find(tresLicense+license.Name))
+	}
+	return x
+}
+
+func (x *TRESIndex) find(name string) int {
+	at, found := slices.BinarySearch(x.Names, name)
+	if !found {
+		return -1
+	}
+	return at
+}
+
+// New is amounts of nothing.
+func (x *TRESIndex) New() Amounts { return make(Amounts, len(x.Names)) }
+
+// AddNode adds a node with CPUs and bytes of memory of it.
+func (x *TRESIndex) AddNode(to Amounts, cpus, memory uint64) {
+	to.add(x.node, 1)
+	to.add(x.cpu, cpus)
+	to.add(x.memory, memory)
+}
+
+// AddGPUs adds GPUs of a model; "" = nobody knows which.
+func (x *TRESIndex) AddGPUs(to Amounts, model string, count uint64) {
+	to.add(x.gpu, count)
+	if model == "" {
+		return
+	}
+	at, known := x.models[model]
+	if !known {
+		if at = x.find(tresModel + model); at < 0 {
+			at = x.find(tresModel + strings.ToLower(model))
+		}
+		x.models[model] = at
+	}
+	to.add(at, count)
+}
+
+// Complete adds the licenses, and then what all of it is billed in a
+// partition.
+func (x *TRESIndex) Complete(to Amounts, licenses []LicenseCount, weights []int64, dearest bool) {
+	for _, l := range licenses {
+		to.add(x.licenses[l.License], uint64(l.Count))
+	}
+	x.bill(to, weights, dearest)
+}
+
+func (x *TRESIndex) bill(to Amounts, weights []int64, dearest bool) {
+	if x.billing >= 0 {
+		to[x.billing] = billing.Weighted(to, weights, x.kinds, dearest) / billing.Scale
+	}
+}
+
+// add stops at the highest number.
+func (a Amounts) add(at int, n uint64) {
+	if at >= 0 {
+		a[at] = billing.Add(a[at], int64(min(n, math.MaxInt64)))
+	}
+}
+
+// addLeast is what a request holds at least, and what some node of it holds.
+func (x *TRESIndex) addLeast(all, node Amounts, r *place.Request) (wholeMemory bool) {
+	least := r.Least()
+	all.add(x.node, least.Nodes)
+	all.add(x.cpu, least.CPUs)
+	all.add(x.memory, least.MemoryBytes)
+	x.AddGPUs(all, r.Model, least.GPUs)
+	x.AddNode(node, least.NodeCPUs, least.NodeMemoryBytes)
+	x.AddGPUs(node, r.Model, least.NodeGPUs)
+	return least.WholeMemory
+}
+
+// addPart is what a job holds on one node.
+func (x *TRESIndex) addPart(to Amounts, part *place.Part, nodes []place.Node) {
+	x.AddNode(to, uint64(part.CPUs.Count()), part.MemoryBytes)
+	for _, grant := range part.Devices {
+		x.AddGPUs(to, nodes[part.Node].Devices[grant.Device].Model, 1)
+	}
+}
