@@ -81,12 +81,14 @@ func placementFlags(set *flag.FlagSet, job *Job, shape *Shape) func(features str
 	set.BoolVar(&r.EvenTasks, "even-tasks", false, "")
 	return func(features string) error {
 		for i, count := range counts {
-			*count.field = uint32(*values[i])
+			if *values[i] > 0 { // another flag may have set it
+				*count.field = uint32(*values[i])
+			}
 		}
 		r.MemoryPerGPU = size(*memory, 0)
 		limit, wait, _ := strings.Cut(*switches, "@")
 		r.Switches, shape.SwitchesWaitS = uint32(number(limit, 0)), uint32(number(wait, 0)*60)
-		job.AgeMS = int64(*waited) * 60_000
+		job.AgeMS = max(job.AgeMS, int64(*waited)*60_000)
 		if features == "" {
 			return nil
 		}

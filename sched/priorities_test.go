@@ -130,9 +130,9 @@ func checkFactors(t *testing.T, s *Snapshot, f Factors) {
 	}
 }
 
-// checkFirst: of jobs of one shape, those of higher priority start first, and
-// of equal ones those of lower numbers; one that waits for a license lets others
-// go first.
+// checkFirst: of jobs of one shape and user, those of higher priority start
+// first, and of equal ones those of lower numbers. One that waits for a license
+// or for its switches lets others go first.
 func checkFirst(t *testing.T, s *Snapshot, plan Plan) {
 	t.Helper()
 	started := make(map[JobID]uint32)
@@ -145,7 +145,7 @@ func checkFirst(t *testing.T, s *Snapshot, plan Plan) {
 		for j := range s.Waiting {
 			a, b := &s.Waiting[i], &s.Waiting[j]
 			first := plan.Priorities[i] > plan.Priorities[j] || plan.Priorities[i] == plan.Priorities[j] && a.ID < b.ID
-			if len(s.Shapes[a.Shape].Partitions) < 2 && a.Shape == b.Shape && len(a.Licenses) == 0 && free(a) && free(b) && first && started[a.ID] < a.Tasks && started[b.ID] > 0 {
+			if len(s.Shapes[a.Shape].Partitions) < 2 && a.Shape == b.Shape && a.UID == b.UID && len(a.Licenses) == 0 && s.Shapes[a.Shape].Request.Switches == 0 && free(a) && free(b) && first && started[a.ID] < a.Tasks && started[b.ID] > 0 {
 				t.Fatalf("job %d (%d) starts before job %d (%d), which asks for the same", b.ID, plan.Priorities[j], a.ID, plan.Priorities[i])
 			}
 		}

@@ -14,7 +14,6 @@ import (
 func (w *world) addLimits(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 8))
 	s := &w.snapshot
-	s.NowMS = 1_700_000_000_000
 	s.TRES = []string{TRESBilling, TRESCPU, TRESGPU, tresModel + "a100", tresModel + "h200", tresLicense + "matlab", TRESMemory, TRESNode}
 	s.Licenses = []License{{Name: "fluent", Total: r.Uint32N(4)}, {Name: "matlab", Total: r.Uint32N(6)}}
 	s.Accounting = AccountingPolicy{EnforceLimits: r.IntN(5) > 0, Safe: r.IntN(2) == 0}

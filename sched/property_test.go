@@ -34,7 +34,7 @@ func newWorld(seed uint64, nodes, jobs int) *world {
 	for range 1 + w.random.IntN(12) {
 		w.snapshot.Shapes = append(w.snapshot.Shapes, w.shape())
 	}
-	w.snapshot.NowMS = 1_000_000_000
+	w.snapshot.NowMS = 1_700_000_000_000
 	for i := range jobs {
 		w.snapshot.Waiting = append(w.snapshot.Waiting, Job{
 			BeginMS:    w.snapshot.NowMS + int64(w.random.IntN(20)-18)*1000,
@@ -136,8 +136,11 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 		place.Take(free, start.Placement, shape.Request.Exclusive)
 	}
 	checkReasons(t, s, plan, started)
-	if plan.NextMS != 0 && (plan.NextMS <= s.NowMS || !slices.ContainsFunc(s.Waiting, func(job Job) bool { return job.BeginMS == plan.NextMS })) {
-		t.Fatalf("the next pass is due at %d, when no job may begin", plan.NextMS)
+	due := func(job Job) bool {
+		return job.BeginMS == plan.NextMS || s.NowMS+int64(s.Shapes[job.Shape].SwitchesWaitS)*1000-job.AgeMS == plan.NextMS
+	}
+	if plan.NextMS != 0 && (plan.NextMS <= s.NowMS || !slices.ContainsFunc(s.Waiting, due)) {
+		t.Fatalf("the next pass is due at %d, when no job may begin or has waited long enough for its switches", plan.NextMS)
 	}
 	checkLimits(t, s, plan)
 }
