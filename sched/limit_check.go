@@ -113,7 +113,7 @@ func (l *Limiter) overMinutes(r *rule, have *counted, need int64) bool {
 
 // minutesUsed is what was used of a TRES over time, until now.
 func (l *Limiter) minutesUsed(r *rule, have *counted) int64 {
-	before := l.overTime(int(r.tres), max(l.past(r).TRESMinutes.of(int(r.tres)), 0), 60)
+	before := product(max(l.past(r).TRESMinutes.of(int(r.tres)), 0), 60)
 	return billing.Add(before, have.spent.of(int(r.tres)))
 }
 
@@ -254,8 +254,7 @@ func (r *LimitReached) name(h LimitHolder) bool {
 // inMinutes makes minutes of what is in seconds: what is used is rounded down,
 // what a job adds up.
 func (l *Limiter) inMinutes(made *LimitReached) *LimitReached {
-	switch made.Kind {
-	case LimitGroupWall, LimitMaxWall, LimitGroupTRESMinutes, LimitGroupTRESRunMinutes, LimitMaxTRESMinutesPerJob:
+	if made.Kind.overTime() {
 		made.Limit, made.Used = made.Limit/60, made.Used/60
 		made.Need = made.Need/60 + min(made.Need%60, 1)
 	}

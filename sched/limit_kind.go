@@ -28,6 +28,15 @@ const (
 	LimitLicenses // not of accounting: there are no more of them
 )
 
+// overTime says whether the limit is in minutes.
+func (k LimitKind) overTime() bool {
+	switch k {
+	case LimitGroupWall, LimitMaxWall, LimitGroupTRESMinutes, LimitGroupTRESRunMinutes, LimitMaxTRESMinutesPerJob:
+		return true
+	}
+	return false
+}
+
 // limitKinds has, for each kind, what it is called where it is set, for an
 // association and for a QOS; whether it counts all of a group, and whether it
 // bounds what may wait; and Slurm's reasons ("Job Reason Codes" in

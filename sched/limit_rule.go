@@ -6,15 +6,14 @@ type rule struct {
 	tres             int16 // -1 = it is not about one
 	association, qos int32 // whose it is; the other one is -1
 	count            int32 // the count that it bounds; -1 = it bounds the job alone
-	// value is the limit. Of minutes it is seconds, and of memory over time
-	// MiB (see overTime).
+	// value is the limit. Of minutes it is seconds, and memory over time is in
+	// MiB (see Used).
 	value int64
 }
 
 // ruleMaker collects the rules of one payer.
 type ruleMaker struct {
-	limiter *Limiter
-	rules   []rule
+	rules []rule
 	// Rules before this one stand in place of those of the same kind and TRES
 	// that come now.
 	before           int
@@ -42,11 +41,8 @@ func (m *ruleMaker) set(kind LimitKind, tres int, value int64) {
 	case LimitMaxJobsPerAccount, LimitMaxTRESPerAccount, LimitMaxSubmitPerAccount:
 		r.count = m.account
 	}
-	switch kind {
-	case LimitGroupWall, LimitMaxWall:
+	if kind.overTime() {
 		r.value = product(value, 60)
-	case LimitGroupTRESMinutes, LimitGroupTRESRunMinutes, LimitMaxTRESMinutesPerJob:
-		r.value = m.limiter.overTime(tres, value, 60)
 	}
 	m.rules = append(m.rules, r)
 }
@@ -96,8 +92,7 @@ func (m *ruleMaker) setQOS(l *Limits) {
 // one further on; only those of groups hold at each association, since each
 // counts something else.
 func (l *Limiter) rulesOf(key payerKey) []rule {
-	m := ruleMaker{limiter: l}
-	m.association = -1
+	m := ruleMaker{association: -1}
 	for _, qos := range l.qosInOrder(key) {
 		m.before, m.qos = len(m.rules), qos
 		m.group, m.user, m.account = l.countsOfQOS(qos, key)

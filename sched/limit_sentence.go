@@ -152,18 +152,10 @@ func (r *LimitReached) number(s Snapshot, n int64) string {
 
 // setTo is the limit as sacctmgr writes it: memory in MiB.
 func (r *LimitReached) setTo(s Snapshot) string {
-	if r.TRES >= 0 && r.Kind != LimitLicenses && s.TRES[r.TRES] == TRESMemory && !r.overTime() {
+	if r.TRES >= 0 && r.Kind != LimitLicenses && s.TRES[r.TRES] == TRESMemory && !r.Kind.overTime() {
 		return fmt.Sprintf("%dM", r.Limit>>20)
 	}
 	return fmt.Sprint(r.Limit)
-}
-
-func (r *LimitReached) overTime() bool {
-	switch r.Kind {
-	case LimitGroupTRESMinutes, LimitGroupTRESRunMinutes, LimitMaxTRESMinutesPerJob:
-		return true
-	}
-	return false
 }
 
 // endless is what a job without a time limit counts for, at least.

@@ -79,17 +79,17 @@ func randomLicenses(r *rand.Rand) []LicenseCount {
 }
 
 func randomUsed(r *rand.Rand, s *Snapshot) Used {
-	return Used{TRESMinutes: randomAmounts(r, s, 100, 500), WallMinutes: r.Int64N(100)}
+	return Used{TRESMinutes: randomAmounts(r, s, 100, 50, 11), WallMinutes: r.Int64N(100)}
 }
 
-// randomAmounts are numbers below small for what is counted, and memory.
-func randomAmounts(r *rand.Rand, s *Snapshot, scale int64, oneIn int) Amounts {
+// randomAmounts are small numbers, of memory shifted.
+func randomAmounts(r *rand.Rand, s *Snapshot, scale int64, oneIn, memoryShift int) Amounts {
 	amounts := slices.Repeat(Amounts{NoLimit}, len(s.TRES))
 	for tres, name := range s.TRES {
 		if r.IntN(100) < oneIn {
 			amounts[tres] = (1 + r.Int64N(7)) * scale
 			if name == TRESMemory {
-				amounts[tres] <<= 31
+				amounts[tres] <<= memoryShift
 			}
 		}
 	}
@@ -111,16 +111,16 @@ func randomLimits(r *rand.Rand, s *Snapshot, qos bool) Limits {
 	}
 	for _, a := range amounts {
 		if r.IntN(6) == 0 {
-			*a = randomAmounts(r, s, 4, 25)
+			*a = randomAmounts(r, s, 4, 25, 31)
 		}
 	}
 	for _, a := range []*Amounts{&l.GroupTRESMinutes, &l.GroupTRESRunMinutes, &l.MaxTRESMinutesPerJob} {
 		if r.IntN(8) == 0 {
-			*a = randomAmounts(r, s, 1000, 30)
+			*a = randomAmounts(r, s, 1000, 30, 11)
 		}
 	}
 	if qos && r.IntN(8) == 0 {
-		l.MinTRESPerJob = randomAmounts(r, s, 1, 20)
+		l.MinTRESPerJob = randomAmounts(r, s, 1, 20, 31)
 	}
 	if r.IntN(8) == 0 {
 		l.GroupWallMinutes = r.Int64N(300)
@@ -339,22 +339,22 @@ func (n *naive) brokenTRES(j *naiveJob, tres int, scalar scalarCheck, user, acco
 	scalar("MaxTRESPerNode", false, of(func(l *Limits) Amounts { return l.MaxTRESPerNode }), nil, func(value int64, _ *Used, _ []naiveJob) bool { return j.node[tres] > value })
 	scalar("MinTRESPerJob", false, of(func(l *Limits) Amounts { return l.MinTRESPerJob }), nil, func(value int64, _ *Used, _ []naiveJob) bool { return j.amounts[tres] < value })
 	scalar("MaxTRESMinsPerJob", false, of(func(l *Limits) Amounts { return l.MaxTRESMinutesPerJob }), nil, func(value int64, _ *Used, _ []naiveJob) bool {
-		return amount/unit*float64(j.TimeLimitS) > float64(value)/unit*60
+		return amount/unit*float64(j.TimeLimitS) > float64(value)*60
 	})
 	left := func(o *naiveJob) float64 { return seconds(o) * float64(max(int64(o.TimeLimitS)-o.sinceS, 0)) }
 	scalar("GrpTRESRunMins", true, of(func(l *Limits) Amounts { return l.GroupTRESRunMinutes }), nil, func(value int64, _ *Used, others []naiveJob) bool {
 		need := left(j)
-		return need > 0 && sum(others, left)+need > float64(value)/unit*60
+		return need > 0 && sum(others, left)+need > float64(value)*60
 	})
 	scalar("GrpTRESMins", true, of(func(l *Limits) Amounts { return l.GroupTRESMinutes }), nil, func(value int64, used *Used, others []naiveJob) bool {
-		past := float64(max(used.TRESMinutes[tres], 0))/unit*60 + sum(others, func(o *naiveJob) float64 { return seconds(o) * float64(o.sinceS) })
+		past := float64(max(used.TRESMinutes[tres], 0))*60 + sum(others, func(o *naiveJob) float64 { return seconds(o) * float64(o.sinceS) })
 		if left(j) == 0 {
 			return false
 		}
 		if n.Accounting.Safe {
-			return past+sum(others, left)+left(j) > float64(value)/unit*60
+			return past+sum(others, left)+left(j) > float64(value)*60
 		}
-		return past >= float64(value)/unit*60
+		return past >= float64(value)*60
 	})
 }
 
