@@ -169,9 +169,9 @@ func (d *dialogue) setLimit(l *Limits, name, value string) error {
 	}
 	to := map[string]*Amounts{
 		"GrpTRES": &l.GroupTRES, "GrpTRESMins": &l.GroupTRESMinutes, "GrpTRESRunMins": &l.GroupTRESRunMinutes,
-		"MaxTRES": &l.MaxTRESPerJob, "MaxTRESPerJob": &l.MaxTRESPerJob, "MaxTRESPerNode": &l.MaxTRESPerNode,
-		"MaxTRESMins": &l.MaxTRESMinutesPerJob, "MaxTRESMinsPerJob": &l.MaxTRESMinutesPerJob,
-		"MaxTRESPerUser": &l.MaxTRESPerUser, "MaxTRESPerAccount": &l.MaxTRESPerAccount, "MinTRESPerJob": &l.MinTRESPerJob,
+		"MaxTRESPerJob": &l.MaxTRESPerJob, "MaxTRESPerNode": &l.MaxTRESPerNode,
+		"MaxTRESMinsPerJob": &l.MaxTRESMinutesPerJob,
+		"MaxTRESPerUser":    &l.MaxTRESPerUser, "MaxTRESPerAccount": &l.MaxTRESPerAccount, "MinTRESPerJob": &l.MinTRESPerJob,
 	}[name]
 	if to == nil {
 		return fmt.Errorf("no limit %q", name)

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 
@@ -186,6 +187,27 @@ func (l *Limiter) Submit(c Charge, tasks int64) {
 	for _, at := range l.payerOf(&c).counts {
 		l.counts[at].submitted += tasks
 	}
+}
+
+// Submitted is what was told to Submit, by whom it counts for; without what is
+// zero.
+func (l *Limiter) Submitted() map[string]int64 {
+	counts := make(map[string]int64)
+	put := func(key string, at int) {
+		if n := l.counts[at].submitted; n != 0 {
+			counts[key] = n
+		}
+	}
+	for at := range l.Associations {
+		put(fmt.Sprint("association ", at), at)
+	}
+	for at := range l.QOS {
+		put("qos "+l.QOS[at].Name, len(l.Associations)+at)
+	}
+	for key, at := range l.within {
+		put(fmt.Sprint("qos ", l.QOS[key.qos].Name, " account ", key.account, " uid ", key.uid), int(at))
+	}
+	return counts
 }
 
 // complete adds the licenses and the billing of a job.

@@ -88,7 +88,9 @@ func (x *TRESIndex) AddGPUs(to Amounts, model string, count uint64) {
 // partition.
 func (x *TRESIndex) Complete(to Amounts, licenses []LicenseCount, weights []int64, dearest bool) {
 	for _, l := range licenses {
-		to.add(x.licenses[l.License], uint64(l.Count))
+		if l.License < len(x.licenses) {
+			to.add(x.licenses[l.License], uint64(l.Count))
+		}
 	}
 	x.bill(to, weights, dearest)
 }

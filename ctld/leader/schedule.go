@@ -161,7 +161,7 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 // lastPlan is kept to say why a job waits. The words are made when somebody
 // asks: there may be very many reasons and few who read them.
 type lastPlan struct {
-	snapshot   sched.Snapshot // nodes and partitions, which the words name
+	snapshot   sched.Snapshot // all that the words name
 	reasons    []sched.Reason // ascending by job
 	jobs       []sched.JobID  // that waited, ascending
 	priorities []uint32       // of them
@@ -169,11 +169,9 @@ type lastPlan struct {
 }
 
 func newLastPlan(snapshot *sched.Snapshot, plan *sched.Plan) *lastPlan {
-	last := &lastPlan{
-		snapshot: sched.Snapshot{Nodes: snapshot.Nodes, Partitions: snapshot.Partitions},
-		reasons:  plan.Reasons, jobs: make([]sched.JobID, len(snapshot.Waiting)), priorities: plan.Priorities,
-	}
-	for i := range snapshot.Waiting { // as the state lists them, ascending
+	last := &lastPlan{snapshot: *snapshot, reasons: plan.Reasons, jobs: make([]sched.JobID, len(snapshot.Waiting)), priorities: plan.Priorities}
+	last.snapshot.Shapes, last.snapshot.Waiting, last.snapshot.Running = nil, nil, nil // which are many
+	for i := range snapshot.Waiting {                                                  // as the state lists them, ascending
 		last.jobs[i] = snapshot.Waiting[i].ID
 	}
 	return last

@@ -189,10 +189,15 @@ func (d *dialogue) schedAccounts() string {
 	return out.String()
 }
 
-// enforced reads "enforce associations qos".
+// enforced reads "enforce associations limits qos licenses=x:3,y".
 func (d *dialogue) enforced(a arguments) Command {
 	policy := *d.state.View().Policy()
 	policy.Accounting = AccountingPolicy{EnforceAssociations: a.is("associations"), EnforceLimits: a.is("limits"), EnforceQOS: a.is("qos")}
+	licenses, err := licensesFromText(a.values["licenses"])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	policy.Licenses = licenses
 	policy.Partitions = append([]Partition(nil), policy.Partitions...)
 	for i := range policy.Partitions {
 		p := &policy.Partitions[i]

@@ -241,7 +241,7 @@ func (d *dialogue) submit(a arguments) Command {
 		TasksPerNode: a.number("tasks-per-node"), CpusPerTask: a.number("cpus"), TimeLimitS: a.number("time"),
 		NodeList: a.values["nodelist"], ExcludeNodes: a.values["exclude"], Constraint: a.values["constraint"],
 		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: strings.ReplaceAll(a.values["dependency"], " ", "_"),
-		Account: a.values["account"], Qos: a.values["qos"],
+		Account: a.values["account"], Qos: a.values["qos"], Licenses: a.values["licenses"],
 	}
 	addPlacement(job, a)
 	job.BeginMs, job.DeadlineMs = d.moment(a, "begin"), d.moment(a, "deadline")

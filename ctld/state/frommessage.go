@@ -46,6 +46,9 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 			Scope: gpu.GetScope(), Count: gpu.GetCount(), Model: gpu.GetModel(), Shares: gpu.GetSharesPerDevice(),
 		})
 	}
+	if record.Licenses, err = licensesFromText(spec.GetLicenses()); err != nil {
+		return SubmitJob{}, err
+	}
 	return SubmitJob{
 		Spec:         record,
 		Owner:        ownerRecord(owner),

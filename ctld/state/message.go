@@ -173,7 +173,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU,
 		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
 		Constraint: r.Constraint, Exclusive: r.Exclusive,
-		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network,
+		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses),
 	}
 	r.placementMessage(message)
 	for _, gpu := range r.GPUs {

@@ -45,10 +45,14 @@ func (c PlaceJobs) apply(s *State, result *Result) {
 		result.Refused = refuse(Exhausted, "%d starts in one plan are too many: at most %d", len(c.Starts), MaxStarts)
 		return
 	}
+	limits := s.newPlacing()
 	for i := range c.Starts {
 		order := &c.Starts[i]
 		answer := StartResult{Asked: order.Job}
 		job, run, err := s.checkStart(order)
+		if err == nil {
+			err = limits.admit(job, run)
+		}
 		if err != nil {
 			answer.Dropped = err.Error()
 		} else {

@@ -155,7 +155,7 @@ func TestSnapshotHasThePolicy(t *testing.T) {
 	}
 	wantPriority := sched.PriorityPolicy{
 		WeightAge: 1000, WeightAssociation: 1, WeightFairShare: 10000, WeightJobSize: 2, WeightPartition: 3, WeightQOS: 4,
-		WeightTRES: []uint32{0, 7, 8, 0, 0, 9, 0, 0}, MaxAgeS: 14 * 86400, FavorSmall: true, SmallRelativeToTime: true,
+		WeightTRES: []uint32{0, 7, 8, 0, 0, 9, 0, 0}, MaxAgeS: 14 * 86400, FavorSmall: true, SmallRelativeToTime: true, MaxTRES: true,
 	}
 	if d := cmp.Diff(wantPriority, got.Priority); d != "" {
 		t.Error(d)

@@ -37,8 +37,13 @@ func (j *Job) TaskCount() uint32 {
 	if j.Array == 0 || j.HasTask {
 		return 1
 	}
+	return countTasks(j.Tasks)
+}
+
+// countTasks is how many tasks normal ranges hold.
+func countTasks(ranges []TaskRange) uint32 {
 	count := uint32(0)
-	for _, r := range j.Tasks {
+	for _, r := range ranges {
 		count += (r.Last-r.First)/r.Step + 1
 	}
 	return count

@@ -48,6 +48,7 @@ func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
 // schedIndex finds what the records name in a snapshot.
 type schedIndex struct {
 	nodes map[string]place.NodeIndex
+	held  *sched.TRESIndex // what running jobs hold is counted with it
 	accountIndex
 }
 
@@ -176,6 +177,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex) {
 
 			Nice:          job.Spec.Nice,
 			FixedPriority: job.FixedPriority,
+			Licenses:      schedLicenses(snapshot, len(v.policy.Licenses), job.Spec.Licenses),
 		}
 		if job.Array != 0 {
 			out.Tasks, out.Throttled = v.startable(job, given[job.Array])
@@ -230,15 +232,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 		if !job.HoldsNodes() {
 			return true
 		}
-		running := sched.Running{
-			ID:         sched.JobID(job.ID),
-			StartMS:    job.Run.StartMS,
-			TimeLimitS: job.TimeLimitS(),
-
-			Association: index.association(job.Association),
-			QOS:         index.qosNamed(job.Spec.QOS),
-			UID:         job.Owner().UID,
-		}
+		running := index.runningLimits(snapshot, v.policy, job)
 		for i := range job.Run.Parts {
 			if part := &job.Run.Parts[i]; !part.Released {
 				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, index.nodes[part.Node]))

@@ -16,6 +16,7 @@ import (
 func (v *View) schedShares(snapshot *sched.Snapshot, nodes map[string]place.NodeIndex) {
 	p := v.policy
 	snapshot.Priority = p.Priority.scheduled(snapshot.TRES)
+	snapshot.Accounting = sched.AccountingPolicy{EnforceLimits: p.Accounting.limits(), Safe: p.Accounting.Safe}
 	snapshot.Preemption = sched.PreemptionPolicy{
 		Type: p.Preempt.Type, Mode: cmp.Or(p.Preempt.Mode, sched.PreemptOff), ExemptTimeS: p.Preempt.ExemptTimeS,
 	}
@@ -38,7 +39,7 @@ func (p *PriorityPolicy) scheduled(tres []string) sched.PriorityPolicy {
 	out := sched.PriorityPolicy{
 		WeightAge: p.WeightAge, WeightAssociation: p.WeightAssociation, WeightFairShare: p.WeightFairShare,
 		WeightJobSize: p.WeightJobSize, WeightPartition: p.WeightPartition, WeightQOS: p.WeightQOS,
-		MaxAgeS: p.maxAgeS(), FavorSmall: p.FavorSmall, SmallRelativeToTime: p.SmallRelativeToTime,
+		MaxAgeS: p.maxAgeS(), FavorSmall: p.FavorSmall, SmallRelativeToTime: p.SmallRelativeToTime, MaxTRES: p.MaxTRES,
 	}
 	if len(p.WeightTRES) > 0 {
 		out.WeightTRES = make([]uint32, len(tres))

@@ -11,7 +11,9 @@ type State struct {
 	tables
 	shared   shared
 	requests requestIndex
-	changes  changes // of the command being applied
+	// submitted counts for limits on submissions; nil until one asks.
+	submitted *submissions
+	changes   changes // of the command being applied
 	// moved are the jobs that the command being applied has started or ended, and
 	// movedNames the hashes of names under which something changed: see resolve.
 	moved      []uint32
@@ -54,6 +56,9 @@ func (s *State) Apply(index uint64, entry []byte) (Result, error) {
 		s.resolve()
 		s.remember(envelope.RequestID, &result)
 	}
+	if s.changes.policy || s.changes.accounts {
+		s.submitted = nil
+	}
 	s.changes.report(&result)
 	if checkAlways {
 		if err := s.Check(); err != nil {
@@ -74,7 +79,7 @@ func (s *State) View() *View {
 // Check says which invariant does not hold; nil when all do. It counts from
 // scratch and is for tests and simulation.
 func (s *State) Check() error {
-	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered())
+	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkSubmitted())
 }
 
 // changes collects what one command touched.

@@ -39,7 +39,11 @@ func (c SubmitJob) apply(s *State, result *Result) {
 	if result.Refused = refused; refused != nil {
 		return
 	}
+	timeGiven := given.TimeLimitS != 0
 	s.policy.fillDefaults(&given)
+	if result.Refused = s.checkLimits(&given, &c.Owner, association, timeGiven); result.Refused != nil {
+		return
+	}
 	spec, err := s.internSpec(&given, &c.Owner)
 	if err != nil {
 		result.Refused = refuse(Invalid, "%v", err)

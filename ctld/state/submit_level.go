@@ -8,7 +8,7 @@ import (
 
 // level is that of the newest thing it asks for.
 func (c SubmitJob) level() Level {
-	if c.Spec.placedAsOfOld() && c.waitsAsOfOld() {
+	if c.Spec.placedAsOfOld() && c.waitsAsOfOld() && len(c.Spec.Licenses) == 0 {
 		return LevelFirst
 	}
 	return LevelShares

@@ -122,6 +122,9 @@ func (w *walker) submit() SubmitJob {
 	if w.chance(10) {
 		c.Spec.Account, c.Spec.QOS = w.accountName(), w.qosName()
 	}
+	if w.chance(15) {
+		c.Spec.Licenses = []License{{Name: "x", Count: uint32(w.Intn(3))}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
+	}
 	return c
 }
 
@@ -258,7 +261,10 @@ func (w *walker) policy() Command {
 	policy.MaxJobCount = 60
 	policy.Partitions[0].AllowRootJobs = w.chance(50)
 	policy.Partitions[0].DefaultTimeS = 60
-	policy.Accounting = AccountingPolicy{EnforceAssociations: w.chance(20), EnforceQOS: w.chance(10)}
+	policy.Accounting = AccountingPolicy{EnforceAssociations: w.chance(20), EnforceQOS: w.chance(10), EnforceLimits: w.chance(20), Safe: w.chance(5)}
+	if w.chance(70) {
+		policy.Licenses = []License{{Name: "x", Count: 3}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
+	}
 	if w.chance(70) {
 		policy.Partitions = append(policy.Partitions, Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
 	}

@@ -1,0 +1,163 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// This file holds starts and submissions against limits and licenses. What
+// decides is sched.Limiter, the same as in a pass.
+
+// schedRules is what limits depend on: a snapshot without nodes and jobs.
+func (t *tables) schedRules(nowMS int64) (sched.Snapshot, *schedIndex) {
+	v := &View{tables: *t} // only read, and gone before the state changes
+	snapshot := sched.Snapshot{NowMS: nowMS}
+	index := &schedIndex{accountIndex: *v.schedAccounts(&snapshot)}
+	v.schedShares(&snapshot, nil)
+	v.schedPartitions(&snapshot, index)
+	return snapshot, index
+}
+
+// charge is whom a job counts for, without its licenses. One that has no run
+// counts for the first of its partitions.
+func (x *schedIndex) charge(policy *Policy, job *Job) sched.Charge {
+	partition := ""
+	if job.Run != nil {
+		partition = job.Run.Partition
+	} else if len(job.Spec.Partitions) > 0 {
+		partition = job.Spec.Partitions[0]
+	}
+	return sched.Charge{
+		Job: sched.JobID(job.ID), Association: x.association(job.Association), QOS: x.qosNamed(job.Spec.QOS),
+		Partition: policy.position(partition), UID: job.Owner().UID, TimeLimitS: job.TimeLimitS(),
+	}
+}
+
+// position is where a partition is in the policy; -1 if it is not.
+func (p *Policy) position(partition string) int {
+	at, found := p.find(partition)
+	if !found {
+		return -1
+	}
+	return at
+}
+
+// amountsOf is what a part of a run holds.
+func amountsOf(x *sched.TRESIndex, part *Part) sched.Amounts {
+	amounts := x.New()
+	x.AddNode(amounts, uint64(len(part.CPUs)), part.MemoryBytes)
+	for i := range part.Devices {
+		x.AddGPUs(amounts, part.Devices[i].Model, 1)
+	}
+	return amounts
+}
+
+// runningLimits is a job that holds nodes as limits see it: what of it is
+// released counts no more.
+func (x *schedIndex) runningLimits(snapshot *sched.Snapshot, policy *Policy, job *Job) sched.Running {
+	if x.held == nil {
+		x.held = sched.NewTRESIndex(snapshot.TRES, snapshot.Licenses)
+	}
+	c := x.charge(policy, job)
+	running := sched.Running{
+		ID: c.Job, StartMS: job.Run.StartMS, TimeLimitS: c.TimeLimitS, Partition: c.Partition,
+		Association: c.Association, QOS: c.QOS, UID: c.UID, Exclusive: job.Spec.Exclusive,
+		Licenses: schedLicenses(snapshot, len(policy.Licenses), job.Spec.Licenses), TRES: x.held.New(),
+	}
+	for i := range job.Run.Parts {
+		if part := &job.Run.Parts[i]; !part.Released {
+			for tres, amount := range amountsOf(x.held, part) {
+				running.TRES[tres] += amount
+			}
+		}
+	}
+	var weights []int64
+	if c.Partition >= 0 {
+		weights = snapshot.Partitions[c.Partition].BillingWeights
+	}
+	x.held.Complete(running.TRES, running.Licenses, weights, snapshot.Priority.MaxTRES)
+	return running
+}
+
+// activeJobs are those that hold nodes, ascending. It looks at the nodes, not
+// at all jobs that wait.
+func (t *tables) activeJobs() []*Job {
+	jobs := make([]*Job, 0, t.active)
+	for node := range values(t.nodes) {
+		for _, id := range node.use.jobs {
+			if job, _ := t.live.Get(id); job.firstHeld() == node.Name {
+				jobs = append(jobs, job)
+			}
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.ID, b.ID) })
+	return jobs
+}
+
+// firstHeld is the first node that a job holds.
+func (j *Job) firstHeld() string {
+	for i := range j.Run.Parts {
+		if !j.Run.Parts[i].Released {
+			return j.Run.Parts[i].Node
+		}
+	}
+	return ""
+}
+
+// placing is what the starts of one command are held against.
+type placing struct {
+	policy   *Policy
+	snapshot sched.Snapshot
+	index    *schedIndex
+	limiter  *sched.Limiter
+}
+
+// newPlacing counts what runs. It answers nil when nothing is limited.
+func (t *tables) newPlacing() *placing {
+	accounting := t.policy.Accounting
+	if !accounting.limits() && len(t.policy.Licenses) == 0 {
+		return nil
+	}
+	p := &placing{policy: t.policy}
+	p.snapshot, p.index = t.schedRules(t.timeMS)
+	for _, job := range t.activeJobs() {
+		p.snapshot.Running = append(p.snapshot.Running, p.index.runningLimits(&p.snapshot, p.policy, job))
+	}
+	p.limiter = sched.NewLimiter(&p.snapshot)
+	return p
+}
+
+// admit says which limit a start would pass, or counts it.
+func (p *placing) admit(job *Job, run *Run) error {
+	if p == nil {
+		if len(job.Spec.Licenses) > 0 {
+			return fmt.Errorf("job %d needs license %s, of which there is none", job.ID, job.Spec.Licenses[0].Name)
+		}
+		return nil
+	}
+	for _, license := range job.Spec.Licenses {
+		if _, known := p.policy.findLicense(license.Name); !known {
+			return fmt.Errorf("job %d needs license %s, of which there is none", job.ID, license.Name)
+		}
+	}
+	started := *job
+	started.Run = run
+	c := p.index.charge(p.policy, &started)
+	c.Licenses = schedLicenses(&p.snapshot, len(p.policy.Licenses), job.Spec.Licenses)
+	parts := make([]sched.Amounts, len(run.Parts))
+	for i := range run.Parts {
+		parts[i] = amountsOf(p.limiter.Index, &run.Parts[i])
+	}
+	ask := p.limiter.AskHeld(c, parts)
+	if reached := p.limiter.Stops(c, &ask); reached != nil {
+		return fmt.Errorf("job %d may not start (%s): %s", job.ID, reached.Reason(p.snapshot), reached.Sentence(p.snapshot))
+	}
+	p.limiter.Take(c, ask.Amounts)
+	return nil
+}
+
+// limits says whether limits are enforced.
+func (p *AccountingPolicy) limits() bool { return p.EnforceLimits || p.Safe }
