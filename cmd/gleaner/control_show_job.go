@@ -144,7 +144,7 @@ func jobRequest(r *record, row *jobRow) {
 	}
 	r.line(item("MinCPUsNode", digits(max(asked.GetCpusPerTask(), 1)*max(asked.GetTasksPerNode(), 1))), memory, "MinTmpDiskNode=0")
 	r.line(item("Features", orNull(asked.GetConstraint())), "DelayBoot=00:00:00")
-	r.line(item("OverSubscribe", overSubscribe(row.job)), item("Contiguous", oneZero(asked.GetContiguous())), "Licenses=(null)", "Network=(null)")
+	r.line(item("OverSubscribe", overSubscribe(row.job)), item("Contiguous", oneZero(asked.GetContiguous())), item("Licenses", orNull(asked.GetLicenses())), "Network=(null)")
 	r.line(item("Command", orNull(asked.GetCommand())))
 	r.line(item("WorkDir", asked.GetWorkDirectory()))
 	if asked.GetComment() != "" {

@@ -17,6 +17,8 @@ type jobChoice struct {
 	filter  *pb.JobFilter
 	targets []spec.JobTarget // -j; empty = all
 	qos     []string         // -q; empty = all
+	// licenses is -L; empty = all.
+	licenses []string
 	// strangers are users that this machine does not know.
 	strangers []string
 	// users and uids are here, and not in the filter, when both were given:
@@ -28,7 +30,7 @@ type jobChoice struct {
 func chooseJobs(inv *option.Invocation) (*jobChoice, error) {
 	choice := &jobChoice{filter: &pb.JobFilter{
 		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"),
-	}, qos: inv.List("qos")}
+	}, qos: inv.List("qos"), licenses: inv.List("licenses")}
 	if err := choice.addTargets(inv); err != nil {
 		return nil, err
 	}
@@ -128,13 +130,16 @@ func (c *jobChoice) addUsers(inv *option.Invocation) {
 
 // drops says whether match may refuse a job that the controller let through.
 func (c *jobChoice) drops() bool {
-	return len(c.qos) > 0 || len(c.users) > 0 || len(c.targets) > 0
+	return len(c.qos) > 0 || len(c.licenses) > 0 || len(c.users) > 0 || len(c.targets) > 0
 }
 
 // match says whether a job is wanted, and which of its waiting tasks if they
 // are to be shown one by one (nil: the job as a whole).
 func (c *jobChoice) match(job *pb.Job) ([]*pb.ArrayRange, bool) {
 	if len(c.qos) > 0 && !slices.Contains(c.qos, qosOf(job)) {
+		return nil, false
+	}
+	if len(c.licenses) > 0 && !wantsLicense(job, c.licenses) {
 		return nil, false
 	}
 	if len(c.users) > 0 && !slices.Contains(c.users, job.GetOwner().GetUser()) && !slices.Contains(c.uids, job.GetOwner().GetUid()) {
@@ -159,4 +164,10 @@ func (c *jobChoice) match(job *pb.Job) ([]*pb.ArrayRange, bool) {
 		}
 	}
 	return spec.NormalizeRanges(chosen), len(chosen) > 0
+}
+
+// wantsLicense says whether a job asks for one of the licenses.
+func wantsLicense(job *pb.Job, names []string) bool {
+	asked, err := spec.ParseLicenses(job.GetSpec().GetLicenses())
+	return err == nil && slices.ContainsFunc(asked, func(l *pb.License) bool { return slices.Contains(names, l.Name) })
 }

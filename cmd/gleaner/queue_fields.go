@@ -150,6 +150,7 @@ func requestFields() []jobField {
 	return []jobField{
 		jobText('f', "FEATURES", func(j *pb.Job) string { return orNull(j.GetSpec().GetConstraint()) }, "Feature"),
 		jobText('h', "OVER_SUBSCRIBE", overSubscribe, "OverSubscribe"),
+		jobText('W', "LICENSES", func(j *pb.Job) string { return orNull(j.GetSpec().GetLicenses()) }, "Licenses"),
 		jobText('n', "REQ_NODES", func(j *pb.Job) string { return j.GetSpec().GetNodeList() }, "ReqNodes"),
 		jobText('x', "EXC_NODES", func(j *pb.Job) string { return j.GetSpec().GetExcludeNodes() }, "ExcNodes"),
 		{Letter: 'y', Names: []string{"Nice"}, Header: "NICE",
@@ -176,7 +177,6 @@ func unusedFields() []jobField {
 		jobConstant('O', "CONTIGUOUS", "0", "Contiguous"),
 		jobConstant('s', "SELECT_JOBINFO", "", "SelectJobInfo"),
 		jobConstant('v', "RESERVATION", null, "Reservation"),
-		jobConstant('W', "LICENSES", null, "Licenses"),
 		jobConstant('X', "CORE_SPEC", "N/A", "CoreSpec"),
 		jobConstant('Y', "SCHEDNODES", null, "SchedNodes"),
 		jobConstant(0, "BATCH_FLAG", "1", "BatchFlag"),

@@ -34,6 +34,7 @@ type jobRecord struct {
 	Hold             bool         `json:"hold"`
 	JobID            uint32       `json:"job_id"`
 	JobState         any          `json:"job_state"`
+	Licenses         string       `json:"licenses"`
 	MaxNodes         optional     `json:"max_nodes"`
 	MemoryPerCPU     optional     `json:"memory_per_cpu"`
 	MemoryPerNode    optional     `json:"memory_per_node"`
@@ -124,6 +125,7 @@ func (s jsonShape) job(r *jobRow) *jobRecord {
 		SubmitTime: s.moment(job.SubmitMs), EligibleTime: s.moment(job.EligibleMs), StartTime: s.moment(startMS(job)),
 		EndTime: s.moment(expectedEndMS(job)), ExitCode: s.exitCode(job),
 		JobState:      s.words(spec.StateName(job.State), stateFlags(job)...),
+		Licenses:      asked.GetLicenses(),
 		ArrayJobID:    s.count(uint64(job.ArrayJobId)),
 		ArrayMaxTasks: s.count(uint64(job.GetWaitingTasks().GetMaxRunning())),
 		GresDetail:    []string{},

@@ -39,7 +39,6 @@ func submitLater() []option.Option {
 		{Long: "gres-flags", Argument: "flags", Environment: variables("GRES_FLAGS"), Later: leaveOut},
 		{Long: "hint", Argument: "type", Environment: variables("HINT"), Later: bindInstead},
 		{Long: "kill-on-invalid-dep", Argument: "yes|no", Later: leaveOut + "; there are no dependencies yet"},
-		{Long: "licenses", Short: 'L', Argument: "list", Later: "limit an array with %n, or chain the jobs with --wait"},
 		{Long: "mail-type", Argument: "types", Later: "send mail at the end of the script"},
 		{Long: "mail-user", Argument: "user", Later: "send mail at the end of the script"},
 		{Long: "mcs-label", Argument: "label", Later: leaveOut},

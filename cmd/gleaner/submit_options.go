@@ -13,6 +13,7 @@ const (
 	optArray         = "array"
 	optChdir         = "chdir"
 	optComment       = "comment"
+	optLicenses      = "licenses"
 	optConstraint    = "constraint"
 	optCPUsPerTask   = "cpus-per-task"
 	optError         = "error"
@@ -121,6 +122,7 @@ func submitOptions() []option.Option {
 		{Long: optAccount, Short: 'A', Argument: "account", InScript: true, Environment: variables("ACCOUNT"), Help: "account to charge", Default: "yours"},
 		{Long: optQOS, Short: 'q', Argument: "qos", InScript: true, Environment: variables("QOS"), Help: "quality of service to run under", Default: "the account's"},
 		{Long: optWCKey, Argument: "key", InScript: true, Environment: variables("WCKEY"), Help: "a word to group usage by"},
+		{Long: optLicenses, Short: 'L', Argument: "name[:count][,...]", InScript: true, Help: "licenses that the job holds while it runs, one of each unless a number is given"},
 		{Long: optComment, Argument: "text", InScript: true, Help: "a remark kept with the job"},
 		{Long: optHold, Short: 'H', InScript: true, Help: "accept the job, but do not start it until it is released (gcontrol release)"},
 		{Long: optNice, Argument: "adjustment", OptionalArgument: true, InScript: true, Help: "lower the priority; 100 if no number is attached"},

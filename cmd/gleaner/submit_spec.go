@@ -105,6 +105,13 @@ func (b *specBuilder) words() {
 	if v.Given(optPartition) && len(s.Partitions) == 0 {
 		b.failEmpty(optPartition)
 	}
+	if v.Given(optLicenses) {
+		licenses, err := spec.ParseLicenses(v.Text(optLicenses))
+		if err != nil {
+			b.fail(1, "Invalid license specification: %w", err)
+		}
+		s.Licenses = spec.FormatLicenses(licenses)
+	}
 }
 
 func (b *specBuilder) files(directory string) {
