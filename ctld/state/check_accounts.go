@@ -33,7 +33,7 @@ func (a *accounting) checkAllQOS() error {
 		if refused := a.checkPreemptLoop(qos.Name); refused != nil {
 			return refused
 		}
-		if err := qos.Limits.check(true); err != nil {
+		if err := errors.Join(qos.Limits.check(true), qos.Usage.check()); err != nil {
 			return fmt.Errorf("QOS %s: %w", qos.Name, err)
 		}
 	}
@@ -106,7 +106,7 @@ func (a *accounting) checkAssociations() error {
 				return wrong("its QOS " + quoted(name) + " is missing")
 			}
 		}
-		if err := association.Limits.check(false); err != nil {
+		if err := errors.Join(association.Limits.check(false), association.Usage.check()); err != nil {
 			return wrong(err.Error())
 		}
 	}

@@ -147,6 +147,8 @@ func (d *dialogue) play(line string) string {
 		return d.ages()
 	case "limits":
 		return d.timeLimits(a.words[0])
+	case "usage":
+		return d.usage()
 	case "restore":
 		restored, err := Restore(bytes.NewReader(persisted(d.t, d.state)))
 		if err != nil {
@@ -228,6 +230,8 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.update(a)
 	case "late":
 		return EndLateJobs{}
+	case "bill":
+		return d.bill(a)
 	case "leases-ended":
 		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
 	}
@@ -336,7 +340,7 @@ func (d *dialogue) ended(a arguments) Command {
 
 func (d *dialogue) register(a arguments) Command {
 	message := &pb.Register{Node: a.words[0], Instance: "i", SentBoottimeNs: int64(a.number("sent")), Inventory: &pb.Inventory{
-		Cpus: a.number("cpus"), MemoryBytes: 1024, BootId: a.values["boot"], Trouble: a.values["trouble"],
+		Cpus: a.number("cpus"), MemoryBytes: max(a.size("mem"), 1024), BootId: a.values["boot"], Trouble: a.values["trouble"],
 	}}
 	for i := range a.number("gpus") {
 		message.Inventory.Devices = append(message.Inventory.Devices, &pb.Device{

@@ -89,6 +89,9 @@ type Run struct {
 	// Sharing: what its partition said when it started, kept likewise. From
 	// LevelShares on.
 	Sharing ExclusiveKind `cbor:"10,keyasint,omitempty"`
+	// Billing is what it is billed a second, in millionths, by the weights of its
+	// partition when it started. From LevelShares on.
+	Billing int64 `cbor:"20,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

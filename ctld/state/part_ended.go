@@ -189,6 +189,7 @@ func (j *Job) allReleased() bool {
 
 // close is a job whose last part is released.
 func (s *State) close(job *Job) *Job {
+	s.chargeUsage(job)
 	if !job.End.Requeue {
 		job.Phase = Finished
 		job.End.EndMS = s.timeMS

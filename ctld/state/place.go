@@ -105,6 +105,9 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 		}
 		run.Parts = append(run.Parts, part)
 	}
+	if s.level >= LevelShares {
+		run.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
+	}
 	return job, run, checkOneModel(run)
 }
 

@@ -42,6 +42,9 @@ func (c ApplyPolicy) apply(s *State, result *Result) {
 	if result.Refused = s.checkRemoved(policy); result.Refused != nil {
 		return
 	}
+	if policy.Priority.halfLifeS() != s.policy.Priority.halfLifeS() {
+		s.settleUsage()
+	}
 	s.setPolicy(policy)
 	s.changes.policy = true
 }

@@ -35,6 +35,7 @@ func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
 	snapshot, index := v.schedMachines(nowMS)
 	v.schedWaiting(&snapshot, index)
 	v.schedRunning(&snapshot, index)
+	v.schedUsage(&snapshot, index)
 	return snapshot
 }
 
