@@ -90,12 +90,7 @@ func newPriorities(s *Snapshot) *priorities {
 		return p
 	}
 	if w.WeightFairShare > 0 {
-		tree := make([]fairshare.Node, len(s.Associations))
-		for i := range s.Associations {
-			a := &s.Associations[i]
-			tree[i] = fairshare.Node{Parent: a.Parent, User: a.User != "", Shares: a.Shares, ShareParent: a.ShareParent, Usage: a.UsageRaw}
-		}
-		p.standings, p.users = fairshare.Rank(tree)
+		p.standings, p.users = FairShares(*s)
 	}
 	for i := range s.Associations {
 		p.highest.association = max(p.highest.association, s.Associations[i].Priority)
@@ -111,6 +106,16 @@ func newPriorities(s *Snapshot) *priorities {
 	}
 	p.share()
 	return p
+}
+
+// FairShares is the standing of each association, and the number of users.
+func FairShares(s Snapshot) ([]fairshare.Standing, uint32) {
+	tree := make([]fairshare.Node, len(s.Associations))
+	for i := range s.Associations {
+		a := &s.Associations[i]
+		tree[i] = fairshare.Node{Parent: a.Parent, User: a.User != "", Shares: a.Shares, ShareParent: a.ShareParent, Usage: a.UsageRaw}
+	}
+	return fairshare.Rank(tree)
 }
 
 // weighs says whether any factor has a weight.

@@ -112,6 +112,14 @@ func methods() []method {
 		one((*Server).Ping, &pb.PingRequest{}),
 		many(func(s *Server, q *pb.FollowRequest, out *sink[pb.Event, *pb.Event]) error { return s.Follow(q, out) },
 			&pb.FollowRequest{}, &pb.FollowRequest{Filter: byID}),
+		many(func(s *Server, q *pb.ListPrioritiesRequest, out *sink[pb.ListPrioritiesResponse, *pb.ListPrioritiesResponse]) error {
+			return s.ListPriorities(q, out)
+		},
+			&pb.ListPrioritiesRequest{Ids: byID.Ids, Users: []string{"ada"}, Uids: []uint32{1000}, Partitions: []string{"main"}}),
+		many(func(s *Server, q *pb.ListSharesRequest, out *sink[pb.ListSharesResponse, *pb.ListSharesResponse]) error {
+			return s.ListShares(q, out)
+		},
+			&pb.ListSharesRequest{}),
 	}
 }
 

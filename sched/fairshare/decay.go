@@ -126,6 +126,9 @@ const unitBits = 10
 // 4·10^15 billing-seconds.
 const MaxUsage = 1 << 62
 
+// Seconds is usage in billing-seconds, for showing it.
+func Seconds(usage int64) float64 { return float64(usage) / (1 << unitBits) }
+
 // Add adds usage to usage.
 func Add(a, b int64) int64 {
 	return min(min(max(a, 0), MaxUsage)+min(max(b, 0), MaxUsage-1), MaxUsage)

@@ -53,8 +53,11 @@ func (f Fraction) Float() float64 {
 	return min(float64(f.Part)/float64(f.Whole), 1)
 }
 
-// Round is the weighted factor as sprio shows it.
+// Round is the weighted factor to the nearest whole number.
 func (w Weighted) Round() uint64 { return (uint64(max(w, 0)) + one/2) >> places }
+
+// Float is the weighted factor as a number, for showing it.
+func (w Weighted) Float() float64 { return float64(w) / one }
 
 // Plus adds weighted factors, up to a sum that is above every priority.
 func (w Weighted) Plus(other Weighted) Weighted { return min(w, 1<<61) + min(other, 1<<61) }

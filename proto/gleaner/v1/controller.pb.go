@@ -2523,7 +2523,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -2733,7 +2733,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\xbe\f\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\xe8\r\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -2758,7 +2758,10 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"RemovePeer\x12\x1d.gleaner.v1.RemovePeerRequest\x1a\x1e.gleaner.v1.RemovePeerResponse\x12c\n" +
 	"\x12TransferLeadership\x12%.gleaner.v1.TransferLeadershipRequest\x1a&.gleaner.v1.TransferLeadershipResponse\x12L\n" +
 	"\fSaveSnapshot\x12\x1f.gleaner.v1.SaveSnapshotRequest\x1a\x19.gleaner.v1.SnapshotChunk0\x01\x12S\n" +
-	"\x0fRestoreSnapshot\x12\x19.gleaner.v1.SnapshotChunk\x1a#.gleaner.v1.RestoreSnapshotResponse(\x01\x12S\n" +
+	"\x0fRestoreSnapshot\x12\x19.gleaner.v1.SnapshotChunk\x1a#.gleaner.v1.RestoreSnapshotResponse(\x01\x12Y\n" +
+	"\x0eListPriorities\x12!.gleaner.v1.ListPrioritiesRequest\x1a\".gleaner.v1.ListPrioritiesResponse0\x01\x12M\n" +
+	"\n" +
+	"ListShares\x12\x1d.gleaner.v1.ListSharesRequest\x1a\x1e.gleaner.v1.ListSharesResponse0\x01\x12S\n" +
 	"\fListAccounts\x12\x1f.gleaner.v1.ListAccountsRequest\x1a .gleaner.v1.ListAccountsResponse0\x01\x12W\n" +
 	"\x0eChangeAccounts\x12!.gleaner.v1.ChangeAccountsRequest\x1a\".gleaner.v1.ChangeAccountsResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
@@ -2832,16 +2835,20 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*TransferLeadershipRequest)(nil),  // 52: gleaner.v1.TransferLeadershipRequest
 	(*SaveSnapshotRequest)(nil),        // 53: gleaner.v1.SaveSnapshotRequest
 	(*SnapshotChunk)(nil),              // 54: gleaner.v1.SnapshotChunk
-	(*ListAccountsRequest)(nil),        // 55: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 56: gleaner.v1.ChangeAccountsRequest
-	(*StatusResponse)(nil),             // 57: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 58: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 59: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 60: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 61: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 62: gleaner.v1.RestoreSnapshotResponse
-	(*ListAccountsResponse)(nil),       // 63: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 64: gleaner.v1.ChangeAccountsResponse
+	(*ListPrioritiesRequest)(nil),      // 55: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 56: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 57: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 58: gleaner.v1.ChangeAccountsRequest
+	(*StatusResponse)(nil),             // 59: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 60: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 61: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 62: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 63: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 64: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 65: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 66: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 67: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 68: gleaner.v1.ChangeAccountsResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	40, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -2902,31 +2909,35 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	52, // 55: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
 	53, // 56: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
 	54, // 57: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	55, // 58: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	56, // 59: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	3,  // 60: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 61: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	12, // 62: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11, // 63: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	14, // 64: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	16, // 65: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	18, // 66: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	20, // 67: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	28, // 68: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	31, // 69: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	34, // 70: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	36, // 71: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	57, // 72: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	58, // 73: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	59, // 74: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	60, // 75: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	61, // 76: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	54, // 77: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	62, // 78: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	63, // 79: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	64, // 80: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	60, // [60:81] is the sub-list for method output_type
-	39, // [39:60] is the sub-list for method input_type
+	55, // 58: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	56, // 59: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	57, // 60: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	58, // 61: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	3,  // 62: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 63: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	12, // 64: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11, // 65: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	14, // 66: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	16, // 67: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	18, // 68: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	20, // 69: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	28, // 70: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	31, // 71: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	34, // 72: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	36, // 73: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	59, // 74: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	60, // 75: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	61, // 76: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	62, // 77: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	63, // 78: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	54, // 79: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	64, // 80: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	65, // 81: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	66, // 82: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	67, // 83: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	68, // 84: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	62, // [62:85] is the sub-list for method output_type
+	39, // [39:62] is the sub-list for method input_type
 	39, // [39:39] is the sub-list for extension type_name
 	39, // [39:39] is the sub-list for extension extendee
 	0,  // [0:39] is the sub-list for field type_name
@@ -2941,6 +2952,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_peer_proto_init()
+	file_gleaner_v1_priority_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
 	file_gleaner_v1_controller_proto_msgTypes[34].OneofWrappers = []any{

@@ -46,6 +46,8 @@ const (
 	Controller_TransferLeadership_FullMethodName = "/gleaner.v1.Controller/TransferLeadership"
 	Controller_SaveSnapshot_FullMethodName       = "/gleaner.v1.Controller/SaveSnapshot"
 	Controller_RestoreSnapshot_FullMethodName    = "/gleaner.v1.Controller/RestoreSnapshot"
+	Controller_ListPriorities_FullMethodName     = "/gleaner.v1.Controller/ListPriorities"
+	Controller_ListShares_FullMethodName         = "/gleaner.v1.Controller/ListShares"
 	Controller_ListAccounts_FullMethodName       = "/gleaner.v1.Controller/ListAccounts"
 	Controller_ChangeAccounts_FullMethodName     = "/gleaner.v1.Controller/ChangeAccounts"
 )
@@ -92,6 +94,11 @@ type ControllerClient interface {
 	// replaces it. Administrators only.
 	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error)
 	RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse], error)
+	// ListPriorities streams the factors of the priorities of waiting jobs, and
+	// ListShares the tree of accounts with what each has used. Both say what is
+	// so now.
+	ListPriorities(ctx context.Context, in *ListPrioritiesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListPrioritiesResponse], error)
+	ListShares(ctx context.Context, in *ListSharesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSharesResponse], error)
 	// ListAccounts streams accounts, users, associations and QOS. ChangeAccounts
 	// changes them: administrators, operators, and coordinators below their
 	// accounts.
@@ -336,9 +343,47 @@ func (c *controllerClient) RestoreSnapshot(ctx context.Context, opts ...grpc.Cal
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_RestoreSnapshotClient = grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse]
 
+func (c *controllerClient) ListPriorities(ctx context.Context, in *ListPrioritiesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListPrioritiesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[5], Controller_ListPriorities_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListPrioritiesRequest, ListPrioritiesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListPrioritiesClient = grpc.ServerStreamingClient[ListPrioritiesResponse]
+
+func (c *controllerClient) ListShares(ctx context.Context, in *ListSharesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSharesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[6], Controller_ListShares_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListSharesRequest, ListSharesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListSharesClient = grpc.ServerStreamingClient[ListSharesResponse]
+
 func (c *controllerClient) ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListAccountsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[5], Controller_ListAccounts_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[7], Controller_ListAccounts_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -407,6 +452,11 @@ type ControllerServer interface {
 	// replaces it. Administrators only.
 	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotChunk]) error
 	RestoreSnapshot(grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]) error
+	// ListPriorities streams the factors of the priorities of waiting jobs, and
+	// ListShares the tree of accounts with what each has used. Both say what is
+	// so now.
+	ListPriorities(*ListPrioritiesRequest, grpc.ServerStreamingServer[ListPrioritiesResponse]) error
+	ListShares(*ListSharesRequest, grpc.ServerStreamingServer[ListSharesResponse]) error
 	// ListAccounts streams accounts, users, associations and QOS. ChangeAccounts
 	// changes them: administrators, operators, and coordinators below their
 	// accounts.
@@ -478,6 +528,12 @@ func (UnimplementedControllerServer) SaveSnapshot(*SaveSnapshotRequest, grpc.Ser
 }
 func (UnimplementedControllerServer) RestoreSnapshot(grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method RestoreSnapshot not implemented")
+}
+func (UnimplementedControllerServer) ListPriorities(*ListPrioritiesRequest, grpc.ServerStreamingServer[ListPrioritiesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListPriorities not implemented")
+}
+func (UnimplementedControllerServer) ListShares(*ListSharesRequest, grpc.ServerStreamingServer[ListSharesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListShares not implemented")
 }
 func (UnimplementedControllerServer) ListAccounts(*ListAccountsRequest, grpc.ServerStreamingServer[ListAccountsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListAccounts not implemented")
@@ -809,6 +865,28 @@ func _Controller_RestoreSnapshot_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_RestoreSnapshotServer = grpc.ClientStreamingServer[SnapshotChunk, RestoreSnapshotResponse]
 
+func _Controller_ListPriorities_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListPrioritiesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).ListPriorities(m, &grpc.GenericServerStream[ListPrioritiesRequest, ListPrioritiesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListPrioritiesServer = grpc.ServerStreamingServer[ListPrioritiesResponse]
+
+func _Controller_ListShares_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListSharesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).ListShares(m, &grpc.GenericServerStream[ListSharesRequest, ListSharesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListSharesServer = grpc.ServerStreamingServer[ListSharesResponse]
+
 func _Controller_ListAccounts_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ListAccountsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -931,6 +1009,16 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "RestoreSnapshot",
 			Handler:       _Controller_RestoreSnapshot_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "ListPriorities",
+			Handler:       _Controller_ListPriorities_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListShares",
+			Handler:       _Controller_ListShares_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "ListAccounts",
