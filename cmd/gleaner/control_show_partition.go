@@ -23,10 +23,6 @@ func showPartition(c *controlRun, id string) error {
 	if err != nil {
 		return loadError(c.inv, loadNodes, err)
 	}
-	config, err := askOne(c.inv.Context, c.client, c.client.ShowConfig, &pb.ShowConfigRequest{})
-	if err != nil {
-		return loadError(c.inv, loadConfig, err)
-	}
 	if id != "" {
 		partitions = slices.DeleteFunc(partitions, func(p *pb.Partition) bool { return p.Name != id })
 		if len(partitions) == 0 {
@@ -43,7 +39,6 @@ func showPartition(c *controlRun, id string) error {
 	}
 	out := bufio.NewWriter(c.inv.Stdout)
 	for _, partition := range partitions {
-		partition.PreemptMode = cmp.Or(partition.PreemptMode, config.GetPolicy().GetPreempt().GetMode(), "off")
 		partitionRecordOf(partition, nodes, c.view).write(out, c.oneLine)
 	}
 	return out.Flush()
@@ -74,7 +69,7 @@ func partitionRecordOf(p *pb.Partition, nodes []*pb.Node, view *view) *record {
 	r.line("MaxNodes=UNLIMITED", item("MaxTime", clockText(p.MaxTimeS)), "MinNodes=0", "LLN=NO", "MaxCPUsPerNode=UNLIMITED")
 	r.line(item("Nodes", orNull(spec.FormatHostList(names))))
 	r.line(item("PriorityJobFactor", digits(max(p.PriorityJobFactor, 1))), item("PriorityTier", digits(p.PriorityTier)), "RootOnly=NO", "ReqResv=NO", item("OverSubscribe", overSubscribe))
-	r.line("OverTimeLimit=NONE", item("PreemptMode", strings.ToUpper(p.PreemptMode)), item("LeaseAction", cmp.Or(p.LeaseAction, "run-on")), item("ConfiguredNodes", orNull(p.Nodes)))
+	r.line("OverTimeLimit=NONE", item("PreemptMode", strings.ToUpper(cmp.Or(p.PreemptMode, "off"))), item("LeaseAction", cmp.Or(p.LeaseAction, "run-on")), item("ConfiguredNodes", orNull(p.Nodes)))
 	r.line(item("State", state), item("TotalCPUs", digits(cpus)), item("TotalNodes", digits(len(names))), "SelectTypeParameters=NONE")
 	r.line("JobDefaults=(null)")
 	r.line(memory, "MaxMemPerNode=UNLIMITED")

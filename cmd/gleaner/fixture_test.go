@@ -21,7 +21,7 @@ var (
 // stubCluster is one cluster in which everything that the commands show
 // occurs once.
 func stubCluster() *stubController {
-	return &stubController{jobs: stubJobs(), nodes: stubNodes(), partitions: stubPartitions(), status: stubStatus(3)}
+	return &stubController{jobs: stubJobs(), nodes: stubNodes(), partitions: stubPartitions(), status: stubStatus(3), policy: &pb.Policy{Priority: stubWeights()}}
 }
 
 func stubJobs() []*pb.Job {

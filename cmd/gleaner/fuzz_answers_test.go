@@ -31,6 +31,7 @@ var hostileCommands = []string{
 	"gcontrol hold 12", "gcontrol release 12_[1-3]", "gcontrol requeue 12", "gcontrol update nodename=n1 state=resume", "gcontrol apply -f %", "gcontrol apply --dry-run -f %",
 	"gcancel 12", "gcancel -v 12 13", "gcancel --signal=USR1 12_[1-3]", "gcancel --me",
 	"gsubmit --wrap=true", "gsubmit --parsable --wrap=true", "gsubmit --wait --wrap=true", "gsubmit -v --wrap=true",
+	"gprio -l", "gprio -n -S -Y", "gprio -w", "gprio --json", "gshare -a -l", "gshare -a -P", "gshare -a --json", "gshare -a --json=v0.0.39",
 }
 
 // hostileController answers every call with what the input holds: messages of
@@ -60,7 +61,7 @@ func (h *hostileController) handle(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(request); err != nil {
 		return err
 	}
-	streams := strings.HasSuffix(method, "/ListJobs") || strings.HasSuffix(method, "/ListNodes") || strings.HasSuffix(method, "/Follow")
+	streams := strings.HasSuffix(method, "/ListJobs") || strings.HasSuffix(method, "/ListNodes") || strings.HasSuffix(method, "/ListPriorities") || strings.HasSuffix(method, "/ListShares") || strings.HasSuffix(method, "/Follow")
 	for _, message := range answers.messages {
 		if err := stream.SendMsg(&anyBytes{data: message}); err != nil {
 			return err
@@ -133,12 +134,14 @@ func seedAnswers(f *testing.F) {
 		&pb.CancelResponse{Results: []*pb.JobResult{{Id: &pb.JobId{Job: 12}, Error: "no"}}}, &pb.SubmitResponse{JobId: 12, Warnings: []string{"w"}},
 		&pb.ApplyPolicyResponse{Changes: []*pb.PolicyChange{{Path: "a", Before: "b", After: "c"}}}, &pb.Event{What: &pb.Event_Synced{}},
 		&pb.Event{What: &pb.Event_Job{Job: stub.jobs[2]}},
+		&pb.ListPrioritiesResponse{Jobs: stubPriorities()}, &pb.ListSharesResponse{Shares: stubShares()},
 	}
 	hostile := [][]byte{}
 	for _, some := range [][][]byte{
 		prototest.Hostile[pb.ListJobsResponse](), prototest.Hostile[pb.ListNodesResponse](), prototest.Hostile[pb.ListPartitionsResponse](),
 		prototest.Hostile[pb.ShowConfigResponse](), prototest.Hostile[pb.PingResponse](), prototest.Hostile[pb.CancelResponse](),
 		prototest.Hostile[pb.SubmitResponse](), prototest.Hostile[pb.ApplyPolicyResponse](), prototest.Hostile[pb.Event](), prototest.Hostile[pb.ControlResponse](),
+		prototest.Hostile[pb.ListPrioritiesResponse](), prototest.Hostile[pb.ListSharesResponse](),
 	} {
 		hostile = append(hostile, some[1:5]...)
 	}

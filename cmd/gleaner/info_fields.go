@@ -86,8 +86,8 @@ func partitionFields() []nodeField {
 		fixed('h', "OVERSUBSCRIBE", "NO", "OverSubscribe"),
 		fixed('s', "JOB_SIZE", "1-infinite", "Size"),
 		fixed('S', "ALLOCNODES", "all", "AllocNodes"),
-		fixed('I', "PRIO_JOB_FACTOR", "1", "PriorityJobFactor"),
-		fixed('M', "PREEMPT_MODE", "OFF", "PreemptMode"),
+		ofPartition('I', "PRIO_JOB_FACTOR", func(p *pb.Partition) string { return digits(max(p.PriorityJobFactor, 1)) }, "PriorityJobFactor"),
+		ofPartition('M', "PREEMPT_MODE", func(p *pb.Partition) string { return strings.ToUpper(cmp.Or(p.PreemptMode, "off")) }, "PreemptMode"),
 		fixed('B', "MAX_CPUS_PER_NODE", "UNLIMITED", "MaxCPUsPerNode"),
 		fixed('V', "CLUSTER", "N/A", "Cluster"),
 	}

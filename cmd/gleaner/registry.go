@@ -11,6 +11,8 @@ func commands() []*option.Command {
 		queueCommand(),
 		cancelCommand(),
 		infoCommand(),
+		prioCommand(),
+		shareCommand(),
 		controlCommand(),
 		acctmgrCommand(),
 		runCommand(),

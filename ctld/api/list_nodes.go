@@ -86,9 +86,9 @@ func (s *Server) ListPartitions(ctx context.Context, _ *pb.ListPartitionsRequest
 		return nil, err
 	}
 	view := s.cluster.View()
-	answer := &pb.ListPartitionsResponse{}
-	for i := range view.Policy().Partitions {
-		answer.Partitions = append(answer.Partitions, state.PartitionMessage(&view.Policy().Partitions[i]))
+	policy := state.PolicyMessage(view.Policy())
+	for _, partition := range policy.Partitions {
+		partition.PreemptMode = cmp.Or(partition.PreemptMode, policy.Preempt.Mode) // that which is in force
 	}
-	return answer, nil
+	return &pb.ListPartitionsResponse{Partitions: policy.Partitions}, nil
 }

@@ -717,7 +717,7 @@ type Partition struct {
 	// "node", or "mem", of which a unit is one GiB. Empty: a CPU counts 1.
 	TresBillingWeights map[string]float64 `protobuf:"bytes,13,rep,name=tres_billing_weights,json=tresBillingWeights,proto3" json:"tres_billing_weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	Qos                string             `protobuf:"bytes,14,opt,name=qos,proto3" json:"qos,omitempty"`                                          // whose limits hold for the jobs in it; "" = none
-	PreemptMode        string             `protobuf:"bytes,15,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`       // off | cancel | requeue | suspend | checkpoint; "" = the cluster's
+	PreemptMode        string             `protobuf:"bytes,15,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`       // off | cancel | requeue | suspend | checkpoint; "" = the cluster's, which ListPartitions fills in
 	GraceTimeS         uint32             `protobuf:"varint,16,opt,name=grace_time_s,json=graceTimeS,proto3" json:"grace_time_s,omitempty"`       // between TERM and KILL of a preempted job
 	AllowAccounts      []string           `protobuf:"bytes,17,rep,name=allow_accounts,json=allowAccounts,proto3" json:"allow_accounts,omitempty"` // empty = all
 	AllowQos           []string           `protobuf:"bytes,18,rep,name=allow_qos,json=allowQos,proto3" json:"allow_qos,omitempty"`                // empty = all
