@@ -374,6 +374,9 @@ func (d *dialogue) policy(a arguments) Command {
 		for _, flag := range pieces[2:] {
 			p.AllowRootJobs = p.AllowRootJobs || flag == "root"
 			p.Up = p.Up && flag != "down"
+			if whose, found := strings.CutPrefix(flag, "exclusive-"); found {
+				p.Exclusive = whose
+			}
 			if action, found := strings.CutPrefix(flag, "lease-"); found {
 				p.LeaseAction = action
 			}
