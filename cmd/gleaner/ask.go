@@ -30,6 +30,7 @@ const (
 	loadNodes      = "slurm_load_node error"
 	loadPartitions = "slurm_load_partitions"
 	loadConfig     = "slurm_load_ctl_conf error"
+	loadTopology   = "slurm_load_topo error"
 )
 
 // interrupted is the exit status of a command that the user interrupted.

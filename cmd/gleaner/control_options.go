@@ -14,6 +14,7 @@ func controlCommand() *option.Command {
 			{Name: "show job [ID]", Help: "jobs; with --details what they hold on each node"},
 			{Name: "show node [LIST]", Help: "nodes; with --details each GPU"},
 			{Name: "show partition [NAME]", Help: "partitions"},
+			{Name: "show topology [NAME]", Help: "the switches of the network; of a node, those above it"},
 			{Name: "show config", Help: "the policy in force and the controller's settings"},
 			{Name: "show hostnames [LIST]", Help: "the names in a host list, one a line; without one those of this job ($SLURM_JOB_NODELIST)"},
 			{Name: "show hostlist NAMES", Help: "the host list of names joined by commas; hostlistsorted sorts them first"},

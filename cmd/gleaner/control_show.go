@@ -21,6 +21,7 @@ func shownEntities() []shownEntity {
 		{names: []string{"node", "nodes", "nodename"}, run: showNode},
 		{names: []string{"partition", "partitions", "partitionname"}, run: showPartition},
 		{names: []string{"config"}, run: showConfig},
+		{names: []string{"topology"}, run: showTopology},
 		{names: []string{"hostnames"}, local: true, run: showHostNames},
 		{names: []string{"hostlist"}, local: true, run: showHostList},
 		{names: []string{"hostlistsorted"}, local: true, run: showHostListSorted},
@@ -33,8 +34,8 @@ var laterEntities = map[string]string{
 	"reservation": "there are no reservations", "reservations": "there are no reservations",
 	"assoc_mgr": "there are no associations", "burstbuffer": "there are no burst buffers", "bbstat": "there are no burst buffers", "dwstat": "there are no burst buffers",
 	"federation": "this cluster is the only one", "frontend": "there are no front ends", "frontends": "there are no front ends",
-	"licenses": "there are no licenses", "topology": "the network is not described yet",
-	"aliases": "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",
+	"licenses": "there are no licenses",
+	"aliases":  "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",
 }
 
 // splitEntity reads "job 12", "job=12" and "job".
