@@ -74,7 +74,7 @@ func placementFlags(set *flag.FlagSet, job *Job, shape *Shape) func(features str
 	for i, count := range counts {
 		values[i] = set.Uint(count.name, 0, "")
 	}
-	memory, switches, waited := set.String("mem-per-gpu", "", ""), set.String("switches", "", ""), set.Uint("waited", 0, "minutes")
+	memory, switches := set.String("mem-per-gpu", "", ""), set.String("switches", "", "")
 	set.BoolVar(&r.ExclusiveUser, "exclusive-user", false, "")
 	set.BoolVar(&r.Contiguous, "contiguous", false, "")
 	set.BoolVar(&r.MostNodes, "most-nodes", false, "")
@@ -88,7 +88,6 @@ func placementFlags(set *flag.FlagSet, job *Job, shape *Shape) func(features str
 		r.MemoryPerGPU = size(*memory, 0)
 		limit, wait, _ := strings.Cut(*switches, "@")
 		r.Switches, shape.SwitchesWaitS = uint32(number(limit, 0)), uint32(number(wait, 0)*60)
-		job.AgeMS = max(job.AgeMS, int64(*waited)*60_000)
 		if features == "" {
 			return nil
 		}

@@ -12,7 +12,7 @@ type Switch struct {
 	Level uint32      // 0 = nodes are attached to it
 	Nodes []NodeIndex // ascending
 
-	index int // position in the network, set by Wire
+	Index int // position in the network; set by Wire
 }
 
 // Wire answers the nodes with their places in the network, and changes nothing.
@@ -25,7 +25,7 @@ func Wire(nodes []Node, switches []Switch) []Node {
 	}
 	wired, network := slices.Clone(nodes), slices.Clone(switches)
 	for i := range network {
-		network[i].index = i
+		network[i].Index = i
 		for _, node := range network[i].Nodes {
 			wired[node].Above = append(wired[node].Above, &network[i])
 		}
@@ -67,17 +67,17 @@ func (w *want) scopes(offers []offer) []scope {
 	position := make(map[int]int) // switch -> position in switches
 	for _, o := range offers {
 		for _, above := range w.nodes[o.node].Above {
-			at, known := position[above.index]
+			at, known := position[above.Index]
 			if !known {
 				at = len(switches)
-				position[above.index] = at
+				position[above.Index] = at
 				switches = append(switches, below{of: above})
 			}
 			switches[at].offers = append(switches[at].offers, o)
 		}
 	}
 	slices.SortFunc(switches, func(a, b below) int {
-		return cmp.Or(cmp.Compare(a.of.Level, b.of.Level), a.of.index-b.of.index)
+		return cmp.Or(cmp.Compare(a.of.Level, b.of.Level), a.of.Index-b.of.Index)
 	})
 	scopes := make([]scope, len(switches))
 	for i, s := range switches {

@@ -99,7 +99,7 @@ func (s *sieve) mostOnSwitches() (most int, on string) {
 	for of := range below {
 		switches = append(switches, of)
 	}
-	slices.SortFunc(switches, func(a, b *Switch) int { return cmp.Or(below[b]-below[a], a.index-b.index) })
+	slices.SortFunc(switches, func(a, b *Switch) int { return cmp.Or(below[b]-below[a], a.Index-b.Index) })
 	for i, of := range switches {
 		if i == 0 {
 			on = of.Name

@@ -209,7 +209,7 @@ func (w *want) offers(candidates []NodeIndex) []offer {
 			o.groups = w.Constraint.groupsOf(n.Features)
 		}
 		if leaf := n.leaf(); leaf != nil {
-			o.leaf = int32(leaf.index)
+			o.leaf = int32(leaf.Index)
 		}
 		if offers == nil {
 			offers = make([]offer, 0, len(candidates)-i)
