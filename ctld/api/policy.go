@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -127,6 +128,8 @@ func (s *Server) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.S
 		{Key: "SlurmctldHost[0]", Value: s.options.HostName},
 	}
 	entries = append(entries, policy.Settings()...)
+	again, held := policy.RequeueExits()
+	entries = append(entries, &pb.ConfigEntry{Key: "RequeueExit", Value: cmp.Or(again, "(null)")}, &pb.ConfigEntry{Key: "RequeueExitHold", Value: cmp.Or(held, "(null)")})
 	if awaited := view.Awaited(); len(awaited) > 0 {
 		// Since a restore; nothing starts before they have spoken.
 		entries = append(entries, &pb.ConfigEntry{Key: "AwaitedNodes", Value: spec.FormatHostList(awaited)})

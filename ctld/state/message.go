@@ -112,6 +112,7 @@ func fillEnd(message *pb.Job, end *End) {
 // fillTimes fills in from when on it may start and has aged, in words of
 // Slurm's: a job that depends on others, or is held, has no such times.
 func (t *tables) fillTimes(message *pb.Job, job *Job) {
+	message.Spec.KillOnInvalidDependency = killMessage(job.Spec)
 	message.Spec.BeginMs, message.Spec.DeadlineMs = job.BeginMS, job.DeadlineMS
 	if job.Phase == Waiting {
 		message.Spec.Dependency = job.Dependencies.Text(t.timeMS)
@@ -124,6 +125,13 @@ func (t *tables) fillTimes(message *pb.Job, job *Job) {
 	if is && from > t.timeMS {
 		message.EstimatedStartMs, message.AccrueMs = from, 0
 	}
+}
+
+func killMessage(spec *Spec) *bool {
+	if !spec.KillOnInvalidDependency {
+		return nil
+	}
+	return proto.Bool(true)
 }
 
 func jobID(job *Job) *pb.JobId {

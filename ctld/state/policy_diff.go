@@ -59,6 +59,8 @@ func policySettings(p *Policy) []setting {
 		{"max_job_count", fmt.Sprint(p.MaxJobCount)},
 		{"lease_s", fmt.Sprint(p.LeaseS)},
 		{"lease_margin_s", fmt.Sprint(p.MarginS())},
+		{"requeue_exit", formatExitCodes(p.RequeueExit)},
+		{"requeue_exit_hold", formatExitCodes(p.RequeueExitHold)},
 	}
 }
 

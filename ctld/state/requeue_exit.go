@@ -22,6 +22,13 @@ func checkExitCodes(key string, codes []TaskRange) ([]TaskRange, error) {
 	return fromRanges(normal), nil
 }
 
+func formatExitCodes(codes []TaskRange) string { return spec.FormatArray(toRanges(codes), 0) }
+
+// RequeueExits are the exit statuses of both lists, as slurm.conf(5) has them.
+func (p *Policy) RequeueExits() (again, held string) {
+	return formatExitCodes(p.RequeueExit), formatExitCodes(p.RequeueExitHold)
+}
+
 // requeueExit is the end of a job, or its requeue if its script exited with a
 // status for which the policy wants that. A job that may not be requeued is
 // not.

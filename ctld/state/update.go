@@ -113,7 +113,7 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 	case job.Phase == Ending:
 		return refuse(WrongState, "%s", textTryLater)
 	case job.Phase != Waiting && change.onlyPending() != "":
-		return refuse(WrongState, "%s: %s can only be changed of a job that waits", textNotPending, change.onlyPending())
+		return refuse(WrongState, "%s (%s can be changed only of jobs that wait)", textNotPending, change.onlyPending())
 	case change.MaxRunning != nil && job.Array == 0:
 		return refuse(Invalid, "%s: this is no array, and has no ArrayTaskThrottle", textNotArray)
 	case who.privileged:
