@@ -7,6 +7,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // maxClusterFileBytes bounds cluster.toml; a file of a thousand partitions is
@@ -30,6 +31,9 @@ type clusterFile struct {
 	Licenses       []licenseFile   `toml:"license"`
 	Switches       []switchFile    `toml:"switch"`
 	Accounting     accountingFile  `toml:"accounting"`
+	// Exit statuses as in slurm.conf(5), "1-9,18".
+	RequeueExit     string `toml:"requeue_exit"`
+	RequeueExitHold string `toml:"requeue_exit_hold"`
 }
 
 // parseClusterFile reads a policy. What the text leaves out has the default
@@ -68,6 +72,13 @@ func parseClusterFile(text []byte) (*pb.Policy, error) {
 			return nil, fmt.Errorf("%s: %w", duration.key, err)
 		}
 		*duration.field = seconds
+	}
+	var err error
+	if policy.RequeueExit, err = spec.ParseExitCodes(file.RequeueExit); err != nil {
+		return nil, fmt.Errorf("requeue_exit: %w", err)
+	}
+	if policy.RequeueExitHold, err = spec.ParseExitCodes(file.RequeueExitHold); err != nil {
+		return nil, fmt.Errorf("requeue_exit_hold: %w", err)
 	}
 	for i, entry := range file.Partitions {
 		partition, err := entry.partition()

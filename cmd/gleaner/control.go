@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
@@ -34,6 +35,8 @@ func controlVerbs() []controlVerb {
 		{name: "hold", run: controlHold},
 		{name: "release", run: controlRelease},
 		{name: "requeue", run: controlRequeue},
+		{name: "requeuehold", run: controlRequeueHold},
+		{name: "uhold", run: controlUserHold},
 		{name: "update", run: controlUpdate},
 		{name: "fence", run: controlFence},
 		{name: "apply", run: controlApply},
@@ -88,6 +91,9 @@ func findVerb(inv *option.Invocation, word string) (controlVerb, error) {
 		if lower != "" && strings.HasPrefix(verb.name, lower) {
 			found = append(found, verb)
 		}
+	}
+	if len(found) > 1 && !slices.ContainsFunc(found, func(verb controlVerb) bool { return !strings.HasPrefix(verb.name, found[0].name) }) {
+		found = found[:1] // requ is requeue, though requeuehold begins with it too
 	}
 	if len(found) != 1 {
 		fmt.Fprintf(inv.Stderr, "invalid keyword: %s\n", format.Printable(word))
@@ -155,7 +161,6 @@ var laterVerbs = map[string]string{
 	"suspend":     "use gcancel --signal=STOP --full",
 	"resume":      "use gcancel --signal=CONT --full for a job, gcontrol update NodeName=NODE State=RESUME for a node",
 	"reboot":      "drain the node and restart it by hand", "cancel_reboot": "there is no reboot to cancel",
-	"requeuehold": "use gcontrol requeue, then gcontrol hold", "uhold": "use gcontrol hold",
 	"top": "use --nice when submitting", "notify": "use gcancel --signal to reach a job",
 	"completing": "use gqueue -t CG", "listpids": "look in the job's container", "pidinfo": "look at /proc/PID/cgroup",
 	"wait_job": "jobs start when their nodes are ready", "write": "use gcontrol show config, and keep your cluster.toml",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -22,16 +23,34 @@ func controlRelease(c *controlRun, words []string) error {
 	return c.changeJobs("release", pb.ControlVerb_CONTROL_VERB_RELEASE, words)
 }
 
+func controlUserHold(c *controlRun, words []string) error {
+	return c.changeJobs("uhold", pb.ControlVerb_CONTROL_VERB_HOLD_AS_USER, words)
+}
+
 func controlRequeue(c *controlRun, words []string) error {
-	if len(words) > 0 && strings.EqualFold(words[0], "incomplete") {
-		return &option.LaterError{Name: "requeue Incomplete", Remedy: "name the jobs that run"}
-	}
 	return c.changeJobs("requeue", pb.ControlVerb_CONTROL_VERB_REQUEUE, words)
+}
+
+// controlRequeueHold is "requeuehold [Incomplete] [State=SpecialExit] 12,13".
+func controlRequeueHold(c *controlRun, words []string) error {
+	what := pb.ControlVerb_CONTROL_VERB_REQUEUE_HOLD
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool {
+		special := strings.EqualFold(word, "State=SpecialExit")
+		if special {
+			what = pb.ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT
+		}
+		return special
+	})
+	return c.changeJobs("requeuehold", what, words)
 }
 
 // changeJobs asks for a change of each of the jobs, and says for which it was
 // not made.
 func (c *controlRun) changeJobs(verb string, what pb.ControlVerb, words []string) error {
+	incomplete := false
+	if strings.HasPrefix(verb, "requeue") && len(words) > 0 && strings.EqualFold(words[0], "Incomplete") {
+		incomplete, words = true, words[1:]
+	}
 	if len(words) == 0 {
 		return c.tooFew(verb)
 	}
@@ -41,31 +60,44 @@ func (c *controlRun) changeJobs(verb string, what pb.ControlVerb, words []string
 	}
 	failed := false
 	for _, request := range requests {
+		request.Incomplete = incomplete
 		answer, err := call(c.inv.Context, c.client, c.client.Control, request)
-		name := requestName(request)
-		switch code := status.Code(err); {
-		case code == codes.NotFound:
-			c.jobError(errorNoJob, name)
-			failed = true
-			continue
-		case err != nil && (code == codes.PermissionDenied || code == codes.FailedPrecondition || code == codes.InvalidArgument):
-			c.jobError(plain(err), name)
-			failed = true
-			continue
-		case err != nil:
+		name := requestName(request.GetFilter(), request.GetTasks())
+		if err != nil && !c.refusedJob(err, name) {
 			return loadError(c.inv, "slurm_update error", err)
 		}
-		for _, result := range answer.GetResults() {
-			if result.Error != "" {
-				c.jobError(result.Error, "job "+spec.FormatJobID(result.GetId()))
-				failed = true
-			}
-		}
+		failed = failed || err != nil || c.jobErrors(answer.GetResults())
 	}
 	if failed {
 		return option.Exit(1)
 	}
 	return nil
+}
+
+// refusedJob says why a request about a job was refused, if that is what an
+// error tells.
+func (c *controlRun) refusedJob(err error, name string) bool {
+	switch status.Code(err) {
+	case codes.NotFound:
+		c.jobError(errorNoJob, name)
+	case codes.PermissionDenied, codes.FailedPrecondition, codes.InvalidArgument:
+		c.jobError(plain(err), name)
+	default:
+		return false
+	}
+	return true
+}
+
+// jobErrors says for which jobs something was not done, and whether there are
+// any. A task that is over is left alone where that was asked for.
+func (c *controlRun) jobErrors(results []*pb.JobResult) (any bool) {
+	for _, result := range results {
+		if result.Error != "" {
+			c.jobError(result.Error, "job "+spec.FormatJobID(result.GetId()))
+			any = true
+		}
+	}
+	return any
 }
 
 // jobError is Slurm's "Invalid job id specified for job 12".
@@ -80,9 +112,15 @@ func (c *controlRun) jobError(message, name string) {
 // does not exist is told apart from the others.
 func controlRequests(inv *option.Invocation, what pb.ControlVerb, words []string) ([]*pb.ControlRequest, error) {
 	var requests []*pb.ControlRequest
-	add := func(filter *pb.JobFilter, tasks []*pb.ArrayTasks) {
+	err := eachJob(inv, words, func(filter *pb.JobFilter, tasks []*pb.ArrayTasks) {
 		requests = append(requests, &pb.ControlRequest{RequestId: uuid.NewString(), Verb: what, Filter: filter, Tasks: tasks})
-	}
+	})
+	return requests, err
+}
+
+// eachJob hands on each job, array or range of tasks that words name, and the
+// jobs of a name.
+func eachJob(inv *option.Invocation, words []string, add func(*pb.JobFilter, []*pb.ArrayTasks)) error {
 	for _, word := range words {
 		if key, name, ok := strings.Cut(word, "="); ok {
 			switch strings.ToLower(key) {
@@ -92,12 +130,12 @@ func controlRequests(inv *option.Invocation, what pb.ControlVerb, words []string
 			case "job", "jobid":
 				word = name
 			default:
-				return nil, inv.Fail("Invalid job id: %s", word)
+				return inv.Fail("Invalid job id: %s", word)
 			}
 		}
 		targets, err := spec.ParseJobTargets(word)
 		if err != nil {
-			return nil, inv.Fail("%w", err)
+			return inv.Fail("%w", err)
 		}
 		for _, target := range targets {
 			if target.HasTasks {
@@ -107,18 +145,18 @@ func controlRequests(inv *option.Invocation, what pb.ControlVerb, words []string
 			}
 		}
 	}
-	return requests, nil
+	return nil
 }
 
 // requestName is what a request is about, for messages.
-func requestName(request *pb.ControlRequest) string {
-	for _, id := range request.GetFilter().GetIds() {
+func requestName(filter *pb.JobFilter, tasks []*pb.ArrayTasks) string {
+	for _, id := range filter.GetIds() {
 		return "job " + spec.FormatJobID(id)
 	}
-	for _, tasks := range request.Tasks {
-		return "job " + spec.JobTarget{Job: tasks.Job, HasTasks: true, Tasks: tasks.Ranges}.String()
+	for _, of := range tasks {
+		return "job " + spec.JobTarget{Job: of.Job, HasTasks: true, Tasks: of.Ranges}.String()
 	}
-	for _, name := range request.GetFilter().GetNames() {
+	for _, name := range filter.GetNames() {
 		return "job name " + name
 	}
 	return "job"

@@ -93,11 +93,13 @@ func jobTimes(r *record, row *jobRow) {
 	used := view.usedSeconds(job)
 	r.line(item("RunTime", clockText(uint32(max(used, 0)))), item("TimeLimit", limitClock(job.TimeLimitS)), "TimeMin=N/A")
 	r.line(item("SubmitTime", view.stamp(job.SubmitMs, "Unknown")), item("EligibleTime", view.stamp(job.EligibleMs, "Unknown")))
+	r.line(item("AccrueTime", view.stamp(job.AccrueMs, "Unknown")))
 	end := view.endText(job)
 	if end == "N/A" || end == "NONE" {
 		end = "Unknown"
 	}
-	r.line(item("StartTime", view.stamp(startMS(job), "Unknown")), item("EndTime", end), "Deadline=N/A")
+	r.line(item("StartTime", view.stamp(startMS(job), "Unknown")), item("EndTime", end),
+		item("Deadline", view.stamp(job.GetSpec().GetDeadlineMs(), "N/A")))
 }
 
 func limitClock(seconds uint32) string {

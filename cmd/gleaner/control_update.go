@@ -21,12 +21,12 @@ var nodeActions = map[string]pb.NodeAction{
 
 // laterUpdates are things that scontrol updates and gcontrol refuses by name.
 var laterUpdates = map[string]string{
-	"job": "use gcontrol hold, release or requeue, or cancel the job and submit it anew", "partition": "change cluster.toml and use gcontrol apply -f cluster.toml",
+	"partition":   "change cluster.toml and use gcontrol apply -f cluster.toml",
 	"reservation": "there are no reservations", "step": "steps cannot be changed", "frontend": "there are no front ends", "suspendexctimes": "nodes are not powered down",
 }
 
 // controlUpdate is "update NodeName=n1 State=DRAIN Reason=…", or in words
-// "update node n1 state=drain reason=…".
+// "update node n1 state=drain reason=…"; or the same for a job.
 func controlUpdate(c *controlRun, words []string) error {
 	if len(words) == 0 {
 		return c.tooFew("update")
@@ -34,6 +34,9 @@ func controlUpdate(c *controlRun, words []string) error {
 	settings, err := c.updateSettings(words)
 	if err != nil {
 		return err
+	}
+	if namesJobs(settings) {
+		return c.updateJobs(settings)
 	}
 	request, err := c.nodeUpdate(settings)
 	if err != nil {
@@ -56,6 +59,9 @@ func (c *controlRun) updateSettings(words []string) ([]setting, error) {
 		if !attached && len(settings) == 0 && len(words) > 0 { // "node n1"
 			value, words = words[0], words[1:]
 			attached = true
+		}
+		if !attached && (strings.EqualFold(key, "ResetAccrueTime") || strings.EqualFold(key, "Nice")) {
+			attached = true // the two that may stand alone
 		}
 		if !attached {
 			return nil, c.aborted("Invalid input: %s", key)
@@ -98,7 +104,7 @@ func (c *controlRun) nodeUpdate(settings []setting) (*pb.UpdateNodeRequest, erro
 	}
 	switch {
 	case request.Names == "":
-		return nil, c.aborted("No valid entity in update command\nInput line must include \"NodeName\"")
+		return nil, c.aborted("No valid entity in update command\nInput line must include \"NodeName\", or \"JobId\" or \"JobName\"")
 	case request.Action == pb.NodeAction_NODE_ACTION_UNSPECIFIED:
 		return nil, c.aborted("Nothing to change: give State=DRAIN, DOWN, FENCED or RESUME")
 	case request.Action != pb.NodeAction_NODE_ACTION_RESUME && request.Reason == "":

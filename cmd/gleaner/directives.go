@@ -67,6 +67,8 @@ func scriptDirectives(command *option.Command, script []byte, name string) (*dir
 			found.warnLate(late)
 			return found, nil
 		case commands:
+		case is && isHeterogeneous(rest):
+			return nil, found.failed(command, number, prefix, errHeterogeneous)
 		case is:
 			settings, err := directiveSettings(command, prefix, rest)
 			if err != nil {

@@ -11,17 +11,20 @@ import (
 // for things that no job has here are left out.
 type jobRecord struct {
 	Account          string       `json:"account"`
+	AccrueTime       optional     `json:"accrue_time"`
 	ArrayJobID       optional     `json:"array_job_id"`
 	ArrayTaskID      optional     `json:"array_task_id"`
 	ArrayTaskString  string       `json:"array_task_string"`
 	ArrayMaxTasks    optional     `json:"array_max_tasks"`
 	BatchFlag        bool         `json:"batch_flag"`
 	BatchHost        string       `json:"batch_host"`
+	BeginTime        optional     `json:"begin_time"`
 	Comment          string       `json:"comment"`
 	Command          string       `json:"command"`
 	Cpus             optional     `json:"cpus"`
 	CpusPerTask      optional     `json:"cpus_per_task"`
 	WorkDirectory    string       `json:"current_working_directory"`
+	Deadline         optional     `json:"deadline"`
 	Dependency       string       `json:"dependency"`
 	EligibleTime     optional     `json:"eligible_time"`
 	EndTime          optional     `json:"end_time"`
@@ -34,6 +37,7 @@ type jobRecord struct {
 	Hold             bool         `json:"hold"`
 	JobID            uint32       `json:"job_id"`
 	JobState         any          `json:"job_state"`
+	KillOnInvalid    bool         `json:"kill_on_invalid_dependent"`
 	Licenses         string       `json:"licenses"`
 	MaxNodes         optional     `json:"max_nodes"`
 	MemoryPerCPU     optional     `json:"memory_per_cpu"`
@@ -123,7 +127,9 @@ func (s jsonShape) job(r *jobRow) *jobRecord {
 		MemoryPerCPU: s.some(asked.GetMemoryPerCpuBytes() >> 20), MemoryPerNode: s.some(asked.GetMemoryPerNodeBytes() >> 20),
 		Priority: s.count(job.Priority), TimeLimit: s.minutes(job.TimeLimitS),
 		SubmitTime: s.moment(job.SubmitMs), EligibleTime: s.moment(job.EligibleMs), StartTime: s.moment(startMS(job)),
-		EndTime: s.moment(expectedEndMS(job)), ExitCode: s.exitCode(job),
+		AccrueTime: s.moment(job.AccrueMs), BeginTime: s.moment(asked.GetBeginMs()), Deadline: s.moment(asked.GetDeadlineMs()),
+		KillOnInvalid: asked.GetKillOnInvalidDependency(),
+		EndTime:       s.moment(expectedEndMS(job)), ExitCode: s.exitCode(job),
 		JobState:      s.words(spec.StateName(job.State), stateFlags(job)...),
 		Licenses:      asked.GetLicenses(),
 		ArrayJobID:    s.count(uint64(job.ArrayJobId)),
@@ -198,6 +204,9 @@ func stateFlags(job *pb.Job) []string {
 	}
 	if job.Configuring {
 		flags = append(flags, spec.Configuring)
+	}
+	if job.SpecialExit {
+		flags = append(flags, "SPECIAL_EXIT")
 	}
 	return flags
 }

@@ -87,6 +87,8 @@ func stateName(job *pb.Job) string {
 		return "COMPLETING"
 	case job.Configuring:
 		return "CONFIGURING"
+	case job.SpecialExit:
+		return "SPECIAL_EXIT"
 	}
 	return spec.StateName(job.State)
 }
@@ -97,6 +99,8 @@ func stateCode(job *pb.Job) string {
 		return "CG"
 	case job.Configuring:
 		return "CF"
+	case job.SpecialExit:
+		return "SE"
 	}
 	return spec.StateCode(job.State)
 }

@@ -33,6 +33,9 @@ func loadScript(inv *option.Invocation) (*batchScript, error) {
 		script := &batchScript{text: []byte(text), name: "wrap"}
 		return script, checkScript(script.text)
 	}
+	if len(inv.Operands) > 0 && inv.Operands[0] == ":" {
+		return nil, errHeterogeneous
+	}
 	if len(inv.Operands) > 0 {
 		path := inv.Operands[0]
 		text, err := readFile(inv.Context, path, spec.MaxScriptBytes)

@@ -114,6 +114,22 @@ func (s *stubController) Control(_ context.Context, request *pb.ControlRequest) 
 	return answer, nil
 }
 
+func (s *stubController) UpdateJobs(_ context.Context, request *pb.UpdateJobsRequest) (*pb.UpdateJobsResponse, error) {
+	s.wrote(request)
+	answer := &pb.UpdateJobsResponse{}
+	for _, id := range request.Filter.GetIds() {
+		if !slices.ContainsFunc(s.jobs, func(job *pb.Job) bool { return stubIs(job, id) }) {
+			return nil, status.Error(codes.NotFound, "Invalid job id specified")
+		}
+		result := &pb.JobResult{Id: id}
+		if id.GetJob() == 101 && request.GetChange().GetPartitions() != nil {
+			result.Error = "Job is no longer pending execution (Partition can be changed only of jobs that wait)"
+		}
+		answer.Results = append(answer.Results, result)
+	}
+	return answer, nil
+}
+
 func (s *stubController) UpdateNode(_ context.Context, request *pb.UpdateNodeRequest) (*pb.UpdateNodeResponse, error) {
 	s.wrote(request)
 	if request.Names == "ghost" {

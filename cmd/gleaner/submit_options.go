@@ -11,11 +11,14 @@ const (
 	optAccount       = "account"
 	optQOS           = "qos"
 	optArray         = "array"
+	optBegin         = "begin"
 	optChdir         = "chdir"
 	optComment       = "comment"
 	optLicenses      = "licenses"
 	optConstraint    = "constraint"
 	optCPUsPerTask   = "cpus-per-task"
+	optDeadline      = "deadline"
+	optDependency    = "dependency"
 	optError         = "error"
 	optExclude       = "exclude"
 	optExclusive     = "exclusive"
@@ -26,6 +29,7 @@ const (
 	optHold          = "hold"
 	optInput         = "input"
 	optJobName       = "job-name"
+	optKillOnInvalid = "kill-on-invalid-dep"
 	optMem           = "mem"
 	optMemPerCPU     = "mem-per-cpu"
 	optNetwork       = "network"
@@ -39,6 +43,7 @@ const (
 	optOutput        = "output"
 	optParsable      = "parsable"
 	optPartition     = "partition"
+	optPriority      = "priority"
 	optQuiet         = "quiet"
 	optRequeue       = "requeue"
 	optTime          = "time"
@@ -125,6 +130,11 @@ func submitOptions() []option.Option {
 		{Long: optLicenses, Short: 'L', Argument: "name[:count][,...]", InScript: true, Help: "licenses that the job holds while it runs, one of each unless a number is given"},
 		{Long: optComment, Argument: "text", InScript: true, Help: "a remark kept with the job"},
 		{Long: optHold, Short: 'H', InScript: true, Help: "accept the job, but do not start it until it is released (gcontrol release)"},
+		{Long: optDependency, Short: 'd', Argument: "type:job[:job...][,...]", InScript: true, Environment: []string{"GSUB_DEPENDENCY"}, Help: "wait for other jobs: after:JOB[+MINUTES] (begun), afterok, afternotok and afterany (over), aftercorr:ARRAY (task by task), singleton (others of this name); all of those joined with commas, any of those joined with ?"},
+		{Long: optKillOnInvalid, Argument: "yes|no", InScript: true, Help: "cancel the job when its dependency can never be met", Default: "no"},
+		{Long: optBegin, Short: 'b', Argument: "time", InScript: true, Environment: []string{"GSUB_BEGIN"}, Help: "do not start before that: 16:00, noon, tomorrow, now+1hour, 2030-01-20T12:34"},
+		{Long: optDeadline, Argument: "time", InScript: true, Environment: []string{"GSUB_DEADLINE"}, Help: "remove the job when it cannot end before that any more, and end it then; times as for --begin"},
+		{Long: optPriority, Argument: "value", InScript: true, Help: "fix the priority, which only administrators may; 0 holds the job"},
 		{Long: optNice, Argument: "adjustment", OptionalArgument: true, InScript: true, Help: "lower the priority; 100 if no number is attached"},
 		{Long: optRequeue, InScript: true, Environment: variables("REQUEUE"), Help: "start the job again if a node fails (the default)"},
 		{Long: optNoRequeue, InScript: true, Environment: variables("NO_REQUEUE"), Help: "never start the job again"},

@@ -77,6 +77,7 @@ func buildSpec(values option.Values, directory string) (*pb.JobSpec, error) {
 	b.gpus()
 	b.hosts()
 	b.placement()
+	b.waits()
 	b.behaviour()
 	return b.spec, b.err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -27,6 +28,7 @@ func asked(t *testing.T, line ...string) (*pb.JobSpec, error) {
 }
 
 func TestBuildSpec(t *testing.T) {
+	fixTime(t)
 	base := func(change func(*pb.JobSpec)) *pb.JobSpec {
 		job := &pb.JobSpec{WorkDirectory: "/here", Requeue: true}
 		change(job)
@@ -57,11 +59,18 @@ func TestBuildSpec(t *testing.T) {
 		"--open-mode=append": base(func(j *pb.JobSpec) { j.OpenMode = pb.OpenMode_OPEN_MODE_APPEND }),
 		"--open-mode=t":      base(func(j *pb.JobSpec) { j.OpenMode = pb.OpenMode_OPEN_MODE_TRUNCATE }),
 		"-w n[1-2] -x n3":    base(func(j *pb.JobSpec) { j.NodeList, j.ExcludeNodes = "n[1-2]", "n3" }),
-		"--exclusive -H":     base(func(j *pb.JobSpec) { j.Exclusive, j.Hold = true, true }),
-		"--exclusive=user":   base(func(j *pb.JobSpec) { j.ExclusiveUser = true }),
-		"-C [a*2&b*1]":       base(func(j *pb.JobSpec) { j.Constraint = "[a*2&b*1]" }),
-		"-N1k-2k":            base(func(j *pb.JobSpec) { j.MinNodes, j.MaxNodes = 1024, 2048 }),
-		"--mem=0":            base(func(j *pb.JobSpec) { j.AllMemory = true }),
+		"-d afterok:1?singleton --kill-on-invalid-dep=yes": base(func(j *pb.JobSpec) {
+			j.Dependency, j.KillOnInvalidDependency = "afterok:1?singleton", ptr(true)
+		}),
+		"-b now+1hour --deadline=now+1day": base(func(j *pb.JobSpec) {
+			j.BeginMs, j.DeadlineMs = stubNow.Add(time.Hour).UnixMilli(), stubNow.Add(24*time.Hour).UnixMilli()
+		}),
+		"--priority=0":     base(func(j *pb.JobSpec) { j.Priority = ptr(uint32(0)) }),
+		"--exclusive -H":   base(func(j *pb.JobSpec) { j.Exclusive, j.Hold = true, true }),
+		"--exclusive=user": base(func(j *pb.JobSpec) { j.ExclusiveUser = true }),
+		"-C [a*2&b*1]":     base(func(j *pb.JobSpec) { j.Constraint = "[a*2&b*1]" }),
+		"-N1k-2k":          base(func(j *pb.JobSpec) { j.MinNodes, j.MaxNodes = 1024, 2048 }),
+		"--mem=0":          base(func(j *pb.JobSpec) { j.AllMemory = true }),
 		"-n4 --gpus-per-task=a100:2": base(func(j *pb.JobSpec) {
 			j.Tasks, j.Gpus = 4, gpus(pb.GpuScope_GPU_SCOPE_TASK, "a100", 2)
 		}),
@@ -133,10 +142,16 @@ func TestBuildSpecRefuses(t *testing.T) {
 		"-w n[1":                  {"Invalid --nodelist specification", 1},
 		"--requeue --no-requeue":  {"--requeue and --no-requeue are mutually exclusive", 1},
 		"--mem=1 --mem-per-cpu=1": {"--mem and --mem-per-cpu are mutually exclusive", 1},
-		"--begin=now":             {"--begin is not carried out yet", 1},
-		"--dependency=afterok:1":  {"--dependency is not carried out yet", 1},
-		"--test-only":             {"--test-only is not carried out yet", 1},
-		"--bogus":                 {"unrecognized option '--bogus'", 255},
+		"--begin=soon":            {"Invalid --begin specification: invalid time \"soon\"", 255},
+		"--deadline=25:00":        {"Invalid --deadline specification", 255},
+		"-d afterok:1,2":          {"Job dependency problem: \"2\" says no type", 1},
+		"-d afterok:1+1":          {"heterogeneous jobs, whose components", 1},
+		"--priority=high":         {"Invalid --priority specification", 1},
+		"--priority=4294967295":   {"Invalid --priority specification", 1},
+
+		"--kill-on-invalid-dep=perhaps": {"Invalid --kill-on-invalid-dep specification", 1},
+		"--test-only":                   {"--test-only is not carried out yet", 1},
+		"--bogus":                       {"unrecognized option '--bogus'", 255},
 	} {
 		_, err := asked(t, strings.Fields(line)...)
 		text, status := option.Report("gsubmit", err)
