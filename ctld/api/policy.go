@@ -48,6 +48,9 @@ func (s *Server) ApplyPolicy(ctx context.Context, request *pb.ApplyPolicyRequest
 	if err := checkRemoved(view, wanted); err != nil {
 		return nil, err
 	}
+	if refused := view.UnknownQOS(wanted); refused != nil {
+		return nil, refusal(refused)
+	}
 	if request.GetDryRun() || len(answer.Changes) == 0 {
 		return answer, nil
 	}

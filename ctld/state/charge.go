@@ -148,3 +148,15 @@ func (t *tables) checkPartitionsAllow(asked *Spec) *Refusal {
 	}
 	return nil
 }
+
+// UnknownQOS refuses a policy of which a partition has the limits of a QOS
+// that is not there. Whom a partition allows may be made later.
+func (a *accounting) UnknownQOS(policy *Policy) *Refusal {
+	for i := range policy.Partitions {
+		p := &policy.Partitions[i]
+		if _, known := a.QOS(p.QOS); p.QOS != "" && !known {
+			return refuse(Invalid, "partition %s: QOS %s does not exist: add it first with gacctmgr add qos %s, or take another of %s", p.Name, quoted(p.QOS), p.QOS, a.qosNames())
+		}
+	}
+	return nil
+}

@@ -201,6 +201,7 @@ func (d *dialogue) enforced(a arguments) Command {
 	policy.Partitions = append([]Partition(nil), policy.Partitions...)
 	for i := range policy.Partitions {
 		p := &policy.Partitions[i]
+		p.QOS = a.values["partition-qos"]
 		if list := a.values[p.Name+".accounts"]; list != "" {
 			p.AllowAccounts = strings.Split(list, ",")
 		}

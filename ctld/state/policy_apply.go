@@ -42,6 +42,9 @@ func (c ApplyPolicy) apply(s *State, result *Result) {
 	if result.Refused = s.checkRemoved(policy); result.Refused != nil {
 		return
 	}
+	if result.Refused = s.UnknownQOS(policy); result.Refused != nil {
+		return
+	}
 	if policy.Priority.halfLifeS() != s.policy.Priority.halfLifeS() {
 		s.settleUsage()
 	}

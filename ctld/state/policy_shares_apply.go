@@ -185,7 +185,7 @@ func (p *Policy) normalizePartitionShares(q *Partition) error {
 			return fmt.Errorf("tres_billing_weights: the weight of %s is above %d: divide all of them", w.Name, MaxBillingWeight)
 		}
 	}
-	q.AllowAccounts, q.AllowQOS = sortedNames(q.AllowAccounts), sortedNames(q.AllowQOS)
+	q.AllowAccounts, q.AllowQOS, q.QOS = sortedNames(q.AllowAccounts), sortedNames(q.AllowQOS), strings.ToLower(q.QOS)
 	switch {
 	case q.PriorityJobFactor > MaxPriorityJobFactor:
 		return fmt.Errorf("priority_job_factor %d is too high: at most %d", q.PriorityJobFactor, MaxPriorityJobFactor)
@@ -204,8 +204,12 @@ func (p *Policy) normalizePartitionShares(q *Partition) error {
 	return nil
 }
 
+// sortedNames are those of accounts or QOS, which are in small letters.
 func sortedNames(names []string) []string {
 	names = slices.Clone(names)
+	for i := range names {
+		names[i] = strings.ToLower(names[i])
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }

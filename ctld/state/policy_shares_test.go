@@ -143,7 +143,13 @@ func TestPolicySharesRefused(t *testing.T) {
 // TestSnapshotHasThePolicy: what the scheduler is told of it.
 func TestSnapshotHasThePolicy(t *testing.T) {
 	s := New()
-	applyCommand(t, s, ApplyPolicy{Policy: *PolicyFromMessage(sharesMessage())}, RequestID{}, 1)
+	policy := PolicyFromMessage(sharesMessage())
+	for i := range policy.Partitions {
+		if name := policy.Partitions[i].QOS; name != "" {
+			applyCommand(t, s, ChangeAccounts{Changes: []AccountChange{{Action: AddRecord, Record: QOSRecord, QOS: name}}}, RequestID{}, 1)
+		}
+	}
+	applyCommand(t, s, ApplyPolicy{Policy: *policy}, RequestID{}, 1)
 	for _, name := range []string{"n1", "n2", "n3"} {
 		applyCommand(t, s, RegisterFromMessage(&pb.Register{Node: name, Inventory: &pb.Inventory{BootId: "b",
 			Cpus: 4, MemoryBytes: 1 << 30, Devices: []*pb.Device{{Id: "g", Model: "a100", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Shares: 1}},
@@ -171,7 +177,7 @@ func TestSnapshotHasThePolicy(t *testing.T) {
 		t.Error(d)
 	}
 	gpu, main := got.Partitions[0], got.Partitions[1]
-	if gpu.PriorityJobFactor != 5 || gpu.Preempt != sched.PreemptCancel || gpu.GraceTimeS != 60 || gpu.QOS != -1 {
+	if gpu.PriorityJobFactor != 5 || gpu.Preempt != sched.PreemptCancel || gpu.GraceTimeS != 60 || gpu.QOS != 0 {
 		t.Errorf("partition gpu: %+v", gpu)
 	}
 	if d := cmp.Diff([]int64{0, 1e6, 0, 4.5e6, 0, 0, 250_000, 0}, gpu.BillingWeights); d != "" {

@@ -45,19 +45,27 @@ func (v *View) schedAccounts(snapshot *sched.Snapshot) *accountIndex {
 		return index
 	}
 	snapshot.Associations = make([]sched.Association, 0, v.associations.Len())
-	for _, association := range v.AccountTree() {
-		parent := -1
-		if above := v.parentOf(association); above != nil {
-			parent = int(index.associations[above.ID])
-		}
+	v.schedTree(snapshot, index, RootAccount, -1)
+	return index
+}
+
+// schedTree lists an account below the one at parent, its users, and the
+// accounts below it.
+func (v *View) schedTree(snapshot *sched.Snapshot, index *accountIndex, account string, parent int) {
+	for association := range v.AssociationsIn(account) {
 		index.associations[association.ID] = int32(len(snapshot.Associations))
 		snapshot.Associations = append(snapshot.Associations, sched.Association{
 			Parent: parent, Account: association.Account, User: association.User, Partition: association.Partition,
 			Shares: association.Shares, ShareParent: association.ShareParent, Priority: association.Priority,
 			Limits: index.schedLimits(&association.Limits),
 		})
+		if association.User == "" {
+			parent = len(snapshot.Associations) - 1 // it comes first
+		}
 	}
-	return index
+	for child := range v.AccountsBelow(account) {
+		v.schedTree(snapshot, index, child, parent)
+	}
 }
 
 func (x *accountIndex) schedQOS(qos *QOS) sched.QOS {

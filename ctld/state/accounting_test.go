@@ -1,0 +1,149 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// kindsOf are the kinds of frame in what a state persists.
+func kindsOf(t *testing.T, s *State) []frameKind {
+	t.Helper()
+	kinds, _ := frames(t, persisted(t, s))
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+// TestUntouchedAccountsAreNotWritten: a cluster without accounts persists what
+// older programs can read, also when accounts were made and taken away but for
+// their numbers.
+func TestUntouchedAccountsAreNotWritten(t *testing.T) {
+	newer := []frameKind{frameQOS, frameAccount, frameUser, frameAssociation}
+	s := New()
+	applyCommand(t, s, SubmitJob{Owner: Owner{UID: 1, User: "u"}}, RequestID{}, 1)
+	for _, kind := range kindsOf(t, s) {
+		if slices.Contains(newer, kind) {
+			t.Errorf("a %s is written that nobody made", frameNames[kind])
+		}
+	}
+	change := func(changes ...AccountChange) {
+		t.Helper()
+		if result := applyCommand(t, s, ChangeAccounts{Changes: changes}, RequestID{}, 2); result.Refused != nil || !result.AccountsChanged {
+			t.Fatalf("%+v", result)
+		}
+	}
+	change(
+		AccountChange{Action: AddRecord, Record: AccountRecord, Account: "a"},
+		AccountChange{Action: AddRecord, Record: AssociationRecord, Account: "a", User: "u"},
+		AccountChange{Action: ModifyRecord, Record: QOSRecord, QOS: NormalQOS, Priority: ptr(uint32(5))},
+		AccountChange{Action: ModifyRecord, Record: AccountRecord, Account: RootAccount, Shares: ptr(uint32(5))},
+	)
+	for _, kind := range newer {
+		if !slices.Contains(kindsOf(t, s), kind) {
+			t.Errorf("no %s is written", frameNames[kind])
+		}
+	}
+	change(
+		AccountChange{Action: DeleteRecord, Record: UserRecord, User: "u"},
+		AccountChange{Action: DeleteRecord, Record: AccountRecord, Account: "a"},
+		AccountChange{Action: ModifyRecord, Record: QOSRecord, QOS: NormalQOS, Priority: ptr(uint32(0))},
+		AccountChange{Action: ModifyRecord, Record: AccountRecord, Account: RootAccount, Shares: ptr(uint32(DefaultShares))},
+	)
+	for _, kind := range kindsOf(t, s) {
+		if slices.Contains(newer, kind) {
+			t.Errorf("a %s is written that is as in every cluster", frameNames[kind])
+		}
+	}
+	restored, err := Restore(bytes.NewReader(persisted(t, s)))
+	if err != nil || restored.nextAssociation != s.nextAssociation {
+		t.Errorf("restored with the next association %d instead of %d: %v", restored.nextAssociation, s.nextAssociation, err)
+	}
+}
+
+// TestRequeuedAfterItsAssociation: a job that waits again when what it was
+// charged to is gone is charged to nobody.
+func TestRequeuedAfterItsAssociation(t *testing.T) {
+	s := New()
+	apply := func(command Command) Result {
+		t.Helper()
+		result := applyCommand(t, s, command, RequestID{}, 2)
+		if result.Refused != nil {
+			t.Fatal(result.Refused)
+		}
+		return result
+	}
+	apply(RaiseLevel{Level: LevelShares})
+	apply(ChangeAccounts{Changes: []AccountChange{
+		{Action: AddRecord, Record: AccountRecord, Account: "a"}, {Action: AddRecord, Record: AssociationRecord, Account: "a", User: "u"},
+	}})
+	job := apply(SubmitJob{Owner: Owner{UID: 1, User: "u"}}).JobID
+	if charged := s.View().SchedSnapshot(3).Waiting[0].Association; charged != 2 {
+		t.Errorf("charged to %d and not to the user's association", charged)
+	}
+	apply(CancelJobs{Targets: []Target{{Job: job}}, Privileged: true})
+	apply(ChangeAccounts{Changes: []AccountChange{{Action: DeleteRecord, Record: UserRecord, User: "u"}}})
+	apply(RequeueJobs{Targets: []Target{{Job: job}}, Privileged: true})
+	if charged := s.View().SchedSnapshot(3).Waiting[0].Association; charged != -1 {
+		t.Errorf("charged to %d, which is not its association", charged)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLevelBeforeAccounts: what a cluster of older programs applied alike stays
+// as it was: no account, no QOS is filled in before the level is raised.
+func TestLevelBeforeAccounts(t *testing.T) {
+	s := New()
+	submit := SubmitJob{Owner: Owner{UID: 1, User: "u"}}
+	before := applyCommand(t, s, submit, RequestID{}, 1).JobID
+	applyCommand(t, s, RaiseLevel{Level: LevelShares}, RequestID{}, 1)
+	after := applyCommand(t, s, submit, RequestID{}, 1).JobID
+	one, _ := s.View().Job(before)
+	two, _ := s.View().Job(after)
+	if one.Spec.QOS != "" || two.Spec.QOS != NormalQOS {
+		t.Errorf("the QOS are %q and %q", one.Spec.QOS, two.Spec.QOS)
+	}
+	if LevelOf(ChangeAccounts{}) != LevelShares {
+		t.Error("accounts may be changed before every program knows them")
+	}
+}
+
+func BenchmarkChangeAccounts(b *testing.B) {
+	s := New()
+	applyCommand(b, s, RaiseLevel{Level: LevelShares}, RequestID{}, 1)
+	applyCommand(b, s, ChangeAccounts{Changes: []AccountChange{{Action: AddRecord, Record: AccountRecord, Account: "a"}}}, RequestID{}, 1)
+	for batch := range 10 {
+		var c ChangeAccounts
+		for n := range 5_000 {
+			c.Changes = append(c.Changes, AccountChange{Action: AddRecord, Record: AssociationRecord, Account: "a", User: userNumber(batch*5_000 + n)})
+		}
+		if result := applyCommand(b, s, c, RequestID{}, 1); result.Refused != nil {
+			b.Fatal(result.Refused)
+		}
+	}
+	modify := ChangeAccounts{Changes: []AccountChange{{Action: ModifyRecord, Record: AssociationRecord, Account: "a", User: userNumber(77), Shares: ptr(uint32(3))}}}
+	b.Run("one of 50000", func(b *testing.B) {
+		for b.Loop() {
+			applyCommand(b, s, modify, RequestID{}, 1)
+			s.View()
+		}
+	})
+	b.Run("try one of 50000", func(b *testing.B) {
+		view := s.View()
+		for b.Loop() {
+			if _, refused := view.TryAccounts(modify); refused != nil {
+				b.Fatal(refused)
+			}
+		}
+	})
+	b.Run("snapshot of 50000", func(b *testing.B) {
+		view := s.View()
+		for b.Loop() {
+			view.SchedSnapshot(1)
+		}
+	})
+}
+
+func userNumber(n int) string { return fmt.Sprintf("user%d", n) }
