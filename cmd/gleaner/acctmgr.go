@@ -27,6 +27,8 @@ func acctmgrCommand() *option.Command {
 			{Name: "modify account|user|qos|cluster [where] NAME ... set NAME=VALUE ...", Help: "change all that the conditions mean; lists (qos, preempt, flags) also with += and -=; cluster is the root account"},
 			{Name: "delete account|user|qos [where] NAME ...", Help: "delete; with account=ACCOUNT a user's association only. What is in use is refused"},
 			{Name: "show account|user|association|qos|tres|cluster|coordinator [NAME=VALUE ...] [format=FIELD[%WIDTH],...]", Help: "with the words tree (associations), withassoc, withcoordinator, withsubaccounts, onlydefaults, wolimits, woplimits"},
+			{Name: "dump [FILE]", Help: "write accounts, users and QOS to a file, or to standard output, in the form of sacctmgr's dump"},
+			{Name: "load FILE", Help: "add or change what such a file says, all of it or nothing; also one that sacctmgr has written. - is standard input"},
 		},
 		Options: []option.Option{
 			{Long: "associations", Short: 's', Help: "show: as the word withassoc"},
@@ -87,6 +89,9 @@ func runAcctmgr(inv *option.Invocation) error {
 	case "version":
 		_, err := fmt.Fprintln(inv.Stdout, "gleaner "+version)
 		return err
+	}
+	if verb == "dump" || verb == "load" {
+		return c.file(verb, words[1:])
 	}
 	request, err := account.Parse(words)
 	if err != nil {

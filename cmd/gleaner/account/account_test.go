@@ -232,3 +232,109 @@ func FuzzWords(f *testing.F) {
 		}
 	})
 }
+
+// TestLoadWhatWasDumped: a dump loaded where it was made changes what is there
+// to what is there, and loaded elsewhere adds all of it.
+func TestLoadWhatWasDumped(t *testing.T) {
+	full := lab()
+	full.QOS = []*pb.Qos{
+		{Name: "high", Description: "it's: high", Priority: 9, Preempts: []string{"normal"}, PreemptMode: "requeue", GraceTimeS: 90, ExemptTimeS: proto.Uint32(300),
+			UsageFactorPpm: proto.Uint32(1_250_000), Flags: []string{"DenyOnLimit"}, Limits: []*pb.Limit{
+				{Kind: pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_USER, Tres: "gres/gpu:a100", Value: 4}, {Kind: pb.LimitKind_LIMIT_KIND_MAX_JOBS, Value: 2},
+			}},
+		{Name: "normal", Description: "Normal QOS default"},
+	}
+	full.Users[0].Level = pb.AdminLevel_ADMIN_LEVEL_OPERATOR
+	full.Associations[1].Limits = []*pb.Limit{
+		{Kind: pb.LimitKind_LIMIT_KIND_GROUP_TRES, Tres: "mem", Value: 3 << 29}, {Kind: pb.LimitKind_LIMIT_KIND_GROUP_TRES_MINUTES, Tres: "mem", Value: 7},
+		{Kind: pb.LimitKind_LIMIT_KIND_MAX_WALL_MINUTES, Value: 4321},
+	}
+	full.Associations[1].Qos, full.Associations[1].DefaultQos = []string{"high", "normal"}, "high"
+	full.Associations[2].ShareParent = true
+	var dumped bytes.Buffer
+	if err := full.Dump(&dumped); err != nil {
+		t.Fatal(err)
+	}
+	here, err := full.Load(dumped.String())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &dumped)
+	}
+	for _, c := range here.Changes {
+		if c.Action != pb.ChangeAction_CHANGE_ACTION_MODIFY {
+			t.Errorf("added although it is there: %v", c)
+		}
+	}
+	empty := new(Listing)
+	empty.Add(&pb.ListAccountsResponse{Cluster: "new", Qos: []*pb.Qos{{Name: "normal"}}, Accounts: []*pb.Account{{Name: "root"}}, Associations: []*pb.Association{{Id: 1, Account: "root", Shares: 1}}})
+	there, err := empty.Load(dumped.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range there.Changes {
+		got = append(got, short(t, c))
+	}
+	want := []string{
+		`action:1,record:4,qos:high,description:it's: high,priority:9,limits:[{kind:7,value:2},{kind:13,tres:gres/gpu:a100,value:4}],preemptMode:requeue,graceTimeS:90,exemptTimeS:300,usageFactorPpm:1250000,flagsOn:[DenyOnLimit],flagsOff:[NoDecay,OverPartQOS]`,
+		`action:2,record:4,qos:normal,description:Normal QOS default,priority:0`,
+		`action:2,record:1,account:root,shares:1`,
+		`action:1,record:1,account:physics,parent:root,description:"",organization:"",shares:3,limits:[{kind:3,tres:mem,value:1610612736},{kind:4,tres:mem,value:7},{kind:12,value:4321}],allowedQos:{operation:1,names:[high,normal]},defaultQos:high`,
+		`action:1,record:3,account:physics,user:adam,shareParent:true`,
+		`action:2,record:4,qos:high,preempts:{operation:1,names:[normal]}`,
+		`action:2,record:2,user:adam,defaultAccount:physics,level:1`,
+		`action:2,record:1,account:physics,coordinators:{operation:2,names:[adam]}`,
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Errorf("change %d of\n%s\n got  %v\n want %v", i, &dumped, got[min(i, len(got)):], want[min(i, len(want)):])
+			break
+		}
+	}
+}
+
+// TestLoadSlurms: the example of sacctmgr(1).
+func TestLoadSlurms(t *testing.T) {
+	plan, err := lab().Load(`# a comment
+Cluster - tux:MaxTRESPerJob=node=15
+Parent - root
+Account - cs:MaxTRESPerJob=node=5:MaxJobs=4:FairShare=399:MaxWallDurationPerJob=40:Description='Computer Science':Organization='LC'
+Parent - cs
+Account - test:MaxTRESPerJob=node=1:MaxJobs=1:FairShare=1:MaxWallDurationPerJob=1:Description='Test Account':Organization='Test'
+Parent - test
+User - adam:MaxTRESPerJob=node=2:MaxJobs=3:FairShare=1:MaxWallDurationPerJob=1:AdminLevel=Operator:Coordinator='test'
+`)
+	if err != nil || len(plan.Changes) != 6 {
+		t.Fatalf("%v, %v", plan, err)
+	}
+	for text, want := range map[string]string{
+		"Account - x": "", "account - X:fairshare=3": "", "Acount - x": "no such title", "Account: x": "is not", "Parent - y": "must come before",
+		"User - adam:Fairshare": "key=value", "User - adam:Farshare=3": "Fairshare", "Account - 'x": "not closed", "Account - root": "line of the cluster",
+		"Account - x:GrpTRES=gpu": "Bad value", "QOS - x:Fairshare=3": "a value of",
+	} {
+		if _, err := lab().Load(text); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, and should say %q", text, err, want)
+		}
+	}
+}
+
+// FuzzLoad: whatever a file holds, it is refused in words or makes changes that
+// say what they are.
+func FuzzLoad(f *testing.F) {
+	var dumped bytes.Buffer
+	if err := lab().Dump(&dumped); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(dumped.String())
+	f.Add("Cluster - x:QOS='a,b'\nParent - root\nAccount - c:GrpTRES=cpu=3,mem=4G:Description=\"x: y\"\nParent - c\nUser - u:Partition=gpu:Coordinator=c:AdminLevel=Admin\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		plan, err := lab().Load(text)
+		if err != nil {
+			return
+		}
+		for _, change := range plan.Changes {
+			if change.Action == 0 || change.Record == 0 {
+				t.Fatalf("a change that says not what it is: %v", change)
+			}
+		}
+	})
+}

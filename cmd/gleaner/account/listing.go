@@ -26,6 +26,7 @@ type index struct {
 	associations map[string]*pb.Association // account, user, partition
 	inAccount    map[string][]*pb.Association
 	ofUser       map[string][]*pb.Association
+	below        map[string][]*pb.Association // of the accounts below one
 }
 
 // Add takes in one message of the answer.
@@ -46,7 +47,7 @@ func (l *Listing) look() *index {
 	}
 	l.index = &index{
 		accounts: map[string]*pb.Account{}, users: map[string]*pb.AccountUser{}, associations: map[string]*pb.Association{},
-		inAccount: map[string][]*pb.Association{}, ofUser: map[string][]*pb.Association{},
+		inAccount: map[string][]*pb.Association{}, ofUser: map[string][]*pb.Association{}, below: map[string][]*pb.Association{},
 	}
 	for _, account := range l.Accounts {
 		l.index.accounts[account.GetName()] = account
@@ -59,6 +60,8 @@ func (l *Listing) look() *index {
 		l.index.inAccount[a.GetAccount()] = append(l.index.inAccount[a.GetAccount()], a)
 		if a.GetUser() != "" {
 			l.index.ofUser[a.GetUser()] = append(l.index.ofUser[a.GetUser()], a)
+		} else if a.GetParentAccount() != "" {
+			l.index.below[a.GetParentAccount()] = append(l.index.below[a.GetParentAccount()], a)
 		}
 	}
 	return l.index
