@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched/billing"
 )
@@ -19,7 +20,7 @@ import (
 type Limiter struct {
 	*Snapshot
 	Index    *TRESIndex
-	timed    bool // some limit is over time
+	timed    bool // what is over time is counted
 	payers   map[payerKey]*payer
 	counts   []counted // first those of the associations, then of the QOS
 	within   map[withinKey]int32
@@ -92,29 +93,32 @@ type licenseHolding struct {
 // needs the time, TRES, Associations, QOS, Licenses, of the Partitions their
 // QOS and weights, and Running; Nodes only for running jobs without TRES.
 func NewLimiter(s *Snapshot) *Limiter {
+	timed := func(l *Limits) bool {
+		return l.GroupTRESMinutes != nil || l.GroupTRESRunMinutes != nil || l.GroupWallMinutes >= 0
+	}
+	return newLimiter(s, slices.ContainsFunc(s.Associations, func(a Association) bool { return timed(&a.Limits) }) ||
+		slices.ContainsFunc(s.QOS, func(q QOS) bool { return timed(&q.Limits) }))
+}
+
+// NewUses is a Limiter that counts what is over time also where nothing limits
+// it, for those who ask how much is used.
+func NewUses(s *Snapshot) *Limiter { return newLimiter(s, true) }
+
+func newLimiter(s *Snapshot, timed bool) *Limiter {
 	l := &Limiter{
 		Snapshot: s,
 		Index:    NewTRESIndex(s.TRES, s.Licenses),
+		timed:    timed,
 		payers:   make(map[payerKey]*payer),
 		within:   make(map[withinKey]int32),
 		counts:   make([]counted, len(s.Associations)+len(s.QOS)),
 		licenses: make([]licenseUse, len(s.Licenses)),
 		reached:  make(map[reachedKey]*LimitReached),
 	}
-	for i := range s.Associations {
-		l.timed = l.timed || s.Associations[i].Limits.overTime()
-	}
-	for i := range s.QOS {
-		l.timed = l.timed || s.QOS[i].Limits.overTime()
-	}
 	for i := range s.Running {
 		l.takeRunning(&s.Running[i])
 	}
 	return l
-}
-
-func (l *Limits) overTime() bool {
-	return l.GroupTRESMinutes != nil || l.GroupTRESRunMinutes != nil || l.GroupWallMinutes >= 0
 }
 
 func (l *Limiter) takeRunning(r *Running) {

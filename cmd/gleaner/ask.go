@@ -31,6 +31,8 @@ const (
 	loadPartitions = "slurm_load_partitions"
 	loadConfig     = "slurm_load_ctl_conf error"
 	loadTopology   = "slurm_load_topo error"
+	loadLicenses   = "slurm_load_licenses error"
+	loadAssocMgr   = "slurm_load_assoc_mgr_info error"
 )
 
 // interrupted is the exit status of a command that the user interrupted.

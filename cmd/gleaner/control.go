@@ -167,6 +167,6 @@ var laterVerbs = map[string]string{
 	"token": "callers are known by their connection", "errnumstr": "messages carry no numbers", "cluster": "name another controller with --controller",
 	"setdebug": "set the log level of gctld when starting it", "setdebugflags": "set the log level of gctld when starting it",
 	"schedloglevel": "set the log level of gctld when starting it", "fsdampeningfactor": "there is no fair-share factor yet",
-	"assoc_mgr": "there are no associations", "exit": "there is no interactive mode", "quit": "there is no interactive mode",
+	"assoc_mgr": "use gcontrol show assoc_mgr", "exit": "there is no interactive mode", "quit": "there is no interactive mode",
 	"details": "use --details", "oneliner": "use --oneliner", "script": "the owner keeps the script; it is not shown",
 }

@@ -15,6 +15,8 @@ func controlCommand() *option.Command {
 			{Name: "show node [LIST]", Help: "nodes; with --details each GPU"},
 			{Name: "show partition [NAME]", Help: "partitions"},
 			{Name: "show topology [NAME]", Help: "the switches of the network; of a node, those above it"},
+			{Name: "show licenses [NAME]", Help: "how many licenses there are, and are taken"},
+			{Name: "show assoc_mgr [users=NAMES] [accounts=NAMES] [qos=NAMES] [flags=users,assoc,qos]", Help: "users, associations and QOS with their limits, each with what counts for it now in brackets; N where there is no limit. Memory in MiB"},
 			{Name: "show config", Help: "the policy in force and the controller's settings"},
 			{Name: "show hostnames [LIST]", Help: "the names in a host list, one a line; without one those of this job ($SLURM_JOB_NODELIST)"},
 			{Name: "show hostlist NAMES", Help: "the host list of names joined by commas; hostlistsorted sorts them first"},

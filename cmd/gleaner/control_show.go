@@ -13,6 +13,8 @@ type shownEntity struct {
 	names []string // the first is the usual one; a beginning of one will do
 	local bool
 	run   func(c *controlRun, id string) error
+	// narrowed, in place of run, takes several words that narrow what is shown.
+	narrowed func(c *controlRun, words []string) error
 }
 
 func shownEntities() []shownEntity {
@@ -22,6 +24,8 @@ func shownEntities() []shownEntity {
 		{names: []string{"partition", "partitions", "partitionname"}, run: showPartition},
 		{names: []string{"config"}, run: showConfig},
 		{names: []string{"topology"}, run: showTopology},
+		{names: []string{"licenses"}, run: showLicenses},
+		{names: []string{"assoc_mgr"}, narrowed: showAssocMgr},
 		{names: []string{"hostnames"}, local: true, run: showHostNames},
 		{names: []string{"hostlist"}, local: true, run: showHostList},
 		{names: []string{"hostlistsorted"}, local: true, run: showHostListSorted},
@@ -32,10 +36,9 @@ func shownEntities() []shownEntity {
 var laterEntities = map[string]string{
 	"step": "grun prints the steps it starts", "steps": "grun prints the steps it starts",
 	"reservation": "there are no reservations", "reservations": "there are no reservations",
-	"assoc_mgr": "there are no associations", "burstbuffer": "there are no burst buffers", "bbstat": "there are no burst buffers", "dwstat": "there are no burst buffers",
+	"burstbuffer": "there are no burst buffers", "bbstat": "there are no burst buffers", "dwstat": "there are no burst buffers",
 	"federation": "this cluster is the only one", "frontend": "there are no front ends", "frontends": "there are no front ends",
-	"licenses": "there are no licenses",
-	"aliases":  "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",
+	"aliases": "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",
 }
 
 // splitEntity reads "job 12", "job=12" and "job".
@@ -86,6 +89,8 @@ func controlShow(c *controlRun, words []string) error {
 	switch {
 	case !known:
 		return c.noEntity(word, "show")
+	case entity.narrowed != nil:
+		return entity.narrowed(c, words[1:])
 	case extra:
 		return c.tooMany("show")
 	case c.json != jsonNone && entity.local:

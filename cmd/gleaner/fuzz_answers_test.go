@@ -26,7 +26,7 @@ import (
 var hostileCommands = []string{
 	"gqueue", "gqueue --json", "gqueue --array -l", "gqueue -j 7_1,108 --start", "gqueue --json=v0.0.39 --array",
 	"ginfo", "ginfo -N -l", "ginfo -R", "ginfo --json", "ginfo -O Partition,NodeList,Gres,Reason,Features",
-	"gcontrol show job", "gcontrol show job 12 -d", "gcontrol show node -d", "gcontrol show partition", "gcontrol show config", "gcontrol show node --json",
+	"gcontrol show job", "gcontrol show job 12 -d", "gcontrol show node -d", "gcontrol show partition", "gcontrol show config", "gcontrol show node --json", "gcontrol show licenses", "gcontrol show assoc_mgr", "gcontrol show assoc_mgr --json",
 	"gcontrol show job 12 --json", "gcontrol show config --json", "gcontrol ping -d", "gcontrol ping --json",
 	"gcontrol hold 12", "gcontrol release 12_[1-3]", "gcontrol requeue 12", "gcontrol update nodename=n1 state=resume", "gcontrol apply -f %", "gcontrol apply --dry-run -f %",
 	"gcancel 12", "gcancel -v 12 13", "gcancel --signal=USR1 12_[1-3]", "gcancel --me",

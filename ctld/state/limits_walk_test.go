@@ -224,3 +224,48 @@ func (c *limitCounts) mustBite(t *testing.T) {
 		t.Error("the walk goes nowhere")
 	}
 }
+
+// TestLimitUses: what is shown beside each limit is what counts for it.
+func TestLimitUses(t *testing.T) {
+	s, index := New(), uint64(0)
+	now := int64(1_000_000)
+	apply := func(command Command) Result {
+		index++
+		entry, err := Encode(command, RequestID{}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mustApply(t, s, index, entry)
+	}
+	limitedCluster(t, apply)
+	apply(gpuNode("n1", 4))
+	for range 2 {
+		submitted := apply(SubmitJob{Owner: Owner{UID: 1000, User: "u1000"}, Script: []byte("#!/bin/sh\n"), Spec: Spec{
+			Account: "a1", QOS: "q0", TimeLimitS: 600, MemoryPerNode: 1 << 20, ArrayTasks: []TaskRange{{First: 0, Last: 1, Step: 1}},
+			GPUs: []GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}}, Licenses: []License{{Name: "x", Count: 1}},
+		}})
+		if submitted.Refused != nil {
+			t.Fatal(submitted.Refused)
+		}
+	}
+	snapshot := s.View().SchedSnapshot(now)
+	plan, _ := sched.Schedule(snapshot, sched.Memo{})
+	apply(PlanToCommand(&snapshot, &plan))
+	uses := s.View().LimitUses(now + 120_000)
+	at := func(amounts []uint64, tres string) uint64 { return amounts[slices.Index(uses.TRES(), tres)] }
+	above, _ := s.View().AssociationOf("a0", "", "")
+	use := uses.Association(above, 1).GetUse()
+	if use.GetJobs() != 2 || use.GetSubmitted() != 4 || use.GetWallMinutes() != 4 || at(use.GetTres(), "cpu") != 2 ||
+		at(use.GetTresMinutes(), "cpu") != 4 || at(use.GetTresRunMinutes(), "gres/gpu") != 16 || at(use.GetTres(), "license/x") != 2 {
+		t.Errorf("account a0, above a1: %v", use)
+	}
+	qos, _ := s.View().QOS("q0")
+	q := uses.QOS(qos)
+	if q.GetUse().GetJobs() != 2 || len(q.GetWithin()) != 2 || q.GetWithin()[0].GetAccount() != "a1" || q.GetWithin()[1].GetUser() != "u1000" ||
+		at(q.GetWithin()[1].GetUse().GetTres(), "gres/gpu") != 2 {
+		t.Errorf("QOS q0: %v", q)
+	}
+	if l := s.View().Licenses(); len(l) != 1 || l[0] != (LicenseUse{Name: "x", Total: 3, Used: 2}) {
+		t.Errorf("licenses: %v", l)
+	}
+}

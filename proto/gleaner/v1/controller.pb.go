@@ -2523,7 +2523,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -2733,7 +2733,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\xe8\r\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\x8a\x0f\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -2763,7 +2763,10 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"ListShares\x12\x1d.gleaner.v1.ListSharesRequest\x1a\x1e.gleaner.v1.ListSharesResponse0\x01\x12S\n" +
 	"\fListAccounts\x12\x1f.gleaner.v1.ListAccountsRequest\x1a .gleaner.v1.ListAccountsResponse0\x01\x12W\n" +
-	"\x0eChangeAccounts\x12!.gleaner.v1.ChangeAccountsRequest\x1a\".gleaner.v1.ChangeAccountsResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\x0eChangeAccounts\x12!.gleaner.v1.ChangeAccountsRequest\x1a\".gleaner.v1.ChangeAccountsResponse\x12Q\n" +
+	"\fListLicenses\x12\x1f.gleaner.v1.ListLicensesRequest\x1a .gleaner.v1.ListLicensesResponse\x12M\n" +
+	"\n" +
+	"ListLimits\x12\x1d.gleaner.v1.ListLimitsRequest\x1a\x1e.gleaner.v1.ListLimitsResponse0\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_controller_proto_rawDescOnce sync.Once
@@ -2839,16 +2842,20 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ListSharesRequest)(nil),          // 56: gleaner.v1.ListSharesRequest
 	(*ListAccountsRequest)(nil),        // 57: gleaner.v1.ListAccountsRequest
 	(*ChangeAccountsRequest)(nil),      // 58: gleaner.v1.ChangeAccountsRequest
-	(*StatusResponse)(nil),             // 59: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 60: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 61: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 62: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 63: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 64: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 65: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 66: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 67: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 68: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesRequest)(nil),        // 59: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 60: gleaner.v1.ListLimitsRequest
+	(*StatusResponse)(nil),             // 61: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 62: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 63: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 64: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 65: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 66: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 67: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 68: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 69: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 70: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 71: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 72: gleaner.v1.ListLimitsResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	40, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -2913,31 +2920,35 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	56, // 59: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
 	57, // 60: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
 	58, // 61: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	3,  // 62: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 63: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	12, // 64: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11, // 65: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	14, // 66: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	16, // 67: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	18, // 68: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	20, // 69: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	28, // 70: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	31, // 71: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	34, // 72: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	36, // 73: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	59, // 74: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	60, // 75: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	61, // 76: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	62, // 77: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	63, // 78: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	54, // 79: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	64, // 80: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	65, // 81: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	66, // 82: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	67, // 83: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	68, // 84: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	62, // [62:85] is the sub-list for method output_type
-	39, // [39:62] is the sub-list for method input_type
+	59, // 62: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	60, // 63: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	3,  // 64: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 65: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	12, // 66: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11, // 67: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	14, // 68: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	16, // 69: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	18, // 70: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	20, // 71: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	28, // 72: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	31, // 73: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	34, // 74: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	36, // 75: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	61, // 76: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	62, // 77: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	63, // 78: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	64, // 79: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	65, // 80: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	54, // 81: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	66, // 82: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	67, // 83: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	68, // 84: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	69, // 85: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	70, // 86: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	71, // 87: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	72, // 88: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	64, // [64:89] is the sub-list for method output_type
+	39, // [39:64] is the sub-list for method input_type
 	39, // [39:39] is the sub-list for extension type_name
 	39, // [39:39] is the sub-list for extension extendee
 	0,  // [0:39] is the sub-list for field type_name
@@ -2950,6 +2961,7 @@ func file_gleaner_v1_controller_proto_init() {
 	}
 	file_gleaner_v1_accounting_proto_init()
 	file_gleaner_v1_job_proto_init()
+	file_gleaner_v1_limits_proto_init()
 	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_peer_proto_init()
 	file_gleaner_v1_priority_proto_init()

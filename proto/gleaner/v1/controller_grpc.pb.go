@@ -50,6 +50,8 @@ const (
 	Controller_ListShares_FullMethodName         = "/gleaner.v1.Controller/ListShares"
 	Controller_ListAccounts_FullMethodName       = "/gleaner.v1.Controller/ListAccounts"
 	Controller_ChangeAccounts_FullMethodName     = "/gleaner.v1.Controller/ChangeAccounts"
+	Controller_ListLicenses_FullMethodName       = "/gleaner.v1.Controller/ListLicenses"
+	Controller_ListLimits_FullMethodName         = "/gleaner.v1.Controller/ListLimits"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -104,6 +106,11 @@ type ControllerClient interface {
 	// accounts.
 	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListAccountsResponse], error)
 	ChangeAccounts(ctx context.Context, in *ChangeAccountsRequest, opts ...grpc.CallOption) (*ChangeAccountsResponse, error)
+	// ListLicenses answers how many licenses there are, and are taken.
+	ListLicenses(ctx context.Context, in *ListLicensesRequest, opts ...grpc.CallOption) (*ListLicensesResponse, error)
+	// ListLimits streams the limits of users, associations and QOS with what is
+	// used of them.
+	ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLimitsResponse], error)
 }
 
 type controllerClient struct {
@@ -410,6 +417,35 @@ func (c *controllerClient) ChangeAccounts(ctx context.Context, in *ChangeAccount
 	return out, nil
 }
 
+func (c *controllerClient) ListLicenses(ctx context.Context, in *ListLicensesRequest, opts ...grpc.CallOption) (*ListLicensesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLicensesResponse)
+	err := c.cc.Invoke(ctx, Controller_ListLicenses_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLimitsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[8], Controller_ListLimits_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListLimitsRequest, ListLimitsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListLimitsClient = grpc.ServerStreamingClient[ListLimitsResponse]
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -462,6 +498,11 @@ type ControllerServer interface {
 	// accounts.
 	ListAccounts(*ListAccountsRequest, grpc.ServerStreamingServer[ListAccountsResponse]) error
 	ChangeAccounts(context.Context, *ChangeAccountsRequest) (*ChangeAccountsResponse, error)
+	// ListLicenses answers how many licenses there are, and are taken.
+	ListLicenses(context.Context, *ListLicensesRequest) (*ListLicensesResponse, error)
+	// ListLimits streams the limits of users, associations and QOS with what is
+	// used of them.
+	ListLimits(*ListLimitsRequest, grpc.ServerStreamingServer[ListLimitsResponse]) error
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -540,6 +581,12 @@ func (UnimplementedControllerServer) ListAccounts(*ListAccountsRequest, grpc.Ser
 }
 func (UnimplementedControllerServer) ChangeAccounts(context.Context, *ChangeAccountsRequest) (*ChangeAccountsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeAccounts not implemented")
+}
+func (UnimplementedControllerServer) ListLicenses(context.Context, *ListLicensesRequest) (*ListLicensesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLicenses not implemented")
+}
+func (UnimplementedControllerServer) ListLimits(*ListLimitsRequest, grpc.ServerStreamingServer[ListLimitsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListLimits not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -916,6 +963,35 @@ func _Controller_ChangeAccounts_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_ListLicenses_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLicensesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ListLicenses(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ListLicenses_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ListLicenses(ctx, req.(*ListLicensesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_ListLimits_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListLimitsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).ListLimits(m, &grpc.GenericServerStream[ListLimitsRequest, ListLimitsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListLimitsServer = grpc.ServerStreamingServer[ListLimitsResponse]
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -983,6 +1059,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ChangeAccounts",
 			Handler:    _Controller_ChangeAccounts_Handler,
 		},
+		{
+			MethodName: "ListLicenses",
+			Handler:    _Controller_ListLicenses_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -1023,6 +1103,11 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ListAccounts",
 			Handler:       _Controller_ListAccounts_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListLimits",
+			Handler:       _Controller_ListLimits_Handler,
 			ServerStreams: true,
 		},
 	},

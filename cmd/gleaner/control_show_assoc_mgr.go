@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// limitKinds are the records that flags= names, as in scontrol(1).
+var limitKinds = map[string]pb.LimitRecord{
+	"users": pb.LimitRecord_LIMIT_RECORD_USERS, "assoc": pb.LimitRecord_LIMIT_RECORD_ASSOCIATIONS, "qos": pb.LimitRecord_LIMIT_RECORD_QOS,
+}
+
+// showAssocMgr prints users, associations and QOS with their limits, and in
+// brackets what counts for each now.
+func showAssocMgr(c *controlRun, words []string) error {
+	request := &pb.ListLimitsRequest{}
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		names := strings.Split(value, ",")
+		if value == "" {
+			key = "" // names nothing
+		}
+		switch strings.ToLower(key) {
+		case "users", "user":
+			request.Users = append(request.Users, names...)
+		case "accounts", "account":
+			request.Accounts = append(request.Accounts, names...)
+		case "qos":
+			request.Qos = append(request.Qos, names...)
+		case "flags", "flag":
+			for _, flag := range names {
+				kind, known := limitKinds[strings.ToLower(flag)]
+				if !known {
+					return c.inv.Fail("show assoc_mgr: there is no flag %q: type users, assoc or qos", flag)
+				}
+				request.Kinds = append(request.Kinds, kind)
+			}
+		default:
+			return c.inv.Fail("show assoc_mgr: invalid entity %q: type users=NAMES, accounts=NAMES, qos=NAMES or flags=users,assoc,qos", word)
+		}
+	}
+	all := &pb.ListLimitsResponse{}
+	err := list(c.inv.Context, c.client, c.client.ListLimits, request, func() bool { all = &pb.ListLimitsResponse{}; return true }, func(part *pb.ListLimitsResponse) error {
+		if all.Tres == nil {
+			all.Cluster, all.Tres, all.Enforced = part.Cluster, part.Tres, part.Enforced
+		}
+		all.Users = append(all.Users, part.Users...)
+		all.Associations = append(all.Associations, part.Associations...)
+		all.Qos = append(all.Qos, part.Qos...)
+		return nil
+	})
+	if err != nil {
+		return loadError(c.inv, loadAssocMgr, err)
+	}
+	if c.json != jsonNone {
+		return c.writeLimitsJSON(all)
+	}
+	p := &limitPrinter{Writer: bufio.NewWriter(c.inv.Stdout), all: all, separator: "\n    ", end: "\n"}
+	if c.oneLine {
+		p.separator = " "
+	}
+	p.print(request.Kinds)
+	return p.Flush()
+}
+
+// limitPrinter writes limits as scontrol does: GrpJobs=LIMIT(USED), N where
+// there is no limit.
+type limitPrinter struct {
+	*bufio.Writer
+	all            *pb.ListLimitsResponse
+	separator, end string
+}
+
+func (p *limitPrinter) print(kinds []pb.LimitRecord) {
+	wanted := func(kind pb.LimitRecord) bool { return len(kinds) == 0 || slices.Contains(kinds, kind) }
+	fmt.Fprint(p, "Current Association Manager state\n")
+	if !p.all.Enforced {
+		fmt.Fprint(p, "Limits are not enforced: [accounting] enforce in cluster.toml does not name limits\n")
+	}
+	if wanted(pb.LimitRecord_LIMIT_RECORD_USERS) {
+		fmt.Fprint(p, "\nUser Records\n\n")
+		for _, user := range p.all.Users {
+			p.record(item("UserName", user.Name) + " " + item("DefAccount", orNull(user.DefaultAccount)) + " DefWckey=(null) " + item("AdminLevel", adminLevelText(user.Level)))
+		}
+	}
+	if wanted(pb.LimitRecord_LIMIT_RECORD_ASSOCIATIONS) {
+		fmt.Fprint(p, "\nAssociation Records\n\n")
+		for _, record := range p.all.Associations {
+			p.association(record)
+		}
+	}
+	if wanted(pb.LimitRecord_LIMIT_RECORD_QOS) {
+		fmt.Fprint(p, "\nQOS Records\n\n")
+		for _, record := range p.all.Qos {
+			p.qos(record)
+		}
+	}
+}
+
+func (p *limitPrinter) record(lines ...string) {
+	fmt.Fprint(p, strings.Join(lines, p.separator), p.end)
+}
+
+func (p *limitPrinter) association(record *pb.AssociationUse) {
+	a, limits := record.GetAssociation(), limitSet(record.GetAssociation().GetLimits())
+	shares := digits(a.GetShares())
+	if a.GetShareParent() {
+		shares = "parent"
+	}
+	lines := []string{
+		item("ClusterName", p.all.Cluster) + " " + item("Account", a.GetAccount()) + " " + item("UserName", a.GetUser()) + " " + item("Partition", a.GetPartition()) +
+			fmt.Sprintf(" Priority=%d ID=%d", a.GetPriority(), a.GetId()),
+		"SharesRaw=" + shares + " " + item("ParentAccount", a.GetParentAccount()),
+	}
+	lines = append(lines, p.group(limits, record.GetUse())...)
+	lines = append(lines,
+		"MaxJobs="+limits.used(pb.LimitKind_LIMIT_KIND_MAX_JOBS, record.GetUse().GetJobs(), "")+
+			" MaxSubmitJobs="+limits.used(pb.LimitKind_LIMIT_KIND_MAX_SUBMIT, record.GetUse().GetSubmitted(), "")+
+			" MaxWallPJ="+limits.plain(pb.LimitKind_LIMIT_KIND_MAX_WALL_MINUTES),
+		"MaxTRESPJ="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_JOB),
+		"MaxTRESPN="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_NODE),
+		"MaxTRESMinsPJ="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_MINUTES_PER_JOB),
+	)
+	p.record(lines...)
+}
+
+// group is what bounds an association or a QOS as a whole.
+func (p *limitPrinter) group(limits limitSet, use *pb.LimitUse) []string {
+	return []string{
+		"GrpJobs=" + limits.used(pb.LimitKind_LIMIT_KIND_GROUP_JOBS, use.GetJobs(), "N") +
+			" GrpSubmitJobs=" + limits.used(pb.LimitKind_LIMIT_KIND_GROUP_SUBMIT, use.GetSubmitted(), "N") +
+			" GrpWall=" + limits.used(pb.LimitKind_LIMIT_KIND_GROUP_WALL_MINUTES, use.GetWallMinutes(), "N"),
+		"GrpTRES=" + p.amounts(limits, pb.LimitKind_LIMIT_KIND_GROUP_TRES, use.GetTres()),
+		"GrpTRESMins=" + p.amounts(limits, pb.LimitKind_LIMIT_KIND_GROUP_TRES_MINUTES, use.GetTresMinutes()),
+		"GrpTRESRunMins=" + p.amounts(limits, pb.LimitKind_LIMIT_KIND_GROUP_TRES_RUN_MINUTES, use.GetTresRunMinutes()),
+	}
+}
+
+func (p *limitPrinter) qos(record *pb.QosUse) {
+	q, limits := record.GetQos(), limitSet(record.GetQos().GetLimits())
+	lines := append([]string{item("QOS", q.GetName())}, p.group(limits, record.GetUse())...)
+	lines = append(lines,
+		"MaxWallPJ="+limits.plain(pb.LimitKind_LIMIT_KIND_MAX_WALL_MINUTES),
+		"MaxTRESPJ="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_JOB),
+		"MaxTRESPN="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_NODE),
+		"MaxTRESPU="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_USER),
+		"MaxTRESPA="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_ACCOUNT),
+		"MaxTRESMinsPJ="+limits.tres(pb.LimitKind_LIMIT_KIND_MAX_TRES_MINUTES_PER_JOB),
+		"MinTRESPJ="+limits.tres(pb.LimitKind_LIMIT_KIND_MIN_TRES_PER_JOB),
+		item("PreemptMode", orNull(q.GetPreemptMode()))+fmt.Sprintf(" Priority=%d", q.GetPriority()),
+	)
+	for _, within := range record.GetWithin() {
+		lines = append(lines, p.within(limits, within))
+	}
+	p.record(lines...)
+}
+
+// within is one account's, or one user's, part of a QOS.
+func (p *limitPrinter) within(limits limitSet, within *pb.UseWithin) string {
+	use := within.GetUse()
+	if within.GetAccount() != "" {
+		return fmt.Sprintf("Account %s: MaxJobsPA=%s MaxSubmitJobsPA=%s MaxTRESPA=%s", format.Printable(within.GetAccount()),
+			limits.used(pb.LimitKind_LIMIT_KIND_MAX_JOBS_PER_ACCOUNT, use.GetJobs(), "N"), limits.used(pb.LimitKind_LIMIT_KIND_MAX_SUBMIT_PER_ACCOUNT, use.GetSubmitted(), "N"),
+			p.amounts(limits, pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_ACCOUNT, use.GetTres()))
+	}
+	return fmt.Sprintf("User %s(%d): MaxJobsPU=%s MaxSubmitJobsPU=%s MaxTRESPU=%s", format.Printable(within.GetUser()), within.GetUid(),
+		limits.used(pb.LimitKind_LIMIT_KIND_MAX_JOBS, use.GetJobs(), "N"), limits.used(pb.LimitKind_LIMIT_KIND_MAX_SUBMIT, use.GetSubmitted(), "N"),
+		p.amounts(limits, pb.LimitKind_LIMIT_KIND_MAX_TRES_PER_USER, use.GetTres()))
+}
+
+// amounts is each TRES as NAME=LIMIT(USED), memory in MiB.
+func (p *limitPrinter) amounts(limits limitSet, kind pb.LimitKind, used []uint64) string {
+	words := make([]string, 0, len(p.all.Tres))
+	for i, name := range p.all.Tres {
+		if i >= len(used) {
+			break
+		}
+		limit, amount := "N", used[i]
+		if value, set := limits.find(kind, name); set {
+			limit = limitAmount(kind, name, value)
+		}
+		if name == memoryTRES && !overTime(kind) {
+			amount >>= 20
+		}
+		words = append(words, fmt.Sprintf("%s=%s(%d)", format.Printable(name), limit, amount))
+	}
+	return strings.Join(words, ",")
+}
+
+// limitSet are the limits that one association or QOS has.
+type limitSet []*pb.Limit
+
+func (s limitSet) find(kind pb.LimitKind, tres string) (uint64, bool) {
+	for _, limit := range s {
+		if limit.GetKind() == kind && limit.GetTres() == tres {
+			return limit.GetValue(), true
+		}
+	}
+	return 0, false
+}
+
+// plain is a limit, or nothing.
+func (s limitSet) plain(kind pb.LimitKind) string {
+	if value, set := s.find(kind, ""); set {
+		return digits(value)
+	}
+	return ""
+}
+
+// used is LIMIT(USED); none stands where there is no limit, and "" for nothing
+// at all.
+func (s limitSet) used(kind pb.LimitKind, used uint64, none string) string {
+	limit := s.plain(kind)
+	if limit == "" && none == "" {
+		return ""
+	}
+	if limit == "" {
+		limit = none
+	}
+	return fmt.Sprintf("%s(%d)", limit, used)
+}
+
+// tres is the amounts of one limit, or nothing.
+func (s limitSet) tres(kind pb.LimitKind) string {
+	var words []string
+	for _, limit := range s {
+		if limit.GetKind() == kind {
+			words = append(words, item(limit.GetTres(), limitAmount(kind, limit.GetTres(), limit.GetValue())))
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+const memoryTRES = "mem"
+
+// overTime says whether a limit is of minutes; memory is in MiB there.
+func overTime(kind pb.LimitKind) bool {
+	return kind == pb.LimitKind_LIMIT_KIND_GROUP_TRES_MINUTES || kind == pb.LimitKind_LIMIT_KIND_GROUP_TRES_RUN_MINUTES || kind == pb.LimitKind_LIMIT_KIND_MAX_TRES_MINUTES_PER_JOB
+}
+
+// limitAmount is a limit as scontrol writes it, memory in MiB.
+func limitAmount(kind pb.LimitKind, tres string, value uint64) string {
+	if tres == memoryTRES && !overTime(kind) {
+		return digits(value >> 20)
+	}
+	return digits(value)
+}
+
+func adminLevelText(level pb.AdminLevel) string {
+	switch level {
+	case pb.AdminLevel_ADMIN_LEVEL_OPERATOR:
+		return "Operator"
+	case pb.AdminLevel_ADMIN_LEVEL_ADMINISTRATOR:
+		return "Administrator"
+	}
+	return "None"
+}
