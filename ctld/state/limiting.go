@@ -18,6 +18,9 @@ func (t *tables) schedRules(nowMS int64) (sched.Snapshot, *schedIndex) {
 	index := &schedIndex{accountIndex: *v.schedAccounts(&snapshot)}
 	v.schedShares(&snapshot, nil)
 	v.schedPartitions(&snapshot, index)
+	if limitsTime(&snapshot) {
+		v.schedUsage(&snapshot, index)
+	}
 	return snapshot, index
 }
 
