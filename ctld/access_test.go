@@ -138,7 +138,7 @@ func TestOtherUsersAreKeptOut(t *testing.T) {
 	}
 	denied := codes.PermissionDenied.String()
 	want := strangerActs{
-		Submitted: got.Submitted, AsOther: denied, Cancel: "Access/permission denied", Hold: "Access/permission denied",
+		Submitted: got.Submitted, AsOther: denied, Cancel: "Access/permission denied", Hold: "Access/permission denied", Update: "Access/permission denied",
 		Drain: denied, Policy: denied, Register: denied, Vouch: denied, OwnScriptSeen: len(job().Spec.Script),
 	}
 	if got != want || got.Submitted == 0 {
