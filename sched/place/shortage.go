@@ -11,7 +11,7 @@ import (
 // the checks below, of which the nodes that passed the checks before have too
 // little. Only nodes that pass one check are asked the next, so that "no node
 // has 8 CPUs free" is said of those that have the GPUs. Of alternatives ("[a|b]")
-// it is about the one that passed the most checks.
+// it is about the one that passed the most checks, and then has the most.
 func shortage(nodes []Node, candidates []NodeIndex, r Request) Shortage {
 	var best Shortage
 	furthest := -1
@@ -19,7 +19,8 @@ func shortage(nodes []Node, candidates []NodeIndex, r Request) Shortage {
 		one := r
 		one.Constraint = constraint
 		w := newWant(nodes, &one)
-		if short, passed := w.shortage(candidates); passed > furthest {
+		short, passed := w.shortage(candidates)
+		if passed > furthest || passed == furthest && short.What == best.What && short.Have > best.Have {
 			best, furthest = short, passed
 		}
 	}
