@@ -76,13 +76,8 @@ func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 	if overlay.Priority != 0 && job.Held == sched.NotHeld {
 		message.Priority = uint64(overlay.Priority)
 	}
-	request := &job.Spec.shape.Request
-	message.Nodes, _ = request.NodeBounds()
-	tasks := uint64(request.Tasks)
-	if tasks == 0 {
-		tasks = uint64(message.Nodes) * uint64(max(request.TasksPerNode, 1))
-	}
-	message.Cpus = uint32(min(tasks*uint64(request.CPUsPerTask), math.MaxUint32))
+	least := job.Spec.shape.Request.Least()
+	message.Nodes, message.Cpus = uint32(least.Nodes), uint32(min(least.CPUs, math.MaxUint32))
 }
 
 func fillRun(message *pb.Job, run *Run) {
