@@ -55,23 +55,27 @@ func benchmarkLimits(jobs int) Snapshot {
 	return s
 }
 
-// BenchmarkFullWithLimits is BenchmarkFull with all that limits it.
+// BenchmarkFullWithLimits is BenchmarkFull with all that limits it, beside the
+// same without.
 func BenchmarkFullWithLimits(b *testing.B) {
 	for _, jobs := range []int{10000, 100000} {
-		b.Run(fmt.Sprintf("nodes=1000/accounts=1000/jobs=%d", jobs), func(b *testing.B) {
-			s := benchmarkLimits(jobs)
-			plan, memo := Schedule(s, Memo{})
-			limited := 0
-			for _, r := range plan.Reasons {
-				if r.Code == ReasonLimit {
-					limited++
+		s := benchmarkLimits(jobs)
+		for _, enforced := range []bool{false, true} {
+			b.Run(fmt.Sprintf("nodes=1000/accounts=1000/jobs=%d/enforced=%v", jobs, enforced), func(b *testing.B) {
+				s.Accounting.EnforceLimits = enforced
+				plan, memo := Schedule(s, Memo{})
+				limited := 0
+				for _, r := range plan.Reasons {
+					if r.Code == ReasonLimit {
+						limited++
+					}
 				}
-			}
-			for b.Loop() {
-				_, memo = Schedule(s, memo)
-			}
-			b.ReportMetric(float64(limited), "limited/op")
-			b.ReportMetric(float64(len(s.Running)), "running/op")
-		})
+				for b.Loop() {
+					_, memo = Schedule(s, memo)
+				}
+				b.ReportMetric(float64(limited), "limited/op")
+				b.ReportMetric(float64(len(s.Running)), "running/op")
+			})
+		}
 	}
 }
