@@ -49,7 +49,7 @@ func (d *dialogue) minutes(words []string) error {
 }
 
 func (d *dialogue) qos(words []string) error {
-	q := QOS{Name: words[0], UsageFactorPPM: 1_000_000, Limits: NoLimits()}
+	q := QOS{Name: words[0], UsageFactorPPM: 1_000_000, PreemptExemptTimeS: NoLimit, Limits: NoLimits()}
 	var err error
 	for _, word := range words[1:] {
 		switch name, value, _ := strings.Cut(word, "="); name {
@@ -61,6 +61,8 @@ func (d *dialogue) qos(words []string) error {
 			q.UsageFactorPPM = uint32(number(value, 0)) * 1_000_000
 		case "used":
 			q.Used, err = d.used(value)
+		case "mode", "grace", "exempt", "preempts":
+			d.preemptWord(&q, name, value)
 		default:
 			err = d.setLimit(&q.Limits, name, value)
 		}

@@ -35,6 +35,7 @@ func TestDialogues(t *testing.T) {
 //	running     ID on=NODE [cpus=N] [mem=SIZE] [gpus=N] [alone] [uid=N] [userexclusive]
 //	accounts, priority  see dialogue_priority_test.go
 //	licenses, qos, associations, enforce, minutes, ended, submit  see dialogue_limits_test.go
+//	preempt, gone, wait  see dialogue_preempt_test.go
 //	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	map         draws what is in use: a device is its number if it is free
@@ -49,7 +50,7 @@ func (d *dialogue) play(command string, lines []string) (string, error) {
 	each := map[string]func(words []string) error{
 		"nodes": d.node, "switches": d.wire, "partitions": d.partition, "running": d.running, "jobs": d.job,
 		"priority": d.priority, "licenses": d.license, "qos": d.qos, "associations": d.association, "enforce": d.enforce,
-		"minutes": d.minutes, "ended": d.ended,
+		"minutes": d.minutes, "ended": d.ended, "preempt": d.preempt, "gone": d.gone,
 	}
 	switch command {
 	case "map":
@@ -64,6 +65,9 @@ func (d *dialogue) play(command string, lines []string) (string, error) {
 		return d.feasible(strings.Fields(lines[0]))
 	case "submit":
 		return d.submit(strings.Fields(lines[0]))
+	case "wait":
+		d.snapshot.NowMS += int64(number(options(strings.Fields(lines[0]))["seconds"], 0)) * 1000
+		return "ok\n", nil
 	}
 	if command == "jobs" {
 		d.snapshot.Waiting = nil
@@ -158,6 +162,7 @@ func (d *dialogue) partition(words []string) error {
 	if o["qos"] != "" {
 		p.QOS, _ = d.findQOS(o["qos"])
 	}
+	p.Preempt, p.GraceTimeS = preemptMode(o["mode"]), uint32(number(o["grace"], 0))
 	if o["time"] != "" {
 		p.MaxTimeS = uint32(number(o["time"], 0)) * 60
 	}
@@ -177,18 +182,23 @@ func (d *dialogue) partition(words []string) error {
 
 func (d *dialogue) running(words []string) error {
 	o := options(words[1:])
-	at, known := d.find(o["on"])
-	if !known {
-		return fmt.Errorf("no node %q", o["on"])
+	var nodes []place.NodeIndex
+	for _, name := range list(o["on"]) {
+		at, known := d.find(name)
+		if !known {
+			return fmt.Errorf("no node %q", name)
+		}
+		nodes = append(nodes, place.NodeIndex(at))
 	}
 	_, alone := o["alone"]
 	_, userOnly := o["userexclusive"]
-	r := place.Request{ExclusiveUser: userOnly, User: uint32(number(o["uid"], 0)), CPUsPerTask: uint32(number(o["cpus"], 1)), MemoryPerNode: size(o["mem"], 1<<30), GPUsPerNode: uint32(number(o["gpus"], 0)), Exclusive: alone}
-	placement, short, fits := place.Fit(d.snapshot.Nodes, []place.NodeIndex{place.NodeIndex(at)}, r)
+	r := place.Request{MinNodes: uint32(len(nodes)), ExclusiveUser: userOnly, User: uint32(number(o["uid"], 0)), CPUsPerTask: uint32(number(o["cpus"], 1)), MemoryPerNode: size(o["mem"], 1<<30), GPUsPerNode: uint32(number(o["gpus"], 0)), Exclusive: alone}
+	placement, short, fits := place.Fit(d.snapshot.Nodes, nodes, r)
 	if !fits {
 		return fmt.Errorf("does not fit: %v", short)
 	}
 	d.book(Job{ID: JobID(number(words[0], 0)), Association: -1, QOS: -1}, Unlimited, -1, placement, alone)
+	d.runningAs(&d.snapshot.Running[len(d.snapshot.Running)-1], o)
 	return nil
 }
 
@@ -309,6 +319,7 @@ func (d *dialogue) schedule() string {
 	for _, start := range plan.Starts {
 		fmt.Fprintf(&out, "start %d in %s:%s\n", start.Job, d.snapshot.Partitions[start.Partition].Name, d.describe(start.Placement))
 	}
+	out.WriteString(d.preempted(plan.Preemptions))
 	for _, r := range plan.Reasons {
 		fmt.Fprintf(&out, "wait %d (%s) %s\n", r.Job, r.Display(d.snapshot), r.Sentence(d.snapshot))
 	}
@@ -320,6 +331,7 @@ func (d *dialogue) schedule() string {
 			if job := &d.snapshot.Waiting[i]; job.ID == start.Job {
 				shape := &d.snapshot.Shapes[job.Shape]
 				d.book(*job, shape.TimeLimitS, start.Partition, start.Placement, shape.Request.Exclusive)
+				d.snapshot.Running[len(d.snapshot.Running)-1].Requeue = true
 				job.Tasks--
 			}
 		}

@@ -15,8 +15,9 @@ type entry struct {
 	job      int32 // position in Snapshot.Waiting
 }
 
-// order is the turns of the jobs, in Slurm's order: tier of the partition,
-// priority of the job, and then the lower number. A job for several partitions
+// order is the turns of the jobs, in Slurm's order: jobs that may preempt others
+// before those, tier of the partition, priority of the job, and then the lower
+// number. A job for several partitions
 // has a turn in each, at its priority in that; within a tier and a priority they
 // come in its order of preference.
 func order(s *Snapshot, jobs []int32, p *priorities) []entry {
@@ -33,18 +34,20 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 			})
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		// Most are told apart by the first two; comparing all four each time
-		// would take twice as long.
-		if a.tier != b.tier {
-			return cmp.Compare(b.tier, a.tier)
-		}
-		if a.priority != b.priority {
-			return cmp.Compare(b.priority, a.priority)
-		}
-		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.choice, b.choice))
-	})
-	return entries
+	slices.SortFunc(entries, compareEntries)
+	return preemptorsFirst(s, entries)
+}
+
+// compareEntries tells most apart by the first two; comparing all four each
+// time would take twice as long.
+func compareEntries(a, b entry) int {
+	if a.tier != b.tier {
+		return cmp.Compare(b.tier, a.tier)
+	}
+	if a.priority != b.priority {
+		return cmp.Compare(b.priority, a.priority)
+	}
+	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.choice, b.choice))
 }
 
 // turns cuts the order into a job's turns of one tier.

@@ -38,7 +38,7 @@ type PreemptionPolicy struct {
 type Preemption struct {
 	Victim JobID
 	For    JobID
-	Mode   PreemptMode
+	Mode   PreemptMode // cancel, requeue or checkpoint
 	GraceS uint32
 	// LostGPUMS is what it loses, in GPU-milliseconds (CPU-milliseconds for a
 	// job without GPUs).
@@ -48,10 +48,12 @@ type Preemption struct {
 }
 
 // Choice tells what a set of victims costs, and what the next best would have.
+// The cost is what they lose, and what they have lost to preemptions before,
+// so that the same job is not hit again and again.
 type Choice struct {
 	For        JobID
 	Nodes      []place.NodeIndex // where the job will fit
-	LostGPUMS  int64             // of all victims
-	NextBest   []JobID           // ascending; nil = there was no other
-	NextLostMS int64
+	CostGPUMS  int64             // of all victims
+	NextBest   []JobID           // ascending; nil = no other was found
+	NextCostMS int64
 }

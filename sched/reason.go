@@ -145,6 +145,9 @@ func (r Reason) Sentence(s Snapshot) string {
 	case ReasonPriority:
 		return fmt.Sprintf("waits behind job %d, which comes first and waits for resources", r.Blocker)
 	case ReasonResources:
+		if r.Lack != nil && len(r.Lack.Leaving) > 0 {
+			return leavingSentence(r.Lack.Leaving)
+		}
 		return shortSentence(r.short(), "free")
 	case ReasonPartitionConfig, ReasonBadConstraints:
 		return shortSentence(r.short(), "in "+partition)

@@ -15,7 +15,10 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	for turns := range turns(order(&s, p.ready(), priorities)) {
 		p.consider(turns)
 	}
-	return Plan{Starts: p.starts, Priorities: priorities.ofFirst(), NextMS: sooner(nextMS, p.next()), Reasons: p.allReasons()}, p.judge.memo()
+	return Plan{
+		Starts: p.starts, Preemptions: p.preemptions, Priorities: priorities.ofFirst(),
+		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(),
+	}, p.judge.memo()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
@@ -33,6 +36,10 @@ type pass struct {
 	reasons    []Reason // by position in Waiting
 	starts     []Start
 	stopped    []bool // room for consider
+
+	room        *room // as it will be; nil until a job looks for some
+	preemptions []Preemption
+	nextMS      int64
 }
 
 // partitionPass is what has happened in one partition.
@@ -101,13 +108,14 @@ func (p *pass) ready() []int32 {
 }
 
 // consider starts as many tasks of a job as fit in its partitions of one tier,
-// and notes why the rest waits. All its partitions are tried before the job
-// blocks one of them.
+// makes room for others, and notes why the rest waits. All its partitions are
+// tried before the job blocks one of them.
 func (p *pass) consider(turns []entry) {
 	stopped := p.stopped[:0]
 	for _, e := range turns {
 		stopped = append(stopped, p.start(e))
 	}
+	p.makeRoom(turns, stopped)
 	for i, e := range turns {
 		if p.left[e.job] > 0 && !stopped[i] {
 			p.block(e)
@@ -149,6 +157,7 @@ func (p *pass) start(e entry) (stopped bool) {
 			return true
 		}
 		place.Take(p.nodes, placement, shape.Request.Exclusive)
+		p.room.take(placement, shape.Request.Exclusive)
 		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement})
 		p.left[e.job]--
 		if p.left[e.job] > 0 && p.stops(e) {

@@ -146,6 +146,23 @@ func minutes(seconds uint64) string {
 	return count((seconds+59)/60, "minute")
 }
 
+// leavingSentence names the jobs that make room, a few of them.
+func leavingSentence(ids []JobID) string {
+	const few = 10
+	var out strings.Builder
+	out.WriteString("waits for job")
+	if len(ids) > 1 {
+		out.WriteString("s")
+	}
+	for i, id := range ids[:min(len(ids), few)] {
+		out.WriteString([...]string{" ", ","}[min(i, 1)] + strconv.FormatUint(uint64(id), 10))
+	}
+	if len(ids) > few {
+		fmt.Fprintf(&out, " and %d more", len(ids)-few)
+	}
+	return out.String() + " to make room"
+}
+
 func count(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -1,0 +1,43 @@
+package place
+
+import "slices"
+
+// Stay is what a job that stays on a node means for who may join it.
+type Stay struct {
+	User      uint32
+	UserOnly  bool
+	Exclusive bool
+}
+
+// Release gives back what a placement took: the opposite of Take. staying are
+// the jobs that each of its nodes has then. nodes is changed in place, but the
+// lists that nodes shares with others are copied first.
+func Release(nodes []Node, p Placement, staying func(NodeIndex) []Stay) {
+	for i := range p.Parts {
+		part := &p.Parts[i]
+		n := &nodes[part.Node]
+		n.FreeCPUs = n.FreeCPUs.Union(part.CPUs.Intersect(n.CPUs))
+		n.FreeMemory = min(n.FreeMemory+part.MemoryBytes, n.MemoryBytes)
+		n.share(staying(part.Node))
+		if len(part.Devices) == 0 {
+			continue
+		}
+		n.Devices = slices.Clone(n.Devices)
+		for _, grant := range part.Devices {
+			d := &n.Devices[grant.Device]
+			d.FreeShares = min(d.FreeShares+grant.Shares, d.Shares)
+		}
+	}
+}
+
+// share notes who is on the node.
+func (n *Node) share(jobs []Stay) {
+	n.Busy, n.Exclusive, n.UserOnly, n.Users = len(jobs) > 0, false, false, nil
+	for _, job := range jobs {
+		n.Exclusive = n.Exclusive || job.Exclusive
+		n.UserOnly = n.UserOnly || job.UserOnly
+		if at, there := slices.BinarySearch(n.Users, job.User); !there {
+			n.Users = slices.Insert(n.Users, at, job.User)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// This file is the stage that makes room: a job that waits for nothing but
+// resources, and may preempt others, is promised nodes that will be free once
+// some jobs are gone. The nodes are kept for it, and it starts in a later pass.
+//
+// Nothing is kept of a promise but the jobs that leave. It comes out again in
+// the next pass, because jobs that end count as gone, those before it in the
+// order are the same, and those behind it got none of its nodes. Two jobs of
+// different kinds could take each other's promise, so at most one is promised
+// something in a region of nodes; behind it come only jobs of its own shape
+// that need one node, as many of which fit in whatever order they are placed.
+
+// passSteps bounds what one pass spends on choosing, in nodes looked at: about
+// a tenth of a second. Whoever comes too late for it is tried in a later pass.
+const passSteps = 500_000
+
+// way is how a job gets room.
+type way struct {
+	entry
+	placement place.Placement
+	victims   []victim // none: those that leave anyway suffice
+	choice    *Choice
+}
+
+// makeRoom promises room to the tasks of a job that did not fit. stopped are the
+// turns in which a limit stops the job, and is kept up.
+func (p *pass) makeRoom(turns []entry, stopped []bool) {
+	if p.Preemption.Type == PreemptNone {
+		return
+	}
+	job := turns[0].job
+	for p.left[job] > 0 {
+		w, found := p.wayToRoom(turns, stopped)
+		if !found {
+			return
+		}
+		if p.stopsPlaced(w.entry, w.placement) {
+			stopped[slices.Index(turns, w.entry)] = true
+			return
+		}
+		p.promise(&w)
+		p.left[job]--
+		for i, e := range turns {
+			stopped[i] = stopped[i] || p.left[job] > 0 && p.stops(e)
+		}
+	}
+}
+
+// wayToRoom finds room for one task of a job in its partitions of one tier:
+// where the jobs that leave anyway suffice, or else where the least is lost.
+func (p *pass) wayToRoom(turns []entry, stopped []bool) (way, bool) {
+	var open []entry
+	for i, e := range turns {
+		if !stopped[i] && p.mayMakeRoom(e) {
+			open = append(open, e)
+		}
+	}
+	if len(open) == 0 || p.fitsBelow(turns, p.nodes) {
+		return way{}, false
+	}
+	for _, e := range open {
+		shape, index, _ := p.at(e)
+		if placement, _, fits := place.Fit(p.room.nodes, p.roomIn(e, index), shape.Request); fits {
+			return way{entry: e, placement: placement}, true
+		}
+	}
+	if p.room.steps >= passSteps || p.fitsBelow(turns, p.room.nodes) {
+		return way{}, false
+	}
+	return p.choose(open)
+}
+
+// choose finds the victims that lose the least.
+func (p *pass) choose(open []entry) (way, bool) {
+	var best, next *option
+	var of entry
+	for _, e := range open {
+		shape, index, _ := p.at(e)
+		g := p.newGap(e, &shape.Request, p.roomIn(e, index))
+		g.search()
+		p.room.steps += g.steps
+		for _, o := range []*option{g.best, g.next} {
+			switch {
+			case o == nil:
+			case best == nil || compareOptions(o, best) < 0:
+				best, next, of = o, best, e
+			case (next == nil || compareOptions(o, next) < 0) && !slices.Equal(o.ids, best.ids):
+				next = o
+			}
+		}
+	}
+	if best == nil {
+		return way{}, false
+	}
+	w := way{entry: of, placement: best.placement, victims: best.victims, choice: &Choice{For: of.id, CostGPUMS: best.cost}}
+	for _, part := range best.placement.Parts {
+		w.choice.Nodes = append(w.choice.Nodes, part.Node)
+	}
+	if next != nil {
+		w.choice.NextBest, w.choice.NextCostMS = next.ids, next.cost
+	}
+	return w, true
+}
+
+// mayMakeRoom says whether a job may be promised something in a partition: it
+// waits there for nothing but resources, may preempt somebody, and takes no
+// room that was promised to another.
+func (p *pass) mayMakeRoom(e entry) bool {
+	shape, index, t := p.at(e)
+	if p.partitions[index].blocker != 0 || p.rules(t, shape, index).Code != ReasonNone {
+		return false
+	}
+	if p.room == nil {
+		p.room = newRoom(p)
+	}
+	if !p.room.rules.isPreemptor(&p.Waiting[e.job], index) {
+		return false
+	}
+	if p.judge.decideOn(t, shape, index); t.verdict.code != ReasonNone {
+		return false
+	}
+	kind := p.kind(e)
+	for _, partition := range shape.Partitions {
+		for _, node := range p.Partitions[partition].Nodes {
+			if other := p.room.region[node]; other != 0 && (other != kind || p.room.closings != p.closings) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// kind tells apart whose promises may stand in one region: those of one shape
+// that need one node. 0 may not be compared: it is like no other.
+func (p *pass) kind(e entry) int32 {
+	shape := p.Waiting[e.job].Shape
+	if _, high := p.Shapes[shape].Request.NodeBounds(); high != 1 {
+		return 0
+	}
+	return int32(shape) + 1
+}
+
+// fitsBelow says whether the job fits on these nodes when its turn comes in
+// other partitions, on nodes that it does not block before: then nobody is
+// chosen for it.
+func (p *pass) fitsBelow(turns []entry, nodes []place.Node) bool {
+	number := p.Waiting[turns[0].job].Shape
+	shape := &p.Shapes[number]
+	later := func(choice int, index int) bool {
+		return p.Partitions[index].PriorityTier <= turns[0].tier &&
+			!slices.ContainsFunc(turns, func(e entry) bool { return int(e.choice) == choice })
+	}
+	blocks := func(node place.NodeIndex) bool {
+		return slices.ContainsFunc(turns, func(e entry) bool {
+			_, found := slices.BinarySearch(p.Partitions[shape.Partitions[e.choice]].Nodes, node)
+			return found
+		})
+	}
+	for choice, index := range shape.Partitions {
+		t := &p.trials[number][choice]
+		if !later(choice, index) || p.partitions[index].blocker != 0 || p.rules(t, shape, index).Code != ReasonNone {
+			continue
+		}
+		if _, _, fits := place.Fit(nodes, slices.DeleteFunc(slices.Clone(p.open(index)), blocks), t.shape.Request); fits {
+			return true
+		}
+	}
+	return false
+}
+
+// roomIn is the nodes of a partition where a job may be promised something:
+// those that are kept for nobody, or for jobs like it.
+func (p *pass) roomIn(e entry, index int) []place.NodeIndex {
+	kind := p.kind(e)
+	var nodes []place.NodeIndex
+	for _, node := range p.Partitions[index].Nodes {
+		if p.closedBy[node] == 0 || kind != 0 && p.room.promised[node] == kind {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// promise keeps a job's nodes for it and tells its victims to go.
+func (p *pass) promise(w *way) {
+	shape, index, _ := p.at(w.entry)
+	for i := range w.victims {
+		v := &w.victims[i]
+		p.room.leave(p.Snapshot, v.at)
+		p.preemptions = append(p.preemptions, Preemption{
+			Victim: v.id, For: w.id, Mode: v.mode, GraceS: p.room.rules.graceS(&p.Running[v.at]), LostGPUMS: v.lost, Choice: w.choice,
+		})
+	}
+	leaving := p.leavingFrom(w.placement)
+	p.room.take(w.placement, shape.Request.Exclusive)
+	for _, part := range w.placement.Parts {
+		p.closedBy[part.Node] = cmp.Or(p.closedBy[part.Node], w.id)
+		p.room.promised[part.Node] = p.kind(w.entry)
+	}
+	for _, partition := range shape.Partitions {
+		for _, node := range p.Partitions[partition].Nodes {
+			p.room.region[node] = cmp.Or(p.kind(w.entry), -1)
+		}
+	}
+	p.closings++
+	p.room.closings = p.closings
+	p.reasons[w.job] = Reason{Job: w.id, Code: ReasonResources, Partition: int32(index), Lack: &Lack{Leaving: leaving}}
+}
+
+// leavingFrom is the jobs that leave the nodes of a placement, ascending.
+func (p *pass) leavingFrom(placement place.Placement) []JobID {
+	var ids []JobID
+	for i := range p.Running {
+		if p.room.leaving[i] && onNodes(p.Running[i].Placement, placement) > 0 {
+			ids = append(ids, p.Running[i].ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// onNodes counts the parts of one placement that are on nodes of another.
+func onNodes(parts, nodes place.Placement) int {
+	count := 0
+	for i := range parts.Parts {
+		_, found := slices.BinarySearchFunc(nodes.Parts, parts.Parts[i].Node, func(p place.Part, node place.NodeIndex) int {
+			return cmp.Compare(p.Node, node)
+		})
+		if found {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,87 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// room is the nodes as they will be.
+type room struct {
+	rules   *preemptRules
+	nodes   []place.Node // with what is free once all that leave are gone, less what was given away
+	on      occupants
+	leaving []bool // by position in Running: it ends, or was chosen in this pass
+	// By node: 1 + the shape of the jobs that were promised something in the
+	// region that it is in, and that have a promise on the node itself.
+	region, promised []int32
+	closings         int // of the pass, after the last promise
+	steps            int // spent on choosing
+}
+
+// occupants are the jobs on each node.
+type occupants [][]occupant
+
+type occupant struct {
+	running int // position in Running; -1 = it was started or promised something in this pass
+	place.Stay
+}
+
+func (o occupants) add(running int, placement place.Placement, exclusive bool) {
+	for i := range placement.Parts {
+		node := placement.Parts[i].Node
+		o[node] = append(o[node], occupant{running, place.Stay{User: placement.User, UserOnly: placement.UserOnly, Exclusive: exclusive}})
+	}
+}
+
+// without is who stays on a node when others are gone.
+func (o occupants) without(gone []bool) func(place.NodeIndex) []place.Stay {
+	return func(node place.NodeIndex) []place.Stay {
+		var staying []place.Stay
+		for _, job := range o[node] {
+			if job.running < 0 || !gone[job.running] {
+				staying = append(staying, job.Stay)
+			}
+		}
+		return staying
+	}
+}
+
+func newRoom(p *pass) *room {
+	r := &room{
+		rules:    newPreemptRules(p.Snapshot),
+		nodes:    slices.Clone(p.nodes),
+		on:       make(occupants, len(p.nodes)),
+		leaving:  make([]bool, len(p.Running)),
+		region:   make([]int32, len(p.nodes)),
+		promised: make([]int32, len(p.nodes)),
+	}
+	for i := range p.Running {
+		r.on.add(i, p.Running[i].Placement, p.Running[i].Exclusive)
+	}
+	for i := range p.starts {
+		placement := p.starts[i].Placement
+		r.on.add(-1, placement, p.nodes[placement.Parts[0].Node].Exclusive) // whose but its own
+	}
+	for i := range p.Running {
+		if p.Running[i].Ending {
+			r.leave(p.Snapshot, i)
+		}
+	}
+	return r
+}
+
+// leave has a running job gone.
+func (r *room) leave(s *Snapshot, at int) {
+	r.leaving[at] = true
+	place.Release(r.nodes, s.Running[at].Placement, r.on.without(r.leaving))
+}
+
+// take books what a job starts on now, or was promised.
+func (r *room) take(placement place.Placement, exclusive bool) {
+	if r == nil {
+		return
+	}
+	r.on.add(-1, placement, exclusive)
+	place.Take(r.nodes, placement, exclusive)
+}

@@ -1,0 +1,183 @@
+package sched
+
+import (
+	"math"
+	"slices"
+)
+
+// preemptRules says who may preempt whom, and at what cost: preempt.html of
+// Slurm, and slurm.conf(5), PreemptType and the following.
+type preemptRules struct {
+	*Snapshot
+	circle []int // by QOS: those of one number preempt each other in a circle
+}
+
+func newPreemptRules(s *Snapshot) *preemptRules {
+	return &preemptRules{Snapshot: s, circle: circles(s.QOS)}
+}
+
+// isPreemptor says whether a job may preempt anybody from a partition.
+func (r *preemptRules) isPreemptor(job *Job, partition int) bool {
+	switch r.Preemption.Type {
+	case PreemptByQOS:
+		return slices.ContainsFunc(r.preempts(job.QOS), func(other int) bool { return r.outranks(job.QOS, int32(other)) })
+	case PreemptByPartition:
+		tier := r.Partitions[partition].PriorityTier
+		return slices.ContainsFunc(r.Partitions, func(p Partition) bool { return p.PriorityTier < tier })
+	}
+	return false
+}
+
+func (r *preemptRules) preempts(qos int32) []int {
+	if qos < 0 || int(qos) >= len(r.QOS) {
+		return nil
+	}
+	return r.QOS[qos].Preempts
+}
+
+// outranks says whether jobs of one QOS may preempt those of another. QOS that
+// list each other, or stand in a longer circle, do not: their jobs would
+// preempt each other for ever.
+func (r *preemptRules) outranks(qos, other int32) bool {
+	return other >= 0 && slices.Contains(r.preempts(qos), int(other)) && r.circle[qos] != r.circle[other]
+}
+
+// mode is what becomes of a running job that a job preempts from a partition;
+// PreemptOff if it may not.
+func (r *preemptRules) mode(job *Job, partition int, victim *Running) PreemptMode {
+	mode := r.Preemption.Mode
+	switch r.Preemption.Type {
+	case PreemptByQOS:
+		if !r.outranks(job.QOS, victim.QOS) {
+			return PreemptOff
+		}
+		mode = orElse(r.QOS[victim.QOS].Preempt, mode)
+	case PreemptByPartition:
+		if victim.Partition < 0 || r.Partitions[victim.Partition].PriorityTier >= r.Partitions[partition].PriorityTier {
+			return PreemptOff
+		}
+		mode = orElse(r.Partitions[victim.Partition].Preempt, mode)
+	}
+	switch {
+	case mode == PreemptCheckpoint && victim.Saves:
+		return PreemptCheckpoint
+	case (mode == PreemptRequeue || mode == PreemptCheckpoint) && victim.Requeue:
+		return PreemptRequeue
+	case mode == PreemptRequeue || mode == PreemptCheckpoint || mode == PreemptCancel:
+		return PreemptCancel // also what may not be requeued, as in Slurm
+	}
+	return PreemptOff
+}
+
+func orElse(mode, otherwise PreemptMode) PreemptMode {
+	if mode == PreemptUnset {
+		return otherwise
+	}
+	return mode
+}
+
+// graceS is how long a job may go on between TERM and KILL when it is
+// preempted.
+func (r *preemptRules) graceS(victim *Running) uint32 {
+	if r.Preemption.Type == PreemptByQOS {
+		return r.QOS[victim.QOS].GraceTimeS
+	}
+	return r.Partitions[victim.Partition].GraceTimeS
+}
+
+// PreemptEligibleMS is when a running job may be preempted, as far as
+// PreemptExemptTime goes: its QOS's, or else the cluster's.
+func (s *Snapshot) PreemptEligibleMS(victim *Running) int64 {
+	exempt := int64(s.Preemption.ExemptTimeS)
+	if victim.QOS >= 0 && int(victim.QOS) < len(s.QOS) && s.QOS[victim.QOS].PreemptExemptTimeS >= 0 {
+		exempt = s.QOS[victim.QOS].PreemptExemptTimeS
+	}
+	return victim.StartMS + min(exempt, math.MaxInt32)*1000
+}
+
+// lost is what a running job loses if it is preempted now, in GPU-milliseconds:
+// the time since its run began or since its work was saved, and what it takes
+// to go on from there.
+func (r *preemptRules) lost(victim *Running, mode PreemptMode) int64 {
+	since, restore := victim.StartMS, int64(0)
+	if victim.SavedMS > since {
+		since, restore = victim.SavedMS, int64(victim.RestoreS)*1000
+	}
+	if mode == PreemptCheckpoint {
+		since, restore = r.NowMS, int64(victim.RestoreS)*1000
+	}
+	return lostTimes(max(r.NowMS-since, 0)+restore, victim.units())
+}
+
+// units is what a job's work is counted in: its GPUs, or its CPUs if it has
+// none.
+func (j *Running) units() int64 {
+	gpus, cpus := 0, 0
+	for i := range j.Placement.Parts {
+		gpus += len(j.Placement.Parts[i].Devices)
+		cpus += j.Placement.Parts[i].CPUs.Count()
+	}
+	if gpus > 0 {
+		return int64(gpus)
+	}
+	return int64(cpus)
+}
+
+// lostTimes and plus stop at a number of which thousands can be added up.
+func lostTimes(a, b int64) int64 {
+	if b > 0 && a > mostLost/b {
+		return mostLost
+	}
+	return a * b
+}
+
+func plus(a, b int64) int64 { return min(min(a, mostLost)+min(b, mostLost), mostLost) }
+
+const mostLost = 1 << 50
+
+// circles numbers the QOS so that two have the same number if each leads to
+// the other through the lists of what they preempt: Tarjan's strongly connected
+// components.
+func circles(qos []QOS) []int {
+	t := tarjan{qos: qos, order: make([]int, len(qos)), low: make([]int, len(qos)), circle: make([]int, len(qos))}
+	for i := range qos {
+		if t.order[i] == 0 {
+			t.visit(i)
+		}
+	}
+	return t.circle
+}
+
+type tarjan struct {
+	qos        []QOS
+	order, low []int // order: when it was visited, from 1 on; low: the first it leads back to
+	circle     []int // 0 while it is open
+	open       []int
+	visited    int
+	found      int
+}
+
+func (t *tarjan) visit(i int) {
+	t.visited++
+	t.order[i], t.low[i] = t.visited, t.visited
+	t.open = append(t.open, i)
+	for _, next := range t.qos[i].Preempts {
+		switch {
+		case next < 0 || next >= len(t.qos):
+		case t.order[next] == 0:
+			t.visit(next)
+			t.low[i] = min(t.low[i], t.low[next])
+		case t.circle[next] == 0:
+			t.low[i] = min(t.low[i], t.order[next])
+		}
+	}
+	if t.low[i] != t.order[i] {
+		return
+	}
+	t.found++
+	for last := -1; last != i; {
+		last = t.open[len(t.open)-1]
+		t.open = t.open[:len(t.open)-1]
+		t.circle[last] = t.found
+	}
+}
