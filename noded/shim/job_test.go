@@ -185,6 +185,33 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// A part that is preempted gets TERM as a warning, and again when its time is
+// up, or when somebody has no more patience.
+func TestEndWarned(t *testing.T) {
+	ctx := context.Background()
+	b := newBed(t)
+	script := "n=0; trap 'n=$((n+1)); echo term $n; test $n -lt 2 || exit 7' TERM; echo up; while :; do sleep 0.05; done"
+	s := b.launch(b.order(script))
+	s.ready()
+	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
+	before := time.Now()
+	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 60, TermAgainS: 1})
+	must(t, err)
+	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 7, 0)
+	if took := time.Since(before); took < time.Second || !strings.Contains(b.output(), "term 1\n") || !strings.Contains(b.output(), "term 2\n") {
+		t.Errorf("took %v: %q", took, b.output())
+	}
+	s = b.launch(b.order(script))
+	s.ready()
+	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
+	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 1000, TermAgainS: 900})
+	must(t, err)
+	eventually(t, "the warning", func() bool { return strings.Contains(b.output(), "term 1") })
+	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 60})
+	must(t, err)
+	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 7, 0)
+}
+
 // A part that is ended while it is being made never runs.
 func TestEndWhilePreparing(t *testing.T) {
 	b := newBed(t)

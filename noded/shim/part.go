@@ -61,6 +61,9 @@ type ending struct {
 	detail   string
 	askedMS  int64
 	deadline time.Time // of SIGKILL
+	// termAgain is when TERM is sent once more; zero = not. A job that is
+	// preempted gets the first as a warning.
+	termAgain time.Time
 }
 
 // initStatus is how process 1 ended.
@@ -113,12 +116,26 @@ func userOf(id *pb.Identity) container.User {
 // end asks the part to end. What was asked first is the cause; a later call
 // can only bring the SIGKILL forward.
 func (p *part) end(cause pb.EndCause, grace time.Duration, detail string) {
+	p.endWarned(cause, 0, grace, detail)
+}
+
+// endWarned asks the part to end, and has it sent TERM once more after a while
+// if that is before the end of its grace.
+func (p *part) endWarned(cause pb.EndCause, again, grace time.Duration, detail string) {
 	p.mu.Lock()
-	deadline := time.Now().Add(grace)
-	if p.ending == nil {
-		p.ending = &ending{cause: cause, detail: detail, askedMS: time.Now().UnixMilli(), deadline: deadline}
-	} else if deadline.Before(p.ending.deadline) {
+	now := time.Now()
+	deadline := now.Add(grace)
+	switch {
+	case p.ending == nil:
+		p.ending = &ending{cause: cause, detail: detail, askedMS: now.UnixMilli(), deadline: deadline}
+		if again > 0 && again < grace {
+			p.ending.termAgain = now.Add(again)
+		}
+	case deadline.Before(p.ending.deadline):
 		p.ending.deadline = deadline
+		if !p.ending.termAgain.IsZero() {
+			p.ending.termAgain = now // it was a warning until now
+		}
 	}
 	p.mu.Unlock()
 	p.stopStart()

@@ -121,7 +121,7 @@ func (s *service) End(_ context.Context, request *pb.EndPart) (*pb.ShimResponse,
 	if request.BatchEnded {
 		cause = pb.EndCause_END_CAUSE_EXITED
 	}
-	s.part.end(cause, time.Duration(request.GraceS)*time.Second, "")
+	s.part.endWarned(cause, time.Duration(request.TermAgainS)*time.Second, time.Duration(request.GraceS)*time.Second, "")
 	return &pb.ShimResponse{}, nil
 }
 

@@ -135,6 +135,9 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 		p.mu.Lock()
 		late := !time.Now().Before(p.ending.deadline)
 		stuck := time.Since(p.ending.deadline) > stuckAfter
+		if again := p.ending.termAgain; !again.IsZero() && !time.Now().Before(again) {
+			p.ending.termAgain, owed = time.Time{}, true
+		}
 		p.mu.Unlock()
 		rest := p.jobProcesses(running)
 		if len(rest) > 0 {

@@ -1294,12 +1294,16 @@ func (x *EndedAcknowledged) GetPart() *PartId {
 	return nil
 }
 
-// EndPart: end it (TERM to all, CONT, grace, KILL), or at once with grace 0.
+// EndPart: end it (TERM to all, CONT, grace, KILL), or at once with grace 0. A
+// later order can only bring the KILL forward.
 type EndPart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	GraceS        uint32                 `protobuf:"varint,2,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
-	BatchEnded    bool                   `protobuf:"varint,3,opt,name=batch_ended,json=batchEnded,proto3" json:"batch_ended,omitempty"` // the script on the batch host is over: not a cancellation
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Part       *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	GraceS     uint32                 `protobuf:"varint,2,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
+	BatchEnded bool                   `protobuf:"varint,3,opt,name=batch_ended,json=batchEnded,proto3" json:"batch_ended,omitempty"` // the script on the batch host is over: not a cancellation
+	// When TERM and CONT are sent once more, in seconds, if that is before the
+	// KILL; 0 = not. A job that is preempted gets the first as a warning.
+	TermAgainS    uint32 `protobuf:"varint,4,opt,name=term_again_s,json=termAgainS,proto3" json:"term_again_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1353,6 +1357,13 @@ func (x *EndPart) GetBatchEnded() bool {
 		return x.BatchEnded
 	}
 	return false
+}
+
+func (x *EndPart) GetTermAgainS() uint32 {
+	if x != nil {
+		return x.TermAgainS
+	}
+	return 0
 }
 
 // SetTimeLimit: the time limit of a part that runs is another one now, counted
@@ -2010,12 +2021,14 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\bstart_ms\x18\a \x01(\x03R\astartMs\x12\x15\n" +
 	"\x06end_ms\x18\b \x01(\x03R\x05endMs\";\n" +
 	"\x11EndedAcknowledged\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\"k\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\"\x8d\x01\n" +
 	"\aEndPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x17\n" +
 	"\agrace_s\x18\x02 \x01(\rR\x06graceS\x12\x1f\n" +
 	"\vbatch_ended\x18\x03 \x01(\bR\n" +
-	"batchEnded\"X\n" +
+	"batchEnded\x12 \n" +
+	"\fterm_again_s\x18\x04 \x01(\rR\n" +
+	"termAgainS\"X\n" +
 	"\fSetTimeLimit\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12 \n" +
 	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
