@@ -25,6 +25,7 @@ const (
 	KindNoteLeftOvers Kind = 16
 	KindRaiseLevel    Kind = 17
 	KindLeasesEnded   Kind = 18
+	KindPreemptJobs   Kind = 27
 
 	KindChangeAccounts Kind = 19
 	KindUpdateJobs     Kind = 23
@@ -66,6 +67,7 @@ var commands = map[Kind]commandRow{
 	KindNoteLeftOvers: {"NoteLeftOvers", decodeInto[NoteLeftOvers]},
 	KindRaiseLevel:    {"RaiseLevel", decodeInto[RaiseLevel]},
 	KindLeasesEnded:   {"LeasesEnded", decodeInto[LeasesEnded]},
+	KindPreemptJobs:   {"PreemptJobs", decodeInto[PreemptJobs]},
 
 	KindChangeAccounts: {"ChangeAccounts", decodeInto[ChangeAccounts]},
 	KindUpdateJobs:     {"UpdateJobs", decodeInto[UpdateJobs]},

@@ -216,6 +216,10 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.policy(a)
 	case "purge":
 		return PurgeJobs{BeforeMS: d.nowMS}
+	case "preempt":
+		return d.preempt(a)
+	case "preemption":
+		return d.preemption(a)
 	case "barrier":
 		return Barrier{Term: uint64(a.number("term")), LeaseS: a.number("lease")}
 	case "level":

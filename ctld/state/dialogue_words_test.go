@@ -32,6 +32,9 @@ func describe(result *Result) string {
 			fmt.Fprintf(&out, "%d starts as %d.%d\n", start.Asked, start.Job, start.Epoch)
 		}
 	}
+	for _, p := range result.Preemptions {
+		fmt.Fprintln(&out, describePreemption(p))
+	}
 	if len(result.ChangedJobs) > 0 {
 		fmt.Fprintf(&out, "changed jobs %v\n", result.ChangedJobs)
 	}
@@ -138,6 +141,8 @@ func (d *dialogue) wanted(node string) string {
 		switch {
 		case w.Action == EndPart && w.BatchEnded:
 			fmt.Fprintf(&out, " end, for its script has ended, grace %d s\n", w.GraceS)
+		case w.Action == EndPart && w.TermAgainS > 0:
+			fmt.Fprintf(&out, " end, TERM again after %d s, grace %d s\n", w.TermAgainS, w.GraceS)
 		case w.Action == EndPart:
 			fmt.Fprintf(&out, " end, grace %d s\n", w.GraceS)
 		case w.ReleaseBatch:

@@ -134,6 +134,7 @@ type End struct {
 	CPUNS           uint64      `cbor:"12,keyasint,omitempty"` // of all its nodes
 	EndMS           int64       `cbor:"13,keyasint,omitempty"` // when the last part was over
 	SpecialExit     bool        `cbor:"14,keyasint,omitempty"` // with Requeue: see Job; from LevelShares on
+	Preempted       *Preempted  `cbor:"15,keyasint,omitempty"` // from LevelShares on; nil = it was not
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).

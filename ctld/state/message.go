@@ -60,6 +60,10 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	}
 	if job.Run != nil {
 		fillRun(message, job.Run)
+		message.PreemptEligibleMs = t.preemptEligibleMS(job)
+	}
+	if job.End != nil && job.End.Preempted != nil {
+		message.PreemptMs = job.End.Preempted.AtMS
 	}
 	if job.End != nil && !job.End.Requeue {
 		fillEnd(message, job.End)

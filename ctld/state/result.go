@@ -18,6 +18,8 @@ type Result struct {
 	JobID  uint32        // of a SubmitJob
 	Jobs   []JobResult   // of CancelJobs, HoldJobs, ReleaseJobs and RequeueJobs, in the order asked for
 	Starts []StartResult // of PlaceJobs, in the order of the plan
+	// Preemptions is of PreemptJobs, in the order of the plan.
+	Preemptions []PreemptResult
 
 	// What changed, for those who follow: each name once, ascending.
 	ChangedJobs   []uint32

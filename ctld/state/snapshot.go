@@ -234,6 +234,9 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 			return true
 		}
 		running := index.runningLimits(snapshot, v.policy, job)
+		running.Placement = place.Placement{User: job.Owner().UID, UserOnly: job.userOnly()}
+		running.Exclusive = job.alone()
+		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostGPUMS
 		for i := range job.Run.Parts {
 			if part := &job.Run.Parts[i]; !part.Released {
 				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, index.nodes[part.Node]))

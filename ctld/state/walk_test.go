@@ -47,6 +47,9 @@ func (w *walker) next(v *View) Command {
 	if w.chance(8) {
 		return w.accounts()
 	}
+	if w.shares && w.chance(4) {
+		return w.preempt(v)
+	}
 	switch n := w.Intn(100); {
 	case n < 22:
 		command := w.submit()
@@ -269,6 +272,7 @@ func (w *walker) policy() Command {
 		policy.Partitions = append(policy.Partitions, Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
 	}
 	if w.shares {
+		w.preemption(&policy)
 		policy.MaxJobCount = 100
 		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
 		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
@@ -299,7 +303,7 @@ func walk(t *testing.T, seed int64, steps int) {
 		one.level, two.level = LevelShares, LevelShares
 	}
 	now := int64(1_000_000)
-	started, finished := 0, 0
+	started, finished, preempted := 0, 0, 0
 	tally := map[string]int{}
 	for index := uint64(1); index <= uint64(steps); index++ {
 		now += int64(w.Intn(2000)) - 200 // clocks of leaders differ
@@ -325,12 +329,13 @@ func walk(t *testing.T, seed int64, steps int) {
 		}
 		finished += len(first.PurgedJobs)
 		tallyWaits(one, command, &first, tally)
+		preempted += goers(first.Preemptions)
 		checkMessages(t, one.View())
 		if index%97 == 0 {
 			two = checkReplicas(t, one, two)
 		}
 	}
-	t.Logf("%d starts, %d purged, %+v, %v", started, finished, one.View().Counts(), tally)
+	t.Logf("%d starts, %d preempted, %d purged, %+v, %v", started, preempted, finished, one.View().Counts(), tally)
 	least := steps / 20
 	if w.shares { // many wait for one another
 		least /= 2

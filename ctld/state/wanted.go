@@ -18,9 +18,11 @@ type WantedPart struct {
 	// ReleaseBatch: the node runs the script of a gang, and every part is
 	// ready: send ReleaseBatch.
 	ReleaseBatch bool
-	// For EndPart: seconds between TERM and KILL, and whether the end of the
-	// script is the cause rather than a cancellation.
+	// For EndPart: seconds between TERM and KILL, when in between TERM is sent
+	// again (0 = never), and whether the end of the script is the cause rather
+	// than a cancellation.
 	GraceS     uint32
+	TermAgainS uint32
 	BatchEnded bool
 	// TimeLimitS is the limit of a part that should run, in seconds, if it was
 	// changed since the start: send SetTimeLimit. 0 = it was not.
@@ -37,6 +39,10 @@ func (t *tables) WantedParts(node string) []WantedPart {
 			w.Action = EndPart
 			w.GraceS = t.policy.KillWaitS
 			w.BatchEnded = job.Run.Parts[0].Released
+			if p := job.End.Preempted; p != nil && !w.BatchEnded {
+				w.TermAgainS = p.GraceS
+				w.GraceS += p.GraceS
+			}
 		} else {
 			if job.Run.Relimited {
 				w.TimeLimitS = job.TimeLimitS()

@@ -1566,40 +1566,42 @@ func (x *Usage) GetCpuNs() uint64 {
 
 // Job is a job, or the tasks of an array that have not started yet.
 type Job struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Id               *JobId                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                         // own number; array_task set for a started task
-	ArrayJobId       uint32                 `protobuf:"varint,2,opt,name=array_job_id,json=arrayJobId,proto3" json:"array_job_id,omitempty"`    // number of the array it belongs to; 0 = none
-	WaitingTasks     *ArraySpec             `protobuf:"bytes,3,opt,name=waiting_tasks,json=waitingTasks,proto3" json:"waiting_tasks,omitempty"` // for an array's record: the tasks still in it
-	Spec             *JobSpec               `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                     // script and environment only when asked for
-	Owner            *Identity              `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
-	State            JobState               `protobuf:"varint,10,opt,name=state,proto3,enum=gleaner.v1.JobState" json:"state,omitempty"`
-	Completing       bool                   `protobuf:"varint,11,opt,name=completing,proto3" json:"completing,omitempty"`                        // CG: ended, but some node is still cleaning up
-	Configuring      bool                   `protobuf:"varint,12,opt,name=configuring,proto3" json:"configuring,omitempty"`                      // CF: allocated, but some node is not ready yet
-	Reason           string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`                                 // Slurm's word: None, Resources, Priority, JobHeldUser, …
-	ReasonDetail     string                 `protobuf:"bytes,14,opt,name=reason_detail,json=reasonDetail,proto3" json:"reason_detail,omitempty"` // the same in a sentence, with figures
-	Priority         uint64                 `protobuf:"varint,15,opt,name=priority,proto3" json:"priority,omitempty"`
-	Epoch            uint32                 `protobuf:"varint,16,opt,name=epoch,proto3" json:"epoch,omitempty"` // counts the starts; part of every start order
-	RestartCount     uint32                 `protobuf:"varint,17,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
-	SpecialExit      bool                   `protobuf:"varint,18,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"` // SE: requeued and held in that state
-	SubmitMs         int64                  `protobuf:"varint,20,opt,name=submit_ms,json=submitMs,proto3" json:"submit_ms,omitempty"`
-	EligibleMs       int64                  `protobuf:"varint,21,opt,name=eligible_ms,json=eligibleMs,proto3" json:"eligible_ms,omitempty"` // 0 = not yet: it is held or depends on others
-	StartMs          int64                  `protobuf:"varint,22,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`          // of the present or last run
-	EndMs            int64                  `protobuf:"varint,23,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
-	EstimatedStartMs int64                  `protobuf:"varint,24,opt,name=estimated_start_ms,json=estimatedStartMs,proto3" json:"estimated_start_ms,omitempty"`
-	AccrueMs         int64                  `protobuf:"varint,25,opt,name=accrue_ms,json=accrueMs,proto3" json:"accrue_ms,omitempty"`         // from when on its age counts, held times taken off; 0 = it stands still
-	Partition        string                 `protobuf:"bytes,30,opt,name=partition,proto3" json:"partition,omitempty"`                        // the one it runs in, or the wanted ones joined by ","
-	TimeLimitS       uint32                 `protobuf:"varint,31,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"` // in force; 4294967295 = UNLIMITED
-	NodeList         string                 `protobuf:"bytes,32,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"`          // compressed: n[1-2]
-	BatchHost        string                 `protobuf:"bytes,33,opt,name=batch_host,json=batchHost,proto3" json:"batch_host,omitempty"`
-	Allocation       []*NodeAllocation      `protobuf:"bytes,34,rep,name=allocation,proto3" json:"allocation,omitempty"`
-	Cpus             uint32                 `protobuf:"varint,35,opt,name=cpus,proto3" json:"cpus,omitempty"`                               // allocated, or the least it needs while it waits
-	Nodes            uint32                 `protobuf:"varint,36,opt,name=nodes,proto3" json:"nodes,omitempty"`                             // likewise
-	ExitCode         uint32                 `protobuf:"varint,40,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`       // of the batch script
-	ExitSignal       uint32                 `protobuf:"varint,41,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"` // 0 = not killed by a signal
-	Usage            *Usage                 `protobuf:"bytes,42,opt,name=usage,proto3" json:"usage,omitempty"`
-	CancelledByUid   *uint32                `protobuf:"varint,43,opt,name=cancelled_by_uid,json=cancelledByUid,proto3,oneof" json:"cancelled_by_uid,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Id                *JobId                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                         // own number; array_task set for a started task
+	ArrayJobId        uint32                 `protobuf:"varint,2,opt,name=array_job_id,json=arrayJobId,proto3" json:"array_job_id,omitempty"`    // number of the array it belongs to; 0 = none
+	WaitingTasks      *ArraySpec             `protobuf:"bytes,3,opt,name=waiting_tasks,json=waitingTasks,proto3" json:"waiting_tasks,omitempty"` // for an array's record: the tasks still in it
+	Spec              *JobSpec               `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`                                     // script and environment only when asked for
+	Owner             *Identity              `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	State             JobState               `protobuf:"varint,10,opt,name=state,proto3,enum=gleaner.v1.JobState" json:"state,omitempty"`
+	Completing        bool                   `protobuf:"varint,11,opt,name=completing,proto3" json:"completing,omitempty"`                        // CG: ended, but some node is still cleaning up
+	Configuring       bool                   `protobuf:"varint,12,opt,name=configuring,proto3" json:"configuring,omitempty"`                      // CF: allocated, but some node is not ready yet
+	Reason            string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`                                 // Slurm's word: None, Resources, Priority, JobHeldUser, …
+	ReasonDetail      string                 `protobuf:"bytes,14,opt,name=reason_detail,json=reasonDetail,proto3" json:"reason_detail,omitempty"` // the same in a sentence, with figures
+	Priority          uint64                 `protobuf:"varint,15,opt,name=priority,proto3" json:"priority,omitempty"`
+	Epoch             uint32                 `protobuf:"varint,16,opt,name=epoch,proto3" json:"epoch,omitempty"` // counts the starts; part of every start order
+	RestartCount      uint32                 `protobuf:"varint,17,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
+	SpecialExit       bool                   `protobuf:"varint,18,opt,name=special_exit,json=specialExit,proto3" json:"special_exit,omitempty"` // SE: requeued and held in that state
+	SubmitMs          int64                  `protobuf:"varint,20,opt,name=submit_ms,json=submitMs,proto3" json:"submit_ms,omitempty"`
+	EligibleMs        int64                  `protobuf:"varint,21,opt,name=eligible_ms,json=eligibleMs,proto3" json:"eligible_ms,omitempty"` // 0 = not yet: it is held or depends on others
+	StartMs           int64                  `protobuf:"varint,22,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`          // of the present or last run
+	EndMs             int64                  `protobuf:"varint,23,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
+	EstimatedStartMs  int64                  `protobuf:"varint,24,opt,name=estimated_start_ms,json=estimatedStartMs,proto3" json:"estimated_start_ms,omitempty"`
+	AccrueMs          int64                  `protobuf:"varint,25,opt,name=accrue_ms,json=accrueMs,proto3" json:"accrue_ms,omitempty"`                              // from when on its age counts, held times taken off; 0 = it stands still
+	PreemptEligibleMs int64                  `protobuf:"varint,26,opt,name=preempt_eligible_ms,json=preemptEligibleMs,proto3" json:"preempt_eligible_ms,omitempty"` // from when on it may be preempted; 0 = it does not run, or nobody may
+	PreemptMs         int64                  `protobuf:"varint,27,opt,name=preempt_ms,json=preemptMs,proto3" json:"preempt_ms,omitempty"`                           // when it was told to make room for another; 0 = it was not
+	Partition         string                 `protobuf:"bytes,30,opt,name=partition,proto3" json:"partition,omitempty"`                                             // the one it runs in, or the wanted ones joined by ","
+	TimeLimitS        uint32                 `protobuf:"varint,31,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`                      // in force; 4294967295 = UNLIMITED
+	NodeList          string                 `protobuf:"bytes,32,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"`                               // compressed: n[1-2]
+	BatchHost         string                 `protobuf:"bytes,33,opt,name=batch_host,json=batchHost,proto3" json:"batch_host,omitempty"`
+	Allocation        []*NodeAllocation      `protobuf:"bytes,34,rep,name=allocation,proto3" json:"allocation,omitempty"`
+	Cpus              uint32                 `protobuf:"varint,35,opt,name=cpus,proto3" json:"cpus,omitempty"`                               // allocated, or the least it needs while it waits
+	Nodes             uint32                 `protobuf:"varint,36,opt,name=nodes,proto3" json:"nodes,omitempty"`                             // likewise
+	ExitCode          uint32                 `protobuf:"varint,40,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`       // of the batch script
+	ExitSignal        uint32                 `protobuf:"varint,41,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"` // 0 = not killed by a signal
+	Usage             *Usage                 `protobuf:"bytes,42,opt,name=usage,proto3" json:"usage,omitempty"`
+	CancelledByUid    *uint32                `protobuf:"varint,43,opt,name=cancelled_by_uid,json=cancelledByUid,proto3,oneof" json:"cancelled_by_uid,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1768,6 +1770,20 @@ func (x *Job) GetEstimatedStartMs() int64 {
 func (x *Job) GetAccrueMs() int64 {
 	if x != nil {
 		return x.AccrueMs
+	}
+	return 0
+}
+
+func (x *Job) GetPreemptEligibleMs() int64 {
+	if x != nil {
+		return x.PreemptEligibleMs
+	}
+	return 0
+}
+
+func (x *Job) GetPreemptMs() int64 {
+	if x != nil {
+		return x.PreemptMs
 	}
 	return 0
 }
@@ -2342,7 +2358,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"uid_domain\x18\b \x01(\tR\tuidDomain\"J\n" +
 	"\x05Usage\x12*\n" +
 	"\x11peak_memory_bytes\x18\x01 \x01(\x04R\x0fpeakMemoryBytes\x12\x15\n" +
-	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xc8\b\n" +
+	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\x97\t\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
@@ -2368,7 +2384,10 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\bstart_ms\x18\x16 \x01(\x03R\astartMs\x12\x15\n" +
 	"\x06end_ms\x18\x17 \x01(\x03R\x05endMs\x12,\n" +
 	"\x12estimated_start_ms\x18\x18 \x01(\x03R\x10estimatedStartMs\x12\x1b\n" +
-	"\taccrue_ms\x18\x19 \x01(\x03R\baccrueMs\x12\x1c\n" +
+	"\taccrue_ms\x18\x19 \x01(\x03R\baccrueMs\x12.\n" +
+	"\x13preempt_eligible_ms\x18\x1a \x01(\x03R\x11preemptEligibleMs\x12\x1d\n" +
+	"\n" +
+	"preempt_ms\x18\x1b \x01(\x03R\tpreemptMs\x12\x1c\n" +
 	"\tpartition\x18\x1e \x01(\tR\tpartition\x12 \n" +
 	"\ftime_limit_s\x18\x1f \x01(\rR\n" +
 	"timeLimitS\x12\x1b\n" +

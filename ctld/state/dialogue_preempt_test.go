@@ -1,0 +1,57 @@
+package state
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// This file has the words of dialogues about preemption:
+//
+//	preemption type=qos|partition mode=requeue [exempt=SECONDS] [PARTITION.tier=N] [PARTITION.mode=M]
+//	preempt 3.1 for=7 [cancel] [grace=SECONDS] [lost=GPU-SECONDS] [next=GPU-SECONDS]
+
+// preemption changes the policy in force.
+func (d *dialogue) preemption(a arguments) Command {
+	policy := *d.state.View().Policy()
+	policy.Preempt = PreemptPolicy{
+		Type:        map[string]sched.PreemptType{"qos": sched.PreemptByQOS, "partition": sched.PreemptByPartition}[a.values["type"]],
+		Mode:        preemptModeNamed(a.values["mode"]),
+		ExemptTimeS: a.number("exempt"),
+	}
+	policy.Partitions = append([]Partition(nil), policy.Partitions...)
+	for i := range policy.Partitions {
+		p := &policy.Partitions[i]
+		if tier, given := a.values[p.Name+".tier"]; given {
+			n, _ := strconv.ParseUint(tier, 10, 32)
+			p.PriorityTier = uint32(n)
+		}
+		p.PreemptMode = preemptModeNamed(a.values[p.Name+".mode"])
+	}
+	return ApplyPolicy{Policy: policy}
+}
+
+func preemptModeNamed(word string) PreemptMode {
+	return PreemptMode(numberOf(preemptModeWords, word))
+}
+
+func (d *dialogue) preempt(a arguments) Command {
+	job, epoch := d.part(a.words[0])
+	order := PreemptOrder{
+		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), GraceS: a.number("grace"),
+		LostGPUMS: int64(a.size("lost")) * 1000, NextGPUMS: int64(a.size("next")) * 1000,
+	}
+	_, order.HasNext = a.values["next"]
+	return PreemptJobs{Preemptions: []PreemptOrder{order}}
+}
+
+func describePreemption(p PreemptResult) string {
+	switch {
+	case p.Dropped != "":
+		return fmt.Sprintf("%d stays: %s", p.Job, p.Dropped)
+	case p.Requeued:
+		return fmt.Sprintf("%d.%d goes for %d, and waits again", p.Job, p.Epoch, p.For)
+	}
+	return fmt.Sprintf("%d.%d goes for %d", p.Job, p.Epoch, p.For)
+}

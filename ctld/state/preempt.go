@@ -1,0 +1,231 @@
+package state
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// PreemptJobs decides the end of running jobs, so that waiting ones get their
+// room: they are requeued, or over as PREEMPTED. The plan was made from an older
+// state, so each is checked against the present one, and stays when it need not
+// go any more: see Result.Preemptions.
+type PreemptJobs struct {
+	Preemptions []PreemptOrder `cbor:"1,keyasint"`
+}
+
+// PreemptOrder is one job that shall make room for another.
+type PreemptOrder struct {
+	Job   uint32 `cbor:"1,keyasint"`
+	Epoch uint32 `cbor:"2,keyasint"`
+	For   uint32 `cbor:"3,keyasint"`
+	// Cancel: it is cancelled rather than requeued. What may not be requeued is
+	// cancelled in any case.
+	Cancel bool `cbor:"4,keyasint,omitempty"`
+	// GraceS is how long it may go on after the first TERM, before it is ended
+	// like any other job.
+	GraceS uint32 `cbor:"5,keyasint,omitempty"`
+	// LostGPUMS is what it loses, as in sched.Preemption.
+	LostGPUMS int64 `cbor:"6,keyasint,omitempty"`
+	// NextGPUMS is what the next best choice would have cost, to be told.
+	HasNext   bool  `cbor:"7,keyasint,omitempty"`
+	NextGPUMS int64 `cbor:"8,keyasint,omitempty"`
+}
+
+// PlanToPreemptions makes the command of a plan's preemptions. The plan was made
+// from a snapshot of this view.
+func (v *View) PlanToPreemptions(plan *sched.Plan) PreemptJobs {
+	var command PreemptJobs
+	for i := range plan.Preemptions {
+		p := &plan.Preemptions[i]
+		job, known := v.Job(uint32(p.Victim))
+		if !known {
+			continue
+		}
+		command.Preemptions = append(command.Preemptions, PreemptOrder{
+			Job: job.ID, Epoch: job.Epoch, For: uint32(p.For), Cancel: p.Mode == sched.PreemptCancel && job.Spec.Requeue,
+			GraceS: p.GraceS, LostGPUMS: p.LostGPUMS, HasNext: p.Choice.NextBest != nil, NextGPUMS: p.Choice.NextCostMS,
+		})
+	}
+	return command
+}
+
+// Preempted says whom the end of a run made room for.
+type Preempted struct {
+	For    uint32 `cbor:"1,keyasint"`
+	AtMS   int64  `cbor:"2,keyasint"`
+	GraceS uint32 `cbor:"3,keyasint,omitempty"`
+}
+
+// PreemptResult is what became of one order.
+type PreemptResult struct {
+	Job, Epoch, For uint32
+	Requeued        bool
+	Dropped         string // why it stays; "" = it goes
+}
+
+func (PreemptJobs) kind() Kind   { return KindPreemptJobs }
+func (PreemptJobs) level() Level { return LevelShares }
+
+func (c PreemptJobs) apply(s *State, result *Result) {
+	if len(c.Preemptions) > MaxTargets {
+		result.Refused = refuse(Exhausted, "%d preemptions in one plan are too many: at most %d", len(c.Preemptions), MaxTargets)
+		return
+	}
+	for i := range c.Preemptions {
+		order := &c.Preemptions[i]
+		answer := PreemptResult{Job: order.Job, Epoch: order.Epoch, For: order.For}
+		job, waiting, err := s.checkPreemption(order)
+		if err != nil {
+			answer.Dropped = err.Error()
+		} else {
+			answer.Requeued = s.preempt(job, waiting, order)
+		}
+		result.Preemptions = append(result.Preemptions, answer)
+	}
+}
+
+// checkPreemption says why a job need not go any more, or who is to go for
+// whom.
+func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err error) {
+	victim, known := s.Job(order.Job)
+	switch {
+	case s.awaited > 0:
+		return nil, nil, fmt.Errorf("after a restore %d nodes have not spoken yet", s.awaited)
+	case !known:
+		return nil, nil, fmt.Errorf("job %d is not known", order.Job)
+	case victim.Epoch != order.Epoch:
+		return nil, nil, fmt.Errorf("job %d has had another start since", order.Job)
+	case victim.Phase != Running:
+		return nil, nil, fmt.Errorf("job %d does not run any more", order.Job)
+	}
+	waiting, known = s.Job(order.For)
+	switch {
+	case !known || waiting.Phase != Waiting:
+		return nil, nil, fmt.Errorf("job %d, for which it should go, does not wait any more", order.For)
+	case waiting.Held != sched.NotHeld:
+		return nil, nil, fmt.Errorf("job %d, for which it should go, is held", order.For)
+	case !s.mayPreempt(waiting, victim):
+		return nil, nil, fmt.Errorf("job %d may not preempt job %d any more", order.For, order.Job)
+	}
+	return victim, waiting, nil
+}
+
+// mayPreempt says whether one job may preempt another by the policy in force.
+func (t *tables) mayPreempt(waiting, victim *Job) bool {
+	switch t.policy.Preempt.Type {
+	case sched.PreemptByQOS:
+		qos, known := t.QOS(waiting.Spec.QOS)
+		return known && slices.Contains(qos.Preempts, victim.Spec.QOS) && t.preemptMode(victim) != sched.PreemptOff
+	case sched.PreemptByPartition:
+		in, known := t.policy.Partition(victim.Run.Partition)
+		return known && t.preemptMode(victim) != sched.PreemptOff && slices.ContainsFunc(waiting.Spec.Partitions, func(name string) bool {
+			from, known := t.policy.Partition(name)
+			return known && from.PriorityTier > in.PriorityTier
+		})
+	}
+	return false
+}
+
+// preemptMode is what the policy says of a running job that is preempted.
+func (t *tables) preemptMode(victim *Job) PreemptMode {
+	mode := sched.PreemptUnset
+	switch t.policy.Preempt.Type {
+	case sched.PreemptByQOS:
+		if qos, known := t.QOS(victim.Spec.QOS); known {
+			mode = qos.PreemptMode
+		}
+	case sched.PreemptByPartition:
+		if partition, known := t.policy.Partition(victim.Run.Partition); known {
+			mode = partition.PreemptMode
+		}
+	default:
+		return sched.PreemptOff
+	}
+	if mode == sched.PreemptUnset {
+		mode = t.policy.Preempt.Mode
+	}
+	if mode == sched.PreemptUnset {
+		return sched.PreemptOff
+	}
+	return mode
+}
+
+// preempt decides the end of a run, and answers whether the job is requeued.
+func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued bool) {
+	lost := max(order.LostGPUMS, 0)
+	next := *victim
+	next.Phase = Ending
+	next.Preemptions++
+	next.LostGPUMS += min(lost, math.MaxInt64-next.LostGPUMS)
+	next.End = &End{
+		State:     pb.JobState_JOB_STATE_PREEMPTED,
+		Requeue:   victim.Spec.Requeue && !order.Cancel,
+		Detail:    s.preemptedSentence(victim, waiting, order),
+		Preempted: &Preempted{For: order.For, AtMS: s.timeMS, GraceS: min(order.GraceS, maxGraceTimeS)},
+	}
+	s.putJob(&next)
+	return next.End.Requeue
+}
+
+// preemptedSentence is why a job had to go, with the figures.
+func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "preempted by job %d", order.For)
+	if s.policy.Preempt.Type == sched.PreemptByQOS {
+		fmt.Fprintf(&out, " of QOS %s", waiting.Spec.QOS)
+	} else {
+		fmt.Fprintf(&out, " for partition %s", strings.Join(waiting.Spec.Partitions, ","))
+	}
+	unit := "CPU"
+	if victim.Run.hasDevices() {
+		unit = "GPU"
+	}
+	fmt.Fprintf(&out, ": lost %s", lostText(order.LostGPUMS, unit))
+	if order.HasNext {
+		fmt.Fprintf(&out, "; the next best choice would have cost %s", lostText(order.NextGPUMS, unit))
+	}
+	switch {
+	case !victim.Spec.Requeue && !order.Cancel:
+		out.WriteString("; cancelled, because it was submitted with --no-requeue")
+	case s.preemptMode(victim) == sched.PreemptCheckpoint && victim.Spec.Requeue:
+		out.WriteString("; requeued, because it could not be checkpointed")
+	case s.preemptMode(victim) == sched.PreemptCheckpoint:
+		out.WriteString("; cancelled, because it could not be checkpointed and was submitted with --no-requeue")
+	}
+	return out.String()
+}
+
+func (r *Run) hasDevices() bool {
+	return slices.ContainsFunc(r.Parts, func(p Part) bool { return len(p.Devices) > 0 })
+}
+
+// lostText writes work in the unit that suits: "1.2 GPU-hours".
+func lostText(ms int64, unit string) string {
+	for _, scale := range []struct {
+		ms   int64
+		word string
+	}{{3_600_000, "hours"}, {60_000, "minutes"}} {
+		if tenths := ms / (scale.ms / 10); ms >= scale.ms {
+			return fmt.Sprintf("%d.%d %s-%s", tenths/10, tenths%10, unit, scale.word)
+		}
+	}
+	return fmt.Sprintf("%d %s-seconds", max(ms, 0)/1000, unit)
+}
+
+// preemptEligibleMS is from when on a run may be preempted; 0 = preemption is
+// off for it.
+func (t *tables) preemptEligibleMS(job *Job) int64 {
+	if t.preemptMode(job) == sched.PreemptOff {
+		return 0
+	}
+	exemptS := t.policy.Preempt.ExemptTimeS
+	if qos, known := t.QOS(job.Spec.QOS); known && qos.ExemptTimeS != nil {
+		exemptS = *qos.ExemptTimeS
+	}
+	return job.Run.StartMS + int64(exemptS)*1000
+}
