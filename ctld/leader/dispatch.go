@@ -90,6 +90,10 @@ func (l *Leader) order(view *state.View, s *session.Session, part session.Part, 
 		s.SetLimit(part, wanted.TimeLimitS)
 	}
 	switch {
+	case wanted.Action == state.EndPart && wanted.TermAgainS > 0:
+		order := endPart(part, wanted.GraceS, wanted.BatchEnded)
+		order.GetEndPart().TermAgainS = wanted.TermAgainS
+		s.Order(part, session.Warned, order)
 	case wanted.Action == state.EndPart:
 		s.Order(part, session.Ended, endPart(part, wanted.GraceS, wanted.BatchEnded))
 	case !known:

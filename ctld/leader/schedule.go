@@ -103,11 +103,12 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	l.last.Store(newLastPlan(&snapshot, &plan))
 	l.nextPass.Store(earlier(plan.NextMS, view.LatestStart()))
 	l.metrics.pass.Observe(time.Since(begin).Seconds())
-	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "took", time.Since(begin))
-	if len(plan.Starts) == 0 {
+	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "preemptions", len(plan.Preemptions), "took", time.Since(begin))
+	if len(plan.Starts)+len(plan.Preemptions) == 0 {
 		return true
 	}
-	return l.place(ctx, state.PlanToCommand(&snapshot, &plan).Starts)
+	placed := l.place(ctx, state.PlanToCommand(&snapshot, &plan).Starts)
+	return l.preempt(ctx, view, &snapshot, &plan) || placed
 }
 
 // place commits starts and answers whether any was carried out.

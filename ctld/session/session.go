@@ -140,6 +140,7 @@ const (
 	Released
 	Ended
 	EndedAtOnce
+	Warned // ended too, but with time left to it; Ended may follow
 )
 
 // Connect begins a session and ends the node's earlier one. What the node runs
