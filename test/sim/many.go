@@ -29,6 +29,7 @@ func (t *tally) add(r *ordered.Result) {
 	t.Started += r.Started
 	t.Finished += r.Finished
 	t.Requeued += r.Requeued
+	t.Preempted += r.Preempted
 	t.Elections += r.Elections
 	t.Frozen += r.Frozen
 	t.Unanswered += r.Unanswered
@@ -64,8 +65,8 @@ func (t *tally) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d seeds, %.1f simulated days, %d events, %d log entries, %d elections, %d faults\n",
 		t.seeds, t.Simulated.Hours()/24, t.Steps, t.Entries, t.Elections, faults)
-	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d parts frozen\n",
-		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Finished, t.Requeued, t.Frozen)
+	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d preempted, %d parts frozen\n",
+		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Finished, t.Requeued, t.Preempted, t.Frozen)
 	fmt.Fprintf(out, "lost %d, doubled %d, devices twice %d, other invariants %d\n", t.lost, t.doubled, t.devices, t.other)
 }
 

@@ -39,7 +39,7 @@ const hashEvery = 64
 // index all get the same result, and now and then the whole state is compared.
 func (w *World) checkApplied(c *controller, result *state.Result) {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, result.Kind, result.TimeMS, result.JobID, result.Refused, result.Repeated, result.Jobs, result.Starts, result.ChangedJobs, result.ChangedNodes, result.PurgedJobs)
+	fmt.Fprint(sum, result.Kind, result.TimeMS, result.JobID, result.Refused, result.Repeated, result.Jobs, result.Starts, result.Preemptions, result.ChangedJobs, result.ChangedNodes, result.PurgedJobs)
 	if first := c.applied > len(w.sums); first {
 		w.sums = append(w.sums, sum.Sum64())
 		w.account(c, result)
@@ -70,6 +70,12 @@ func (w *World) account(c *controller, result *state.Result) {
 		if start.Dropped == "" {
 			w.Started++
 			w.trace("log", "job %d starts, epoch %d", start.Job, start.Epoch)
+		}
+	}
+	for _, p := range result.Preemptions {
+		if p.Dropped == "" {
+			w.Preempted++
+			w.trace("log", "job %d is preempted for job %d", p.Job, p.For)
 		}
 	}
 	for _, id := range result.PurgedJobs {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/test/sim/history"
 )
 
@@ -94,6 +95,10 @@ func (w *World) setUp() {
 	main := policy.Partitions[0]
 	guest := main
 	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "fence"
+	if w.rng.IntN(2) == 0 { // jobs in main preempt guests
+		main.PriorityTier, guest.GraceTimeS = 2, uint32(w.rng.IntN(3))*30
+		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptRequeue}
+	}
 	policy.Partitions = []state.Partition{guest, main}
 	policy.LeaseS, policy.LeaseMarginS, policy.MinJobAgeS = uint32(w.lease.Seconds()), uint32(w.margin.Seconds()), 3600
 	w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, nil)

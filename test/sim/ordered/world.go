@@ -33,12 +33,12 @@ type Options struct {
 
 // Counts are what happened in a run.
 type Counts struct {
-	Steps, Requests                       uint64
-	Accepted, Started, Finished, Requeued int
-	Elections, Frozen, Unanswered         int
-	Entries                               int
-	Simulated                             time.Duration
-	Faults                                map[string]int
+	Steps, Requests                                  uint64
+	Accepted, Started, Finished, Requeued, Preempted int
+	Elections, Frozen, Unanswered                    int
+	Entries                                          int
+	Simulated                                        time.Duration
+	Faults                                           map[string]int
 }
 
 // Result is what a run led to.
