@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // kindsOf are the kinds of frame in what a state persists.
@@ -147,3 +150,69 @@ func BenchmarkChangeAccounts(b *testing.B) {
 }
 
 func userNumber(n int) string { return fmt.Sprintf("user%d", n) }
+
+// TestBelowWhatRuns: a limit below what runs is taken and said, by what kind of
+// thing it is, and no other.
+func TestBelowWhatRuns(t *testing.T) {
+	s := New()
+	apply := func(command Command) Result {
+		t.Helper()
+		result := applyCommand(t, s, command, RequestID{}, 2)
+		if result.Refused != nil {
+			t.Fatal(result.Refused)
+		}
+		return result
+	}
+	apply(RaiseLevel{Level: LevelShares})
+	apply(ChangeAccounts{Changes: []AccountChange{
+		{Action: AddRecord, Record: AccountRecord, Account: "a"}, {Action: AddRecord, Record: AccountRecord, Account: "b"},
+		{Action: AddRecord, Record: AccountRecord, Account: "below", Parent: ptr("a")},
+		{Action: AddRecord, Record: AssociationRecord, Account: "below", User: "u"},
+	}})
+	apply(RegisterFromMessage(&pb.Register{Node: "n1", Inventory: &pb.Inventory{
+		Cpus: 4, MemoryBytes: 64, Devices: []*pb.Device{{Id: "g", Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK}},
+	}}))
+	job := apply(SubmitJob{Owner: Owner{UID: 1, User: "u"}, Spec: Spec{CPUsPerTask: 2}}).JobID
+	start := apply(PlaceJobs{Starts: []StartOrder{{Job: job, Partition: "main", Parts: []PartOrder{
+		{Node: "n1", CPUs: []uint32{0, 2}, MemoryBytes: 5, Tasks: 1, Devices: []DeviceOrder{{ID: "g", Shares: 1}}},
+	}}}})
+	if start.Starts[0].Job == 0 {
+		t.Fatal(start.Starts[0].Dropped)
+	}
+	for _, c := range []struct {
+		record RecordKind
+		name   string
+		limit  LimitChange
+		want   string
+	}{
+		{AccountRecord, "a", LimitChange{Limit: LimitGroupTRES, TRES: "cpu", Value: 1}, "GrpTRES=cpu of account a is below what runs there now (2)"},
+		{AccountRecord, "a", LimitChange{Limit: LimitGroupTRES, TRES: "cpu", Value: 2}, ""},
+		{AccountRecord, "b", LimitChange{Limit: LimitGroupTRES, TRES: "cpu", Value: 1}, ""},
+		{AccountRecord, RootAccount, LimitChange{Limit: LimitGroupTRES, TRES: "mem", Value: 4}, "GrpTRES=mem of account root is below what runs there now (5)"},
+		{AccountRecord, "below", LimitChange{Limit: LimitGroupTRES, TRES: "gres/gpu:m"}, "GrpTRES=gres/gpu:m of account below is below what runs there now (1)"},
+		{AccountRecord, "below", LimitChange{Limit: LimitGroupTRES, TRES: "gres/gpu:x"}, ""},
+		{AccountRecord, "below", LimitChange{Limit: LimitGroupTRES, TRES: "node"}, "(1)"},
+		{AccountRecord, "below", LimitChange{Limit: LimitGroupJobs}, "GrpJobs of account below is below what runs there now (1)"},
+		{AccountRecord, "below", LimitChange{Limit: LimitGroupJobs, Clear: true}, ""},
+		{AssociationRecord, "below", LimitChange{Limit: LimitMaxJobs}, "MaxJobs of user u in account below is below what runs there now (1)"},
+		{AssociationRecord, "below", LimitChange{Limit: LimitGroupTRES, TRES: "gres/gpu"}, "(1)"},
+		{QOSRecord, NormalQOS, LimitChange{Limit: LimitGroupJobs}, "GrpJobs of QOS normal is below what runs there now (1)"},
+	} {
+		change := AccountChange{Action: ModifyRecord, Record: c.record, Account: c.name, Limits: []LimitChange{c.limit}}
+		switch c.record {
+		case AssociationRecord:
+			change.User = "u"
+		case QOSRecord:
+			change.Account, change.QOS = "", c.name
+		}
+		command := ChangeAccounts{Changes: []AccountChange{change}}
+		after, refused := s.View().TryAccounts(command)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		notes := strings.Join(after.BelowWhatRuns(&command), "\n")
+		if (c.want == "") != (notes == "") || !strings.Contains(notes, c.want) {
+			t.Errorf("%s %+v: %q, and should say %q", c.name, c.limit, notes, c.want)
+		}
+	}
+}

@@ -16,6 +16,18 @@ func (w *walker) accounts() Command {
 	return c
 }
 
+// labs are accounts with everybody in them, so that jobs are charged to some.
+func (w *walker) labs() Command {
+	var c ChangeAccounts
+	for _, account := range []string{"a0", "a1"} {
+		c.Changes = append(c.Changes, AccountChange{Action: AddRecord, Record: AccountRecord, Account: account})
+		for _, user := range []string{"u0", "u1000", "u1001"} {
+			c.Changes = append(c.Changes, AccountChange{Action: AddRecord, Record: AssociationRecord, Account: account, User: user})
+		}
+	}
+	return c
+}
+
 func (w *walker) accountName() string {
 	if w.chance(10) {
 		return []string{"", "root", "No Such", "nobody"}[w.Intn(4)]

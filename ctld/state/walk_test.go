@@ -44,7 +44,10 @@ func (w *walker) next(v *View) Command {
 	if v.Level() < LevelShares && w.chance(10) {
 		return RaiseLevel{Level: LevelShares}
 	}
-	if w.chance(8) {
+	if v.Index() == 13 {
+		return w.labs()
+	}
+	if w.chance(5) {
 		return w.accounts()
 	}
 	if w.shares && w.chance(4) {
@@ -264,7 +267,7 @@ func (w *walker) policy() Command {
 	policy.MaxJobCount = 60
 	policy.Partitions[0].AllowRootJobs = w.chance(50)
 	policy.Partitions[0].DefaultTimeS = 60
-	policy.Accounting = AccountingPolicy{EnforceAssociations: w.chance(20), EnforceQOS: w.chance(10), EnforceLimits: w.chance(20), Safe: w.chance(5)}
+	policy.Accounting = AccountingPolicy{EnforceAssociations: w.chance(10), EnforceQOS: w.chance(10), EnforceLimits: w.chance(20), Safe: w.chance(5)}
 	if w.chance(70) {
 		policy.Licenses = []License{{Name: "x", Count: 3}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
 	}
