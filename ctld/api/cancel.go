@@ -32,9 +32,9 @@ func (s *Server) Cancel(ctx context.Context, request *pb.CancelRequest) (*pb.Can
 	if request.GetSignal() != 0 {
 		return s.signal(ctx, from, request)
 	}
-	privileged := s.isAdministrator(from)
+	privileged, coordinator := s.isAdministrator(from), s.coordinator(from)
 	results, err := s.onTargets(ctx, state.KindCancelJobs, request, func(targets []state.Target) state.Command {
-		return state.CancelJobs{Targets: targets, UID: from.uid, Privileged: privileged}
+		return state.CancelJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: coordinator}
 	})
 	return &pb.CancelResponse{Results: results}, err
 }
@@ -158,7 +158,7 @@ func (s *Server) maySignal(from *caller, privileged bool, job *state.Job, answer
 	switch {
 	case job == nil:
 		answer.Error = "Invalid job id specified"
-	case !privileged && job.Owner().UID != from.uid:
+	case !privileged && job.Owner().UID != from.uid && !s.coordinates(from, job):
 		answer.Error = "Access/permission denied"
 	case job.Phase == state.Waiting:
 		answer.Error = "Job is pending execution"

@@ -13,7 +13,7 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 	if err != nil {
 		return nil, err
 	}
-	uid, privileged := from.uid, s.isAdministrator(from)
+	uid, privileged, coordinator := from.uid, s.isAdministrator(from), s.coordinator(from)
 	var kind state.Kind
 	var command func([]state.Target) state.Command
 	switch request.GetVerb() {
@@ -21,12 +21,12 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 		kind = state.KindHoldJobs
 		asUser := request.GetVerb() == pb.ControlVerb_CONTROL_VERB_HOLD_AS_USER
 		command = func(targets []state.Target) state.Command {
-			return state.HoldJobs{Targets: targets, UID: uid, Privileged: privileged, AsUser: asUser}
+			return state.HoldJobs{Targets: targets, UID: uid, Privileged: privileged, AsUser: asUser, Coordinator: coordinator}
 		}
 	case pb.ControlVerb_CONTROL_VERB_RELEASE:
 		kind = state.KindReleaseJobs
 		command = func(targets []state.Target) state.Command {
-			return state.ReleaseJobs{Targets: targets, UID: uid, Privileged: privileged}
+			return state.ReleaseJobs{Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator}
 		}
 	case pb.ControlVerb_CONTROL_VERB_REQUEUE, pb.ControlVerb_CONTROL_VERB_REQUEUE_HOLD, pb.ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT:
 		kind = state.KindRequeueJobs
@@ -34,7 +34,7 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 		hold := special || request.GetVerb() == pb.ControlVerb_CONTROL_VERB_REQUEUE_HOLD
 		command = func(targets []state.Target) state.Command {
 			return state.RequeueJobs{
-				Targets: targets, UID: uid, Privileged: privileged,
+				Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator,
 				Hold: hold, SpecialExit: special, Incomplete: request.GetIncomplete(),
 			}
 		}

@@ -28,6 +28,24 @@ func (s *Server) levelOf(from *caller, view *state.View) state.AdminLevel {
 	return state.NoAdmin
 }
 
+// coordinator is the caller's name if they coordinate accounts, whose jobs they
+// may then act on as their owners may; "" = they do not.
+func (s *Server) coordinator(from *caller) string {
+	if !from.isUser || from.owner != nil || !s.cluster.View().HasAccounts() {
+		return ""
+	}
+	if name := from.name(); name != "" && s.cluster.View().IsCoordinator(name) {
+		return name
+	}
+	return ""
+}
+
+// coordinates says whether the caller is a coordinator of what a job is charged
+// to.
+func (s *Server) coordinates(from *caller, job *state.Job) bool {
+	return from.isUser && from.owner == nil && s.cluster.View().Coordinates(from.name(), job)
+}
+
 // mayChange refuses a change that is not the caller's to make.
 func (s *Server) mayChange(from *caller, view *state.View, command *state.ChangeAccounts) error {
 	level := s.levelOf(from, view)

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -167,6 +168,45 @@ func (a *accounting) IsBelow(account, top string) bool {
 		account = record.Parent
 	}
 	return false
+}
+
+// Coordinates says whether a user is a coordinator of what a job is charged to,
+// or of an account above it: they may cancel, hold, release and requeue it as
+// its owner may (sacctmgr(1), coordinator).
+func (a *accounting) Coordinates(user string, job *Job) bool {
+	association, known := a.Association(job.Association)
+	if user == "" || !known {
+		return false
+	}
+	account, _ := a.Account(association.Account)
+	for range MaxAccountDepth + 1 {
+		if slices.Contains(account.Coordinators, user) {
+			return true
+		}
+		if account.Name == RootAccount {
+			break
+		}
+		account, _ = a.Account(account.Parent)
+	}
+	return false
+}
+
+// IsCoordinator says whether a user is one of any account.
+func (a *accounting) IsCoordinator(user string) bool {
+	for account := range a.Accounts() {
+		if slices.Contains(account.Coordinators, user) {
+			return true
+		}
+	}
+	return false
+}
+
+// coordinatorLevel is what a command needs that names a coordinator.
+func coordinatorLevel(coordinator string) Level {
+	if coordinator != "" {
+		return LevelShares
+	}
+	return LevelFirst
 }
 
 // AccountTree are all associations as a tree: the root's first, each account's

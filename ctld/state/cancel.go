@@ -10,12 +10,16 @@ type CancelJobs struct {
 	Targets    []Target `cbor:"1,keyasint"`
 	UID        uint32   `cbor:"2,keyasint,omitempty"` // who cancels
 	Privileged bool     `cbor:"3,keyasint,omitempty"` // may cancel other people's jobs
+	// Coordinator is who asks, if they coordinate accounts: see Coordinates.
+	Coordinator string `cbor:"4,keyasint,omitempty"`
 }
 
 func (CancelJobs) kind() Kind { return KindCancelJobs }
 
+func (c CancelJobs) level() Level { return coordinatorLevel(c.Coordinator) }
+
 func (c CancelJobs) apply(s *State, result *Result) {
-	s.onTargets(c.Targets, requester{c.UID, c.Privileged}, result, func(job *Job) (*Job, Code, string) {
+	s.onTargets(c.Targets, requester{c.UID, c.Privileged, c.Coordinator}, result, func(job *Job) (*Job, Code, string) {
 		next := *job
 		end := End{State: pb.JobState_JOB_STATE_CANCELLED, Cancelled: true, CancelledBy: c.UID}
 		switch {

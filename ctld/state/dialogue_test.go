@@ -189,11 +189,11 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "submit":
 		return d.submit(a)
 	case "cancel":
-		return CancelJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+		return CancelJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, Coordinator: a.values["coordinator"]}
 	case "hold":
-		return HoldJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+		return HoldJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, Coordinator: a.values["coordinator"]}
 	case "release":
-		return ReleaseJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+		return ReleaseJobs{Targets: d.targets(a), UID: uid, Privileged: privileged, Coordinator: a.values["coordinator"]}
 	case "requeue":
 		return RequeueJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
 	case "place":

@@ -12,6 +12,8 @@ type HoldJobs struct {
 	UID        uint32   `cbor:"2,keyasint,omitempty"`
 	Privileged bool     `cbor:"3,keyasint,omitempty"`
 	AsUser     bool     `cbor:"4,keyasint,omitempty"`
+	// Coordinator is who asks, if they coordinate accounts: see Coordinates.
+	Coordinator string `cbor:"5,keyasint,omitempty"`
 }
 
 func (HoldJobs) kind() Kind { return KindHoldJobs }
@@ -20,12 +22,12 @@ func (c HoldJobs) level() Level {
 	if c.AsUser {
 		return LevelShares
 	}
-	return LevelFirst
+	return coordinatorLevel(c.Coordinator)
 }
 
 func (c HoldJobs) apply(s *State, result *Result) {
-	s.onTargets(c.Targets, requester{c.UID, c.Privileged}, result, func(job *Job) (*Job, Code, string) {
-		held := heldBy(job, requester{c.UID, c.Privileged && !c.AsUser})
+	s.onTargets(c.Targets, requester{c.UID, c.Privileged, c.Coordinator}, result, func(job *Job) (*Job, Code, string) {
+		held := heldBy(job, requester{uid: c.UID, privileged: c.Privileged && !c.AsUser})
 		switch {
 		case job.Phase == Finished || job.Phase != Waiting && s.level < LevelShares:
 			return nil, WrongState, textNotPending

@@ -20,6 +20,8 @@ type RequeueJobs struct {
 	SpecialExit bool `cbor:"5,keyasint,omitempty"`
 	// Incomplete: those that are over, or end, are not meant.
 	Incomplete bool `cbor:"6,keyasint,omitempty"`
+	// Coordinator is who asks, if they coordinate accounts: see Coordinates.
+	Coordinator string `cbor:"7,keyasint,omitempty"`
 }
 
 func (RequeueJobs) kind() Kind { return KindRequeueJobs }
@@ -28,7 +30,7 @@ func (c RequeueJobs) level() Level {
 	if c.Hold || c.SpecialExit || c.Incomplete {
 		return LevelShares
 	}
-	return LevelFirst
+	return coordinatorLevel(c.Coordinator)
 }
 
 // Why a job is held after a requeue, in Slurm's words.
@@ -45,7 +47,7 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 	case c.Hold:
 		held, detail = sched.HeldByUser, textRequeuedHeld
 	}
-	s.onTargets(c.Targets, requester{c.UID, c.Privileged}, result, func(job *Job) (*Job, Code, string) {
+	s.onTargets(c.Targets, requester{c.UID, c.Privileged, c.Coordinator}, result, func(job *Job) (*Job, Code, string) {
 		switch job.Phase {
 		case Waiting:
 			return nil, AlreadyDone, textIsPending

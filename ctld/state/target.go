@@ -22,6 +22,9 @@ type Target struct {
 type requester struct {
 	uid        uint32
 	privileged bool
+	// coordinator is the login name of one who may act on the jobs of accounts
+	// as their users may; "" = nobody's.
+	coordinator string
 }
 
 // Slurm's sentences for what could not be done to a job.
@@ -52,7 +55,7 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 		return
 	}
 	guarded := func(job *Job) (*Job, Code, string) {
-		if !who.privileged && job.Owner().UID != who.uid {
+		if !who.privileged && job.Owner().UID != who.uid && !s.Coordinates(who.coordinator, job) {
 			return nil, Denied, textNotYours
 		}
 		changed, code, message := act(job)

@@ -25,7 +25,7 @@ const (
 )
 
 func (c UpdateJobs) apply(s *State, result *Result) {
-	who := requester{c.UID, c.Privileged}
+	who := requester{uid: c.UID, privileged: c.Privileged}
 	if c.Change.MaxRunning != nil {
 		for i := range c.Targets {
 			if len(c.Targets[i].Tasks) > 0 {
