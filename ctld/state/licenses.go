@@ -56,7 +56,7 @@ func (p *Policy) checkLicenses(asked []License) *Refusal {
 		case !known:
 			return refuse(Invalid, "%s\nthere is no license %s. %s", textInvalidLicense, license.Name, p.licenseNames())
 		case license.Count > total:
-			return refuse(Invalid, "%s\n%d of license %s are asked for, and there are %d: ask for %d at most", textInvalidLicense, license.Count, license.Name, total, total)
+			return refuse(Invalid, "%s\n%d of license %s are asked for, of %d in all: ask for %d at most", textInvalidLicense, license.Count, license.Name, total, total)
 		}
 	}
 	return nil
