@@ -175,7 +175,8 @@ func (u *Usage) check() error {
 	return nil
 }
 
-// chargeUsage adds what a run that ends now has used to its association and QOS.
+// chargeUsage adds what a run that ends now has used to its association, its QOS
+// and its partition's, by the factor of its own.
 func (s *State) chargeUsage(job *Job) {
 	if s.level < LevelShares || job.Run == nil || job.Run.StartMS >= s.timeMS {
 		return
@@ -192,11 +193,20 @@ func (s *State) chargeUsage(job *Job) {
 		s.putAssociation(&next)
 	}
 	if qos != nil {
-		halfLife := qos.halfLifeS(s.policy)
-		next := *qos
-		next.Usage = qos.Usage.decayed(s.timeMS, halfLife).plus(usedBy(job, s.timeMS, halfLife, factor))
-		s.putQOS(&next)
+		s.chargeQOS(qos, job, factor)
 	}
+	if partition, found := s.policy.Partition(job.Run.Partition); found && partition.QOS != job.Spec.QOS {
+		if ofPartition, known := s.QOS(partition.QOS); known {
+			s.chargeQOS(ofPartition, job, factor)
+		}
+	}
+}
+
+func (s *State) chargeQOS(qos *QOS, job *Job, factorPPM uint32) {
+	halfLife := qos.halfLifeS(s.policy)
+	next := *qos
+	next.Usage = qos.Usage.decayed(s.timeMS, halfLife).plus(usedBy(job, s.timeMS, halfLife, factorPPM))
+	s.putQOS(&next)
 }
 
 // settleUsage brings all usage up to now under the present half-life, because
