@@ -52,6 +52,9 @@ var jobKeys = map[string]func(change *pb.JobChange, value string) error{
 	"tresperjob":        func(c *pb.JobChange, v string) error { return changeGres(c, v, pb.GpuScope_GPU_SCOPE_JOB) },
 	"requeue":           changeRequeue,
 	"arraytaskthrottle": func(c *pb.JobChange, v string) error { return changeCount(&c.MaxRunning, v, 0) },
+	"licenses":          changeLicenses,
+	"switches":          changeSwitches,
+	"wait-for-switch":   func(c *pb.JobChange, v string) error { return changeCount(&c.SwitchesWaitS, v, 0) },
 	"oversubscribe":     changeSharing,
 	"shared":            changeSharing,
 }
@@ -64,9 +67,9 @@ var laterJobKeys = map[string]string{
 	"mincpusnode": "give CPUsPerTask and TasksPerNode", "mintmpdisknode": leaveOut, "timemin": "give TimeLimit", "nodelist": "a job that runs keeps its nodes",
 	"numcpus": "give NumTasks and CPUsPerTask", "prefer": "give Features", "reboot": leaveOut, "reqcores": "give CPUsPerTask", "reqsockets": "give CPUsPerTask",
 	"reqthreads": "give CPUsPerTask", "reservationname": "there are no reservations", "sitefactor": "give Priority, or Nice", "stdout": "cancel the job and submit it anew",
-	"stderr": "cancel the job and submit it anew", "stdin": "cancel the job and submit it anew", "licenses": "cancel the job and submit it anew",
-	"switches": "cancel the job and submit it anew", "wait-for-switch": "cancel the job and submit it anew", "threadspec": leaveOut,
-	"workdir": "cancel the job and submit it anew", "state": "use gcontrol hold, release, requeue or gcancel",
+	"stderr": "cancel the job and submit it anew", "stdin": "cancel the job and submit it anew",
+	"threadspec": leaveOut,
+	"workdir":    "cancel the job and submit it anew", "state": "use gcontrol hold, release, requeue or gcancel",
 }
 
 func changeText(field **string, value string) error {
@@ -190,6 +193,24 @@ func changeYes(field **bool, value string) error {
 }
 
 func changeRequeue(c *pb.JobChange, value string) error { return changeYes(&c.Requeue, value) }
+
+// changeLicenses replaces all licenses that were asked for; none, with an empty
+// value.
+func changeLicenses(c *pb.JobChange, value string) error {
+	if value == "" {
+		return changeText(&c.Licenses, "")
+	}
+	licenses, err := spec.ParseLicenses(value)
+	c.Licenses = proto.String(spec.FormatLicenses(licenses))
+	return err
+}
+
+// changeSwitches reads "2" or "2@30"; 0 takes the wish away.
+func changeSwitches(c *pb.JobChange, value string) error {
+	count, waitS, err := parseSwitches(value)
+	c.Switches, c.SwitchesWaitS = &count, &waitS
+	return err
+}
 
 // changeSharing reads whether nodes are shared with others' jobs.
 func changeSharing(c *pb.JobChange, value string) error {

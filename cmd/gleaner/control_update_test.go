@@ -52,6 +52,10 @@ func TestUpdateJob(t *testing.T) {
 		"OverSubscribe=no":            {Exclusive: ptr(true)},
 		"Shared=user":                 {Exclusive: ptr(false), ExclusiveUser: ptr(true)},
 		"KillOnInvalidDependent=yes":  {KillOnInvalidDependency: ptr(true)},
+		"Licenses=abaqus:2,matlab":    {Licenses: ptr("abaqus:2,matlab")},
+		"Licenses=":                   {Licenses: ptr("")},
+		"Switches=2@1:00":             {Switches: ptr(uint32(2)), SwitchesWaitS: ptr(uint32(60))},
+		"Switches=0":                  {Switches: ptr(uint32(0)), SwitchesWaitS: ptr(uint32(0))},
 		"ResetAccrueTime":             {ResetAccrueTime: true},
 	} {
 		stub := stubCluster()

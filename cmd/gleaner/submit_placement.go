@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -73,25 +74,31 @@ func (b *specBuilder) switches() {
 		return
 	}
 	text := b.values.Text(optSwitches)
-	countText, wait, hasWait := strings.Cut(text, "@")
-	count, err := strconv.ParseUint(countText, 10, 31)
-	if err != nil || count > spec.MaxHostListNames {
-		b.fail(1, "Invalid --switches specification: %q: type a number of switches, or also how long to wait for that, as in 1@30", text)
+	if !strings.Contains(text, "@") && b.values.Given(optWait4Switch) {
+		text += "@" + b.values.Text(optWait4Switch)
 	}
-	if !hasWait && b.values.Given(optWait4Switch) {
-		wait, hasWait = b.values.Text(optWait4Switch), true
-	}
-	if b.spec.Switches = uint32(count); count == 0 || !hasWait {
-		return
-	}
-	seconds, err := spec.ParseTime(wait)
-	if wait == "" {
-		err = errors.New("there is no time after the @")
-	}
-	if err != nil {
+	var err error
+	if b.spec.Switches, b.spec.SwitchesWaitS, err = parseSwitches(text); err != nil {
 		b.fail(1, "Invalid --switches specification: %w", err)
 	}
-	if seconds != spec.Unlimited {
-		b.spec.SwitchesWaitS = seconds
+}
+
+// parseSwitches reads "2", or "2@30" with a time; 0 is for ever.
+func parseSwitches(text string) (count, waitS uint32, err error) {
+	countText, wait, hasWait := strings.Cut(text, "@")
+	number, err := strconv.ParseUint(countText, 10, 31)
+	if err != nil || number > spec.MaxHostListNames {
+		return 0, 0, fmt.Errorf("%q: type a number of switches, or also how long to wait for that, as in 1@30", text)
 	}
+	if !hasWait || number == 0 {
+		return uint32(number), 0, nil
+	}
+	if wait == "" {
+		return 0, 0, errors.New("there is no time after the @")
+	}
+	seconds, err := spec.ParseTime(wait)
+	if seconds == spec.Unlimited {
+		seconds = 0
+	}
+	return uint32(number), seconds, err
 }

@@ -40,6 +40,7 @@ func (d *dialogue) update(a arguments) Command {
 	m.TimeLimitS, m.Priority, m.CpusPerTask, m.MaxRunning = number("time"), number("priority"), number("cpus"), number("throttle")
 	m.MinNodes, m.MaxNodes, m.Tasks = number("nodes"), number("nodes"), number("tasks")
 	m.Dependency, m.Name, m.NodeList, m.Comment, m.Constraint = text("dependency"), text("name"), text("nodelist"), text("comment"), text("constraint")
+	m.Account, m.Qos, m.Licenses = text("account"), text("qos"), text("licenses")
 	if add := a.values["add"]; add != "" {
 		m.AddTimeS, _ = strconv.ParseInt(add, 10, 64)
 	}

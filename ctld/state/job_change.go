@@ -34,19 +34,24 @@ type JobChange struct {
 	Requeue      *bool   `cbor:"26,keyasint,omitempty"`
 	MaxRunning   *uint32 `cbor:"27,keyasint,omitempty"` // of the whole array; 0 = none
 
-	Licenses                *[]License `cbor:"28,keyasint,omitempty"` // ascending by name
-	Switches                *uint32    `cbor:"29,keyasint,omitempty"`
-	SwitchesWaitS           *uint32    `cbor:"30,keyasint,omitempty"`
-	Exclusive               *bool      `cbor:"31,keyasint,omitempty"`
-	ExclusiveUser           *bool      `cbor:"32,keyasint,omitempty"`
-	KillOnInvalidDependency *bool      `cbor:"33,keyasint,omitempty"`
-	ResetAge                bool       `cbor:"34,keyasint,omitempty"`
+	Licenses                *LicenseRequests `cbor:"28,keyasint,omitempty"`
+	Switches                *uint32          `cbor:"29,keyasint,omitempty"`
+	SwitchesWaitS           *uint32          `cbor:"30,keyasint,omitempty"`
+	Exclusive               *bool            `cbor:"31,keyasint,omitempty"`
+	ExclusiveUser           *bool            `cbor:"32,keyasint,omitempty"`
+	KillOnInvalidDependency *bool            `cbor:"33,keyasint,omitempty"`
+	ResetAge                bool             `cbor:"34,keyasint,omitempty"`
 }
 
 // GPURequests are all that a job asks for of one scope, in the place of what it
 // asked for before.
 type GPURequests struct {
 	Requests []GPURequest `cbor:"1,keyasint,omitempty"`
+}
+
+// LicenseRequests are all licenses that a job asks for.
+type LicenseRequests struct {
+	Requests []License `cbor:"1,keyasint,omitempty"` // ascending by name
 }
 
 // onSpec carries the change over to a spec, but for what belongs to a record.
@@ -64,11 +69,10 @@ func (c *JobChange) onSpec(spec *Spec) {
 	set(&spec.Tasks, c.Tasks)
 	set(&spec.TasksPerNode, c.TasksPerNode)
 	set(&spec.CPUsPerTask, c.CPUsPerTask)
-	if c.MemoryPerNode != nil {
-		spec.MemoryPerNode, spec.MemoryPerCPU, spec.MemoryPerGPU = *c.MemoryPerNode, 0, 0
-	}
-	if c.MemoryPerCPU != nil {
-		spec.MemoryPerNode, spec.MemoryPerCPU, spec.MemoryPerGPU = 0, *c.MemoryPerCPU, 0
+	if c.MemoryPerNode != nil || c.MemoryPerCPU != nil {
+		spec.MemoryPerNode, spec.MemoryPerCPU, spec.MemoryPerGPU, spec.AllMemory = 0, 0, 0, false
+		set(&spec.MemoryPerNode, c.MemoryPerNode)
+		set(&spec.MemoryPerCPU, c.MemoryPerCPU)
 	}
 	if c.GPUs != nil {
 		spec.GPUs = c.GPUs.Requests
@@ -78,7 +82,9 @@ func (c *JobChange) onSpec(spec *Spec) {
 	set(&spec.ExcludeNodes, c.ExcludeNodes)
 	set(&spec.Requeue, c.Requeue)
 	set(&spec.MaxRunning, c.MaxRunning)
-	set(&spec.Licenses, c.Licenses)
+	if c.Licenses != nil {
+		spec.Licenses = c.Licenses.Requests
+	}
 	set(&spec.Switches, c.Switches)
 	set(&spec.SwitchesWaitS, c.SwitchesWaitS)
 	set(&spec.Exclusive, c.Exclusive)

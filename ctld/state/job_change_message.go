@@ -20,6 +20,13 @@ func ChangeFromMessage(m *pb.JobChange) (JobChange, error) {
 	if m.Gpus != nil {
 		c.GPUs = &GPURequests{Requests: gpuRecords(m.Gpus.GetRequests())}
 	}
+	if m.Licenses != nil {
+		licenses, err := licensesFromText(m.GetLicenses())
+		if err != nil {
+			return JobChange{}, err
+		}
+		c.Licenses = &LicenseRequests{Requests: licenses}
+	}
 	if m.Dependency != nil {
 		asked, err := words.ParseDependencies(m.GetDependency())
 		if err != nil {

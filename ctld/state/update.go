@@ -83,6 +83,9 @@ func (s *State) updated(job *Job, change *JobChange, who requester) (*Job, *Refu
 			return nil, refused
 		}
 	}
+	if refused := s.checkUpdatedLimits(job, next.Association, &spec, change, who); refused != nil {
+		return nil, refused
+	}
 	interned, err := s.internSpec(&spec, job.Owner())
 	if err != nil {
 		return nil, refuse(Invalid, "%v", err)
@@ -162,6 +165,28 @@ func (s *State) checkUpdated(c *SubmitJob, change *JobChange) *Refusal {
 		return s.policy.choosePartitions(&c.Spec, c.Owner.UID)
 	}
 	return nil
+}
+
+// checkUpdatedLimits refuses what limits and licenses would never let start.
+// Administrators may go beyond limits (scontrol(1)).
+func (s *State) checkUpdatedLimits(job *Job, association uint32, spec *Spec, change *JobChange, who requester) *Refusal {
+	if job.Phase != Waiting {
+		return nil
+	}
+	if change.Licenses != nil {
+		if refused := s.policy.checkLicenses(spec.Licenses); refused != nil {
+			return refused
+		}
+	}
+	if who.privileged || !s.policy.Accounting.limits() {
+		return nil
+	}
+	counts := s.submissionCounts()
+	return counts.neverStarts(sched.Charge{
+		Association: counts.index.association(association), QOS: counts.index.qosNamed(spec.QOS), UID: job.Owner().UID,
+		Licenses:   schedLicenses(&counts.snapshot, len(s.policy.Licenses), spec.Licenses),
+		TimeLimitS: spec.TimeLimitS,
+	}, s.policy, spec, job.Owner())
 }
 
 // updateWaits changes what belongs to the record: what the job waits for, and
