@@ -85,6 +85,10 @@ func methods() []method {
 				s.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_TASK, Count: 1 << 20}, {Scope: pb.GpuScope_GPU_SCOPE_JOB, Count: 1 << 20}}
 				s.AllMemory, s.Contiguous, s.SpreadJob, s.MaxNodes, s.Constraint = true, true, true, 65536, "[a|b]"
 			}),
+			submit(func(s *pb.JobSpec) {
+				s.Dependency, s.KillOnInvalidDependency = "after:1+5,aftercorr:2?singleton", new(bool)
+				s.BeginMs, s.DeadlineMs, s.Priority = 1_900_000_000_000, 1_900_000_600_000, &task
+			}),
 			submit(func(s *pb.JobSpec) { s.Environment, s.Arguments = []string{"A=\x00"}, []string{"\x00"} }),
 			submit(func(s *pb.JobSpec) { s.TimeLimitS, s.Nice = 4294967295, -2147483648 }),
 			&pb.SubmitRequest{AsUser: "ada", Spec: goodSpec()}),
@@ -92,6 +96,10 @@ func methods() []method {
 			&pb.CancelRequest{Filter: byID, Signal: 10, Full: true}),
 		one((*Server).Control, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_HOLD, Filter: byID, Tasks: some},
 			&pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_REQUEUE, Filter: byID}, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_RELEASE, Tasks: some}),
+		one((*Server).UpdateJobs, &pb.UpdateJobsRequest{Filter: byID, Tasks: some, Change: &pb.JobChange{
+			TimeLimitS: &task, Partitions: []string{"main"}, MinNodes: &task, Tasks: &task, Gpus: &pb.GpuRequests{Requests: []*pb.GpuRequest{{Count: 1}}},
+			Dependency: proto.String("afterok:1?singleton"), NodeList: proto.String("n[0001-0002]"), Licenses: proto.String("a:2")}},
+			&pb.UpdateJobsRequest{Filter: byID, Change: &pb.JobChange{AddTimeS: -60, ResetAccrueTime: true, BeginMs: proto.Int64(1), Priority: &task}}),
 		many(func(s *Server, q *pb.ListJobsRequest, out *sink[pb.ListJobsResponse, *pb.ListJobsResponse]) error {
 			return s.ListJobs(q, out)
 		},
