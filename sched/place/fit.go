@@ -96,7 +96,7 @@ func (a *choice) compare(b *choice) int {
 // choose picks the nodes of a job; nil if they do not suffice.
 func (w *want) choose(offers []offer) *choice {
 	low, high := w.low, min(w.high, len(offers))
-	if low > high {
+	if low > high || !w.seats(offers) {
 		return nil
 	}
 	all := w.pool(offers)
@@ -106,6 +106,9 @@ func (w *want) choose(offers []offer) *choice {
 		}
 	}
 	low = max(low, all.fewest())
+	if w.Contiguous {
+		high = min(high, longestRow(offers))
+	}
 	var scopes []scope
 	if w.wired && !w.Contiguous && high > 1 {
 		scopes = w.scopes(offers)
@@ -130,6 +133,15 @@ func (w *want) choose(offers []offer) *choice {
 		}
 	}
 	return nil
+}
+
+// seats says whether the offers fill the groups of the constraint at all.
+func (w *want) seats(offers []offer) bool {
+	groups := newSeating(&w.Constraint)
+	for i := range offers {
+		groups.add(offers[i].groups)
+	}
+	return groups.empty == 0
 }
 
 // mostBelow is how many nodes there are below one switch, or on as many leaf

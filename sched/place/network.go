@@ -114,24 +114,48 @@ func (w *want) nearest(scopes []scope, count int) *choice {
 	return best
 }
 
-// maxLeafSets bounds how many sets of leaf switches are tried for a request
-// that limits their number.
-const maxLeafSets = 2048
+// maxSets bounds how many sets of leaf switches, and how many rows of nodes, are
+// tried for one number of nodes.
+const maxSets = 2048
+
+// leafOffers are the offers on one leaf switch, and what they hold together.
+type leafOffers struct {
+	offers   []offer
+	required bool
+	room     amounts
+}
+
+// amounts is what nodes hold together.
+type amounts struct{ nodes, units, gpus uint64 }
+
+func (a amounts) plus(b amounts) amounts {
+	return amounts{a.nodes + b.nodes, a.units + b.units, a.gpus + b.gpus}
+}
+
+// may says whether nodes that hold so much may suffice; only exact knows.
+func (w *want) may(a amounts, count int) bool {
+	return a.nodes >= uint64(count) && a.units >= w.units && a.gpus >= w.spread
+}
 
 // fewestLeaves picks count nodes of the pool on few leaf switches: always the
 // switch with the most room, until what is left fits on one, and then the one
 // with the least room that suffices. "Most room" is tried in nodes, tasks and
 // devices. If that is more than the request allows, all sets of as many
-// switches are tried, up to maxLeafSets.
+// switches are tried, up to maxSets.
 func (w *want) fewestLeaves(p *pool, count int) *choice {
 	leaves := leavesOf(p.offers)
+	rooms := []func(amounts) uint64{func(a amounts) uint64 { return a.nodes }}
+	if w.units > 0 {
+		rooms = append(rooms, func(a amounts) uint64 { return a.units })
+	}
+	if w.spread > 0 {
+		rooms = append(rooms, func(a amounts) uint64 { return a.gpus })
+	}
 	var best *choice
-	for _, room := range []func(offer) uint64{
-		func(offer) uint64 { return 1 },
-		func(o offer) uint64 { return o.units },
-		func(o offer) uint64 { return o.gpus },
-	} {
-		slices.SortStableFunc(leaves, func(a, b []offer) int { return byRoom(a, b, room) })
+	for _, room := range rooms {
+		slices.SortFunc(leaves, func(a, b leafOffers) int {
+			return cmp.Or(compareBool(b.required, a.required), cmp.Compare(room(b.room), room(a.room)), int(a.offers[0].node)-int(b.offers[0].node))
+		})
 		if found := w.largestFirst(leaves, count); found != nil && (best == nil || found.compare(best) < 0) {
 			best = found
 		}
@@ -140,7 +164,7 @@ func (w *want) fewestLeaves(p *pool, count int) *choice {
 		return best
 	}
 	tries := 0
-	if found := w.anyLeaves(leaves, nil, count, int(w.Switches), &tries); found != nil {
+	if found := w.anyLeaves(leaves, leafOffers{}, count, int(w.Switches), &tries); found != nil {
 		return found
 	}
 	return best
@@ -148,50 +172,44 @@ func (w *want) fewestLeaves(p *pool, count int) *choice {
 
 // leavesOf sorts offers by the leaf switch, the lowest node first. A node that
 // is attached to no leaf is one for itself.
-func leavesOf(offers []offer) [][]offer {
-	var leaves [][]offer
+func leavesOf(offers []offer) []leafOffers {
+	var leaves []leafOffers
 	position := make(map[int32]int)
 	for _, o := range offers {
 		at, known := position[o.leaf]
 		if !known || o.leaf < 0 {
 			at = len(leaves)
 			position[o.leaf] = at
-			leaves = append(leaves, nil)
+			leaves = append(leaves, leafOffers{})
 		}
-		leaves[at] = append(leaves[at], o)
+		leaf := &leaves[at]
+		leaf.offers = append(leaf.offers, o)
+		leaf.required = leaf.required || o.required
+		leaf.room = leaf.room.plus(amounts{1, o.units, o.gpus})
 	}
 	return leaves
 }
 
-// byRoom puts the leaves with required nodes first, then those with most room.
-func byRoom(a, b []offer, room func(offer) uint64) int {
-	sum := func(offers []offer) (required int, all uint64) {
-		for _, o := range offers {
-			all += room(o)
-			if o.required {
-				required = 1
-			}
-		}
-		return required, all
-	}
-	requiredA, sumA := sum(a)
-	requiredB, sumB := sum(b)
-	return cmp.Or(requiredB-requiredA, cmp.Compare(sumB, sumA), int(a[0].node)-int(b[0].node))
-}
-
 // largestFirst takes leaves in their order until they suffice, and puts the
 // smallest that will do in the place of the last.
-func (w *want) largestFirst(leaves [][]offer, count int) *choice {
+func (w *want) largestFirst(leaves []leafOffers, count int) *choice {
 	var taken []offer
+	var room amounts
 	for i := range leaves {
-		before := taken
-		taken = slices.Concat(before, leaves[i])
+		before, had := len(taken), room
+		taken, room = append(taken, leaves[i].offers...), room.plus(leaves[i].room)
+		if !w.may(room, count) {
+			continue
+		}
 		found := w.pool(taken).exact(count)
 		if found == nil {
 			continue
 		}
 		for last := len(leaves) - 1; last > i; last-- {
-			if smaller := w.pool(slices.Concat(before, leaves[last])).exact(count); smaller != nil {
+			if !w.may(had.plus(leaves[last].room), count) {
+				continue
+			}
+			if smaller := w.pool(slices.Concat(taken[:before], leaves[last].offers)).exact(count); smaller != nil {
 				return smaller
 			}
 		}
@@ -201,14 +219,16 @@ func (w *want) largestFirst(leaves [][]offer, count int) *choice {
 }
 
 // anyLeaves tries every set of at most most leaves, with those taken.
-func (w *want) anyLeaves(leaves [][]offer, taken []offer, count, most int, tries *int) *choice {
+func (w *want) anyLeaves(leaves []leafOffers, taken leafOffers, count, most int, tries *int) *choice {
 	for i := range leaves {
-		if *tries++; *tries > maxLeafSets {
+		if *tries++; *tries > maxSets {
 			return nil
 		}
-		with := slices.Concat(taken, leaves[i])
-		if found := w.pool(with).exact(count); found != nil {
-			return found
+		with := leafOffers{offers: slices.Concat(taken.offers, leaves[i].offers), room: taken.room.plus(leaves[i].room)}
+		if w.may(with.room, count) {
+			if found := w.pool(with.offers).exact(count); found != nil {
+				return found
+			}
 		}
 		if most > 1 {
 			if found := w.anyLeaves(leaves[i+1:], with, count, most-1, tries); found != nil {
@@ -219,31 +239,59 @@ func (w *want) anyLeaves(leaves [][]offer, taken []offer, count, most int, tries
 	return nil
 }
 
+// longestRow is the most offers whose nodes follow each other.
+func longestRow(offers []offer) int {
+	longest, row := 0, 0
+	for i := range offers {
+		if row++; i > 0 && offers[i-1].node != offers[i].node-1 {
+			row = 1
+		}
+		longest = max(longest, row)
+	}
+	return longest
+}
+
 // inARow picks count nodes whose numbers follow each other, and that a switch
 // connects if the network is known.
 func (w *want) inARow(offers []offer, count int) *choice {
 	var best *choice
-	for i := 0; i+count <= len(offers); i++ {
-		row := offers[i : i+count]
+	var room amounts
+	tries := 0
+	for i := range offers {
+		room = room.plus(amounts{1, offers[i].units, offers[i].gpus})
+		if i >= count {
+			out := &offers[i-count]
+			room = amounts{room.nodes - 1, room.units - out.units, room.gpus - out.gpus}
+		}
+		if i+1 < count || !w.may(room, count) {
+			continue
+		}
+		row := offers[i+1-count : i+1]
 		if int(row[count-1].node)-int(row[0].node) != count-1 {
 			continue
 		}
-		found := w.pool(row).exact(count)
-		if found == nil {
-			continue
+		if tries++; tries > maxSets {
+			break
 		}
-		if w.wired && count > 1 {
-			common := w.commonSwitch(row)
-			if common == nil || w.Switches > 0 && found.leaves > int(w.Switches) {
-				continue
-			}
-			found.level = common.Level
-		}
-		if best == nil || found.compare(best) < 0 {
+		if found := w.pool(row).exact(count); found != nil && w.connects(row, found) && (best == nil || found.compare(best) < 0) {
 			best = found
 		}
 	}
 	return best
+}
+
+// connects says whether switches that the request may use connect a row, and
+// notes which.
+func (w *want) connects(row []offer, found *choice) bool {
+	if !w.wired || len(row) == 1 {
+		return true
+	}
+	common := w.commonSwitch(row)
+	if common == nil || w.Switches > 0 && found.leaves > int(w.Switches) {
+		return false
+	}
+	found.level = common.Level
+	return true
 }
 
 // commonSwitch is the lowest switch above all of the offers; nil if there is

@@ -15,7 +15,8 @@
 // for a number of tasks and a number of GPUs over the whole job, on nodes that
 // are rich in the one and poor in the other, is tried in a few good orders and
 // not in all of them. And of the sets of leaf switches that a limit on their
-// number leaves, only some are tried when there are very many (maxLeafSets).
+// number leaves, and of the rows of nodes that follow each other, only some are
+// tried when there are very many (maxSets).
 package place
 
 // NodeIndex is a position in the caller's list of nodes.

@@ -202,7 +202,7 @@ func (p *pool) first(ranked []offer, count int, gpus uint64) []offer {
 		if o.gpus < gpus {
 			continue
 		}
-		if !groups.add(o.groups) && !o.required && count-len(chosen) <= groups.empty {
+		if !groups.add(o.groups) && !o.required && uint64(count-len(chosen)) <= groups.empty {
 			continue
 		}
 		if o.required {

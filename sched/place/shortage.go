@@ -171,7 +171,7 @@ func (s *sieve) groupsShort() Shortage {
 		return Shortage{}
 	}
 	need := uint64(s.Constraint.Nodes())
-	return Shortage{What: Feature, Name: s.Constraint.groupsText(), Need: need, Have: need - uint64(seating.empty)}
+	return Shortage{What: Feature, Name: s.Constraint.groupsText(), Need: need, Have: need - seating.empty}
 }
 
 // modelThere checks that devices of the named model exist at all, free or not.
