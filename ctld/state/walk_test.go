@@ -128,6 +128,9 @@ func (w *walker) submit() SubmitJob {
 	if w.chance(10) {
 		c.Spec.Account, c.Spec.QOS = w.accountName(), w.qosName()
 	}
+	if w.shares {
+		w.landing(&c)
+	}
 	if w.chance(15) {
 		c.Spec.Licenses = []License{{Name: "x", Count: uint32(w.Intn(3))}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
 	}
@@ -276,6 +279,7 @@ func (w *walker) policy() Command {
 	}
 	if w.shares {
 		w.preemption(&policy)
+		w.sharing(&policy)
 		policy.MaxJobCount = 100
 		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
 		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
