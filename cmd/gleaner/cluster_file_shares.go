@@ -167,7 +167,7 @@ func (p *preemptFile) message() (*pb.PreemptPolicy, error) {
 func preemptMode(word string) (string, error) {
 	mode, known := preemptModes[strings.ToLower(strings.ReplaceAll(word, " ", ""))]
 	if !known && word != "" {
-		return "", fmt.Errorf("%q is none of off, cancel, requeue, suspend and checkpoint", word)
+		return "", fmt.Errorf("%q is none of off, cancel, requeue and checkpoint", word)
 	}
 	return mode, nil
 }

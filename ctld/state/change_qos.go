@@ -70,8 +70,8 @@ func (e *accountEditor) fillQOS(qos *QOS, c *AccountChange) *Refusal {
 		qos.Preempts = names
 	}
 	if c.PreemptMode != nil {
-		if *c.PreemptMode > lastPreemptMode {
-			return refuse(Invalid, "no such preempt mode: use preemptmode=cluster, cancel, requeue, suspend or checkpoint")
+		if err := checkPreemptMode(*c.PreemptMode); err != nil {
+			return refuse(Invalid, "preemptmode: %v", err)
 		}
 		qos.PreemptMode = *c.PreemptMode
 	}

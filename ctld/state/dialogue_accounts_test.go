@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/proto/spec"
-	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // changeAccounts reads "account add physics parent=root fairshare=3"; several
@@ -79,7 +78,7 @@ func (d *dialogue) setting(c *AccountChange, key, value string) {
 	case "preempt":
 		c.Preempts = list
 	case "preemptmode":
-		c.PreemptMode = ptr(map[string]PreemptMode{"cancel": sched.PreemptCancel, "requeue": sched.PreemptRequeue}[value])
+		c.PreemptMode = ptr(preemptModeNamed(value))
 	case "gracetime":
 		c.GraceTimeS = ptr(uint32(number))
 	case "usagefactor":

@@ -145,7 +145,7 @@ func preemptModeOf(word string) (PreemptMode, *Refusal) {
 			return PreemptMode(mode), nil
 		}
 	}
-	return 0, refuse(Invalid, "no such preempt mode %s: use cluster, off, cancel, requeue, suspend or checkpoint", quoted(word))
+	return 0, refuse(Invalid, "no such preempt mode %s: use cluster, off, cancel, requeue or checkpoint", quoted(word))
 }
 
 func flagsOf(words []string) (QOSFlags, *Refusal) {

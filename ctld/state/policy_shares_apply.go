@@ -153,11 +153,12 @@ func (p *PreemptPolicy) normalize() error {
 	if p.Mode == sched.PreemptOff {
 		p.Mode = sched.PreemptUnset // of the cluster they are the same
 	}
+	if err := checkPreemptMode(p.Mode); err != nil {
+		return fmt.Errorf("preempt.mode: %w", err)
+	}
 	switch {
 	case p.Type > sched.PreemptByQOS:
 		return fmt.Errorf("preempt.type: use none, partition or qos")
-	case p.Mode > sched.PreemptCheckpoint:
-		return fmt.Errorf("preempt.mode: use off, cancel, requeue, suspend or checkpoint")
 	case p.Type != sched.PreemptNone && p.Mode == sched.PreemptUnset:
 		return fmt.Errorf("preempt.type = %q needs a preempt.mode other than off, such as \"requeue\"; or set the type to \"none\"", preemptTypeWord(p.Type))
 	case p.Type == sched.PreemptNone && p.Mode != sched.PreemptUnset:
@@ -189,8 +190,8 @@ func (p *Policy) normalizePartitionShares(q *Partition) error {
 	switch {
 	case q.PriorityJobFactor > MaxPriorityJobFactor:
 		return fmt.Errorf("priority_job_factor %d is too high: at most %d", q.PriorityJobFactor, MaxPriorityJobFactor)
-	case q.PreemptMode > sched.PreemptCheckpoint:
-		return fmt.Errorf("preempt_mode: use off, cancel, requeue, suspend or checkpoint")
+	case checkPreemptMode(q.PreemptMode) != nil:
+		return fmt.Errorf("preempt_mode: %w", checkPreemptMode(q.PreemptMode))
 	case q.Exclusive > ExclusiveUser:
 		return fmt.Errorf("exclusive: use node or user, or leave it out for nodes that jobs share")
 	case len(q.AllowAccounts)+len(q.AllowQOS) > MaxListEntries:

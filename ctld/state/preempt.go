@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -153,6 +154,17 @@ func (t *tables) preemptMode(victim *Job) PreemptMode {
 		return sched.PreemptOff
 	}
 	return mode
+}
+
+// checkPreemptMode says what to use in place of a mode that there is not.
+func checkPreemptMode(mode PreemptMode) error {
+	switch {
+	case mode > lastPreemptMode:
+		return errors.New("use off, cancel, requeue or checkpoint")
+	case mode == sched.PreemptSuspend:
+		return errors.New("suspend is not carried out, because a job that stands still keeps its memory and its GPUs: use requeue or cancel")
+	}
+	return nil
 }
 
 // preempt decides the end of a run, and answers whether the job is requeued.

@@ -122,7 +122,7 @@ func setPreemptMode(c *pb.AccountChange, s Setting) error {
 		mode = "" // all of them mean the cluster's, as in Slurm
 	case "cancel", "requeue", "suspend", "checkpoint":
 	default:
-		return refuse("Bad Preempt Mode given: %.64q; use cluster, cancel, requeue, suspend or checkpoint", s.Value)
+		return refuse("Bad Preempt Mode given: %.64q; use cluster, cancel, requeue or checkpoint", s.Value)
 	}
 	c.PreemptMode = &mode
 	return nil
