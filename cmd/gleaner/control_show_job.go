@@ -100,6 +100,9 @@ func jobTimes(r *record, row *jobRow) {
 	}
 	r.line(item("StartTime", view.stamp(startMS(job), "Unknown")), item("EndTime", end),
 		item("Deadline", view.stamp(job.GetSpec().GetDeadlineMs(), "N/A")))
+	if job.PreemptEligibleMs != 0 {
+		r.line(item("PreemptEligibleTime", view.stamp(job.PreemptEligibleMs, "None")), item("PreemptTime", view.stamp(job.PreemptMs, "None")))
+	}
 }
 
 func limitClock(seconds uint32) string {
