@@ -43,9 +43,9 @@ func (l *Leader) logChoice(snapshot *sched.Snapshot, choice *sched.Choice, victi
 	for i, node := range choice.Nodes {
 		nodes[i] = snapshot.Nodes[node].Name
 	}
-	figures := []any{"job", uint32(choice.For), "victims", victims, "node", nodes, "cost_gpu_seconds", choice.CostGPUMS / 1000}
+	figures := []any{"job", uint32(choice.For), "victims", victims, "node", nodes, "cost_gpu_seconds", float64(choice.CostGPUMS) / 1000}
 	if choice.NextBest != nil {
-		figures = append(figures, "next_best", choice.NextBest, "next_cost_gpu_seconds", choice.NextCostMS/1000)
+		figures = append(figures, "next_best", choice.NextBest, "next_cost_gpu_seconds", float64(choice.NextCostMS)/1000)
 	}
 	l.log.Info("jobs are preempted to make room", figures...)
 }

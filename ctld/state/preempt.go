@@ -218,15 +218,15 @@ func (r *Run) hasDevices() bool {
 
 // lostText writes work in the unit that suits: "1.2 GPU-hours".
 func lostText(ms int64, unit string) string {
-	for _, scale := range []struct {
-		ms   int64
-		word string
-	}{{3_600_000, "hours"}, {60_000, "minutes"}} {
-		if tenths := ms / (scale.ms / 10); ms >= scale.ms {
-			return fmt.Sprintf("%d.%d %s-%s", tenths/10, tenths%10, unit, scale.word)
-		}
+	scale, word := int64(1000), "seconds"
+	switch {
+	case ms >= 3_600_000:
+		scale, word = 3_600_000, "hours"
+	case ms >= 60_000:
+		scale, word = 60_000, "minutes"
 	}
-	return fmt.Sprintf("%d %s-seconds", max(ms, 0)/1000, unit)
+	tenths := max(ms, 0) / (scale / 10)
+	return fmt.Sprintf("%d.%d %s-%s", tenths/10, tenths%10, unit, word)
 }
 
 // preemptEligibleMS is from when on a run may be preempted; 0 = preemption is
