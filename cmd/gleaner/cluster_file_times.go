@@ -13,7 +13,7 @@ import (
 // forms. A text without a colon could mean minutes or seconds, and is refused.
 func durationSeconds(value any, normal uint32) (uint32, error) {
 	seconds, err := spanSeconds(value, normal)
-	if err == nil && seconds == 0 {
+	if number, is := value.(int64); is && number < 1 || err == nil && seconds == 0 {
 		return 0, fmt.Errorf("%v is out of range: at least 1 second", value)
 	}
 	return seconds, err
