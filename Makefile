@@ -18,7 +18,7 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo demo-failover test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
+.PHONY: help setup build demo demo-failover demo-fairshare test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,11 @@ FUZZTIME ?= 1m
 FUZZ     ?=
 fuzz: setup ## run every fuzz target for FUZZTIME=1m each, or those that match FUZZ=regexp
 	go run ./test/fuzz -tags '$(TAGS)' -time $(FUZZTIME) -run '$(FUZZ)'
+
+demo-fairshare: setup ## two labs of unequal shares submit 500 jobs each, in virtual time: the picture is docs/fairshare.svg (SEED=n)
+	@mkdir -p .build
+	@go build -o .build/shares ./test/shares
+	@.build/shares -seed $(or $(SEED),1) -o docs/fairshare.svg
 
 # SEED=n replays one simulated day, SEEDS=n runs that many; SIMFLAGS has more
 # (see test/sim).
