@@ -309,7 +309,7 @@ User - adam:MaxTRESPerJob=node=2:MaxJobs=3:FairShare=1:MaxWallDurationPerJob=1:A
 	for text, want := range map[string]string{
 		"Account - x": "", "account - X:fairshare=3": "", "Acount - x": "no such title", "Account: x": "is not", "Parent - y": "must come before",
 		"User - adam:Fairshare": "key=value", "User - adam:Farshare=3": "Fairshare", "Account - 'x": "not closed", "Account - root": "line of the cluster",
-		"Account - x:GrpTRES=gpu": "Bad value", "QOS - x:Fairshare=3": "a value of",
+		"Account - x:GrpTRES=gpu": "Bad value", "QOS - x:Fairshare=3": "a value of", "QOS - x:Cluster=y": "which record",
 	} {
 		if _, err := lab().Load(text); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, and should say %q", text, err, want)

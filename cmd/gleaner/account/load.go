@@ -120,6 +120,9 @@ func (in *loader) record(entity Entity, name string, fields []string) error {
 			if err != nil {
 				return err
 			}
+			if row.apply == nil {
+				return fmt.Errorf("%s says which record is meant, and cannot be set on this line", row.names[0])
+			}
 			request.Set = append(request.Set, Setting{Key: row.names[0], Operator: Set, Value: value})
 		}
 	}
