@@ -33,6 +33,7 @@ func devCommand() *option.Command {
 			{Text: "Two nodes with four GPUs each", Command: "sudo bin/gleaner dev --dir /var/tmp/gleaner"},
 			{Text: "Three controllers, of which one may be killed: its process is in gctld.pid, gctld2.pid or gctld3.pid", Command: "sudo bin/gleaner dev --dir /var/tmp/gleaner --controllers 3"},
 			{Text: "Use it from another terminal", Command: ". /var/tmp/gleaner/env; ginfo"},
+			{Text: "Two labs on it, one with you in it", Command: "gacctmgr -i add account physics fairshare=60\ngacctmgr -i add account chemistry fairshare=40\ngacctmgr -i add user $USER account=physics"},
 		},
 		ExitStatus: []option.ExitStatus{
 			{Status: "0", Help: "it was interrupted, and everything has ended"},
