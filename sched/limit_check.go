@@ -147,7 +147,7 @@ func (l *Limiter) lacksLicense(licenses []LicenseCount) *LimitReached {
 		r := rule{kind: LimitLicenses, tres: int16(want.License), association: -1, qos: -1, count: -1, value: int64(total)}
 		key := reachedKey{rule: r, need: int64(want.Count), jobs: len(use.held)}
 		made, known := l.reached[key]
-		if !known {
+		if !known || !l.names {
 			made = &LimitReached{
 				Kind: LimitLicenses, TRES: want.License, Association: -1, QOS: -1, Account: -1,
 				Limit: int64(total), Used: int64(use.used), Need: int64(want.Count),
@@ -168,6 +168,9 @@ func (l *Limiter) lacksLicense(licenses []LicenseCount) *LimitReached {
 
 // reachedBy makes, or finds, the figures of a rule that a job would break.
 func (l *Limiter) reachedBy(r *rule, c *Charge, need int64) *LimitReached {
+	if !l.names {
+		return l.makeReached(r, c, need) // the figures of one that was made before may be old
+	}
 	key := reachedKey{rule: *r, need: need, payer: l.association(c), uid: c.UID}
 	if r.count >= 0 {
 		key.jobs = len(l.counts[r.count].held)

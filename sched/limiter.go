@@ -21,6 +21,7 @@ type Limiter struct {
 	*Snapshot
 	Index    *TRESIndex
 	timed    bool // what is over time is counted
+	names    bool // it is noted which jobs are counted
 	payers   map[payerKey]*payer
 	counts   []counted // first those of the associations, then of the QOS
 	within   map[withinKey]int32
@@ -92,23 +93,34 @@ type licenseHolding struct {
 // NewLimiter counts what the snapshot's running jobs hold. Of the snapshot it
 // needs the time, TRES, Associations, QOS, Licenses, of the Partitions their
 // QOS and weights, and Running; Nodes only for running jobs without TRES.
-func NewLimiter(s *Snapshot) *Limiter {
-	timed := func(l *Limits) bool {
-		return l.GroupTRESMinutes != nil || l.GroupTRESRunMinutes != nil || l.GroupWallMinutes >= 0
-	}
-	return newLimiter(s, slices.ContainsFunc(s.Associations, func(a Association) bool { return timed(&a.Limits) }) ||
-		slices.ContainsFunc(s.QOS, func(q QOS) bool { return timed(&q.Limits) }))
-}
+func NewLimiter(s *Snapshot) *Limiter { return newLimiter(s, s.limitsTime(), true) }
 
 // NewUses is a Limiter that counts what is over time also where nothing limits
 // it, for those who ask how much is used.
-func NewUses(s *Snapshot) *Limiter { return newLimiter(s, true) }
+func NewUses(s *Snapshot) *Limiter { return newLimiter(s, true, true) }
 
-func newLimiter(s *Snapshot, timed bool) *Limiter {
+// NewKept is a Limiter that is kept while jobs come and go: see Return. It
+// cannot count what is over time, and says so; and it does not say which jobs
+// have what is used.
+func NewKept(s *Snapshot) (l *Limiter, all bool) {
+	return newLimiter(s, false, false), !s.limitsTime()
+}
+
+// limitsTime says whether some limit is over time.
+func (s *Snapshot) limitsTime() bool {
+	timed := func(l *Limits) bool {
+		return l.GroupTRESMinutes != nil || l.GroupTRESRunMinutes != nil || l.GroupWallMinutes >= 0
+	}
+	return slices.ContainsFunc(s.Associations, func(a Association) bool { return timed(&a.Limits) }) ||
+		slices.ContainsFunc(s.QOS, func(q QOS) bool { return timed(&q.Limits) })
+}
+
+func newLimiter(s *Snapshot, timed, names bool) *Limiter {
 	l := &Limiter{
 		Snapshot: s,
 		Index:    NewTRESIndex(s.TRES, s.Licenses),
 		timed:    timed,
+		names:    names,
 		payers:   make(map[payerKey]*payer),
 		within:   make(map[withinKey]int32),
 		counts:   make([]counted, len(s.Associations)+len(s.QOS)),
@@ -142,7 +154,9 @@ func (l *Limiter) Take(c Charge, amounts Amounts) { l.take(&c, amounts, 0) }
 
 func (l *Limiter) take(c *Charge, amounts Amounts, sinceS int64) {
 	if p := l.payerOf(c); len(p.counts) > 0 {
-		l.held = append(l.held, holding{job: c.Job, uid: c.UID, payer: l.association(c), amounts: amounts})
+		if l.names {
+			l.held = append(l.held, holding{job: c.Job, uid: c.UID, payer: l.association(c), amounts: amounts})
+		}
 		for _, at := range p.counts {
 			l.count(&l.counts[at], c, p, amounts, sinceS)
 		}
@@ -150,7 +164,23 @@ func (l *Limiter) take(c *Charge, amounts Amounts, sinceS int64) {
 	for _, want := range c.Licenses {
 		use := &l.licenses[want.License]
 		use.used += uint64(want.Count)
-		use.held = append(use.held, licenseHolding{job: c.Job, count: want.Count})
+		if l.names {
+			use.held = append(use.held, licenseHolding{job: c.Job, count: want.Count})
+		}
+	}
+}
+
+// Return takes back what Take counted, of a Limiter that is kept.
+func (l *Limiter) Return(c Charge, amounts Amounts) {
+	for _, at := range l.payerOf(&c).counts {
+		to := &l.counts[at]
+		to.jobs--
+		for tres, amount := range amounts {
+			to.tres[tres] -= amount
+		}
+	}
+	for _, want := range c.Licenses {
+		l.licenses[want.License].used -= uint64(want.Count)
 	}
 }
 
@@ -159,7 +189,9 @@ func (l *Limiter) count(to *counted, c *Charge, p *payer, amounts Amounts, since
 		to.tres = l.Index.New()
 	}
 	to.jobs++
-	to.held = append(to.held, int32(len(l.held)-1))
+	if l.names {
+		to.held = append(to.held, int32(len(l.held)-1))
+	}
 	for tres, amount := range amounts {
 		to.tres[tres] = billing.Add(to.tres[tres], amount)
 	}
@@ -193,13 +225,20 @@ func (l *Limiter) Submit(c Charge, tasks int64) {
 	}
 }
 
-// Submitted is what was told to Submit, by whom it counts for; without what is
-// zero.
-func (l *Limiter) Submitted() map[string]int64 {
-	counts := make(map[string]int64)
+// Counts is what is counted, by what it counts for, without what is nothing: for
+// comparing two Limiters of one snapshot.
+func (l *Limiter) Counts() map[string]string {
+	counts := make(map[string]string)
 	put := func(key string, at int) {
-		if n := l.counts[at].submitted; n != 0 {
-			counts[key] = n
+		c := &l.counts[at]
+		held := ""
+		for tres, amount := range c.tres {
+			if amount != 0 {
+				held += fmt.Sprintf(" %s=%d", l.TRES[tres], amount)
+			}
+		}
+		if c.submitted != 0 || c.jobs != 0 || held != "" {
+			counts[key] = fmt.Sprintf("%d submitted, %d running with%s", c.submitted, c.jobs, held)
 		}
 	}
 	for at := range l.Associations {
@@ -210,6 +249,11 @@ func (l *Limiter) Submitted() map[string]int64 {
 	}
 	for key, at := range l.within {
 		put(fmt.Sprint("qos ", l.QOS[key.qos].Name, " account ", key.account, " uid ", key.uid), int(at))
+	}
+	for at := range l.licenses {
+		if used := l.licenses[at].used; used != 0 {
+			counts["license "+l.Licenses[at].Name] = fmt.Sprint(used)
+		}
 	}
 	return counts
 }

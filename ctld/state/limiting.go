@@ -113,27 +113,30 @@ func (j *Job) firstHeld() string {
 // placing is what the starts of one command are held against.
 type placing struct {
 	policy   *Policy
-	snapshot sched.Snapshot
+	snapshot *sched.Snapshot
 	index    *schedIndex
 	limiter  *sched.Limiter
+	kept     bool // the limiter is the State's, which counts each start itself
 }
 
-// newPlacing counts what runs. It answers nil when nothing is limited.
-func (t *tables) newPlacing() *placing {
-	accounting := t.policy.Accounting
-	if !accounting.limits() && len(t.policy.Licenses) == 0 {
+// newPlacing answers nil when nothing is limited. Where a limit is over time all
+// that runs is counted anew.
+func (s *State) newPlacing() *placing {
+	accounting := s.policy.Accounting
+	if !accounting.limits() && len(s.policy.Licenses) == 0 {
 		return nil
 	}
-	p := &placing{policy: t.policy}
-	p.snapshot, p.index = t.schedRules(t.timeMS)
-	for _, job := range t.activeJobs() {
-		p.snapshot.Running = append(p.snapshot.Running, p.index.runningLimits(&p.snapshot, p.policy, job))
+	if counts := s.limitCounts(); counts.all {
+		return &placing{policy: s.policy, snapshot: &counts.snapshot, index: counts.index, limiter: counts.limiter, kept: true}
 	}
-	p.limiter = sched.NewLimiter(&p.snapshot)
-	return p
+	snapshot, index := s.schedRules(s.timeMS)
+	for _, job := range s.activeJobs() {
+		snapshot.Running = append(snapshot.Running, index.runningLimits(&snapshot, s.policy, job))
+	}
+	return &placing{policy: s.policy, snapshot: &snapshot, index: index, limiter: sched.NewLimiter(&snapshot)}
 }
 
-// admit says which limit a start would pass, or counts it.
+// admit says which limit a start would pass. What it admits is started.
 func (p *placing) admit(job *Job, run *Run) error {
 	if p == nil {
 		if len(job.Spec.Licenses) > 0 {
@@ -149,16 +152,18 @@ func (p *placing) admit(job *Job, run *Run) error {
 	started := *job
 	started.Run = run
 	c := p.index.charge(p.policy, &started)
-	c.Licenses = schedLicenses(&p.snapshot, len(p.policy.Licenses), job.Spec.Licenses)
+	c.Licenses = schedLicenses(p.snapshot, len(p.policy.Licenses), job.Spec.Licenses)
 	parts := make([]sched.Amounts, len(run.Parts))
 	for i := range run.Parts {
 		parts[i] = amountsOf(p.limiter.Index, &run.Parts[i])
 	}
 	ask := p.limiter.AskHeld(c, parts)
 	if reached := p.limiter.Stops(c, &ask); reached != nil {
-		return fmt.Errorf("job %d may not start (%s): %s", job.ID, reached.Reason(p.snapshot), reached.Sentence(p.snapshot))
+		return fmt.Errorf("job %d may not start (%s): %s", job.ID, reached.Reason(*p.snapshot), reached.Sentence(*p.snapshot))
 	}
-	p.limiter.Take(c, ask.Amounts)
+	if !p.kept {
+		p.limiter.Take(c, ask.Amounts)
+	}
 	return nil
 }
 

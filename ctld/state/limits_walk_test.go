@@ -76,7 +76,7 @@ func walkWithLimits(t *testing.T, seed int64) {
 		return result
 	}
 	limitedCluster(t, apply)
-	counts := limitCounts{}
+	counts := limitTally{}
 	for range 700 {
 		switch command := w.next(s.View()).(type) {
 		case ChangeAccounts, ApplyPolicy, RequeueJobs: // a requeue may pass a limit of what may be submitted, as in Slurm
@@ -134,19 +134,19 @@ func (w *walker) limited(c SubmitJob) SubmitJob {
 	return c
 }
 
-// limitCounts notes which limits have been reached.
-type limitCounts struct {
+// limitTally notes which limits have been reached.
+type limitTally struct {
 	starts, dropped, refused int
 	full                     map[string]int
 }
 
-func (c *limitCounts) submitted(result Result) {
+func (c *limitTally) submitted(result Result) {
 	if result.Refused != nil {
 		c.refused++
 	}
 }
 
-func (c *limitCounts) placed(result Result) {
+func (c *limitTally) placed(result Result) {
 	for _, start := range result.Starts {
 		if start.Dropped == "" {
 			c.starts++
@@ -157,7 +157,7 @@ func (c *limitCounts) placed(result Result) {
 }
 
 // check counts what the limits of limitedCluster bound, in the plainest way.
-func (c *limitCounts) check(t *testing.T, s *State) {
+func (c *limitTally) check(t *testing.T, s *State) {
 	t.Helper()
 	v := s.View()
 	used := map[string]int{}
@@ -217,7 +217,7 @@ func (c *limitCounts) check(t *testing.T, s *State) {
 }
 
 // mustBite: a limit that was never reached was not tested.
-func (c *limitCounts) mustBite(t *testing.T) {
+func (c *limitTally) mustBite(t *testing.T) {
 	t.Helper()
 	t.Logf("%d starts, %d dropped, %d submissions refused, reached: %v", c.starts, c.dropped, c.refused, c.full)
 	if c.starts < 30 || c.refused == 0 || len(c.full) < 5 {

@@ -11,9 +11,9 @@ type State struct {
 	tables
 	shared   shared
 	requests requestIndex
-	// submitted counts for limits on submissions; nil until one asks.
-	submitted *submissions
-	changes   changes // of the command being applied
+	// counts are of what waits and runs, for limits; nil until a command asks.
+	counts  *limitCounts
+	changes changes // of the command being applied
 	// moved are the jobs that the command being applied has started or ended, and
 	// movedNames the hashes of names under which something changed: see resolve.
 	moved      []uint32
@@ -57,7 +57,7 @@ func (s *State) Apply(index uint64, entry []byte) (Result, error) {
 		s.remember(envelope.RequestID, &result)
 	}
 	if s.changes.policy || s.changes.accounts {
-		s.submitted = nil
+		s.counts = nil
 	}
 	s.changes.report(&result)
 	if checkAlways {
@@ -79,7 +79,7 @@ func (s *State) View() *View {
 // Check says which invariant does not hold; nil when all do. It counts from
 // scratch and is for tests and simulation.
 func (s *State) Check() error {
-	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkSubmitted())
+	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts())
 }
 
 // changes collects what one command touched.

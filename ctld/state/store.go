@@ -59,7 +59,7 @@ func (s *State) dropJob(job *Job) {
 
 // reindex stores a record and all that the indices say of it.
 func (s *State) reindex(job *Job) {
-	s.countSubmitted(job, 1)
+	s.counts.add(job)
 	user, _ := s.users.Get(job.Owner().UID)
 	switch job.Phase {
 	case Waiting:
@@ -93,7 +93,7 @@ func (s *State) reindex(job *Job) {
 
 // unindex takes back what the indices say of a record, and leaves the record.
 func (s *State) unindex(job *Job) {
-	s.countSubmitted(job, -1)
+	s.counts.remove(job)
 	user, _ := s.users.Get(job.Owner().UID)
 	switch job.Phase {
 	case Waiting:

@@ -1,46 +1,6 @@
 package state
 
-import (
-	"fmt"
-	"maps"
-
-	"github.com/gleaner-hpc/gleaner/sched"
-)
-
-// submissions counts what waits and runs, for the limits of what may be
-// submitted. It belongs to the State alone, is made when the first submission
-// asks for it, and kept in step by the index functions until accounts or the
-// policy change. Nothing but limits and what the policy says goes into an
-// answer, so that it does not matter when it was made.
-type submissions struct {
-	policy   *Policy // as it was
-	snapshot sched.Snapshot
-	index    *schedIndex
-	limiter  *sched.Limiter
-}
-
-func (s *State) submissionCounts() *submissions {
-	if s.submitted != nil {
-		return s.submitted
-	}
-	counts := &submissions{policy: s.policy}
-	counts.snapshot, counts.index = s.schedRules(s.timeMS)
-	counts.limiter = sched.NewLimiter(&counts.snapshot)
-	s.submitted = counts
-	s.live.Scan(func(_ uint32, job *Job) bool {
-		s.countSubmitted(job, 1)
-		return true
-	})
-	return counts
-}
-
-// countSubmitted counts the tasks of a record that is not over; times is -1 to
-// take them back.
-func (s *State) countSubmitted(job *Job, times int64) {
-	if counts := s.submitted; counts != nil && job.Phase != Finished {
-		counts.limiter.Submit(counts.index.charge(counts.policy, job), times*int64(job.TaskCount()))
-	}
-}
+import "github.com/gleaner-hpc/gleaner/sched"
 
 // Slurm's words for what a limit refuses at submission.
 const textPolicyLimit = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -52,7 +12,7 @@ func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeG
 	if refused := s.policy.checkLicenses(asked.Licenses); refused != nil || !s.policy.Accounting.limits() {
 		return refused
 	}
-	counts := s.submissionCounts()
+	counts := s.limitCounts()
 	charge := sched.Charge{
 		Association: counts.index.association(association), QOS: counts.index.qosNamed(asked.QOS), UID: owner.UID,
 		Licenses: schedLicenses(&counts.snapshot, len(s.policy.Licenses), asked.Licenses),
@@ -78,7 +38,7 @@ func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeG
 
 // neverStarts refuses a job that limits let start in none of its partitions.
 // What is said is of the first one.
-func (c *submissions) neverStarts(charge sched.Charge, policy *Policy, asked *Spec, owner *Owner) *Refusal {
+func (c *limitCounts) neverStarts(charge sched.Charge, policy *Policy, asked *Spec, owner *Owner) *Refusal {
 	shape, err := shapeOf(asked, owner)
 	if err != nil {
 		return refuse(Invalid, "%v", err)
@@ -96,19 +56,4 @@ func (c *submissions) neverStarts(charge sched.Charge, policy *Policy, asked *Sp
 		}
 	}
 	return refuse(Invalid, "%s\n%s: %s", textPolicyLimit, first.Reason(c.snapshot), first.Sentence(c.snapshot))
-}
-
-// checkSubmitted compares the counts with some that are made anew.
-func (s *State) checkSubmitted() error {
-	if s.submitted == nil {
-		return nil
-	}
-	kept := s.submitted
-	s.submitted = nil
-	fresh := s.submissionCounts()
-	s.submitted = kept
-	if have, want := kept.limiter.Submitted(), fresh.limiter.Submitted(); !maps.Equal(have, want) {
-		return fmt.Errorf("submitted tasks are counted as %v, and are %v", have, want)
-	}
-	return nil
 }

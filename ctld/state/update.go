@@ -181,7 +181,7 @@ func (s *State) checkUpdatedLimits(job *Job, association uint32, spec *Spec, cha
 	if who.privileged || !s.policy.Accounting.limits() {
 		return nil
 	}
-	counts := s.submissionCounts()
+	counts := s.limitCounts()
 	return counts.neverStarts(sched.Charge{
 		Association: counts.index.association(association), QOS: counts.index.qosNamed(spec.QOS), UID: job.Owner().UID,
 		Licenses:   schedLicenses(&counts.snapshot, len(s.policy.Licenses), spec.Licenses),
