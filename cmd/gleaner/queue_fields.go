@@ -109,6 +109,7 @@ func timeFields() []jobField {
 		{Letter: 'e', Names: []string{"EndTime"}, Header: "END_TIME", Value: func(r *jobRow) string { return r.view.endText(r.job) }},
 		jobMoment('V', "SUBMIT_TIME", "N/A", func(j *pb.Job) int64 { return j.SubmitMs }, "SubmitTime"),
 		jobMoment(0, "ELIGIBLE_TIME", "N/A", func(j *pb.Job) int64 { return j.EligibleMs }, "EligibleTime"),
+		jobMoment(0, "PREEMPT_TIME", "N/A", func(j *pb.Job) int64 { return j.PreemptMs }, "PreemptTime"),
 		jobMoment(0, "ACCRUE_TIME", "N/A", func(j *pb.Job) int64 { return j.AccrueMs }, "AccrueTime"),
 		jobMoment(0, "DEADLINE", "N/A", func(j *pb.Job) int64 { return j.GetSpec().GetDeadlineMs() }, "Deadline"),
 		{Names: []string{"PendingTime"}, Header: "PENDING_TIME", Value: func(r *jobRow) string {

@@ -47,6 +47,7 @@ type jobRecord struct {
 	NodeCount        optional     `json:"node_count"`
 	Nodes            string       `json:"nodes"`
 	Partition        string       `json:"partition"`
+	PreemptTime      optional     `json:"preempt_time"`
 	Priority         optional     `json:"priority"`
 	QOS              string       `json:"qos"`
 	Requeue          bool         `json:"requeue"`
@@ -128,8 +129,8 @@ func (s jsonShape) job(r *jobRow) *jobRecord {
 		Priority: s.count(job.Priority), TimeLimit: s.minutes(job.TimeLimitS),
 		SubmitTime: s.moment(job.SubmitMs), EligibleTime: s.moment(job.EligibleMs), StartTime: s.moment(startMS(job)),
 		AccrueTime: s.moment(job.AccrueMs), BeginTime: s.moment(asked.GetBeginMs()), Deadline: s.moment(asked.GetDeadlineMs()),
-		KillOnInvalid: asked.GetKillOnInvalidDependency(),
-		EndTime:       s.moment(expectedEndMS(job)), ExitCode: s.exitCode(job),
+		PreemptTime: s.moment(job.PreemptMs), KillOnInvalid: asked.GetKillOnInvalidDependency(),
+		EndTime: s.moment(expectedEndMS(job)), ExitCode: s.exitCode(job),
 		JobState:      s.words(spec.StateName(job.State), stateFlags(job)...),
 		Licenses:      asked.GetLicenses(),
 		ArrayJobID:    s.count(uint64(job.ArrayJobId)),
