@@ -83,8 +83,7 @@ func (p *pass) choose(open []entry) (way, bool) {
 	var best, next *option
 	var of entry
 	for _, e := range open {
-		shape, index, _ := p.at(e)
-		g := p.newGap(e, &shape.Request, p.roomIn(e, index))
+		g := p.gapFor(e)
 		g.search()
 		p.room.steps += g.steps
 		for _, o := range []*option{g.best, g.next} {

@@ -17,6 +17,14 @@ type room struct {
 	region, promised []int32
 	closings         int // of the pass, after the last promise
 	steps            int // spent on choosing
+
+	// The search that was made last, for whom, and the nodes that something was
+	// given away or released on since.
+	last          *gap
+	lastKind      int32
+	lastPartition int
+	lastQOS       int32
+	touched       []place.NodeIndex
 }
 
 // occupants are the jobs on each node.
@@ -74,6 +82,7 @@ func newRoom(p *pass) *room {
 // leave has a running job gone.
 func (r *room) leave(s *Snapshot, at int) {
 	r.leaving[at] = true
+	r.touch(s.Running[at].Placement)
 	place.Release(r.nodes, s.Running[at].Placement, r.on.without(r.leaving))
 }
 
@@ -83,5 +92,12 @@ func (r *room) take(placement place.Placement, exclusive bool) {
 		return
 	}
 	r.on.add(-1, placement, exclusive)
+	r.touch(placement)
 	place.Take(r.nodes, placement, exclusive)
+}
+
+func (r *room) touch(placement place.Placement) {
+	for i := range placement.Parts {
+		r.touched = append(r.touched, placement.Parts[i].Node)
+	}
 }

@@ -31,119 +31,12 @@ const (
 	tryCost    = 8
 )
 
-// victim is a running job that may be preempted.
-type victim struct {
-	id    JobID
-	at    int // position in Running
-	mode  PreemptMode
-	lost  int64
-	cost  int64 // with what it lost before
-	nodes int
-
-	place.Placement
-	exclusive bool
-}
-
-// option is one set of victims.
-type option struct {
-	excess    int // nodes that are cleared and not used, once for each victim
-	cost      int64
-	ids       []JobID // ascending
-	victims   []victim
-	placement place.Placement
-}
-
-func compareOptions(a, b *option) int {
-	return cmp.Or(
-		cmp.Compare(a.excess, b.excess),
-		cmp.Compare(a.cost, b.cost),
-		cmp.Compare(len(a.ids), len(b.ids)),
-		slices.Compare(a.ids, b.ids),
-	)
-}
-
-// gap is the search for the victims of one job.
-type gap struct {
-	request    *place.Request
-	nodes      []place.Node // as they will be if nobody is preempted
-	work       []place.Node // the same, but while a set is tried
-	on         occupants
-	gone       []bool // by position in Running
-	candidates []place.NodeIndex
-	suits      []bool   // by node: it is one of the candidates, and of use as it is
-	victims    []victim // singles before gangs, the cheapest first
-	steps      int
-	best, next *option
-}
-
-// newGap lists the victims on some nodes, and leaves out nodes that are of no
-// use even without them.
-func (p *pass) newGap(e entry, request *place.Request, nodes []place.NodeIndex) *gap {
-	g := &gap{request: request, nodes: p.room.nodes, work: slices.Clone(p.room.nodes), on: p.room.on, gone: slices.Clone(p.room.leaving)}
-	_, index, _ := p.at(e)
-	here := make([]bool, len(g.nodes))
-	for _, node := range nodes {
-		here[node] = g.nodes[node].Available
-	}
-	for i := range p.Running {
-		if v, may := p.victim(e, index, i); may && v.isOn(here) {
-			g.victims = append(g.victims, v)
-		}
-	}
-	slices.SortFunc(g.victims, func(a, b victim) int {
-		return cmp.Or(cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.cost, b.cost), cmp.Compare(a.id, b.id))
-	})
-	g.release(allOf(g.victims))
-	for _, node := range nodes {
-		if here[node] && place.Suits(g.work[node], *request) {
-			g.candidates = append(g.candidates, node)
-		}
-	}
-	g.undo(allOf(g.victims))
-	clear(here)
-	g.suits = make([]bool, len(g.nodes))
-	for _, node := range g.candidates {
-		here[node], g.suits[node] = true, place.Suits(g.nodes[node], *request)
-	}
-	g.victims = slices.DeleteFunc(g.victims, func(v victim) bool { return !v.isOn(here) })
-	g.steps += len(nodes)
-	return g
-}
-
-// victim is a running job as a victim of another, if it may be one now. One
-// that may be later makes the next pass due then.
-func (p *pass) victim(e entry, index, at int) (victim, bool) {
-	running := &p.Running[at]
-	if p.room.leaving[at] {
-		return victim{}, false
-	}
-	mode := p.room.rules.mode(&p.Waiting[e.job], index, running)
-	if mode == PreemptOff {
-		return victim{}, false
-	}
-	if from := p.PreemptEligibleMS(running); from > p.NowMS {
-		if p.nextMS == 0 || from < p.nextMS {
-			p.nextMS = from
-		}
-		return victim{}, false
-	}
-	lost := p.room.rules.lost(running, mode)
-	return victim{
-		id: running.ID, at: at, mode: mode, lost: lost, cost: plus(lost, running.LostGPUMS),
-		nodes: len(running.Placement.Parts), Placement: running.Placement, exclusive: running.Exclusive,
-	}, true
-}
-
-func (v *victim) isOn(here []bool) bool {
-	return slices.ContainsFunc(v.Parts, func(part place.Part) bool { return here[part.Node] })
-}
-
 func (g *gap) search() {
-	if _, fits := g.try(allOf(g.victims), g.candidates); !fits {
-		return
-	}
 	if _, high := g.request.NodeBounds(); high == 1 {
 		g.searchNodes()
+		return
+	}
+	if _, fits := g.try(allOf(g.victims), g.candidates); !fits {
 		return
 	}
 	if n := len(g.victims); n < 16 && (len(g.candidates)+tryCost)<<n <= exactSteps {
@@ -151,64 +44,6 @@ func (g *gap) search() {
 		return
 	}
 	g.searchCheaply()
-}
-
-// try says where the job fits if a set of victims is gone.
-func (g *gap) try(set []int, on []place.NodeIndex) (place.Placement, bool) {
-	on = g.narrow(set, on)
-	g.release(set)
-	placement, fits := g.fit(on)
-	g.undo(set)
-	return placement, fits
-}
-
-func (g *gap) fit(on []place.NodeIndex) (place.Placement, bool) {
-	g.steps += len(on) + tryCost
-	placement, _, fits := place.Fit(g.work, on, *g.request)
-	return placement, fits
-}
-
-// narrow leaves out nodes that are of no use, whoever of the set is gone.
-func (g *gap) narrow(set []int, on []place.NodeIndex) []place.NodeIndex {
-	if len(on) == 1 {
-		return on
-	}
-	touched := make([]bool, len(g.nodes))
-	for _, v := range set {
-		for i := range g.victims[v].Parts {
-			touched[g.victims[v].Parts[i].Node] = true
-		}
-	}
-	var narrow []place.NodeIndex
-	for _, node := range on {
-		if touched[node] || g.suits[node] {
-			narrow = append(narrow, node)
-		}
-	}
-	return narrow
-}
-
-func (g *gap) release(set []int) {
-	for _, v := range set {
-		g.gone[g.victims[v].at] = true
-		place.Release(g.work, g.victims[v].Placement, g.on.without(g.gone))
-	}
-}
-
-// putBack is the opposite of release, for one victim.
-func (g *gap) putBack(v int) {
-	g.gone[g.victims[v].at] = false
-	place.Take(g.work, g.victims[v].Placement, g.victims[v].exclusive)
-}
-
-func (g *gap) undo(set []int) {
-	for _, v := range set {
-		g.gone[g.victims[v].at] = false
-		for i := range g.victims[v].Parts {
-			node := g.victims[v].Parts[i].Node
-			g.work[node] = g.nodes[node]
-		}
-	}
 }
 
 // offer notes a set of which nobody can stay, if it is one of the two best.
@@ -271,8 +106,19 @@ func members(mask uint32) []int {
 // searchNodes is for a job of one node.
 func (g *gap) searchNodes() {
 	on := g.victimsByNode()
-	for i, node := range g.candidates {
-		set, placement := g.cheapest(on[node], g.candidates[i:i+1])
+	nodes := slices.DeleteFunc(slices.Clone(g.candidates), func(node place.NodeIndex) bool { return len(on[node]) == 0 })
+	slices.SortFunc(nodes, func(a, b place.NodeIndex) int { // by the cheapest victim there
+		return cmp.Or(cmp.Compare(on[a][0], on[b][0]), cmp.Compare(a, b))
+	})
+	tooDear := func(node place.NodeIndex) bool {
+		first := &g.victims[on[node][0]]
+		return g.tooDear(first.nodes-1, first.cost)
+	}
+	for i, node := range nodes {
+		if tooDear(node) {
+			break
+		}
+		set, placement := g.cheapest(on[node], nodes[i:i+1])
 		if set != nil && g.hasGang(set) {
 			set, placement = g.takeBack(set, g.candidates) // some may do for another of its nodes
 		}
@@ -281,11 +127,16 @@ func (g *gap) searchNodes() {
 		}
 	}
 	limit := g.steps + exactSteps
-	for i, node := range g.candidates {
-		if !g.explore(g.candidates[i:i+1], on[node], nil, 0, 0, limit) {
+	for i, node := range nodes {
+		if tooDear(node) || !g.explore(nodes[i:i+1], on[node], nil, 0, 0, limit) {
 			return
 		}
 	}
+}
+
+// tooDear says whether a set of at least this weight is none of the two best.
+func (g *gap) tooDear(excess int, cost int64) bool {
+	return g.next != nil && cmp.Or(cmp.Compare(excess, g.next.excess), cmp.Compare(cost, g.next.cost)) > 0
 }
 
 // victimsByNode is who is on each node, in the order of the victims.
@@ -322,7 +173,7 @@ func (g *gap) explore(node []place.NodeIndex, rest, chosen []int, excess int, co
 	}
 	for i, v := range rest {
 		more, dearer := excess+g.victims[v].nodes-1, plus(cost, g.victims[v].cost)
-		if g.next != nil && cmp.Or(cmp.Compare(more, g.next.excess), cmp.Compare(dearer, g.next.cost)) > 0 {
+		if g.tooDear(more, dearer) {
 			return true
 		}
 		if !g.explore(node, rest[i+1:], append(slices.Clip(chosen), v), more, dearer, limit) {

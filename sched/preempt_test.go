@@ -289,3 +289,37 @@ func TestCircles(t *testing.T) {
 		t.Errorf("circles are %v", c)
 	}
 }
+
+// TestSearchIsUsedAgain: the search for the next task of an array, which goes on
+// from the last one, finds what a new one finds.
+func TestSearchIsUsedAgain(t *testing.T) {
+	again := 0
+	for seed := range uint64(2000) {
+		random, s := crowd(seed, 2+int(seed%5), 14)
+		s.Shapes = []Shape{{Partitions: []int{0}, Request: someRequest(random)}}
+		s.Waiting = []Job{{ID: 1000, Tasks: 9, QOS: 2, Association: -1}}
+		p, e := newPass(s, Memo{}), entry{id: 1000}
+		p.room = newRoom(p)
+		for task := 0; p.mayMakeRoom(e); task++ {
+			shape, index, _ := p.at(e)
+			fresh := p.newGap(e, &shape.Request, p.roomIn(e, index))
+			fresh.search()
+			g := p.gapFor(e)
+			g.search()
+			for _, pair := range [][2]*option{{g.best, fresh.best}, {g.next, fresh.next}} {
+				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && compareOptions(pair[0], pair[1]) != 0 {
+					t.Fatalf("seed %d, task %d: %+v, a new search finds %+v", seed, task, pair[0], pair[1])
+				}
+			}
+			if g.best == nil {
+				break
+			}
+			again += min(task, 1)
+			p.promise(&way{entry: e, placement: g.best.placement, victims: g.best.victims, choice: &Choice{For: 1000}})
+		}
+	}
+	t.Logf("%d times", again)
+	if again < 300 {
+		t.Error("hardly ever is there a second task")
+	}
+}

@@ -63,6 +63,11 @@ func (g *stage) pass() {
 	given.Nodes, given.Waiting, given.Running = slices.Clone(g.Nodes), slices.Clone(g.Waiting), slices.Clone(g.Running)
 	plan, _ := Schedule(given, Memo{})
 	checkPlan(g.t, &given, plan)
+	for _, r := range plan.Reasons {
+		if r.Code == ReasonResources && r.short().What == place.Nothing && len(r.Lack.Leaving) == 0 {
+			g.t.Fatalf("seed %d: job %d waits for resources, and for nobody: %s", g.seed, r.Job, r.Sentence(given))
+		}
+	}
 	for _, start := range plan.Starts {
 		job := g.submitted[start.Job]
 		shape := g.Shapes[job.Shape]

@@ -36,16 +36,19 @@ func (l *Leader) preempt(ctx context.Context, view *state.View, snapshot *sched.
 	return len(gone) > 0
 }
 
+// shownOf bounds the jobs, and the nodes, that one line names.
+const shownOf = 20
+
 // logChoice says what was chosen for a job, with the figures. GPU-milliseconds
 // are CPU-milliseconds for victims without GPUs.
 func (l *Leader) logChoice(snapshot *sched.Snapshot, choice *sched.Choice, victims []uint32) {
-	nodes := make([]string, len(choice.Nodes))
-	for i, node := range choice.Nodes {
-		nodes[i] = snapshot.Nodes[node].Name
+	var nodes []string
+	for _, node := range choice.Nodes[:min(len(choice.Nodes), shownOf)] {
+		nodes = append(nodes, snapshot.Nodes[node].Name)
 	}
-	figures := []any{"job", uint32(choice.For), "victims", victims, "node", nodes, "cost_gpu_seconds", float64(choice.CostGPUMS) / 1000}
+	figures := []any{"job", uint32(choice.For), "victims", victims[:min(len(victims), shownOf)], "count", len(victims), "nodes", nodes, "cost_gpu_seconds", float64(choice.CostGPUMS) / 1000}
 	if choice.NextBest != nil {
-		figures = append(figures, "next_best", choice.NextBest, "next_cost_gpu_seconds", float64(choice.NextCostMS)/1000)
+		figures = append(figures, "next_best", choice.NextBest[:min(len(choice.NextBest), shownOf)], "next_cost_gpu_seconds", float64(choice.NextCostMS)/1000)
 	}
 	l.log.Info("jobs are preempted to make room", figures...)
 }
