@@ -84,6 +84,9 @@ func (e *accountEditor) storeAccount(account *Account, association *Association,
 	}
 	e.putAccount(account)
 	e.putAssociation(changed)
+	if c.ResetUsage {
+		e.forgetUsage(account.Name)
+	}
 	return nil
 }
 

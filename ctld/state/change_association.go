@@ -100,7 +100,7 @@ func (e *accountEditor) changedAssociation(old *Association, c *AccountChange) (
 		e.tree = true
 	}
 	if c.ResetUsage {
-		association.Usage = Usage{AtMS: e.timeMS}
+		association.Usage = Usage{}
 	}
 	return &association, nil
 }

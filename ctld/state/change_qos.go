@@ -85,7 +85,7 @@ func (e *accountEditor) fillQOS(qos *QOS, c *AccountChange) *Refusal {
 	qos.OverridePartition = (qos.OverridePartition || c.FlagsOn&FlagOverPartQOS != 0) && c.FlagsOff&FlagOverPartQOS == 0
 	qos.NoDecay = (qos.NoDecay || c.FlagsOn&FlagNoDecay != 0) && c.FlagsOff&FlagNoDecay == 0
 	if c.ResetUsage {
-		qos.Usage = Usage{AtMS: e.timeMS}
+		qos.Usage = Usage{}
 	}
 	return qos.fillOptional(c)
 }

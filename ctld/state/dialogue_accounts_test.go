@@ -69,6 +69,8 @@ func (d *dialogue) setting(c *AccountChange, key, value string) {
 		if !c.ShareParent {
 			c.Shares = ptr(uint32(number))
 		}
+	case "rawusage":
+		c.ResetUsage = true
 	case "priority":
 		c.Priority = ptr(uint32(number))
 	case "qos":

@@ -209,6 +209,23 @@ func (s *State) chargeQOS(qos *QOS, job *Job, factorPPM uint32) {
 	s.putQOS(&next)
 }
 
+// forgetUsage resets the usage of an account: that of all users in it and in
+// the accounts below it.
+func (a *accounting) forgetUsage(account string) {
+	var used []*Association
+	a.walkTree(account, 0, func(_ int, association *Association) bool {
+		if association.Usage.AtMS != 0 {
+			used = append(used, association)
+		}
+		return true
+	})
+	for _, association := range used {
+		next := *association
+		next.Usage = Usage{}
+		a.putAssociation(&next)
+	}
+}
+
 // settleUsage brings all usage up to now under the present half-life, because
 // another one is coming into force.
 func (s *State) settleUsage() {
