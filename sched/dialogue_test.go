@@ -213,7 +213,7 @@ func (d *dialogue) book(job Job, timeLimitS uint32, partition int, placement pla
 // parse reads a job's line, in Slurm's options.
 func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	job := Job{ID: JobID(number(words[0], 0)), Tasks: 1, Association: -1, QOS: -1}
-	if !d.snapshot.Priority.weighs() {
+	if !d.snapshot.Priority.Weighs() {
 		job.FixedPriority = 1000
 	}
 	words = words[1:]

@@ -85,7 +85,7 @@ type tresKind struct {
 func newPriorities(s *Snapshot) *priorities {
 	p := &priorities{Snapshot: s}
 	w := &s.Priority
-	p.basic = !w.weighs()
+	p.basic = !w.Weighs()
 	if p.basic {
 		return p
 	}
@@ -118,8 +118,8 @@ func FairShares(s Snapshot) ([]fairshare.Standing, uint32) {
 	return fairshare.Rank(tree)
 }
 
-// weighs says whether any factor has a weight.
-func (w *PriorityPolicy) weighs() bool {
+// Weighs says whether any factor has a weight.
+func (w *PriorityPolicy) Weighs() bool {
 	sum := uint64(w.WeightAge) + uint64(w.WeightAssociation) + uint64(w.WeightFairShare) + uint64(w.WeightJobSize) + uint64(w.WeightPartition) + uint64(w.WeightQOS)
 	for _, weight := range w.WeightTRES {
 		sum += uint64(weight)

@@ -122,7 +122,7 @@ func checkFactors(t *testing.T, s *Snapshot, f Factors) {
 	switch {
 	case job.FixedPriority != 0:
 		want = job.FixedPriority
-	case !w.weighs():
+	case !w.Weighs():
 		want = uint32(basicPriority + int64(f.Site) - int64(f.Nice))
 	}
 	if f.Priority != want || f.Priority == 0 {

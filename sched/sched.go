@@ -203,6 +203,7 @@ type Start struct {
 	Job       JobID
 	Partition int // index into Snapshot.Partitions
 	Placement place.Placement
+	Priority  uint32 // that it had in this partition
 }
 
 // Reason is why one job waits, as data: Display and Sentence make words of it.

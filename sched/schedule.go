@@ -158,7 +158,7 @@ func (p *pass) start(e entry) (stopped bool) {
 		}
 		place.Take(p.nodes, placement, shape.Request.Exclusive)
 		p.room.take(placement, shape.Request.Exclusive)
-		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement})
+		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement, Priority: e.priority})
 		p.left[e.job]--
 		if p.left[e.job] > 0 && p.stops(e) {
 			return true

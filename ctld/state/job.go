@@ -92,6 +92,8 @@ type Run struct {
 	// Billing is what it is billed a second, in millionths, by the weights of its
 	// partition when it started. From LevelShares on.
 	Billing int64 `cbor:"20,keyasint,omitempty"`
+	// Priority is that at which it started; 0 = the basic one.
+	Priority uint32 `cbor:"21,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

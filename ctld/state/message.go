@@ -86,6 +86,9 @@ func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 
 func fillRun(message *pb.Job, run *Run) {
 	message.Partition = run.Partition
+	if run.Priority != 0 {
+		message.Priority = uint64(run.Priority)
+	}
 	message.StartMs = run.StartMS
 	message.BatchHost = run.BatchHost()
 	message.Allocation = allocationMessage(run)

@@ -21,6 +21,8 @@ type StartOrder struct {
 	Job       uint32      `cbor:"1,keyasint"`
 	Partition string      `cbor:"2,keyasint"`
 	Parts     []PartOrder `cbor:"3,keyasint"` // ascending by node
+	// Priority is what it was computed as; 0 = basic. From LevelShares on.
+	Priority uint32 `cbor:"5,keyasint,omitempty"`
 }
 
 // PartOrder is what a start takes on one node.
@@ -39,6 +41,13 @@ type DeviceOrder struct {
 }
 
 func (PlaceJobs) kind() Kind { return KindPlaceJobs }
+
+func (c PlaceJobs) level() Level {
+	if slices.ContainsFunc(c.Starts, func(o StartOrder) bool { return o.Priority != 0 }) {
+		return LevelShares
+	}
+	return LevelFirst
+}
 
 func (c PlaceJobs) apply(s *State, result *Result) {
 	if len(c.Starts) > MaxStarts {
@@ -89,7 +98,7 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 		return nil, nil, err
 	}
 	run := &Run{
-		Partition: order.Partition, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue,
+		Partition: order.Partition, Priority: order.Priority, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue,
 		Sharing: partition.Exclusive,
 	}
 	if len(order.Parts) == 0 {

@@ -276,6 +276,9 @@ func PlanToCommand(snapshot *sched.Snapshot, plan *sched.Plan) PlaceJobs {
 			Job:       uint32(start.Job),
 			Partition: snapshot.Partitions[start.Partition].Name,
 		}
+		if snapshot.Priority.Weighs() { // so that the policy has needed the level already
+			order.Priority = start.Priority
+		}
 		for p := range start.Placement.Parts {
 			part := &start.Placement.Parts[p]
 			node := &snapshot.Nodes[part.Node]

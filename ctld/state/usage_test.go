@@ -1,0 +1,177 @@
+package state
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// usageWorld runs jobs at random and keeps books of its own, in another way:
+// each run for itself, as the integral that decay is.
+type usageWorld struct {
+	t         *testing.T
+	random    *rand.Rand
+	state     *State
+	nowMS     int64
+	halfLifeS uint32
+	running   map[string]uint32 // node -> job
+	runs      []bookedRun
+}
+
+type bookedRun struct {
+	user             string
+	rate             float64 // billing a second, its QOS's factor included
+	startMS, endedMS int64   // endedMS 0 = it runs
+}
+
+const usageNodes = 4
+
+var usageUsers = []string{"ada", "bob", "eve"}
+
+func newUsageWorld(t *testing.T, seed uint64) *usageWorld {
+	w := &usageWorld{t: t, random: rand.New(rand.NewPCG(seed, 9)), state: New(), nowMS: 1_000_000, running: map[string]uint32{}}
+	w.halfLifeS = 60 + w.random.Uint32N(100_000)
+	policy := PolicyMessage(DefaultPolicy())
+	policy.Priority.DecayHalfLifeS = w.halfLifeS
+	policy.Partitions[0].TresBillingWeights = map[string]float64{"cpu": 1.5, "mem": 0.25}
+	half := int64(500_000)
+	accounts := ChangeAccounts{Changes: []AccountChange{
+		{Action: AddRecord, Record: AccountRecord, Account: "physics"},
+		{Action: AddRecord, Record: AccountRecord, Account: "optics", Parent: ptr("physics")},
+		{Action: AddRecord, Record: AssociationRecord, Account: "optics", User: "ada"},
+		{Action: AddRecord, Record: AssociationRecord, Account: "physics", User: "bob"},
+		{Action: AddRecord, Record: AssociationRecord, Account: "physics", User: "eve"},
+		{Action: AddRecord, Record: QOSRecord, QOS: "cheap", UsageFactorPPM: &half},
+		{Action: ModifyRecord, Record: AccountRecord, Account: "physics", AllowedQOS: &ListEdit{Operation: SetList, Names: []string{"cheap", "normal"}}},
+	}}
+	w.apply(RaiseLevel{Level: LevelShares})
+	w.apply(ApplyPolicy{Policy: *PolicyFromMessage(policy)})
+	w.apply(accounts)
+	for n := range usageNodes {
+		w.apply(RegisterFromMessage(&pb.Register{Node: fmt.Sprintf("n%d", n), Inventory: &pb.Inventory{BootId: "b", Cpus: 8, MemoryBytes: 64 << 30}}))
+	}
+	return w
+}
+
+func (w *usageWorld) apply(command Command) Result {
+	w.t.Helper()
+	result := applyCommand(w.t, w.state, command, RequestID{}, w.nowMS)
+	if result.Refused != nil {
+		w.t.Fatal(result.Refused)
+	}
+	return result
+}
+
+// start runs a new job on a free node.
+func (w *usageWorld) start(node string) {
+	user, qos := usageUsers[w.random.IntN(len(usageUsers))], []string{"normal", "cheap"}[w.random.IntN(2)]
+	cpus := 1 + w.random.Uint32N(8)
+	gigabytes := 1 + w.random.Uint64N(16)
+	command, err := SubmitFromSpec(&pb.JobSpec{
+		Script: []byte("#!/bin/sh\n"), CpusPerTask: cpus, MemoryPerNodeBytes: gigabytes << 30, Qos: qos, Requeue: true,
+	}, &pb.Identity{Uid: 1000, User: user})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id := w.apply(command).JobID
+	order := StartOrder{Job: id, Partition: "main", Parts: []PartOrder{{Node: node, MemoryBytes: gigabytes << 30, Tasks: 1}}}
+	for cpu := range cpus {
+		order.Parts[0].CPUs = append(order.Parts[0].CPUs, cpu)
+	}
+	if started := w.apply(PlaceJobs{Starts: []StartOrder{order}}).Starts[0]; started.Dropped != "" {
+		w.t.Fatal(started.Dropped)
+	}
+	rate := 1.5*float64(cpus) + 0.25*float64(gigabytes)
+	if qos == "cheap" {
+		rate /= 2
+	}
+	w.running[node] = id
+	w.runs = append(w.runs, bookedRun{user: user, rate: rate, startMS: w.nowMS})
+}
+
+// end ends what runs on a node, in one of the ways there are.
+func (w *usageWorld) end(node string) {
+	job, _ := w.state.Job(w.running[node])
+	target := []Target{{Job: job.ID}}
+	switch w.random.IntN(3) {
+	case 0:
+		w.apply(CancelJobs{Targets: target, Privileged: true})
+	case 1:
+		w.apply(RequeueJobs{Targets: target, Privileged: true})
+	}
+	w.apply(PartsEnded{Reports: []PartReport{{Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}})
+	delete(w.running, node)
+	user := job.Owner().User
+	for i := len(w.runs) - 1; i >= 0; i-- {
+		if r := &w.runs[i]; r.endedMS == 0 && r.user == user && r.startMS == job.Run.StartMS {
+			r.endedMS = w.nowMS
+			break
+		}
+	}
+	w.apply(CancelJobs{Targets: target, Privileged: true}) // what waits again stays out of the way
+}
+
+// used is what a user has used by the books: the rate, integrated over each
+// run and decayed to now.
+func (w *usageWorld) used(user string) float64 {
+	life := float64(w.halfLifeS)
+	left := func(sinceMS int64) float64 { return math.Exp2(-float64(w.nowMS-sinceMS) / 1000 / life) }
+	sum := 0.0
+	for _, run := range w.runs {
+		if run.user != user {
+			continue
+		}
+		ended := 1.0
+		if run.endedMS > 0 {
+			ended = left(run.endedMS)
+		}
+		sum += run.rate * life / math.Ln2 * (ended - left(run.startMS))
+	}
+	return sum
+}
+
+func (w *usageWorld) check() {
+	w.t.Helper()
+	want := map[string]float64{}
+	for _, user := range usageUsers {
+		want[user] = w.used(user)
+	}
+	want["optics"] = want["ada"]
+	want["physics"] = want["ada"] + want["bob"] + want["eve"]
+	want["root"] = want["physics"]
+	for _, a := range w.state.View().SchedSnapshot(w.nowMS).Associations {
+		name := a.Account
+		if a.User != "" {
+			name = a.User
+		}
+		// Each change rounds down once, in units of a thousandth of a second.
+		if got, slack := float64(a.UsageRaw)/1024, 0.05+want[name]*1e-6; math.Abs(got-want[name]) > slack {
+			w.t.Fatalf("%s has used %f billing-seconds, by the books %f", name, got, want[name])
+		}
+	}
+}
+
+// TestUsageByTheBooks: whatever runs, and however it ends, what associations
+// have used is what the books say, at any time.
+func TestUsageByTheBooks(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newUsageWorld(t, seed)
+		for range 100 {
+			w.nowMS += w.random.Int64N(1 << (4 + w.random.IntN(20)))
+			node := fmt.Sprintf("n%d", w.random.IntN(usageNodes))
+			if w.running[node] == 0 {
+				w.start(node)
+			} else {
+				w.end(node)
+			}
+			if err := w.state.Check(); err != nil {
+				t.Fatal(err)
+			}
+			w.nowMS += w.random.Int64N(5000)
+			w.check()
+		}
+	}
+}
