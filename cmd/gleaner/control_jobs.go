@@ -100,12 +100,17 @@ func (c *controlRun) jobErrors(results []*pb.JobResult) (any bool) {
 	return any
 }
 
-// jobError is Slurm's "Invalid job id specified for job 12".
+// jobError is Slurm's "Invalid job id specified for job 12", and what there is
+// to say beside that.
 func (c *controlRun) jobError(message, name string) {
 	if !strings.Contains(message, " for job ") {
-		message += " for " + name
+		sentence, more, explained := strings.Cut(message, ": ")
+		message = sentence + " for " + name
+		if explained {
+			message += ": " + more
+		}
 	}
-	fmt.Fprintln(c.inv.Stderr, format.Printable(message))
+	fmt.Fprintln(c.inv.Stderr, format.PrintableLines(message))
 }
 
 // controlRequests makes a request for each job that is named: so one that
