@@ -199,6 +199,11 @@ func (p *pass) promise(w *way) {
 		})
 	}
 	leaving := p.leavingFrom(w.placement)
+	if before := p.reasons[w.job].Lack; before != nil { // other tasks of the array
+		leaving = append(leaving, before.Leaving...)
+		slices.Sort(leaving)
+		leaving = slices.Compact(leaving)
+	}
 	p.room.take(w.placement, shape.Request.Exclusive)
 	for _, part := range w.placement.Parts {
 		p.closedBy[part.Node] = cmp.Or(p.closedBy[part.Node], w.id)

@@ -11,7 +11,7 @@ import (
 // preempt commits the preemptions of a plan that was made from a view, and
 // answers whether any was carried out.
 func (l *Leader) preempt(ctx context.Context, view *state.View, snapshot *sched.Snapshot, plan *sched.Plan) bool {
-	gone := map[sched.JobID][]uint32{} // victims, by whom they made room for
+	gone := map[sched.JobID]bool{}
 	for chunk := range slices.Chunk(view.PlanToPreemptions(plan).Preemptions, state.MaxTargets) {
 		result, ok := l.propose(ctx, state.PreemptJobs{Preemptions: chunk})
 		if !ok {
@@ -22,16 +22,20 @@ func (l *Leader) preempt(ctx context.Context, view *state.View, snapshot *sched.
 				l.log.Debug("a planned preemption is dropped", "job", p.Job, "for", p.For, "reason", p.Dropped)
 				continue
 			}
-			gone[sched.JobID(p.For)] = append(gone[sched.JobID(p.For)], p.Job)
+			gone[sched.JobID(p.Job)] = true
 		}
 	}
-	var told *sched.Choice
-	for i := range plan.Preemptions {
-		choice := plan.Preemptions[i].Choice
-		if victims := gone[choice.For]; choice != told && len(victims) > 0 {
+	for at := 0; at < len(plan.Preemptions); {
+		choice := plan.Preemptions[at].Choice // one for all its victims, which follow each other
+		var victims []sched.JobID
+		for ; at < len(plan.Preemptions) && plan.Preemptions[at].Choice == choice; at++ {
+			if victim := plan.Preemptions[at].Victim; gone[victim] {
+				victims = append(victims, victim)
+			}
+		}
+		if len(victims) > 0 {
 			l.logChoice(snapshot, choice, victims)
 		}
-		told = choice
 	}
 	return len(gone) > 0
 }
@@ -41,14 +45,23 @@ const shownOf = 20
 
 // logChoice says what was chosen for a job, with the figures. GPU-milliseconds
 // are CPU-milliseconds for victims without GPUs.
-func (l *Leader) logChoice(snapshot *sched.Snapshot, choice *sched.Choice, victims []uint32) {
+func (l *Leader) logChoice(snapshot *sched.Snapshot, choice *sched.Choice, victims []sched.JobID) {
 	var nodes []string
 	for _, node := range choice.Nodes[:min(len(choice.Nodes), shownOf)] {
 		nodes = append(nodes, snapshot.Nodes[node].Name)
 	}
-	figures := []any{"job", uint32(choice.For), "victims", victims[:min(len(victims), shownOf)], "count", len(victims), "nodes", nodes, "cost_gpu_seconds", float64(choice.CostGPUMS) / 1000}
+	figures := []any{"job", uint32(choice.For), "victims", shown(victims), "count", len(victims), "nodes", nodes, "cost_gpu_seconds", float64(choice.CostGPUMS) / 1000}
 	if choice.NextBest != nil {
-		figures = append(figures, "next_best", choice.NextBest[:min(len(choice.NextBest), shownOf)], "next_cost_gpu_seconds", float64(choice.NextCostMS)/1000)
+		figures = append(figures, "next_best", shown(choice.NextBest), "next_cost_gpu_seconds", float64(choice.NextCostMS)/1000)
 	}
 	l.log.Info("jobs are preempted to make room", figures...)
+}
+
+// shown is a few of some jobs, as other lines have them.
+func shown(ids []sched.JobID) []uint32 {
+	var few []uint32
+	for _, id := range ids[:min(len(ids), shownOf)] {
+		few = append(few, uint32(id))
+	}
+	return few
 }
