@@ -12,6 +12,7 @@ type metrics struct {
 	pass     prometheus.Histogram
 	starts   prometheus.Counter
 	dropped  prometheus.Counter
+	preempts prometheus.Counter
 	requeues *prometheus.CounterVec
 	losses   prometheus.Counter
 	leases   prometheus.Counter
@@ -25,6 +26,8 @@ func newMetrics() *metrics {
 			Name: "gleaner_scheduler_starts_total", Help: "Jobs started."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gleaner_scheduler_starts_dropped_total", Help: "Planned starts that no longer fitted when they were committed."}),
+		preempts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gleaner_scheduler_preemptions_total", Help: "Jobs ended to make room for others: requeued or cancelled."}),
 		requeues: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gleaner_scheduler_requeues_total", Help: "Jobs that wait again after a run, by what ended it: report (the nodes reported its end), node_lost_it (its node registered without it), fenced (somebody vouched that its node is off), lease (the leases of its silent node were ended), other."}, []string{"cause"}),
 		leases: prometheus.NewCounter(prometheus.CounterOpts{
@@ -54,6 +57,13 @@ func (m *metrics) applied(view *state.View, result *state.Result) {
 			}
 		}
 		return
+	case state.KindPreemptJobs:
+		for i := range result.Preemptions {
+			if result.Preemptions[i].Dropped == "" {
+				m.preempts.Inc()
+			}
+		}
+		return
 	case state.KindNodesLost:
 		m.losses.Add(float64(len(result.ChangedNodes)))
 	case state.KindLeasesEnded:
@@ -77,5 +87,5 @@ func (l *Leader) Collectors() []prometheus.Collector {
 	for _, cause := range requeueCause {
 		l.metrics.requeues.WithLabelValues(cause)
 	}
-	return []prometheus.Collector{l.metrics.pass, l.metrics.starts, l.metrics.dropped, l.metrics.requeues, l.metrics.losses, l.metrics.leases}
+	return []prometheus.Collector{l.metrics.pass, l.metrics.starts, l.metrics.dropped, l.metrics.preempts, l.metrics.requeues, l.metrics.losses, l.metrics.leases}
 }

@@ -3,6 +3,8 @@ package leader
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -56,6 +58,11 @@ func TestPreemption(t *testing.T) {
 	}
 	if job, _ := b.View().Job(victim); job.Preemptions != 1 || !job.End.Requeue || job.End.Preempted.For != urgent {
 		t.Errorf("the victim is %+v", job)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(l.metrics.preempts)
+	if families, err := registry.Gather(); err != nil || families[0].Metric[0].Counter.GetValue() != 1 {
+		t.Errorf("what is counted: %v, %v", families, err)
 	}
 	b.must(t, state.CancelJobs{Targets: []state.Target{{Job: victim}}, Privileged: true})
 	dispatch(l)
