@@ -2,6 +2,7 @@ package place
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -14,8 +15,8 @@ func pickDevices(n *Node, model string, count int) (grants []Grant, near CPUSet)
 	}
 	free, linked := freeOf(n, model)
 	chosen := free[:count]
-	if linked && count < len(free) {
-		chosen, _ = bestLinked(n, free, count)
+	if linked && count < len(free) && count <= maxLinked {
+		chosen = bestLinked(n, free, count)
 	}
 	everywhere := false
 	for _, index := range chosen {
@@ -41,6 +42,30 @@ func freeOf(n *Node, model string) (free []DeviceIndex, linked bool) {
 	return free, linked
 }
 
+// maxLinked bounds how many free devices of a node are looked at for their
+// links: the lowest ones.
+const maxLinked = 64
+
+// graph is the links among some free devices of a node: for each, a bit for
+// each of those that it has a fast link to, by position.
+type graph struct {
+	devices []DeviceIndex
+	linked  []uint64
+}
+
+func graphOf(n *Node, free []DeviceIndex) graph {
+	g := graph{devices: free[:min(len(free), maxLinked)]}
+	g.linked = make([]uint64, len(g.devices))
+	for i, device := range g.devices {
+		for k, other := range g.devices {
+			if _, is := slices.BinarySearch(n.Devices[device].Links, other); is {
+				g.linked[i] |= 1 << k
+			}
+		}
+	}
+	return g
+}
+
 // links says how well a group of devices is linked: how many links it has
 // inside, and how many it cuts to devices that stay free.
 type links struct{ inside, cut int }
@@ -55,61 +80,58 @@ func (l links) perfect(count int) bool { return l.inside == count*(count-1)/2 &&
 
 // linksOf says how well count devices of a node can be linked.
 func linksOf(n *Node, model string, count int) (best links) {
-	if free, linked := freeOf(n, model); linked {
-		_, best = bestLinked(n, free, count)
+	if free, linked := freeOf(n, model); linked && count <= maxLinked {
+		_, best = graphOf(n, free).best(count)
 	}
 	return best
 }
 
-// bestLinked grows a group from each free device in turn and answers the best
-// group.
-func bestLinked(n *Node, free []DeviceIndex, count int) ([]DeviceIndex, links) {
-	var best []DeviceIndex
-	var bestLinks links
-	for _, seed := range free {
-		group, inside := grow(n, seed, free, count)
+// best grows a group from each device in turn and answers the best group, a
+// bit for each device.
+func (g graph) best(count int) (best uint64, bestLinks links) {
+	for seed := range g.devices {
+		group, inside := g.grow(seed, count)
 		found := links{inside: inside, cut: -2 * inside} // links inside are counted from both ends
-		for _, member := range group {
-			found.cut += countLinks(n, member, free)
+		for members := group; members != 0; members &= members - 1 {
+			found.cut += bits.OnesCount64(g.linked[bits.TrailingZeros64(members)])
 		}
-		if best == nil || found.compare(bestLinks) < 0 {
+		if best == 0 || found.compare(bestLinks) < 0 {
 			best, bestLinks = group, found
 		}
 	}
-	slices.Sort(best)
 	return best, bestLinks
 }
 
 // grow adds to the seed, always the device with the most links into the group;
-// of several the one whose own free neighbours come closest to what is still
-// wanted, so that a pair is completed by a pair. inside is the links within.
-func grow(n *Node, seed DeviceIndex, free []DeviceIndex, count int) (group []DeviceIndex, inside int) {
-	group = []DeviceIndex{seed}
-	for len(group) < count {
-		next, links, misfit := DeviceIndex(-1), -1, 0
-		for _, candidate := range free {
-			if slices.Contains(group, candidate) {
+// of several the one whose own neighbours come closest to what is still wanted,
+// so that a pair is completed by a pair. inside is the links within.
+func (g graph) grow(seed, count int) (group uint64, inside int) {
+	group = 1 << seed
+	for have := 1; have < count; have++ {
+		next, most, misfit := -1, -1, 0
+		for candidate, linked := range g.linked {
+			if group>>candidate&1 == 1 {
 				continue
 			}
-			l := countLinks(n, candidate, group)
-			m := countLinks(n, candidate, free) - l - (count - len(group) - 1)
-			if l > links || l == links && max(m, -m) < misfit {
-				next, links, misfit = candidate, l, max(m, -m)
+			inwards := bits.OnesCount64(linked & group)
+			m := bits.OnesCount64(linked&^group) - (count - have - 1)
+			if inwards > most || inwards == most && max(m, -m) < misfit {
+				next, most, misfit = candidate, inwards, max(m, -m)
 			}
 		}
-		group = append(group, next)
-		inside += links
+		group |= 1 << next
+		inside += most
 	}
 	return group, inside
 }
 
-// countLinks counts the devices of group that have a fast link to device.
-func countLinks(n *Node, device DeviceIndex, group []DeviceIndex) int {
-	links := 0
-	for _, other := range group {
-		if _, found := slices.BinarySearch(n.Devices[device].Links, other); found {
-			links++
-		}
+// bestLinked is the best group of count devices, ascending.
+func bestLinked(n *Node, free []DeviceIndex, count int) []DeviceIndex {
+	g := graphOf(n, free)
+	group, _ := g.best(count)
+	chosen := make([]DeviceIndex, 0, count)
+	for ; group != 0; group &= group - 1 {
+		chosen = append(chosen, g.devices[bits.TrailingZeros64(group)])
 	}
-	return links
+	return chosen
 }

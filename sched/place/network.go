@@ -185,7 +185,7 @@ func leavesOf(offers []offer) []leafOffers {
 		leaf := &leaves[at]
 		leaf.offers = append(leaf.offers, o)
 		leaf.required = leaf.required || o.required
-		leaf.room = leaf.room.plus(amounts{1, o.units, o.gpus})
+		leaf.room = leaf.room.plus(amounts{1, uint64(o.units), uint64(o.gpus)})
 	}
 	return leaves
 }
@@ -258,10 +258,10 @@ func (w *want) inARow(offers []offer, count int) *choice {
 	var room amounts
 	tries := 0
 	for i := range offers {
-		room = room.plus(amounts{1, offers[i].units, offers[i].gpus})
+		room = room.plus(amounts{1, uint64(offers[i].units), uint64(offers[i].gpus)})
 		if i >= count {
 			out := &offers[i-count]
-			room = amounts{room.nodes - 1, room.units - out.units, room.gpus - out.gpus}
+			room = amounts{room.nodes - 1, room.units - uint64(out.units), room.gpus - uint64(out.gpus)}
 		}
 		if i+1 < count || !w.may(room, count) {
 			continue

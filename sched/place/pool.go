@@ -57,15 +57,15 @@ func (p *pool) rank() {
 		p.rankings = append(p.rankings, ranking)
 	}
 	if p.units > 0 {
-		most(func(o offer) uint64 { return o.units }, p.units)
+		most(func(o offer) uint64 { return uint64(o.units) }, p.units)
 	}
 	if p.spread > 0 {
-		most(func(o offer) uint64 { return o.gpus }, p.spread)
+		most(func(o offer) uint64 { return uint64(o.gpus) }, p.spread)
 	}
 	if p.units > 0 && p.spread > 0 {
 		// Tasks and devices weighed by what the job needs of them.
 		p.rankings = append(p.rankings, p.ranked(func(o offer) uint64 {
-			return o.units*p.spread + min(o.gpus, p.spread)*p.units
+			return uint64(o.units)*p.spread + min(uint64(o.gpus), p.spread)*p.units
 		}))
 	}
 }
@@ -106,7 +106,7 @@ func (w *want) fit(a, b *offer, take uint64) int {
 }
 
 // breaks says whether the node is whole, and will not be and not be full either.
-func (o *offer) breaks(take uint64) bool { return o.whole && take < o.left }
+func (o *offer) breaks(take uint64) bool { return o.whole && take < uint64(o.left) }
 
 func compareBool(a, b bool) int {
 	switch {
@@ -128,7 +128,7 @@ func (p *pool) one() *choice {
 	best := -1
 	for i := range p.offers {
 		o := &p.offers[i]
-		if named > 0 && !o.required || grouped > 0 && o.groups == 0 || o.units < p.units || o.gpus < p.spread {
+		if named > 0 && !o.required || grouped > 0 && o.groups == 0 || uint64(o.units) < p.units || uint64(o.gpus) < p.spread {
 			continue
 		}
 		if best < 0 || p.fit(o, &p.offers[best], take) < 0 {
@@ -159,7 +159,7 @@ func (p *pool) bestLinkedNode(best int, take uint64) int {
 	seen := 0
 	for i := best; i < len(p.offers) && seen < maxAlike; i++ {
 		o := &p.offers[i]
-		if o.units < p.units || o.gpus < p.spread || p.fit(o, &like, take) != 0 {
+		if uint64(o.units) < p.units || uint64(o.gpus) < p.spread || p.fit(o, &like, take) != 0 {
 			continue
 		}
 		found := linksOf(&p.nodes[o.node], p.model, int(take))
@@ -176,11 +176,11 @@ func (p *pool) bestLinkedNode(best int, take uint64) int {
 // fewest is how many of the ranked nodes it takes at least to reach sum.
 func fewest(ranked []offer, sum uint64, amount func(offer) uint64) int {
 	have := uint64(0)
-	for i, o := range ranked {
+	for i := range ranked {
 		if have >= sum {
 			return i
 		}
-		have += amount(o)
+		have += amount(ranked[i])
 	}
 	if have >= sum {
 		return len(ranked)
@@ -199,7 +199,7 @@ func (p *pool) first(ranked []offer, count int, gpus uint64) []offer {
 		if len(chosen) == count {
 			break
 		}
-		if o.gpus < gpus {
+		if uint64(o.gpus) < gpus {
 			continue
 		}
 		if !groups.add(o.groups) && !o.required && uint64(count-len(chosen)) <= groups.empty {
@@ -221,8 +221,8 @@ func (p *pool) first(ranked []offer, count int, gpus uint64) []offer {
 func (w *want) suffices(chosen []offer) bool {
 	units, gpus := uint64(0), uint64(0)
 	for i := range chosen {
-		units += chosen[i].units
-		gpus += chosen[i].gpus
+		units += uint64(chosen[i].units)
+		gpus += uint64(chosen[i].gpus)
 	}
 	return len(chosen) > 0 && units >= w.units && gpus >= w.spread
 }
@@ -240,7 +240,7 @@ func (p *pool) choice(chosen []offer, even uint64) *choice {
 	if p.spread > 0 && even == 0 {
 		rest := p.spread - uint64(len(c.shares))
 		for i := range c.shares {
-			more := min(rest, c.shares[i].gpus-1)
+			more := min(rest, uint64(c.shares[i].gpus)-1)
 			c.shares[i].take += more
 			rest -= more
 		}
@@ -248,7 +248,7 @@ func (p *pool) choice(chosen []offer, even uint64) *choice {
 	for i := range c.shares {
 		s := &c.shares[i]
 		s.take += s.lay * p.unit.gpus
-		c.left += s.left - min(s.left, s.take)
+		c.left += uint64(s.left) - min(uint64(s.left), s.take)
 		if p.WantsGPUs() && s.breaks(s.take) {
 			c.breaks++
 		}
@@ -268,13 +268,16 @@ func (p *pool) lookAround(c *choice) {
 	slices.Sort(leaves)
 	c.leaves = len(slices.Compact(leaves))
 	for i := range p.offers {
-		c.room += p.offers[i].left
+		c.room += uint64(p.offers[i].left)
 	}
 	for i := range c.shares {
-		c.room -= min(c.shares[i].left, c.shares[i].take)
+		c.room -= min(uint64(c.shares[i].left), c.shares[i].take)
 	}
 	c.rest = len(p.offers) - len(c.shares)
 }
+
+// free is how many more units the node takes.
+func (s *share) free() uint64 { return uint64(s.units) - min(uint64(s.units), s.lay) }
 
 // layOut gives the units to the nodes. Slurm's block distribution: one on each
 // node, then as many as fit on the first node, on the second, and so on; or
@@ -282,7 +285,7 @@ func (p *pool) lookAround(c *choice) {
 func (w *want) layOut(shares []share) {
 	if w.units == 0 {
 		for i := range shares {
-			shares[i].lay = shares[i].units
+			shares[i].lay = uint64(shares[i].units)
 		}
 		return
 	}
@@ -297,7 +300,7 @@ func (w *want) layOut(shares []share) {
 		before := rest
 		each := max(rest/uint64(len(shares)), 1)
 		for i := range shares {
-			more := min(each, rest, shares[i].units-min(shares[i].units, shares[i].lay))
+			more := min(each, rest, shares[i].free())
 			shares[i].lay += more
 			rest -= more
 		}
@@ -306,7 +309,7 @@ func (w *want) layOut(shares []share) {
 		}
 	}
 	for i := range shares {
-		more := min(rest, shares[i].units-min(shares[i].units, shares[i].lay))
+		more := min(rest, shares[i].free())
 		shares[i].lay += more
 		rest -= more
 	}

@@ -210,10 +210,12 @@ func leavesUnder(nodes []Node, p Placement) int {
 }
 
 func linkedPairs(n *Node, grants []Grant) (linked, all int) {
-	var group []DeviceIndex
-	for _, grant := range grants {
-		linked += countLinks(n, grant.Device, group)
-		group = append(group, grant.Device)
+	for i, grant := range grants {
+		for _, other := range grants[:i] {
+			if slices.Contains(n.Devices[grant.Device].Links, other.Device) {
+				linked++
+			}
+		}
 	}
 	return linked, len(grants) * (len(grants) - 1) / 2
 }

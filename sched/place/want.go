@@ -72,20 +72,20 @@ func memoryRuleOf(r *Request) memoryRule {
 	return allMemory
 }
 
-// offer is what one node can contribute.
+// offer is what one node can contribute. There are many, so it is small.
 type offer struct {
+	groups    uint64 // of the constraint, a bit for each that it can count for
 	node      NodeIndex
-	leaf      int32 // its leaf switch; -1 = none
-	leafWhole int32 // nodes of the offers on that switch that are whole
+	leaf      int32  // its leaf switch; -1 = none
+	leafWhole int32  // nodes of the offers on that switch that are whole
+	cpus      uint32 // free, for requests without devices
+	units     uint32 // that it has room for, as the request bounds them
+	gpus      uint32 // free devices of the model, as many as CPUs and memory allow
+	left      uint32 // free devices of any model
 	required  bool
 	// whole: nothing of it is in use that other jobs would want whole: all its
 	// devices are free, or if it has none, no job is on it.
-	whole  bool
-	cpus   uint32 // free, for requests without devices
-	units  uint64 // that it has room for, as the request bounds them
-	gpus   uint64 // free devices of the model, as many as CPUs and memory allow
-	left   uint64 // free devices of any model
-	groups uint64 // of the constraint, a bit for each that it can count for
+	whole bool
 }
 
 // named says whether the node may be used at all, whatever is free on it.
@@ -195,10 +195,12 @@ func (w *want) offers(candidates []NodeIndex) []offer {
 		}
 		o := offer{node: index, leaf: -1}
 		free, all, whole := freeGPUs(n, w.model)
-		if o.units, o.gpus = w.capacity(n, free); o.units == 0 {
+		units, gpus := w.capacity(n, free)
+		if units == 0 {
 			continue
 		}
-		o.left, o.whole = all, all == whole && (whole > 0 || !n.Busy)
+		o.units, o.gpus, o.left = uint32(units), uint32(gpus), uint32(all)
+		o.whole = all == whole && (whole > 0 || !n.Busy)
 		if !w.WantsGPUs() {
 			o.cpus = uint32(n.FreeCPUs.Count())
 		}
