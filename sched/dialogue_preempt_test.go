@@ -14,7 +14,7 @@ import (
 //	qos         … [preempts=A,B] [mode=M] [grace=SECONDS] [exempt=SECONDS]
 //	partitions  … [mode=M] [grace=SECONDS]
 //	running     … [on=A,B] [qos=NAME] [partition=NAME] [age=SECONDS] [saved=SECONDS-AGO]
-//	            [restore=SECONDS] [lost=GPU-SECONDS] [no-requeue] [saves] [ending]
+//	            [restore=SECONDS] [lost=GPU-SECONDS] [no-requeue] [saves] [ending] [leaves=SECONDS]
 //	gone        ID: a running job has ended
 //	wait        seconds=N
 //
@@ -67,6 +67,9 @@ func (d *dialogue) runningAs(r *Running, o map[string]string) {
 	r.Requeue = !fixed
 	_, r.Saves = o["saves"]
 	_, r.Ending = o["ending"]
+	if o["leaves"] != "" {
+		r.LeavesByMS = d.snapshot.NowMS + int64(number(o["leaves"], 0))*1000
+	}
 }
 
 func (d *dialogue) gone(words []string) error {

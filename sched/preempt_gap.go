@@ -117,7 +117,7 @@ func (p *pass) newGap(e entry, request *place.Request, nodes []place.NodeIndex) 
 // that may be later makes the next pass due then.
 func (p *pass) victim(e entry, index, at int) (victim, bool) {
 	running := &p.Running[at]
-	if p.room.leaving[at] {
+	if p.room.leaving[at] || running.Ending {
 		return victim{}, false
 	}
 	mode := p.room.rules.mode(&p.Waiting[e.job], index, running)
@@ -125,9 +125,7 @@ func (p *pass) victim(e entry, index, at int) (victim, bool) {
 		return victim{}, false
 	}
 	if from := p.PreemptEligibleMS(running); from > p.NowMS {
-		if p.nextMS == 0 || from < p.nextMS {
-			p.nextMS = from
-		}
+		p.nextMS = sooner(p.nextMS, from)
 		return victim{}, false
 	}
 	lost := p.room.rules.lost(running, mode)

@@ -72,9 +72,13 @@ func newRoom(p *pass) *room {
 		r.on.add(-1, placement, p.nodes[placement.Parts[0].Node].Exclusive) // whose but its own
 	}
 	for i := range p.Running {
-		if p.Running[i].Ending {
-			r.leave(p.Snapshot, i)
+		running := &p.Running[i]
+		if by := running.LeavesByMS; !running.Ending || by != 0 && by <= p.NowMS {
+			continue // it stays, or may stay for ever
+		} else if by != 0 {
+			p.nextMS = sooner(p.nextMS, by)
 		}
+		r.leave(p.Snapshot, i)
 	}
 	return r
 }

@@ -165,8 +165,10 @@ type Running struct {
 	// what its Placement has.
 	TRES Amounts
 	// Ending: its end is decided, what it holds comes free without anybody's
-	// doing.
-	Ending bool
+	// doing. LeavesByMS is until when it should have, because then something is
+	// in its way that may stay; 0 = nobody knows.
+	Ending     bool
+	LeavesByMS int64
 	// Requeue: it may be started again from its beginning.
 	Requeue bool
 	// Saves: its processes can be saved when it makes room, so that it loses

@@ -229,6 +229,21 @@ func lostText(ms int64, unit string) string {
 	return fmt.Sprintf("%d.%d %s-%s", tenths/10, tenths%10, unit, word)
 }
 
+// leavePatienceMS is how much longer than it has the end of a job that was
+// preempted is waited for, rather than others being preempted: longer than a
+// node takes to clean up.
+const leavePatienceMS = 2 * 60 * 1000
+
+// leavesByMS is until when a job that was preempted should be gone; 0 = it was
+// not.
+func (t *tables) leavesByMS(job *Job) int64 {
+	if job.End == nil || job.End.Preempted == nil {
+		return 0
+	}
+	p := job.End.Preempted
+	return p.AtMS + (int64(p.GraceS)+int64(t.policy.KillWaitS))*1000 + leavePatienceMS
+}
+
 // preemptEligibleMS is from when on a run may be preempted; 0 = preemption is
 // off for it.
 func (t *tables) preemptEligibleMS(job *Job) int64 {

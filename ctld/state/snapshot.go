@@ -236,6 +236,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 		running := index.runningLimits(snapshot, v.policy, job)
 		running.Placement = place.Placement{User: job.Owner().UID, UserOnly: job.userOnly()}
 		running.Exclusive = job.alone()
+		running.LeavesByMS = v.leavesByMS(job)
 		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostGPUMS
 		for i := range job.Run.Parts {
 			if part := &job.Run.Parts[i]; !part.Released {
