@@ -16,15 +16,16 @@ func (v *View) schedUsage(snapshot *sched.Snapshot, index *schedIndex) {
 		if at < 0 {
 			continue
 		}
-		usage := association.Usage.decayed(snapshot.NowMS, halfLife)
 		out := &snapshot.Associations[at]
-		out.UsageRaw = usage.Raw
+		out.UsageRaw = fairshare.Decay(association.Usage.Raw, snapshot.NowMS-association.Usage.AtMS, halfLife)
 		if limited {
+			usage := association.Usage.decayed(snapshot.NowMS, halfLife)
 			out.Used = index.used(&usage, len(snapshot.TRES))
 		}
 	}
 	for qos := range v.AllQOS() {
-		if usage := qos.Usage.decayed(snapshot.NowMS, qos.halfLifeS(v.policy)); limited {
+		if limited {
+			usage := qos.Usage.decayed(snapshot.NowMS, qos.halfLifeS(v.policy))
 			snapshot.QOS[index.qosNamed(qos.Name)].Used = index.used(&usage, len(snapshot.TRES))
 		}
 	}
