@@ -17,7 +17,7 @@
 // remembered in the Memo until a node or partition changes. On one core of a
 // server, 1,000 nodes with 8 GPUs that are full cost 3 ms with 10,000 waiting
 // jobs and 35 ms with 100,000; a start costs 0.1 ms. Weights and a tree of 1,000
-// accounts and 10,000 users add a fifth to the latter. Limits cost a step for
+// accounts and 10,000 users add a quarter to the latter. Limits cost a step for
 // each running job and each association above it, and for each waiting job a
 // look-up and a step for each limit that is set for it: about half as much
 // again with 1,000 accounts. Choosing victims on as many nodes costs some ten
