@@ -41,15 +41,19 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 	default:
 		return nil, invalid("verb %d is not known: use hold, uhold, release, requeue or requeuehold", request.GetVerb())
 	}
-	ownOnly(request.GetFilter(), uid, privileged)
+	s.ownOnly(request.GetFilter(), uid, privileged)
 	results, err := s.onTargets(ctx, kind, request, command)
 	return &pb.ControlResponse{Results: results}, err
 }
 
-// ownOnly lets the jobs that somebody means by their names be that person's:
-// others' are not theirs to change, and may have any name.
-func ownOnly(filter *pb.JobFilter, uid uint32, privileged bool) {
-	if !privileged && len(filter.GetNames()) > 0 && len(filter.GetUids()) == 0 {
-		filter.Uids = []uint32{uid}
+// ownOnly lets the jobs that somebody means by a name be that person's, if there
+// are any: others' are not theirs to change, and may have the same name.
+func (s *Server) ownOnly(filter *pb.JobFilter, uid uint32, privileged bool) {
+	if privileged || len(filter.GetNames()) == 0 || len(filter.GetUids())+len(filter.GetUsers()) > 0 {
+		return
+	}
+	filter.Uids = []uint32{uid}
+	if own, err := s.targets(filter, nil); err == nil && len(own) == 0 {
+		filter.Uids = nil // each of the others is denied, which says why nothing happened
 	}
 }

@@ -26,7 +26,7 @@ func (s *Server) UpdateJobs(ctx context.Context, request *pb.UpdateJobsRequest) 
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
-	ownOnly(request.GetFilter(), from.uid, privileged)
+	s.ownOnly(request.GetFilter(), from.uid, privileged)
 	if change.Places() {
 		if err := s.checkChanged(ctx, request, &change); err != nil {
 			return nil, err
