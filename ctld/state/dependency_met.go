@@ -22,7 +22,8 @@ func (s *State) noteMove(old, job *Job) {
 	if started || over {
 		s.moved = append(s.moved, job.ID)
 	}
-	if old == nil || old.Phase != job.Phase || old.own != job.own {
+	// A new job that waits is behind all others of its name.
+	if old == nil && job.Phase != Waiting || old != nil && (old.Phase != job.Phase || old.own != job.own) {
 		s.noteName(old)
 		s.noteName(job)
 	}

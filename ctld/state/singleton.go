@@ -1,8 +1,7 @@
 package state
 
 import (
-	"encoding/binary"
-	"hash/fnv"
+	"hash/maphash"
 	"math"
 	"slices"
 
@@ -13,14 +12,17 @@ import (
 // lower number (sbatch(1)). Of all live jobs indices know the names, by a hash
 // of user and name under which others may stand too.
 
+// nameSeed differs from process to process, so that nobody can make up names
+// that share a hash. Nothing that is answered or kept depends on it.
+var nameSeed = maphash.MakeSeed()
+
 // nameKey is the hash.
 func nameKey(job *Job) uint32 {
-	hash := fnv.New32a()
-	var uid [4]byte
-	binary.BigEndian.PutUint32(uid[:], job.Owner().UID)
-	hash.Write(uid[:])
-	hash.Write([]byte(job.Name()))
-	return hash.Sum32()
+	var hash maphash.Hash
+	hash.SetSeed(nameSeed)
+	maphash.WriteComparable(&hash, job.Owner().UID)
+	hash.WriteString(job.Name())
+	return uint32(hash.Sum64())
 }
 
 func sameName(a, b *Job) bool {
@@ -59,10 +61,17 @@ func (t *tables) blocked(job *Job) uint32 {
 	return first(t.waitingNames, job.ID)
 }
 
-// resolveSingletons looks at the waiting singletons under a hash.
+// resolveSingletons looks at the waiting singletons under a hash. Of one name
+// only the first can be free now, and only one can have been.
 func (s *State) resolveSingletons(key uint32) {
+	var firsts []*Job
 	for _, id := range idsUnder(s.singletons, key, math.MaxInt) {
 		job, _ := s.live.Get(id)
+		if !slices.ContainsFunc(firsts, func(first *Job) bool { return sameName(first, job) }) {
+			firsts = append(firsts, job)
+		} else if !job.freeSingleton() {
+			continue
+		}
 		next := *job
 		if s.judgeSingleton(&next) {
 			s.putDependent(job, &next)
@@ -87,4 +96,12 @@ func (s *State) judgeSingleton(job *Job) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// freeSingleton says whether its singleton was fulfilled when it was last looked
+// at.
+func (j *Job) freeSingleton() bool {
+	return slices.ContainsFunc(j.Dependencies.List, func(one Dependency) bool {
+		return one.Kind == spec.Singleton && one.State == Fulfilled
+	})
 }

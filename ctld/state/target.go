@@ -182,6 +182,9 @@ func (s *State) split(job, changed *Job, rest, tasks []TaskRange) *Job {
 	if isOneTask(tasks) {
 		piece.HasTask, piece.Task, piece.Tasks = true, tasks[0].First, nil
 	}
+	if before := piece; piece.Phase == Waiting && piece.Dependencies.has(singleton) && s.judgeSingleton(&piece) {
+		s.keepAge(&before, &piece) // what is left of the record is before it
+	}
 	s.putJob(&piece)
 	return &piece
 }
