@@ -22,7 +22,8 @@ func (l *Leader) noteEnds(view *state.View, result *state.Result) {
 	noted := 0
 	for i, id := range result.ChangedJobs {
 		job, known := view.Job(id)
-		if !known || job.Phase != state.Finished && (job.Phase != state.Waiting || job.Restarts == 0) {
+		waitsAgain := known && job.Phase == state.Waiting && job.Restarts > 0 && result.Kind != state.KindUpdateJobs
+		if !known || job.Phase != state.Finished && !waitsAgain {
 			continue
 		}
 		if noted++; noted > maxEndsNoted {
