@@ -102,7 +102,7 @@ func (c *cluster) follow(ctx context.Context, r *rand.Rand, u user, s *history.S
 	if j.then == history.Cancel {
 		words = []string{"gcancel", id}
 	}
-	c.journal.requesting(j.then, s.Job)
+	defer c.journal.requesting(j.then, s.Job)()
 	if _, err := c.as(context.WithoutCancel(ctx), u, r, words[0], words[1:]...); err != nil {
 		c.out.note("%v", err) // refused where the job is over already
 	}

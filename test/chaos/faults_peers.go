@@ -122,6 +122,9 @@ func (w *weather) refusesToStart(ctx context.Context, one *controller) (string, 
 // rejoin runs what the message says on the controller's host, and joins the
 // cluster again.
 func (w *weather) rejoin(ctx context.Context, one *controller, remedy string) error {
+	if err := one.host.Disk.Empty(); err != nil { // an operator makes room first
+		return err
+	}
 	daemon, err := one.host.Start(one.log+".remedy", "/bin/sh", "-ec", remedy)
 	if err != nil {
 		return err

@@ -57,11 +57,18 @@ func (j *journal) failed(s *history.Submission) {
 	j.unanswered++
 }
 
-// requesting notes a request about a job before it is sent.
-func (j *journal) requesting(verb history.Verb, job uint32) {
+// requesting notes a request about a job before it is sent; what it answers is
+// called when the client has its answer or has given up.
+func (j *journal) requesting(verb history.Verb, job uint32) (over func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	at := len(j.requests)
 	j.requests = append(j.requests, history.Request{Verb: verb, Job: job, Asked: now()})
+	return func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.requests[at].Over = now()
+	}
 }
 
 // counts are accepted submissions, and those of which nobody heard again.

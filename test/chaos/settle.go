@@ -57,8 +57,9 @@ func (t *test) help(ctx context.Context, j *pb.Job, id uint32) {
 	kind, _, _ := strings.Cut(j.GetSpec().GetName(), "-")
 	switch {
 	case kind == "cancel":
-		t.journal.requesting(history.Cancel, id)
+		over := t.journal.requesting(history.Cancel, id)
 		_, _ = t.tool(ctx, "gcancel", fmt.Sprint(id))
+		over()
 	case strings.HasPrefix(j.Reason, "JobHeld"):
 		_, _ = t.tool(ctx, "gcontrol", "release", fmt.Sprint(id))
 	}

@@ -137,7 +137,7 @@ func fencing(t *test, ctx context.Context) error {
 	if err := t.step(ctx, n.name+" is back", func(ctx context.Context) bool { return t.healthy(ctx) == nil }); err != nil {
 		return err
 	}
-	t.journal.requesting(history.Cancel, job)
+	defer t.journal.requesting(history.Cancel, job)()
 	_, err = t.tool(ctx, "gcancel", fmt.Sprint(job))
 	return err
 }

@@ -20,7 +20,7 @@ func good() *History {
 			{Name: "unknown-9", Nodes: 1, Asked: 1}, // its client was killed
 			{Name: "limit-10", Nodes: 1, Requeue: true, TimeLimit: 60, Asked: 1, Answered: 2, Job: 10},
 		},
-		Requests: []Request{{Cancel, 7, 110}},
+		Requests: []Request{{Verb: Cancel, Job: 7, Asked: 110}},
 		Runs: []Run{
 			{Job: 1, Name: "plain-1", Epoch: 1, Batch: true, Node: "n1", Devices: []string{"gpu0"}, Start: 100, Last: 110, Ended: true},
 			{Job: 2, Name: "fail-2", Epoch: 1, Batch: true, Node: "n1", Devices: []string{"gpu0"}, Start: 120, Last: 130, Ended: true, Code: 7},
@@ -118,11 +118,11 @@ func TestEachViolation(t *testing.T) {
 		{"one submission made two jobs", Doubled, func(h *History) {
 			h.Jobs = append(h.Jobs, Job{ID: 11, Index: -1, Name: "held-11", State: "CANCELLED"})
 			h.Jobs[len(h.Jobs)-1].Name = "cancel-7"
-			h.Requests = append(h.Requests, Request{Cancel, 11, 110 * second})
+			h.Requests = append(h.Requests, Request{Verb: Cancel, Job: 11, Asked: 110 * second})
 		}},
 		{"a task of an array is there twice", Doubled, func(h *History) {
 			h.Jobs = append(h.Jobs, Job{ID: 11, Array: 4, Index: 1, Name: "array-4", State: "CANCELLED"})
-			h.Requests = append(h.Requests, Request{Cancel, 4, 110 * second})
+			h.Requests = append(h.Requests, Request{Verb: Cancel, Job: 4, Asked: 110 * second})
 		}},
 		{"a job is there that nobody submitted", NotAccepted, func(h *History) {
 			h.Jobs = append(h.Jobs, Job{ID: 11, Index: -1, Name: "stranger", State: "COMPLETED"})
@@ -138,7 +138,7 @@ func TestEachViolation(t *testing.T) {
 		{"a run that the list does not know", NotAccepted, func(h *History) {
 			h.job(6).Epoch = 1
 			h.job(6).State = "CANCELLED"
-			h.Requests = append(h.Requests, Request{Cancel, 6, 170 * second})
+			h.Requests = append(h.Requests, Request{Verb: Cancel, Job: 6, Asked: 170 * second})
 		}},
 		{"two runs overlap", Overlap, func(h *History) {
 			h.run(6, 1).Last = 185 * second
@@ -219,14 +219,19 @@ func TestAllowed(t *testing.T) {
 		}},
 		{"a job that may not requeue was requeued by its user", func(h *History) {
 			h.submission(6).Requeue = false
-			h.Requests = append(h.Requests, Request{Requeue, 6, 150 * second})
+			h.Requests = append(h.Requests, Request{Verb: Requeue, Job: 6, Asked: 150 * second})
+		}},
+		{"a requeue was under way when the run began that it ended", func(h *History) {
+			h.Faults[0].Nodes = []string{"n2"}
+			run := h.run(6, 1)
+			h.Requests = append(h.Requests, Request{Verb: Requeue, Job: 6, Asked: run.Start - 1, Over: run.Start + 1})
 		}},
 		{"a job waited long between two runs", func(h *History) {
 			h.run(6, 2).Start, h.run(6, 2).Last = 900*second, 910*second
 		}},
 		{"an array was cancelled as a whole", func(h *History) {
 			h.job(5).State = "CANCELLED"
-			h.Requests = append(h.Requests, Request{Cancel, 4, 105 * second})
+			h.Requests = append(h.Requests, Request{Verb: Cancel, Job: 4, Asked: 105 * second})
 		}},
 		{"a gang's step broke in bad weather", func(h *History) {
 			h.job(3).State, h.job(3).ExitCode, h.run(3, 1).Code = "FAILED", 1, 1

@@ -149,10 +149,11 @@ func (c *checker) hit(run *Run, until int64, least Harm, onItsNodes bool) bool {
 	})
 }
 
-// asked says whether somebody made the request about a job after a time.
+// asked says whether somebody made the request about a job after a time, or was
+// at it.
 func (c *checker) asked(verb Verb, job *Job, after int64) bool {
 	return slices.ContainsFunc(c.h.Requests, func(r Request) bool {
-		return r.Verb == verb && r.Asked >= after && (r.Job == job.ID || job.Array != 0 && r.Job == job.Array)
+		return r.Verb == verb && max(r.Asked, r.Over) >= after && (r.Job == job.ID || job.Array != 0 && r.Job == job.Array)
 	})
 }
 

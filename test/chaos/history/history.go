@@ -53,6 +53,9 @@ type Request struct {
 	Verb  Verb
 	Job   uint32 // the number of an array stands for all its tasks
 	Asked int64
+	// Over is when the client had its answer or gave up: until then it may take
+	// effect. 0 = not known.
+	Over int64
 }
 
 // Run is what one process of a run of a job wrote down: its batch script, or

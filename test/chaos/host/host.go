@@ -188,8 +188,14 @@ func (h *Host) setUpInside(handle *netlink.Handle, former string) error {
 	return nil
 }
 
-// Plug takes the host's cable out, or puts it in again.
+// Plug takes the host's cable out, or puts it in again. A host that is off
+// comes back with it in.
 func (h *Host) Plug(in bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if in && h.machine == nil {
+		return nil
+	}
 	link, err := netlink.LinkByName("v" + strconv.Itoa(h.Number))
 	if err != nil {
 		return err
