@@ -74,9 +74,10 @@ func TestRoot(t *testing.T) {
 	must(t, os.Chown(shared, 0, 4244))
 	must(t, unix.Chmod(shared, 0o2770))
 	b.settings.Binds = []string{shared}
+	own := "/tmp/own-" + filepath.Base(b.dir)
 	_, out := b.run(`stat -c '%U %u %a' / /etc/passwd /usr/bin/env /etc/shadow
 		cat /etc/shadow 2>&1; (echo x >> /etc/passwd) 2>&1; touch /usr/x 2>&1; touch ` + shared + `/group; stat -c %u:%g ` + shared + `/group
-		ls -A /tmp | grep -v gleaner-shim-; echo private > /tmp/x; df --output=fstype /tmp/x | tail -1 | wc -l
+		ls -A /tmp | grep -v gleaner-shim-; echo private > ` + own + `; df --output=fstype ` + own + ` | tail -1 | wc -l
 		mount -t tmpfs none /tmp 2>&1 | head -1; unshare -U true 2>&1`)
 	for _, want := range []string{
 		"root 0 755\nroot 0 644\nroot 0 755\n", "cat: /etc/shadow: Permission denied\n", "cannot create /etc/passwd: Permission denied",
@@ -86,7 +87,7 @@ func TestRoot(t *testing.T) {
 			t.Errorf("missing %q in\n%s", want, out)
 		}
 	}
-	if _, err := os.Lstat("/tmp/x"); err == nil {
+	if _, err := os.Lstat(own); err == nil {
 		t.Error("its private /tmp is the host's")
 	}
 }
