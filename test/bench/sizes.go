@@ -19,6 +19,7 @@ type sizes struct {
 	lists         int // listings of each queue
 	records       int // arrays of a million, and jobs beside them
 	loaders       int // clients that fill a queue
+	crowd         int // clients that keep three controllers busy
 	arrayTasks    int
 	hugeArrayTask int
 	peerRounds    int // of submissions to one controller and to three
@@ -30,17 +31,17 @@ var plans = map[string]sizes{
 	// Everything once, to see that the program works; its figures say nothing.
 	"smoke": {
 		name: "smoke", rounds: 1, commands: 5, manyCommands: 16, calls: 20, manyCalls: 80, starts: 2, jobRounds: 1, jobs: 20,
-		memoryRounds: 1, few: 500, many: 2000, manyRounds: 1, lists: 2, records: 10, loaders: 8, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
+		memoryRounds: 1, few: 500, many: 2000, manyRounds: 1, lists: 2, records: 10, loaders: 8, crowd: 16, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 1, kills: 2, restarts: 1,
 	},
 	"quick": {
 		name: "quick", rounds: 3, commands: 25, manyCommands: 80, calls: 300, manyCalls: 1000, starts: 2, jobRounds: 1, jobs: 100,
-		memoryRounds: 1, few: 10_000, many: 100_000, manyRounds: 1, lists: 5, records: 2000, loaders: 64, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
+		memoryRounds: 1, few: 10_000, many: 100_000, manyRounds: 1, lists: 5, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 3, kills: 20, restarts: 3,
 	},
 	"full": {
 		name: "full", rounds: 5, commands: 60, manyCommands: 240, calls: 1000, manyCalls: 4000, starts: 5, jobRounds: 3, jobs: 200,
-		memoryRounds: 2, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
+		memoryRounds: 2, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 5, kills: 20, restarts: 5,
 	},
 }
@@ -80,6 +81,8 @@ func severalRows(s sizes) []row {
 	return []row{
 		{peersOne, fmt.Sprintf("submit: API, %d clients, one controller and no other", s.loaders), "/s", 0},
 		{peersThree, fmt.Sprintf("submit: API, %d clients, three controllers", s.loaders), "/s", 0},
+		{crowdOne, fmt.Sprintf("submit: API, %d clients, one controller and no other", s.crowd), "/s", 0},
+		{crowdThree, fmt.Sprintf("submit: API, %d clients, three controllers", s.crowd), "/s", 0},
 		{failoverSubmit, fmt.Sprintf("fail-over: a submission after kill -9 of the leader of three, %d times", s.kills), "ms", 0},
 		{failoverNodes, "fail-over: until every node has a session again", "ms", 0},
 		{restartTime, "restart: until ready after kill -9, " + many + " jobs", "ms", 0},

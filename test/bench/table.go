@@ -45,6 +45,8 @@ const (
 	millionMemory    measure = "million.memory"
 	peersOne         measure = "submit.api.peers.1"
 	peersThree       measure = "submit.api.peers.3"
+	crowdOne         measure = "submit.api.crowd.peers.1"
+	crowdThree       measure = "submit.api.crowd.peers.3"
 	failoverSubmit   measure = "failover.submit"
 	failoverNodes    measure = "failover.nodes"
 	restartTime      measure = "restart"
