@@ -145,11 +145,8 @@ func fenceOutcome(job *pb.Job, others []string) fenceJob {
 	switch {
 	case job.Completing:
 		is.Outcome, is.Why = "completes", "its end was decided before"
-	case job.Configuring:
+	case job.GetSpec().GetRequeue() && job.Configuring:
 		is.Outcome, is.Why = "requeued", "it had not started on all its nodes"
-		if !job.GetSpec().GetRequeue() {
-			is.Why += ", or ended as NODE_FAIL if a part of it had"
-		}
 	case job.GetSpec().GetRequeue():
 		is.Outcome, is.Why = "requeued", "it starts anew from its beginning"
 	default:

@@ -60,7 +60,7 @@ func (s *State) partEnded(report *PartReport) {
 	if job.End != nil {
 		end = *job.End
 	} else {
-		end = s.policy.requeueExit(job, report, decideEnd(job, report))
+		end = s.policy.requeueExit(job, report, decideEnd(job, report, s.level))
 	}
 	addReport(&end, job, report)
 	next.End = &end
@@ -77,7 +77,7 @@ func (s *State) partEnded(report *PartReport) {
 // decideEnd is how a job ends whose part ended before anything else decided
 // it. Only the batch host's script ends a job by itself; a part elsewhere that
 // ends unasked has failed.
-func decideEnd(job *Job, report *PartReport) End {
+func decideEnd(job *Job, report *PartReport, level Level) End {
 	batch := report.Node == job.Run.BatchHost()
 	detail := report.Detail
 	switch report.Cause {
@@ -125,8 +125,10 @@ func decideEnd(job *Job, report *PartReport) End {
 		return nodeFailure(job, ReasonSupervisorDied, withColon("the job's supervisor died", report.Node, detail))
 	default: // UNKNOWN_PART, and what a later node may say
 		detail = withColon("the job's part was lost", report.Node, detail)
-		if !job.anyReady() {
-			// Its node was restarted around the moment it was placed.
+		// A node that is gone may have begun the job and not got as far as saying
+		// so: what must not run again is over. Controllers from before LevelShares
+		// took it for not begun, and all must decide alike.
+		if !job.anyReady() && (job.Spec.Requeue || level < LevelShares) {
 			return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Reason: ReasonNodeDown, Detail: detail + "; requeued, because it had not started"}
 		}
 		return nodeFailure(job, ReasonNodeDown, detail)
