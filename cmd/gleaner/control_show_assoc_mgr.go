@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/account"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -85,7 +86,7 @@ func (p *limitPrinter) print(kinds []pb.LimitRecord) {
 	if wanted(pb.LimitRecord_LIMIT_RECORD_USERS) {
 		fmt.Fprint(p, "\nUser Records\n\n")
 		for _, user := range p.all.Users {
-			p.record(item("UserName", user.Name) + " " + item("DefAccount", orNull(user.DefaultAccount)) + " DefWckey=(null) " + item("AdminLevel", adminLevelText(user.Level)))
+			p.record(item("UserName", user.Name) + " " + item("DefAccount", orNull(user.DefaultAccount)) + " DefWckey=(null) " + item("AdminLevel", account.LevelText(user.Level)))
 		}
 	}
 	if wanted(pb.LimitRecord_LIMIT_RECORD_ASSOCIATIONS) {
@@ -249,14 +250,4 @@ func limitAmount(kind pb.LimitKind, tres string, value uint64) string {
 		return digits(value >> 20)
 	}
 	return digits(value)
-}
-
-func adminLevelText(level pb.AdminLevel) string {
-	switch level {
-	case pb.AdminLevel_ADMIN_LEVEL_OPERATOR:
-		return "Operator"
-	case pb.AdminLevel_ADMIN_LEVEL_ADMINISTRATOR:
-		return "Administrator"
-	}
-	return "None"
 }

@@ -1,6 +1,9 @@
 package main
 
-import pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/account"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
 
 // limitUseJSON is what counts for limits now. Amounts are by the name of each
 // TRES, memory in bytes, and over time in MiB.
@@ -52,7 +55,7 @@ type limitUserJSON struct {
 func (c *controlRun) writeLimitsJSON(all *pb.ListLimitsResponse) error {
 	stream := newJSONStream(c.inv.Stdout, "users", c.json)
 	for _, user := range all.Users {
-		if err := stream.add(limitUserJSON{user.Name, user.DefaultAccount, adminLevelText(user.Level)}); err != nil {
+		if err := stream.add(limitUserJSON{user.Name, user.DefaultAccount, account.LevelText(user.Level)}); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ var accountColumns = []column{
 var userColumns = []column{
 	{[]string{"User", "Name"}, "User", 10, func(r *row) string { return r.user.GetName() }},
 	{[]string{"DefaultAccount"}, "Def Acct", 10, func(r *row) string { return r.user.GetDefaultAccount() }},
-	{[]string{"AdminLevel"}, "Admin", 9, func(r *row) string { return levelText(r.user.GetLevel()) }},
+	{[]string{"AdminLevel"}, "Admin", 9, func(r *row) string { return LevelText(r.user.GetLevel()) }},
 	{[]string{"Coordinators"}, "Coord Accounts", 20, func(r *row) string { return strings.Join(r.listing.coordinates(r.user.GetName()), ",") }},
 }
 
@@ -209,7 +209,8 @@ func unlessZero(value uint32) string {
 	return strconv.FormatUint(uint64(value), 10)
 }
 
-func levelText(level pb.AdminLevel) string {
+// LevelText is an admin level in sacctmgr(1)'s words.
+func LevelText(level pb.AdminLevel) string {
 	switch level {
 	case pb.AdminLevel_ADMIN_LEVEL_OPERATOR:
 		return "Operator"

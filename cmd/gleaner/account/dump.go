@@ -119,7 +119,7 @@ func (l *Listing) userValues(user *pb.AccountUser, a *pb.Association, first bool
 	if first {
 		values = append(values, value{"DefaultAccount", user.GetDefaultAccount()})
 		if user.GetLevel() != pb.AdminLevel_ADMIN_LEVEL_NONE {
-			values = append(values, value{"AdminLevel", levelText(user.GetLevel())})
+			values = append(values, value{"AdminLevel", LevelText(user.GetLevel())})
 		}
 		if accounts := l.coordinates(user.GetName()); len(accounts) > 0 {
 			values = append(values, value{"Coordinator", strings.Join(accounts, ",")})

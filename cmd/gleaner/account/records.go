@@ -25,7 +25,7 @@ func (r *Request) Records(l *Listing) []any {
 		if line.user != nil {
 			record["user"] = line.user.GetName()
 			if r.Entity == User {
-				record["default_account"], record["administrator_level"] = line.user.GetDefaultAccount(), levelText(line.user.GetLevel())
+				record["default_account"], record["administrator_level"] = line.user.GetDefaultAccount(), LevelText(line.user.GetLevel())
 				record["coordinates"] = names(l.coordinates(line.user.GetName()))
 			}
 		}
