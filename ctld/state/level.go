@@ -19,6 +19,8 @@ const (
 	LevelPeers Level = 2 // RaiseLevel; several controllers
 	// LevelShares: accounts, QOS, limits, dependencies, preemption.
 	LevelShares Level = 3
+	// LevelFrozen: jobs that stand still: suspension, images, moves.
+	LevelFrozen Level = 4
 )
 
 // leveled is a command that not every level has, or not with these contents.

@@ -3,4 +3,4 @@
 package state
 
 // Newest is the newest level that this program understands.
-const Newest = LevelShares
+const Newest = LevelFrozen

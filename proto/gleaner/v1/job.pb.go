@@ -683,11 +683,13 @@ func (x *Staging) GetOut() bool {
 	return false
 }
 
-// CheckpointPolicy is reserved for --checkpoint; refused today.
+// CheckpointPolicy is --checkpoint and --checkpoint-interval: how a job is
+// saved, and how often without anybody asking.
 type CheckpointPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"` // auto | system | app | none
-	IntervalS     uint32                 `protobuf:"varint,2,opt,name=interval_s,json=intervalS,proto3" json:"interval_s,omitempty"`
+	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`                                      // auto (also "") | system | app | none
+	IntervalS     uint32                 `protobuf:"varint,2,opt,name=interval_s,json=intervalS,proto3" json:"interval_s,omitempty"`          // 0 = only when asked
+	IntervalAuto  bool                   `protobuf:"varint,3,opt,name=interval_auto,json=intervalAuto,proto3" json:"interval_auto,omitempty"` // the interval that loses the least, from what is measured
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,6 +736,13 @@ func (x *CheckpointPolicy) GetIntervalS() uint32 {
 		return x.IntervalS
 	}
 	return 0
+}
+
+func (x *CheckpointPolicy) GetIntervalAuto() bool {
+	if x != nil {
+		return x.IntervalAuto
+	}
+	return false
 }
 
 // JobSpec is what the submitter asked for. The server refuses, by name, any
@@ -2250,11 +2259,12 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\aStaging\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x10\n" +
-	"\x03out\x18\x03 \x01(\bR\x03out\"E\n" +
+	"\x03out\x18\x03 \x01(\bR\x03out\"j\n" +
 	"\x10CheckpointPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1d\n" +
 	"\n" +
-	"interval_s\x18\x02 \x01(\rR\tintervalS\"\xd3\x0f\n" +
+	"interval_s\x18\x02 \x01(\rR\tintervalS\x12#\n" +
+	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\"\xd3\x0f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +

@@ -47,6 +47,9 @@ const (
 	// The lease of a job under lease_action "fence" was over, and the job could
 	// not be frozen, or was not the node's any more when it was renewed.
 	EndCause_END_CAUSE_LEASE_ENDED EndCause = 10
+	// It was not restored: nothing of it has run. The detail names the property
+	// of the node, or the part of the image, that is at fault.
+	EndCause_END_CAUSE_RESTORE_FAILED EndCause = 11
 )
 
 // Enum value maps for EndCause.
@@ -63,6 +66,7 @@ var (
 		8:  "END_CAUSE_UNKNOWN_PART",
 		9:  "END_CAUSE_NODE_FULL",
 		10: "END_CAUSE_LEASE_ENDED",
+		11: "END_CAUSE_RESTORE_FAILED",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -76,6 +80,7 @@ var (
 		"END_CAUSE_UNKNOWN_PART":    8,
 		"END_CAUSE_NODE_FULL":       9,
 		"END_CAUSE_LEASE_ENDED":     10,
+		"END_CAUSE_RESTORE_FAILED":  11,
 	}
 )
 
@@ -106,6 +111,112 @@ func (EndCause) EnumDescriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{0}
 }
 
+// SaveThen is what becomes of a part once its image is durable.
+type SaveThen int32
+
+const (
+	SaveThen_SAVE_THEN_UNSPECIFIED SaveThen = 0
+	SaveThen_SAVE_THEN_GO_ON       SaveThen = 1 // it runs on
+	SaveThen_SAVE_THEN_STAND       SaveThen = 2 // it stands still until EndPart, or until SavePart with GO_ON
+)
+
+// Enum value maps for SaveThen.
+var (
+	SaveThen_name = map[int32]string{
+		0: "SAVE_THEN_UNSPECIFIED",
+		1: "SAVE_THEN_GO_ON",
+		2: "SAVE_THEN_STAND",
+	}
+	SaveThen_value = map[string]int32{
+		"SAVE_THEN_UNSPECIFIED": 0,
+		"SAVE_THEN_GO_ON":       1,
+		"SAVE_THEN_STAND":       2,
+	}
+)
+
+func (x SaveThen) Enum() *SaveThen {
+	p := new(SaveThen)
+	*p = x
+	return p
+}
+
+func (x SaveThen) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SaveThen) Descriptor() protoreflect.EnumDescriptor {
+	return file_gleaner_v1_link_proto_enumTypes[1].Descriptor()
+}
+
+func (SaveThen) Type() protoreflect.EnumType {
+	return &file_gleaner_v1_link_proto_enumTypes[1]
+}
+
+func (x SaveThen) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SaveThen.Descriptor instead.
+func (SaveThen) EnumDescriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{1}
+}
+
+// SaveGrade says whether a part can be saved.
+type SaveGrade int32
+
+const (
+	SaveGrade_SAVE_GRADE_UNSPECIFIED SaveGrade = 0 // nobody has looked yet
+	SaveGrade_SAVE_GRADE_YES         SaveGrade = 1 // it was done, with what it does now
+	SaveGrade_SAVE_GRADE_LIKELY      SaveGrade = 2 // nothing is known to be in the way
+	SaveGrade_SAVE_GRADE_NOT_NOW     SaveGrade = 3 // something is that may pass: an open connection, an attached session
+	SaveGrade_SAVE_GRADE_NO          SaveGrade = 4 // something is that will not: its node, its devices, its policy
+)
+
+// Enum value maps for SaveGrade.
+var (
+	SaveGrade_name = map[int32]string{
+		0: "SAVE_GRADE_UNSPECIFIED",
+		1: "SAVE_GRADE_YES",
+		2: "SAVE_GRADE_LIKELY",
+		3: "SAVE_GRADE_NOT_NOW",
+		4: "SAVE_GRADE_NO",
+	}
+	SaveGrade_value = map[string]int32{
+		"SAVE_GRADE_UNSPECIFIED": 0,
+		"SAVE_GRADE_YES":         1,
+		"SAVE_GRADE_LIKELY":      2,
+		"SAVE_GRADE_NOT_NOW":     3,
+		"SAVE_GRADE_NO":          4,
+	}
+)
+
+func (x SaveGrade) Enum() *SaveGrade {
+	p := new(SaveGrade)
+	*p = x
+	return p
+}
+
+func (x SaveGrade) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SaveGrade) Descriptor() protoreflect.EnumDescriptor {
+	return file_gleaner_v1_link_proto_enumTypes[2].Descriptor()
+}
+
+func (SaveGrade) Type() protoreflect.EnumType {
+	return &file_gleaner_v1_link_proto_enumTypes[2]
+}
+
+func (x SaveGrade) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SaveGrade.Descriptor instead.
+func (SaveGrade) EnumDescriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{2}
+}
+
 type NodeMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -116,6 +227,10 @@ type NodeMessage struct {
 	//	*NodeMessage_PartEnded
 	//	*NodeMessage_SignalResult
 	//	*NodeMessage_LeftOvers
+	//	*NodeMessage_PartSaved
+	//	*NodeMessage_PartGrade
+	//	*NodeMessage_RestoreAnswer
+	//	*NodeMessage_ImagesHeld
 	What          isNodeMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -212,6 +327,42 @@ func (x *NodeMessage) GetLeftOvers() *LeftOvers {
 	return nil
 }
 
+func (x *NodeMessage) GetPartSaved() *PartSaved {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_PartSaved); ok {
+			return x.PartSaved
+		}
+	}
+	return nil
+}
+
+func (x *NodeMessage) GetPartGrade() *PartGrade {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_PartGrade); ok {
+			return x.PartGrade
+		}
+	}
+	return nil
+}
+
+func (x *NodeMessage) GetRestoreAnswer() *RestoreAnswer {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_RestoreAnswer); ok {
+			return x.RestoreAnswer
+		}
+	}
+	return nil
+}
+
+func (x *NodeMessage) GetImagesHeld() *ImagesHeld {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_ImagesHeld); ok {
+			return x.ImagesHeld
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_What interface {
 	isNodeMessage_What()
 }
@@ -240,6 +391,22 @@ type NodeMessage_LeftOvers struct {
 	LeftOvers *LeftOvers `protobuf:"bytes,6,opt,name=left_overs,json=leftOvers,proto3,oneof"`
 }
 
+type NodeMessage_PartSaved struct {
+	PartSaved *PartSaved `protobuf:"bytes,20,opt,name=part_saved,json=partSaved,proto3,oneof"`
+}
+
+type NodeMessage_PartGrade struct {
+	PartGrade *PartGrade `protobuf:"bytes,21,opt,name=part_grade,json=partGrade,proto3,oneof"`
+}
+
+type NodeMessage_RestoreAnswer struct {
+	RestoreAnswer *RestoreAnswer `protobuf:"bytes,22,opt,name=restore_answer,json=restoreAnswer,proto3,oneof"`
+}
+
+type NodeMessage_ImagesHeld struct {
+	ImagesHeld *ImagesHeld `protobuf:"bytes,23,opt,name=images_held,json=imagesHeld,proto3,oneof"`
+}
+
 func (*NodeMessage_Register) isNodeMessage_What() {}
 
 func (*NodeMessage_RenewLease) isNodeMessage_What() {}
@@ -251,6 +418,14 @@ func (*NodeMessage_PartEnded) isNodeMessage_What() {}
 func (*NodeMessage_SignalResult) isNodeMessage_What() {}
 
 func (*NodeMessage_LeftOvers) isNodeMessage_What() {}
+
+func (*NodeMessage_PartSaved) isNodeMessage_What() {}
+
+func (*NodeMessage_PartGrade) isNodeMessage_What() {}
+
+func (*NodeMessage_RestoreAnswer) isNodeMessage_What() {}
+
+func (*NodeMessage_ImagesHeld) isNodeMessage_What() {}
 
 type ControllerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -265,6 +440,11 @@ type ControllerMessage struct {
 	//	*ControllerMessage_EndedAcknowledged
 	//	*ControllerMessage_Connect
 	//	*ControllerMessage_SetTimeLimit
+	//	*ControllerMessage_SavePart
+	//	*ControllerMessage_SavedAcknowledged
+	//	*ControllerMessage_AskRestore
+	//	*ControllerMessage_KeepImages
+	//	*ControllerMessage_SendImage
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -388,6 +568,51 @@ func (x *ControllerMessage) GetSetTimeLimit() *SetTimeLimit {
 	return nil
 }
 
+func (x *ControllerMessage) GetSavePart() *SavePart {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_SavePart); ok {
+			return x.SavePart
+		}
+	}
+	return nil
+}
+
+func (x *ControllerMessage) GetSavedAcknowledged() *SavedAcknowledged {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_SavedAcknowledged); ok {
+			return x.SavedAcknowledged
+		}
+	}
+	return nil
+}
+
+func (x *ControllerMessage) GetAskRestore() *AskRestore {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_AskRestore); ok {
+			return x.AskRestore
+		}
+	}
+	return nil
+}
+
+func (x *ControllerMessage) GetKeepImages() *KeepImages {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_KeepImages); ok {
+			return x.KeepImages
+		}
+	}
+	return nil
+}
+
+func (x *ControllerMessage) GetSendImage() *SendImage {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_SendImage); ok {
+			return x.SendImage
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_What interface {
 	isControllerMessage_What()
 }
@@ -428,6 +653,26 @@ type ControllerMessage_SetTimeLimit struct {
 	SetTimeLimit *SetTimeLimit `protobuf:"bytes,12,opt,name=set_time_limit,json=setTimeLimit,proto3,oneof"`
 }
 
+type ControllerMessage_SavePart struct {
+	SavePart *SavePart `protobuf:"bytes,20,opt,name=save_part,json=savePart,proto3,oneof"`
+}
+
+type ControllerMessage_SavedAcknowledged struct {
+	SavedAcknowledged *SavedAcknowledged `protobuf:"bytes,21,opt,name=saved_acknowledged,json=savedAcknowledged,proto3,oneof"`
+}
+
+type ControllerMessage_AskRestore struct {
+	AskRestore *AskRestore `protobuf:"bytes,22,opt,name=ask_restore,json=askRestore,proto3,oneof"`
+}
+
+type ControllerMessage_KeepImages struct {
+	KeepImages *KeepImages `protobuf:"bytes,23,opt,name=keep_images,json=keepImages,proto3,oneof"`
+}
+
+type ControllerMessage_SendImage struct {
+	SendImage *SendImage `protobuf:"bytes,24,opt,name=send_image,json=sendImage,proto3,oneof"`
+}
+
 func (*ControllerMessage_Registered) isControllerMessage_What() {}
 
 func (*ControllerMessage_LeaseRenewed) isControllerMessage_What() {}
@@ -445,6 +690,16 @@ func (*ControllerMessage_EndedAcknowledged) isControllerMessage_What() {}
 func (*ControllerMessage_Connect) isControllerMessage_What() {}
 
 func (*ControllerMessage_SetTimeLimit) isControllerMessage_What() {}
+
+func (*ControllerMessage_SavePart) isControllerMessage_What() {}
+
+func (*ControllerMessage_SavedAcknowledged) isControllerMessage_What() {}
+
+func (*ControllerMessage_AskRestore) isControllerMessage_What() {}
+
+func (*ControllerMessage_KeepImages) isControllerMessage_What() {}
+
+func (*ControllerMessage_SendImage) isControllerMessage_What() {}
 
 // PartId names what runs of one job on one node, in one run of the job.
 type PartId struct {
@@ -509,7 +764,8 @@ type Register struct {
 	LeftOvers []*LeftOver            `protobuf:"bytes,4,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"`
 	Instance  string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // a UUID for this start of gnoded
 	// CLOCK_BOOTTIME when it was sent: the first lease counts from then.
-	SentBoottimeNs int64 `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
+	SentBoottimeNs int64    `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
+	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"` // that lie in the stores this node can reach by itself
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -584,6 +840,13 @@ func (x *Register) GetSentBoottimeNs() int64 {
 		return x.SentBoottimeNs
 	}
 	return 0
+}
+
+func (x *Register) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
 }
 
 type RunningPart struct {
@@ -890,6 +1153,9 @@ type StartPart struct {
 	// The script waits for ReleaseBatch: other nodes must be ready first.
 	Gang          bool     `protobuf:"varint,18,opt,name=gang,proto3" json:"gang,omitempty"`
 	NodeAddresses []string `protobuf:"bytes,19,rep,name=node_addresses,json=nodeAddresses,proto3" json:"node_addresses,omitempty"` // in the order of allocation
+	// The run goes on from this image; absent = from the start of the script. A
+	// part that cannot be restored ends with RESTORE_FAILED and has not run.
+	Restore       *Image `protobuf:"bytes,20,opt,name=restore,proto3" json:"restore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1053,6 +1319,13 @@ func (x *StartPart) GetGang() bool {
 func (x *StartPart) GetNodeAddresses() []string {
 	if x != nil {
 		return x.NodeAddresses
+	}
+	return nil
+}
+
+func (x *StartPart) GetRestore() *Image {
+	if x != nil {
+		return x.Restore
 	}
 	return nil
 }
@@ -1836,8 +2109,11 @@ type TunnelOpen struct {
 	// what the other has not got yet. line names it, a UUID that the end which
 	// opens the tunnel made; "" = it ends with its tunnel. again: it is not its
 	// first tunnel.
-	Line          string `protobuf:"bytes,5,opt,name=line,proto3" json:"line,omitempty"`
-	Again         bool   `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
+	Line  string `protobuf:"bytes,5,opt,name=line,proto3" json:"line,omitempty"`
+	Again bool   `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
+	// In place of part and target_node's job: the bytes of this image, which
+	// target_node has and part's node restores.
+	Image         *Image `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1914,12 +2190,725 @@ func (x *TunnelOpen) GetAgain() bool {
 	return false
 }
 
+func (x *TunnelOpen) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+// Image is what was saved of one part of a job: its whole process tree and the
+// files that belong to it, at one instant. It is told by its content: two
+// images with one digest are the same.
+type Image struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`      // the run it was saved from
+	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the job's images, over all its runs, from 1 on
+	Digest        []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`  // SHA-256 of the manifest
+	Store         string                 `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`    // where it lies: the name of a store that several nodes share, or "" = with node
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`      // that saved it
+	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // restored
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Image) Reset() {
+	*x = Image{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Image) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Image) ProtoMessage() {}
+
+func (x *Image) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Image.ProtoReflect.Descriptor instead.
+func (*Image) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Image) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *Image) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Image) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Image) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *Image) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Image) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// SavePart orders a node to save its part of a job. It may arrive twice: an
+// image of this number that exists is told again, one that is being made goes
+// on. A later number replaces an order that has not begun.
+type SavePart struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Part     *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Number   uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                      // of the image
+	Then     SaveThen               `protobuf:"varint,3,opt,name=then,proto3,enum=gleaner.v1.SaveThen" json:"then,omitempty"` // a failure lets the part run on, whatever stands here
+	TimeoutS uint32                 `protobuf:"varint,4,opt,name=timeout_s,json=timeoutS,proto3" json:"timeout_s,omitempty"`  // for all of it; 0 = the node's own bound
+	Store    string                 `protobuf:"bytes,5,opt,name=store,proto3" json:"store,omitempty"`                         // as in Image
+	// Take back: nothing is saved any more, and a part that stands runs on.
+	Abandon       bool `protobuf:"varint,6,opt,name=abandon,proto3" json:"abandon,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SavePart) Reset() {
+	*x = SavePart{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SavePart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SavePart) ProtoMessage() {}
+
+func (x *SavePart) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SavePart.ProtoReflect.Descriptor instead.
+func (*SavePart) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SavePart) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *SavePart) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SavePart) GetThen() SaveThen {
+	if x != nil {
+		return x.Then
+	}
+	return SaveThen_SAVE_THEN_UNSPECIFIED
+}
+
+func (x *SavePart) GetTimeoutS() uint32 {
+	if x != nil {
+		return x.TimeoutS
+	}
+	return 0
+}
+
+func (x *SavePart) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *SavePart) GetAbandon() bool {
+	if x != nil {
+		return x.Abandon
+	}
+	return false
+}
+
+// PartSaved is how a SavePart ended. Repeated until it is acknowledged.
+type PartSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Image         *Image                 `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`                                    // absent = it failed, or was abandoned
+	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`                                    // why, and what would help, in a sentence
+	Grade         SaveGrade              `protobuf:"varint,5,opt,name=grade,proto3,enum=gleaner.v1.SaveGrade" json:"grade,omitempty"`         // what follows for the next time
+	WrittenBytes  uint64                 `protobuf:"varint,6,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"` // new in the store
+	StopMs        uint32                 `protobuf:"varint,7,opt,name=stop_ms,json=stopMs,proto3" json:"stop_ms,omitempty"`                   // until every process stood still
+	StandingMs    uint32                 `protobuf:"varint,8,opt,name=standing_ms,json=standingMs,proto3" json:"standing_ms,omitempty"`       // for how long they did, if they run on
+	PackMs        uint32                 `protobuf:"varint,9,opt,name=pack_ms,json=packMs,proto3" json:"pack_ms,omitempty"`                   // until the image was durable
+	Stands        bool                   `protobuf:"varint,10,opt,name=stands,proto3" json:"stands,omitempty"`                                // still
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartSaved) Reset() {
+	*x = PartSaved{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartSaved) ProtoMessage() {}
+
+func (x *PartSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartSaved.ProtoReflect.Descriptor instead.
+func (*PartSaved) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PartSaved) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *PartSaved) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PartSaved) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *PartSaved) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *PartSaved) GetGrade() SaveGrade {
+	if x != nil {
+		return x.Grade
+	}
+	return SaveGrade_SAVE_GRADE_UNSPECIFIED
+}
+
+func (x *PartSaved) GetWrittenBytes() uint64 {
+	if x != nil {
+		return x.WrittenBytes
+	}
+	return 0
+}
+
+func (x *PartSaved) GetStopMs() uint32 {
+	if x != nil {
+		return x.StopMs
+	}
+	return 0
+}
+
+func (x *PartSaved) GetStandingMs() uint32 {
+	if x != nil {
+		return x.StandingMs
+	}
+	return 0
+}
+
+func (x *PartSaved) GetPackMs() uint32 {
+	if x != nil {
+		return x.PackMs
+	}
+	return 0
+}
+
+func (x *PartSaved) GetStands() bool {
+	if x != nil {
+		return x.Stands
+	}
+	return false
+}
+
+type SavedAcknowledged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SavedAcknowledged) Reset() {
+	*x = SavedAcknowledged{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SavedAcknowledged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SavedAcknowledged) ProtoMessage() {}
+
+func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SavedAcknowledged.ProtoReflect.Descriptor instead.
+func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *SavedAcknowledged) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *SavedAcknowledged) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// PartGrade tells the grade when the part is ready, and when it changes.
+type PartGrade struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Grade         SaveGrade              `protobuf:"varint,2,opt,name=grade,proto3,enum=gleaner.v1.SaveGrade" json:"grade,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // what is in the way, and what would help
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartGrade) Reset() {
+	*x = PartGrade{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartGrade) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartGrade) ProtoMessage() {}
+
+func (x *PartGrade) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartGrade.ProtoReflect.Descriptor instead.
+func (*PartGrade) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PartGrade) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *PartGrade) GetGrade() SaveGrade {
+	if x != nil {
+		return x.Grade
+	}
+	return SaveGrade_SAVE_GRADE_UNSPECIFIED
+}
+
+func (x *PartGrade) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// AskRestore asks whether a node could go on with an image: kernel, CRIU,
+// processor, drivers, devices, and each file that the image expects there.
+type AskRestore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // repeated in the answer
+	Image         *Image                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	DeviceModels  []string               `protobuf:"bytes,3,rep,name=device_models,json=deviceModels,proto3" json:"device_models,omitempty"` // that the job had, in order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskRestore) Reset() {
+	*x = AskRestore{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskRestore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskRestore) ProtoMessage() {}
+
+func (x *AskRestore) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskRestore.ProtoReflect.Descriptor instead.
+func (*AskRestore) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AskRestore) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *AskRestore) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *AskRestore) GetDeviceModels() []string {
+	if x != nil {
+		return x.DeviceModels
+	}
+	return nil
+}
+
+type RestoreAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Can           bool                   `protobuf:"varint,2,opt,name=can,proto3" json:"can,omitempty"`
+	Property      string                 `protobuf:"bytes,3,opt,name=property,proto3" json:"property,omitempty"` // that is not as the image needs it: "kernel", "library /usr/lib/…", "store", …
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`     // in a sentence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreAnswer) Reset() {
+	*x = RestoreAnswer{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreAnswer) ProtoMessage() {}
+
+func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreAnswer.ProtoReflect.Descriptor instead.
+func (*RestoreAnswer) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RestoreAnswer) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *RestoreAnswer) GetCan() bool {
+	if x != nil {
+		return x.Can
+	}
+	return false
+}
+
+func (x *RestoreAnswer) GetProperty() string {
+	if x != nil {
+		return x.Property
+	}
+	return ""
+}
+
+func (x *RestoreAnswer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// KeepImages says which images some job still needs. The node deletes all
+// others of this cluster that it made itself. Sent after a registration, and
+// when one is no longer needed.
+type KeepImages struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Images        []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepImages) Reset() {
+	*x = KeepImages{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepImages) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepImages) ProtoMessage() {}
+
+func (x *KeepImages) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepImages.ProtoReflect.Descriptor instead.
+func (*KeepImages) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *KeepImages) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+// ImagesHeld are all images in the stores that the node can reach by itself;
+// told when that changes.
+type ImagesHeld struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Images        []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
+	UsedBytes     uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	LimitBytes    uint64                 `protobuf:"varint,3,opt,name=limit_bytes,json=limitBytes,proto3" json:"limit_bytes,omitempty"` // 0 = the file system's size
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImagesHeld) Reset() {
+	*x = ImagesHeld{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImagesHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImagesHeld) ProtoMessage() {}
+
+func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImagesHeld.ProtoReflect.Descriptor instead.
+func (*ImagesHeld) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ImagesHeld) GetImages() []*Image {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *ImagesHeld) GetUsedBytes() uint64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *ImagesHeld) GetLimitBytes() uint64 {
+	if x != nil {
+		return x.LimitBytes
+	}
+	return 0
+}
+
+// SendImage asks the node that has an image to join a tunnel and serve it
+// there, read only, to the node that restores it.
+type SendImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Image         *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	Channel       string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"` // as in Connect
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendImage) Reset() {
+	*x = SendImage{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendImage) ProtoMessage() {}
+
+func (x *SendImage) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
+func (*SendImage) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SendImage) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *SendImage) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *SendImage) GetController() string {
+	if x != nil {
+		return x.Controller
+	}
+	return ""
+}
+
 var File_gleaner_v1_link_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/link.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"\xed\x02\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"\xdc\x04\n" +
 	"\vNodeMessage\x122\n" +
 	"\bregister\x18\x01 \x01(\v2\x14.gleaner.v1.RegisterH\x00R\bregister\x129\n" +
 	"\vrenew_lease\x18\x02 \x01(\v2\x16.gleaner.v1.RenewLeaseH\x00R\n" +
@@ -1930,8 +2919,15 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"part_ended\x18\x04 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\tpartEnded\x12?\n" +
 	"\rsignal_result\x18\x05 \x01(\v2\x18.gleaner.v1.SignalResultH\x00R\fsignalResult\x126\n" +
 	"\n" +
-	"left_overs\x18\x06 \x01(\v2\x15.gleaner.v1.LeftOversH\x00R\tleftOversB\x06\n" +
-	"\x04what\"\xbf\x04\n" +
+	"left_overs\x18\x06 \x01(\v2\x15.gleaner.v1.LeftOversH\x00R\tleftOvers\x126\n" +
+	"\n" +
+	"part_saved\x18\x14 \x01(\v2\x15.gleaner.v1.PartSavedH\x00R\tpartSaved\x126\n" +
+	"\n" +
+	"part_grade\x18\x15 \x01(\v2\x15.gleaner.v1.PartGradeH\x00R\tpartGrade\x12B\n" +
+	"\x0erestore_answer\x18\x16 \x01(\v2\x19.gleaner.v1.RestoreAnswerH\x00R\rrestoreAnswer\x129\n" +
+	"\vimages_held\x18\x17 \x01(\v2\x16.gleaner.v1.ImagesHeldH\x00R\n" +
+	"imagesHeldB\x06\n" +
+	"\x04what\"\xf2\x06\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
@@ -1945,11 +2941,19 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"signalPart\x12N\n" +
 	"\x12ended_acknowledged\x18\a \x01(\v2\x1d.gleaner.v1.EndedAcknowledgedH\x00R\x11endedAcknowledged\x12/\n" +
 	"\aconnect\x18\b \x01(\v2\x13.gleaner.v1.ConnectH\x00R\aconnect\x12@\n" +
-	"\x0eset_time_limit\x18\f \x01(\v2\x18.gleaner.v1.SetTimeLimitH\x00R\fsetTimeLimitB\x06\n" +
+	"\x0eset_time_limit\x18\f \x01(\v2\x18.gleaner.v1.SetTimeLimitH\x00R\fsetTimeLimit\x123\n" +
+	"\tsave_part\x18\x14 \x01(\v2\x14.gleaner.v1.SavePartH\x00R\bsavePart\x12N\n" +
+	"\x12saved_acknowledged\x18\x15 \x01(\v2\x1d.gleaner.v1.SavedAcknowledgedH\x00R\x11savedAcknowledged\x129\n" +
+	"\vask_restore\x18\x16 \x01(\v2\x16.gleaner.v1.AskRestoreH\x00R\n" +
+	"askRestore\x129\n" +
+	"\vkeep_images\x18\x17 \x01(\v2\x16.gleaner.v1.KeepImagesH\x00R\n" +
+	"keepImages\x126\n" +
+	"\n" +
+	"send_image\x18\x18 \x01(\v2\x15.gleaner.v1.SendImageH\x00R\tsendImageB\x06\n" +
 	"\x04what\"0\n" +
 	"\x06PartId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\x81\x02\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xac\x02\n" +
 	"\bRegister\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\tinventory\x18\x02 \x01(\v2\x15.gleaner.v1.InventoryR\tinventory\x121\n" +
@@ -1957,7 +2961,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
-	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\"{\n" +
+	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\x12)\n" +
+	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\"{\n" +
 	"\vRunningPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -1979,7 +2984,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12(\n" +
 	"\x05parts\x18\x03 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xad\x05\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xda\x05\n" +
 	"\tStartPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
@@ -2005,7 +3010,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\vkill_wait_s\x18\x10 \x01(\rR\tkillWaitS\x12!\n" +
 	"\flease_action\x18\x11 \x01(\tR\vleaseAction\x12\x12\n" +
 	"\x04gang\x18\x12 \x01(\bR\x04gang\x12%\n" +
-	"\x0enode_addresses\x18\x13 \x03(\tR\rnodeAddresses\"3\n" +
+	"\x0enode_addresses\x18\x13 \x03(\tR\rnodeAddresses\x12+\n" +
+	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\"3\n" +
 	"\tPartReady\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\"6\n" +
 	"\fReleaseBatch\x12&\n" +
@@ -2062,7 +3068,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\breceived\x18\x04 \x01(\x04H\x00R\breceived\x12\x1c\n" +
 	"\bfinished\x18\x05 \x01(\bH\x00R\bfinished\x12\x1e\n" +
 	"\tabandoned\x18\x06 \x01(\bH\x00R\tabandonedB\x06\n" +
-	"\x04what\"\xb6\x01\n" +
+	"\x04what\"\xdf\x01\n" +
 	"\n" +
 	"TunnelOpen\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x1b\n" +
@@ -2071,7 +3077,68 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"targetNode\x12\x18\n" +
 	"\achannel\x18\x04 \x01(\tR\achannel\x12\x12\n" +
 	"\x04line\x18\x05 \x01(\tR\x04line\x12\x14\n" +
-	"\x05again\x18\x06 \x01(\bR\x05again*\xaf\x02\n" +
+	"\x05again\x18\x06 \x01(\bR\x05again\x12'\n" +
+	"\x05image\x18\a \x01(\v2\x11.gleaner.v1.ImageR\x05image\"\x9f\x01\n" +
+	"\x05Image\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\x12\x14\n" +
+	"\x05store\x18\x04 \x01(\tR\x05store\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"\xc1\x01\n" +
+	"\bSavePart\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12(\n" +
+	"\x04then\x18\x03 \x01(\x0e2\x14.gleaner.v1.SaveThenR\x04then\x12\x1b\n" +
+	"\ttimeout_s\x18\x04 \x01(\rR\btimeoutS\x12\x14\n" +
+	"\x05store\x18\x05 \x01(\tR\x05store\x12\x18\n" +
+	"\aabandon\x18\x06 \x01(\bR\aabandon\"\xc7\x02\n" +
+	"\tPartSaved\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12'\n" +
+	"\x05image\x18\x03 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12+\n" +
+	"\x05grade\x18\x05 \x01(\x0e2\x15.gleaner.v1.SaveGradeR\x05grade\x12#\n" +
+	"\rwritten_bytes\x18\x06 \x01(\x04R\fwrittenBytes\x12\x17\n" +
+	"\astop_ms\x18\a \x01(\rR\x06stopMs\x12\x1f\n" +
+	"\vstanding_ms\x18\b \x01(\rR\n" +
+	"standingMs\x12\x17\n" +
+	"\apack_ms\x18\t \x01(\rR\x06packMs\x12\x16\n" +
+	"\x06stands\x18\n" +
+	" \x01(\bR\x06stands\"S\n" +
+	"\x11SavedAcknowledged\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\"x\n" +
+	"\tPartGrade\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12+\n" +
+	"\x05grade\x18\x02 \x01(\x0e2\x15.gleaner.v1.SaveGradeR\x05grade\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"p\n" +
+	"\n" +
+	"AskRestore\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12'\n" +
+	"\x05image\x18\x02 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12#\n" +
+	"\rdevice_models\x18\x03 \x03(\tR\fdeviceModels\"k\n" +
+	"\rRestoreAnswer\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x10\n" +
+	"\x03can\x18\x02 \x01(\bR\x03can\x12\x1a\n" +
+	"\bproperty\x18\x03 \x01(\tR\bproperty\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"7\n" +
+	"\n" +
+	"KeepImages\x12)\n" +
+	"\x06images\x18\x01 \x03(\v2\x11.gleaner.v1.ImageR\x06images\"w\n" +
+	"\n" +
+	"ImagesHeld\x12)\n" +
+	"\x06images\x18\x01 \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1f\n" +
+	"\vlimit_bytes\x18\x03 \x01(\x04R\n" +
+	"limitBytes\"n\n" +
+	"\tSendImage\x12'\n" +
+	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x18\n" +
+	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
+	"\n" +
+	"controller\x18\x03 \x01(\tR\n" +
+	"controller*\xcd\x02\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -2084,7 +3151,18 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x16END_CAUSE_UNKNOWN_PART\x10\b\x12\x17\n" +
 	"\x13END_CAUSE_NODE_FULL\x10\t\x12\x19\n" +
 	"\x15END_CAUSE_LEASE_ENDED\x10\n" +
-	"2\x95\x01\n" +
+	"\x12\x1c\n" +
+	"\x18END_CAUSE_RESTORE_FAILED\x10\v*O\n" +
+	"\bSaveThen\x12\x19\n" +
+	"\x15SAVE_THEN_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fSAVE_THEN_GO_ON\x10\x01\x12\x13\n" +
+	"\x0fSAVE_THEN_STAND\x10\x02*}\n" +
+	"\tSaveGrade\x12\x1a\n" +
+	"\x16SAVE_GRADE_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eSAVE_GRADE_YES\x10\x01\x12\x15\n" +
+	"\x11SAVE_GRADE_LIKELY\x10\x02\x12\x16\n" +
+	"\x12SAVE_GRADE_NOT_NOW\x10\x03\x12\x11\n" +
+	"\rSAVE_GRADE_NO\x10\x042\x95\x01\n" +
 	"\bNodeLink\x12E\n" +
 	"\aSession\x12\x17.gleaner.v1.NodeMessage\x1a\x1d.gleaner.v1.ControllerMessage(\x010\x01\x12B\n" +
 	"\x06Tunnel\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
@@ -2101,91 +3179,128 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_link_proto_rawDescData
 }
 
-var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),             // 0: gleaner.v1.EndCause
-	(*NodeMessage)(nil),       // 1: gleaner.v1.NodeMessage
-	(*ControllerMessage)(nil), // 2: gleaner.v1.ControllerMessage
-	(*PartId)(nil),            // 3: gleaner.v1.PartId
-	(*Register)(nil),          // 4: gleaner.v1.Register
-	(*RunningPart)(nil),       // 5: gleaner.v1.RunningPart
-	(*Registered)(nil),        // 6: gleaner.v1.Registered
-	(*RenewLease)(nil),        // 7: gleaner.v1.RenewLease
-	(*LeaseRenewed)(nil),      // 8: gleaner.v1.LeaseRenewed
-	(*StartPart)(nil),         // 9: gleaner.v1.StartPart
-	(*PartReady)(nil),         // 10: gleaner.v1.PartReady
-	(*ReleaseBatch)(nil),      // 11: gleaner.v1.ReleaseBatch
-	(*PartEnded)(nil),         // 12: gleaner.v1.PartEnded
-	(*EndedAcknowledged)(nil), // 13: gleaner.v1.EndedAcknowledged
-	(*EndPart)(nil),           // 14: gleaner.v1.EndPart
-	(*SetTimeLimit)(nil),      // 15: gleaner.v1.SetTimeLimit
-	(*SignalPart)(nil),        // 16: gleaner.v1.SignalPart
-	(*SignalResult)(nil),      // 17: gleaner.v1.SignalResult
-	(*LeftOvers)(nil),         // 18: gleaner.v1.LeftOvers
-	(*Connect)(nil),           // 19: gleaner.v1.Connect
-	(*TunnelMessage)(nil),     // 20: gleaner.v1.TunnelMessage
-	(*TunnelOpen)(nil),        // 21: gleaner.v1.TunnelOpen
-	(*Inventory)(nil),         // 22: gleaner.v1.Inventory
-	(*LeftOver)(nil),          // 23: gleaner.v1.LeftOver
-	(*JobId)(nil),             // 24: gleaner.v1.JobId
-	(*ArraySpec)(nil),         // 25: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),           // 26: gleaner.v1.JobSpec
-	(*Identity)(nil),          // 27: gleaner.v1.Identity
-	(*NodeAllocation)(nil),    // 28: gleaner.v1.NodeAllocation
-	(*Usage)(nil),             // 29: gleaner.v1.Usage
+	(SaveThen)(0),             // 1: gleaner.v1.SaveThen
+	(SaveGrade)(0),            // 2: gleaner.v1.SaveGrade
+	(*NodeMessage)(nil),       // 3: gleaner.v1.NodeMessage
+	(*ControllerMessage)(nil), // 4: gleaner.v1.ControllerMessage
+	(*PartId)(nil),            // 5: gleaner.v1.PartId
+	(*Register)(nil),          // 6: gleaner.v1.Register
+	(*RunningPart)(nil),       // 7: gleaner.v1.RunningPart
+	(*Registered)(nil),        // 8: gleaner.v1.Registered
+	(*RenewLease)(nil),        // 9: gleaner.v1.RenewLease
+	(*LeaseRenewed)(nil),      // 10: gleaner.v1.LeaseRenewed
+	(*StartPart)(nil),         // 11: gleaner.v1.StartPart
+	(*PartReady)(nil),         // 12: gleaner.v1.PartReady
+	(*ReleaseBatch)(nil),      // 13: gleaner.v1.ReleaseBatch
+	(*PartEnded)(nil),         // 14: gleaner.v1.PartEnded
+	(*EndedAcknowledged)(nil), // 15: gleaner.v1.EndedAcknowledged
+	(*EndPart)(nil),           // 16: gleaner.v1.EndPart
+	(*SetTimeLimit)(nil),      // 17: gleaner.v1.SetTimeLimit
+	(*SignalPart)(nil),        // 18: gleaner.v1.SignalPart
+	(*SignalResult)(nil),      // 19: gleaner.v1.SignalResult
+	(*LeftOvers)(nil),         // 20: gleaner.v1.LeftOvers
+	(*Connect)(nil),           // 21: gleaner.v1.Connect
+	(*TunnelMessage)(nil),     // 22: gleaner.v1.TunnelMessage
+	(*TunnelOpen)(nil),        // 23: gleaner.v1.TunnelOpen
+	(*Image)(nil),             // 24: gleaner.v1.Image
+	(*SavePart)(nil),          // 25: gleaner.v1.SavePart
+	(*PartSaved)(nil),         // 26: gleaner.v1.PartSaved
+	(*SavedAcknowledged)(nil), // 27: gleaner.v1.SavedAcknowledged
+	(*PartGrade)(nil),         // 28: gleaner.v1.PartGrade
+	(*AskRestore)(nil),        // 29: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),     // 30: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),        // 31: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),        // 32: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),         // 33: gleaner.v1.SendImage
+	(*Inventory)(nil),         // 34: gleaner.v1.Inventory
+	(*LeftOver)(nil),          // 35: gleaner.v1.LeftOver
+	(*JobId)(nil),             // 36: gleaner.v1.JobId
+	(*ArraySpec)(nil),         // 37: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),           // 38: gleaner.v1.JobSpec
+	(*Identity)(nil),          // 39: gleaner.v1.Identity
+	(*NodeAllocation)(nil),    // 40: gleaner.v1.NodeAllocation
+	(*Usage)(nil),             // 41: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
-	4,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
-	7,  // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
-	10, // 2: gleaner.v1.NodeMessage.part_ready:type_name -> gleaner.v1.PartReady
-	12, // 3: gleaner.v1.NodeMessage.part_ended:type_name -> gleaner.v1.PartEnded
-	17, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
-	18, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	6,  // 6: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
-	8,  // 7: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
-	9,  // 8: gleaner.v1.ControllerMessage.start_part:type_name -> gleaner.v1.StartPart
-	11, // 9: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
-	14, // 10: gleaner.v1.ControllerMessage.end_part:type_name -> gleaner.v1.EndPart
-	16, // 11: gleaner.v1.ControllerMessage.signal_part:type_name -> gleaner.v1.SignalPart
-	13, // 12: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	19, // 13: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
-	15, // 14: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	22, // 15: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	5,  // 16: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
-	23, // 17: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	3,  // 18: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
-	3,  // 19: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
-	3,  // 20: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
-	3,  // 21: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
-	3,  // 22: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
-	24, // 23: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
-	25, // 24: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
-	26, // 25: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
-	27, // 26: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
-	28, // 27: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
-	3,  // 28: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
-	3,  // 29: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
-	3,  // 30: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
-	0,  // 31: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
-	29, // 32: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
-	3,  // 33: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
-	3,  // 34: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
-	3,  // 35: gleaner.v1.SetTimeLimit.part:type_name -> gleaner.v1.PartId
-	3,  // 36: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
-	23, // 37: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	3,  // 38: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
-	21, // 39: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	3,  // 40: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
-	1,  // 41: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	20, // 42: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	2,  // 43: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	20, // 44: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	43, // [43:45] is the sub-list for method output_type
-	41, // [41:43] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
+	9,  // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
+	12, // 2: gleaner.v1.NodeMessage.part_ready:type_name -> gleaner.v1.PartReady
+	14, // 3: gleaner.v1.NodeMessage.part_ended:type_name -> gleaner.v1.PartEnded
+	19, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
+	20, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
+	26, // 6: gleaner.v1.NodeMessage.part_saved:type_name -> gleaner.v1.PartSaved
+	28, // 7: gleaner.v1.NodeMessage.part_grade:type_name -> gleaner.v1.PartGrade
+	30, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	32, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	8,  // 10: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
+	10, // 11: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
+	11, // 12: gleaner.v1.ControllerMessage.start_part:type_name -> gleaner.v1.StartPart
+	13, // 13: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
+	16, // 14: gleaner.v1.ControllerMessage.end_part:type_name -> gleaner.v1.EndPart
+	18, // 15: gleaner.v1.ControllerMessage.signal_part:type_name -> gleaner.v1.SignalPart
+	15, // 16: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
+	21, // 17: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	17, // 18: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
+	25, // 19: gleaner.v1.ControllerMessage.save_part:type_name -> gleaner.v1.SavePart
+	27, // 20: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	29, // 21: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	31, // 22: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	33, // 23: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	34, // 24: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	7,  // 25: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
+	35, // 26: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	24, // 27: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	5,  // 28: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
+	5,  // 29: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
+	5,  // 30: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
+	5,  // 31: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
+	5,  // 32: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
+	36, // 33: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
+	37, // 34: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
+	38, // 35: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
+	39, // 36: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
+	40, // 37: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
+	24, // 38: gleaner.v1.StartPart.restore:type_name -> gleaner.v1.Image
+	5,  // 39: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
+	5,  // 40: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
+	5,  // 41: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
+	0,  // 42: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
+	41, // 43: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
+	5,  // 44: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
+	5,  // 45: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
+	5,  // 46: gleaner.v1.SetTimeLimit.part:type_name -> gleaner.v1.PartId
+	5,  // 47: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
+	35, // 48: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 49: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
+	23, // 50: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	5,  // 51: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
+	24, // 52: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 53: gleaner.v1.Image.part:type_name -> gleaner.v1.PartId
+	5,  // 54: gleaner.v1.SavePart.part:type_name -> gleaner.v1.PartId
+	1,  // 55: gleaner.v1.SavePart.then:type_name -> gleaner.v1.SaveThen
+	5,  // 56: gleaner.v1.PartSaved.part:type_name -> gleaner.v1.PartId
+	24, // 57: gleaner.v1.PartSaved.image:type_name -> gleaner.v1.Image
+	2,  // 58: gleaner.v1.PartSaved.grade:type_name -> gleaner.v1.SaveGrade
+	5,  // 59: gleaner.v1.SavedAcknowledged.part:type_name -> gleaner.v1.PartId
+	5,  // 60: gleaner.v1.PartGrade.part:type_name -> gleaner.v1.PartId
+	2,  // 61: gleaner.v1.PartGrade.grade:type_name -> gleaner.v1.SaveGrade
+	24, // 62: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	24, // 63: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	24, // 64: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	24, // 65: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	3,  // 66: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	22, // 67: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 68: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	22, // 69: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	68, // [68:70] is the sub-list for method output_type
+	66, // [66:68] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -2202,6 +3317,10 @@ func file_gleaner_v1_link_proto_init() {
 		(*NodeMessage_PartEnded)(nil),
 		(*NodeMessage_SignalResult)(nil),
 		(*NodeMessage_LeftOvers)(nil),
+		(*NodeMessage_PartSaved)(nil),
+		(*NodeMessage_PartGrade)(nil),
+		(*NodeMessage_RestoreAnswer)(nil),
+		(*NodeMessage_ImagesHeld)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*ControllerMessage_Registered)(nil),
@@ -2213,6 +3332,11 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_EndedAcknowledged)(nil),
 		(*ControllerMessage_Connect)(nil),
 		(*ControllerMessage_SetTimeLimit)(nil),
+		(*ControllerMessage_SavePart)(nil),
+		(*ControllerMessage_SavedAcknowledged)(nil),
+		(*ControllerMessage_AskRestore)(nil),
+		(*ControllerMessage_KeepImages)(nil),
+		(*ControllerMessage_SendImage)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[19].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),
@@ -2227,8 +3351,8 @@ func file_gleaner_v1_link_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   21,
+			NumEnums:      3,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -283,7 +283,8 @@ type Inventory struct {
 	ThreadsPerCore  uint32                 `protobuf:"varint,16,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
 	// Why the node takes no new jobs for now, in a sentence; "" = it takes them.
 	// Its own finding, such as a full disk, and taken back by itself.
-	Trouble       string `protobuf:"bytes,17,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Trouble       string  `protobuf:"bytes,17,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Saving        *Saving `protobuf:"bytes,18,opt,name=saving,proto3" json:"saving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -437,6 +438,100 @@ func (x *Inventory) GetTrouble() string {
 	return ""
 }
 
+func (x *Inventory) GetSaving() *Saving {
+	if x != nil {
+		return x.Saving
+	}
+	return nil
+}
+
+// Saving says with what a node saves and restores jobs.
+type Saving struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Criu   string                 `protobuf:"bytes,1,opt,name=criu,proto3" json:"criu,omitempty"`                   // its version; "" = it cannot
+	WhyNot string                 `protobuf:"bytes,2,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // and what would help; "" = it can
+	Kernel string                 `protobuf:"bytes,3,opt,name=kernel,proto3" json:"kernel,omitempty"`               // release
+	// What the processor offers programs, as far as CRIU compares it: nodes with
+	// the same word can go on with each other's images.
+	Processor     string   `protobuf:"bytes,4,opt,name=processor,proto3" json:"processor,omitempty"`
+	Stores        []string `protobuf:"bytes,5,rep,name=stores,proto3" json:"stores,omitempty"` // that it reaches: names of shared ones; its own is always there
+	Cuda          bool     `protobuf:"varint,6,opt,name=cuda,proto3" json:"cuda,omitempty"`    // its driver can take a job's GPU memory into the host's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Saving) Reset() {
+	*x = Saving{}
+	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Saving) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Saving) ProtoMessage() {}
+
+func (x *Saving) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Saving.ProtoReflect.Descriptor instead.
+func (*Saving) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Saving) GetCriu() string {
+	if x != nil {
+		return x.Criu
+	}
+	return ""
+}
+
+func (x *Saving) GetWhyNot() string {
+	if x != nil {
+		return x.WhyNot
+	}
+	return ""
+}
+
+func (x *Saving) GetKernel() string {
+	if x != nil {
+		return x.Kernel
+	}
+	return ""
+}
+
+func (x *Saving) GetProcessor() string {
+	if x != nil {
+		return x.Processor
+	}
+	return ""
+}
+
+func (x *Saving) GetStores() []string {
+	if x != nil {
+		return x.Stores
+	}
+	return nil
+}
+
+func (x *Saving) GetCuda() bool {
+	if x != nil {
+		return x.Cuda
+	}
+	return false
+}
+
 // LeftOver is something a node could not clean up and goes on trying to.
 type LeftOver struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -449,7 +544,7 @@ type LeftOver struct {
 
 func (x *LeftOver) Reset() {
 	*x = LeftOver{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	mi := &file_gleaner_v1_node_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -461,7 +556,7 @@ func (x *LeftOver) String() string {
 func (*LeftOver) ProtoMessage() {}
 
 func (x *LeftOver) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	mi := &file_gleaner_v1_node_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +569,7 @@ func (x *LeftOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOver.ProtoReflect.Descriptor instead.
 func (*LeftOver) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{2}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LeftOver) GetWhat() string {
@@ -530,7 +625,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[3]
+	mi := &file_gleaner_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +637,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[3]
+	mi := &file_gleaner_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +650,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Node) GetName() string {
@@ -728,7 +823,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[4]
+	mi := &file_gleaner_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +835,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[4]
+	mi := &file_gleaner_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +848,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Partition) GetName() string {
@@ -907,7 +1002,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\x92\x04\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xbe\x04\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -926,7 +1021,15 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\asockets\x18\x0e \x01(\rR\asockets\x12(\n" +
 	"\x10cores_per_socket\x18\x0f \x01(\rR\x0ecoresPerSocket\x12(\n" +
 	"\x10threads_per_core\x18\x10 \x01(\rR\x0ethreadsPerCore\x12\x18\n" +
-	"\atrouble\x18\x11 \x01(\tR\atrouble\"O\n" +
+	"\atrouble\x18\x11 \x01(\tR\atrouble\x12*\n" +
+	"\x06saving\x18\x12 \x01(\v2\x12.gleaner.v1.SavingR\x06saving\"\x97\x01\n" +
+	"\x06Saving\x12\x12\n" +
+	"\x04criu\x18\x01 \x01(\tR\x04criu\x12\x17\n" +
+	"\awhy_not\x18\x02 \x01(\tR\x06whyNot\x12\x16\n" +
+	"\x06kernel\x18\x03 \x01(\tR\x06kernel\x12\x1c\n" +
+	"\tprocessor\x18\x04 \x01(\tR\tprocessor\x12\x16\n" +
+	"\x06stores\x18\x05 \x03(\tR\x06stores\x12\x12\n" +
+	"\x04cuda\x18\x06 \x01(\bR\x04cuda\"O\n" +
 	"\bLeftOver\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
@@ -1012,29 +1115,31 @@ func file_gleaner_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_gleaner_v1_node_proto_goTypes = []any{
 	(DeviceHealth)(0), // 0: gleaner.v1.DeviceHealth
 	(NodeState)(0),    // 1: gleaner.v1.NodeState
 	(*Device)(nil),    // 2: gleaner.v1.Device
 	(*Inventory)(nil), // 3: gleaner.v1.Inventory
-	(*LeftOver)(nil),  // 4: gleaner.v1.LeftOver
-	(*Node)(nil),      // 5: gleaner.v1.Node
-	(*Partition)(nil), // 6: gleaner.v1.Partition
-	nil,               // 7: gleaner.v1.Partition.TresBillingWeightsEntry
+	(*Saving)(nil),    // 4: gleaner.v1.Saving
+	(*LeftOver)(nil),  // 5: gleaner.v1.LeftOver
+	(*Node)(nil),      // 6: gleaner.v1.Node
+	(*Partition)(nil), // 7: gleaner.v1.Partition
+	nil,               // 8: gleaner.v1.Partition.TresBillingWeightsEntry
 }
 var file_gleaner_v1_node_proto_depIdxs = []int32{
 	0, // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
 	2, // 1: gleaner.v1.Inventory.devices:type_name -> gleaner.v1.Device
-	1, // 2: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
-	3, // 3: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
-	4, // 4: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
-	7, // 5: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4, // 2: gleaner.v1.Inventory.saving:type_name -> gleaner.v1.Saving
+	1, // 3: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
+	3, // 4: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
+	5, // 5: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
+	8, // 6: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_node_proto_init() }
@@ -1048,7 +1153,7 @@ func file_gleaner_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_node_proto_rawDesc), len(file_gleaner_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -192,6 +192,8 @@ type ShimEvent struct {
 	//	*ShimEvent_Ready
 	//	*ShimEvent_Ended
 	//	*ShimEvent_Lease
+	//	*ShimEvent_Saved
+	//	*ShimEvent_Grade
 	//	*ShimEvent_Stuck
 	What          isShimEvent_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
@@ -262,6 +264,24 @@ func (x *ShimEvent) GetLease() *ShimLease {
 	return nil
 }
 
+func (x *ShimEvent) GetSaved() *PartSaved {
+	if x != nil {
+		if x, ok := x.What.(*ShimEvent_Saved); ok {
+			return x.Saved
+		}
+	}
+	return nil
+}
+
+func (x *ShimEvent) GetGrade() *PartGrade {
+	if x != nil {
+		if x, ok := x.What.(*ShimEvent_Grade); ok {
+			return x.Grade
+		}
+	}
+	return nil
+}
+
 func (x *ShimEvent) GetStuck() *LeftOver {
 	if x != nil {
 		if x, ok := x.What.(*ShimEvent_Stuck); ok {
@@ -288,6 +308,14 @@ type ShimEvent_Lease struct {
 	Lease *ShimLease `protobuf:"bytes,4,opt,name=lease,proto3,oneof"`
 }
 
+type ShimEvent_Saved struct {
+	Saved *PartSaved `protobuf:"bytes,5,opt,name=saved,proto3,oneof"` // the newest is told first to each watcher
+}
+
+type ShimEvent_Grade struct {
+	Grade *PartGrade `protobuf:"bytes,6,opt,name=grade,proto3,oneof"`
+}
+
 type ShimEvent_Stuck struct {
 	Stuck *LeftOver `protobuf:"bytes,3,opt,name=stuck,proto3,oneof"` // what does not end though it should; without an error: nothing any more
 }
@@ -297,6 +325,10 @@ func (*ShimEvent_Ready) isShimEvent_What() {}
 func (*ShimEvent_Ended) isShimEvent_What() {}
 
 func (*ShimEvent_Lease) isShimEvent_What() {}
+
+func (*ShimEvent_Saved) isShimEvent_What() {}
+
+func (*ShimEvent_Grade) isShimEvent_What() {}
 
 func (*ShimEvent_Stuck) isShimEvent_What() {}
 
@@ -311,13 +343,15 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\fShimResponse\"K\n" +
 	"\tShimLease\x12&\n" +
 	"\x0fend_boottime_ns\x18\x01 \x01(\x03R\rendBoottimeNs\x12\x16\n" +
-	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xce\x01\n" +
+	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xac\x02\n" +
 	"\tShimEvent\x12-\n" +
 	"\x05ready\x18\x01 \x01(\v2\x15.gleaner.v1.PartReadyH\x00R\x05ready\x12-\n" +
 	"\x05ended\x18\x02 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\x05ended\x12-\n" +
-	"\x05lease\x18\x04 \x01(\v2\x15.gleaner.v1.ShimLeaseH\x00R\x05lease\x12,\n" +
+	"\x05lease\x18\x04 \x01(\v2\x15.gleaner.v1.ShimLeaseH\x00R\x05lease\x12-\n" +
+	"\x05saved\x18\x05 \x01(\v2\x15.gleaner.v1.PartSavedH\x00R\x05saved\x12-\n" +
+	"\x05grade\x18\x06 \x01(\v2\x15.gleaner.v1.PartGradeH\x00R\x05grade\x12,\n" +
 	"\x05stuck\x18\x03 \x01(\v2\x14.gleaner.v1.LeftOverH\x00R\x05stuckB\x06\n" +
-	"\x04what2\xf2\x03\n" +
+	"\x04what2\xaa\x04\n" +
 	"\x04Shim\x12>\n" +
 	"\x05Watch\x12\x1c.gleaner.v1.ShimWatchRequest\x1a\x15.gleaner.v1.ShimEvent0\x01\x12@\n" +
 	"\n" +
@@ -327,7 +361,8 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\n" +
 	"JoinTunnel\x12\x13.gleaner.v1.Connect\x1a\x18.gleaner.v1.ShimResponse\x12;\n" +
 	"\x05Renew\x12\x18.gleaner.v1.LeaseRenewed\x1a\x18.gleaner.v1.ShimResponse\x12>\n" +
-	"\bSetLimit\x12\x18.gleaner.v1.SetTimeLimit\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
+	"\bSetLimit\x12\x18.gleaner.v1.SetTimeLimit\x1a\x18.gleaner.v1.ShimResponse\x126\n" +
+	"\x04Save\x12\x14.gleaner.v1.SavePart\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
 	"\tShowUsage\x12\x1c.gleaner.v1.ShimUsageRequest\x1a\x11.gleaner.v1.UsageB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
@@ -351,41 +386,48 @@ var file_gleaner_v1_shim_proto_goTypes = []any{
 	(*ShimEvent)(nil),        // 4: gleaner.v1.ShimEvent
 	(*PartReady)(nil),        // 5: gleaner.v1.PartReady
 	(*PartEnded)(nil),        // 6: gleaner.v1.PartEnded
-	(*LeftOver)(nil),         // 7: gleaner.v1.LeftOver
-	(*ReleaseBatch)(nil),     // 8: gleaner.v1.ReleaseBatch
-	(*EndPart)(nil),          // 9: gleaner.v1.EndPart
-	(*SignalPart)(nil),       // 10: gleaner.v1.SignalPart
-	(*Connect)(nil),          // 11: gleaner.v1.Connect
-	(*LeaseRenewed)(nil),     // 12: gleaner.v1.LeaseRenewed
-	(*SetTimeLimit)(nil),     // 13: gleaner.v1.SetTimeLimit
-	(*Usage)(nil),            // 14: gleaner.v1.Usage
+	(*PartSaved)(nil),        // 7: gleaner.v1.PartSaved
+	(*PartGrade)(nil),        // 8: gleaner.v1.PartGrade
+	(*LeftOver)(nil),         // 9: gleaner.v1.LeftOver
+	(*ReleaseBatch)(nil),     // 10: gleaner.v1.ReleaseBatch
+	(*EndPart)(nil),          // 11: gleaner.v1.EndPart
+	(*SignalPart)(nil),       // 12: gleaner.v1.SignalPart
+	(*Connect)(nil),          // 13: gleaner.v1.Connect
+	(*LeaseRenewed)(nil),     // 14: gleaner.v1.LeaseRenewed
+	(*SetTimeLimit)(nil),     // 15: gleaner.v1.SetTimeLimit
+	(*SavePart)(nil),         // 16: gleaner.v1.SavePart
+	(*Usage)(nil),            // 17: gleaner.v1.Usage
 }
 var file_gleaner_v1_shim_proto_depIdxs = []int32{
 	5,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.PartReady
 	6,  // 1: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.PartEnded
 	3,  // 2: gleaner.v1.ShimEvent.lease:type_name -> gleaner.v1.ShimLease
-	7,  // 3: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
-	0,  // 4: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
-	8,  // 5: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
-	9,  // 6: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
-	10, // 7: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
-	11, // 8: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
-	12, // 9: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
-	13, // 10: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
-	1,  // 11: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
-	4,  // 12: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
-	2,  // 13: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
-	2,  // 14: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
-	2,  // 15: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
-	2,  // 16: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
-	2,  // 17: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
-	2,  // 18: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
-	14, // 19: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
-	12, // [12:20] is the sub-list for method output_type
-	4,  // [4:12] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	7,  // 3: gleaner.v1.ShimEvent.saved:type_name -> gleaner.v1.PartSaved
+	8,  // 4: gleaner.v1.ShimEvent.grade:type_name -> gleaner.v1.PartGrade
+	9,  // 5: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
+	0,  // 6: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
+	10, // 7: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
+	11, // 8: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
+	12, // 9: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
+	13, // 10: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
+	14, // 11: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
+	15, // 12: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
+	16, // 13: gleaner.v1.Shim.Save:input_type -> gleaner.v1.SavePart
+	1,  // 14: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
+	4,  // 15: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
+	2,  // 16: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
+	2,  // 17: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
+	2,  // 18: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
+	2,  // 19: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
+	2,  // 20: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
+	2,  // 21: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
+	2,  // 22: gleaner.v1.Shim.Save:output_type -> gleaner.v1.ShimResponse
+	17, // 23: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
+	15, // [15:24] is the sub-list for method output_type
+	6,  // [6:15] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_shim_proto_init() }
@@ -400,6 +442,8 @@ func file_gleaner_v1_shim_proto_init() {
 		(*ShimEvent_Ready)(nil),
 		(*ShimEvent_Ended)(nil),
 		(*ShimEvent_Lease)(nil),
+		(*ShimEvent_Saved)(nil),
+		(*ShimEvent_Grade)(nil),
 		(*ShimEvent_Stuck)(nil),
 	}
 	type x struct{}

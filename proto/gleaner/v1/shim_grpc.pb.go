@@ -29,6 +29,7 @@ const (
 	Shim_JoinTunnel_FullMethodName = "/gleaner.v1.Shim/JoinTunnel"
 	Shim_Renew_FullMethodName      = "/gleaner.v1.Shim/Renew"
 	Shim_SetLimit_FullMethodName   = "/gleaner.v1.Shim/SetLimit"
+	Shim_Save_FullMethodName       = "/gleaner.v1.Shim/Save"
 	Shim_ShowUsage_FullMethodName  = "/gleaner.v1.Shim/ShowUsage"
 )
 
@@ -48,6 +49,8 @@ type ShimClient interface {
 	// it is among them.
 	Renew(ctx context.Context, in *LeaseRenewed, opts ...grpc.CallOption) (*ShimResponse, error)
 	SetLimit(ctx context.Context, in *SetTimeLimit, opts ...grpc.CallOption) (*ShimResponse, error)
+	// Save answers when the order is taken; PartSaved comes as an event.
+	Save(ctx context.Context, in *SavePart, opts ...grpc.CallOption) (*ShimResponse, error)
 	ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error)
 }
 
@@ -138,6 +141,16 @@ func (c *shimClient) SetLimit(ctx context.Context, in *SetTimeLimit, opts ...grp
 	return out, nil
 }
 
+func (c *shimClient) Save(ctx context.Context, in *SavePart, opts ...grpc.CallOption) (*ShimResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShimResponse)
+	err := c.cc.Invoke(ctx, Shim_Save_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *shimClient) ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Usage)
@@ -164,6 +177,8 @@ type ShimServer interface {
 	// it is among them.
 	Renew(context.Context, *LeaseRenewed) (*ShimResponse, error)
 	SetLimit(context.Context, *SetTimeLimit) (*ShimResponse, error)
+	// Save answers when the order is taken; PartSaved comes as an event.
+	Save(context.Context, *SavePart) (*ShimResponse, error)
 	ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error)
 	mustEmbedUnimplementedShimServer()
 }
@@ -195,6 +210,9 @@ func (UnimplementedShimServer) Renew(context.Context, *LeaseRenewed) (*ShimRespo
 }
 func (UnimplementedShimServer) SetLimit(context.Context, *SetTimeLimit) (*ShimResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLimit not implemented")
+}
+func (UnimplementedShimServer) Save(context.Context, *SavePart) (*ShimResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Save not implemented")
 }
 func (UnimplementedShimServer) ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowUsage not implemented")
@@ -339,6 +357,24 @@ func _Shim_SetLimit_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Shim_Save_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SavePart)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ShimServer).Save(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Shim_Save_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ShimServer).Save(ctx, req.(*SavePart))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Shim_ShowUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShimUsageRequest)
 	if err := dec(in); err != nil {
@@ -387,6 +423,10 @@ var Shim_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetLimit",
 			Handler:    _Shim_SetLimit_Handler,
+		},
+		{
+			MethodName: "Save",
+			Handler:    _Shim_Save_Handler,
 		},
 		{
 			MethodName: "ShowUsage",
