@@ -23,7 +23,7 @@ GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what building needs (libseccomp), if it is missing
+setup: ## install what building needs (libseccomp), and CRIU, if they are missing
 	@contrib/setup/debian.sh
 
 build: setup ## build bin/: the daemons, ginit, and gleaner with its links

@@ -5,6 +5,8 @@
 #
 #   debian.sh machine    what test/machine needs: qemu, and Debian's kernel,
 #                        which is unpacked into the cache, not installed
+#   debian.sh criu       CRIU, which saves and restores jobs, in a folder of its
+#                        own, where this machine's does not work; part of the above
 #   debian.sh slurm      Slurm for make bench, in a folder of its own
 set -euo pipefail
 
@@ -58,6 +60,11 @@ fetch_kernel() {
 	mv "$work/kernel" "$1"
 }
 
+# have_criu: somebody who is not root cannot see whether it works.
+have_criu() {
+	[ "$(id -u)" -ne 0 ] && { [ -x /usr/local/lib/gleaner/criu/criu ] || command -v criu || [ -x /usr/sbin/criu ]; } >/dev/null
+}
+
 case "${1-}" in
 '')
 	command -v go >/dev/null || cannot "go is missing: install Go 1.26 or later (https://go.dev/dl)"
@@ -65,6 +72,11 @@ case "${1-}" in
 	if ! { command -v pkg-config && pkg-config --exists libseccomp && command -v pkill; } >/dev/null; then
 		install libseccomp-dev pkg-config procps
 	fi
+	have_criu || as_root "$(dirname "$0")/criu.sh" || echo "setup: going on without CRIU: jobs can not be saved and moved on this machine" >&2
+	;;
+criu)
+	shift
+	as_root "$(dirname "$0")/criu.sh" "$@"
 	;;
 machine)
 	PATH=$PATH:/usr/sbin:/sbin
@@ -80,6 +92,6 @@ slurm)
 	as_root "$(dirname "$0")/slurm.sh" "$@"
 	;;
 *)
-	cannot "usage: debian.sh [machine | slurm [FOLDER]]"
+	cannot "usage: debian.sh [machine | criu [FOLDER] | slurm [FOLDER]]"
 	;;
 esac
