@@ -215,6 +215,21 @@ func (g *Group) Frozen() (bool, error) {
 	return frozen, nil
 }
 
+// FreezerDirectory answers where the kernel's files are that freeze the group,
+// for programs that do it themselves.
+func (g *Group) FreezerDirectory() (string, error) {
+	directories, err := g.present()
+	if err != nil {
+		return "", err
+	}
+	for _, controller := range []string{"freezer", ""} {
+		if directory, ok := directories[controller]; ok {
+			return directory, nil
+		}
+	}
+	return "", fmt.Errorf("cgroup %s: %w", g.path, ErrNoFreezer)
+}
+
 // setFrozen asks the kernel to freeze or thaw, and does not wait.
 func setFrozen(directories map[string]string, frozen bool) error {
 	if directory, ok := directories["freezer"]; ok {
