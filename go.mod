@@ -12,6 +12,7 @@ require (
 	github.com/NVIDIA/go-nvml v0.13.4-0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/cenkalti/backoff/v5 v5.0.3
+	github.com/checkpoint-restore/go-criu/v8 v8.3.0
 	github.com/cilium/ebpf v0.17.3
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/cpuguy83/go-md2man/v2 v2.0.7
@@ -53,7 +54,6 @@ require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/boltdb/bolt v1.3.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/checkpoint-restore/go-criu/v8 v8.3.0 // indirect
 	github.com/containerd/console v1.0.5 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/cyphar/filepath-securejoin v0.7.0 // indirect

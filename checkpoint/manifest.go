@@ -58,6 +58,12 @@ type Manifest struct {
 	// Mounts are the paths inside at which something of the host was bound.
 	// A restore needs something there.
 	Mounts []string `json:"mounts"`
+	// Devices are the paths inside of the container's own devices, in order. A
+	// restore has as many, and puts each at the place of the one before it.
+	Devices []string `json:"devices,omitempty"`
+	// Shared are files of shared file systems that were open. They are not
+	// part of the image.
+	Shared []SharedFile `json:"shared,omitempty"`
 	// Parts are the image's own, in the order of their names.
 	Parts []Part `json:"parts"`
 }
@@ -85,9 +91,21 @@ type File struct {
 	Path   string `json:"path"` // inside
 	Size   int64  `json:"size"`
 	SHA256 Digest `json:"sha256"`
+	Mode   uint32 `json:"mode,omitempty"` // permission bits; only of what is carried
 	// Carried names the part that holds its bytes, for a machine that has other
 	// ones or none; "" = the machine must have it.
 	Carried string `json:"carried,omitempty"`
+}
+
+// SharedFile is an open file outside of the image.
+type SharedFile struct {
+	Path string `json:"path"` // inside
+	Size int64  `json:"size"` // when it was saved
+	// Exact: a restore needs it to have this very size. Not so what is only
+	// appended to.
+	Exact bool `json:"exact"`
+	// Written: it was open for writing.
+	Written bool `json:"written"`
 }
 
 // Part is one file of the image. Whoever makes an image fills in names and

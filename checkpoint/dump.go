@@ -1,0 +1,205 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/checkpoint-restore/go-criu/v8/rpc"
+)
+
+// Tree is the control group that holds all processes of a container and
+// nothing else. The methods are those of a freezer: see cgroup.Group.
+type Tree interface {
+	// Procs answers the ids of all processes, as the caller sees them.
+	Procs() ([]int, error)
+	// Freeze stops all of them and returns when they stand.
+	Freeze(ctx context.Context) error
+	// Frozen says whether all stand still.
+	Frozen() (bool, error)
+	// FreezerDirectory is where the kernel's files of the freezer are.
+	FreezerDirectory() (string, error)
+}
+
+// DumpOptions say what is dumped, and where to.
+type DumpOptions struct {
+	// Images is the directory for CRIU's files, which exists and is empty.
+	Images string
+	// Log is the directory, not a part of the image, for CRIU's log, which is
+	// there to be read whatever happens: dump.log.
+	Log  string
+	Pid  int  // of the container's process 1, as the caller sees it
+	Tree Tree // which was frozen by the caller
+	// External are the paths inside at which something is mounted that is not
+	// the container's own and is not saved.
+	External []string
+	// Timeout bounds CRIU's waiting for processes; the context bounds all.
+	Timeout time.Duration
+}
+
+// Dumped says what a dump holds.
+type Dumped struct {
+	Processes int
+	Bytes     int64 // of CRIU's files
+	Took      time.Duration
+}
+
+// Limits that CRIU would otherwise set lower.
+const (
+	// ghostLimit is the size of an unlinked file that is still open and can be
+	// saved; 32 bits are CRIU's own limit.
+	ghostLimit = 1<<32 - 1
+	// defaultTimeout is for a tree that takes long to be held.
+	defaultTimeout = 10 * time.Minute
+	// refreezePatience bounds the wait until what CRIU let go stands again.
+	refreezePatience = 30 * time.Second
+	// logLevel tells what CRIU does; without it a failure has no cause.
+	logLevel = 4
+)
+
+var (
+	// ErrIncomplete is returned, wrapped, by Dump when a process of the tree is
+	// not in the image.
+	ErrIncomplete = errors.New("the image does not hold every process")
+	// ErrLetGo is returned, joined with the cause, by Dump when CRIU was killed
+	// by somebody else: the tree may have run for a moment, and stands again.
+	ErrLetGo = errors.New("CRIU was killed, and the processes may have run until they were stopped again")
+	// ErrRuns is returned, joined with the cause, by Dump when the tree runs
+	// and could not be stopped again.
+	ErrRuns = errors.New("the processes run and could not be stopped again")
+)
+
+// Dump writes an image of a frozen tree, which stays frozen whatever happens,
+// unless the error wraps ErrRuns. After an error the image is not whole.
+//
+// CRIU itself thaws a tree on control groups v1 while it holds each process
+// with ptrace, so if CRIU is killed the tree runs; it is frozen again before
+// anything else is done. Memory is written as it is found: for each gigabyte
+// that much disk, and one or two seconds.
+func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
+	begin := time.Now()
+	if frozen, err := o.Tree.Frozen(); err != nil || !frozen {
+		return nil, errors.Join(errors.New("dump: the tree was not frozen"), err)
+	}
+	before, err := readTasks(o.Tree)
+	if err != nil {
+		return nil, err
+	}
+	freezer, err := o.Tree.FreezerDirectory()
+	if err != nil {
+		return nil, fmt.Errorf("dump: %w", err)
+	}
+	err = e.dump(ctx, &o, freezer)
+	if err = errors.Join(err, o.keepFrozen(err)); err != nil {
+		return nil, err
+	}
+	if err := before.compare(o.Images); err != nil {
+		return nil, err
+	}
+	bytes, err := sizeOf(o.Images)
+	if err != nil {
+		return nil, err
+	}
+	return &Dumped{Processes: len(before), Bytes: bytes, Took: time.Since(begin)}, nil
+}
+
+// dump has CRIU write the image.
+func (e *Engine) dump(ctx context.Context, o *DumpOptions, freezer string) error {
+	images, err := os.Open(o.Images)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	defer images.Close()
+	logs, err := os.Open(o.Log)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	defer logs.Close()
+	options := commonOptions(images, logs, dumpLog, o.Timeout)
+	options.Pid = set(int32(o.Pid))
+	options.LeaveRunning = set(true)
+	options.FreezeCgroup = &freezer
+	for _, path := range o.External {
+		options.ExtMnt = append(options.ExtMnt, &rpc.ExtMountMap{Key: set(path), Val: set(path)})
+	}
+	call := &swrk{
+		engine: e, hold: func() { stopNow(freezer) },
+		request: &rpc.CriuReq{Type: set(rpc.CriuReqType_DUMP), Opts: options},
+	}
+	if err := call.run(ctx); err != nil {
+		return failure("dump", filepath.Join(o.Log, dumpLog), err)
+	}
+	return nil
+}
+
+// Names of CRIU's logs.
+const (
+	dumpLog    = "dump.log"
+	restoreLog = "restore.log"
+)
+
+// commonOptions are those of dump and restore alike.
+func commonOptions(images, logs *os.File, log string, timeout time.Duration) *rpc.CriuOpts {
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	return &rpc.CriuOpts{
+		ImagesDirFd: set(int32(images.Fd())), WorkDirFd: set(int32(logs.Fd())),
+		LogFile: set(log), LogLevel: set(int32(logLevel)),
+		Timeout: set(uint32(timeout / time.Second)), NotifyScripts: set(true),
+		// The container's control group is made and joined by the caller.
+		ManageCgroups: set(true), ManageCgroupsMode: set(rpc.CriuCgMode_IGNORE),
+		TcpEstablished: set(true), FileLocks: set(true), LinkRemap: set(true),
+		GhostLimit: set(uint32(ghostLimit)), OrphanPtsMaster: set(false),
+		// A file of the machine's could change what is asked for here.
+		ConfigFile: set("/dev/null"),
+	}
+}
+
+func set[T any](v T) *T { return &v }
+
+// keepFrozen makes sure that the tree stands, as it did before.
+func (o *DumpOptions) keepFrozen(dumped error) error {
+	if frozen, err := o.Tree.Frozen(); dumped == nil && frozen && err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), refreezePatience)
+	defer cancel()
+	if err := o.Tree.Freeze(ctx); err != nil {
+		return errors.Join(ErrRuns, err)
+	}
+	if errors.Is(dumped, errEnded) {
+		return ErrLetGo
+	}
+	return nil
+}
+
+// stopNow asks the kernel to stop the tree, and does not wait until it stands:
+// it cannot before CRIU, which holds it, has ended. From then on it stands
+// without having run.
+func stopNow(freezer string) {
+	for name, text := range map[string]string{"freezer.state": "FROZEN", "cgroup.freeze": "1"} {
+		if file, err := os.OpenFile(filepath.Join(freezer, name), os.O_WRONLY, 0); err == nil {
+			_, _ = file.WriteString(text)
+			file.Close()
+		}
+	}
+}
+
+// sizeOf adds up the files of a directory.
+func sizeOf(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	})
+	return total, err
+}

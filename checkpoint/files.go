@@ -1,0 +1,147 @@
+package checkpoint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Used is a file with a name that processes have mapped or open.
+type Used struct {
+	Path string // inside
+	Link string // below /proc: leads to that very file, whatever is at Path now
+	// Mapped: a process has it in its memory. Else it is only open.
+	Mapped  bool
+	Written bool // a process may write to it
+	// Appends: every process that may write to it can only append.
+	Appends bool
+}
+
+// UsedFiles answers what processes have mapped or open, in the order of the
+// paths. Left out is what has no name any more, and what is no file. The
+// processes must stand still.
+func UsedFiles(pids []int) ([]Used, error) {
+	found := map[string]*Used{}
+	add := func(u Used) {
+		known := found[u.Path]
+		if known == nil {
+			found[u.Path] = &u
+			return
+		}
+		if u.Mapped && !known.Mapped {
+			known.Link = u.Link
+		}
+		known.Mapped = known.Mapped || u.Mapped
+		known.Appends = (known.Appends || !known.Written) && (u.Appends || !u.Written)
+		known.Written = known.Written || u.Written
+	}
+	for _, pid := range pids {
+		err := mappedFiles(pid, add)
+		if err == nil {
+			err = openFiles(pid, add)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // it was killed
+			return nil, fmt.Errorf("list the files of process %d: %w", pid, err)
+		}
+	}
+	used := make([]Used, 0, len(found))
+	for _, u := range found {
+		used = append(used, *u)
+	}
+	slices.SortFunc(used, func(a, b Used) int { return strings.Compare(a.Path, b.Path) })
+	return used, nil
+}
+
+// hasName says whether the text of a link or a map is a path that exists.
+func hasName(path string) bool {
+	return filepath.IsAbs(path) && !strings.HasSuffix(path, " (deleted)") &&
+		!strings.HasPrefix(path, "/memfd:") && !strings.HasPrefix(path, "/SYSV") && !strings.HasPrefix(path, "/anon_hugepage")
+}
+
+// mappedFiles reads /proc/PID/maps, see proc_pid_maps(5).
+func mappedFiles(pid int, add func(Used)) error {
+	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return err
+	}
+	defer maps.Close()
+	lines := bufio.NewScanner(maps)
+	lines.Buffer(nil, 1<<16)
+	for lines.Scan() {
+		// address perms offset dev inode path
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
+			continue
+		}
+		path := unescape(lines.Text()[strings.Index(lines.Text(), fields[5]):])
+		if !hasName(path) {
+			continue
+		}
+		add(Used{
+			Path: path, Link: fmt.Sprintf("/proc/%d/map_files/%s", pid, trimZeros(fields[0])), Mapped: true,
+			Written: strings.Contains(fields[1], "s") && strings.Contains(fields[1], "w"),
+		})
+	}
+	return lines.Err()
+}
+
+// trimZeros: the addresses of maps have leading zeros, those of map_files not.
+func trimZeros(addresses string) string {
+	from, to, _ := strings.Cut(addresses, "-")
+	trim := func(s string) string {
+		if s = strings.TrimLeft(s, "0"); s == "" {
+			return "0"
+		}
+		return s
+	}
+	return trim(from) + "-" + trim(to)
+}
+
+// unescape undoes what the kernel does to a path with a line's end.
+func unescape(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }
+
+// openFiles reads /proc/PID/fd.
+func openFiles(pid int, add func(Used)) error {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		link := filepath.Join(dir, entry.Name())
+		path, err := os.Readlink(link)
+		if err != nil || !hasName(path) {
+			continue
+		}
+		info, err := os.Stat(link)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		flags, err := openFlags(pid, entry.Name())
+		if err != nil {
+			return err
+		}
+		written := flags&(os.O_WRONLY|os.O_RDWR) != 0
+		add(Used{Path: path, Link: link, Written: written, Appends: written && flags&os.O_WRONLY != 0 && flags&os.O_APPEND != 0})
+	}
+	return nil
+}
+
+// openFlags reads how a descriptor was opened.
+func openFlags(pid int, fd string) (flags int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "flags:"); ok {
+			_, err := fmt.Sscanf(strings.TrimSpace(value), "%o", &flags)
+			return flags, err
+		}
+	}
+	return 0, fmt.Errorf("descriptor %s of process %d has no flags", fd, pid)
+}

@@ -1,0 +1,109 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/checkpoint-restore/go-criu/v8/rpc"
+	"golang.org/x/sys/unix"
+)
+
+// RestoreOptions say from what a tree is restored, and where to.
+type RestoreOptions struct {
+	// Images is the directory of CRIU's files, which the root of the
+	// container's user namespace must be able to read.
+	Images string
+	// Log is the directory for CRIU's log: restore.log.
+	Log string
+	// Root is the container's root: a mount point.
+	Root string
+	// External answers what to mount at each path that the dump was told of:
+	// paths that the root of the container's user namespace can reach.
+	External map[string]string
+	// Started is called when CRIU's process exists and has done nothing. All
+	// processes become its children first, so it is put into the container's
+	// control groups here.
+	Started func(pid int) error
+	// Check is called when all processes are there, with their creds and
+	// filters, and none has run: an error ends all of them. pid is process 1.
+	Check func(pid int) error
+	// Timeout bounds CRIU's waiting; the context bounds all.
+	Timeout time.Duration
+}
+
+// Restored is a tree that runs.
+type Restored struct {
+	Pid  int // of process 1, a child of the caller
+	Took time.Duration
+}
+
+// ErrHalf is returned, joined with the cause, by Restore when processes of the
+// tree may be left: kill what is in the control group.
+var ErrHalf = errors.New("the tree was not restored whole, and processes of it may be left")
+
+// Restore makes the tree of an image again and lets it run. Process 1 becomes
+// a child of the calling thread, and is to be waited for by the caller; if it
+// asked for a signal at its parent's death it gets that when the thread ends.
+//
+// After an error nothing of it has run, unless CRIU failed after Check, and
+// then it is killed.
+func (e *Engine) Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
+	begin := time.Now()
+	images, err := os.Open(o.Images)
+	if err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	defer images.Close()
+	logs, err := os.Open(o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	defer logs.Close()
+	options := commonOptions(images, logs, restoreLog, o.Timeout)
+	options.Root = &o.Root
+	options.RstSibling = set(true)
+	options.EvasiveDevices = set(true)
+	for path, source := range o.External {
+		options.ExtMnt = append(options.ExtMnt, &rpc.ExtMountMap{Key: set(path), Val: set(source)})
+	}
+	restored := 0
+	call := &swrk{
+		engine: e, request: &rpc.CriuReq{Type: set(rpc.CriuReqType_RESTORE), Opts: options},
+		started: o.Started,
+		notified: func(notify *rpc.CriuNotify) error {
+			switch notify.GetScript() {
+			case "setup-namespaces":
+				restored = int(notify.GetPid())
+			case "pre-resume":
+				if err := o.Check(restored); err != nil {
+					// CRIU would let it run all the same.
+					_ = unix.Kill(restored, unix.SIGKILL)
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	if err := call.run(ctx); err != nil {
+		reap(restored)
+		return nil, errors.Join(failure("restore", filepath.Join(o.Log, restoreLog), err), ErrHalf)
+	}
+	return &Restored{Pid: restored, Took: time.Since(begin)}, nil
+}
+
+// reap kills a process 1 that was restored by half, and so all that it has.
+func reap(pid int) {
+	if pid == 0 {
+		return
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	_ = process.Kill()
+	_, _ = process.Wait()
+}

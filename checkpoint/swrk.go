@@ -1,0 +1,180 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"github.com/checkpoint-restore/go-criu/v8/rpc"
+	"golang.org/x/sys/unix"
+)
+
+// This is CRIU's "swrk" mode: one process for one request, with which one
+// talks over a socket. Neither libcontainer's own use of it nor go-criu's is
+// taken: the former starts the first "criu" of PATH and knows no external
+// mounts but those of its configuration; neither of them can be given up in
+// the middle, nor tells the process's id before it begins.
+
+// maxMessage bounds one message of CRIU's.
+const maxMessage = 64 << 10
+
+// swrk is one request to CRIU.
+type swrk struct {
+	engine  *Engine
+	request *rpc.CriuReq
+	// started is called with CRIU's process id before it gets the request.
+	started func(pid int) error
+	// notified is called at each step of which CRIU tells; its error ends the
+	// request. CRIU waits meanwhile.
+	notified func(notify *rpc.CriuNotify) error
+	// hold is called when it goes wrong, before CRIU is killed if it still
+	// lives: what CRIU holds with ptrace runs as soon as CRIU has ended.
+	hold func()
+}
+
+// run makes the request and waits until CRIU has ended. At the context's end
+// CRIU is killed. So it is when the calling thread ends.
+func (s *swrk) run(ctx context.Context) error {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	cmd := exec.Command(s.engine.Path, "swrk", "3") // the first of ExtraFiles
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", s.engine.Path, err)
+	}
+	stop := context.AfterFunc(ctx, func() { s.giveUp(cmd.Process) })
+	err = s.converse(cmd.Process.Pid, ours)
+	if err != nil {
+		// It may wait for an answer, or work on what nobody wants any more.
+		s.giveUp(cmd.Process)
+	}
+	ours.Close()
+	waitErr := cmd.Wait()
+	stop()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && waitErr != nil {
+		err = fmt.Errorf("criu: %w", waitErr)
+	}
+	return err
+}
+
+func (s *swrk) giveUp(process *os.Process) {
+	if s.hold != nil {
+		s.hold()
+	}
+	_ = process.Kill() // of one that has been waited for it does nothing
+}
+
+// converse sends the request and answers what CRIU asks until it is done.
+func (s *swrk) converse(pid int, conn *net.UnixConn) error {
+	if s.started != nil {
+		if err := s.started(pid); err != nil {
+			return err
+		}
+	}
+	if err := send(conn, s.request); err != nil {
+		return err
+	}
+	for {
+		answer, err := receive(conn)
+		if err != nil {
+			return err
+		}
+		if !answer.GetSuccess() {
+			return &refusal{errno: syscall.Errno(answer.GetCrErrno()), text: answer.GetCrErrmsg()}
+		}
+		kind := answer.GetType()
+		if kind == s.request.GetType() {
+			return nil
+		}
+		if kind != rpc.CriuReqType_NOTIFY {
+			return fmt.Errorf("criu answers a question that was not asked: %s", kind)
+		}
+		var failed error
+		if s.notified != nil {
+			failed = s.notified(answer.GetNotify())
+		}
+		success := failed == nil
+		if err := send(conn, &rpc.CriuReq{Type: &kind, NotifySuccess: &success}); err != nil {
+			return errors.Join(failed, err)
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+}
+
+// refusal is what CRIU answers when it cannot do what was asked. The log says
+// more.
+type refusal struct {
+	errno syscall.Errno
+	text  string
+}
+
+func (r *refusal) Error() string {
+	switch {
+	case r.text != "":
+		return "criu: " + r.text
+	case r.errno != 0:
+		return "criu: " + r.errno.Error()
+	}
+	return "criu gave up"
+}
+
+func send(conn *net.UnixConn, request *rpc.CriuReq) error {
+	data, err := request.MarshalVT()
+	if err == nil {
+		_, err = conn.Write(data)
+	}
+	if err != nil {
+		return fmt.Errorf("ask criu: %w", err)
+	}
+	return nil
+}
+
+func receive(conn *net.UnixConn) (*rpc.CriuResp, error) {
+	buffer := make([]byte, maxMessage)
+	n, err := conn.Read(buffer)
+	if err != nil || n == 0 {
+		return nil, fmt.Errorf("criu ended without an answer: %w", errors.Join(err, errEnded))
+	}
+	answer := new(rpc.CriuResp)
+	if err := answer.UnmarshalVT(buffer[:n]); err != nil {
+		return nil, fmt.Errorf("read criu's answer: %w", err)
+	}
+	return answer, nil
+}
+
+var errEnded = errors.New("was it killed?")
+
+// socketPair answers both ends of a connection; the second is for the child.
+func socketPair() (*net.UnixConn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a socket for criu: %w", err)
+	}
+	file := os.NewFile(uintptr(fds[0]), "criu")
+	theirs := os.NewFile(uintptr(fds[1]), "criu")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, fmt.Errorf("make a socket for criu: %w", err)
+	}
+	return conn.(*net.UnixConn), theirs, nil
+}

@@ -1,0 +1,125 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/checkpoint-restore/go-criu/v8/crit"
+	"github.com/checkpoint-restore/go-criu/v8/crit/images/pstree"
+	"google.golang.org/protobuf/proto"
+)
+
+// tasks are processes with the number of their threads, by the number that
+// they have inside.
+type tasks map[int]int
+
+// readTasks answers the processes of a tree that stands.
+func readTasks(tree Tree) (tasks, error) {
+	pids, err := tree.Procs()
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	found := make(tasks, len(pids))
+	for _, pid := range pids {
+		inside, err := numberInside(pid)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was killed
+		}
+		if err != nil {
+			return nil, err
+		}
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("list threads: %w", err)
+		}
+		found[inside] = len(threads)
+	}
+	return found, nil
+}
+
+// numberInside answers the id of a process in its innermost namespace.
+func numberInside(pid int) (int, error) {
+	status, err := readStatus(pid)
+	if err != nil {
+		return 0, err
+	}
+	numbers := strings.Fields(status["NSpid"])
+	if len(numbers) == 0 {
+		return 0, fmt.Errorf("process %d has no number in its namespace", pid)
+	}
+	return strconv.Atoi(numbers[len(numbers)-1])
+}
+
+// readStatus reads /proc/PID/status, see proc_pid_status(5).
+func readStatus(pid int) (map[string]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil, fmt.Errorf("look at a process: %w", err)
+	}
+	status := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		status[key] = strings.TrimSpace(value)
+	}
+	return status, nil
+}
+
+// compare makes sure that every process and thread is in an image. A zombie
+// may be there in addition: it is in no control group any more.
+func (t tasks) compare(images string) error {
+	dumped, err := imageTasks(images)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for pid, threads := range t {
+		switch have, ok := dumped[pid]; {
+		case !ok:
+			missing = append(missing, fmt.Sprintf("process %d is missing", pid))
+		case have != threads:
+			missing = append(missing, fmt.Sprintf("process %d has %d threads and not %d", pid, have, threads))
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(missing[:min(len(missing), 5)], ", "))
+	}
+	return nil
+}
+
+// imageTasks reads which processes an image holds.
+func imageTasks(images string) (tasks, error) {
+	entries, err := readImage(filepath.Join(images, "pstree.img"), &pstree.PstreeEntry{})
+	if err != nil {
+		return nil, err
+	}
+	found := make(tasks, len(entries))
+	for _, entry := range entries {
+		task := entry.(*pstree.PstreeEntry)
+		found[int(task.GetPid())] = len(task.GetThreads())
+	}
+	return found, nil
+}
+
+// readImage reads one of CRIU's files, all of whose entries are of one kind.
+func readImage(path string, kind proto.Message) ([]proto.Message, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the image: %w", err)
+	}
+	defer file.Close()
+	image, err := crit.New(file, nil, "", false, true).Decode(kind)
+	if err != nil {
+		return nil, fmt.Errorf("read the image's %s: %w", filepath.Base(path), err)
+	}
+	entries := make([]proto.Message, len(image.Entries))
+	for i, entry := range image.Entries {
+		entries[i] = entry.Message
+	}
+	return entries, nil
+}
