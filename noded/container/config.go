@@ -11,12 +11,15 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 )
 
-// nodes are the devices that every program may use. The host's own files are
-// bound: a user namespace cannot make devices.
-var nodes = []struct {
+// node is a character device.
+type node struct {
 	path         string
 	major, minor int64
-}{
+}
+
+// nodes are the devices that every program may use. The host's own files are
+// bound: a user namespace cannot make devices.
+var nodes = []node{
 	{"/dev/null", 1, 3}, {"/dev/zero", 1, 5}, {"/dev/full", 1, 7},
 	{"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
 }

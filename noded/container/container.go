@@ -62,6 +62,8 @@ func init() {
 		libcontainer.Init() // does not return
 	case filterWord:
 		wearFilter() // does not return
+	case probeWord:
+		tryDevices(os.Args[2:]) // does not return
 	}
 }
 
@@ -120,9 +122,24 @@ type Spec struct {
 
 // Container is a running container.
 type Container struct {
-	library *libcontainer.Container
-	process *libcontainer.Process
+	library *libcontainer.Container // nil when it was restored
+	process processOne
 	stage   *stage
+	spec    Spec // without its Files
+}
+
+// processOne is process 1 of a container that was started, or restored.
+type processOne interface {
+	Pid() (int, error)
+	Signal(os.Signal) error
+	Wait() (*os.ProcessState, error)
+}
+
+// kept is the part of a Spec that stays true after Start.
+func (s *Spec) kept() Spec {
+	kept := *s
+	kept.Files, kept.WorkDir, kept.Filter, kept.Orders = nil, nil, nil, nil
+	return kept
 }
 
 // Start makes the container and returns when its process 1 answers. After a
@@ -148,7 +165,7 @@ func Start(ctx context.Context, spec *Spec) (_ *Container, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create container: %w", err)
 	}
-	c := &Container{library: library, stage: stage}
+	c := &Container{library: library, stage: stage, spec: spec.kept()}
 	if err := c.run(ctx, spec); err != nil {
 		_ = library.Signal(unix.SIGKILL)
 		if c.process != nil {
@@ -250,10 +267,18 @@ func (c *Container) Wait() (code int, signal unix.Signal, err error) {
 }
 
 // Signal signals process 1; SIGKILL ends everything inside.
-func (c *Container) Signal(signal unix.Signal) error { return c.library.Signal(signal) }
+func (c *Container) Signal(signal unix.Signal) error {
+	if c.library == nil {
+		return c.signalRestored(signal)
+	}
+	return c.library.Signal(signal)
+}
 
 // Destroy removes the container after Wait: its control group, its state and
 // its mounts. It fails when something is still mounted.
 func (c *Container) Destroy() error {
+	if c.library == nil {
+		return errors.Join(c.removeGroups(), c.stage.close())
+	}
 	return errors.Join(c.library.Destroy(), c.stage.close())
 }

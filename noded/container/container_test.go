@@ -15,7 +15,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 )
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

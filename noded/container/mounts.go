@@ -242,9 +242,17 @@ func mountList(hidden []string, bound map[string]string) []*configs.Mount {
 	return mounts
 }
 
-// newConfig mounts everything in the stage and answers what libcontainer
-// shall make of it.
-func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
+// assembled is what a container is made of, mounted in the stage.
+type assembled struct {
+	root   string            // path of the overlay, with the shares mounted in it
+	shares []string          // paths inside of what is mounted in root
+	bound  map[string]string // what libcontainer mounts: path inside to path in the stage
+	hidden []string          // directories that libcontainer covers
+}
+
+// assemble mounts everything in the stage. fill is called when the layers of
+// the root exist and nothing has been mounted yet.
+func (s *stage) assemble(spec *Spec, fill func(layers) error) (*assembled, error) {
 	if err := refuseHostNamespace(); err != nil {
 		return nil, err
 	}
@@ -256,6 +264,9 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := fill(l); err != nil {
+		return nil, err
+	}
 	for target, path := range map[string]string{"/tmp": l.tmp, "/var/tmp": l.varTmp} {
 		t, err := s.clone(path, nil, cloneOptions{attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 		if err != nil {
@@ -263,7 +274,7 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 		}
 		c.trees = append(c.trees, tree{t, target})
 	}
-	hidden := hiddenDirs(spec) // before the staging area covers any
+	a := &assembled{hidden: hiddenDirs(spec)} // before the staging area covers any
 	if err := s.mount(append([]string{spec.Dir, spec.RunDir}, spec.Keep...)); err != nil {
 		return nil, err
 	}
@@ -271,20 +282,32 @@ func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := s.mountRoot(lowerPath, l)
-	if err != nil {
+	if a.root, err = s.mountRoot(lowerPath, l); err != nil {
 		return nil, err
 	}
-	if hidden, err = s.mountShares(root, c.shares, hidden); err != nil {
+	if a.hidden, err = s.mountShares(a.root, c.shares, a.hidden); err != nil {
 		return nil, err
 	}
-	bound := make(map[string]string, len(c.trees))
+	for _, sh := range c.shares {
+		a.shares = append(a.shares, sh.path)
+	}
+	a.bound = make(map[string]string, len(c.trees))
 	for _, t := range c.trees {
-		if bound[filepath.Clean(t.target)], err = s.attach(t.file); err != nil {
+		if a.bound[filepath.Clean(t.target)], err = s.attach(t.file); err != nil {
 			return nil, err
 		}
 	}
-	return libraryConfig(spec, s, root, mountList(hidden, bound))
+	return a, nil
+}
+
+// newConfig mounts everything in the stage and answers what libcontainer
+// shall make of it.
+func newConfig(spec *Spec, s *stage) (*configs.Config, error) {
+	a, err := s.assemble(spec, func(layers) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	return libraryConfig(spec, s, a.root, mountList(a.hidden, a.bound))
 }
 
 // ErrHostNamespace is returned by Start in the host's own mount namespace,

@@ -1,0 +1,114 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+)
+
+// probeWord is the first argument of a process that tries to open devices
+// from within a container's control group.
+const probeWord = "device-probe"
+
+// probeTimeout bounds the life of that process.
+const probeTimeout = 20 * time.Second
+
+// maxProbed bounds how many devices are tried.
+const maxProbed = 64
+
+// checkDevices makes sure that a process of the group cannot open devices that
+// are not given to it, and so that the kernel has its device rules.
+func checkDevices(ctx context.Context, group *cgroup.Group, own []Device) error {
+	foreign, err := foreignDevices(own)
+	if err != nil {
+		return err
+	}
+	if len(foreign) == 0 {
+		return errors.New("the device rules cannot be tried: the host shows no device that the job must not open")
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	probe := exec.CommandContext(ctx, "/proc/self/exe", append([]string{probeWord}, foreign...)...)
+	begin, err := probe.StdinPipe()
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	probe.Stdout = &out
+	if err := probe.Start(); err != nil {
+		return fmt.Errorf("try the device rules: %w", err)
+	}
+	err = group.Add(probe.Process.Pid)
+	begin.Close() // it is in the group, and may begin
+	if err != nil {
+		_ = probe.Process.Kill()
+	}
+	if err := errors.Join(err, probe.Wait()); err != nil {
+		return fmt.Errorf("try the device rules: %w", err)
+	}
+	if out.String() != "" {
+		return fmt.Errorf("the control group lets the job open %s, which is not its own", strings.TrimSpace(out.String()))
+	}
+	return nil
+}
+
+// foreignDevices answers devices of the host that a container with these must
+// not open.
+func foreignDevices(own []Device) ([]string, error) {
+	allowed := AllowedDevices(own)
+	var foreign []string
+	for _, pattern := range []string{"/dev/mem", "/dev/kmsg", "/dev/nvidia[0-9]*", "/dev/fuse", "/dev/loop-control", "/dev/net/tun"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if len(foreign) < maxProbed && isForeign(path, allowed) {
+				foreign = append(foreign, path)
+			}
+		}
+	}
+	return foreign, nil
+}
+
+// isForeign says whether path is a character device that none of allowed is.
+// Block devices are left alone: to open one may start a drive.
+func isForeign(path string, allowed []cgroup.Device) bool {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return false
+	}
+	for _, d := range allowed {
+		if d.Type == 'c' && d.Major == int64(unix.Major(stat.Rdev)) && (d.Minor == cgroup.Any || d.Minor == int64(unix.Minor(stat.Rdev))) {
+			return false
+		}
+	}
+	return true
+}
+
+// tryDevices is the process: it names each device that it could open. The
+// kernel asks the control group before it asks the device's driver, so an
+// error of the driver's means that the group let it pass.
+func tryDevices(paths []string) {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	for _, path := range paths {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+		}
+		if !errors.Is(err, unix.EPERM) {
+			fmt.Println(path)
+		}
+	}
+	os.Exit(0)
+}

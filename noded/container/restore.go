@@ -1,0 +1,234 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/cgroups/manager"
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+)
+
+// ErrMisfit is returned, wrapped, by Restore when this node, or this
+// container, is not what the image needs. Nothing has run.
+var ErrMisfit = errors.New("this image cannot be restored here")
+
+// Image is a saved container, as files: what Save wrote, or the same bytes.
+type Image struct {
+	Dir      string // its files; root's alone
+	Manifest *checkpoint.Manifest
+	// Log is a directory for CRIU's log.
+	Log string
+}
+
+// Restore makes the container of an image again, on this node, as spec says,
+// and lets it run. Of spec, User must be who it was, Devices as many as it had,
+// and WorkDir and Files such that the same paths come out; Filter, Orders and
+// InitPath's bytes come from the image. Dir must be without layers; RunDir
+// exists, and what was in it is written there.
+//
+// Nothing runs before all this is true: every byte of the image is as the
+// manifest says; the machine fits; every process is in spec's control group,
+// has the system-call filter, no capability, and the user namespace that Start
+// would make; and a process in that group cannot open a device that spec does
+// not give it.
+//
+// Like Start it is called from the main goroutine, in a mount namespace of the
+// caller's own. After an error nothing is left but what Dir holds, and what
+// may be left in the control group if the error wraps checkpoint.ErrHalf.
+func Restore(ctx context.Context, spec *Spec, engine *checkpoint.Engine, image Image) (_ *Container, err error) {
+	if err := checkImage(ctx, spec, engine, &image); err != nil {
+		return nil, err
+	}
+	stage, err := newStage(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stage.close())
+		}
+	}()
+	assembled, err := stage.assemble(spec, func(l layers) error { return image.unpack(ctx, spec, l) })
+	if err != nil {
+		return nil, err
+	}
+	c := &Container{stage: stage, spec: spec.kept()}
+	if err := c.restore(ctx, engine, assembled, &image); err != nil {
+		return nil, errors.Join(err, c.removeGroups())
+	}
+	return c, nil
+}
+
+// unpack writes what the job had written, before anything is mounted over it.
+func (i *Image) unpack(ctx context.Context, spec *Spec, l layers) error {
+	for part, to := range map[string]string{upperPart: l.upper, tmpPart: l.tmp, varTmpPart: l.varTmp, runPart: spec.RunDir} {
+		if err := unarchive(ctx, filepath.Join(i.Dir, part), to); err != nil {
+			return fmt.Errorf("unpack the image's %s: %w", part, err)
+		}
+	}
+	return nil
+}
+
+// restore has CRIU make the processes.
+func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *assembled, image *Image) error {
+	if err := c.stage.putCarried(a.root, image); err != nil {
+		return err
+	}
+	sources, err := c.stage.sources(&c.spec, a, image)
+	if err != nil {
+		return err
+	}
+	if err := c.stage.makeMountPoints(a.root, sources); err != nil {
+		return err
+	}
+	if err := image.open(); err != nil {
+		return err
+	}
+	images, err := c.stage.clone(filepath.Join(image.Dir, imageDir), nil, cloneOptions{})
+	if err != nil {
+		return err
+	}
+	imagesPath, err := c.stage.attach(images)
+	if err != nil {
+		return err
+	}
+	root, err := c.stage.bareRoot(a.root)
+	if err != nil {
+		return err
+	}
+	restored, err := engine.Restore(ctx, checkpoint.RestoreOptions{
+		Images: imagesPath, Log: image.Log, Root: root, External: sources,
+		Started: c.joinGroups,
+		Check:   func(pid int) error { return c.checkRestored(ctx, pid) },
+	})
+	if err != nil {
+		return err
+	}
+	process, err := os.FindProcess(restored.Pid)
+	if err != nil {
+		return fmt.Errorf("find the restored process 1: %w", err)
+	}
+	c.process = restoredProcess{process}
+	return nil
+}
+
+// bareRoot answers another mount of the root, without the shares in it: CRIU
+// binds it in the new namespace, where a mount with others below it cannot be
+// bound alone.
+func (s *stage) bareRoot(root string) (string, error) {
+	tree, err := s.clone(root, nil, cloneOptions{})
+	if err != nil {
+		return "", err
+	}
+	return s.attach(tree)
+}
+
+// open lets everybody read CRIU's files: who restores is nobody yet, later root
+// of the new user namespace. Above them is the image's directory, which is
+// closed, and the stage, which nobody else sees.
+func (i *Image) open() error {
+	images := filepath.Join(i.Dir, imageDir)
+	if err := os.Chmod(i.Dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(images)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := os.Chmod(filepath.Join(images, entry.Name()), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(images, 0o755)
+}
+
+// makeMountPoints makes those that the root lacks: a directory that is there
+// on the node that made the image need not be here. Mount points in the
+// container's own file systems come with those.
+func (s *stage) makeMountPoints(root string, sources map[string]string) error {
+	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: root, Err: err}
+	}
+	defer unix.Close(top)
+	for path, source := range sources {
+		if isRestoredByCRIU(path) {
+			continue
+		}
+		info, err := os.Stat(source)
+		if err != nil {
+			return err
+		}
+		point, err := s.mountPoint(top, path, info.IsDir())
+		if err != nil {
+			return fmt.Errorf("make the mount point %s: %w", path, err)
+		}
+		unix.Close(point)
+	}
+	return nil
+}
+
+// isRestoredByCRIU says whether path lies in a file system that CRIU fills.
+func isRestoredByCRIU(path string) bool {
+	for _, dir := range []string{"/proc", "/dev", "/run"} {
+		if within(path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// joinGroups makes the container's control group, with its limits and its
+// device rules, and puts a process in.
+func (c *Container) joinGroups(pid int) error {
+	groups, err := manager.New(c.spec.Cgroup)
+	if err != nil {
+		return fmt.Errorf("make the control group: %w", err)
+	}
+	if err := groups.Apply(pid); err != nil {
+		return fmt.Errorf("make the control group: %w", err)
+	}
+	if err := groups.Set(c.spec.Cgroup.Resources); err != nil {
+		return fmt.Errorf("limit the control group: %w", err)
+	}
+	return nil
+}
+
+func (c *Container) removeGroups() error {
+	groups, err := manager.New(c.spec.Cgroup)
+	if err != nil {
+		return fmt.Errorf("remove the control group: %w", err)
+	}
+	return groups.Destroy()
+}
+
+// signalRestored also lets a frozen tree die.
+func (c *Container) signalRestored(signal unix.Signal) error {
+	if err := c.process.Signal(signal); err != nil || signal != unix.SIGKILL {
+		return err
+	}
+	group, err := cgroup.Open(c.spec.Cgroup.Path)
+	if errors.Is(err, cgroup.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return group.Thaw(context.Background())
+}
+
+// restoredProcess is process 1 after a restore, a child of this process.
+type restoredProcess struct{ process *os.Process }
+
+func (p restoredProcess) Pid() (int, error) { return p.process.Pid, nil }
+
+func (p restoredProcess) Signal(signal os.Signal) error { return p.process.Signal(signal) }
+
+func (p restoredProcess) Wait() (*os.ProcessState, error) { return p.process.Wait() }

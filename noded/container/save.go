@@ -1,0 +1,96 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+)
+
+// SaveOptions say where a container is saved.
+type SaveOptions struct {
+	// Dir is the image's directory, which is made, or is empty. It is root's
+	// alone, and on a disk with room for the job's memory.
+	Dir string
+	// Log is a directory that is not the image's, for CRIU's log, which stays
+	// there for who wants to know why it did not succeed.
+	Log string
+	// Timeout bounds CRIU's waiting; the context bounds all.
+	Timeout time.Duration
+	// Copied is called when everything that the job could change has been
+	// copied, and it may run on; what follows is only arithmetic. May be nil.
+	Copied func()
+}
+
+// The parts of an image, as files in its directory.
+const (
+	imageDir   = "criu" // CRIU's own files, below it
+	upperPart  = "upper.tar"
+	tmpPart    = "tmp.tar"
+	varTmpPart = "var-tmp.tar"
+	runPart    = "run.tar"
+	carriedDir = "carried" // files of the root that travel with it
+	// carriedInit is process 1's program.
+	carriedInit = carriedDir + "/ginit"
+)
+
+// Save writes an image of the container, which the caller has frozen by its
+// control group. It stays frozen, also when it fails, unless the error wraps
+// checkpoint.ErrRuns. The manifest says nothing of job, epoch, number and
+// node, nor of GPUs: the caller fills that in.
+//
+// It costs two copies of what the job wrote into its root and /tmp and one of
+// its memory, at the speed of the disk; the files that it has mapped are read
+// once for each time that they change.
+func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveOptions) (*checkpoint.Manifest, error) {
+	group, err := cgroup.Open(c.spec.Cgroup.Path)
+	if err != nil {
+		return nil, err
+	}
+	images := filepath.Join(o.Dir, imageDir)
+	for _, dir := range []string{images, filepath.Join(o.Dir, carriedDir)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the image's directory: %w", err)
+		}
+	}
+	manifest := &checkpoint.Manifest{
+		Version: checkpoint.ManifestVersion, SavedMS: time.Now().UnixMilli(), UID: c.spec.User.UID, Root: hostRoot,
+	}
+	if manifest.Machine, err = checkpoint.ThisMachine(ctx, engine); err != nil {
+		return nil, err
+	}
+	mounts, err := foreignMounts(c.Pid())
+	if err != nil {
+		return nil, err
+	}
+	manifest.Mounts = mounts
+	for _, d := range c.spec.Devices {
+		manifest.Devices = append(manifest.Devices, d.ContainerPath)
+	}
+	copied := make(chan error, 1)
+	go func() { copied <- c.pack(ctx, o.Dir) }()
+	_, err = engine.Dump(ctx, checkpoint.DumpOptions{
+		Images: images, Log: o.Log, Pid: c.Pid(), Tree: group, External: mounts, Timeout: o.Timeout,
+	})
+	if err = errors.Join(err, <-copied); err != nil {
+		return nil, err
+	}
+	if err := c.listFiles(ctx, group, manifest, o.Dir); err != nil {
+		return nil, err
+	}
+	if o.Copied != nil {
+		o.Copied()
+	}
+	if manifest.Parts, err = checkpoint.ListParts(ctx, o.Dir); err != nil {
+		return nil, err
+	}
+	return manifest, manifest.Check()
+}
+
+// hostRoot is Manifest.Root of a container whose root is the host's.
+const hostRoot = "host"

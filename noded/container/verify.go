@@ -1,0 +1,165 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+)
+
+// checkImage compares an image with its manifest, this machine and the
+// container that is asked for, before anything is made of it.
+func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, image *Image) error {
+	m := image.Manifest
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if m.UID != spec.User.UID {
+		return fmt.Errorf("%w: its processes are user %d's, and not user %d's", ErrMisfit, m.UID, spec.User.UID)
+	}
+	if m.Root != hostRoot {
+		return fmt.Errorf("%w: its root is %q, and jobs here have the host's", ErrMisfit, m.Root)
+	}
+	here, err := checkpoint.ThisMachine(ctx, engine)
+	if err != nil {
+		return err
+	}
+	here.GPUs = m.Machine.GPUs // the caller has compared them
+	if found := m.Fits(here, Look); len(found) > 0 {
+		texts := make([]string, len(found))
+		for i, misfit := range found {
+			texts[i] = misfit.String()
+		}
+		return fmt.Errorf("%w: %s", ErrMisfit, strings.Join(texts, "; "))
+	}
+	if err := m.Verify(ctx, image.Dir); err != nil {
+		return err
+	}
+	for i := range m.Files {
+		if f := &m.Files[i]; f.Path == initPath {
+			return os.Chmod(filepath.Join(image.Dir, f.Carried), os.FileMode(f.Mode)&os.ModePerm)
+		}
+	}
+	return fmt.Errorf("%w: it lacks process 1's program", checkpoint.ErrManifest)
+}
+
+// checkRestored asks the kernel about each process of a restored tree, none of
+// which has run: nothing that an image says of itself is taken on trust.
+func (c *Container) checkRestored(ctx context.Context, pid int) error {
+	group, err := cgroup.Open(c.spec.Cgroup.Path)
+	if err != nil {
+		return err
+	}
+	pids, err := group.Procs()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(pids, pid) {
+		return fmt.Errorf("the restored process 1 is not in control group %s", group.Path())
+	}
+	if err := c.checkNamespaces(pid); err != nil {
+		return err
+	}
+	inside := 0
+	for _, p := range pids {
+		same, err := sameNamespace(p, pid, "pid")
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was killed
+		}
+		if err != nil {
+			return err
+		}
+		if !same {
+			continue // CRIU itself
+		}
+		inside++
+		if err := checkThreads(p, pid); err != nil {
+			return err
+		}
+	}
+	if inside == 0 {
+		return errors.New("no process was restored")
+	}
+	return checkDevices(ctx, group, c.spec.Devices)
+}
+
+// checkNamespaces: the ids of the processes are those that Start would give,
+// and their mounts are their own.
+func (c *Container) checkNamespaces(pid int) error {
+	for name, want := range map[string]string{"uid_map": mapText(c.stage.uids), "gid_map": mapText(c.stage.gids)} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+		if err != nil {
+			return fmt.Errorf("look at the restored process 1: %w", err)
+		}
+		if strings.Join(strings.Fields(string(text)), " ") != strings.Join(strings.Fields(want), " ") {
+			return fmt.Errorf("%w: its %s is not that of its user: have the user's groups changed?", ErrMisfit, name)
+		}
+	}
+	own := []string{"user", "mnt", "pid", "ipc", "uts"}
+	if c.spec.PrivateNetwork {
+		own = append(own, "net")
+	}
+	for _, kind := range own {
+		same, err := sameNamespace(pid, os.Getpid(), kind)
+		if err != nil {
+			return err
+		}
+		if same {
+			return fmt.Errorf("%w: it has no %s namespace of its own", ErrMisfit, kind)
+		}
+	}
+	same, err := sameNamespace(pid, os.Getpid(), "net")
+	if err == nil && !same && !c.spec.PrivateNetwork {
+		err = fmt.Errorf("%w: it has a network of its own, and the job shall have the host's", ErrMisfit)
+	}
+	return err
+}
+
+func sameNamespace(a, b int, kind string) (bool, error) {
+	first, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", a, kind))
+	if err != nil {
+		return false, err
+	}
+	second, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", b, kind))
+	return first == second, err
+}
+
+// checkThreads: every thread has the filter, and no right.
+func checkThreads(pid, first int) error {
+	for _, kind := range []string{"user", "mnt", "net", "ipc", "uts"} {
+		if same, err := sameNamespace(pid, first, kind); err != nil || !same {
+			return errors.Join(fmt.Errorf("%w: process %d has another %s namespace than process 1", ErrMisfit, pid, kind), err)
+		}
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		return err
+	}
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(text), "\nState:\tZ") {
+			continue
+		}
+		for _, want := range []string{
+			"\nSeccomp:\t2\n", "\nNoNewPrivs:\t1\n", "\nCapInh:\t0000000000000000\n", "\nCapPrm:\t0000000000000000\n",
+			"\nCapEff:\t0000000000000000\n", "\nCapBnd:\t0000000000000000\n", "\nCapAmb:\t0000000000000000\n",
+		} {
+			if !strings.Contains(string(text), want) {
+				return fmt.Errorf("%w: a process of it does not have %s", ErrNoFilter, strings.TrimSpace(want))
+			}
+		}
+	}
+	return nil
+}
