@@ -71,18 +71,24 @@ type Reader interface {
 	Open(ctx context.Context, image checkpoint.Digest) (Image, error)
 }
 
-// Image is an image that is being read. Its methods may be called from several
-// goroutines at once.
+// Image is an image that is being read, by one goroutine at a time.
 type Image interface {
 	Manifest() *checkpoint.Manifest
 	// Encoded answers the bytes whose SHA-256 is the image's digest.
 	Encoded() []byte
-	// Stored reads a chunk that is not a hole as it is stored and appends it to
-	// into: its own bytes where these are as many as the chunk has, otherwise a
-	// zstd frame of them. They are not checked: whoever unpacks them does.
-	Stored(ctx context.Context, part, chunk int, into []byte) ([]byte, error)
+	// Chunks reads chunks that are no holes and calls each with one after the
+	// other, as they are stored, until each answers an error, which it returns: a
+	// chunk's own bytes where these are as many as it has, otherwise a zstd frame
+	// of them. They are not checked: whoever unpacks them does. They stay as they
+	// are only until each returns. n counts in wanted.
+	Chunks(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error
+	// File says where a chunk lies, for errors; "" = not known.
+	File(Ref) string
 	Close() error
 }
+
+// Ref names a chunk of an image: the part, and the chunk in it, from 0 on.
+type Ref struct{ Part, Chunk uint32 }
 
 // Dial opens a stream to whoever serves an image (Serve). A Remote calls it
 // when it needs the first one, and again each time one broke, to go on after

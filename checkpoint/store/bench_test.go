@@ -1,0 +1,154 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+)
+
+// kinds are what the memory of programs is like.
+var kinds = []struct {
+	name string
+	fill func(r *rand.Rand, into []byte)
+}{
+	{"noise", func(r *rand.Rand, into []byte) { copy(into, noise(r, len(into))) }},
+	{"numbers", func(r *rand.Rand, into []byte) {
+		for i := 0; i+8 <= len(into); i += 8 {
+			binary.LittleEndian.PutUint64(into[i:], math.Float64bits(float64(r.IntN(1<<20))/1000))
+		}
+	}},
+	{"mixed", func(r *rand.Rand, into []byte) { copy(into, memory(r, len(into)/4096)) }},
+	{"zeros", func(_ *rand.Rand, into []byte) { clear(into) }},
+}
+
+// pagesFile writes a part of about size bytes, and answers the time that
+// writing the same bytes and syncing them takes.
+func pagesFile(b *testing.B, file string, size int, fill func(*rand.Rand, []byte)) time.Duration {
+	b.Helper()
+	data := make([]byte, size)
+	r := source(11)
+	for at := 0; at < size; at += 1 << 20 {
+		fill(r, data[at:min(at+1<<20, size)])
+	}
+	began := time.Now()
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	for at := 0; at < size; at += 1 << 20 {
+		if _, err := f.Write(data[at:min(at+1<<20, size)]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// highWater watches the memory that Go's heap has while f runs.
+func highWater(f func()) float64 {
+	runtime.GC()
+	var most atomic.Uint64
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most.Store(max(most.Load(), m.HeapInuse))
+			select {
+			case <-over:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(over)
+	<-ended
+	return float64(most.Load()) / (1 << 20)
+}
+
+// BenchmarkImage puts an image, puts it again as it is, puts it with a tenth
+// of its pages changed, and gets it. "x-write" is the time as a multiple of
+// what writing the same bytes and syncing them took in the same run.
+func BenchmarkImage(b *testing.B) {
+	for _, size := range []int{100 << 20, 1 << 30} {
+		for _, kind := range kinds {
+			b.Run(fmt.Sprintf("%s/%dMiB", kind.name, size>>20), func(b *testing.B) { benchImage(b, size, kind.fill) })
+		}
+	}
+}
+
+func benchImage(b *testing.B, size int, fill func(*rand.Rand, []byte)) {
+	for range b.N {
+		d := newStore(b, Limits{})
+		directory := b.TempDir()
+		file := filepath.Join(directory, "pages-1.img")
+		plain := pagesFile(b, file, size, fill)
+		m := &checkpoint.Manifest{Version: checkpoint.ManifestVersion, Job: 1, Node: "n", Root: "host", Parts: []checkpoint.Part{{Name: "pages-1.img", Size: int64(size)}}}
+		b.ReportMetric(plain.Seconds(), "s-write")
+		step := func(name string, f func() Receipt) Receipt {
+			m.Number++
+			var receipt Receipt
+			var took time.Duration
+			heap := highWater(func() {
+				began := time.Now()
+				receipt = f()
+				took = time.Since(began)
+			})
+			b.ReportMetric(took.Seconds(), "s-"+name)
+			b.ReportMetric(took.Seconds()/plain.Seconds(), "x-write-"+name)
+			b.ReportMetric(heap, "MiB-heap-"+name)
+			if name != "get" {
+				b.ReportMetric(100*float64(receipt.WrittenBytes)/float64(size), "%-written-"+name)
+			}
+			return receipt
+		}
+		put := func() Receipt {
+			receipt, err := d.Put(b.Context(), m, directory)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return receipt
+		}
+		step("put", put)
+		again := step("again", put)
+		changeTenth(b, file, size)
+		step("tenth", put)
+		step("get", func() Receipt {
+			if err := d.Get(b.Context(), again.Digest, filepath.Join(b.TempDir(), "restored")); err != nil {
+				b.Fatal(err)
+			}
+			return again
+		})
+		os.Remove(file)
+	}
+}
+
+// changeTenth writes other bytes over a tenth of a file, in pieces of 1 MiB.
+func changeTenth(b *testing.B, file string, size int) {
+	b.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	r := source(12)
+	for at := 0; at < size; at += 10 << 20 {
+		if _, err := f.WriteAt(noise(r, 1<<20), int64(at)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"io"
+	"time"
+)
+
+// disk is what a Directory does to its file system, and all that it does.
+// Names are relative to the store's directory, with slashes; "" is that
+// directory itself. No symbolic link is followed and no mount crossed. Tests
+// put a disk in its place that stops at any operation and forgets what was not
+// synced.
+type disk interface {
+	MakeDirectory(name string) error
+	// Names lists a directory, in no order.
+	Names(name string) ([]string, error)
+	Status(name string) (status, error)
+	// Create makes a file that was not there, of mode 0600.
+	Create(name string) (newFile, error)
+	Open(name string) (oldFile, error)
+	Link(old, new string) error
+	// Rename moves a file or a directory; it replaces nothing but an empty
+	// directory.
+	Rename(old, new string) error
+	Remove(name string) error
+	RemoveDirectory(name string) error
+	// SyncDirectory makes durable which names a directory has.
+	SyncDirectory(name string) error
+	// Touch sets a directory's time of change to the file system's own clock.
+	Touch(name string) error
+	// Free answers what the caller may still write, in bytes.
+	Free() (int64, error)
+}
+
+// newFile is a file that is being written, from its begin to its end.
+type newFile interface {
+	io.Writer
+	// Push starts to write out what was written so far, so that little is left
+	// for Sync and little memory is dirty.
+	Push()
+	// Sync makes the file's bytes durable, and takes them out of the page cache.
+	Sync() error
+	Close() error
+}
+
+// oldFile is a file that is whole.
+type oldFile interface {
+	io.ReaderAt
+	Size() (int64, error)
+	// Forget takes the file's bytes out of the page cache.
+	Forget()
+	Close() error
+}
+
+// status is what is known of a file or a directory.
+type status struct {
+	Directory bool
+	Bytes     int64 // that it takes on the disk
+	Inode     uint64
+	Links     uint64
+	Changed   time.Time // by the file system's clock
+}

@@ -1,0 +1,276 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"runtime"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+)
+
+// packing is the way of an image's bytes into packs. One goroutine reads the
+// parts and cuts them; as many as there are processors hash and compress; one
+// writes, in the order of the parts. What is under way lies in a few batches,
+// which go round.
+type packing struct {
+	d      *Directory
+	m      *checkpoint.Manifest
+	making string
+	base   *base
+	room   *room
+	cut    cutter
+
+	encoder *zstd.Encoder
+	idle    chan *batch // to be filled
+	todo    chan *batch // to be hashed
+	order   chan *batch // to be written
+
+	pack  *packWriter
+	syncs *errgroup.Group // packs that are made durable
+}
+
+// batch is a stretch of one part.
+type batch struct {
+	part    int
+	data    []byte // as read; its capacity is used up to length
+	length  int
+	pieces  []piece
+	out     []byte  // new chunks as they are stored
+	entries []entry // and what they are
+	ready   chan struct{}
+}
+
+// piece is a chunk or a hole.
+type piece struct {
+	size int
+	hole bool
+	sum  checkpoint.Digest
+}
+
+// Memory for batches: enough of them to keep every processor busy, and no more
+// than that many bytes together.
+const (
+	batchBytes   = 1 << 20
+	batchesBytes = 128 << 20
+)
+
+func (p *packing) run(ctx context.Context, directory string) (err error) {
+	top, err := unix.Open(directory, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open the directory of the parts: %w", &os.PathError{Op: "open", Path: directory, Err: err})
+	}
+	defer unix.Close(top)
+	length := max(batchBytes, 2*p.cut.maximum)
+	workers := min(runtime.GOMAXPROCS(0), max(1, batchesBytes/length/2-3))
+	batches := workers + 3
+	p.idle, p.todo, p.order = make(chan *batch, batches), make(chan *batch, batches), make(chan *batch, batches)
+	for range batches {
+		p.idle <- &batch{data: make([]byte, length)}
+	}
+	if p.encoder, err = newEncoder(p.cut.maximum, workers); err != nil {
+		return err
+	}
+	defer p.encoder.Close()
+	p.syncs = new(errgroup.Group)
+	p.syncs.SetLimit(2)
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(p.order)
+		defer close(p.todo)
+		return p.readAll(ctx, top)
+	})
+	for range workers {
+		group.Go(func() error {
+			for b := range p.todo {
+				p.squeeze(b)
+				close(b.ready)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error { return p.writeAll(ctx) })
+	err = group.Wait()
+	if p.pack != nil {
+		if err == nil {
+			p.finish()
+		} else {
+			err = errors.Join(err, p.pack.file.Close())
+		}
+	}
+	return errors.Join(err, p.syncs.Wait())
+}
+
+func newEncoder(longest, workers int) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(max(zstd.MinWindowSize, longest)), zstd.WithSingleSegment(true))
+}
+
+func (p *packing) readAll(ctx context.Context, top int) error {
+	carry := make([]byte, 0, p.cut.maximum)
+	for i := range p.m.Parts {
+		if err := p.read(ctx, top, i, carry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read cuts one part. carry is memory for what begins in one batch and ends in
+// the next.
+func (p *packing) read(ctx context.Context, top, index int, carry []byte) error {
+	part := &p.m.Parts[index]
+	file, err := openPart(top, part)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	left, inHole := part.Size, false
+	for carry = carry[:0]; left > 0 || len(carry) > 0; {
+		var b *batch
+		select {
+		case b = <-p.idle:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		n := copy(b.data, carry)
+		more := int(min(int64(len(b.data)-n), left))
+		if _, err := io.ReadFull(file, b.data[n:n+more]); err != nil {
+			return fmt.Errorf("read part %s: %w", part.Name, err)
+		}
+		n, left = n+more, left-int64(more)
+		b.part, b.pieces, b.length, b.ready = index, b.pieces[:0], 0, make(chan struct{})
+		for b.length < n && (left == 0 || n-b.length >= p.cut.maximum) {
+			size, hole := p.cut.next(b.data[b.length:n], left == 0, inHole)
+			b.pieces = append(b.pieces, piece{size: size, hole: hole})
+			b.length, inHole = b.length+size, hole
+		}
+		carry = append(carry[:0], b.data[b.length:n]...)
+		p.todo <- b // neither can be full: all batches have room in it
+		p.order <- b
+	}
+	return nil
+}
+
+// openPart opens a part that is to be put.
+func openPart(top int, part *checkpoint.Part) (*os.File, error) {
+	fd, err := beneath(top, part.Name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open part %s: %w", part.Name, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("open part %s: %w", part.Name, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != part.Size {
+		unix.Close(fd)
+		return nil, fmt.Errorf("part %s is not the file that the manifest says: it has %d bytes, not %d, or is no file", part.Name, st.Size, part.Size)
+	}
+	_ = unix.Fadvise(fd, 0, 0, unix.FADV_SEQUENTIAL)
+	return os.NewFile(uintptr(fd), part.Name), nil
+}
+
+// squeeze hashes the chunks of a batch and compresses those that are new.
+func (p *packing) squeeze(b *batch) {
+	b.out, b.entries = b.out[:0], b.entries[:0]
+	at := 0
+	for i := range b.pieces {
+		piece := &b.pieces[i]
+		data := b.data[at : at+piece.size]
+		at += piece.size
+		if piece.hole {
+			continue
+		}
+		piece.sum = sha256.Sum256(data)
+		if !p.base.claim(piece.sum) {
+			continue
+		}
+		begin := len(b.out)
+		b.out = p.encoder.EncodeAll(data, b.out)
+		// What hardly gets smaller is not worth unpacking.
+		if len(b.out)-begin > len(data)-len(data)/32 {
+			b.out = append(b.out[:begin], data...)
+		}
+		b.entries = append(b.entries, entry{digest: piece.sum, size: uint32(len(data)), stored: uint32(len(b.out) - begin)})
+	}
+}
+
+// writeAll writes the batches in the order in which they were read.
+func (p *packing) writeAll(ctx context.Context) error {
+	for {
+		var b *batch
+		var open bool
+		select {
+		case b, open = <-p.order:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !open {
+			return ctx.Err()
+		}
+		select {
+		case <-b.ready:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		p.m.Parts[b.part].Chunks = appendPieces(p.m.Parts[b.part].Chunks, b.pieces)
+		if err := p.write(b); err != nil {
+			return err
+		}
+		p.idle <- b
+	}
+}
+
+func appendPieces(chunks []checkpoint.Chunk, pieces []piece) []checkpoint.Chunk {
+	for _, piece := range pieces {
+		if last := len(chunks) - 1; piece.hole && last >= 0 && chunks[last].Hole() {
+			chunks[last].Size += int64(piece.size)
+			continue
+		}
+		chunks = append(chunks, checkpoint.Chunk{Size: int64(piece.size), SHA256: piece.sum})
+	}
+	return chunks
+}
+
+func (p *packing) write(b *batch) error {
+	if len(b.entries) == 0 {
+		return nil
+	}
+	overhead := len(b.entries) * entryBytes
+	if p.pack == nil {
+		overhead += len(packMagic) + footerBytes
+	}
+	if err := p.room.take(int64(len(b.out) + overhead)); err != nil {
+		return err
+	}
+	if p.pack == nil {
+		w, err := newPackWriter(p.d.disk, path.Join(p.making, packName()), p.cut.target)
+		if err != nil {
+			return err
+		}
+		p.pack = w
+	}
+	if err := p.pack.add(b.out, b.entries); err != nil {
+		return err
+	}
+	if p.pack.full() {
+		p.finish()
+	}
+	return nil
+}
+
+// finish makes the pack durable while the next one is filled.
+func (p *packing) finish() {
+	p.syncs.Go(p.pack.finish)
+	p.pack = nil
+}
