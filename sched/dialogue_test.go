@@ -231,6 +231,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	depends, never := set.Bool("depends", false, ""), set.Bool("never", false, "")
 	required, excluded, features := set.String("w", "", ""), set.String("x", "", ""), set.String("C", "", "")
 	gpus := set.String("gpus", "", "")
+	goesOn := set.String("image", "", "the nodes that can go on with it, or none")
 	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 0, "")
 	perNode, array := set.Uint("ntasks-per-node", 0, ""), set.Uint("array", 1, "")
 	placed := placementFlags(set, &job, &shape)
@@ -268,6 +269,10 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	}
 	if *deadline != 0 {
 		job.DeadlineMS = d.snapshot.NowMS + *deadline*1000
+	}
+	if *goesOn != "" {
+		job.Image, job.NowhereToGoOn = 1, *goesOn == "none"
+		r.AmongNodes, r.MinNodes, r.MaxNodes = list(*goesOn), 1, 1
 	}
 	switch {
 	case *depends:

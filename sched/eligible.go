@@ -15,6 +15,8 @@ func (p *pass) eligible(job *Job) (ReasonCode, bool) {
 		return ReasonBeginTime, false
 	case job.DeadlineMS != 0 && p.latestStart(job) < p.NowMS:
 		return ReasonDeadline, false
+	case job.NowhereToGoOn:
+		return ReasonImage, false
 	}
 	return ReasonNone, true
 }

@@ -33,6 +33,7 @@ const (
 	ReasonDeadline // cannot end before its deadline any more
 	ReasonLimit    // would pass a limit, which has its own word: see LimitReached
 	ReasonLicenses
+	ReasonImage // it was saved, and no node can go on with it
 )
 
 // reasonWords has, for each code, Slurm's word and how hopeful it is: of the
@@ -60,6 +61,7 @@ var reasonWords = [...]struct {
 	ReasonDeadline:           {"DeadLine", 0},
 	ReasonLimit:              {"AccountingPolicy", 6},
 	ReasonLicenses:           {"Licenses", 6},
+	ReasonImage:              {"ImageNotRestorable", 0},
 
 	ReasonDependencyNeverSatisfied: {"DependencyNeverSatisfied", 0},
 }
@@ -167,6 +169,8 @@ func (r Reason) Sentence(s Snapshot) string {
 		return "waits for what can never be: cancel it, or change its dependency with gcontrol update"
 	case ReasonDeadline:
 		return "cannot end before its deadline any more"
+	case ReasonImage:
+		return "goes on from an image of it, and no node is known that can restore that"
 	case ReasonPartitionDown:
 		return partition + " is down"
 	case ReasonPartitionTimeLimit:

@@ -117,6 +117,11 @@ type Job struct {
 	DeadlineMS    int64 // its end, at the latest; 0 = none
 	Dependency    Dependency
 	Licenses      []LicenseCount // positions in Snapshot.Licenses, ascending
+	// Image: it goes on from one, of that number, and not with its script; 0 = none.
+	// Its shape is narrowed to the nodes that can (Request.AmongNodes).
+	// NowhereToGoOn: there are none, as far as is known.
+	Image         uint32
+	NowhereToGoOn bool
 }
 
 // Dependency says whether a job waits for others.

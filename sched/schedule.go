@@ -236,14 +236,18 @@ func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
 	return r
 }
 
-// close keeps nodes for a job that waits for resources: those that it names,
-// if it names all that it needs, and otherwise the whole partition, which takes
-// no more jobs in this pass. So nothing that comes later delays it, in any
-// partition that shares its nodes. This is what Slurm's main scheduler does.
+// close keeps nodes for a job that waits for resources: those that it names, if
+// it names all that it needs; those that can restore it, if it goes on from an
+// image; and otherwise the whole partition, which takes no more jobs in this pass.
+// So nothing that comes later delays it, in any partition that shares its nodes.
+// This is what Slurm's main scheduler does.
 func (p *pass) close(job JobID, shape *Shape, index int) {
 	named := shape.Request.RequiredNodes
 	low, _ := shape.Request.NodeBounds()
 	onlyNamed := len(named) > 0 && uint64(len(named)) >= uint64(low)
+	if !onlyNamed && shape.Request.AmongNodes != nil {
+		named, onlyNamed = shape.Request.AmongNodes, true
+	}
 	if !onlyNamed {
 		p.partitions[index].blocker = job
 	}

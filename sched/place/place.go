@@ -86,6 +86,7 @@ type Request struct {
 	Model         string   // of all its devices; "" = any one model
 	RequiredNodes []string // ascending; part of the allocation
 	ExcludedNodes []string // ascending
+	AmongNodes    []string // ascending; no other is part of it. nil = any may be
 	Constraint    Constraint
 	Switches      uint32 // at most so many leaf switches; 0 = any number
 	Contiguous    bool   // its nodes follow each other in the list of nodes

@@ -36,7 +36,7 @@ func (w *want) shortage(candidates []NodeIndex) (short Shortage, passed int) {
 	required := sieve{want: w, low: len(w.RequiredNodes), among: NamedNodes}
 	for _, index := range candidates {
 		n := &w.nodes[index]
-		if _, is := slices.BinarySearch(w.ExcludedNodes, n.Name); is {
+		if _, is := slices.BinarySearch(w.ExcludedNodes, n.Name); is || !w.among(n) {
 			continue
 		}
 		pool.pool = append(pool.pool, index)

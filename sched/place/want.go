@@ -95,7 +95,16 @@ func (w *want) named(n *Node) bool {
 			return false
 		}
 	}
-	return w.Constraint.Each.Met(n.Features)
+	return w.among(n) && w.Constraint.Each.Met(n.Features)
+}
+
+// among says whether the node is one of those to which the request is narrowed.
+func (r *Request) among(n *Node) bool {
+	if r.AmongNodes == nil {
+		return true
+	}
+	_, is := slices.BinarySearch(r.AmongNodes, n.Name)
+	return is
 }
 
 // open says whether the node takes this job beside those it has.
