@@ -530,6 +530,7 @@ type JobResult struct {
 	Id            *JobId                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // "" = done; otherwise Slurm's sentence
 	AlreadyDone   bool                   `protobuf:"varint,3,opt,name=already_done,json=alreadyDone,proto3" json:"already_done,omitempty"`
+	Image         uint32                 `protobuf:"varint,4,opt,name=image,proto3" json:"image,omitempty"` // of SaveJobs: the number of the image that was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,6 +584,13 @@ func (x *JobResult) GetAlreadyDone() bool {
 		return x.AlreadyDone
 	}
 	return false
+}
+
+func (x *JobResult) GetImage() uint32 {
+	if x != nil {
+		return x.Image
+	}
+	return 0
 }
 
 type CancelResponse struct {
@@ -817,6 +825,126 @@ func (x *UpdateJobsResponse) GetResults() []*JobResult {
 	return nil
 }
 
+type SaveJobsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Filter        *JobFilter             `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
+	Tasks         []*ArrayTasks          `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Move          bool                   `protobuf:"varint,4,opt,name=move,proto3" json:"move,omitempty"` // they go on elsewhere
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`  // with move: there; "" = on any other that can
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveJobsRequest) Reset() {
+	*x = SaveJobsRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveJobsRequest) ProtoMessage() {}
+
+func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveJobsRequest.ProtoReflect.Descriptor instead.
+func (*SaveJobsRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SaveJobsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SaveJobsRequest) GetFilter() *JobFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *SaveJobsRequest) GetTasks() []*ArrayTasks {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *SaveJobsRequest) GetMove() bool {
+	if x != nil {
+		return x.Move
+	}
+	return false
+}
+
+func (x *SaveJobsRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type SaveJobsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*JobResult           `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveJobsResponse) Reset() {
+	*x = SaveJobsResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveJobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveJobsResponse) ProtoMessage() {}
+
+func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveJobsResponse.ProtoReflect.Descriptor instead.
+func (*SaveJobsResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SaveJobsResponse) GetResults() []*JobResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
 type ControlResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Results       []*JobResult           `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
@@ -826,7 +954,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +966,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +979,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControlResponse) GetResults() []*JobResult {
@@ -872,7 +1000,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1012,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1025,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -934,7 +1062,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1074,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1087,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -986,7 +1114,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1126,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1139,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListNodesRequest) GetNames() string {
@@ -1037,7 +1165,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1177,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1190,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1080,7 +1208,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1220,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1233,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
 }
 
 type ListPartitionsResponse struct {
@@ -1117,7 +1245,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1257,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1270,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -1164,7 +1292,7 @@ type UpdateNodeRequest struct {
 
 func (x *UpdateNodeRequest) Reset() {
 	*x = UpdateNodeRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1304,7 @@ func (x *UpdateNodeRequest) String() string {
 func (*UpdateNodeRequest) ProtoMessage() {}
 
 func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1317,7 @@ func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNodeRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateNodeRequest) GetRequestId() string {
@@ -1228,7 +1356,7 @@ type UpdateNodeResponse struct {
 
 func (x *UpdateNodeResponse) Reset() {
 	*x = UpdateNodeResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1368,7 @@ func (x *UpdateNodeResponse) String() string {
 func (*UpdateNodeResponse) ProtoMessage() {}
 
 func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1381,7 @@ func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
 // Policy is the replicated configuration: what cluster.toml holds.
@@ -1285,7 +1413,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1425,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1438,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -1447,7 +1575,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1587,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1600,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -1571,7 +1699,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1711,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1724,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -1634,7 +1762,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1774,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1787,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -1701,7 +1829,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1841,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1854,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *License) GetName() string {
@@ -1756,7 +1884,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1896,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1909,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Switch) GetName() string {
@@ -1816,7 +1944,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1956,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1969,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -1874,7 +2002,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2014,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2027,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -1920,7 +2048,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2060,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2073,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -1977,7 +2105,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2117,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2130,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 type ShowConfigResponse struct {
@@ -2015,7 +2143,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2155,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2168,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -2067,7 +2195,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2207,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2220,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -2117,7 +2245,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2257,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2270,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 type PingResponse struct {
@@ -2163,7 +2291,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2303,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2316,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -2270,7 +2398,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2410,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2423,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -2323,7 +2451,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2463,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2476,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -2447,7 +2575,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2587,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2600,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -2490,7 +2618,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2630,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2643,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -2561,11 +2689,12 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"ArrayTasks\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12.\n" +
-	"\x06ranges\x18\x02 \x03(\v2\x16.gleaner.v1.ArrayRangeR\x06ranges\"g\n" +
+	"\x06ranges\x18\x02 \x03(\v2\x16.gleaner.v1.ArrayRangeR\x06ranges\"}\n" +
 	"\tJobResult\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12!\n" +
-	"\falready_done\x18\x03 \x01(\bR\valreadyDone\"A\n" +
+	"\falready_done\x18\x03 \x01(\bR\valreadyDone\x12\x14\n" +
+	"\x05image\x18\x04 \x01(\rR\x05image\"A\n" +
 	"\x0eCancelResponse\x12/\n" +
 	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"\xd9\x01\n" +
 	"\x0eControlRequest\x12\x1d\n" +
@@ -2584,6 +2713,15 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05tasks\x18\x03 \x03(\v2\x16.gleaner.v1.ArrayTasksR\x05tasks\x12-\n" +
 	"\x06change\x18\x04 \x01(\v2\x15.gleaner.v1.JobChangeR\x06change\"E\n" +
 	"\x12UpdateJobsResponse\x12/\n" +
+	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"\xb5\x01\n" +
+	"\x0fSaveJobsRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
+	"\x06filter\x18\x02 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12,\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x16.gleaner.v1.ArrayTasksR\x05tasks\x12\x12\n" +
+	"\x04move\x18\x04 \x01(\bR\x04move\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"C\n" +
+	"\x10SaveJobsResponse\x12/\n" +
 	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"B\n" +
 	"\x0fControlResponse\x12/\n" +
 	"\aresults\x18\x01 \x03(\v2\x15.gleaner.v1.JobResultR\aresults\"\x8c\x01\n" +
@@ -2733,7 +2871,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\x8a\x0f\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\xd1\x0f\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -2766,7 +2904,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x0eChangeAccounts\x12!.gleaner.v1.ChangeAccountsRequest\x1a\".gleaner.v1.ChangeAccountsResponse\x12Q\n" +
 	"\fListLicenses\x12\x1f.gleaner.v1.ListLicensesRequest\x1a .gleaner.v1.ListLicensesResponse\x12M\n" +
 	"\n" +
-	"ListLimits\x12\x1d.gleaner.v1.ListLimitsRequest\x1a\x1e.gleaner.v1.ListLimitsResponse0\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"ListLimits\x12\x1d.gleaner.v1.ListLimitsRequest\x1a\x1e.gleaner.v1.ListLimitsResponse0\x01\x12E\n" +
+	"\bSaveJobs\x12\x1b.gleaner.v1.SaveJobsRequest\x1a\x1c.gleaner.v1.SaveJobsResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_controller_proto_rawDescOnce sync.Once
@@ -2781,7 +2920,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -2795,163 +2934,170 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ControlRequest)(nil),             // 9: gleaner.v1.ControlRequest
 	(*UpdateJobsRequest)(nil),          // 10: gleaner.v1.UpdateJobsRequest
 	(*UpdateJobsResponse)(nil),         // 11: gleaner.v1.UpdateJobsResponse
-	(*ControlResponse)(nil),            // 12: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),            // 13: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),           // 14: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),           // 15: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 16: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),      // 17: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),     // 18: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),          // 19: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),         // 20: gleaner.v1.UpdateNodeResponse
-	(*Policy)(nil),                     // 21: gleaner.v1.Policy
-	(*PriorityPolicy)(nil),             // 22: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 23: gleaner.v1.PreemptPolicy
-	(*AccountingPolicy)(nil),           // 24: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 25: gleaner.v1.License
-	(*Switch)(nil),                     // 26: gleaner.v1.Switch
-	(*ApplyPolicyRequest)(nil),         // 27: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 28: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 29: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 30: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 31: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 32: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 33: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 34: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 35: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 36: gleaner.v1.Event
-	(*Purged)(nil),                     // 37: gleaner.v1.Purged
-	(*Synced)(nil),                     // 38: gleaner.v1.Synced
-	nil,                                // 39: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 40: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 41: gleaner.v1.JobId
-	(JobState)(0),                      // 42: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 43: gleaner.v1.ArrayRange
-	(*JobChange)(nil),                  // 44: gleaner.v1.JobChange
-	(*Job)(nil),                        // 45: gleaner.v1.Job
-	(*Node)(nil),                       // 46: gleaner.v1.Node
-	(*Partition)(nil),                  // 47: gleaner.v1.Partition
-	(*StatusRequest)(nil),              // 48: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 49: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 50: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 51: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 52: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 53: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 54: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 55: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 56: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 57: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 58: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 59: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 60: gleaner.v1.ListLimitsRequest
-	(*StatusResponse)(nil),             // 61: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 62: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 63: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 64: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 65: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 66: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 67: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 68: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 69: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 70: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 71: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 72: gleaner.v1.ListLimitsResponse
+	(*SaveJobsRequest)(nil),            // 12: gleaner.v1.SaveJobsRequest
+	(*SaveJobsResponse)(nil),           // 13: gleaner.v1.SaveJobsResponse
+	(*ControlResponse)(nil),            // 14: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 15: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 16: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 17: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 18: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 19: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 20: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 21: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 22: gleaner.v1.UpdateNodeResponse
+	(*Policy)(nil),                     // 23: gleaner.v1.Policy
+	(*PriorityPolicy)(nil),             // 24: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 25: gleaner.v1.PreemptPolicy
+	(*AccountingPolicy)(nil),           // 26: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 27: gleaner.v1.License
+	(*Switch)(nil),                     // 28: gleaner.v1.Switch
+	(*ApplyPolicyRequest)(nil),         // 29: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 30: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 31: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 32: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 33: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 34: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 35: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 36: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 37: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 38: gleaner.v1.Event
+	(*Purged)(nil),                     // 39: gleaner.v1.Purged
+	(*Synced)(nil),                     // 40: gleaner.v1.Synced
+	nil,                                // 41: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 42: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 43: gleaner.v1.JobId
+	(JobState)(0),                      // 44: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 45: gleaner.v1.ArrayRange
+	(*JobChange)(nil),                  // 46: gleaner.v1.JobChange
+	(*Job)(nil),                        // 47: gleaner.v1.Job
+	(*Node)(nil),                       // 48: gleaner.v1.Node
+	(*Partition)(nil),                  // 49: gleaner.v1.Partition
+	(*StatusRequest)(nil),              // 50: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 51: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 52: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 53: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 54: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 55: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 56: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 57: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 58: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 59: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 60: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 61: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 62: gleaner.v1.ListLimitsRequest
+	(*StatusResponse)(nil),             // 63: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 64: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 65: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 66: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 67: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 68: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 69: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 70: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 71: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 72: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 73: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 74: gleaner.v1.ListLimitsResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	40, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	41, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	42, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	42, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	43, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	44, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	4,  // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	43, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	41, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	45, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	43, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	7,  // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,  // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	4,  // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	4,  // 11: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 12: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	44, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	46, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
 	7,  // 14: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
-	7,  // 15: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	4,  // 16: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	45, // 17: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	46, // 18: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	47, // 19: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
-	1,  // 20: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	47, // 21: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	22, // 22: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	23, // 23: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	25, // 24: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	26, // 25: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	24, // 26: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	43, // 27: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	43, // 28: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	39, // 29: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	21, // 30: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	29, // 31: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	21, // 32: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	32, // 33: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	4,  // 34: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	45, // 35: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	46, // 36: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	37, // 37: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	38, // 38: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,  // 39: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	5,  // 40: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	9,  // 41: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	10, // 42: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	13, // 43: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	15, // 44: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	17, // 45: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	19, // 46: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	27, // 47: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	30, // 48: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	33, // 49: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	35, // 50: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	48, // 51: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	49, // 52: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	50, // 53: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	51, // 54: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	52, // 55: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	53, // 56: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	54, // 57: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	55, // 58: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	56, // 59: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	57, // 60: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	58, // 61: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	59, // 62: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	60, // 63: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	3,  // 64: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 65: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	12, // 66: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11, // 67: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	14, // 68: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	16, // 69: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	18, // 70: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	20, // 71: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	28, // 72: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	31, // 73: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	34, // 74: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	36, // 75: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	61, // 76: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	62, // 77: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	63, // 78: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	64, // 79: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	65, // 80: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	54, // 81: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	66, // 82: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	67, // 83: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	68, // 84: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	69, // 85: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	70, // 86: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	71, // 87: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	72, // 88: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	64, // [64:89] is the sub-list for method output_type
-	39, // [39:64] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	4,  // 15: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	6,  // 16: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	7,  // 17: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
+	7,  // 18: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	4,  // 19: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	47, // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	48, // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	49, // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	1,  // 23: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
+	49, // 24: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	24, // 25: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	25, // 26: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	27, // 27: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	28, // 28: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	26, // 29: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	45, // 30: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	45, // 31: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	41, // 32: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	23, // 33: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	31, // 34: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	23, // 35: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	34, // 36: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	4,  // 37: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	47, // 38: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	48, // 39: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	39, // 40: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	40, // 41: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,  // 42: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	5,  // 43: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	9,  // 44: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	10, // 45: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	15, // 46: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	17, // 47: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	19, // 48: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	21, // 49: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	29, // 50: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	32, // 51: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	35, // 52: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	37, // 53: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	50, // 54: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	51, // 55: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	52, // 56: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	53, // 57: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	54, // 58: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	55, // 59: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	56, // 60: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	57, // 61: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	58, // 62: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	59, // 63: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	60, // 64: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	61, // 65: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	62, // 66: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	12, // 67: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	3,  // 68: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 69: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	14, // 70: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11, // 71: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	16, // 72: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	18, // 73: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	20, // 74: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	22, // 75: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	30, // 76: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	33, // 77: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	36, // 78: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	38, // 79: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	63, // 80: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	64, // 81: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	65, // 82: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	66, // 83: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	67, // 84: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	56, // 85: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	68, // 86: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	69, // 87: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	70, // 88: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	71, // 89: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	72, // 90: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	73, // 91: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	74, // 92: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	13, // 93: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	68, // [68:94] is the sub-list for method output_type
+	42, // [42:68] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -2967,7 +3113,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_priority_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[34].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[36].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -2979,7 +3125,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -52,6 +52,7 @@ const (
 	Controller_ChangeAccounts_FullMethodName     = "/gleaner.v1.Controller/ChangeAccounts"
 	Controller_ListLicenses_FullMethodName       = "/gleaner.v1.Controller/ListLicenses"
 	Controller_ListLimits_FullMethodName         = "/gleaner.v1.Controller/ListLimits"
+	Controller_SaveJobs_FullMethodName           = "/gleaner.v1.Controller/SaveJobs"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -111,6 +112,9 @@ type ControllerClient interface {
 	// ListLimits streams the limits of users, associations and QOS with what is
 	// used of them.
 	ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLimitsResponse], error)
+	// SaveJobs orders that the processes of running jobs are saved, and moves
+	// them. It answers when that is ordered; Job.saved says how it goes on.
+	SaveJobs(ctx context.Context, in *SaveJobsRequest, opts ...grpc.CallOption) (*SaveJobsResponse, error)
 }
 
 type controllerClient struct {
@@ -446,6 +450,16 @@ func (c *controllerClient) ListLimits(ctx context.Context, in *ListLimitsRequest
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_ListLimitsClient = grpc.ServerStreamingClient[ListLimitsResponse]
 
+func (c *controllerClient) SaveJobs(ctx context.Context, in *SaveJobsRequest, opts ...grpc.CallOption) (*SaveJobsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SaveJobsResponse)
+	err := c.cc.Invoke(ctx, Controller_SaveJobs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -503,6 +517,9 @@ type ControllerServer interface {
 	// ListLimits streams the limits of users, associations and QOS with what is
 	// used of them.
 	ListLimits(*ListLimitsRequest, grpc.ServerStreamingServer[ListLimitsResponse]) error
+	// SaveJobs orders that the processes of running jobs are saved, and moves
+	// them. It answers when that is ordered; Job.saved says how it goes on.
+	SaveJobs(context.Context, *SaveJobsRequest) (*SaveJobsResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -587,6 +604,9 @@ func (UnimplementedControllerServer) ListLicenses(context.Context, *ListLicenses
 }
 func (UnimplementedControllerServer) ListLimits(*ListLimitsRequest, grpc.ServerStreamingServer[ListLimitsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListLimits not implemented")
+}
+func (UnimplementedControllerServer) SaveJobs(context.Context, *SaveJobsRequest) (*SaveJobsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SaveJobs not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -992,6 +1012,24 @@ func _Controller_ListLimits_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_ListLimitsServer = grpc.ServerStreamingServer[ListLimitsResponse]
 
+func _Controller_SaveJobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SaveJobsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).SaveJobs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_SaveJobs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).SaveJobs(ctx, req.(*SaveJobsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1062,6 +1100,10 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListLicenses",
 			Handler:    _Controller_ListLicenses_Handler,
+		},
+		{
+			MethodName: "SaveJobs",
+			Handler:    _Controller_SaveJobs_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

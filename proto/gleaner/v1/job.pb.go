@@ -1609,8 +1609,11 @@ type Job struct {
 	ExitSignal        uint32                 `protobuf:"varint,41,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"` // 0 = not killed by a signal
 	Usage             *Usage                 `protobuf:"bytes,42,opt,name=usage,proto3" json:"usage,omitempty"`
 	CancelledByUid    *uint32                `protobuf:"varint,43,opt,name=cancelled_by_uid,json=cancelledByUid,proto3,oneof" json:"cancelled_by_uid,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Absent = nothing was ever saved of it, nobody knows whether it can be, and
+	// it does not run.
+	Saved         *JobSaved `protobuf:"bytes,60,opt,name=saved,proto3" json:"saved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1874,6 +1877,367 @@ func (x *Job) GetCancelledByUid() uint32 {
 	return 0
 }
 
+func (x *Job) GetSaved() *JobSaved {
+	if x != nil {
+		return x.Saved
+	}
+	return nil
+}
+
+// JobSaved is how a job can be saved, and what has been, over all its runs.
+type JobSaved struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YES, LIKELY, NOT_NOW or NO, as in SaveGrade, and what is in the way; "" =
+	// not known, or it does not run.
+	Grade        string        `protobuf:"bytes,1,opt,name=grade,proto3" json:"grade,omitempty"`
+	GradeReason  string        `protobuf:"bytes,2,opt,name=grade_reason,json=gradeReason,proto3" json:"grade_reason,omitempty"`
+	Saving       *SaveUnderWay `protobuf:"bytes,3,opt,name=saving,proto3" json:"saving,omitempty"`                                 // absent = none is
+	Images       []*SavedImage `protobuf:"bytes,4,rep,name=images,proto3" json:"images,omitempty"`                                 // that are kept, newest first
+	RestoredFrom *SavedImage   `protobuf:"bytes,5,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"` // from which the present or last run went on
+	Saves        uint32        `protobuf:"varint,6,opt,name=saves,proto3" json:"saves,omitempty"`                                  // that succeeded
+	StandingMs   uint64        `protobuf:"varint,7,opt,name=standing_ms,json=standingMs,proto3" json:"standing_ms,omitempty"`      // for how long they let it stand still in all
+	KeptGpuMs    int64         `protobuf:"varint,8,opt,name=kept_gpu_ms,json=keptGpuMs,proto3" json:"kept_gpu_ms,omitempty"`       // work that was not lost, because a run went on with it
+	// The last save, if it failed: which image it should have been, why, when.
+	FailedNumber  uint32 `protobuf:"varint,9,opt,name=failed_number,json=failedNumber,proto3" json:"failed_number,omitempty"`
+	Failed        string `protobuf:"bytes,10,opt,name=failed,proto3" json:"failed,omitempty"`
+	FailedMs      int64  `protobuf:"varint,11,opt,name=failed_ms,json=failedMs,proto3" json:"failed_ms,omitempty"`
+	Number        uint32 `protobuf:"varint,12,opt,name=number,proto3" json:"number,omitempty"`                        // of the image that was asked for last
+	IntervalS     uint32 `protobuf:"varint,13,opt,name=interval_s,json=intervalS,proto3" json:"interval_s,omitempty"` // at which it is saved, also where that is computed; 0 = only when asked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobSaved) Reset() {
+	*x = JobSaved{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobSaved) ProtoMessage() {}
+
+func (x *JobSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobSaved.ProtoReflect.Descriptor instead.
+func (*JobSaved) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *JobSaved) GetGrade() string {
+	if x != nil {
+		return x.Grade
+	}
+	return ""
+}
+
+func (x *JobSaved) GetGradeReason() string {
+	if x != nil {
+		return x.GradeReason
+	}
+	return ""
+}
+
+func (x *JobSaved) GetSaving() *SaveUnderWay {
+	if x != nil {
+		return x.Saving
+	}
+	return nil
+}
+
+func (x *JobSaved) GetImages() []*SavedImage {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *JobSaved) GetRestoredFrom() *SavedImage {
+	if x != nil {
+		return x.RestoredFrom
+	}
+	return nil
+}
+
+func (x *JobSaved) GetSaves() uint32 {
+	if x != nil {
+		return x.Saves
+	}
+	return 0
+}
+
+func (x *JobSaved) GetStandingMs() uint64 {
+	if x != nil {
+		return x.StandingMs
+	}
+	return 0
+}
+
+func (x *JobSaved) GetKeptGpuMs() int64 {
+	if x != nil {
+		return x.KeptGpuMs
+	}
+	return 0
+}
+
+func (x *JobSaved) GetFailedNumber() uint32 {
+	if x != nil {
+		return x.FailedNumber
+	}
+	return 0
+}
+
+func (x *JobSaved) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
+func (x *JobSaved) GetFailedMs() int64 {
+	if x != nil {
+		return x.FailedMs
+	}
+	return 0
+}
+
+func (x *JobSaved) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *JobSaved) GetIntervalS() uint32 {
+	if x != nil {
+		return x.IntervalS
+	}
+	return 0
+}
+
+// SaveUnderWay is a save that has been ordered and has not ended.
+type SaveUnderWay struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`               // of the image
+	Purpose       string                 `protobuf:"bytes,2,opt,name=purpose,proto3" json:"purpose,omitempty"`              // asked | interval | move | preemption
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`                        // of a move, the node; "" = any other
+	ForJob        uint32                 `protobuf:"varint,4,opt,name=for_job,json=forJob,proto3" json:"for_job,omitempty"` // of a preemption
+	SinceMs       int64                  `protobuf:"varint,5,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	DeadlineMs    int64                  `protobuf:"varint,6,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveUnderWay) Reset() {
+	*x = SaveUnderWay{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveUnderWay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveUnderWay) ProtoMessage() {}
+
+func (x *SaveUnderWay) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveUnderWay.ProtoReflect.Descriptor instead.
+func (*SaveUnderWay) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SaveUnderWay) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SaveUnderWay) GetPurpose() string {
+	if x != nil {
+		return x.Purpose
+	}
+	return ""
+}
+
+func (x *SaveUnderWay) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *SaveUnderWay) GetForJob() uint32 {
+	if x != nil {
+		return x.ForJob
+	}
+	return 0
+}
+
+func (x *SaveUnderWay) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *SaveUnderWay) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
+}
+
+// SavedImage is what is known of an image.
+type SavedImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`                                   // of the run it was saved from
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`                                      // that saved it
+	Store         string                 `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`                                    // that several nodes share; "" = with the node
+	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                                   // restored
+	WrittenBytes  uint64                 `protobuf:"varint,6,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"` // that were new in the store
+	SavedMs       int64                  `protobuf:"varint,7,opt,name=saved_ms,json=savedMs,proto3" json:"saved_ms,omitempty"`                // the instant
+	RanMs         int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                      // for how long the job had run then, over all its runs
+	StandingMs    uint32                 `protobuf:"varint,9,opt,name=standing_ms,json=standingMs,proto3" json:"standing_ms,omitempty"`       // for how long it stood still
+	PackMs        uint32                 `protobuf:"varint,10,opt,name=pack_ms,json=packMs,proto3" json:"pack_ms,omitempty"`                  // until it was durable
+	Digest        []byte                 `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SavedImage) Reset() {
+	*x = SavedImage{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SavedImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SavedImage) ProtoMessage() {}
+
+func (x *SavedImage) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SavedImage.ProtoReflect.Descriptor instead.
+func (*SavedImage) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SavedImage) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SavedImage) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SavedImage) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SavedImage) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *SavedImage) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SavedImage) GetWrittenBytes() uint64 {
+	if x != nil {
+		return x.WrittenBytes
+	}
+	return 0
+}
+
+func (x *SavedImage) GetSavedMs() int64 {
+	if x != nil {
+		return x.SavedMs
+	}
+	return 0
+}
+
+func (x *SavedImage) GetRanMs() int64 {
+	if x != nil {
+		return x.RanMs
+	}
+	return 0
+}
+
+func (x *SavedImage) GetStandingMs() uint32 {
+	if x != nil {
+		return x.StandingMs
+	}
+	return 0
+}
+
+func (x *SavedImage) GetPackMs() uint32 {
+	if x != nil {
+		return x.PackMs
+	}
+	return 0
+}
+
+func (x *SavedImage) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // JobChange is what an update changes of a job: scontrol(1), "JOBS -
 // SPECIFICATIONS FOR UPDATE COMMAND". What is not given stays.
 type JobChange struct {
@@ -1918,7 +2282,7 @@ type JobChange struct {
 
 func (x *JobChange) Reset() {
 	*x = JobChange{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2294,7 @@ func (x *JobChange) String() string {
 func (*JobChange) ProtoMessage() {}
 
 func (x *JobChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2307,7 @@ func (x *JobChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobChange.ProtoReflect.Descriptor instead.
 func (*JobChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobChange) GetTimeLimitS() uint32 {
@@ -2186,7 +2550,7 @@ type GpuRequests struct {
 
 func (x *GpuRequests) Reset() {
 	*x = GpuRequests{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2562,7 @@ func (x *GpuRequests) String() string {
 func (*GpuRequests) ProtoMessage() {}
 
 func (x *GpuRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2575,7 @@ func (x *GpuRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRequests.ProtoReflect.Descriptor instead.
 func (*GpuRequests) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GpuRequests) GetRequests() []*GpuRequest {
@@ -2368,7 +2732,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"uid_domain\x18\b \x01(\tR\tuidDomain\"J\n" +
 	"\x05Usage\x12*\n" +
 	"\x11peak_memory_bytes\x18\x01 \x01(\x04R\x0fpeakMemoryBytes\x12\x15\n" +
-	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\x97\t\n" +
+	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xc3\t\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
@@ -2413,8 +2777,49 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\vexit_signal\x18) \x01(\rR\n" +
 	"exitSignal\x12'\n" +
 	"\x05usage\x18* \x01(\v2\x11.gleaner.v1.UsageR\x05usage\x12-\n" +
-	"\x10cancelled_by_uid\x18+ \x01(\rH\x00R\x0ecancelledByUid\x88\x01\x01B\x13\n" +
-	"\x11_cancelled_by_uid\"\x99\r\n" +
+	"\x10cancelled_by_uid\x18+ \x01(\rH\x00R\x0ecancelledByUid\x88\x01\x01\x12*\n" +
+	"\x05saved\x18< \x01(\v2\x14.gleaner.v1.JobSavedR\x05savedB\x13\n" +
+	"\x11_cancelled_by_uid\"\xca\x03\n" +
+	"\bJobSaved\x12\x14\n" +
+	"\x05grade\x18\x01 \x01(\tR\x05grade\x12!\n" +
+	"\fgrade_reason\x18\x02 \x01(\tR\vgradeReason\x120\n" +
+	"\x06saving\x18\x03 \x01(\v2\x18.gleaner.v1.SaveUnderWayR\x06saving\x12.\n" +
+	"\x06images\x18\x04 \x03(\v2\x16.gleaner.v1.SavedImageR\x06images\x12;\n" +
+	"\rrestored_from\x18\x05 \x01(\v2\x16.gleaner.v1.SavedImageR\frestoredFrom\x12\x14\n" +
+	"\x05saves\x18\x06 \x01(\rR\x05saves\x12\x1f\n" +
+	"\vstanding_ms\x18\a \x01(\x04R\n" +
+	"standingMs\x12\x1e\n" +
+	"\vkept_gpu_ms\x18\b \x01(\x03R\tkeptGpuMs\x12#\n" +
+	"\rfailed_number\x18\t \x01(\rR\ffailedNumber\x12\x16\n" +
+	"\x06failed\x18\n" +
+	" \x01(\tR\x06failed\x12\x1b\n" +
+	"\tfailed_ms\x18\v \x01(\x03R\bfailedMs\x12\x16\n" +
+	"\x06number\x18\f \x01(\rR\x06number\x12\x1d\n" +
+	"\n" +
+	"interval_s\x18\r \x01(\rR\tintervalS\"\xa5\x01\n" +
+	"\fSaveUnderWay\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
+	"\apurpose\x18\x02 \x01(\tR\apurpose\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\x12\x17\n" +
+	"\afor_job\x18\x04 \x01(\rR\x06forJob\x12\x19\n" +
+	"\bsince_ms\x18\x05 \x01(\x03R\asinceMs\x12\x1f\n" +
+	"\vdeadline_ms\x18\x06 \x01(\x03R\n" +
+	"deadlineMs\"\xa3\x02\n" +
+	"\n" +
+	"SavedImage\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x14\n" +
+	"\x05store\x18\x04 \x01(\tR\x05store\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12#\n" +
+	"\rwritten_bytes\x18\x06 \x01(\x04R\fwrittenBytes\x12\x19\n" +
+	"\bsaved_ms\x18\a \x01(\x03R\asavedMs\x12\x15\n" +
+	"\x06ran_ms\x18\b \x01(\x03R\x05ranMs\x12\x1f\n" +
+	"\vstanding_ms\x18\t \x01(\rR\n" +
+	"standingMs\x12\x17\n" +
+	"\apack_ms\x18\n" +
+	" \x01(\rR\x06packMs\x12\x16\n" +
+	"\x06digest\x18\v \x01(\fR\x06digest\"\x99\r\n" +
 	"\tJobChange\x12%\n" +
 	"\ftime_limit_s\x18\x01 \x01(\rH\x00R\n" +
 	"timeLimitS\x88\x01\x01\x12\x1c\n" +
@@ -2542,7 +2947,7 @@ func file_gleaner_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_gleaner_v1_job_proto_goTypes = []any{
 	(JobState)(0),            // 0: gleaner.v1.JobState
 	(OpenMode)(0),            // 1: gleaner.v1.OpenMode
@@ -2562,8 +2967,11 @@ var file_gleaner_v1_job_proto_goTypes = []any{
 	(*Identity)(nil),         // 15: gleaner.v1.Identity
 	(*Usage)(nil),            // 16: gleaner.v1.Usage
 	(*Job)(nil),              // 17: gleaner.v1.Job
-	(*JobChange)(nil),        // 18: gleaner.v1.JobChange
-	(*GpuRequests)(nil),      // 19: gleaner.v1.GpuRequests
+	(*JobSaved)(nil),         // 18: gleaner.v1.JobSaved
+	(*SaveUnderWay)(nil),     // 19: gleaner.v1.SaveUnderWay
+	(*SavedImage)(nil),       // 20: gleaner.v1.SavedImage
+	(*JobChange)(nil),        // 21: gleaner.v1.JobChange
+	(*GpuRequests)(nil),      // 22: gleaner.v1.GpuRequests
 }
 var file_gleaner_v1_job_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.StepId.job:type_name -> gleaner.v1.JobId
@@ -2584,13 +2992,17 @@ var file_gleaner_v1_job_proto_depIdxs = []int32{
 	0,  // 15: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
 	14, // 16: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
 	16, // 17: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
-	19, // 18: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
-	6,  // 19: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	18, // 18: gleaner.v1.Job.saved:type_name -> gleaner.v1.JobSaved
+	19, // 19: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
+	20, // 20: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
+	20, // 21: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
+	22, // 22: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
+	6,  // 23: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_job_proto_init() }
@@ -2601,14 +3013,14 @@ func file_gleaner_v1_job_proto_init() {
 	file_gleaner_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_job_proto_rawDesc), len(file_gleaner_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   16,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
