@@ -5,11 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -105,67 +101,4 @@ func (r contextReader) Read(buffer []byte) (int, error) {
 		return 0, err
 	}
 	return r.file.Read(buffer)
-}
-
-// ListParts answers the files below dir as parts of an image, in the order of
-// their names. What is neither a file nor a directory is refused.
-func ListParts(ctx context.Context, dir string) ([]Part, error) {
-	var parts []Part
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		name := strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")
-		size, digest, err := digestOfPath(ctx, path)
-		if err == nil {
-			parts = append(parts, Part{Name: name, Size: size, SHA256: digest})
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the image's parts: %w", err)
-	}
-	slices.SortFunc(parts, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
-	return parts, nil
-}
-
-func digestOfPath(ctx context.Context, path string) (int64, Digest, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return 0, Digest{}, err
-	}
-	defer file.Close()
-	if _, err := openID(file); err != nil {
-		return 0, Digest{}, err
-	}
-	return digestOf(ctx, file)
-}
-
-// Verify makes sure that dir holds the parts of the image, every byte of them,
-// and nothing else. Its errors name the part, and wrap ErrManifest.
-func (m *Manifest) Verify(ctx context.Context, dir string) error {
-	have, err := ListParts(ctx, dir)
-	if err != nil {
-		return err
-	}
-	found := make(map[string]Part, len(have))
-	for _, p := range have {
-		found[p.Name] = p
-	}
-	for _, want := range m.Parts {
-		p, ok := found[want.Name]
-		switch {
-		case !ok:
-			return fmt.Errorf("%w: its part %s is missing", ErrManifest, want.Name)
-		case p.Size != want.Size:
-			return fmt.Errorf("%w: its part %s has %d bytes and not %d", ErrManifest, want.Name, p.Size, want.Size)
-		case p.SHA256 != want.SHA256:
-			return fmt.Errorf("%w: its part %s has been changed: its SHA-256 is %s", ErrManifest, want.Name, p.SHA256)
-		}
-		delete(found, want.Name)
-	}
-	for name := range found {
-		return fmt.Errorf("%w: %s is none of its parts", ErrManifest, name)
-	}
-	return nil
 }

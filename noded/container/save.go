@@ -86,7 +86,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if o.Copied != nil {
 		o.Copied()
 	}
-	if manifest.Parts, err = checkpoint.ListParts(ctx, o.Dir); err != nil {
+	if manifest.Parts, err = checkpoint.ListParts(o.Dir); err != nil {
 		return nil, err
 	}
 	return manifest, manifest.Check()

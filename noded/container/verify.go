@@ -38,7 +38,7 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 		}
 		return fmt.Errorf("%w: %s", ErrMisfit, strings.Join(texts, "; "))
 	}
-	if err := m.Verify(ctx, image.Dir); err != nil {
+	if err := m.Verify(image.Dir); err != nil {
 		return err
 	}
 	for i := range m.Files {
