@@ -44,6 +44,7 @@ type tunnels struct {
 type channel struct {
 	part   session.Part
 	target string
+	image  string // the digest of the image that is to come; "" = it leads to a job
 	// second delivers the end that was asked; its handler returns when over
 	// is closed.
 	second chan tunnelStream
@@ -78,19 +79,21 @@ func (t *tunnels) end(name string, c *channel) {
 	close(c.over)
 }
 
-// join takes a waiting channel, once, for the node that was asked.
-func (t *tunnels) join(name string, part session.Part, node string) (*channel, bool) {
+// join takes a waiting channel, once, for the node that was asked, and for what
+// it was asked.
+func (t *tunnels) join(name string, part session.Part, node, image string) (*channel, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, found := t.waiting[name]
-	if !found || c.part != part || c.target != node {
+	if !found || c.part != part || c.target != node || c.image != image {
 		return nil, false
 	}
 	delete(t.waiting, name)
 	return c, true
 }
 
-// Tunnel joins two ends that belong to one run of one job.
+// Tunnel joins two ends that belong to one run of one job, or a node that goes
+// on with an image and the node that has it.
 func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	message, err := firstMessage(stream.Context(), stream.Recv)
 	if err != nil {
@@ -114,6 +117,32 @@ func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	return s.joinTunnel(stream, open)
 }
 
+// mayOpen refuses an end that may not open this tunnel, and answers what asks
+// the target's node to come.
+func (s *Server) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerMessage, error) {
+	if image := open.GetImage(); image != nil {
+		if err := s.mayFetch(open.GetFromNode(), image); err != nil {
+			return nil, err
+		}
+		return &pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: channel}}}, nil
+	}
+	part := session.PartOf(open.GetPart())
+	if err := errors.Join(s.mustHold(part, open.GetFromNode()), s.mustHold(part, open.GetTargetNode())); err != nil {
+		return nil, err
+	}
+	return &pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{
+		Part: part.ID(), Channel: channel, Line: open.GetLine(), Again: open.GetAgain()}}}, nil
+}
+
+// mayFetch refuses a node that was neither told to go on with this image, nor
+// asked whether it could: an image holds all that a job had in memory.
+func (s *Server) mayFetch(node string, image *pb.Image) error {
+	if link := s.loops.Sessions().Get(node); link != nil && link.Told(image) {
+		return nil
+	}
+	return status.Errorf(codes.PermissionDenied, "node %q was not told to restore this image of job %d", node, image.GetPart().GetJob())
+}
+
 // mustHold refuses a node on which this run of the job holds nothing.
 func (s *Server) mustHold(part session.Part, node string) error {
 	job, found := s.cluster.View().Job(part.Job)
@@ -133,20 +162,24 @@ func (s *Server) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen
 	if len(open.GetLine()) > maxLineBytes {
 		return invalid("the name of a line has at most %d bytes", maxLineBytes)
 	}
-	if err := errors.Join(s.mustHold(part, open.GetFromNode()), s.mustHold(part, open.GetTargetNode())); err != nil {
+	if open.GetImage() != nil {
+		part = session.PartOf(open.GetImage().GetPart())
+	}
+	name := uuid.NewString()
+	order, err := s.mayOpen(open, name)
+	if err != nil {
 		return err
 	}
 	link := s.loops.Sessions().Get(open.GetTargetNode())
 	if link == nil {
 		return status.Errorf(codes.Unavailable, "node %s is not connected to this controller: try again", open.GetTargetNode())
 	}
-	name := uuid.NewString()
-	c := &channel{part: part, target: open.GetTargetNode(), second: make(chan tunnelStream, 1), over: make(chan struct{})}
+	c := &channel{part: part, target: open.GetTargetNode(), image: string(open.GetImage().GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
 	if err := s.tunnels.begin(name, c); err != nil {
 		return err
 	}
 	defer s.tunnels.end(name, c)
-	link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{Part: part.ID(), Channel: name, Line: open.GetLine(), Again: open.GetAgain()}}})
+	link.Send(order)
 	timer := time.NewTimer(joinLimit)
 	defer timer.Stop()
 	select {
@@ -164,10 +197,12 @@ func (s *Server) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen
 // joinTunnel is the end that was asked: it lends its stream to the other.
 func (s *Server) joinTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen) error {
 	part := session.PartOf(open.GetPart())
-	if err := s.mustHold(part, open.GetFromNode()); err != nil {
+	if open.GetImage() != nil {
+		part = session.PartOf(open.GetImage().GetPart())
+	} else if err := s.mustHold(part, open.GetFromNode()); err != nil {
 		return err
 	}
-	c, found := s.tunnels.join(open.GetChannel(), part, open.GetFromNode())
+	c, found := s.tunnels.join(open.GetChannel(), part, open.GetFromNode(), string(open.GetImage().GetDigest()))
 	if !found {
 		return status.Error(codes.NotFound, "no tunnel of this job to this node waits under that channel")
 	}

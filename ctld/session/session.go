@@ -116,6 +116,7 @@ type Session struct {
 	mu     sync.Mutex
 	parts  map[Part]Reported
 	frozen []Part
+	told   []string // digests of images, the latest last
 	bytes  int
 
 	// orders and time limits sent in this session. Only the dispatch loop touches
@@ -255,6 +256,7 @@ func (s *Session) Send(message *pb.ControllerMessage) bool {
 	select {
 	case s.out <- message:
 		s.bytes += size
+		s.noteTold(message)
 		return true
 	default:
 		s.cut(ErrTooSlow)
