@@ -6,61 +6,10 @@
 # jobs that ran did not notice.
 set -euo pipefail
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=contrib/demo-lib.sh
+. "$(dirname "$0")/demo-lib.sh"
 kills=${KILLS:-5}
-directory=$(mktemp -d /tmp/gleaner-failover.XXXXXX)
-chmod 755 "$directory"
-work=$directory/work
-mkdir "$work"
-failures=0
-
-# Nothing of the cluster is mounted on the host, but a delete that crosses a
-# mount cannot be undone: look first, and stay on one file system.
-clean_up() {
-	touch "$work/stop"
-	[ -z "${streams:-}" ] || wait $streams 2>/dev/null || true
-	if [ -n "${cluster:-}" ] && kill -TERM "$cluster" 2>/dev/null; then
-		wait "$cluster" || { echo "the cluster did not end cleanly:"; tail -5 "$directory/dev.log"; failures=1; }
-	fi
-	if [ "$failures" -ne 0 ]; then
-		echo "logs and outputs are kept in $directory"
-	elif grep -q " $directory" /proc/self/mountinfo; then
-		echo "something is still mounted below $directory; it is kept"
-		failures=1
-	else
-		rm -rf --one-file-system "$directory"
-	fi
-	exit "$failures"
-}
-trap clean_up EXIT
-trap 'failures=1; exit' INT TERM
-
-step() { printf '\n== %s\n' "$*"; }
-
-# check WHAT COMMAND...: one line of the verdict.
-check() {
-	local what=$1
-	shift
-	if "$@" >/dev/null 2>&1; then
-		printf '   ok    %s\n' "$what"
-	else
-		printf '   WRONG %s\n' "$what"
-		failures=1
-	fi
-}
-
-now() { date +%s%3N; }
-seconds() { printf '%d.%03d s' $(($1 / 1000)) $(($1 % 1000)); }
-
-# until_true SECONDS COMMAND...
-until_true() {
-	local end=$(($(now) + $1 * 1000))
-	shift
-	until "$@" >/dev/null 2>&1; do
-		[ "$(now)" -lt "$end" ] || return 1
-		sleep 0.1
-	done
-}
+begin failover
 
 leader() { gcontrol peer list 2>/dev/null | awk '$2 == "leader" && $3 == "up" { print $1 }'; }
 all_up() { [ "$(gcontrol peer list 2>/dev/null | awk '$3 == "up"' | wc -l)" = 3 ]; }
@@ -68,11 +17,7 @@ nodes_up() { [ "$(ginfo -h -N -o %T 2>/dev/null | grep -c -e idle -e mixed -e al
 pid_of() { local number=${1#c}; cat "$directory/gctld${number/#1/}.pid"; }
 
 step "starting three controllers and two nodes in $directory"
-"$root/bin/gleaner" dev --dir "$directory" --controllers 3 --nodes 2 --gpus-per-node 0 --cpus-per-node 16 > "$directory/dev.log" 2>&1 &
-cluster=$!
-until_true 60 grep -q '^ready' "$directory/dev.log" || { echo "the cluster was not ready in 60 s"; cat "$directory/dev.log"; failures=1; exit; }
-# shellcheck source=/dev/null
-. "$directory/env"
+start_cluster --controllers 3 --nodes 2 --gpus-per-node 0 --cpus-per-node 16
 gcontrol peer list
 
 step "four jobs that run, and two streams of short ones"
@@ -82,20 +27,20 @@ long=$(gsubmit --parsable --mem=16M --array=1-4 --output=/dev/null --wrap \
 until_true 30 sh -c "[ \$(gqueue -h -r -j $long -o %T | grep -c RUNNING) = 4 ]" || true
 gqueue -h -r -j "$long" -o '%K %S %N' | sort > before
 stream() {
-	until [ -e stop ]; do
+	until [ -e "$directory/stop" ]; do
 		gsubmit --parsable --job-name=short --mem=16M --output=/dev/null --wrap 'echo $SLURM_JOB_ID >> ran' 2>> complaints >> numbers || echo "a submission failed" >> failed
 		sleep 0.05
 	done
 }
-stream & streams=$!
-stream & streams="$streams $!"
+stream & background=$!
+stream & background="$background $!"
 sleep 1
 wc -l < numbers | xargs printf 'the first %d numbers are given\n'
 
 step "killing the leader $kills times"
 for kill in $(seq "$kills"); do
 	victim=$(leader)
-	[ -n "$victim" ] || { echo "nobody leads"; failures=1; exit; }
+	[ -n "$victim" ] || fail "nobody leads"
 	begin=$(now)
 	kill -9 "$(pid_of "$victim")"
 	given=$(gsubmit --parsable --job-name=short --mem=16M --output=/dev/null --wrap 'echo $SLURM_JOB_ID >> ran' 2>> complaints)
@@ -108,9 +53,10 @@ for kill in $(seq "$kills"); do
 	until_true 30 all_up || { echo "the killed controller is not back"; gcontrol peer list; failures=1; }
 	sleep 1.5
 done
-touch stop
-wait $streams || true
-streams=
+touch "$directory/stop"
+# shellcheck disable=SC2086
+wait $background || true
+background=
 count=$(wc -l < numbers)
 
 step "waiting for the last of $count short jobs"

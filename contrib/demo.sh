@@ -4,65 +4,13 @@
 # each of them ended. Exits 0 only if all went as they should.
 set -euo pipefail
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=contrib/demo-lib.sh
+. "$(dirname "$0")/demo-lib.sh"
 examples=$root/contrib/examples
-directory=$(mktemp -d /tmp/gleaner-demo.XXXXXX)
-chmod 755 "$directory"
-work=$directory/work
-mkdir "$work"
-failures=0
-
-# Nothing of the cluster is mounted on the host, but a delete that crosses a
-# mount cannot be undone: look first, and stay on one file system.
-clean_up() {
-	if [ -n "${cluster:-}" ] && kill -TERM "$cluster" 2>/dev/null; then
-		wait "$cluster" || { echo "the cluster did not end cleanly:"; tail -5 "$directory/dev.log"; failures=1; }
-	fi
-	if [ "$failures" -ne 0 ]; then
-		echo "logs and outputs are kept in $directory"
-	elif grep -q " $directory" /proc/self/mountinfo; then
-		echo "something is still mounted below $directory; it is kept"
-		failures=1
-	else
-		rm -rf --one-file-system "$directory"
-	fi
-	exit "$failures"
-}
-trap clean_up EXIT
-trap 'failures=1; exit' INT TERM
-
-step() { printf '\n== %s\n' "$*"; }
-
-# check WHAT COMMAND...: one line of the verdict.
-check() {
-	local what=$1
-	shift
-	if "$@" >/dev/null 2>&1; then
-		printf '   ok    %s\n' "$what"
-	else
-		printf '   WRONG %s\n' "$what"
-		failures=1
-	fi
-}
-
-# state_is JOB STATE: every task of the job ended in this state.
-state_is() {
-	local states
-	states=$(gqueue --noheader --states=all --jobs="$1" --array --format=%T | sort -u)
-	[ "$states" = "$2" ]
-}
+begin demo
 
 step "starting a cluster of two nodes in $directory"
-"$root/bin/gleaner" dev --dir "$directory" --nodes 2 --gpus-per-node 4 --cpus-per-node 4 > "$directory/dev.log" 2>&1 &
-cluster=$!
-for _ in $(seq 300); do
-	grep -q '^ready' "$directory/dev.log" && break
-	kill -0 "$cluster" 2>/dev/null || { cat "$directory/dev.log"; failures=1; exit; }
-	sleep 0.1
-done
-grep -q '^ready' "$directory/dev.log" || { echo "the cluster was not ready in 30 s"; cat "$directory/dev.log"; failures=1; exit; }
-# shellcheck source=/dev/null
-. "$directory/env"
+start_cluster --nodes 2 --gpus-per-node 4 --cpus-per-node 4
 ginfo
 
 # Device files of all GPUs, in the folder the jobs see: having the file is not
@@ -85,28 +33,25 @@ foreign=$(gsubmit --parsable --nodelist=n2 "$examples/foreign-gpu.sh" "$work/gpu
 echo "long $long, gang $gang, array $array, memory $memory, foreign-gpu $foreign"
 
 step "the queue while they run"
-for _ in $(seq 600); do
+end=$(($(now) + 600000))
+while :; do
 	active=$(gqueue --noheader --format=%i --jobs="$gang,$array,$memory,$foreign")
 	gqueue
 	[ -n "$active" ] || break
 	if gqueue --noheader --format=%r | grep -q 'launch failed'; then
-		echo
-		echo "a node cannot start jobs; it says:"
+		printf '\na node cannot start jobs; it says:\n'
 		gcontrol show node | grep -E 'NodeName|Reason'
-		failures=1
-		exit
+		fail "no job can run here"
 	fi
+	[ "$(now)" -lt "$end" ] || fail "they did not end within ten minutes"
 	echo
 	sleep 1
 done
 
 step "cancelling the long one (job $long)"
-for _ in $(seq 100); do grep -q working "slurm-$long.out" 2>/dev/null && break; sleep 0.1; done
+until_true 10 grep -q working "slurm-$long.out" || true
 gcancel "$long"
-for _ in $(seq 300); do
-	[ -n "$(gqueue --noheader --jobs="$long" --format=%i)" ] || break
-	sleep 0.1
-done
+until_true 30 state_is "$long" CANCELLED || true
 
 step "outcomes"
 gqueue --states=all --array --format='%.10i %.12j %.14T %.8M %.6D %R'
