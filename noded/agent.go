@@ -185,6 +185,7 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 		}
 		message.Running = append(message.Running, &pb.RunningPart{
 			Part: p.key.message(), Ready: p.ready, Ending: p.life.State() >= job.Ending, Frozen: p.frozen,
+			SuspendNumber: p.suspendNumber, Stands: p.stands,
 		})
 	}
 	s.inventory = inventory

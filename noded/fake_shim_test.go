@@ -291,6 +291,10 @@ func (s *fakeShim) SetLimit(_ context.Context, order *pb.SetTimeLimit) (*pb.Shim
 	return s.record(fmt.Sprintf("limit %d", order.TimeLimitS))
 }
 
+func (s *fakeShim) Suspend(_ context.Context, order *pb.SuspendPart) (*pb.ShimResponse, error) {
+	return s.record(fmt.Sprintf("suspend %d %t", order.Number, order.Suspended))
+}
+
 func (s *fakeShim) Signal(_ context.Context, order *pb.SignalPart) (*pb.ShimResponse, error) {
 	if s.signalErr != nil {
 		return nil, s.signalErr

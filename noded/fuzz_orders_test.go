@@ -144,6 +144,14 @@ func (s *wildShim) SetLimit(context.Context, *pb.SetTimeLimit, ...grpc.CallOptio
 	return s.answer(false)
 }
 
+func (s *wildShim) Save(context.Context, *pb.SavePart, ...grpc.CallOption) (*pb.ShimResponse, error) {
+	return s.answer(false)
+}
+
+func (s *wildShim) Suspend(context.Context, *pb.SuspendPart, ...grpc.CallOption) (*pb.ShimResponse, error) {
+	return s.answer(false)
+}
+
 func (s *wildShim) Renew(context.Context, *pb.LeaseRenewed, ...grpc.CallOption) (*pb.ShimResponse, error) {
 	return s.answer(false)
 }
@@ -203,7 +211,7 @@ func checkReports(t *testing.T, s *session, ordered map[partKey]bool) {
 			if _, err := proto.Marshal(m); err != nil {
 				t.Fatalf("a report that cannot be sent ends every session: %v", err)
 			}
-			for _, part := range []*pb.PartId{m.GetPartEnded().GetPart(), m.GetPartReady().GetPart()} {
+			for _, part := range []*pb.PartId{m.GetPartEnded().GetPart(), m.GetPartReady().GetPart(), m.GetPartSuspended().GetPart()} {
 				if part != nil && !ordered[keyOf(part)] {
 					t.Fatalf("a report of a part that nobody asked for: %v", m)
 				}
@@ -231,6 +239,7 @@ func seedOrders(f *testing.F) {
 		{What: &pb.ControllerMessage_StartPart{StartPart: wide}},
 		{What: &pb.ControllerMessage_StartPart{StartPart: gang}},
 		{What: &pb.ControllerMessage_StartPart{StartPart: startOrder(14, 6)}},
+		{What: &pb.ControllerMessage_SuspendPart{SuspendPart: &pb.SuspendPart{Part: part, Number: math.MaxUint32, Suspended: true}}},
 		{},
 	}
 	var sound [][]byte

@@ -25,6 +25,8 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 		a.endPart(what.EndPart)
 	case *pb.ControllerMessage_SetTimeLimit:
 		a.setTimeLimit(what.SetTimeLimit)
+	case *pb.ControllerMessage_SuspendPart:
+		a.suspendPart(what.SuspendPart)
 	case *pb.ControllerMessage_SignalPart:
 		a.signalPart(what.SignalPart)
 	case *pb.ControllerMessage_EndedAcknowledged:

@@ -47,7 +47,11 @@ type part struct {
 	// The rest is guarded by agent.mu.
 	life   job.Life
 	lease  lease.Lease // as far as the daemon knows, which does not act on it but as guard does
-	frozen bool        // its supervisor says so
+	frozen bool        // its supervisor says so, like the next
+	// suspendNumber is that of the latest order to stand still or go on, and
+	// stands whether it stands by that.
+	suspendNumber uint32
+	stands        bool
 	// leaseKilled: the supervisor was, since it did not freeze its job.
 	leaseKilled bool
 	ready       bool        // its container was seen to be up
@@ -255,6 +259,8 @@ func (a *agent) follow(ctx context.Context, p *part, s supervisor) *pb.PartEnded
 			a.partReady(p)
 		case *pb.ShimEvent_Lease:
 			a.setFrozen(p, what.Lease.Frozen)
+		case *pb.ShimEvent_Suspended:
+			a.setSuspended(p, what.Suspended)
 		case *pb.ShimEvent_Stuck:
 			a.setStuck(p, what.Stuck)
 		case *pb.ShimEvent_Ended:

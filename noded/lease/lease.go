@@ -6,8 +6,10 @@
 // of grants, carries out what At answers and tells when that is done. What it
 // promises then: a part under Fence runs only before the end of a lease that
 // named it; once a grant has left it out it never runs again, whatever comes
-// later; a part under run-on is never touched. Whoever carries At out late is
-// late by as much, which is what the margin is for.
+// later; the lease never touches a part under run-on. A part that is suspended
+// does not run either, whatever its lease: it runs only where both let it.
+// Whoever carries At out late is late by as much, which is what the margin is
+// for.
 package lease
 
 import "time"
@@ -43,6 +45,8 @@ type Lease struct {
 	Margin time.Duration // how long after End the controllers still wait
 	Runs   bool          // false before it was started, and while it is frozen
 	Gone   bool          // it is not the node's any more
+	// Suspended: it is to stand still until further orders.
+	Suspended bool
 }
 
 // Grant is a controller's answer to a request for a lease.
@@ -68,25 +72,27 @@ func (l Lease) Granted(g Grant) Lease {
 	return l
 }
 
-// MayRun says whether the part may run at this moment.
+// MayRun says whether the lease lets the part run at this moment, if only to
+// end: one that is suspended has its time for that.
 func (l Lease) MayRun(now time.Duration) bool {
 	return !l.Gone && (!l.Fence || now < l.End)
 }
 
 // At answers what is to be done now. A part that could not be frozen is
-// removed when half of the margin is left, so that killing it has the rest.
+// removed when half of the margin is left, so that killing it has the rest; one
+// that is suspended, only when its lease has ended.
 func (l Lease) At(now time.Duration) Action {
 	may := l.MayRun(now)
 	switch {
 	case l.Gone:
 		return Remove
-	case may && l.Runs:
+	case may && !l.Suspended && l.Runs:
 		return Run
-	case may:
+	case may && !l.Suspended:
 		return Thaw
 	case !l.Runs:
 		return Nothing
-	case now < l.Limit():
+	case may || now < l.Limit():
 		return Freeze
 	default:
 		return Remove
@@ -103,7 +109,7 @@ func (l Lease) Next(now time.Duration) (time.Duration, bool) {
 	case Run:
 		return l.End - now, l.Fence
 	case Freeze:
-		return l.Limit() - now, true
+		return l.Limit() - now, l.Fence
 	default:
 		return 0, false
 	}

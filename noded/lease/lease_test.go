@@ -16,6 +16,11 @@ func fenced() Lease {
 	return l
 }
 
+func suspended(l Lease) Lease {
+	l.Suspended = true
+	return l
+}
+
 func TestAt(t *testing.T) {
 	frozen := fenced()
 	frozen.Runs = false
@@ -46,6 +51,14 @@ func TestAt(t *testing.T) {
 		{"left out, and named by an older answer", frozen.Granted(left).Granted(renewed), 151 * s, Remove},
 		{"left out by an answer that could not know of it", fenced().Granted(Grant{Sent: 99 * s}), 111 * s, Run},
 		{"a late answer does not shorten", fenced().Granted(Grant{Sent: 90 * s, Length: s, Named: true}), 120 * s, Run},
+		{"suspended within its lease", suspended(fenced()), 120 * s, Freeze},
+		{"suspended, it stands", suspended(frozen.Granted(renewed)), 151 * s, Nothing},
+		{"suspended when its lease ends", suspended(fenced()), 131 * s, Freeze},
+		{"suspended, and not frozen in time after that", suspended(fenced()), 136 * s, Remove},
+		{"suspended and left out", suspended(frozen.Granted(left)), 151 * s, Remove},
+		{"resumed without a lease", frozen, 151 * s, Nothing},
+		{"run-on is suspended", suspended(Lease{Runs: true}), 1000 * s, Freeze},
+		{"run-on that is suspended stands", suspended(Lease{}), 1000 * s, Nothing},
 		{"a shorter lease neither", fenced().Granted(Grant{Sent: 101 * s, Length: s, Named: true}), 120 * s, Run},
 	} {
 		if got := row.is.At(row.now); got != row.want {

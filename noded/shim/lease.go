@@ -86,18 +86,35 @@ func (p *part) keepLease() (at time.Duration) {
 	return 0
 }
 
-// freeze stops the job at the end of its lease.
+// freezePatience bounds one attempt to freeze a job that is suspended: others
+// follow, and what else is asked of the part must not wait long.
+const freezePatience = 2 * time.Second
+
+// freeze stops the job, at the end of its lease or because it is suspended.
 func (p *part) freeze() {
 	p.mu.Lock()
-	patience := p.lease.Limit() - boottime.Now()
+	now := boottime.Now()
+	suspended := p.lease.MayRun(now)
+	patience := freezePatience
+	if !suspended {
+		patience = p.lease.Limit() - now
+	}
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := p.group.Freeze(ctx); err != nil {
+	err := p.group.Freeze(ctx)
+	switch {
+	case err != nil && suspended:
+		p.log.Warn("the job is suspended and can not be frozen: that is tried again; see what its processes wait for (ps, dmesg)", "error", err)
+		return
+	case err != nil:
 		p.log.Error("the lease of the job has ended and it can not be frozen; if that goes on it is killed", "error", err)
 		return
+	case suspended:
+		p.log.Info("the job is suspended and stands still")
+	default:
+		p.log.Warn("the lease of the job has ended: it is frozen until a controller says that it may go on")
 	}
-	p.log.Warn("the lease of the job has ended: it is frozen until a controller says that it may go on")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lease.Runs = false
@@ -112,16 +129,37 @@ func (p *part) thaw() {
 	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
 	defer cancel()
 	if err := p.group.Thaw(ctx); err != nil {
-		p.log.Error("the lease of the job was renewed, but it can not be thawed: that is tried again", "error", err)
+		p.log.Error("the job may go on, but it can not be thawed: that is tried again", "error", err)
 		p.mu.Lock()
 		p.lease.Runs = false
 		p.mu.Unlock()
 		return
 	}
-	p.log.Info("the lease was renewed: the job goes on")
+	p.log.Info("the job goes on")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notify()
+}
+
+// suspend takes in an order to stand still or to go on. The one with the highest
+// number counts.
+func (p *part) suspend(order *pb.SuspendPart) {
+	p.mu.Lock()
+	if order.Number > p.suspendNumber {
+		p.suspendNumber, p.lease.Suspended = order.Number, order.Suspended
+		p.notify()
+	}
+	p.mu.Unlock()
+	p.poke()
+}
+
+// suspension is the order that counts, and whether the part stands by it; nil
+// when none came. The caller holds p.mu.
+func (p *part) suspension() *pb.PartSuspended {
+	if p.suspendNumber == 0 {
+		return nil
+	}
+	return &pb.PartSuspended{Part: p.order.Part, Number: p.suspendNumber, Stands: p.ready && p.lease.Suspended && !p.lease.Runs}
 }
 
 // loseLease ends the part without letting it run again.

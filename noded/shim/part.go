@@ -52,7 +52,9 @@ type part struct {
 	initEnded  initStatus
 	limitS     uint32 // the time limit in force
 	lease      lease.Lease
-	jobServer  net.Listener
+	// suspendNumber is the highest of the orders to stand still or to go on.
+	suspendNumber uint32
+	jobServer     net.Listener
 }
 
 // ending is what was asked for first; its deadline may be brought forward.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/step"
@@ -52,19 +53,26 @@ func stopServer(server *grpc.Server) {
 func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServer[pb.ShimEvent]) error {
 	toldReady := false
 	var toldStuck *pb.LeftOver
-	toldLease, toldRuns := false, false
+	toldLease, toldFrozen := false, false
+	var toldSuspended *pb.PartSuspended
 	for {
 		s.part.mu.Lock()
 		ready, ended, stuck, changed := s.part.ready, s.part.ended, s.part.stuck, s.part.changed
-		held := s.part.lease
+		held, suspended := s.part.lease, s.part.suspension()
 		s.part.mu.Unlock()
-		if held.Fence && (!toldLease || toldRuns != held.Runs) {
-			event := &pb.ShimEvent{What: &pb.ShimEvent_Lease{Lease: &pb.ShimLease{
-				EndBoottimeNs: int64(held.End), Frozen: ready && !held.Runs}}}
+		// One that is suspended stands for that, whatever its lease.
+		if frozen := ready && !held.Runs && !held.Suspended; held.Fence && (!toldLease || toldFrozen != frozen) {
+			event := &pb.ShimEvent{What: &pb.ShimEvent_Lease{Lease: &pb.ShimLease{EndBoottimeNs: int64(held.End), Frozen: frozen}}}
 			if err := stream.Send(event); err != nil {
 				return err
 			}
-			toldLease, toldRuns = true, held.Runs
+			toldLease, toldFrozen = true, frozen
+		}
+		if !proto.Equal(suspended, toldSuspended) {
+			if err := stream.Send(&pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: suspended}}); err != nil {
+				return err
+			}
+			toldSuspended = suspended
 		}
 		if ready && !toldReady {
 			toldReady = true
@@ -131,10 +139,13 @@ func (s *service) Signal(ctx context.Context, request *pb.SignalPart) (*pb.ShimR
 		return nil, status.Errorf(codes.InvalidArgument, "signal %d is not between 1 and 64", request.Signal)
 	}
 	s.part.mu.Lock()
-	ready := s.part.ready
+	ready, suspended := s.part.ready, s.part.lease.Suspended
 	s.part.mu.Unlock()
-	if !ready {
+	switch {
+	case !ready:
 		return nil, status.Error(codes.FailedPrecondition, "the container is not up yet")
+	case suspended: // process 1, which delivers it, stands still too
+		return nil, status.Error(codes.FailedPrecondition, "the job is suspended")
 	}
 	scope := step.ScopeSteps
 	switch {
@@ -179,6 +190,12 @@ func (s *service) SetLimit(_ context.Context, request *pb.SetTimeLimit) (*pb.Shi
 		s.part.log.Info("time limit changed", "seconds", request.TimeLimitS, "formerly", former)
 	}
 	s.part.poke()
+	return &pb.ShimResponse{}, nil
+}
+
+// Suspend implements pb.ShimServer. It may be called again.
+func (s *service) Suspend(_ context.Context, request *pb.SuspendPart) (*pb.ShimResponse, error) {
+	s.part.suspend(request)
 	return &pb.ShimResponse{}, nil
 }
 

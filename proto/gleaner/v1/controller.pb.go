@@ -39,6 +39,8 @@ const (
 	ControlVerb_CONTROL_VERB_HOLD_AS_USER         ControlVerb = 4 // uhold: what an administrator holds, its user may release
 	ControlVerb_CONTROL_VERB_REQUEUE_HOLD         ControlVerb = 5 // requeued, and held by its user
 	ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT ControlVerb = 6 // the same, shown as SPECIAL_EXIT
+	ControlVerb_CONTROL_VERB_SUSPEND              ControlVerb = 7 // administrators and operators only, like the next
+	ControlVerb_CONTROL_VERB_RESUME               ControlVerb = 8 // it goes on as soon as its CPUs are free
 )
 
 // Enum value maps for ControlVerb.
@@ -51,6 +53,8 @@ var (
 		4: "CONTROL_VERB_HOLD_AS_USER",
 		5: "CONTROL_VERB_REQUEUE_HOLD",
 		6: "CONTROL_VERB_REQUEUE_SPECIAL_EXIT",
+		7: "CONTROL_VERB_SUSPEND",
+		8: "CONTROL_VERB_RESUME",
 	}
 	ControlVerb_value = map[string]int32{
 		"CONTROL_VERB_UNSPECIFIED":          0,
@@ -60,6 +64,8 @@ var (
 		"CONTROL_VERB_HOLD_AS_USER":         4,
 		"CONTROL_VERB_REQUEUE_HOLD":         5,
 		"CONTROL_VERB_REQUEUE_SPECIAL_EXIT": 6,
+		"CONTROL_VERB_SUSPEND":              7,
+		"CONTROL_VERB_RESUME":               8,
 	}
 )
 
@@ -2856,7 +2862,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04what\"\x1f\n" +
 	"\x06Purged\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\rR\x05jobId\"\b\n" +
-	"\x06Synced*\xdb\x01\n" +
+	"\x06Synced*\x8e\x02\n" +
 	"\vControlVerb\x12\x1c\n" +
 	"\x18CONTROL_VERB_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CONTROL_VERB_HOLD\x10\x01\x12\x18\n" +
@@ -2864,7 +2870,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x14CONTROL_VERB_REQUEUE\x10\x03\x12\x1d\n" +
 	"\x19CONTROL_VERB_HOLD_AS_USER\x10\x04\x12\x1d\n" +
 	"\x19CONTROL_VERB_REQUEUE_HOLD\x10\x05\x12%\n" +
-	"!CONTROL_VERB_REQUEUE_SPECIAL_EXIT\x10\x06*\x86\x01\n" +
+	"!CONTROL_VERB_REQUEUE_SPECIAL_EXIT\x10\x06\x12\x18\n" +
+	"\x14CONTROL_VERB_SUSPEND\x10\a\x12\x17\n" +
+	"\x13CONTROL_VERB_RESUME\x10\b*\x86\x01\n" +
 	"\n" +
 	"NodeAction\x12\x1b\n" +
 	"\x17NODE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n" +

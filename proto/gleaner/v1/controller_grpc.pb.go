@@ -64,7 +64,7 @@ type ControllerClient interface {
 	Submit(ctx context.Context, in *SubmitRequest, opts ...grpc.CallOption) (*SubmitResponse, error)
 	// Cancel ends jobs, or signals them. It answers for each job it matched.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
-	// Control holds, releases or requeues jobs.
+	// Control holds, releases, requeues, suspends or resumes jobs.
 	Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error)
 	// UpdateJobs changes jobs that wait, and some things of those that run. Each
 	// job is changed whole or not at all.
@@ -469,7 +469,7 @@ type ControllerServer interface {
 	Submit(context.Context, *SubmitRequest) (*SubmitResponse, error)
 	// Cancel ends jobs, or signals them. It answers for each job it matched.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
-	// Control holds, releases or requeues jobs.
+	// Control holds, releases, requeues, suspends or resumes jobs.
 	Control(context.Context, *ControlRequest) (*ControlResponse, error)
 	// UpdateJobs changes jobs that wait, and some things of those that run. Each
 	// job is changed whole or not at all.

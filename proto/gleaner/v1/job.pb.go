@@ -35,7 +35,7 @@ const (
 	JobState_JOB_STATE_UNSPECIFIED   JobState = 0
 	JobState_JOB_STATE_PENDING       JobState = 1  // PD waiting for resources, hold, begin time or dependency
 	JobState_JOB_STATE_RUNNING       JobState = 2  // R  has an allocation
-	JobState_JOB_STATE_SUSPENDED     JobState = 3  // S  reserved for preemption by suspend
+	JobState_JOB_STATE_SUSPENDED     JobState = 3  // S  stands still: it keeps all but its CPUs
 	JobState_JOB_STATE_COMPLETED     JobState = 4  // CD exit code 0
 	JobState_JOB_STATE_CANCELLED     JobState = 5  // CA by its user or an administrator
 	JobState_JOB_STATE_FAILED        JobState = 6  // F  non-zero exit code or other failure
@@ -1598,6 +1598,9 @@ type Job struct {
 	AccrueMs          int64                  `protobuf:"varint,25,opt,name=accrue_ms,json=accrueMs,proto3" json:"accrue_ms,omitempty"`                              // from when on its age counts, held times taken off; 0 = it stands still
 	PreemptEligibleMs int64                  `protobuf:"varint,26,opt,name=preempt_eligible_ms,json=preemptEligibleMs,proto3" json:"preempt_eligible_ms,omitempty"` // from when on it may be preempted; 0 = it does not run, or nobody may
 	PreemptMs         int64                  `protobuf:"varint,27,opt,name=preempt_ms,json=preemptMs,proto3" json:"preempt_ms,omitempty"`                           // when it was told to make room for another; 0 = it was not
+	SuspendMs         int64                  `protobuf:"varint,28,opt,name=suspend_ms,json=suspendMs,proto3" json:"suspend_ms,omitempty"`                           // when it was suspended or resumed last in its present or last run; 0 = never
+	PreSuspendMs      int64                  `protobuf:"varint,29,opt,name=pre_suspend_ms,json=preSuspendMs,proto3" json:"pre_suspend_ms,omitempty"`                // how long it had run until then
+	EndedSuspended    bool                   `protobuf:"varint,44,opt,name=ended_suspended,json=endedSuspended,proto3" json:"ended_suspended,omitempty"`            // it is over, and had not been resumed
 	Partition         string                 `protobuf:"bytes,30,opt,name=partition,proto3" json:"partition,omitempty"`                                             // the one it runs in, or the wanted ones joined by ","
 	TimeLimitS        uint32                 `protobuf:"varint,31,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"`                      // in force; 4294967295 = UNLIMITED
 	NodeList          string                 `protobuf:"bytes,32,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"`                               // compressed: n[1-2]
@@ -1798,6 +1801,27 @@ func (x *Job) GetPreemptMs() int64 {
 		return x.PreemptMs
 	}
 	return 0
+}
+
+func (x *Job) GetSuspendMs() int64 {
+	if x != nil {
+		return x.SuspendMs
+	}
+	return 0
+}
+
+func (x *Job) GetPreSuspendMs() int64 {
+	if x != nil {
+		return x.PreSuspendMs
+	}
+	return 0
+}
+
+func (x *Job) GetEndedSuspended() bool {
+	if x != nil {
+		return x.EndedSuspended
+	}
+	return false
 }
 
 func (x *Job) GetPartition() string {
@@ -2732,7 +2756,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"uid_domain\x18\b \x01(\tR\tuidDomain\"J\n" +
 	"\x05Usage\x12*\n" +
 	"\x11peak_memory_bytes\x18\x01 \x01(\x04R\x0fpeakMemoryBytes\x12\x15\n" +
-	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xc3\t\n" +
+	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xb1\n" +
+	"\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
@@ -2761,7 +2786,11 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\taccrue_ms\x18\x19 \x01(\x03R\baccrueMs\x12.\n" +
 	"\x13preempt_eligible_ms\x18\x1a \x01(\x03R\x11preemptEligibleMs\x12\x1d\n" +
 	"\n" +
-	"preempt_ms\x18\x1b \x01(\x03R\tpreemptMs\x12\x1c\n" +
+	"preempt_ms\x18\x1b \x01(\x03R\tpreemptMs\x12\x1d\n" +
+	"\n" +
+	"suspend_ms\x18\x1c \x01(\x03R\tsuspendMs\x12$\n" +
+	"\x0epre_suspend_ms\x18\x1d \x01(\x03R\fpreSuspendMs\x12'\n" +
+	"\x0fended_suspended\x18, \x01(\bR\x0eendedSuspended\x12\x1c\n" +
 	"\tpartition\x18\x1e \x01(\tR\tpartition\x12 \n" +
 	"\ftime_limit_s\x18\x1f \x01(\rR\n" +
 	"timeLimitS\x12\x1b\n" +

@@ -231,6 +231,7 @@ type NodeMessage struct {
 	//	*NodeMessage_PartGrade
 	//	*NodeMessage_RestoreAnswer
 	//	*NodeMessage_ImagesHeld
+	//	*NodeMessage_PartSuspended
 	What          isNodeMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -363,6 +364,15 @@ func (x *NodeMessage) GetImagesHeld() *ImagesHeld {
 	return nil
 }
 
+func (x *NodeMessage) GetPartSuspended() *PartSuspended {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_PartSuspended); ok {
+			return x.PartSuspended
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_What interface {
 	isNodeMessage_What()
 }
@@ -407,6 +417,10 @@ type NodeMessage_ImagesHeld struct {
 	ImagesHeld *ImagesHeld `protobuf:"bytes,23,opt,name=images_held,json=imagesHeld,proto3,oneof"`
 }
 
+type NodeMessage_PartSuspended struct {
+	PartSuspended *PartSuspended `protobuf:"bytes,7,opt,name=part_suspended,json=partSuspended,proto3,oneof"`
+}
+
 func (*NodeMessage_Register) isNodeMessage_What() {}
 
 func (*NodeMessage_RenewLease) isNodeMessage_What() {}
@@ -427,6 +441,8 @@ func (*NodeMessage_RestoreAnswer) isNodeMessage_What() {}
 
 func (*NodeMessage_ImagesHeld) isNodeMessage_What() {}
 
+func (*NodeMessage_PartSuspended) isNodeMessage_What() {}
+
 type ControllerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -445,6 +461,7 @@ type ControllerMessage struct {
 	//	*ControllerMessage_AskRestore
 	//	*ControllerMessage_KeepImages
 	//	*ControllerMessage_SendImage
+	//	*ControllerMessage_SuspendPart
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -613,6 +630,15 @@ func (x *ControllerMessage) GetSendImage() *SendImage {
 	return nil
 }
 
+func (x *ControllerMessage) GetSuspendPart() *SuspendPart {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_SuspendPart); ok {
+			return x.SuspendPart
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_What interface {
 	isControllerMessage_What()
 }
@@ -673,6 +699,10 @@ type ControllerMessage_SendImage struct {
 	SendImage *SendImage `protobuf:"bytes,24,opt,name=send_image,json=sendImage,proto3,oneof"`
 }
 
+type ControllerMessage_SuspendPart struct {
+	SuspendPart *SuspendPart `protobuf:"bytes,13,opt,name=suspend_part,json=suspendPart,proto3,oneof"`
+}
+
 func (*ControllerMessage_Registered) isControllerMessage_What() {}
 
 func (*ControllerMessage_LeaseRenewed) isControllerMessage_What() {}
@@ -700,6 +730,8 @@ func (*ControllerMessage_AskRestore) isControllerMessage_What() {}
 func (*ControllerMessage_KeepImages) isControllerMessage_What() {}
 
 func (*ControllerMessage_SendImage) isControllerMessage_What() {}
+
+func (*ControllerMessage_SuspendPart) isControllerMessage_What() {}
 
 // PartId names what runs of one job on one node, in one run of the job.
 type PartId struct {
@@ -850,11 +882,14 @@ func (x *Register) GetImages() []*Image {
 }
 
 type RunningPart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	Ready         bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"` // its container is up
-	Ending        bool                   `protobuf:"varint,3,opt,name=ending,proto3" json:"ending,omitempty"`
-	Frozen        bool                   `protobuf:"varint,4,opt,name=frozen,proto3" json:"frozen,omitempty"` // at the end of its lease
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Part   *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Ready  bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"` // its container is up
+	Ending bool                   `protobuf:"varint,3,opt,name=ending,proto3" json:"ending,omitempty"`
+	Frozen bool                   `protobuf:"varint,4,opt,name=frozen,proto3" json:"frozen,omitempty"` // at the end of its lease
+	// As in PartSuspended.
+	SuspendNumber uint32 `protobuf:"varint,5,opt,name=suspend_number,json=suspendNumber,proto3" json:"suspend_number,omitempty"`
+	Stands        bool   `protobuf:"varint,6,opt,name=stands,proto3" json:"stands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -913,6 +948,20 @@ func (x *RunningPart) GetEnding() bool {
 func (x *RunningPart) GetFrozen() bool {
 	if x != nil {
 		return x.Frozen
+	}
+	return false
+}
+
+func (x *RunningPart) GetSuspendNumber() uint32 {
+	if x != nil {
+		return x.SuspendNumber
+	}
+	return 0
+}
+
+func (x *RunningPart) GetStands() bool {
+	if x != nil {
+		return x.Stands
 	}
 	return false
 }
@@ -1693,6 +1742,132 @@ func (x *SetTimeLimit) GetTimeLimitS() uint32 {
 	return 0
 }
 
+// SuspendPart: the part shall stand still, or go on. The orders of a run are
+// numbered, and the one with the highest number counts, in whatever order they
+// come. It may arrive twice.
+type SuspendPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Suspended     bool                   `protobuf:"varint,3,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendPart) Reset() {
+	*x = SuspendPart{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendPart) ProtoMessage() {}
+
+func (x *SuspendPart) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendPart.ProtoReflect.Descriptor instead.
+func (*SuspendPart) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SuspendPart) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *SuspendPart) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SuspendPart) GetSuspended() bool {
+	if x != nil {
+		return x.Suspended
+	}
+	return false
+}
+
+// PartSuspended: the highest number of a SuspendPart that has come, and whether
+// the part stands still by that order, with all its processes. It is said
+// whenever either changes, and in each registration.
+type PartSuspended struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Stands        bool                   `protobuf:"varint,3,opt,name=stands,proto3" json:"stands,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartSuspended) Reset() {
+	*x = PartSuspended{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartSuspended) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartSuspended) ProtoMessage() {}
+
+func (x *PartSuspended) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartSuspended.ProtoReflect.Descriptor instead.
+func (*PartSuspended) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PartSuspended) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *PartSuspended) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PartSuspended) GetStands() bool {
+	if x != nil {
+		return x.Stands
+	}
+	return false
+}
+
 // SignalPart delivers one signal and changes nothing else.
 type SignalPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1707,7 +1882,7 @@ type SignalPart struct {
 
 func (x *SignalPart) Reset() {
 	*x = SignalPart{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1894,7 @@ func (x *SignalPart) String() string {
 func (*SignalPart) ProtoMessage() {}
 
 func (x *SignalPart) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1907,7 @@ func (x *SignalPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalPart.ProtoReflect.Descriptor instead.
 func (*SignalPart) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SignalPart) GetPart() *PartId {
@@ -1780,7 +1955,7 @@ type SignalResult struct {
 
 func (x *SignalResult) Reset() {
 	*x = SignalResult{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1967,7 @@ func (x *SignalResult) String() string {
 func (*SignalResult) ProtoMessage() {}
 
 func (x *SignalResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1980,7 @@ func (x *SignalResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResult.ProtoReflect.Descriptor instead.
 func (*SignalResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SignalResult) GetToken() string {
@@ -1831,7 +2006,7 @@ type LeftOvers struct {
 
 func (x *LeftOvers) Reset() {
 	*x = LeftOvers{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2018,7 @@ func (x *LeftOvers) String() string {
 func (*LeftOvers) ProtoMessage() {}
 
 func (x *LeftOvers) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2031,7 @@ func (x *LeftOvers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOvers.ProtoReflect.Descriptor instead.
 func (*LeftOvers) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LeftOvers) GetLeftOvers() []*LeftOver {
@@ -1880,7 +2055,7 @@ type Connect struct {
 
 func (x *Connect) Reset() {
 	*x = Connect{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2067,7 @@ func (x *Connect) String() string {
 func (*Connect) ProtoMessage() {}
 
 func (x *Connect) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2080,7 @@ func (x *Connect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connect.ProtoReflect.Descriptor instead.
 func (*Connect) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Connect) GetPart() *PartId {
@@ -1960,7 +2135,7 @@ type TunnelMessage struct {
 
 func (x *TunnelMessage) Reset() {
 	*x = TunnelMessage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2147,7 @@ func (x *TunnelMessage) String() string {
 func (*TunnelMessage) ProtoMessage() {}
 
 func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2160,7 @@ func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelMessage.ProtoReflect.Descriptor instead.
 func (*TunnelMessage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TunnelMessage) GetWhat() isTunnelMessage_What {
@@ -2120,7 +2295,7 @@ type TunnelOpen struct {
 
 func (x *TunnelOpen) Reset() {
 	*x = TunnelOpen{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2307,7 @@ func (x *TunnelOpen) String() string {
 func (*TunnelOpen) ProtoMessage() {}
 
 func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2320,7 @@ func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelOpen.ProtoReflect.Descriptor instead.
 func (*TunnelOpen) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TunnelOpen) GetPart() *PartId {
@@ -2214,7 +2389,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2401,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2414,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Image) GetPart() *PartId {
@@ -2302,7 +2477,7 @@ type SavePart struct {
 
 func (x *SavePart) Reset() {
 	*x = SavePart{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2489,7 @@ func (x *SavePart) String() string {
 func (*SavePart) ProtoMessage() {}
 
 func (x *SavePart) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2502,7 @@ func (x *SavePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavePart.ProtoReflect.Descriptor instead.
 func (*SavePart) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SavePart) GetPart() *PartId {
@@ -2391,7 +2566,7 @@ type PartSaved struct {
 
 func (x *PartSaved) Reset() {
 	*x = PartSaved{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2578,7 @@ func (x *PartSaved) String() string {
 func (*PartSaved) ProtoMessage() {}
 
 func (x *PartSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2591,7 @@ func (x *PartSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartSaved.ProtoReflect.Descriptor instead.
 func (*PartSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PartSaved) GetPart() *PartId {
@@ -2499,7 +2674,7 @@ type SavedAcknowledged struct {
 
 func (x *SavedAcknowledged) Reset() {
 	*x = SavedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2686,7 @@ func (x *SavedAcknowledged) String() string {
 func (*SavedAcknowledged) ProtoMessage() {}
 
 func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2699,7 @@ func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAcknowledged.ProtoReflect.Descriptor instead.
 func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SavedAcknowledged) GetPart() *PartId {
@@ -2553,7 +2728,7 @@ type PartGrade struct {
 
 func (x *PartGrade) Reset() {
 	*x = PartGrade{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2740,7 @@ func (x *PartGrade) String() string {
 func (*PartGrade) ProtoMessage() {}
 
 func (x *PartGrade) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2753,7 @@ func (x *PartGrade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartGrade.ProtoReflect.Descriptor instead.
 func (*PartGrade) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PartGrade) GetPart() *PartId {
@@ -2615,7 +2790,7 @@ type AskRestore struct {
 
 func (x *AskRestore) Reset() {
 	*x = AskRestore{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2802,7 @@ func (x *AskRestore) String() string {
 func (*AskRestore) ProtoMessage() {}
 
 func (x *AskRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2815,7 @@ func (x *AskRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRestore.ProtoReflect.Descriptor instead.
 func (*AskRestore) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AskRestore) GetToken() string {
@@ -2676,7 +2851,7 @@ type RestoreAnswer struct {
 
 func (x *RestoreAnswer) Reset() {
 	*x = RestoreAnswer{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2688,7 +2863,7 @@ func (x *RestoreAnswer) String() string {
 func (*RestoreAnswer) ProtoMessage() {}
 
 func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2701,7 +2876,7 @@ func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreAnswer.ProtoReflect.Descriptor instead.
 func (*RestoreAnswer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RestoreAnswer) GetToken() string {
@@ -2744,7 +2919,7 @@ type KeepImages struct {
 
 func (x *KeepImages) Reset() {
 	*x = KeepImages{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2931,7 @@ func (x *KeepImages) String() string {
 func (*KeepImages) ProtoMessage() {}
 
 func (x *KeepImages) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2944,7 @@ func (x *KeepImages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepImages.ProtoReflect.Descriptor instead.
 func (*KeepImages) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KeepImages) GetImages() []*Image {
@@ -2792,7 +2967,7 @@ type ImagesHeld struct {
 
 func (x *ImagesHeld) Reset() {
 	*x = ImagesHeld{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +2979,7 @@ func (x *ImagesHeld) String() string {
 func (*ImagesHeld) ProtoMessage() {}
 
 func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +2992,7 @@ func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImagesHeld.ProtoReflect.Descriptor instead.
 func (*ImagesHeld) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ImagesHeld) GetImages() []*Image {
@@ -2854,7 +3029,7 @@ type SendImage struct {
 
 func (x *SendImage) Reset() {
 	*x = SendImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +3041,7 @@ func (x *SendImage) String() string {
 func (*SendImage) ProtoMessage() {}
 
 func (x *SendImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +3054,7 @@ func (x *SendImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
 func (*SendImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SendImage) GetImage() *Image {
@@ -2908,7 +3083,7 @@ var File_gleaner_v1_link_proto protoreflect.FileDescriptor
 const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/link.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"\xdc\x04\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"\xa0\x05\n" +
 	"\vNodeMessage\x122\n" +
 	"\bregister\x18\x01 \x01(\v2\x14.gleaner.v1.RegisterH\x00R\bregister\x129\n" +
 	"\vrenew_lease\x18\x02 \x01(\v2\x16.gleaner.v1.RenewLeaseH\x00R\n" +
@@ -2926,8 +3101,9 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"part_grade\x18\x15 \x01(\v2\x15.gleaner.v1.PartGradeH\x00R\tpartGrade\x12B\n" +
 	"\x0erestore_answer\x18\x16 \x01(\v2\x19.gleaner.v1.RestoreAnswerH\x00R\rrestoreAnswer\x129\n" +
 	"\vimages_held\x18\x17 \x01(\v2\x16.gleaner.v1.ImagesHeldH\x00R\n" +
-	"imagesHeldB\x06\n" +
-	"\x04what\"\xf2\x06\n" +
+	"imagesHeld\x12B\n" +
+	"\x0epart_suspended\x18\a \x01(\v2\x19.gleaner.v1.PartSuspendedH\x00R\rpartSuspendedB\x06\n" +
+	"\x04what\"\xb0\a\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
@@ -2949,7 +3125,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\vkeep_images\x18\x17 \x01(\v2\x16.gleaner.v1.KeepImagesH\x00R\n" +
 	"keepImages\x126\n" +
 	"\n" +
-	"send_image\x18\x18 \x01(\v2\x15.gleaner.v1.SendImageH\x00R\tsendImageB\x06\n" +
+	"send_image\x18\x18 \x01(\v2\x15.gleaner.v1.SendImageH\x00R\tsendImage\x12<\n" +
+	"\fsuspend_part\x18\r \x01(\v2\x17.gleaner.v1.SuspendPartH\x00R\vsuspendPartB\x06\n" +
 	"\x04what\"0\n" +
 	"\x06PartId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
@@ -2962,12 +3139,14 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
 	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\x12)\n" +
-	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\"{\n" +
+	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\"\xba\x01\n" +
 	"\vRunningPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
 	"\x06ending\x18\x03 \x01(\bR\x06ending\x12\x16\n" +
-	"\x06frozen\x18\x04 \x01(\bR\x06frozen\"\xec\x01\n" +
+	"\x06frozen\x18\x04 \x01(\bR\x06frozen\x12%\n" +
+	"\x0esuspend_number\x18\x05 \x01(\rR\rsuspendNumber\x12\x16\n" +
+	"\x06stands\x18\x06 \x01(\bR\x06stands\"\xec\x01\n" +
 	"\n" +
 	"Registered\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12\x19\n" +
@@ -3038,7 +3217,15 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\fSetTimeLimit\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12 \n" +
 	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
-	"timeLimitS\"\x8c\x01\n" +
+	"timeLimitS\"k\n" +
+	"\vSuspendPart\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12\x1c\n" +
+	"\tsuspended\x18\x03 \x01(\bR\tsuspended\"g\n" +
+	"\rPartSuspended\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
+	"\x06stands\x18\x03 \x01(\bR\x06stands\"\x8c\x01\n" +
 	"\n" +
 	"SignalPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
@@ -3180,7 +3367,7 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),             // 0: gleaner.v1.EndCause
 	(SaveThen)(0),             // 1: gleaner.v1.SaveThen
@@ -3200,107 +3387,113 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*EndedAcknowledged)(nil), // 15: gleaner.v1.EndedAcknowledged
 	(*EndPart)(nil),           // 16: gleaner.v1.EndPart
 	(*SetTimeLimit)(nil),      // 17: gleaner.v1.SetTimeLimit
-	(*SignalPart)(nil),        // 18: gleaner.v1.SignalPart
-	(*SignalResult)(nil),      // 19: gleaner.v1.SignalResult
-	(*LeftOvers)(nil),         // 20: gleaner.v1.LeftOvers
-	(*Connect)(nil),           // 21: gleaner.v1.Connect
-	(*TunnelMessage)(nil),     // 22: gleaner.v1.TunnelMessage
-	(*TunnelOpen)(nil),        // 23: gleaner.v1.TunnelOpen
-	(*Image)(nil),             // 24: gleaner.v1.Image
-	(*SavePart)(nil),          // 25: gleaner.v1.SavePart
-	(*PartSaved)(nil),         // 26: gleaner.v1.PartSaved
-	(*SavedAcknowledged)(nil), // 27: gleaner.v1.SavedAcknowledged
-	(*PartGrade)(nil),         // 28: gleaner.v1.PartGrade
-	(*AskRestore)(nil),        // 29: gleaner.v1.AskRestore
-	(*RestoreAnswer)(nil),     // 30: gleaner.v1.RestoreAnswer
-	(*KeepImages)(nil),        // 31: gleaner.v1.KeepImages
-	(*ImagesHeld)(nil),        // 32: gleaner.v1.ImagesHeld
-	(*SendImage)(nil),         // 33: gleaner.v1.SendImage
-	(*Inventory)(nil),         // 34: gleaner.v1.Inventory
-	(*LeftOver)(nil),          // 35: gleaner.v1.LeftOver
-	(*JobId)(nil),             // 36: gleaner.v1.JobId
-	(*ArraySpec)(nil),         // 37: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),           // 38: gleaner.v1.JobSpec
-	(*Identity)(nil),          // 39: gleaner.v1.Identity
-	(*NodeAllocation)(nil),    // 40: gleaner.v1.NodeAllocation
-	(*Usage)(nil),             // 41: gleaner.v1.Usage
+	(*SuspendPart)(nil),       // 18: gleaner.v1.SuspendPart
+	(*PartSuspended)(nil),     // 19: gleaner.v1.PartSuspended
+	(*SignalPart)(nil),        // 20: gleaner.v1.SignalPart
+	(*SignalResult)(nil),      // 21: gleaner.v1.SignalResult
+	(*LeftOvers)(nil),         // 22: gleaner.v1.LeftOvers
+	(*Connect)(nil),           // 23: gleaner.v1.Connect
+	(*TunnelMessage)(nil),     // 24: gleaner.v1.TunnelMessage
+	(*TunnelOpen)(nil),        // 25: gleaner.v1.TunnelOpen
+	(*Image)(nil),             // 26: gleaner.v1.Image
+	(*SavePart)(nil),          // 27: gleaner.v1.SavePart
+	(*PartSaved)(nil),         // 28: gleaner.v1.PartSaved
+	(*SavedAcknowledged)(nil), // 29: gleaner.v1.SavedAcknowledged
+	(*PartGrade)(nil),         // 30: gleaner.v1.PartGrade
+	(*AskRestore)(nil),        // 31: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),     // 32: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),        // 33: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),        // 34: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),         // 35: gleaner.v1.SendImage
+	(*Inventory)(nil),         // 36: gleaner.v1.Inventory
+	(*LeftOver)(nil),          // 37: gleaner.v1.LeftOver
+	(*JobId)(nil),             // 38: gleaner.v1.JobId
+	(*ArraySpec)(nil),         // 39: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),           // 40: gleaner.v1.JobSpec
+	(*Identity)(nil),          // 41: gleaner.v1.Identity
+	(*NodeAllocation)(nil),    // 42: gleaner.v1.NodeAllocation
+	(*Usage)(nil),             // 43: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
 	9,  // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
 	12, // 2: gleaner.v1.NodeMessage.part_ready:type_name -> gleaner.v1.PartReady
 	14, // 3: gleaner.v1.NodeMessage.part_ended:type_name -> gleaner.v1.PartEnded
-	19, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
-	20, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	26, // 6: gleaner.v1.NodeMessage.part_saved:type_name -> gleaner.v1.PartSaved
-	28, // 7: gleaner.v1.NodeMessage.part_grade:type_name -> gleaner.v1.PartGrade
-	30, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
-	32, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
-	8,  // 10: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
-	10, // 11: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
-	11, // 12: gleaner.v1.ControllerMessage.start_part:type_name -> gleaner.v1.StartPart
-	13, // 13: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
-	16, // 14: gleaner.v1.ControllerMessage.end_part:type_name -> gleaner.v1.EndPart
-	18, // 15: gleaner.v1.ControllerMessage.signal_part:type_name -> gleaner.v1.SignalPart
-	15, // 16: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	21, // 17: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
-	17, // 18: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	25, // 19: gleaner.v1.ControllerMessage.save_part:type_name -> gleaner.v1.SavePart
-	27, // 20: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	29, // 21: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	31, // 22: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	33, // 23: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
-	34, // 24: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	7,  // 25: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
-	35, // 26: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	24, // 27: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	5,  // 28: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
-	5,  // 29: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
-	5,  // 30: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
-	5,  // 31: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
-	5,  // 32: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
-	36, // 33: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
-	37, // 34: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
-	38, // 35: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
-	39, // 36: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
-	40, // 37: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
-	24, // 38: gleaner.v1.StartPart.restore:type_name -> gleaner.v1.Image
-	5,  // 39: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
-	5,  // 40: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
-	5,  // 41: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
-	0,  // 42: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
-	41, // 43: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
-	5,  // 44: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
-	5,  // 45: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
-	5,  // 46: gleaner.v1.SetTimeLimit.part:type_name -> gleaner.v1.PartId
-	5,  // 47: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
-	35, // 48: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 49: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
-	23, // 50: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	5,  // 51: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
-	24, // 52: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 53: gleaner.v1.Image.part:type_name -> gleaner.v1.PartId
-	5,  // 54: gleaner.v1.SavePart.part:type_name -> gleaner.v1.PartId
-	1,  // 55: gleaner.v1.SavePart.then:type_name -> gleaner.v1.SaveThen
-	5,  // 56: gleaner.v1.PartSaved.part:type_name -> gleaner.v1.PartId
-	24, // 57: gleaner.v1.PartSaved.image:type_name -> gleaner.v1.Image
-	2,  // 58: gleaner.v1.PartSaved.grade:type_name -> gleaner.v1.SaveGrade
-	5,  // 59: gleaner.v1.SavedAcknowledged.part:type_name -> gleaner.v1.PartId
-	5,  // 60: gleaner.v1.PartGrade.part:type_name -> gleaner.v1.PartId
-	2,  // 61: gleaner.v1.PartGrade.grade:type_name -> gleaner.v1.SaveGrade
-	24, // 62: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	24, // 63: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	24, // 64: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	24, // 65: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	3,  // 66: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	22, // 67: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 68: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	22, // 69: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	68, // [68:70] is the sub-list for method output_type
-	66, // [66:68] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	21, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
+	22, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
+	28, // 6: gleaner.v1.NodeMessage.part_saved:type_name -> gleaner.v1.PartSaved
+	30, // 7: gleaner.v1.NodeMessage.part_grade:type_name -> gleaner.v1.PartGrade
+	32, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	34, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	19, // 10: gleaner.v1.NodeMessage.part_suspended:type_name -> gleaner.v1.PartSuspended
+	8,  // 11: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
+	10, // 12: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
+	11, // 13: gleaner.v1.ControllerMessage.start_part:type_name -> gleaner.v1.StartPart
+	13, // 14: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
+	16, // 15: gleaner.v1.ControllerMessage.end_part:type_name -> gleaner.v1.EndPart
+	20, // 16: gleaner.v1.ControllerMessage.signal_part:type_name -> gleaner.v1.SignalPart
+	15, // 17: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
+	23, // 18: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	17, // 19: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
+	27, // 20: gleaner.v1.ControllerMessage.save_part:type_name -> gleaner.v1.SavePart
+	29, // 21: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	31, // 22: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	33, // 23: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	35, // 24: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	18, // 25: gleaner.v1.ControllerMessage.suspend_part:type_name -> gleaner.v1.SuspendPart
+	36, // 26: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	7,  // 27: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
+	37, // 28: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	26, // 29: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	5,  // 30: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
+	5,  // 31: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
+	5,  // 32: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
+	5,  // 33: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
+	5,  // 34: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
+	38, // 35: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
+	39, // 36: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
+	40, // 37: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
+	41, // 38: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
+	42, // 39: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
+	26, // 40: gleaner.v1.StartPart.restore:type_name -> gleaner.v1.Image
+	5,  // 41: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
+	5,  // 42: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
+	5,  // 43: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
+	0,  // 44: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
+	43, // 45: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
+	5,  // 46: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
+	5,  // 47: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
+	5,  // 48: gleaner.v1.SetTimeLimit.part:type_name -> gleaner.v1.PartId
+	5,  // 49: gleaner.v1.SuspendPart.part:type_name -> gleaner.v1.PartId
+	5,  // 50: gleaner.v1.PartSuspended.part:type_name -> gleaner.v1.PartId
+	5,  // 51: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
+	37, // 52: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 53: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
+	25, // 54: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	5,  // 55: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
+	26, // 56: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 57: gleaner.v1.Image.part:type_name -> gleaner.v1.PartId
+	5,  // 58: gleaner.v1.SavePart.part:type_name -> gleaner.v1.PartId
+	1,  // 59: gleaner.v1.SavePart.then:type_name -> gleaner.v1.SaveThen
+	5,  // 60: gleaner.v1.PartSaved.part:type_name -> gleaner.v1.PartId
+	26, // 61: gleaner.v1.PartSaved.image:type_name -> gleaner.v1.Image
+	2,  // 62: gleaner.v1.PartSaved.grade:type_name -> gleaner.v1.SaveGrade
+	5,  // 63: gleaner.v1.SavedAcknowledged.part:type_name -> gleaner.v1.PartId
+	5,  // 64: gleaner.v1.PartGrade.part:type_name -> gleaner.v1.PartId
+	2,  // 65: gleaner.v1.PartGrade.grade:type_name -> gleaner.v1.SaveGrade
+	26, // 66: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	26, // 67: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	26, // 68: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	26, // 69: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	3,  // 70: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	24, // 71: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 72: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	24, // 73: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	72, // [72:74] is the sub-list for method output_type
+	70, // [70:72] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -3321,6 +3514,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*NodeMessage_PartGrade)(nil),
 		(*NodeMessage_RestoreAnswer)(nil),
 		(*NodeMessage_ImagesHeld)(nil),
+		(*NodeMessage_PartSuspended)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*ControllerMessage_Registered)(nil),
@@ -3337,8 +3531,9 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_AskRestore)(nil),
 		(*ControllerMessage_KeepImages)(nil),
 		(*ControllerMessage_SendImage)(nil),
+		(*ControllerMessage_SuspendPart)(nil),
 	}
-	file_gleaner_v1_link_proto_msgTypes[19].OneofWrappers = []any{
+	file_gleaner_v1_link_proto_msgTypes[21].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),
 		(*TunnelMessage_Data)(nil),
 		(*TunnelMessage_HalfClose)(nil),
@@ -3352,7 +3547,7 @@ func file_gleaner_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -194,6 +194,7 @@ type ShimEvent struct {
 	//	*ShimEvent_Lease
 	//	*ShimEvent_Saved
 	//	*ShimEvent_Grade
+	//	*ShimEvent_Suspended
 	//	*ShimEvent_Stuck
 	What          isShimEvent_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
@@ -282,6 +283,15 @@ func (x *ShimEvent) GetGrade() *PartGrade {
 	return nil
 }
 
+func (x *ShimEvent) GetSuspended() *PartSuspended {
+	if x != nil {
+		if x, ok := x.What.(*ShimEvent_Suspended); ok {
+			return x.Suspended
+		}
+	}
+	return nil
+}
+
 func (x *ShimEvent) GetStuck() *LeftOver {
 	if x != nil {
 		if x, ok := x.What.(*ShimEvent_Stuck); ok {
@@ -316,6 +326,12 @@ type ShimEvent_Grade struct {
 	Grade *PartGrade `protobuf:"bytes,6,opt,name=grade,proto3,oneof"`
 }
 
+type ShimEvent_Suspended struct {
+	// Told whenever it changes, and first to each watcher once the part has been
+	// suspended.
+	Suspended *PartSuspended `protobuf:"bytes,7,opt,name=suspended,proto3,oneof"`
+}
+
 type ShimEvent_Stuck struct {
 	Stuck *LeftOver `protobuf:"bytes,3,opt,name=stuck,proto3,oneof"` // what does not end though it should; without an error: nothing any more
 }
@@ -330,6 +346,8 @@ func (*ShimEvent_Saved) isShimEvent_What() {}
 
 func (*ShimEvent_Grade) isShimEvent_What() {}
 
+func (*ShimEvent_Suspended) isShimEvent_What() {}
+
 func (*ShimEvent_Stuck) isShimEvent_What() {}
 
 var File_gleaner_v1_shim_proto protoreflect.FileDescriptor
@@ -343,15 +361,16 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\fShimResponse\"K\n" +
 	"\tShimLease\x12&\n" +
 	"\x0fend_boottime_ns\x18\x01 \x01(\x03R\rendBoottimeNs\x12\x16\n" +
-	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xac\x02\n" +
+	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xe7\x02\n" +
 	"\tShimEvent\x12-\n" +
 	"\x05ready\x18\x01 \x01(\v2\x15.gleaner.v1.PartReadyH\x00R\x05ready\x12-\n" +
 	"\x05ended\x18\x02 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\x05ended\x12-\n" +
 	"\x05lease\x18\x04 \x01(\v2\x15.gleaner.v1.ShimLeaseH\x00R\x05lease\x12-\n" +
 	"\x05saved\x18\x05 \x01(\v2\x15.gleaner.v1.PartSavedH\x00R\x05saved\x12-\n" +
-	"\x05grade\x18\x06 \x01(\v2\x15.gleaner.v1.PartGradeH\x00R\x05grade\x12,\n" +
+	"\x05grade\x18\x06 \x01(\v2\x15.gleaner.v1.PartGradeH\x00R\x05grade\x129\n" +
+	"\tsuspended\x18\a \x01(\v2\x19.gleaner.v1.PartSuspendedH\x00R\tsuspended\x12,\n" +
 	"\x05stuck\x18\x03 \x01(\v2\x14.gleaner.v1.LeftOverH\x00R\x05stuckB\x06\n" +
-	"\x04what2\xaa\x04\n" +
+	"\x04what2\xe8\x04\n" +
 	"\x04Shim\x12>\n" +
 	"\x05Watch\x12\x1c.gleaner.v1.ShimWatchRequest\x1a\x15.gleaner.v1.ShimEvent0\x01\x12@\n" +
 	"\n" +
@@ -363,6 +382,7 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\x05Renew\x12\x18.gleaner.v1.LeaseRenewed\x1a\x18.gleaner.v1.ShimResponse\x12>\n" +
 	"\bSetLimit\x12\x18.gleaner.v1.SetTimeLimit\x1a\x18.gleaner.v1.ShimResponse\x126\n" +
 	"\x04Save\x12\x14.gleaner.v1.SavePart\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
+	"\aSuspend\x12\x17.gleaner.v1.SuspendPart\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
 	"\tShowUsage\x12\x1c.gleaner.v1.ShimUsageRequest\x1a\x11.gleaner.v1.UsageB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
@@ -388,15 +408,17 @@ var file_gleaner_v1_shim_proto_goTypes = []any{
 	(*PartEnded)(nil),        // 6: gleaner.v1.PartEnded
 	(*PartSaved)(nil),        // 7: gleaner.v1.PartSaved
 	(*PartGrade)(nil),        // 8: gleaner.v1.PartGrade
-	(*LeftOver)(nil),         // 9: gleaner.v1.LeftOver
-	(*ReleaseBatch)(nil),     // 10: gleaner.v1.ReleaseBatch
-	(*EndPart)(nil),          // 11: gleaner.v1.EndPart
-	(*SignalPart)(nil),       // 12: gleaner.v1.SignalPart
-	(*Connect)(nil),          // 13: gleaner.v1.Connect
-	(*LeaseRenewed)(nil),     // 14: gleaner.v1.LeaseRenewed
-	(*SetTimeLimit)(nil),     // 15: gleaner.v1.SetTimeLimit
-	(*SavePart)(nil),         // 16: gleaner.v1.SavePart
-	(*Usage)(nil),            // 17: gleaner.v1.Usage
+	(*PartSuspended)(nil),    // 9: gleaner.v1.PartSuspended
+	(*LeftOver)(nil),         // 10: gleaner.v1.LeftOver
+	(*ReleaseBatch)(nil),     // 11: gleaner.v1.ReleaseBatch
+	(*EndPart)(nil),          // 12: gleaner.v1.EndPart
+	(*SignalPart)(nil),       // 13: gleaner.v1.SignalPart
+	(*Connect)(nil),          // 14: gleaner.v1.Connect
+	(*LeaseRenewed)(nil),     // 15: gleaner.v1.LeaseRenewed
+	(*SetTimeLimit)(nil),     // 16: gleaner.v1.SetTimeLimit
+	(*SavePart)(nil),         // 17: gleaner.v1.SavePart
+	(*SuspendPart)(nil),      // 18: gleaner.v1.SuspendPart
+	(*Usage)(nil),            // 19: gleaner.v1.Usage
 }
 var file_gleaner_v1_shim_proto_depIdxs = []int32{
 	5,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.PartReady
@@ -404,30 +426,33 @@ var file_gleaner_v1_shim_proto_depIdxs = []int32{
 	3,  // 2: gleaner.v1.ShimEvent.lease:type_name -> gleaner.v1.ShimLease
 	7,  // 3: gleaner.v1.ShimEvent.saved:type_name -> gleaner.v1.PartSaved
 	8,  // 4: gleaner.v1.ShimEvent.grade:type_name -> gleaner.v1.PartGrade
-	9,  // 5: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
-	0,  // 6: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
-	10, // 7: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
-	11, // 8: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
-	12, // 9: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
-	13, // 10: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
-	14, // 11: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
-	15, // 12: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
-	16, // 13: gleaner.v1.Shim.Save:input_type -> gleaner.v1.SavePart
-	1,  // 14: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
-	4,  // 15: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
-	2,  // 16: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
-	2,  // 17: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
-	2,  // 18: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
-	2,  // 19: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
-	2,  // 20: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
-	2,  // 21: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
-	2,  // 22: gleaner.v1.Shim.Save:output_type -> gleaner.v1.ShimResponse
-	17, // 23: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
-	15, // [15:24] is the sub-list for method output_type
-	6,  // [6:15] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	9,  // 5: gleaner.v1.ShimEvent.suspended:type_name -> gleaner.v1.PartSuspended
+	10, // 6: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
+	0,  // 7: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
+	11, // 8: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
+	12, // 9: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndPart
+	13, // 10: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalPart
+	14, // 11: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
+	15, // 12: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
+	16, // 13: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
+	17, // 14: gleaner.v1.Shim.Save:input_type -> gleaner.v1.SavePart
+	18, // 15: gleaner.v1.Shim.Suspend:input_type -> gleaner.v1.SuspendPart
+	1,  // 16: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
+	4,  // 17: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
+	2,  // 18: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
+	2,  // 19: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
+	2,  // 20: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
+	2,  // 21: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
+	2,  // 22: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
+	2,  // 23: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
+	2,  // 24: gleaner.v1.Shim.Save:output_type -> gleaner.v1.ShimResponse
+	2,  // 25: gleaner.v1.Shim.Suspend:output_type -> gleaner.v1.ShimResponse
+	19, // 26: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
+	17, // [17:27] is the sub-list for method output_type
+	7,  // [7:17] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_shim_proto_init() }
@@ -444,6 +469,7 @@ func file_gleaner_v1_shim_proto_init() {
 		(*ShimEvent_Lease)(nil),
 		(*ShimEvent_Saved)(nil),
 		(*ShimEvent_Grade)(nil),
+		(*ShimEvent_Suspended)(nil),
 		(*ShimEvent_Stuck)(nil),
 	}
 	type x struct{}

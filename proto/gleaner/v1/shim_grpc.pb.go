@@ -30,6 +30,7 @@ const (
 	Shim_Renew_FullMethodName      = "/gleaner.v1.Shim/Renew"
 	Shim_SetLimit_FullMethodName   = "/gleaner.v1.Shim/SetLimit"
 	Shim_Save_FullMethodName       = "/gleaner.v1.Shim/Save"
+	Shim_Suspend_FullMethodName    = "/gleaner.v1.Shim/Suspend"
 	Shim_ShowUsage_FullMethodName  = "/gleaner.v1.Shim/ShowUsage"
 )
 
@@ -51,6 +52,9 @@ type ShimClient interface {
 	SetLimit(ctx context.Context, in *SetTimeLimit, opts ...grpc.CallOption) (*ShimResponse, error)
 	// Save answers when the order is taken; PartSaved comes as an event.
 	Save(ctx context.Context, in *SavePart, opts ...grpc.CallOption) (*ShimResponse, error)
+	// Suspend has the part stand still, or go on, unless an order with a higher
+	// number has come.
+	Suspend(ctx context.Context, in *SuspendPart, opts ...grpc.CallOption) (*ShimResponse, error)
 	ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error)
 }
 
@@ -151,6 +155,16 @@ func (c *shimClient) Save(ctx context.Context, in *SavePart, opts ...grpc.CallOp
 	return out, nil
 }
 
+func (c *shimClient) Suspend(ctx context.Context, in *SuspendPart, opts ...grpc.CallOption) (*ShimResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShimResponse)
+	err := c.cc.Invoke(ctx, Shim_Suspend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *shimClient) ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Usage)
@@ -179,6 +193,9 @@ type ShimServer interface {
 	SetLimit(context.Context, *SetTimeLimit) (*ShimResponse, error)
 	// Save answers when the order is taken; PartSaved comes as an event.
 	Save(context.Context, *SavePart) (*ShimResponse, error)
+	// Suspend has the part stand still, or go on, unless an order with a higher
+	// number has come.
+	Suspend(context.Context, *SuspendPart) (*ShimResponse, error)
 	ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error)
 	mustEmbedUnimplementedShimServer()
 }
@@ -213,6 +230,9 @@ func (UnimplementedShimServer) SetLimit(context.Context, *SetTimeLimit) (*ShimRe
 }
 func (UnimplementedShimServer) Save(context.Context, *SavePart) (*ShimResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Save not implemented")
+}
+func (UnimplementedShimServer) Suspend(context.Context, *SuspendPart) (*ShimResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Suspend not implemented")
 }
 func (UnimplementedShimServer) ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowUsage not implemented")
@@ -375,6 +395,24 @@ func _Shim_Save_Handler(srv interface{}, ctx context.Context, dec func(interface
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Shim_Suspend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SuspendPart)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ShimServer).Suspend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Shim_Suspend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ShimServer).Suspend(ctx, req.(*SuspendPart))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Shim_ShowUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShimUsageRequest)
 	if err := dec(in); err != nil {
@@ -427,6 +465,10 @@ var Shim_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Save",
 			Handler:    _Shim_Save_Handler,
+		},
+		{
+			MethodName: "Suspend",
+			Handler:    _Shim_Suspend_Handler,
 		},
 		{
 			MethodName: "ShowUsage",
