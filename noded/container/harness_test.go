@@ -293,9 +293,9 @@ func buildInit(t testing.TB) {
 	}
 }
 
-func (b *bed) home() string            { return filepath.Join(b.dir, "home") }
+func (b *bed) home() string             { return filepath.Join(b.dir, "home") }
 func (b *bed) image(name string) string { return filepath.Join(b.dir, "images", name) }
-func (b *bed) output() string          { return filepath.Join(b.home(), "out") }
+func (b *bed) output() string           { return filepath.Join(b.home(), "out") }
 
 // read answers what the script has printed.
 func (b *bed) read() string {
