@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +43,12 @@ func (t *tally) add(r *ordered.Result) {
 	for kind, n := range r.Faults {
 		t.Faults[kind] += n
 	}
+	if t.Waited == nil {
+		t.Waited = map[string]int{}
+	}
+	for word, n := range r.Waited {
+		t.Waited[word] += n
+	}
 	if r.Failure == nil {
 		return
 	}
@@ -62,6 +70,10 @@ func (t *tally) print(out io.Writer) {
 	for _, kind := range ordered.Kinds() {
 		fmt.Fprintf(out, "  %6d %s\n", t.Faults[kind], kind)
 		faults += t.Faults[kind]
+	}
+	fmt.Fprintf(out, "what jobs waited for when somebody asked:\n")
+	for _, word := range slices.Sorted(maps.Keys(t.Waited)) {
+		fmt.Fprintf(out, "  %6d %s\n", t.Waited[word], word)
 	}
 	fmt.Fprintf(out, "%d seeds, %.1f simulated days, %d events, %d log entries, %d elections, %d faults\n",
 		t.seeds, t.Simulated.Hours()/24, t.Steps, t.Entries, t.Elections, faults)

@@ -30,34 +30,6 @@ type Edit struct {
 	Old, New string
 }
 
-// Faults are those that the simulation must find.
-var Faults = []Fault{
-	{"a frozen part thaws by any answer", []Edit{
-		{"noded/lease/lease.go", "	case g.Named:\n", "	case true:\n"},
-	}, nil},
-	{"a lease is ended before its time", []Edit{
-		{"ctld/leader/liveness.go", "silent := now.Sub(seen) > lease && now.After(l.sessions.LeaseUntil(node.Name))", "silent := now.Sub(seen) > lease/4"},
-		{"ctld/leader/leases.go", "return now.Add(-time.Duration(view.Policy().MarginS()) * time.Second)", "return now.Add(time.Duration(view.Policy().LeaseS) * time.Second)"},
-	}, nil},
-	{"a report counts for any run of its job", []Edit{
-		{"ctld/state/part_ready.go", "if !known || job.Epoch != ref.Epoch || !job.HoldsNodes() {", "if !known || !job.HoldsNodes() {"},
-	}, nil},
-	{"request ids are not remembered", []Edit{
-		{"ctld/state/remember.go", "	if id == (RequestID{}) || result.Refused != nil", "	if id != (RequestID{}) || result.Refused != nil"},
-	}, nil},
-	// A node answers an order for a part that it had with how it ended, so this
-	// shows only where nodes do not.
-	{"orders come from a state older than what the node said", []Edit{
-		{"ctld/leader/dispatch.go", "l.dispatchTo(view, node.session, node.parts)", "l.dispatchTo(view, node.session, node.session.Parts())"},
-	}, []string{"-forgetful"}},
-}
-
-// Unconfirmed is a leader that answers without asking a majority. It shows with
-// real raft only: see package raftmode.
-var Unconfirmed = Fault{"a leader answers without confirming that it leads", []Edit{
-	{"ctld/cluster.go", "	return c.peer.Confirm(ctx, term)\n", "	return nil\n"},
-}, nil}
-
 // Build builds the package at a path (./test/sim) with a fault in it, under
 // dir, and answers the program. root is the tree's.
 func Build(root, dir, path string, fault Fault) (program string, err error) {

@@ -63,13 +63,20 @@ func (w *World) checkApplied(c *controller, result *state.Result) {
 // account follows each accepted number, from the first controller that applies
 // an entry.
 func (w *World) account(c *controller, result *state.Result) {
-	if result.JobID != 0 && result.Refused == nil && !result.Repeated {
-		w.accepted(c, result.JobID)
+	view := c.state.View()
+	if change := w.changes[result.RequestID]; change != nil && result.Refused == nil && !result.Repeated {
+		change(result)
 	}
+	moved := w.live(view, result.ChangedJobs)
+	if result.JobID != 0 && result.Refused == nil && !result.Repeated {
+		w.accepted(view, result.JobID)
+	}
+	w.decide(moved)
 	for _, start := range result.Starts {
 		if start.Dropped == "" {
 			w.Started++
 			w.trace("log", "job %d starts, epoch %d", start.Job, start.Epoch)
+			w.checkStart(view, start.Job)
 		}
 	}
 	for _, p := range result.Preemptions {
@@ -80,9 +87,10 @@ func (w *World) account(c *controller, result *state.Result) {
 	}
 	for _, id := range result.PurgedJobs {
 		w.purged[id] = w.now
+		w.forgotten[w.numbers[id]] = true
 	}
 	for _, id := range result.ChangedJobs {
-		job, known := c.state.View().Job(id)
+		job, known := view.Job(id)
 		if !known {
 			continue
 		}
@@ -101,6 +109,18 @@ func (w *World) account(c *controller, result *state.Result) {
 	}
 }
 
+// checkStart: what a job waits for beside resources is so when it starts.
+func (w *World) checkStart(view *state.View, id uint32) {
+	job, _ := view.Job(id)
+	in := w.intents[job.Own().Comment]
+	if in == nil {
+		return // told when it was accepted
+	}
+	w.checkDependencies(in, job)
+	w.checkTimes(in, job)
+	w.checkThrottle(in, job)
+}
+
 // checkRequeued holds when no result was thrown away that a node had: then a
 // job would be run again that has ended.
 func (w *World) checkRequeued(job *state.Job) {
@@ -112,9 +132,9 @@ func (w *World) checkRequeued(job *state.Job) {
 
 // accepted notes a submission that took effect. The name says which intent of
 // a user's it came from.
-func (w *World) accepted(c *controller, id uint32) {
-	job, _ := c.state.View().Job(id)
-	intent := w.intents[job.Name()]
+func (w *World) accepted(view *state.View, id uint32) {
+	job, _ := view.Job(id)
+	intent := w.intents[job.Own().Comment]
 	switch {
 	case intent == nil:
 		w.fail("job %d was accepted and nobody wanted it", id)
@@ -123,7 +143,12 @@ func (w *World) accepted(c *controller, id uint32) {
 	default:
 		intent.job = id
 		w.Accepted++
-		w.trace("log", "job %d is accepted: %s", id, intent.name)
+		w.trace("log", "job %d is accepted: %s %s", id, intent.name, intent.spec.GetDependency())
+		for i := range intent.wishes {
+			on := intent.wishes[i].on.job
+			w.dependents[on] = append(w.dependents[on], intent)
+		}
+		w.decideFor(intent)
 	}
 }
 
@@ -145,6 +170,11 @@ func (w *World) finished(job *state.Job) {
 		if saw == nil || saw.GetExitCode() != job.End.ExitCode {
 			w.fail("wrong result: job %d run %d FAILED with exit code %d, its node saw %v", job.ID, job.Epoch, job.End.ExitCode, saw)
 		}
+	case pb.JobState_JOB_STATE_DEADLINE:
+		w.checkLate(w.intents[job.Own().Comment], job)
+	}
+	if job.End.Reason == state.ReasonDependencyNeverSatisfied {
+		w.checkInvalid(w.intents[job.Own().Comment], job)
 	}
 }
 

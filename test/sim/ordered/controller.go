@@ -39,6 +39,7 @@ type controller struct {
 	since    time.Time // from which on it counts the nodes' silence
 	looked   time.Time // when it looked at the leases last
 	memo     sched.Memo
+	passes   int // scheduling passes that it made
 	loops    [loopCount]loop
 	pending  map[*proposal]struct{}
 	links    map[*link]struct{}

@@ -11,22 +11,35 @@ import (
 
 // intent is a job that a user wants to have once.
 type intent struct {
-	name   string
+	name   string // the job's comment: others may have the job's name
 	uid    uint32
 	spec   *pb.JobSpec
 	work   time.Duration
 	submit *request
 	job    uint32 // its number by the log; 0 = not accepted
+
+	// What it waits for, as it was asked for last.
+	wishes              []wish
+	any                 bool // one of them is enough
+	kill                bool // it is cancelled if they can never be met
+	alone               bool // it is a singleton
+	beginMS, deadlineMS int64
 }
+
+// Users are few, so that they are in each other's way.
+const (
+	firstUser = 1000
+	userCount = 4
+)
 
 // newIntent makes up a job.
 func (w *World) newIntent() *intent {
 	r := w.rng
 	name := fmt.Sprintf("want-%d", len(w.intentList)+1)
-	in := &intent{name: name, uid: uint32(1000 + r.IntN(4))}
+	in := &intent{name: name, uid: uint32(firstUser + r.IntN(userCount))}
 	in.work = min(time.Duration(float64(25*time.Minute)*-math.Log(1-r.Float64())), 2*time.Hour) + time.Second
 	spec := &pb.JobSpec{
-		Name: name, Script: []byte("#!/bin/sh\ntrain " + []string{"small", "large", name}[r.IntN(3)] + " with enough words to be worth a digest of its own\n"),
+		Name: name, Comment: name, Script: []byte("#!/bin/sh\ntrain " + []string{"small", "large", name}[r.IntN(3)] + " with enough words to be worth a digest of its own\n"),
 		WorkDirectory: "/", MemoryPerNodeBytes: 1 << 30, Partitions: []string{"main"}, Requeue: r.IntN(4) > 0,
 		CpusPerTask: uint32(1 + r.IntN(4)), Tasks: 1, TimeLimitS: uint32((4 * time.Hour).Seconds()),
 	}
@@ -42,9 +55,16 @@ func (w *World) newIntent() *intent {
 		spec.Tasks = spec.MinNodes
 	case 1:
 		spec.Array = &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: uint32(1 + r.IntN(4)), Step: 1}}}
-		in.work /= 4
 	}
 	in.spec = spec
+	w.drawDependencies(in)
+	w.drawTimes(in)
+	w.drawCharge(in)
+	w.drawThrottle(in)
+	w.drawConstraint(in)
+	if spec.GetArray() != nil {
+		in.work /= 4
+	}
 	w.intents[name] = in
 	w.intentList = append(w.intentList, in)
 	return in
@@ -52,7 +72,7 @@ func (w *World) newIntent() *intent {
 
 // workOf is how long the script of an order takes.
 func (w *World) workOf(order *pb.StartPart) time.Duration {
-	if in := w.intents[order.GetSpec().GetName()]; in != nil {
+	if in := w.intents[order.GetSpec().GetComment()]; in != nil {
 		return in.work
 	}
 	return time.Minute

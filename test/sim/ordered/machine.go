@@ -23,6 +23,8 @@ type machine struct {
 	shims   map[partKey]*shim
 	cpus    uint32
 	gpus    uint32
+
+	features []string
 }
 
 // partKey names a part on its node.
@@ -69,7 +71,7 @@ func (m *machine) switchOff() {
 func (m *machine) inventory() *pb.Inventory {
 	inventory := &pb.Inventory{
 		Cpus: m.cpus, RealCpus: m.cpus, MemoryBytes: 64 << 30, RealMemoryBytes: 64 << 30,
-		BootId: fmt.Sprintf("boot-%d", m.boots), HostName: m.name,
+		BootId: fmt.Sprintf("boot-%d", m.boots), HostName: m.name, Features: m.features,
 	}
 	for i := range m.gpus {
 		inventory.Devices = append(inventory.Devices, &pb.Device{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -13,21 +14,35 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		seeds = 4
 	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			r := Run(Options{Seed: seed})
-			if r.Failure != nil {
-				t.Fatalf("after %v: %v\n%s\nreplay: make sim SEED=%d", r.Failure.At, r.Failure, strings.Join(r.Last, ""), seed)
-			}
-			faults := 0
-			for _, n := range r.Faults {
-				faults += n
-			}
-			if faults < 10 || r.Accepted < 100 || r.Finished < r.Accepted {
-				t.Errorf("a quiet day proves nothing: %+v", r.Counts)
-			}
-		})
+	var mu sync.Mutex
+	waited := map[string]int{}
+	t.Run("days", func(t *testing.T) {
+		for seed := range seeds {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				r := Run(Options{Seed: seed})
+				if r.Failure != nil {
+					t.Fatalf("after %v: %v\n%s\nreplay: make sim SEED=%d", r.Failure.At, r.Failure, strings.Join(r.Last, ""), seed)
+				}
+				faults := 0
+				for _, n := range r.Faults {
+					faults += n
+				}
+				if faults < 10 || r.Accepted < 100 || r.Finished < r.Accepted {
+					t.Errorf("a quiet day proves nothing: %+v", r.Counts)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for word, n := range r.Waited {
+					waited[word] += n
+				}
+			})
+		}
+	})
+	for _, word := range []string{"Dependency", "BeginTime", "Licenses", "JobArrayTaskLimit", "AssocGrpGRES", "QOSMaxJobsPerUserLimit"} {
+		if waited[word] == 0 {
+			t.Errorf("nobody was ever told that a job waits for %s: %v", word, waited)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	leasesEvery = time.Second
 	purgesEvery = 30 * time.Second
 	sweepsEvery = 30 * time.Second
+	leastRest   = 2 * time.Millisecond // between two passes, however soon one is due
 )
 
 // win makes the controller believe that it leads. It leads once all that was
@@ -143,6 +144,22 @@ func (c *controller) kick(which int) {
 	}
 }
 
+// planAt has a pass made at a time, by the wall clock as it is now: a job's begin
+// comes then, or its deadline goes. The zero time is never. What an earlier pass
+// found is void.
+func (c *controller) planAt(due time.Time) {
+	c.passes++
+	if due.IsZero() || !c.leading {
+		return
+	}
+	pass, term := c.passes, c.term
+	c.after(max(due.Sub(c.wall()), leastRest), func() {
+		if c.leading && c.term == term && c.passes == pass {
+			c.kick(planLoop)
+		}
+	})
+}
+
 func (c *controller) runLoop(which int) {
 	l := &c.loops[which]
 	l.planned = false
@@ -172,6 +189,7 @@ func (c *controller) runStep(which int) {
 		if !c.leader.Plan(ctx, c.wall(), &c.memo) && c.leading {
 			c.after(100*time.Millisecond, func() { c.kick(planLoop) })
 		}
+		c.planAt(c.leader.NextPass())
 	case dispatchLoop:
 		c.leader.Dispatch()
 	case commitLoop:

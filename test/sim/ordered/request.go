@@ -3,6 +3,7 @@ package ordered
 import (
 	"context"
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -23,6 +24,9 @@ type request struct {
 	// command makes what is proposed; nil for a query.
 	command func() (state.Command, error)
 	then    func()
+	// took is told what came of the command when it is applied, whether or not
+	// anybody learns of it.
+	took func(*state.Result)
 
 	called, returned time.Duration
 	done, gaveUp     bool
@@ -47,6 +51,9 @@ func (w *World) ask(r *request) *request {
 	w.Requests++
 	r.number = w.Requests
 	r.via = w.rng.IntN(len(w.controllers))
+	if r.took != nil {
+		w.changes[r.id()] = r.took
+	}
 	if r.listed {
 		w.asked = append(w.asked, r)
 	}
@@ -132,7 +139,11 @@ func (c *controller) carryOut(r *request) (learn func()) {
 		if c.Confirm(ctx) != nil {
 			return nil
 		}
-		job, known := c.View().Job(r.job)
+		view := c.View()
+		job, known := view.Job(r.job)
+		if known {
+			c.noteWaiting(view, job)
+		}
 		return func() {
 			if r.phase = history.Missing; known {
 				r.phase, r.epoch = phases[job.Phase], job.Epoch
@@ -151,6 +162,16 @@ func (c *controller) carryOut(r *request) (learn func()) {
 		}
 	}
 	return func() { r.learn(&result) }
+}
+
+// noteWaiting counts for what jobs wait, as their users are told.
+func (c *controller) noteWaiting(view *state.View, job *state.Job) {
+	if job.Phase != state.Waiting {
+		return
+	}
+	overlay, _ := c.leader.Overlay(job.ID)
+	word, _, _ := strings.Cut(view.JobMessage(job, overlay, state.JobDetail{}).GetReason(), ",")
+	c.w.Waited[word]++
 }
 
 func (r *request) learn(result *state.Result) {
@@ -184,6 +205,10 @@ func kindOf(command state.Command) state.Kind {
 		return state.KindHoldJobs
 	case state.ReleaseJobs:
 		return state.KindReleaseJobs
+	case state.UpdateJobs:
+		return state.KindUpdateJobs
+	case state.ChangeAccounts:
+		return state.KindChangeAccounts
 	case state.UpdateNodes:
 		return state.KindUpdateNodes
 	default:

@@ -36,6 +36,7 @@ func (t *truth) take(m *machine, s *shim) {
 		t.w.fail("doubled: part %s is started on %s once more", s.key, m.name)
 	}
 	t.started[place] = true
+	t.checkConstraint(m, s)
 	for id := range held(m, s) {
 		if other := t.devices[id]; other != nil {
 			t.w.fail("devices twice: %s is taken by part %s while part %s has it", id, s.key, other.key)
@@ -86,6 +87,7 @@ func (t *truth) runs(m *machine, s *shim) {
 		s.counted = true
 		t.wereUp[s.key]++
 	}
+	t.checkLimits()
 	t.w.trace(m.name, "part %s runs", s.key)
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
-	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/test/sim/history"
 )
 
@@ -35,7 +34,9 @@ func (w *World) submit(in *intent) {
 func (w *World) follow(in *intent) {
 	job := in.submit.jobID
 	if job == 0 {
-		w.fail("refused: %s: %s", in.name, in.submit.refused)
+		if !w.mayBeRefused(in) {
+			w.fail("refused: %s: %s", in.name, in.submit.refused)
+		}
 		return
 	}
 	w.trace("user", "%s is job %d", in.name, job)
@@ -50,28 +51,7 @@ func (w *World) follow(in *intent) {
 			w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: plain, job: job})
 		})
 	}
-	later := func(kind history.Kind, name string, listed bool, command func([]state.Target) state.Command) {
-		w.after(between(w.rng, 0, 20*time.Minute), func() {
-			what := fmt.Sprintf("%s %d", name, job)
-			w.trace("user", "%s", what)
-			w.ask(&request{
-				what: what, kind: kind, listed: listed, job: job,
-				command: func() (state.Command, error) { return command([]state.Target{{Job: job}}), nil },
-				then: func() {
-					w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: plain, job: job})
-				},
-			})
-		})
-	}
-	switch n := w.rng.IntN(16); {
-	case n < 2:
-		later(history.Cancel, "cancel", plain, func(t []state.Target) state.Command { return state.CancelJobs{Targets: t, UID: in.uid} })
-	case n < 4:
-		later(history.Requeue, "requeue", plain, func(t []state.Target) state.Command { return state.RequeueJobs{Targets: t, UID: in.uid} })
-	case n < 5:
-		later(history.Query, "hold", false, func(t []state.Target) state.Command { return state.HoldJobs{Targets: t, UID: in.uid} })
-		later(history.Query, "release", false, func(t []state.Target) state.Command { return state.ReleaseJobs{Targets: t, UID: in.uid} })
-	}
+	w.meddle(in)
 }
 
 // administer asks for something as the administrator.
@@ -89,23 +69,8 @@ func (w *World) updateNode(m *machine, action state.NodeAction, then func()) {
 	w.administer(names[action]+" "+m.name, command, then)
 }
 
-// setUp applies the policy that the cluster works under.
-func (w *World) setUp() {
-	policy := *state.DefaultPolicy()
-	main := policy.Partitions[0]
-	guest := main
-	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "fence"
-	if w.rng.IntN(2) == 0 { // jobs in main preempt guests
-		main.PriorityTier, guest.GraceTimeS = 2, uint32(w.rng.IntN(3))*30
-		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptRequeue}
-	}
-	policy.Partitions = []state.Partition{guest, main}
-	policy.LeaseS, policy.LeaseMarginS, policy.MinJobAgeS = uint32(w.lease.Seconds()), uint32(w.margin.Seconds()), 3600
-	w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, nil)
-}
-
-// tidy releases what was held, takes nodes up again, and requests what is
-// still wanted, after the faults: then everything must end.
+// tidy releases what was held, cancels what waits for what can never be, and
+// takes nodes up again, after the faults: then everything must end.
 func (w *World) tidy() {
 	if w.quiet {
 		return
@@ -113,8 +78,12 @@ func (w *World) tidy() {
 	if lead := w.log.leader; lead != nil && lead.leading {
 		view := lead.View()
 		for job := range view.LiveJobs() {
-			if job.Phase == state.Waiting && job.Held != 0 {
-				w.administer(fmt.Sprintf("release %d", job.ID), state.ReleaseJobs{Targets: []state.Target{{Job: job.ID}}, Privileged: true}, nil)
+			switch {
+			case job.Phase != state.Waiting:
+			case w.hopeless(job, view.TimeMS()):
+				w.administer(fmt.Sprintf("cancel %d", job.ID), state.CancelJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
+			case job.Held != 0:
+				w.administer(fmt.Sprintf("release %d", job.ID), state.ReleaseJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
 			}
 		}
 		for _, m := range w.machines {

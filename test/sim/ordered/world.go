@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/test/sim/history"
 )
 
@@ -39,6 +40,8 @@ type Counts struct {
 	Entries                                          int
 	Simulated                                        time.Duration
 	Faults                                           map[string]int
+	// Waited is for what jobs waited when somebody asked, in Slurm's words.
+	Waited map[string]int
 }
 
 // Result is what a run led to.
@@ -83,8 +86,14 @@ type World struct {
 	restarts   map[uint32]uint32
 	over       map[uint32]bool
 	purged     map[uint32]time.Duration
-	sums       []uint64       // of the results, by index
-	digests    map[int]string // of states, by index
+	rules      rules
+	lives      map[taskOf]life
+	numbers    map[uint32]uint32 // of a record: that of its job or array
+	forgotten  map[uint32]bool   // jobs, and arrays of which some record is purged
+	dependents map[uint32][]*intent
+	changes    map[state.RequestID]func(*state.Result) // what a request changes once it is applied
+	sums       []uint64                                // of the results, by index
+	digests    map[int]string                          // of states, by index
 
 	lines   hash.Hash64
 	last    []string
@@ -189,9 +198,12 @@ func newWorld(o Options) *World {
 		Options: o, seed: o.Seed, rng: rand.New(rand.NewPCG(o.Seed, 1)), broken: &o.Broken,
 		controllerOf: map[*process]*controller{}, intents: map[string]*intent{}, restarts: map[uint32]uint32{},
 		over: map[uint32]bool{}, purged: map[uint32]time.Duration{}, digests: map[int]string{}, lines: fnv.New64a(),
+		lives: map[taskOf]life{}, numbers: map[uint32]uint32{}, forgotten: map[uint32]bool{},
+		dependents: map[uint32][]*intent{}, changes: map[state.RequestID]func(*state.Result){},
 		lease: 60 * time.Second, margin: 10 * time.Second,
 	}
-	w.Faults = map[string]int{}
+	w.Faults, w.Waited = map[string]int{}, map[string]int{}
+	w.rules = w.drawRules()
 	w.net = network{w: w, closed: map[[2]place]int{}}
 	w.log.w = w
 	w.truth = newTruth(w)
@@ -203,7 +215,7 @@ func newWorld(o Options) *World {
 		w.controllerOf[&c.process] = c
 	}
 	for i := range 4 + w.rng.IntN(4) {
-		m := &machine{w: w, name: fmt.Sprintf("n%d", i+1), place: place(1 + len(w.controllers) + i), rate: rate(), shims: map[partKey]*shim{}, cpus: 8, gpus: 4}
+		m := &machine{w: w, name: fmt.Sprintf("n%d", i+1), place: place(1 + len(w.controllers) + i), rate: rate(), shims: map[partKey]*shim{}, cpus: 8, gpus: 4, features: featuresOf(i)}
 		if i >= 3 {
 			m.gpus = uint32(w.rng.IntN(3) * 2)
 		}

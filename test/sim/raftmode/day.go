@@ -28,6 +28,7 @@ func newSite(t *testing.T, seed uint64) *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
 	s.users = newUsers(s.c)
+	s.truth.waitOf = s.users.waitOf
 	for _, name := range []string{"n1", "n2", "n3"} {
 		n := &node{c: s.c, name: name, begin: time.Now(), truth: s.truth, parts: map[partKey]*part{}}
 		s.serving.Go(func() { n.serve(ctx) })

@@ -6,5 +6,6 @@
 // one way, delays and crashes come from one seed; what the goroutines make of
 // it does not, so a seed raises the odds and replays nothing. What arrived is
 // counted. Users' requests are checked for linearizability, the nodes' runs for
-// doubles, and every controller must tell the same of all jobs.
+// doubles and for starts before their time, and every controller must tell the
+// same of all jobs.
 package raftmode

@@ -42,11 +42,18 @@ type truth struct {
 	running map[uint32]string
 	started map[string]bool
 	wrong   []string
+	waitOf  func(name string) wait // what a job waits for
 }
 
-func (t *truth) starts(node string, key partKey) {
+func (t *truth) starts(node string, key partKey, w wait) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if other := t.running[w.job]; other != "" {
+		t.wrong = append(t.wrong, fmt.Sprintf("too early: job %d starts while %s runs, for which it waits", key.job, other))
+	}
+	if early := time.Until(w.begin); early > 0 {
+		t.wrong = append(t.wrong, fmt.Sprintf("too early: job %d starts %v before its begin", key.job, early))
+	}
 	run := fmt.Sprintf("%d.%d", key.job, key.epoch)
 	if other := t.running[key.job]; other != "" {
 		t.wrong = append(t.wrong, fmt.Sprintf("doubled: %s runs on %s while %s does", run, node, other))
@@ -163,7 +170,7 @@ func (n *node) obey(m *pb.ControllerMessage) {
 		}
 		p := &part{key: key}
 		n.parts[key] = p
-		n.truth.starts(n.name, key)
+		n.truth.starts(n.name, key, n.truth.waitOf(what.StartPart.GetSpec().GetName()))
 		n.say(&pb.NodeMessage{What: &pb.NodeMessage_PartReady{PartReady: &pb.PartReady{Part: key.id()}}})
 		p.timer = time.AfterFunc(time.Duration(1+key.job%20)*time.Second, func() { n.end(p, pb.EndCause_END_CAUSE_EXITED) })
 	case *pb.ControllerMessage_EndPart:

@@ -62,7 +62,7 @@ func (s *site) leader(rng *rand.Rand) (name string) {
 
 // held submits a job that waits until it is cancelled.
 func (s *site) held(rng *rand.Rand) uint32 {
-	return s.users.submitSpec(rng, 0, uuid(rng), true)
+	return s.users.submit(rng, 0, uuid(rng), true, wait{})
 }
 
 // cancelAt cancels by way of one controller, again and again until it is

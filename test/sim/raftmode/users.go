@@ -27,11 +27,18 @@ type users struct {
 	mu         sync.Mutex
 	operations []history.Operation
 	jobs       map[string]uint32 // by name of what was asked for
+	waits      map[string]wait   // likewise
 	wrong      []string
 }
 
+// wait is what a job waits for: the end of another, and a time.
+type wait struct {
+	job   uint32 // 0 = none
+	begin time.Time
+}
+
 func newUsers(c *cluster) *users {
-	u := &users{c: c, begin: time.Now(), jobs: map[string]uint32{}}
+	u := &users{c: c, begin: time.Now(), jobs: map[string]uint32{}, waits: map[string]wait{}}
 	config := c.tls(c.bundle(pki.User, "root"))
 	for _, name := range c.names {
 		u.conns = append(u.conns, c.connect("users", name, config))
@@ -91,15 +98,22 @@ func (u *users) record(o history.Operation, called time.Time, answered bool) {
 }
 
 // submit answers the job's number, 0 when it was not told.
-func (u *users) submit(rng *rand.Rand, client int, name string) uint32 {
-	return u.submitSpec(rng, client, name, false)
-}
-
-func (u *users) submitSpec(rng *rand.Rand, client int, name string, hold bool) uint32 {
+func (u *users) submit(rng *rand.Rand, client int, name string, hold bool, w wait) uint32 {
 	called, id, job := time.Now(), uuid(rng), uint32(0)
+	spec := &pb.JobSpec{
+		Name: name, Script: []byte("#!/bin/sh\n"), WorkDirectory: "/", MemoryPerNodeBytes: 1 << 28, Tasks: 1, Requeue: true, TimeLimitS: 600, Hold: hold,
+	}
+	if w.job != 0 {
+		spec.Dependency = fmt.Sprintf("afterany:%d", w.job)
+	}
+	if !w.begin.IsZero() {
+		spec.BeginMs = w.begin.UnixMilli()
+	}
+	u.mu.Lock()
+	u.waits[name] = w
+	u.mu.Unlock()
 	answered := u.again(rng, 20, func(ctx context.Context, c pb.ControllerClient) error {
-		answer, err := c.Submit(ctx, &pb.SubmitRequest{RequestId: id, AsUser: "nobody", Spec: &pb.JobSpec{
-			Name: name, Script: []byte("#!/bin/sh\n"), WorkDirectory: "/", MemoryPerNodeBytes: 1 << 28, Tasks: 1, Requeue: true, TimeLimitS: 600, Hold: hold}})
+		answer, err := c.Submit(ctx, &pb.SubmitRequest{RequestId: id, AsUser: "nobody", Spec: spec})
 		job = answer.GetJobId()
 		return err
 	})
@@ -110,6 +124,12 @@ func (u *users) submitSpec(rng *rand.Rand, client int, name string, hold bool) u
 		u.record(history.Operation{Client: client, Kind: history.Submit, Job: job}, called, true)
 	}
 	return job
+}
+
+func (u *users) waitOf(name string) wait {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.waits[name]
 }
 
 func (u *users) cancel(rng *rand.Rand, client int, job uint32) {
@@ -169,12 +189,21 @@ func phaseOf(j *pb.Job) history.Phase {
 // work is one user's day: jobs, and questions about them.
 func (u *users) work(seed uint64, client int, until time.Time) {
 	rng := rand.New(rand.NewPCG(seed, uint64(100+client)))
+	former := uint32(0)
 	for n := 0; time.Now().Before(until); n++ {
 		time.Sleep(time.Duration(rng.IntN(4000)) * time.Millisecond)
-		job := u.submit(rng, client, fmt.Sprintf("user%d-%d", client, n))
+		var w wait
+		switch rng.IntN(4) {
+		case 0:
+			w.job = former
+		case 1:
+			w.begin = time.Now().Add(time.Duration(rng.IntN(30)) * time.Second).Truncate(time.Millisecond)
+		}
+		job := u.submit(rng, client, fmt.Sprintf("user%d-%d", client, n), false, w)
 		if job == 0 {
 			continue
 		}
+		former = job
 		for range rng.IntN(4) {
 			u.query(rng, client, job, 10)
 			time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)

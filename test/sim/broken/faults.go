@@ -1,0 +1,72 @@
+package broken
+
+// Faults are those that the simulation must find.
+var Faults = []Fault{
+	{"a frozen part thaws by any answer", []Edit{
+		{"noded/lease/lease.go", "	case g.Named:\n", "	case true:\n"},
+	}, nil},
+	{"a lease is ended before its time", []Edit{
+		{"ctld/leader/liveness.go", "silent := now.Sub(seen) > lease && now.After(l.sessions.LeaseUntil(node.Name))", "silent := now.Sub(seen) > lease/4"},
+		{"ctld/leader/leases.go", "return now.Add(-time.Duration(view.Policy().MarginS()) * time.Second)", "return now.Add(time.Duration(view.Policy().LeaseS) * time.Second)"},
+	}, nil},
+	{"a report counts for any run of its job", []Edit{
+		{"ctld/state/part_ready.go", "if !known || job.Epoch != ref.Epoch || !job.HoldsNodes() {", "if !known || !job.HoldsNodes() {"},
+	}, nil},
+	{"request ids are not remembered", []Edit{
+		{"ctld/state/remember.go", "	if id == (RequestID{}) || result.Refused != nil", "	if id != (RequestID{}) || result.Refused != nil"},
+	}, nil},
+	// A node answers an order for a part that it had with how it ended, so this
+	// shows only where nodes do not.
+	{"orders come from a state older than what the node said", []Edit{
+		{"ctld/leader/dispatch.go", "l.dispatchTo(view, node.session, node.parts)", "l.dispatchTo(view, node.session, node.session.Parts())"},
+	}, []string{"-forgetful"}},
+
+	// What a job waits for. Where the scheduler and the state both look, both are
+	// broken: each alone is made good by the other.
+	{"a dependency is met when the other job begins", []Edit{
+		{"ctld/state/dependency_met.go", "case one.Kind == spec.After && (begun || over):", "case begun || over:"},
+	}, nil},
+	{"afterany wants a job to fail", []Edit{
+		{"ctld/state/dependency_met.go", "case one.Kind == spec.AfterAny, well ==", "case well =="},
+	}, nil},
+	{"what can never be met is waited for", []Edit{
+		{"ctld/state/dependency_met.go", "state == Failed && after.Spec.KillOnInvalidDependency", "state == Failed && after.Spec.KillOnInvalidDependency && after.Run != nil"},
+	}, nil},
+	{"nobody hears that a job is over", []Edit{
+		{"ctld/state/dependency_met.go", "if started || over {", "if started || over && s.timeMS < 0 {"},
+	}, nil},
+	{"a singleton runs beside another", []Edit{
+		{"ctld/state/singleton.go", "first(t.activeNames, math.MaxUint32)", "first(t.activeNames, 0)"},
+	}, nil},
+	{"a job begins ten minutes before its begin", []Edit{
+		{"sched/eligible.go", "case job.BeginMS > p.NowMS:", "case job.BeginMS > p.NowMS+600_000:"},
+		{"ctld/state/waits.go", "case job.BeginMS > s.timeMS:", "case job.BeginMS > s.timeMS+600_000:"},
+	}, nil},
+	{"a job starts that can not meet its deadline", []Edit{
+		{"sched/eligible.go", "p.latestStart(job) < p.NowMS", "job.DeadlineMS < p.NowMS"},
+		{"ctld/state/waits.go", "job.latestStartMS() < s.timeMS", "job.DeadlineMS < s.timeMS"},
+		{"ctld/leader/due.go", "late >= now.UnixMilli()", "late >= 0"},
+	}, nil},
+	{"a job is removed that can still meet its deadline", []Edit{
+		{"ctld/state/waits.go", "return j.DeadlineMS - int64(j.Spec.TimeLimitS)*1000", "return j.DeadlineMS - int64(j.Spec.TimeLimitS)*1000 - 600_000"},
+	}, nil},
+	{"an array's throttle is not asked", []Edit{
+		{"ctld/state/snapshot.go", "left := limit - min(limit, running+given)", "left := limit"},
+		{"ctld/state/place.go", "running >= limit {", "running > limit+9 {"},
+	}, nil},
+	{"limits are not asked", []Edit{
+		{"sched/limit_check.go", "if limitKinds[r.kind].submit {", "if true {"},
+	}, nil},
+	{"licenses are not counted", []Edit{
+		{"sched/limit_check.go", "	return l.lacksLicense(c.Licenses)\n", "	return nil\n"},
+	}, nil},
+	{"a node's features are not asked", []Edit{
+		{"sched/place/want.go", "return w.Constraint.Each.Met(n.Features)", "return true"},
+	}, nil},
+}
+
+// Unconfirmed is a leader that answers without asking a majority. It shows with
+// real raft only: see package raftmode.
+var Unconfirmed = Fault{"a leader answers without confirming that it leads", []Edit{
+	{"ctld/cluster.go", "	return c.peer.Confirm(ctx, term)\n", "	return nil\n"},
+}, nil}

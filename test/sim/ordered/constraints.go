@@ -1,0 +1,45 @@
+package ordered
+
+import "slices"
+
+// Features of nodes. The first three nodes, which have GPUs, are "fast",
+// "big,fast" and "big"; the others are plain.
+const (
+	fast = "fast"
+	big  = "big"
+)
+
+// featuresOf are those of a node, by its number from 0, ascending.
+func featuresOf(node int) []string {
+	return [][]string{{fast}, {big, fast}, {big}, nil}[min(node, 3)]
+}
+
+// constraints are what users type, and what they mean.
+var constraints = []struct {
+	text string
+	most uint32 // nodes there may be of it
+	met  func(fast, big bool) bool
+}{
+	{fast + "|" + big, 3, func(fast, big bool) bool { return fast || big }},
+	{fast, 2, func(fast, _ bool) bool { return fast }},
+	{big + "&" + fast, 1, func(fast, big bool) bool { return fast && big }},
+	{big + "&!" + fast, 1, func(fast, big bool) bool { return big && !fast }},
+}
+
+func (w *World) drawConstraint(in *intent) {
+	if w.rng.IntN(6) > 0 {
+		return
+	}
+	if c := pick(w.rng, constraints); max(in.spec.GetMinNodes(), 1) <= c.most {
+		in.spec.Constraint = c.text
+	}
+}
+
+// checkConstraint is asked of each part that a node takes.
+func (t *truth) checkConstraint(m *machine, s *shim) {
+	for _, c := range constraints {
+		if c.text == s.order.GetSpec().GetConstraint() && !c.met(slices.Contains(m.features, fast), slices.Contains(m.features, big)) {
+			t.w.fail("wrong node: part %s wants %q, and %s has %v", s.key, c.text, m.name, m.features)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package ordered
+
+import (
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// setUp makes the accounts, and then applies the policy that the cluster works
+// under.
+func (w *World) setUp() {
+	policy := *state.DefaultPolicy()
+	main := policy.Partitions[0]
+	guest := main
+	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "fence"
+	switch w.rng.IntN(3) {
+	case 0: // jobs in main preempt guests
+		main.PriorityTier, guest.GraceTimeS = 2, uint32(w.rng.IntN(3))*30
+		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptRequeue}
+	case 1: // urgent ones preempt the others
+		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByQOS, Mode: sched.PreemptRequeue}
+	}
+	policy.Partitions = []state.Partition{guest, main}
+	policy.LeaseS, policy.LeaseMarginS, policy.MinJobAgeS = uint32(w.lease.Seconds()), uint32(w.margin.Seconds()), 3600
+	policy.Licenses = []state.License{{Name: license, Count: w.rules.licenses}}
+	policy.Accounting = state.AccountingPolicy{EnforceAssociations: true, EnforceQOS: true, EnforceLimits: w.rules.enforced}
+	policy.RequeueExit = []state.TaskRange{{First: 1, Last: 10, Step: 1}}
+	policy.RequeueExitHold = []state.TaskRange{{First: 11, Last: 14, Step: 1}}
+	w.administer("make the accounts", w.accounts(), func() {
+		w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, nil)
+	})
+}
