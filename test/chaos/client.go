@@ -63,6 +63,7 @@ func (c *cluster) submitAs(ctx context.Context, r *rand.Rand, u user, partition 
 	s := &history.Submission{
 		Name: fmt.Sprintf("%s-%d", j.kind, number), Kind: j.kind, Tasks: j.tasks, Nodes: j.nodes,
 		Requeue: !j.noRequeue, Fence: partition == fenced, ExitCode: j.exit, TimeLimit: j.timeLimit.Microseconds(),
+		After: j.after, Parent: j.parent, Licenses: j.licenses, Throttle: j.throttle, Urgent: j.urgent,
 	}
 	words := append([]string{
 		"--parsable", "-J", s.Name, "-p", partition, "-o", "/dev/null", "--mem=24M",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,13 @@ const (
 	userPort      = 6817
 	peerPort      = 6818
 	firstNode     = 11 // host number of the first node
+)
+
+// What jobs have to share beside nodes.
+const (
+	license   = "solver"
+	licenses  = 3
+	urgentQOS = "urgent"
 )
 
 // Partitions: the same nodes, under both lease actions.
@@ -134,7 +142,7 @@ func (c *cluster) start(ctx context.Context) error {
 	for _, k := range c.all() {
 		c.keepers.Go(func() { k.run(keeping) })
 	}
-	for _, step := range []func(context.Context) error{c.startControllers, c.applyPolicy, c.startNodes} {
+	for _, step := range []func(context.Context) error{c.startControllers, c.applyPolicy, c.addUrgent, c.startNodes} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -189,6 +197,8 @@ func (c *cluster) applyPolicy(ctx context.Context) error {
 			policy.MinJobAgeS = 24 * 3600
 			policy.LeaseS, policy.LeaseMarginS = uint32(lease/time.Second), uint32(leaseMargin/time.Second)
 			policy.Partitions = []*pb.Partition{partition(runOn, "run-on"), partition(fenced, "fence")}
+			policy.Licenses = []*pb.License{{Name: license, Count: licenses}}
+			policy.Preempt = &pb.PreemptPolicy{Type: "qos", Mode: "requeue", ExemptTimeS: 1}
 			_, err = client.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{RequestId: requestID(), Policy: policy})
 			return err
 		})
@@ -196,6 +206,20 @@ func (c *cluster) applyPolicy(ctx context.Context) error {
 	})
 	if err != nil {
 		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return err
+}
+
+// addUrgent makes the QOS for which jobs of the default one make room.
+func (c *cluster) addUrgent(ctx context.Context) error {
+	said := ""
+	err := until(ctx, "the QOS "+urgentQOS, func() bool {
+		var err error
+		said, err = c.tool(ctx, "gacctmgr", "-iQ", "add", "qos", urgentQOS, "preempt=normal")
+		return err == nil || strings.Contains(said, "exists already")
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return err
 }

@@ -49,6 +49,19 @@ func (j *journal) submitted(s *history.Submission, job uint32) {
 	delete(j.asking, s)
 }
 
+// recent are the jobs that were accepted last, a few of them.
+func (j *journal) recent() (known []history.Submission) {
+	const few = 12
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := len(j.submissions) - 1; i >= 0 && len(known) < few; i-- {
+		if s := j.submissions[i]; s.Job != 0 {
+			known = append(known, *s)
+		}
+	}
+	return known
+}
+
 // failed notes that a client gave up, or was killed: the job may be there.
 func (j *journal) failed(s *history.Submission) {
 	j.mu.Lock()

@@ -24,6 +24,12 @@ type job struct {
 	tasks, nodes int
 	noRequeue    bool
 	timeLimit    time.Duration
+
+	after    history.Wait // of a job that was accepted lately
+	parent   uint32
+	licenses int
+	throttle int
+	urgent   bool
 }
 
 // kind is one kind of job and how common it is.
@@ -51,8 +57,25 @@ var kinds = []kind{
 	}},
 	{"array", 6, func(r *rand.Rand, j *job) {
 		j.length, j.tasks = between(r, time.Second, 3*time.Second), 3+r.IntN(5)
-		throttle := []string{"", "%2"}[r.IntN(2)]
-		j.options = append(j.options, fmt.Sprintf("--array=0-%d%s", j.tasks-1, throttle))
+		array := fmt.Sprintf("--array=0-%d", j.tasks-1)
+		if r.IntN(2) == 0 {
+			j.throttle = 2
+			array += "%2"
+		}
+		j.options = append(j.options, array)
+	}},
+	{"chain", 14, func(r *rand.Rand, j *job) {
+		j.length = between(r, 300*time.Millisecond, 2*time.Second)
+		j.after = waits[r.IntN(len(waits))]
+		j.options = append(j.options, "--kill-on-invalid-dep=yes")
+	}},
+	{"licensed", 8, func(r *rand.Rand, j *job) {
+		j.length, j.licenses = between(r, time.Second, 5*time.Second), 1+r.IntN(2)
+		j.options = append(j.options, fmt.Sprintf("--licenses=%s:%d", license, j.licenses))
+	}},
+	{"urgent", 5, func(r *rand.Rand, j *job) {
+		j.length, j.urgent = between(r, time.Second, 3*time.Second), true
+		j.options = append(j.options, "--qos="+urgentQOS, fmt.Sprintf("--gpus-per-node=%d", gpusPerNode))
 	}},
 	{"gang", 8, gang},
 	{"gpu-gang", 4, func(r *rand.Rand, j *job) {
@@ -83,6 +106,20 @@ var kinds = []kind{
 		j.length, j.noRequeue = between(r, 3*time.Second, 12*time.Second), true
 		j.options = append(j.options, "--no-requeue")
 	}},
+}
+
+// waits are what a chain's job waits for. Half of them for a good end.
+var waits = []history.Wait{history.AfterOK, history.AfterOK, history.AfterAny, history.AfterNotOK}
+
+// dependOn has a job wait for one that was accepted. For an array it is an array
+// itself half of the time, and waits task by task.
+func (j *job) dependOn(r *rand.Rand, parent history.Submission) {
+	j.parent = parent.Job
+	if parent.Tasks > 0 && r.IntN(2) == 0 {
+		j.after, j.tasks = history.AfterCorr, parent.Tasks
+		j.options = append(j.options, fmt.Sprintf("--array=0-%d", j.tasks-1))
+	}
+	j.options = append(j.options, fmt.Sprintf("--dependency=%s:%d", j.after, j.parent))
 }
 
 // release is the request that the journal need not know for the checker.

@@ -45,6 +45,14 @@ func (l *load) run(ctx context.Context) {
 		}
 		j := pick(l.random, l.cluster.options.length > slowFrom)
 		r := rand.New(rand.NewPCG(l.random.Uint64(), 0))
+		if j.after != "" {
+			known := l.cluster.journal.recent()
+			if len(known) == 0 {
+				<-turns
+				continue // there is nothing to wait for yet
+			}
+			j.dependOn(r, known[r.IntN(len(known))])
+		}
 		l.clients.Go(func() {
 			defer func() { <-turns }()
 			s, u := l.cluster.submit(context.WithoutCancel(ctx), r, number, j)

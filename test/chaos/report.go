@@ -65,11 +65,11 @@ func (t *test) summary(h *history.History, found []history.Violation) {
 	accepted, unanswered := t.journal.counts()
 	_, leaderless := t.watch.state()
 	t.out.plain("chaos: %.1f minutes, seed %d, faults %s", time.Since(t.started).Minutes(), t.options.seed, t.weather.summary())
-	t.out.plain("jobs: %d submissions accepted (%d more of unknown fate), %d jobs finished (%d completed, %d failed, %d cancelled, %d timed out, %d by node failure), %d requeues, %d runs recorded",
-		accepted, unanswered, len(h.Jobs)-counts[history.NotEnded], states["COMPLETED"], states["FAILED"], states["CANCELLED"], states["TIMEOUT"], states["NODE_FAIL"], requeued, len(h.Runs))
-	t.out.plain("lost %d, doubled %d, ran twice at once %d, devices twice %d, gangs in part %d, requeued against their wish %d, never accepted %d, wrong ends %d, not ended %d, untouched but ended %d, not free %d, left behind %d, else %d",
+	t.out.plain("jobs: %d submissions accepted (%d more of unknown fate), %d jobs finished (%d completed, %d failed, %d cancelled, %d timed out, %d preempted, %d by node failure), %d requeues, %d runs recorded",
+		accepted, unanswered, len(h.Jobs)-counts[history.NotEnded], states["COMPLETED"], states["FAILED"], states["CANCELLED"], states["TIMEOUT"], states["PREEMPTED"], states["NODE_FAIL"], requeued, len(h.Runs))
+	t.out.plain("lost %d, doubled %d, ran twice at once %d, devices twice %d, gangs in part %d, requeued against their wish %d, never accepted %d, wrong ends %d, not ended %d, untouched but ended %d, too early %d, limits passed %d, not free %d, left behind %d, else %d",
 		counts[history.Lost], counts[history.Doubled], counts[history.Overlap], counts[history.DeviceTwice], counts[history.PartialGang], counts[history.BadRequeue],
-		counts[history.NotAccepted], counts[history.WrongEnd], counts[history.NotEnded], counts[history.Touched], counts[history.NodeNotFree], counts[history.LeftBehind], len(t.failed))
+		counts[history.NotAccepted], counts[history.WrongEnd], counts[history.NotEnded], counts[history.Touched], counts[history.TooEarly], counts[history.LimitPassed], counts[history.NodeNotFree], counts[history.LeftBehind], len(t.failed))
 	t.out.plain("worst time without a leader %.1f s in %d elections; worst time until a submission succeeded again %.1f s; the operator resumed %d nodes and released %d jobs",
 		leaderless.Seconds(), t.watch.elections, t.journal.worstGap.Seconds(), t.watch.resumed, t.watch.released)
 }

@@ -85,7 +85,7 @@ func (t *test) idle(ctx context.Context) error {
 // settle takes the cluster's last word, stops everything, looks at the hosts,
 // and reads the records.
 func (t *test) settle(ctx context.Context) *history.History {
-	h := &history.History{}
+	h := &history.History{Licenses: licenses}
 	t.journal.into(h)
 	t.weather.into(h)
 	t.watch.into(h)

@@ -39,6 +39,7 @@ func Check(h *History) []Violation {
 		c.checkOverlap(c.runs[job])
 	}
 	c.checkDevices()
+	c.checkShared()
 	for i := range h.Jobs {
 		c.checkJob(&h.Jobs[i])
 	}

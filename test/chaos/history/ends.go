@@ -13,12 +13,13 @@ func (c *checker) checkJob(job *Job) {
 		return // told already
 	}
 	runs := c.runs[job.ID]
-	if job.Completing || !final[job.State] || job.Waiting != "" {
+	if job.Completing || !final[job.State] || job.Waiting != "" && job.State != "CANCELLED" {
 		c.wrong(NotEnded, job.ID, "job %d (%s) is %s (%s) in the end: %s", job.ID, job.Name, job.State, job.Reason, job.Detail)
 		return
 	}
 	c.checkEnd(job, s, lastScript(runs, job.Epoch))
 	c.checkRuns(job, s, runs)
+	c.checkWait(job, s, runs)
 	if s.Nodes > 1 {
 		c.checkGang(job, s, runs)
 	}
@@ -26,6 +27,7 @@ func (c *checker) checkJob(job *Job) {
 
 var final = map[string]bool{
 	"COMPLETED": true, "FAILED": true, "CANCELLED": true, "TIMEOUT": true, "NODE_FAIL": true, "OUT_OF_MEMORY": true,
+	"PREEMPTED": true,
 }
 
 // lastScript is the record of the script in the job's last run; nil if it did
@@ -60,8 +62,15 @@ func (c *checker) checkEnd(job *Job, s *Submission, script *Run) {
 	case "FAILED":
 		c.checkFailed(job, s, script, wrong)
 	case "CANCELLED":
-		if !c.asked(Cancel, job, 0) {
+		if !c.asked(Cancel, job, 0) && (s.After == "" || job.Reason != neverSatisfied) {
 			wrong("nobody asked for that")
+		}
+	case "PREEMPTED":
+		switch {
+		case s.Requeue:
+			wrong("it was to be requeued")
+		case s.Urgent || script != nil && !c.preempted(s, script):
+			wrong("it was to make room for nobody")
 		}
 	case "TIMEOUT":
 		if s.TimeLimit == 0 || script != nil && script.Last-script.Start < s.TimeLimit-2*second {
@@ -123,7 +132,7 @@ func (c *checker) checkRuns(job *Job, s *Submission, runs []*Run) {
 		case asked:
 		case again && !s.Requeue:
 			c.wrong(BadRequeue, job.ID, "%s: the job ran again as run %d, though it may not be requeued", run.What(), sorted[i+1])
-		case early && !c.explained(s, run, until):
+		case early && !c.explained(s, run, until) && !c.preempted(s, run):
 			c.wrong(Touched, job.ID, "%s ended early (the job is %s: %s), and no fault on %v between %d and %d explains it", run.What(), job.State, job.Detail, run.Nodes, run.Start, run.Last)
 		}
 	}

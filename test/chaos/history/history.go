@@ -21,6 +21,7 @@ type History struct {
 	Jobs        []Job    // the cluster's last word, finished ones too
 	Nodes       []Node   // likewise
 	Left        []string // what was found on the hosts after everything was stopped
+	Licenses    int      // how many there are
 }
 
 // Submission is one submission as its client saw it.
@@ -37,6 +38,12 @@ type Submission struct {
 	Answered  int64  // when its number came; 0 = it never did
 	Job       uint32 // its number; 0 = not known
 	Refused   bool   // it was refused for good: it must not exist
+
+	After    Wait   // what it waits for of Parent
+	Parent   uint32 // number of a job or an array
+	Licenses int    // that it needs
+	Throttle int    // tasks of the array that may run at once; 0 = all
+	Urgent   bool   // others may have to make room for it
 }
 
 // Verb is what a client asked to be done with a job.
@@ -165,6 +172,8 @@ const (
 	NodeNotFree  Wrong = "node not free" // at the end a node or a device is not free
 	LeftBehind   Wrong = "left behind"   // something is left on a host
 	UnreadRecord Wrong = "bad record"    // a record of a run can not be read
+	TooEarly     Wrong = "too early"     // a job ran before that for which it was to wait
+	LimitPassed  Wrong = "limit passed"  // more ran together than licenses or a throttle let
 )
 
 // Violation is one thing that must not be.
