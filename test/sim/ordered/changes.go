@@ -64,15 +64,19 @@ func (w *World) meddle(in *intent) {
 // update changes what a job waits for, as gcontrol update does.
 func (w *World) update(in *intent) {
 	var c state.JobChange
-	name, took := "", func() {}
+	name, took := "", func(*state.JobResult) {}
 	switch w.rng.IntN(4) {
 	case 0:
 		name, c.Dependencies = "Dependency=", &state.Dependencies{}
-		took = func() { in.wishes, in.alone = nil, false }
+		took = func(*state.JobResult) { in.wishes, in.alone = nil, false }
 	case 1:
 		begin := w.ahead(time.Hour)
 		name, c.BeginMS = "StartTime", &begin
-		took = func() { in.beginMS = begin }
+		took = func(one *state.JobResult) { // not of the tasks that run
+			for _, index := range indicesIn(&state.Job{Array: one.Array, HasTask: one.HasTask, Task: one.Task, Tasks: one.Tasks}) {
+				in.begins[index] = begin
+			}
+		}
 	case 2:
 		if in.spec.GetArray() == nil {
 			return
@@ -86,10 +90,9 @@ func (w *World) update(in *intent) {
 	w.later(in, nil, change{"update " + name, history.Query, false, func(t []state.Target) state.Command {
 		return state.UpdateJobs{Targets: t, UID: in.uid, Change: c}
 	}, func(result *state.Result) {
-		for _, one := range result.Jobs {
-			if one.Code == state.OK {
-				took()
-				return
+		for i := range result.Jobs {
+			if result.Jobs[i].Code == state.OK {
+				took(&result.Jobs[i])
 			}
 		}
 	}})

@@ -19,11 +19,12 @@ type intent struct {
 	job    uint32 // its number by the log; 0 = not accepted
 
 	// What it waits for, as it was asked for last.
-	wishes              []wish
-	any                 bool // one of them is enough
-	kill                bool // it is cancelled if they can never be met
-	alone               bool // it is a singleton
-	beginMS, deadlineMS int64
+	wishes     []wish
+	any        bool          // one of them is enough
+	kill       bool          // it is cancelled if they can never be met
+	alone      bool          // it is a singleton
+	begins     map[int]int64 // by task
+	deadlineMS int64
 }
 
 // Users are few, so that they are in each other's way.

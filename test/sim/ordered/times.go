@@ -16,7 +16,10 @@ func (w *World) drawTimes(in *intent) {
 		in.spec.TimeLimitS = uint32((time.Hour + between(w.rng, 0, time.Hour)).Seconds())
 		in.spec.DeadlineMs = w.ahead(2*time.Hour) + int64(in.spec.GetTimeLimitS())*1000
 	}
-	in.beginMS, in.deadlineMS = in.spec.GetBeginMs(), in.spec.GetDeadlineMs()
+	in.begins, in.deadlineMS = map[int]int64{}, in.spec.GetDeadlineMs()
+	for _, index := range in.indices() {
+		in.begins[index] = in.spec.GetBeginMs()
+	}
 }
 
 // ahead is a moment within that time, on the clock that everybody agrees on.
@@ -26,8 +29,10 @@ func (w *World) ahead(most time.Duration) int64 {
 
 // checkTimes is asked of each start.
 func (w *World) checkTimes(in *intent, job *state.Job) {
-	if start := job.Run.StartMS; start < in.beginMS {
-		w.fail("too early: job %d (%s) starts %d ms before its begin", job.ID, in.name, in.beginMS-start)
+	for _, index := range indicesIn(job) {
+		if early := in.begins[index] - job.Run.StartMS; early > 0 {
+			w.fail("too early: job %d (%s) starts %d ms before its begin", job.ID, in.name, early)
+		}
 	}
 	if over := job.Run.StartMS + int64(job.Spec.TimeLimitS)*1000 - in.deadlineMS; in.deadlineMS != 0 && over > 0 {
 		w.fail("too late: job %d (%s) starts, and may run until %d ms after its deadline", job.ID, in.name, over)
