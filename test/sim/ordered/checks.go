@@ -72,11 +72,11 @@ func (w *World) account(c *controller, result *state.Result) {
 		w.accepted(view, result.JobID)
 	}
 	w.decide(moved)
-	for _, start := range result.Starts {
+	for i, start := range result.Starts {
 		if start.Dropped == "" {
 			w.Started++
 			w.trace("log", "job %d starts, epoch %d", start.Job, start.Epoch)
-			w.checkStart(view, start.Job)
+			w.checkStart(view, start.Job, result.Starts[i+1:])
 		}
 	}
 	for _, p := range result.Preemptions {
@@ -109,13 +109,15 @@ func (w *World) account(c *controller, result *state.Result) {
 	}
 }
 
-// checkStart: what a job waits for beside resources is so when it starts.
-func (w *World) checkStart(view *state.View, id uint32) {
+// checkStart: what a job waits for beside resources is so when it starts. Others
+// are started after it by the same entry.
+func (w *World) checkStart(view *state.View, id uint32, after []state.StartResult) {
 	job, _ := view.Job(id)
 	in := w.intents[job.Own().Comment]
 	if in == nil {
 		return // told when it was accepted
 	}
+	w.checkAlone(in, after)
 	w.checkDependencies(in, job)
 	w.checkTimes(in, job)
 	w.checkThrottle(in, job)

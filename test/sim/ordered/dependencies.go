@@ -2,6 +2,7 @@ package ordered
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,9 +211,6 @@ func (w *World) checkInvalid(in *intent, job *state.Job) {
 
 // checkDependencies is asked of each start.
 func (w *World) checkDependencies(in *intent, job *state.Job) {
-	if in.alone {
-		w.checkAlone(in)
-	}
 	if job.Restarts > 0 {
 		return // it has waited for them before its first run
 	}
@@ -223,11 +221,13 @@ func (w *World) checkDependencies(in *intent, job *state.Job) {
 	}
 }
 
-// checkAlone: a singleton starts when no job of its name and user has nodes, or
-// waits and is older.
-func (w *World) checkAlone(in *intent) {
+// checkAlone is asked of each start: that of a singleton when no job of its name
+// and user has nodes, or waits and is older. Those after it in the plan had none
+// then.
+func (w *World) checkAlone(in *intent, after []state.StartResult) {
 	for _, other := range w.intentList {
-		if other == in || other.job == 0 || other.uid != in.uid || other.spec.GetName() != in.spec.GetName() {
+		startsLater := func(s state.StartResult) bool { return s.Job == other.job }
+		if !in.alone || other == in || other.job == 0 || other.uid != in.uid || other.spec.GetName() != in.spec.GetName() || slices.ContainsFunc(after, startsLater) {
 			continue
 		}
 		if l := w.lives[taskOf{other.job, plain}]; l.holds() || l.phase == state.Waiting && other.job < in.job {
