@@ -52,18 +52,22 @@ func Overlay(root, dir string, fault Fault) (string, error) {
 	replaced := map[string]string{}
 	for i, edit := range fault.Edits {
 		path := filepath.Join(root, edit.File)
-		text, err := os.ReadFile(path)
+		if replaced[path] == "" {
+			replaced[path] = filepath.Join(dir, fmt.Sprintf("%d.go", i))
+			if err := copyFile(path, replaced[path]); err != nil {
+				return "", fmt.Errorf("%s: %w", fault.Name, err)
+			}
+		}
+		text, err := os.ReadFile(replaced[path])
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", fault.Name, err)
+			return "", err
 		}
 		if n := strings.Count(string(text), edit.Old); n != 1 {
 			return "", fmt.Errorf("%s: %s has %d times %q, want once: think the fault out anew", fault.Name, edit.File, n, edit.Old)
 		}
-		changed := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		if err := os.WriteFile(changed, []byte(strings.Replace(string(text), edit.Old, edit.New, 1)), 0o644); err != nil {
+		if err := os.WriteFile(replaced[path], []byte(strings.Replace(string(text), edit.Old, edit.New, 1)), 0o644); err != nil {
 			return "", err
 		}
-		replaced[path] = changed
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
@@ -71,4 +75,12 @@ func Overlay(root, dir string, fault Fault) (string, error) {
 	}
 	overlay := filepath.Join(dir, "overlay.json")
 	return overlay, os.WriteFile(overlay, text, 0o644)
+}
+
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
 }

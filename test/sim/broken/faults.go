@@ -42,16 +42,18 @@ var Faults = []Fault{
 		{"sched/eligible.go", "case job.BeginMS > p.NowMS:", "case job.BeginMS > p.NowMS+600_000:"},
 		{"ctld/state/waits.go", "case job.BeginMS > s.timeMS:", "case job.BeginMS > s.timeMS+600_000:"},
 	}, nil},
-	{"a job starts that can not meet its deadline", []Edit{
+	{"a deadline is asked for the start, and not for the end", []Edit{
 		{"sched/eligible.go", "p.latestStart(job) < p.NowMS", "job.DeadlineMS < p.NowMS"},
 		{"ctld/state/waits.go", "job.latestStartMS() < s.timeMS", "job.DeadlineMS < s.timeMS"},
-		{"ctld/leader/due.go", "late >= now.UnixMilli()", "late >= 0"},
+		{"ctld/state/waits.go", "	return job.latestStartMS()\n", "	return job.DeadlineMS\n"},
 	}, nil},
 	{"a job is removed that can still meet its deadline", []Edit{
-		{"ctld/state/waits.go", "return j.DeadlineMS - int64(j.Spec.TimeLimitS)*1000", "return j.DeadlineMS - int64(j.Spec.TimeLimitS)*1000 - 600_000"},
+		{"ctld/leader/due.go", "late >= now.UnixMilli()", "late >= now.UnixMilli()+600_000"},
+		{"ctld/state/deadlines.go", "max(s.timeMS, 0)/1000", "max(s.timeMS+600_000, 0)/1000"},
+		{"ctld/state/deadlines.go", "job.latestStartMS() < s.timeMS", "job.latestStartMS() < s.timeMS+600_000"},
 	}, nil},
 	{"an array's throttle is not asked", []Edit{
-		{"ctld/state/snapshot.go", "left := limit - min(limit, running+given)", "left := limit"},
+		{"ctld/state/snapshot.go", "left := limit - min(limit, running+given)", "left := limit + 0*running"},
 		{"ctld/state/place.go", "running >= limit {", "running > limit+9 {"},
 	}, nil},
 	{"limits are not asked", []Edit{
