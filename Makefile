@@ -8,6 +8,9 @@ BIN     := bin
 TAGS    := seccomp
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
+# The same flags everywhere: what was compiled for the programs need not be
+# compiled again for their tests and for lint.
+export GOFLAGS := -trimpath
 # NVIDIA's header warns about functions that its own Go binding wraps.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gdoctor gacctmgr
@@ -15,7 +18,9 @@ COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gdoctor gacc
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
-GO_TEST := go test -tags '$(TAGS)' $(if $(SUDO),-exec '$(SUDO)')
+# lint has vetted all of it. Most tests wait most of the time, for processes and
+# elections, so that more packages run at once than there are cores.
+GO_TEST := go test -tags '$(TAGS)' -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
 .PHONY: help setup build demo demo-failover demo-fairshare test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
@@ -28,8 +33,8 @@ setup: ## install what building needs (libseccomp), and CRIU, if they are missin
 
 build: setup ## build bin/: the daemons, ginit, and gleaner with its links
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
-	go build -trimpath -tags '$(TAGS),urfave_cli_no_docs' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
+	go build -tags '$(TAGS),urfave_cli_no_docs' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 
 demo: build ## run the main job on a one-machine cluster and check every outcome
@@ -38,7 +43,8 @@ demo: build ## run the main job on a one-machine cluster and check every outcome
 demo-failover: build ## kill the leading controller again and again while jobs are submitted and run (KILLS=5)
 	@$(SUDO) env KILLS='$(or $(KILLS),5)' contrib/demo-failover.sh
 
-test: build lint unit race scenario runbook machine chaos-short ## all tests: lint, unit, race detector, scenarios with real containers, a machine, chaos
+test: build lint unit race scenario ## all tests: lint, unit, race detector, scenarios with real containers, a machine, chaos
+	@$(MAKE) --no-print-directory -j3 --output-sync=target runbook machine chaos-short # each waits more than it works
 	@echo "make test: all passed"
 
 unit: setup ## unit tests (as root they include real containers and cgroups)
@@ -48,7 +54,7 @@ race: setup ## the race detector over what runs concurrently
 	$(GO_TEST) -race -short -timeout 10m ./ctld/... ./noded/... ./cmd/... ./proto/...
 
 scenario: build ## stories in txtar against the real binaries, as root
-	$(GO_TEST) -timeout 15m -count 1 ./test/scenario/
+	$(GO_TEST) -timeout 15m -count 1 -parallel $$((2 * $$(nproc))) ./test/scenario/
 
 runbook: build ## docs/operations.md, typed on hosts made of namespaces, as root
 	$(GO_TEST) -timeout 15m -count 1 ./test/operations/
@@ -60,7 +66,7 @@ machine: build ## the cases that depend on control groups, in a virtual machine 
 # The same SEED makes the same faults in the same order; the timing is that of
 # real processes.
 MINUTES ?= 5
-CHAOS   := go build -trimpath -o .build/ ./test/chaos ./test/chaos/proof && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .build/ ./test/chaos/record
+CHAOS   := go build -o .build/ ./test/chaos ./test/chaos/proof && CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/ ./test/chaos/record
 
 chaos: build ## three controllers and six nodes in hostile weather, under load (MINUTES=5 SEED=n)
 	@mkdir -p .build
@@ -116,7 +122,7 @@ SLURM ?= auto
 bench: build ## measure beside Slurm and libcontainer (BENCH=quick|full SLURM=auto|off|DIR)
 	@[ '$(SLURM)' != auto ] || contrib/setup/debian.sh slurm || true # the report says what is missing
 	@mkdir -p .build
-	go build -trimpath -tags '$(TAGS)' -o .build/bench ./test/bench
+	go build -tags '$(TAGS)' -o .build/bench ./test/bench
 	$(SUDO) .build/bench -bin $(BIN) -size '$(BENCH)' -slurm '$(SLURM)' -markdown .build/bench.md -json .build/bench.json
 
 microbench: build ## Go's benchmarks of single functions, in all packages
