@@ -35,9 +35,10 @@ type disk interface {
 // newFile is a file that is being written, from its begin to its end.
 type newFile interface {
 	io.Writer
-	// Push starts to write out what was written so far, so that little is left
-	// for Sync and little memory is dirty.
-	Push()
+	// Push starts to write out what was written since the last Push, and waits
+	// for what that one started: little is left for Sync, little memory is
+	// dirty, and the writer feels how fast the disk is.
+	Push() error
 	// Sync makes the file's bytes durable, and takes them out of the page cache.
 	Sync() error
 	Close() error

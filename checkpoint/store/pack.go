@@ -67,8 +67,8 @@ func (w *packWriter) write(data []byte) error {
 	n, err := w.file.Write(data)
 	w.bytes += int64(n)
 	if err == nil && w.bytes-w.pushed >= pushEvery {
-		w.file.Push()
 		w.pushed = w.bytes
+		return w.file.Push()
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,7 @@ type packing struct {
 	cut    cutter
 
 	encoder *zstd.Encoder
+	pace    pace
 	idle    chan *batch // to be filled
 	todo    chan *batch // to be hashed
 	order   chan *batch // to be written
@@ -80,6 +82,7 @@ func (p *packing) run(ctx context.Context, directory string) (err error) {
 		return err
 	}
 	defer p.encoder.Close()
+	p.pace.begun = time.Now()
 	p.syncs = new(errgroup.Group)
 	p.syncs.SetLimit(2)
 
@@ -196,14 +199,32 @@ func (p *packing) squeeze(b *batch) {
 			continue
 		}
 		begin := len(b.out)
-		b.out = p.encoder.EncodeAll(data, b.out)
-		// What hardly gets smaller is not worth unpacking.
-		if len(b.out)-begin > len(data)-len(data)/32 {
-			b.out = append(b.out[:begin], data...)
-		}
+		b.out = p.compress(b.out, data)
 		b.entries = append(b.entries, entry{digest: piece.sum, size: uint32(len(data)), stored: uint32(len(b.out) - begin)})
 	}
 }
+
+// compress appends a chunk as it is to be stored: as it is if it hardly gets
+// smaller, and also, in a hurry, unless its beginning gets much smaller.
+func (p *packing) compress(out, data []byte) []byte {
+	begin := len(out)
+	if p.pace.hurry(time.Now()) && len(data) > 2*probeBytes {
+		out = p.encoder.EncodeAll(data[:probeBytes], out)
+		probed := len(out) - begin
+		out = out[:begin]
+		if probed > probeBytes/3 {
+			return append(out, data...)
+		}
+	}
+	out = p.encoder.EncodeAll(data, out)
+	if len(out)-begin > len(data)-len(data)/32 {
+		out = append(out[:begin], data...)
+	}
+	return out
+}
+
+// probeBytes is how much of a chunk is tried in a hurry.
+const probeBytes = 4 << 10
 
 // writeAll writes the batches in the order in which they were read.
 func (p *packing) writeAll(ctx context.Context) error {
@@ -224,9 +245,11 @@ func (p *packing) writeAll(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		p.m.Parts[b.part].Chunks = appendPieces(p.m.Parts[b.part].Chunks, b.pieces)
+		began := time.Now()
 		if err := p.write(b); err != nil {
 			return err
 		}
+		p.pace.wrote(int64(b.length), time.Since(began))
 		p.idle <- b
 	}
 }

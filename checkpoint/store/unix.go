@@ -2,7 +2,7 @@ package store
 
 import (
 	"errors"
-	"fmt"
+	"io"
 	"os"
 	"path"
 	"time"
@@ -169,11 +169,24 @@ func (u *unixDisk) Free() (int64, error) {
 // unixFile is a file that is being written, or a whole one.
 type unixFile struct {
 	*os.File
+	begun, pushed int64 // what is being written out lies between these
 }
 
-func (f *unixFile) Push() {
+func (f *unixFile) Push() error {
+	end, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	fd := int(f.Fd())
 	// A file system that cannot do it writes everything at Sync.
-	_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE)
+	_ = unix.SyncFileRange(fd, f.pushed, end-f.pushed, unix.SYNC_FILE_RANGE_WRITE)
+	if f.pushed > f.begun {
+		_ = unix.SyncFileRange(fd, f.begun, f.pushed-f.begun,
+			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		_ = unix.Fadvise(fd, f.begun, f.pushed-f.begun, unix.FADV_DONTNEED)
+	}
+	f.begun, f.pushed = f.pushed, end
+	return nil
 }
 
 func (f *unixFile) Sync() error {
@@ -191,7 +204,7 @@ func (f *unixFile) Forget() {
 func (f *unixFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return 0, fmt.Errorf("%w", err)
+		return 0, err
 	}
 	return info.Size(), nil
 }
