@@ -1,0 +1,255 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+)
+
+// Remote is a Reader of an image that another node serves.
+type Remote struct {
+	dial     Dial
+	attempts int           // in a row without one chunk
+	pause    time.Duration // before the second attempt; then longer
+	quiet    time.Duration
+}
+
+// NewRemote answers a Reader over the streams that dial opens, one at a time.
+// A stream that breaks is dialled anew, after a pause that grows, and only what
+// has not come yet is asked for; ErrBroken is returned when no chunk came over
+// five streams in a row. Everything is checked against the image's digest: a
+// Remote need not trust who serves it.
+func NewRemote(dial Dial) *Remote {
+	return &Remote{dial: dial, attempts: 5, pause: 200 * time.Millisecond, quiet: quietFor}
+}
+
+// Manifest implements Reader.
+func (r *Remote) Manifest(ctx context.Context, image checkpoint.Digest) (*checkpoint.Manifest, error) {
+	opened, err := r.Open(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	return opened.Manifest(), opened.Close()
+}
+
+// Get implements Reader.
+func (r *Remote) Get(ctx context.Context, image checkpoint.Digest, directory string) error {
+	opened, err := r.Open(ctx, image)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(unpack(ctx, opened, image, directory), opened.Close()); err != nil {
+		return fmt.Errorf("get an image from another node: %w", err)
+	}
+	return nil
+}
+
+// Open implements Reader.
+func (r *Remote) Open(ctx context.Context, image checkpoint.Digest) (Image, error) {
+	i := &remoteImage{remote: r, digest: image}
+	if err := i.persist(ctx, func() (bool, error) { return false, i.connect(ctx) }); err != nil {
+		return nil, fmt.Errorf("get an image from another node: %w", err)
+	}
+	return i, nil
+}
+
+// remoteImage is an image that another node serves.
+type remoteImage struct {
+	remote   *Remote
+	digest   checkpoint.Digest
+	manifest *checkpoint.Manifest // nil before the first stream
+	encoded  []byte
+
+	conn *watched // nil = none
+	in   *bufio.Reader
+}
+
+func (i *remoteImage) Manifest() *checkpoint.Manifest { return i.manifest }
+func (i *remoteImage) Encoded() []byte                { return i.encoded }
+func (i *remoteImage) File(Ref) string                { return "" }
+
+// Close implements Image.
+func (i *remoteImage) Close() error {
+	i.hangUp()
+	return nil
+}
+
+func (i *remoteImage) hangUp() {
+	if i.conn != nil {
+		i.conn.Close() // what it says matters to nobody any more
+		i.conn = nil
+	}
+}
+
+// persist calls try until it answers nil, or an error that another stream does
+// not mend, or no attempt of several got on.
+func (i *remoteImage) persist(ctx context.Context, try func() (progress bool, err error)) error {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = i.remote.pause, 25*i.remote.pause
+	for failed := 0; ; {
+		progress, err := try()
+		if err == nil {
+			return nil
+		}
+		i.hangUp()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if final(err) {
+			return err
+		}
+		if failed++; progress {
+			failed = 1
+			pauses.Reset()
+		}
+		if failed >= i.remote.attempts {
+			return fmt.Errorf("%w %d times: %w", ErrBroken, failed, err)
+		}
+		select {
+		case <-time.After(pauses.NextBackOff()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// mine is an error that has nothing to do with the stream.
+type mine struct{ error }
+
+func (m mine) Unwrap() error { return m.error }
+
+func final(err error) bool {
+	var (
+		said told
+		own  mine
+	)
+	return errors.As(err, &said) || errors.As(err, &own) || errors.Is(err, errWire)
+}
+
+// connect opens a stream and reads the manifest, which is the same each time.
+func (i *remoteImage) connect(ctx context.Context) error {
+	stream, err := i.remote.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("dial: %w", err)
+	}
+	conn := watch(stream, i.remote.quiet)
+	i.conn = conn
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	i.in = bufio.NewReaderSize(i.conn, 64<<10)
+	if _, err := i.conn.Write(append([]byte(wireMagic), i.digest[:]...)); err != nil {
+		return err
+	}
+	data, err := readFrame(i.in, frameManifest, checkpoint.MaxManifestBytes, nil, i.digest)
+	if err != nil {
+		return unexpected(err)
+	}
+	encoded, err := expandManifest(data)
+	if err != nil {
+		return mine{&Damage{Image: i.digest, Chunk: -1, What: "the manifest that the other node sent: " + err.Error()}}
+	}
+	m, err := checkpoint.DecodeManifest(encoded, i.digest)
+	if err != nil {
+		return mine{&Damage{Image: i.digest, Chunk: -1, What: "the manifest that the other node sent: " + err.Error()}}
+	}
+	i.manifest, i.encoded = m, encoded
+	return nil
+}
+
+// Chunks implements Image.
+func (i *remoteImage) Chunks(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error {
+	done := 0 // of wanted
+	err := i.persist(ctx, func() (bool, error) {
+		before := done
+		if i.conn == nil {
+			if err := i.connect(ctx); err != nil {
+				return false, err
+			}
+		}
+		err := i.stream(ctx, wanted[done:], func(n int, stored []byte) error {
+			if err := each(before+n, stored); err != nil {
+				return mine{err}
+			}
+			done = before + n + 1
+			return nil
+		})
+		return done > before, err
+	})
+	var own mine
+	if errors.As(err, &own) {
+		return own.error
+	}
+	return err
+}
+
+// requestBytes is about how much one request asks for; three are under way.
+const requestBytes = 4 << 20
+
+// stream asks for chunks over one stream, and hands them on as they come.
+func (i *remoteImage) stream(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error {
+	conn := i.conn
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	asked := make(chan int, 1) // how many chunks each request under way asks for
+	failed := make(chan error, 1)
+	over := make(chan struct{})
+	go func() {
+		defer close(asked)
+		failed <- i.ask(conn, wanted, asked, over)
+	}()
+	err := i.receive(wanted, asked, each)
+	if err != nil {
+		conn.Close() // wakes who asks
+	}
+	close(over)
+	return errors.Join(err, <-failed)
+}
+
+// ask sends requests, a little ahead of what comes.
+func (i *remoteImage) ask(conn io.Writer, wanted []Ref, asked chan<- int, over <-chan struct{}) error {
+	for begin := 0; begin < len(wanted); {
+		end, bytes := begin, int64(0)
+		for end < len(wanted) && end-begin < maxRequest && (end == begin || bytes < requestBytes) {
+			bytes += i.manifest.Parts[wanted[end].Part].Chunks[wanted[end].Chunk].Size
+			end++
+		}
+		if _, err := conn.Write(appendRequest(nil, wanted[begin:end])); err != nil {
+			return err
+		}
+		select {
+		case asked <- end - begin:
+		case <-over:
+			return nil
+		}
+		begin = end
+	}
+	return nil
+}
+
+func (i *remoteImage) receive(wanted []Ref, asked <-chan int, each func(n int, stored []byte) error) error {
+	var buffer []byte
+	n := 0
+	for count := range asked {
+		for range count {
+			ref := wanted[n]
+			size := i.manifest.Parts[ref.Part].Chunks[ref.Chunk].Size
+			var err error
+			if buffer, err = readFrame(i.in, frameChunk, size, buffer, i.digest); err != nil {
+				return unexpected(err)
+			}
+			if err := each(n, buffer); err != nil {
+				return err
+			}
+			n++
+		}
+	}
+	if n < len(wanted) {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
