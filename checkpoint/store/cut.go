@@ -43,6 +43,9 @@ func newCutter(target int) cutter {
 // data begins where a piece begins, and has at least maximum bytes unless it is
 // the last of its part. inHole: the piece before was a hole, which may go on.
 func (c cutter) next(data []byte, last, inHole bool) (length int, hole bool) {
+	if !last {
+		data = data[:len(data)-len(data)%unit] // the rest of a unit is not there yet
+	}
 	zero := leadingZeros(data)
 	if zero >= c.hole || zero > 0 && inHole || last && zero == len(data) {
 		return zero, true
