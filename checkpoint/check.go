@@ -31,8 +31,8 @@ func (m *Manifest) Check() error {
 	if m.Version != ManifestVersion {
 		return fmt.Errorf("%w: it is of version %d, and this program reads %d", ErrManifest, m.Version, ManifestVersion)
 	}
-	if err := m.checkWords(); err != nil {
-		return err
+	if m.Node == "" || m.Node == "." || m.Node == ".." || len(m.Node) > maxNodeNameBytes || !plain(m.Node) || strings.Contains(m.Node, "/") {
+		return fmt.Errorf("%w: %q is no node's name", ErrManifest, m.Node)
 	}
 	names, err := m.checkParts()
 	if err != nil {
@@ -51,24 +51,6 @@ func (m *Manifest) Check() error {
 		if !isPath(mount) {
 			return fmt.Errorf("%w: %q is no mount's path", ErrManifest, mount)
 		}
-	}
-	return nil
-}
-
-// checkWords refuses words that JSON would change: what is not UTF-8 would be
-// read as something else than was written.
-func (m *Manifest) checkWords() error {
-	words := []string{m.Root, m.Machine.Arch, m.Machine.Kernel, m.Machine.CRIU, m.Machine.Processor, m.Machine.Cgroup}
-	for _, gpu := range m.Machine.GPUs {
-		words = append(words, gpu.UUID, gpu.Model, gpu.Driver)
-	}
-	for _, word := range words {
-		if !utf8.ValidString(word) {
-			return fmt.Errorf("%w: %q is not UTF-8", ErrManifest, word)
-		}
-	}
-	if m.Node == "" || m.Node == "." || m.Node == ".." || len(m.Node) > maxNodeNameBytes || !plain(m.Node) || strings.Contains(m.Node, "/") {
-		return fmt.Errorf("%w: %q is no node's name", ErrManifest, m.Node)
 	}
 	return nil
 }

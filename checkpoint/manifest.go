@@ -148,6 +148,10 @@ func (m *Manifest) Encode() ([]byte, Digest, error) {
 	if err != nil {
 		return nil, Digest{}, fmt.Errorf("encode the image's manifest: %w", err)
 	}
+	// So JSON writes what is not UTF-8: it would be read as something else.
+	if bytes.Contains(data, []byte(`\ufffd`)) {
+		return nil, Digest{}, fmt.Errorf("%w: a name or a path in it is not UTF-8", ErrManifest)
+	}
 	if len(data) > MaxManifestBytes {
 		return nil, Digest{}, fmt.Errorf("%w: it would have more than %d bytes", ErrManifest, MaxManifestBytes)
 	}
