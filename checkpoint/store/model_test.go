@@ -39,8 +39,7 @@ type node struct {
 	inode   uint64
 	names   map[string]*node // of a directory; nil = a file
 	data    []byte
-	synced  []byte // what a loss of power leaves for sure
-	whole   bool   // data is synced
+	whole   bool // data is synced
 	links   uint64
 	changed time.Time
 }
