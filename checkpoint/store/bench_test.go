@@ -152,3 +152,44 @@ func changeTenth(b *testing.B, file string, size int) {
 		}
 	}
 }
+
+// BenchmarkManyImages shows what it costs that there are 5,000 images of other
+// jobs: to list them, to count their space, and to put one more.
+func BenchmarkManyImages(b *testing.B) {
+	d := newStore(b, Limits{})
+	s := sample{"pages-1.img": noise(source(1), 100<<10)}
+	for job := range uint32(5000) {
+		digest := checkpoint.Digest{byte(job), byte(job >> 8), 1}
+		name, err := imageName(&checkpoint.Manifest{Job: job, Node: "node-1", Number: 1}, digest)
+		if err == nil {
+			err = d.disk.MakeDirectory(filepath.Join(imagesName, name))
+		}
+		for k := 0; err == nil && k < 4; k++ {
+			err = os.WriteFile(filepath.Join(d.path, imagesName, name, packName()), []byte("x"), 0o600)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("list", func(b *testing.B) {
+		for range b.N {
+			if _, err := d.List(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("usage", func(b *testing.B) {
+		for range b.N {
+			if _, err := d.Usage(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	number := uint32(0)
+	b.Run("put 100 KiB", func(b *testing.B) {
+		for range b.N {
+			number++
+			s.put(b, d, 10000, number)
+		}
+	})
+}

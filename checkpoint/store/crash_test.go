@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -188,5 +189,37 @@ func TestASilentDirectoryHoldsNobodyUp(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		i.check(fmt.Sprintf("operation %d hung", held), disk, 1)
+	}
+}
+
+// Without hard links everything is written again, and nothing else is lost.
+func TestAFileSystemWithoutHardLinksWillDo(t *testing.T) {
+	i := newImages(t)
+	disk := newModelDisk()
+	disk.noLinks = true
+	d := onModel(t, disk)
+	for n := 1; n <= 2; n++ {
+		receipt, err := i.put(d, n)
+		if err != nil || receipt.WrittenBytes < 500<<10 {
+			t.Fatalf("image %d: %+v, %v", n, receipt, err)
+		}
+	}
+	i.check("without hard links", disk, 1, 2)
+}
+
+func TestAVanishedDirectoryIsNamed(t *testing.T) {
+	d := newStore(t, Limits{})
+	s := program(1, 50)
+	receipt := s.put(t, d, 1, 1)
+	if err := os.RemoveAll(d.path); err != nil {
+		t.Fatal(err)
+	}
+	m, directory := s.write(t, 1, 2)
+	_, put := d.Put(t.Context(), m, directory)
+	_, list := d.List(t.Context())
+	for _, err := range []error{put, list, d.Get(t.Context(), receipt.Digest, filepath.Join(t.TempDir(), "x")), d.Delete(t.Context(), receipt.Digest)} {
+		if err == nil || !strings.Contains(err.Error(), d.path) {
+			t.Errorf("a store that is gone: %v", err)
+		}
 	}
 }

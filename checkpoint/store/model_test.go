@@ -31,6 +31,7 @@ type modelDisk struct {
 	failure error         // with which
 	holdAt  int           // this one does not return …
 	hold    chan struct{} // … before this is closed
+	noLinks bool          // like a file system that has none
 }
 
 var errStopped = errors.New("the machine stands still")
@@ -135,6 +136,9 @@ func (d *modelDisk) Link(old, name string) error {
 		n, err := d.find(old)
 		if err != nil {
 			return err
+		}
+		if d.noLinks {
+			return unix.EPERM
 		}
 		return d.add(in, last, n)
 	})

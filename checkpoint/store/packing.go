@@ -138,6 +138,7 @@ func (p *packing) read(ctx context.Context, top, index int, carry []byte) error 
 	}
 	defer file.Close()
 	left, inHole := part.Size, false
+	cold := isCold(file)
 	for carry = carry[:0]; left > 0 || len(carry) > 0; {
 		var b *batch
 		select {
@@ -151,6 +152,9 @@ func (p *packing) read(ctx context.Context, top, index int, carry []byte) error 
 			return fmt.Errorf("read part %s: %w", part.Name, err)
 		}
 		n, left = n+more, left-int64(more)
+		if cold {
+			_ = unix.Fadvise(int(file.Fd()), 0, part.Size-left, unix.FADV_DONTNEED)
+		}
 		b.part, b.pieces, b.length, b.ready = index, b.pieces[:0], 0, make(chan struct{})
 		for b.length < n && (left == 0 || n-b.length >= p.cut.maximum) {
 			size, hole := p.cut.next(b.data[b.length:n], left == 0, inHole)
@@ -181,6 +185,16 @@ func openPart(top int, part *checkpoint.Part) (*os.File, error) {
 	}
 	_ = unix.Fadvise(fd, 0, 0, unix.FADV_SEQUENTIAL)
 	return os.NewFile(uintptr(fd), part.Name), nil
+}
+
+// isCold says whether nothing of a file is in the page cache: then nothing is
+// to be left there by reading it. What was there before, such as a dump that
+// was written a moment ago, goes when its owner deletes it; to push it out
+// would write all of it to the disk first.
+func isCold(file *os.File) bool {
+	var state unix.Cachestat_t
+	err := unix.Cachestat(uint(file.Fd()), &unix.CachestatRange{}, &state, 0)
+	return err == nil && state.Cache == 0 // older kernels do not say
 }
 
 // squeeze hashes the chunks of a batch and compresses those that are new.
