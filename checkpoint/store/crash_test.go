@@ -177,10 +177,10 @@ func TestASilentDirectoryHoldsNobodyUp(t *testing.T) {
 		if _, err := i.put(d, 1); err != nil {
 			t.Fatal(err)
 		}
+		ctx, cancel := context.WithCancelCause(t.Context())
 		disk.holdAt, disk.hold = disk.count+held, make(chan struct{})
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		disk.reached = func() { cancel(context.DeadlineExceeded) }
 		_, err := d.Put(ctx, i.manifests[2], i.from[2])
-		cancel()
 		if !errors.Is(err, ErrSilent) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "/model") {
 			t.Fatalf("operation %d hung: %v", held, err)
 		}

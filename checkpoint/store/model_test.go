@@ -30,7 +30,8 @@ type modelDisk struct {
 	failAt  int           // this one fails; 0 = none
 	failure error         // with which
 	holdAt  int           // this one does not return …
-	hold    chan struct{} // … before this is closed
+	hold    chan struct{} // … before this is closed,
+	reached func()        // and calls this first
 	noLinks bool          // like a file system that has none
 }
 
@@ -65,6 +66,7 @@ func (d *modelDisk) step() error {
 	count := d.count
 	d.mu.Unlock()
 	if count == d.holdAt {
+		d.reached()
 		<-d.hold
 	}
 	if d.stopAt > 0 && count >= d.stopAt {
