@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -40,16 +41,21 @@ func (m *Manifest) Check() error {
 	}
 	for i := range m.Files {
 		f := &m.Files[i]
-		if !isPath(f.Path) || f.Size < 0 {
+		if !isPath(f.Path) || f.Size < 0 || f.Mode > 0o7777 {
 			return fmt.Errorf("%w: %q is no file's path", ErrManifest, f.Path)
 		}
 		if f.Carried != "" && !names[f.Carried] {
 			return fmt.Errorf("%w: file %s is said to be in part %q, which it does not have", ErrManifest, f.Path, f.Carried)
 		}
 	}
-	for _, mount := range m.Mounts {
-		if !isPath(mount) {
-			return fmt.Errorf("%w: %q is no mount's path", ErrManifest, mount)
+	for _, shared := range m.Shared {
+		if !isPath(shared.Path) || shared.Size < 0 {
+			return fmt.Errorf("%w: %q is no shared file's path", ErrManifest, shared.Path)
+		}
+	}
+	for _, inside := range slices.Concat(m.Mounts, m.Devices) {
+		if !isPath(inside) {
+			return fmt.Errorf("%w: %q is no path of a mount or a device", ErrManifest, inside)
 		}
 	}
 	return nil
