@@ -111,10 +111,8 @@ func (u *unpacking) run(ctx context.Context) error {
 		group.Go(func() error {
 			files := openFiles{target: u.target}
 			defer files.close()
-			var into []byte
 			for l := range todo {
-				var err error
-				if into, err = u.write(ctx, l, &files, into); err != nil {
+				if err := u.write(ctx, l, &files); err != nil {
 					return err
 				}
 				idle <- l
@@ -151,44 +149,58 @@ func (u *unpacking) read(ctx context.Context, idle <-chan *load, todo chan<- *lo
 	return err
 }
 
-// write unpacks a load into its files. It answers into for the next one.
-func (u *unpacking) write(ctx context.Context, l *load, files *openFiles, into []byte) ([]byte, error) {
+// write unpacks a load into its files.
+func (u *unpacking) write(ctx context.Context, l *load, files *openFiles) error {
 	begin := 0
 	for k, end := range l.ends {
 		if err := ctx.Err(); err != nil {
-			return into, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		n := l.first + k
 		ref := u.wanted[n]
 		chunk := u.m.Parts[ref.Part].Chunks[ref.Chunk]
-		if int64(cap(into)) < chunk.Size {
-			into = make([]byte, 0, max(chunk.Size, 2*smallestTarget))
+		if int64(cap(files.chunk)) < chunk.Size {
+			files.chunk = make([]byte, 0, max(chunk.Size, 2*smallestTarget))
 		}
-		data, err := expandChunk(chunk, l.stored[begin:end], into)
+		data, err := expandChunk(chunk, l.stored[begin:end], files.chunk)
 		if err != nil {
-			return into, &Damage{Image: u.digest, Part: u.m.Parts[ref.Part].Name, Chunk: int(ref.Chunk), File: u.image.File(ref), What: err.Error()}
+			return &Damage{Image: u.digest, Part: u.m.Parts[ref.Part].Name, Chunk: int(ref.Chunk), File: u.image.File(ref), What: err.Error()}
 		}
 		begin = end
 		if err := files.write(u.m.Parts[ref.Part].Name, data, u.offset[n]); err != nil {
-			return into, err
+			return err
 		}
 		for _, also := range u.again[n] {
 			if err := files.write(u.m.Parts[also.part].Name, data, also.offset); err != nil {
-				return into, err
+				return err
 			}
 		}
 	}
-	return into, nil
+	return files.flush()
 }
 
-// openFiles keeps the file open that was written last.
+// openFiles collects what belongs one behind the other into one write, for
+// those who write into one file wait for each other, and keeps the file open
+// that was written last.
 type openFiles struct {
 	target *target
 	name   string
 	file   *os.File
+	chunk  []byte // memory for one
+	run    []byte // not written yet
+	at     int64  // where that belongs
 }
 
+// runBytes is about how much is written at once.
+const runBytes = 1 << 20
+
 func (o *openFiles) write(name string, data []byte, at int64) error {
+	if o.name != name || at != o.at+int64(len(o.run)) || len(o.run) >= runBytes {
+		if err := o.flush(); err != nil {
+			return err
+		}
+		o.at = at
+	}
 	if o.file == nil || o.name != name {
 		o.close()
 		fd, err := beneath(o.target.top, name, unix.O_WRONLY, 0)
@@ -197,8 +209,18 @@ func (o *openFiles) write(name string, data []byte, at int64) error {
 		}
 		o.name, o.file = name, os.NewFile(uintptr(fd), name)
 	}
-	if _, err := o.file.WriteAt(data, at); err != nil {
-		return fmt.Errorf("write part %s: %w", name, full(err))
+	o.run = append(o.run, data...)
+	return nil
+}
+
+func (o *openFiles) flush() error {
+	if len(o.run) == 0 {
+		return nil
+	}
+	_, err := o.file.WriteAt(o.run, o.at)
+	o.run = o.run[:0]
+	if err != nil {
+		return fmt.Errorf("write part %s: %w", o.name, full(err))
 	}
 	return nil
 }
