@@ -33,9 +33,9 @@
 // tried, one page in the middle made 41 % of an image new in place of 0.02 %,
 // while 60 scattered pages of 65,536 cost 1.5 % in place of 1.9 %; chunks four
 // times as long cost four times as much. Chunks grow with images of more than
-// 4 GiB, so that their list does not: heap is about 65 MiB for 1 GiB and
-// 115 MiB for 4, of which batches on their way are at most 128 MiB on a machine
-// of many processors. Zeros cost a look. An image keeps at most about twice its
+// 4 GiB, so that their list does not: with two processors, heap is at most about
+// 65 MiB for 1 GiB and 115 MiB for 4 and more; with many, batches on their way
+// take up to 128 MiB of it. Zeros cost a look. An image keeps at most about twice its
 // size (base.go). A Put makes durable each pack, of about 64 MiB, the manifest,
 // and two directories. Thousands of other images cost one reading of one
 // directory, 3 µs each; a limit costs 14 µs per pack of the store.

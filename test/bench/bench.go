@@ -57,8 +57,11 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		}
 	}
 	b := &bench{options: o, sizes: s, table: newTable(s), parent: fmt.Sprintf("/gleaner-bench-%d", os.Getpid()), begun: time.Now()}
-	if o.only == failoverOnly {
+	switch o.only {
+	case failoverOnly:
 		b.table.rows = severalRows(s)
+	case imagesOnly:
+		b.table.rows = imageRows(s)
 	}
 	if b.user, err = jobUser(); err != nil {
 		return nil, err

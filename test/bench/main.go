@@ -55,7 +55,7 @@ func command(words []string) error {
 	flags.StringVar(&o.disk, "disk", "/var/tmp", "`folder` on the disk to measure on")
 	flags.StringVar(&o.markdown, "markdown", "", "`file` for the report as Markdown")
 	flags.StringVar(&o.json, "json", "", "`file` for all figures as JSON")
-	flags.StringVar(&o.only, "only", "", "failover: leave out what compares with others")
+	flags.StringVar(&o.only, "only", "", "failover or images: measure nothing else")
 	if err := flags.Parse(words); err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func command(words []string) error {
 
 // measureAll measures, prints, and removes what it made.
 func measureAll(ctx context.Context, o options) (err error) {
-	if o.only != "" && o.only != failoverOnly {
-		return fmt.Errorf("--only=%s: %s is what can be measured by itself", o.only, failoverOnly)
+	if o.only != "" && o.only != failoverOnly && o.only != imagesOnly {
+		return fmt.Errorf("--only=%s: %s and %s are what can be measured by themselves", o.only, failoverOnly, imagesOnly)
 	}
 	s, ok := plans[o.size]
 	if !ok {

@@ -13,8 +13,12 @@ import (
 // measure goes through everything, side by side.
 func (b *bench) measure(ctx context.Context) {
 	s := b.sizes
-	if b.options.only == failoverOnly {
+	switch b.options.only {
+	case failoverOnly:
 		b.severalControllers(ctx)
+		return
+	case imagesOnly:
+		b.images(ctx)
 		return
 	}
 	for round := range s.rounds {
@@ -37,14 +41,18 @@ func (b *bench) measure(ctx context.Context) {
 		}
 		b.million(ctx, b.sides[0], round)
 	}
+	b.images(ctx)
 	b.severalControllers(ctx)
 	for round := range s.manyRounds {
 		b.waiting(ctx, b.sides[0], round, s.many, []measure{memoryAlikeMany, memoryDifferMany, listFirstMany, listWholeMany})
 	}
 }
 
-// failoverOnly is what may be measured by itself.
-const failoverOnly = "failover"
+// What may be measured by itself.
+const (
+	failoverOnly = "failover"
+	imagesOnly   = "images"
+)
 
 // severalControllers measures what has no counterpart on the other sides.
 func (b *bench) severalControllers(ctx context.Context) {

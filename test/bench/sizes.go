@@ -25,6 +25,8 @@ type sizes struct {
 	peerRounds    int // of submissions to one controller and to three
 	kills         int // of the leader of three
 	restarts      int // of a controller with many jobs
+	imageRounds   int // of images of jobs
+	imageMiB      int // that one has
 }
 
 var plans = map[string]sizes{
@@ -32,17 +34,17 @@ var plans = map[string]sizes{
 	"smoke": {
 		name: "smoke", rounds: 1, commands: 5, manyCommands: 16, calls: 20, manyCalls: 80, starts: 2, jobRounds: 1, jobs: 20,
 		memoryRounds: 1, few: 500, many: 2000, manyRounds: 1, lists: 2, records: 10, loaders: 8, crowd: 16, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
-		peerRounds: 1, kills: 2, restarts: 1,
+		peerRounds: 1, kills: 2, restarts: 1, imageRounds: 1, imageMiB: 32,
 	},
 	"quick": {
 		name: "quick", rounds: 3, commands: 25, manyCommands: 80, calls: 300, manyCalls: 1000, starts: 2, jobRounds: 1, jobs: 100,
 		memoryRounds: 1, few: 10_000, many: 100_000, manyRounds: 1, lists: 5, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
-		peerRounds: 3, kills: 20, restarts: 3,
+		peerRounds: 3, kills: 20, restarts: 3, imageRounds: 3, imageMiB: 1024,
 	},
 	"full": {
 		name: "full", rounds: 5, commands: 60, manyCommands: 240, calls: 1000, manyCalls: 4000, starts: 5, jobRounds: 3, jobs: 200,
 		memoryRounds: 2, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
-		peerRounds: 5, kills: 20, restarts: 5,
+		peerRounds: 5, kills: 20, restarts: 5, imageRounds: 5, imageMiB: 1024,
 	},
 }
 
@@ -71,7 +73,19 @@ func rowsOf(s sizes) []row {
 		{millionTime, "array: a million tasks, by API", "ms", 2},
 		{oneMemory, fmt.Sprintf("array: memory of a job, of %d", s.records), "B", 0},
 		{millionMemory, fmt.Sprintf("array: memory of a million tasks, of %d", s.records), "B", 0},
-	}, severalRows(s)...)
+	}, append(severalRows(s), imageRows(s)...)...)
+}
+
+// imageRows are those of what is kept of a saved job. Bare is the same bytes
+// written and synced.
+func imageRows(s sizes) []row {
+	many := thousands(float64(s.imageMiB), 0) + " MiB"
+	return []row{
+		{imagePut, "image: " + many + " into a store (bare: written, synced)", "ms", 0},
+		{imageAgain, "image: the same once more", "ms", 0},
+		{imageWritten, "image: the same once more, share written", "%", 2},
+		{imageGet, "image: " + many + " out of a store (bare: written, synced)", "ms", 0},
+	}
 }
 
 // severalRows are those of the clusters of several controllers, and of what one

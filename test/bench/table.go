@@ -51,6 +51,10 @@ const (
 	failoverNodes    measure = "failover.nodes"
 	restartTime      measure = "restart"
 	snapshotStall    measure = "snapshot.stall"
+	imagePut         measure = "image.put"
+	imageAgain       measure = "image.again"
+	imageWritten     measure = "image.again.written"
+	imageGet         measure = "image.get"
 )
 
 // row is what a measure means.
