@@ -48,8 +48,8 @@ type newFile interface {
 type oldFile interface {
 	io.ReaderAt
 	Size() (int64, error)
-	// Forget takes the file's bytes out of the page cache.
-	Forget()
+	// Forget takes the file's bytes before a place out of the page cache.
+	Forget(before int64)
 	Close() error
 }
 

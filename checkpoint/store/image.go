@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"strings"
 
@@ -196,6 +197,7 @@ func (i *directoryImage) Encoded() []byte                { return i.encoded }
 // Chunks implements Image.
 func (i *directoryImage) Chunks(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error {
 	var buffer []byte
+	read := int64(0) // since the page cache was cleared of it
 	for n, ref := range wanted {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -210,6 +212,10 @@ func (i *directoryImage) Chunks(ctx context.Context, wanted []Ref, each func(n i
 		}
 		if err := each(n, buffer); err != nil {
 			return err
+		}
+		if read += int64(at.stored); read >= pushEvery {
+			i.packs[at.pack].file.Forget(at.at)
+			read = 0
 		}
 	}
 	return nil
@@ -228,7 +234,7 @@ func (i *directoryImage) File(ref Ref) string {
 func (i *directoryImage) Close() error {
 	var err error
 	for _, p := range i.packs {
-		p.file.Forget()
+		p.file.Forget(math.MaxInt64)
 		err = errors.Join(err, p.file.Close())
 	}
 	i.packs = nil

@@ -289,7 +289,7 @@ func (f *modelFile) ReadAt(into []byte, at int64) (int, error) {
 }
 
 func (f *modelFile) Size() (int64, error) { return int64(len(f.n.data)), f.d.step() }
-func (f *modelFile) Forget()              {}
+func (f *modelFile) Forget(int64)         {}
 func (f *modelFile) Close() error         { return nil }
 
 // restart answers the disk as another process finds it.

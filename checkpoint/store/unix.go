@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path"
 	"time"
@@ -193,12 +194,12 @@ func (f *unixFile) Sync() error {
 	if err := f.File.Sync(); err != nil {
 		return err
 	}
-	f.Forget()
+	f.Forget(math.MaxInt64)
 	return nil
 }
 
-func (f *unixFile) Forget() {
-	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+func (f *unixFile) Forget(before int64) {
+	_ = unix.Fadvise(int(f.Fd()), 0, before, unix.FADV_DONTNEED)
 }
 
 func (f *unixFile) Size() (int64, error) {
