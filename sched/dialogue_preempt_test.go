@@ -66,6 +66,7 @@ func (d *dialogue) runningAs(r *Running, o map[string]string) {
 	_, fixed := o["no-requeue"]
 	r.Requeue = !fixed
 	_, r.Saves = o["saves"]
+	r.Suspends = true
 	_, r.Ending = o["ending"]
 	if o["leaves"] != "" {
 		r.LeavesByMS = d.snapshot.NowMS + int64(number(o["leaves"], 0))*1000
@@ -117,8 +118,12 @@ func (d *dialogue) preempted(preemptions []Preemption) string {
 		}
 		fmt.Fprintf(&out, ", loses %s\n", seconds(p.LostGPUMS))
 		for i := range d.snapshot.Running {
-			if d.snapshot.Running[i].ID == p.Victim {
-				d.snapshot.Running[i].Ending = true
+			switch r := &d.snapshot.Running[i]; {
+			case r.ID != p.Victim:
+			case p.Mode == PreemptSuspend:
+				r.Suspends, r.Suspended, r.Continues = false, true, true
+			default:
+				r.Ending = true
 			}
 		}
 	}

@@ -36,6 +36,7 @@ func TestDialogues(t *testing.T) {
 //	accounts, priority  see dialogue_priority_test.go
 //	licenses, qos, associations, enforce, minutes, ended, submit  see dialogue_limits_test.go
 //	preempt, gone, wait  see dialogue_preempt_test.go
+//	suspend, stands, resume  see dialogue_suspend_test.go
 //	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	map         draws what is in use: a device is its number if it is free
@@ -51,6 +52,7 @@ func (d *dialogue) play(command string, lines []string) (string, error) {
 		"nodes": d.node, "switches": d.wire, "partitions": d.partition, "running": d.running, "jobs": d.job,
 		"priority": d.priority, "licenses": d.license, "qos": d.qos, "associations": d.association, "enforce": d.enforce,
 		"minutes": d.minutes, "ended": d.ended, "preempt": d.preempt, "gone": d.gone,
+		"suspend": d.suspend, "stands": d.stands, "resume": d.resume,
 	}
 	switch command {
 	case "map":
@@ -206,7 +208,7 @@ func (d *dialogue) book(job Job, timeLimitS uint32, partition int, placement pla
 	place.Take(d.snapshot.Nodes, placement, alone)
 	d.snapshot.Running = append(d.snapshot.Running, Running{
 		ID: job.ID, StartMS: d.snapshot.NowMS, TimeLimitS: timeLimitS, Partition: partition, Placement: placement, Exclusive: alone,
-		Association: job.Association, QOS: job.QOS, UID: job.UID, Licenses: job.Licenses,
+		Association: job.Association, QOS: job.QOS, UID: job.UID, Licenses: job.Licenses, Suspends: true,
 	})
 }
 
@@ -324,6 +326,7 @@ func (d *dialogue) schedule() string {
 	for _, start := range plan.Starts {
 		fmt.Fprintf(&out, "start %d in %s:%s\n", start.Job, d.snapshot.Partitions[start.Partition].Name, d.describe(start.Placement))
 	}
+	out.WriteString(d.continued(plan.Continues))
 	out.WriteString(d.preempted(plan.Preemptions))
 	for _, r := range plan.Reasons {
 		fmt.Fprintf(&out, "wait %d (%s) %s\n", r.Job, r.Display(d.snapshot), r.Sentence(d.snapshot))

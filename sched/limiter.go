@@ -146,19 +146,26 @@ func (l *Limiter) takeRunning(r *Running) {
 		}
 		l.complete(amounts, &c)
 	}
-	l.take(&c, amounts, max(l.NowMS-r.StartMS, 0)/1000)
+	spans := spans{ranS: max(l.NowMS-r.StartMS-r.PausedMS, 0) / 1000}
+	if !r.Suspended { // what it keeps meanwhile is charged when it goes on
+		spans.sinceS = max(l.NowMS-max(r.StartMS, r.ChargedMS), 0) / 1000
+	}
+	l.take(&c, amounts, spans)
 }
 
-// Take counts a job that starts now and holds these amounts.
-func (l *Limiter) Take(c Charge, amounts Amounts) { l.take(&c, amounts, 0) }
+// spans are how long a job has run: in all, and since it was charged.
+type spans struct{ ranS, sinceS int64 }
 
-func (l *Limiter) take(c *Charge, amounts Amounts, sinceS int64) {
+// Take counts a job that starts now and holds these amounts.
+func (l *Limiter) Take(c Charge, amounts Amounts) { l.take(&c, amounts, spans{}) }
+
+func (l *Limiter) take(c *Charge, amounts Amounts, ran spans) {
 	if p := l.payerOf(c); len(p.counts) > 0 {
 		if l.names {
 			l.held = append(l.held, holding{job: c.Job, uid: c.UID, payer: l.association(c), amounts: amounts})
 		}
 		for _, at := range p.counts {
-			l.count(&l.counts[at], c, p, amounts, sinceS)
+			l.count(&l.counts[at], c, p, amounts, ran)
 		}
 	}
 	for _, want := range c.Licenses {
@@ -184,7 +191,7 @@ func (l *Limiter) Return(c Charge, amounts Amounts) {
 	}
 }
 
-func (l *Limiter) count(to *counted, c *Charge, p *payer, amounts Amounts, sinceS int64) {
+func (l *Limiter) count(to *counted, c *Charge, p *payer, amounts Amounts, ran spans) {
 	if to.tres == nil {
 		to.tres = l.Index.New()
 	}
@@ -201,10 +208,10 @@ func (l *Limiter) count(to *counted, c *Charge, p *payer, amounts Amounts, since
 	if to.left == nil {
 		to.spent, to.left = l.Index.New(), l.Index.New()
 	}
-	to.wallS += sinceS
-	left := remaining(c.TimeLimitS, sinceS)
+	to.wallS += ran.sinceS
+	left := remaining(c.TimeLimitS, ran.ranS)
 	for tres, amount := range amounts {
-		to.spent[tres] = billing.Add(to.spent[tres], l.used(p, tres, amount, sinceS))
+		to.spent[tres] = billing.Add(to.spent[tres], l.used(p, tres, amount, ran.sinceS))
 		to.left[tres] = billing.Add(to.left[tres], l.used(p, tres, amount, left))
 	}
 }

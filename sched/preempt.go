@@ -193,9 +193,13 @@ func (p *pass) promise(w *way) {
 	shape, index, _ := p.at(w.entry)
 	for i := range w.victims {
 		v := &w.victims[i]
-		p.room.leave(p.Snapshot, v.at)
+		p.room.leave(p.Snapshot, v.at, v.mode == PreemptSuspend)
+		if v.mode == PreemptSuspend {
+			p.suspended.add(p, suspended{Running: &p.Running[v.at], chosen: true})
+			p.suspended.sort()
+		}
 		p.preemptions = append(p.preemptions, Preemption{
-			Victim: v.id, For: w.id, Mode: v.mode, GraceS: p.room.rules.graceS(&p.Running[v.at]), LostGPUMS: v.lost, Choice: w.choice,
+			Victim: v.id, For: w.id, Mode: v.mode, GraceS: p.room.rules.graceS(&p.Running[v.at], v.mode), LostGPUMS: v.lost, Choice: w.choice,
 		})
 	}
 	leaving := p.leavingFrom(w.placement)
@@ -208,6 +212,7 @@ func (p *pass) promise(w *way) {
 	for _, part := range w.placement.Parts {
 		p.closedBy[part.Node] = cmp.Or(p.closedBy[part.Node], w.id)
 		p.room.promised[part.Node] = p.kind(w.entry)
+		p.room.kept[part.Node] = true
 	}
 	for _, partition := range shape.Partitions {
 		for _, node := range p.Partitions[partition].Nodes {

@@ -71,7 +71,7 @@ func (p *pass) gapFor(e entry) *gap {
 // refresh takes in what was given away, and who was chosen, since.
 func (g *gap) refresh(r *room) {
 	g.best, g.next, g.steps = nil, nil, 0
-	copy(g.gone, r.leaving)
+	copy(g.gone, r.gone)
 	g.victims = slices.DeleteFunc(g.victims, func(v victim) bool { return r.leaving[v.at] })
 	for _, node := range r.touched {
 		g.work[node] = g.nodes[node]
@@ -82,7 +82,7 @@ func (g *gap) refresh(r *room) {
 // newGap lists the victims on some nodes, and leaves out nodes that are of no
 // use even without them.
 func (p *pass) newGap(e entry, request *place.Request, nodes []place.NodeIndex) *gap {
-	g := &gap{request: request, nodes: p.room.nodes, work: slices.Clone(p.room.nodes), on: p.room.on, gone: slices.Clone(p.room.leaving)}
+	g := &gap{request: request, nodes: p.room.nodes, work: slices.Clone(p.room.nodes), on: p.room.on, gone: slices.Clone(p.room.gone)}
 	_, index, _ := p.at(e)
 	here := make([]bool, len(g.nodes))
 	for _, node := range nodes {
@@ -117,7 +117,7 @@ func (p *pass) newGap(e entry, request *place.Request, nodes []place.NodeIndex) 
 // that may be later makes the next pass due then.
 func (p *pass) victim(e entry, index, at int) (victim, bool) {
 	running := &p.Running[at]
-	if p.room.leaving[at] || running.Ending {
+	if p.room.leaving[at] || running.Ending || running.Suspended {
 		return victim{}, false
 	}
 	mode := p.room.rules.mode(&p.Waiting[e.job], index, running)
@@ -176,15 +176,25 @@ func (g *gap) narrow(set []int, on []place.NodeIndex) []place.NodeIndex {
 
 func (g *gap) release(set []int) {
 	for _, v := range set {
-		g.gone[g.victims[v].at] = true
-		place.Release(g.work, g.victims[v].Placement, g.on.without(g.gone))
+		victim := &g.victims[v]
+		if victim.mode == PreemptSuspend { // it keeps the rest
+			place.ReleaseCPUs(g.work, victim.Parts)
+			continue
+		}
+		g.gone[victim.at] = true
+		place.Release(g.work, victim.Placement, g.on.without(g.gone))
 	}
 }
 
 // putBack is the opposite of release, for one victim.
 func (g *gap) putBack(v int) {
-	g.gone[g.victims[v].at] = false
-	place.Take(g.work, g.victims[v].Placement, g.victims[v].exclusive)
+	victim := &g.victims[v]
+	if victim.mode == PreemptSuspend {
+		place.TakeCPUs(g.work, victim.Parts)
+		return
+	}
+	g.gone[victim.at] = false
+	place.Take(g.work, victim.Placement, victim.exclusive)
 }
 
 func (g *gap) undo(set []int) {

@@ -11,7 +11,9 @@ type room struct {
 	rules   *preemptRules
 	nodes   []place.Node // with what is free once all that leave are gone, less what was given away
 	on      occupants
-	leaving []bool // by position in Running: it ends, or was chosen in this pass
+	leaving []bool // by position in Running: it makes room, since before or chosen in this pass
+	gone    []bool // likewise: it will not be on its nodes any more
+	kept    []bool // by node: something on it is promised
 	// By node: 1 + the shape of the jobs that were promised something in the
 	// region that it is in, and that have a promise on the node itself.
 	region, promised []int32
@@ -61,6 +63,8 @@ func newRoom(p *pass) *room {
 		nodes:    slices.Clone(p.nodes),
 		on:       make(occupants, len(p.nodes)),
 		leaving:  make([]bool, len(p.Running)),
+		gone:     make([]bool, len(p.Running)),
+		kept:     make([]bool, len(p.nodes)),
 		region:   make([]int32, len(p.nodes)),
 		promised: make([]int32, len(p.nodes)),
 	}
@@ -73,21 +77,39 @@ func newRoom(p *pass) *room {
 	}
 	for i := range p.Running {
 		running := &p.Running[i]
-		if by := running.LeavesByMS; !running.Ending || by != 0 && by <= p.NowMS {
+		stops := running.Suspended && running.holdsCPUs()
+		if by := running.LeavesByMS; !running.Ending && !stops || by != 0 && by <= p.NowMS {
 			continue // it stays, or may stay for ever
 		} else if by != 0 {
 			p.nextMS = sooner(p.nextMS, by)
 		}
-		r.leave(p.Snapshot, i)
+		r.leave(p.Snapshot, i, stops)
 	}
+	r.withhold(p.withheld)
 	return r
 }
 
-// leave has a running job gone.
-func (r *room) leave(s *Snapshot, at int) {
+// leave has a running job gone, or if it is suspended, its CPUs free.
+func (r *room) leave(s *Snapshot, at int, suspended bool) {
 	r.leaving[at] = true
 	r.touch(s.Running[at].Placement)
-	place.Release(r.nodes, s.Running[at].Placement, r.on.without(r.leaving))
+	if suspended {
+		place.ReleaseCPUs(r.nodes, s.Running[at].Placement.Parts)
+		return
+	}
+	r.gone[at] = true
+	place.Release(r.nodes, s.Running[at].Placement, r.on.without(r.gone))
+}
+
+// withhold gives nobody the CPUs that suspended jobs get back.
+func (r *room) withhold(parts []place.Part) {
+	if r == nil {
+		return
+	}
+	for i := range parts {
+		r.touched = append(r.touched, parts[i].Node)
+	}
+	place.TakeCPUs(r.nodes, parts)
 }
 
 // take books what a job starts on now, or was promised.

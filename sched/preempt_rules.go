@@ -46,19 +46,17 @@ func (r *preemptRules) outranks(qos, other int32) bool {
 // PreemptOff if it may not.
 func (r *preemptRules) mode(job *Job, partition int, victim *Running) PreemptMode {
 	mode := r.Preemption.Mode
-	switch r.Preemption.Type {
-	case PreemptByQOS:
-		if !r.outranks(job.QOS, victim.QOS) {
-			return PreemptOff
-		}
+	switch {
+	case !r.above(job.QOS, partition, victim):
+		return PreemptOff
+	case r.Preemption.Type == PreemptByQOS:
 		mode = orElse(r.QOS[victim.QOS].Preempt, mode)
-	case PreemptByPartition:
-		if victim.Partition < 0 || r.Partitions[victim.Partition].PriorityTier >= r.Partitions[partition].PriorityTier {
-			return PreemptOff
-		}
+	default:
 		mode = orElse(r.Partitions[victim.Partition].Preempt, mode)
 	}
 	switch {
+	case mode == PreemptSuspend && victim.Suspends:
+		return PreemptSuspend
 	case mode == PreemptCheckpoint && victim.Saves:
 		return PreemptCheckpoint
 	case (mode == PreemptRequeue || mode == PreemptCheckpoint) && victim.Requeue:
@@ -69,6 +67,18 @@ func (r *preemptRules) mode(job *Job, partition int, victim *Running) PreemptMod
 	return PreemptOff
 }
 
+// above says whether jobs of a QOS in a partition go before a running one, which
+// they may preempt as far as that goes.
+func (r *preemptRules) above(qos int32, partition int, victim *Running) bool {
+	switch r.Preemption.Type {
+	case PreemptByQOS:
+		return r.outranks(qos, victim.QOS)
+	case PreemptByPartition:
+		return partition >= 0 && victim.Partition >= 0 && r.Partitions[victim.Partition].PriorityTier < r.Partitions[partition].PriorityTier
+	}
+	return false
+}
+
 func orElse(mode, otherwise PreemptMode) PreemptMode {
 	if mode == PreemptUnset {
 		return otherwise
@@ -77,8 +87,11 @@ func orElse(mode, otherwise PreemptMode) PreemptMode {
 }
 
 // graceS is how long a job may go on between TERM and KILL when it is
-// preempted.
-func (r *preemptRules) graceS(victim *Running) uint32 {
+// preempted. One that is suspended is told nothing: it goes on.
+func (r *preemptRules) graceS(victim *Running, mode PreemptMode) uint32 {
+	if mode == PreemptSuspend {
+		return 0
+	}
 	if r.Preemption.Type == PreemptByQOS {
 		return r.QOS[victim.QOS].GraceTimeS
 	}
@@ -99,14 +112,17 @@ func (s *Snapshot) PreemptEligibleMS(victim *Running) int64 {
 // the time since its run began or since its work was saved, and what it takes
 // to go on from there.
 func (r *preemptRules) lost(victim *Running, mode PreemptMode) int64 {
-	since, restore := victim.StartMS, int64(0)
+	since, paused, restore := victim.StartMS, victim.PausedMS, int64(0)
 	if victim.SavedMS > since {
-		since, restore = victim.SavedMS, int64(victim.RestoreS)*1000
+		since, paused, restore = victim.SavedMS, 0, int64(victim.RestoreS)*1000
+	}
+	if mode == PreemptSuspend {
+		return 0
 	}
 	if mode == PreemptCheckpoint {
-		since, restore = r.NowMS, int64(victim.RestoreS)*1000
+		since, paused, restore = r.NowMS, 0, int64(victim.RestoreS)*1000
 	}
-	return lostTimes(max(r.NowMS-since, 0)+restore, victim.units())
+	return lostTimes(max(r.NowMS-since-paused, 0)+restore, victim.units())
 }
 
 // units is what a job's work is counted in: its GPUs, or its CPUs if it has

@@ -21,7 +21,7 @@ type stage struct {
 	came      map[JobID]int // the pass after which a job came to wait
 	chosenIn  map[JobID]int // the pass in which victims were chosen for a waiting job
 
-	starts, preemptions, again int
+	starts, preemptions, again, suspensions, continued int
 }
 
 func newStage(t *testing.T, seed uint64) *stage {
@@ -30,8 +30,18 @@ func newStage(t *testing.T, seed uint64) *stage {
 	if seed%2 == 1 {
 		s.Preemption.Type = PreemptByPartition
 	}
+	modes := []PreemptMode{PreemptUnset}
+	switch seed % 3 {
+	case 1:
+		s.Preemption.Mode = PreemptSuspend
+	case 2:
+		modes = append(modes, PreemptSuspend)
+	}
+	for i := range s.QOS {
+		s.QOS[i].Preempt = modes[random.IntN(len(modes))]
+	}
 	for i := range 1 + random.IntN(3) {
-		p := Partition{Name: string(rune('p' + i)), Up: true, MaxTimeS: Unlimited, QOS: -1, PriorityTier: uint32(1 + random.IntN(3))}
+		p := Partition{Name: string(rune('p' + i)), Up: true, MaxTimeS: Unlimited, QOS: -1, PriorityTier: uint32(1 + random.IntN(3)), Preempt: modes[random.IntN(len(modes))]}
 		for n := range s.Nodes {
 			if random.IntN(3) > 0 {
 				p.Nodes = append(p.Nodes, place.NodeIndex(n))
@@ -74,14 +84,30 @@ func (g *stage) pass() {
 		place.Take(g.Nodes, start.Placement, shape.Request.Exclusive)
 		g.Running = append(g.Running, Running{
 			ID: start.Job, Association: -1, Placement: start.Placement, StartMS: g.NowMS, Partition: start.Partition, QOS: job.QOS,
-			Exclusive: shape.Request.Exclusive, Requeue: g.seed%4 < 2 && g.random.IntN(4) > 0,
+			Exclusive: shape.Request.Exclusive, Requeue: g.seed%4 < 2 && g.random.IntN(4) > 0, Suspends: true,
 		})
 		g.Waiting = slices.DeleteFunc(g.Waiting, func(j Job) bool { return j.ID == start.Job })
 		delete(g.chosenIn, start.Job)
 		g.starts++
 	}
 	slices.SortFunc(g.Running, func(a, b Running) int { return int(a.ID) - int(b.ID) })
+	g.goOn(plan.Continues)
 	g.preempt(plan.Preemptions)
+}
+
+// goOn has suspended jobs run again, which takes CPUs that are free.
+func (g *stage) goOn(ids []JobID) {
+	for _, id := range ids {
+		at := slices.IndexFunc(g.Running, func(r Running) bool { return r.ID == id })
+		r := &g.Running[at]
+		for _, part := range r.Back {
+			if !r.Suspended || !part.CPUs.Minus(g.Nodes[part.Node].FreeCPUs).Empty() {
+				g.t.Fatalf("seed %d: job %d goes on, and is not suspended or has no CPUs", g.seed, id)
+			}
+		}
+		r.goOn(g.Nodes)
+		g.continued++
+	}
 }
 
 func (g *stage) preempt(preemptions []Preemption) {
@@ -91,9 +117,17 @@ func (g *stage) preempt(preemptions []Preemption) {
 		if at < 0 || g.Running[at].Ending {
 			g.t.Fatalf("seed %d: job %d is preempted, and does not run", g.seed, p.Victim)
 		}
-		g.Running[at].Ending = true
-		g.Running[at].LostGPUMS += p.LostGPUMS
-		g.preemptions++
+		if r := &g.Running[at]; p.Mode == PreemptSuspend {
+			if r.Suspended || p.LostGPUMS != 0 {
+				g.t.Fatalf("seed %d: job %d is suspended twice, or loses something", g.seed, p.Victim)
+			}
+			r.Suspends, r.Suspended, r.Continues = false, true, true
+			g.suspensions++
+		} else {
+			r.Ending = true
+			r.LostGPUMS += p.LostGPUMS
+			g.preemptions++
+		}
 		chosenFor[p.For] = true
 	}
 	for id := range chosenFor {
@@ -146,9 +180,9 @@ func (g *stage) end(at int) {
 
 // TestPromisesAreKept: whatever ends in whatever order, nobody is chosen for a
 // job a second time unless another job came between; what is preempted waits
-// again, and in the end all have run.
+// again, what is suspended goes on with its own CPUs, and in the end all have run.
 func TestPromisesAreKept(t *testing.T) {
-	starts, preemptions, again := 0, 0, 0
+	starts, preemptions, again, suspensions, continued := 0, 0, 0, 0, 0
 	for seed := range uint64(600) {
 		g, jobs := newStage(t, seed), JobID(0)
 		for pass := 0; ; pass++ {
@@ -163,11 +197,17 @@ func TestPromisesAreKept(t *testing.T) {
 			if jobs == 40 {
 				endsOneIn = 3
 			}
-			before := g.starts + g.preemptions
+			before := g.starts + g.preemptions + g.suspensions + g.continued
 			g.pass()
 			g.NowMS += int64(g.random.IntN(5000))
-			moved := g.starts+g.preemptions > before
+			moved := g.starts+g.preemptions+g.suspensions+g.continued > before
 			for at := len(g.Running) - 1; at >= 0; at-- {
+				if r := &g.Running[at]; r.Suspended {
+					if r.holdsCPUs() && g.random.IntN(2) == 0 {
+						r.stand(g.Nodes)
+					}
+					continue // it ends only once it has gone on
+				}
 				if g.Running[at].Ending && g.random.IntN(3) == 0 || g.random.IntN(endsOneIn) == 0 {
 					g.end(at)
 					moved = true
@@ -178,9 +218,10 @@ func TestPromisesAreKept(t *testing.T) {
 			}
 		}
 		starts, preemptions, again = starts+g.starts, preemptions+g.preemptions, again+g.again
+		suspensions, continued = suspensions+g.suspensions, continued+g.continued
 	}
-	t.Logf("%d starts, %d preemptions, %d times chosen again because of others", starts, preemptions, again)
-	if preemptions < 500 {
-		t.Error("hardly anybody is preempted")
+	t.Logf("%d starts, %d preemptions, %d suspensions, %d went on, %d times chosen again because of others", starts, preemptions, suspensions, continued, again)
+	if preemptions < 500 || suspensions < 200 || continued != suspensions {
+		t.Error("hardly anybody is preempted, or not all that were suspended went on")
 	}
 }

@@ -38,7 +38,7 @@ type PreemptionPolicy struct {
 type Preemption struct {
 	Victim JobID
 	For    JobID
-	Mode   PreemptMode // cancel, requeue or checkpoint
+	Mode   PreemptMode // cancel, requeue, suspend or checkpoint
 	GraceS uint32
 	// LostGPUMS is what it loses, in GPU-milliseconds (CPU-milliseconds for a
 	// job without GPUs).

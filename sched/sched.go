@@ -186,6 +186,17 @@ type Running struct {
 	// LostGPUMS is what former preemptions have already cost it, in
 	// GPU-milliseconds (CPU-milliseconds for a job without GPUs).
 	LostGPUMS int64
+
+	// Suspends: it can be suspended now, to make room.
+	Suspends bool
+	// Suspended: it stands still, or soon will. It keeps all but its CPUs: in its
+	// Placement are those that are not free yet, and in Back those that are, which
+	// it gets back when it goes on. Continues: it does so as soon as it can.
+	Suspended, Continues bool
+	Back                 []place.Part // CPUs only, ascending by node
+	// PausedMS is how long it has been suspended in all. ChargedMS is until when
+	// what it used is in the usage of its associations; 0 = its start.
+	PausedMS, ChargedMS int64
 }
 
 // Plan is the answer: what starts, and why the rest waits.
@@ -194,6 +205,8 @@ type Plan struct {
 	// Preemptions are the jobs that shall make room, each for the job that it
 	// makes room for; that one starts in a later pass, when they are gone.
 	Preemptions []Preemption
+	// Continues are the suspended jobs that go on, in the order decided.
+	Continues []JobID
 	// Priorities are those of the waiting jobs, by position in Waiting, in the
 	// partition that each prefers; 0 for one that is held.
 	Priorities []uint32

@@ -12,11 +12,17 @@ import (
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s, nextMS := spelledOut(s)
 	p, priorities := newPass(&s, memo), newPriorities(&s)
-	for turns := range turns(order(&s, p.ready(), priorities)) {
+	entries := order(&s, p.ready(), priorities)
+	p.suspended = newContinuing(p, entries)
+	at := 0
+	for turns := range turns(entries) {
+		p.suspended.before(p, at)
 		p.consider(turns)
+		at += len(turns)
 	}
+	p.suspended.before(p, len(entries))
 	return Plan{
-		Starts: p.starts, Preemptions: p.preemptions, Priorities: priorities.ofFirst(),
+		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
 		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(),
 	}, p.judge.memo()
 }
@@ -39,6 +45,9 @@ type pass struct {
 
 	room        *room // as it will be; nil until a job looks for some
 	preemptions []Preemption
+	continues   []JobID
+	suspended   *continuing
+	withheld    []place.Part // CPUs that suspended jobs get back, now or later
 	nextMS      int64
 }
 

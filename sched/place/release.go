@@ -30,6 +30,23 @@ func Release(nodes []Node, p Placement, staying func(NodeIndex) []Stay) {
 	}
 }
 
+// ReleaseCPUs gives back the CPUs of parts and nothing else, of jobs that stay
+// where they are; TakeCPUs is the opposite.
+func ReleaseCPUs(nodes []Node, parts []Part) {
+	for i := range parts {
+		n := &nodes[parts[i].Node]
+		n.FreeCPUs = n.FreeCPUs.Union(parts[i].CPUs.Intersect(n.CPUs))
+	}
+}
+
+// TakeCPUs books the CPUs of parts.
+func TakeCPUs(nodes []Node, parts []Part) {
+	for i := range parts {
+		n := &nodes[parts[i].Node]
+		n.FreeCPUs = n.FreeCPUs.Minus(parts[i].CPUs)
+	}
+}
+
 // share notes who is on the node.
 func (n *Node) share(jobs []Stay) {
 	n.Busy, n.Exclusive, n.UserOnly, n.Users = len(jobs) > 0, false, false, nil
