@@ -1,5 +1,11 @@
 package state
 
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
 // ChangeAccounts adds, changes and deletes accounts, users, associations and
 // QOS: all that it lists, in this order, or nothing. Who may is the api's to
 // say.
@@ -84,7 +90,19 @@ type ListEdit struct {
 
 func (ChangeAccounts) kind() Kind { return KindChangeAccounts }
 
-func (ChangeAccounts) level() Level { return LevelShares }
+func (c ChangeAccounts) level() Level {
+	if c.suspends() {
+		return LevelFrozen
+	}
+	return LevelShares
+}
+
+// suspends says whether jobs of some QOS are to be suspended to make room.
+func (c *ChangeAccounts) suspends() bool {
+	return slices.ContainsFunc(c.Changes, func(change AccountChange) bool {
+		return change.PreemptMode != nil && *change.PreemptMode == sched.PreemptSuspend
+	})
+}
 
 func (c ChangeAccounts) apply(s *State, result *Result) {
 	before := s.accounting
@@ -140,6 +158,9 @@ func (s *State) changeAccounts(c *ChangeAccounts) *Refusal {
 		return refuse(Invalid, "nothing to change is named")
 	case len(c.Changes) > MaxAccountChanges:
 		return refuse(Exhausted, "%d changes in one request are too many: at most %d", len(c.Changes), MaxAccountChanges)
+	}
+	if c.suspends() && s.level < LevelFrozen {
+		return refuse(WrongState, "%s", textSuspendsLater)
 	}
 	e := accountEditor{State: s}
 	for i := range c.Changes {

@@ -67,7 +67,13 @@ func checkParts(job *Job) error {
 		return nil
 	}
 	held := 0
+	if job.Run.Suspension != nil && (job.Run.TurnMS == 0 || job.Run.SuspendNumber == 0) {
+		return fmt.Errorf("job %d: is suspended since never", job.ID)
+	}
 	for i := range job.Run.Parts {
+		if job.Run.Parts[i].Stands && job.Run.Suspension == nil {
+			return fmt.Errorf("job %d: stands still and is not suspended", job.ID)
+		}
 		if i > 0 && job.Run.Parts[i-1].Node >= job.Run.Parts[i].Node {
 			return fmt.Errorf("job %d: its nodes are not ascending", job.ID)
 		}
@@ -156,7 +162,7 @@ func (c *census) book(job *Job) error {
 			c.uses[part.Node] = use
 		}
 		for _, cpu := range part.CPUs {
-			if use.cpus.Contains(cpu) {
+			if use.cpus.Contains(cpu) && part.holdsCPUs() {
 				return fmt.Errorf("CPU %d of node %s is given twice, the second time to job %d", cpu, part.Node, job.ID)
 			}
 		}

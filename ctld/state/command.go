@@ -30,6 +30,11 @@ const (
 	KindChangeAccounts Kind = 19
 	KindUpdateJobs     Kind = 23
 	KindEndLateJobs    Kind = 24
+
+	KindSuspendJobs    Kind = 28
+	KindResumeJobs     Kind = 29
+	KindPartsSuspended Kind = 30
+	KindContinueJobs   Kind = 31
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -72,6 +77,11 @@ var commands = map[Kind]commandRow{
 	KindChangeAccounts: {"ChangeAccounts", decodeInto[ChangeAccounts]},
 	KindUpdateJobs:     {"UpdateJobs", decodeInto[UpdateJobs]},
 	KindEndLateJobs:    {"EndLateJobs", decodeInto[EndLateJobs]},
+
+	KindSuspendJobs:    {"SuspendJobs", decodeInto[SuspendJobs]},
+	KindResumeJobs:     {"ResumeJobs", decodeInto[ResumeJobs]},
+	KindPartsSuspended: {"PartsSuspended", decodeInto[PartsSuspended]},
+	KindContinueJobs:   {"ContinueJobs", decodeInto[ContinueJobs]},
 }
 
 // String is the command's name.

@@ -10,7 +10,7 @@ import (
 // This file has the words of dialogues about preemption:
 //
 //	preemption type=qos|partition mode=requeue [exempt=SECONDS] [PARTITION.tier=N] [PARTITION.mode=M]
-//	preempt 3.1 for=7 [cancel] [grace=SECONDS] [lost=GPU-SECONDS] [next=GPU-SECONDS]
+//	preempt 3.1 for=7 [cancel] [suspend] [grace=SECONDS] [lost=GPU-SECONDS] [next=GPU-SECONDS]
 
 // preemption changes the policy in force.
 func (d *dialogue) preemption(a arguments) Command {
@@ -39,7 +39,7 @@ func preemptModeNamed(word string) PreemptMode {
 func (d *dialogue) preempt(a arguments) Command {
 	job, epoch := d.part(a.words[0])
 	order := PreemptOrder{
-		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), GraceS: a.number("grace"),
+		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), Suspend: a.is("suspend"), GraceS: a.number("grace"),
 		LostGPUMS: int64(a.size("lost")) * 1000, NextGPUMS: int64(a.size("next")) * 1000,
 	}
 	_, order.HasNext = a.values["next"]
@@ -50,6 +50,8 @@ func describePreemption(p PreemptResult) string {
 	switch {
 	case p.Dropped != "":
 		return fmt.Sprintf("%d stays: %s", p.Job, p.Dropped)
+	case p.Suspended:
+		return fmt.Sprintf("%d.%d stands still for %d", p.Job, p.Epoch, p.For)
 	case p.Requeued:
 		return fmt.Sprintf("%d.%d goes for %d, and waits again", p.Job, p.Epoch, p.For)
 	}

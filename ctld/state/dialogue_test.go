@@ -216,6 +216,16 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.policy(a)
 	case "purge":
 		return PurgeJobs{BeforeMS: d.nowMS}
+	case "suspend":
+		return SuspendJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+	case "resume-job":
+		return ResumeJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
+	case "stands", "moves":
+		job, epoch := d.part(a.words[0])
+		return PartsSuspended{Reports: []SuspendReport{{job, epoch, a.words[1], a.number("number"), verb == "stands"}}}
+	case "continue":
+		job, epoch := d.part(a.words[0])
+		return ContinueJobs{Orders: []ContinueOrder{{job, epoch, a.number("number")}}}
 	case "preempt":
 		return d.preempt(a)
 	case "preemption":
@@ -356,6 +366,7 @@ func (d *dialogue) register(a arguments) Command {
 			job, epoch := d.part(word)
 			message.Running = append(message.Running, &pb.RunningPart{
 				Part: &pb.PartId{Job: job, Epoch: epoch}, Ready: !a.is("unready"),
+				SuspendNumber: a.number("number"), Stands: a.is("stands"),
 			})
 		}
 	}

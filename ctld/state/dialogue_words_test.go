@@ -35,6 +35,13 @@ func describe(result *Result) string {
 	for _, p := range result.Preemptions {
 		fmt.Fprintln(&out, describePreemption(p))
 	}
+	for _, c := range result.Continued {
+		if c.Dropped != "" {
+			fmt.Fprintf(&out, "%d stays suspended: %s\n", c.Job, c.Dropped)
+		} else {
+			fmt.Fprintf(&out, "%d.%d goes on\n", c.Job, c.Epoch)
+		}
+	}
 	if len(result.ChangedJobs) > 0 {
 		fmt.Fprintf(&out, "changed jobs %v\n", result.ChangedJobs)
 	}
@@ -82,6 +89,9 @@ func (d *dialogue) jobs() string {
 		fmt.Fprintf(&out, " epoch=%d", job.Epoch)
 		if job.Restarts > 0 {
 			fmt.Fprintf(&out, " restarts=%d", job.Restarts)
+		}
+		if message.SuspendMs != 0 {
+			fmt.Fprintf(&out, " ran=%d turned=%d", message.PreSuspendMs/1000, (d.state.timeMS-message.SuspendMs)/1000)
 		}
 		if message.NodeList != "" {
 			fmt.Fprintf(&out, " nodes=%s", message.NodeList)
@@ -147,6 +157,10 @@ func (d *dialogue) wanted(node string) string {
 			fmt.Fprintf(&out, " end, grace %d s\n", w.GraceS)
 		case w.ReleaseBatch:
 			out.WriteString(" run, release the script\n")
+		case w.Suspended:
+			fmt.Fprintf(&out, " stand still by order %d\n", w.SuspendNumber)
+		case w.SuspendNumber != 0:
+			fmt.Fprintf(&out, " run by order %d\n", w.SuspendNumber)
 		default:
 			out.WriteString(" run\n")
 		}
@@ -170,6 +184,11 @@ func (d *dialogue) snapshot() string {
 			fmt.Fprintf(&out, " held %d", job.Held)
 		}
 		out.WriteString("\n")
+	}
+	for i := range snapshot.Running {
+		if r := &snapshot.Running[i]; r.Suspended || r.PausedMS > 0 {
+			fmt.Fprintf(&out, "running %d suspended=%t continues=%t paused %d s, to get back %d parts\n", r.ID, r.Suspended, r.Continues, r.PausedMS/1000, len(r.Back))
+		}
 	}
 	for _, node := range snapshot.Nodes {
 		fmt.Fprintf(&out, "node %s available=%t free CPUs %s\n", node.Name, node.Available, node.FreeCPUs)

@@ -15,10 +15,20 @@ func RegisterFromMessage(message *pb.Register) RegisterNode {
 	for _, part := range message.GetRunning() {
 		command.Running = append(command.Running, RunningPart{
 			Job: part.GetPart().GetJob(), Epoch: part.GetPart().GetEpoch(), Ready: part.GetReady(),
+			SuspendNumber: part.GetSuspendNumber(), Stands: part.GetStands(),
 		})
 	}
 	command.LeftOvers = leftOverRecords(message.GetLeftOvers())
 	return command
+}
+
+// SuspendReportFromMessage makes the record of what a node says of a part that
+// was suspended.
+func SuspendReportFromMessage(node string, message *pb.PartSuspended) SuspendReport {
+	return SuspendReport{
+		Job: message.GetPart().GetJob(), Epoch: message.GetPart().GetEpoch(), Node: node,
+		Number: message.GetNumber(), Stands: message.GetStands(),
+	}
 }
 
 // LeftOversFromMessage makes the command of what a node could not clean up.

@@ -12,7 +12,7 @@ import (
 // invariant, and two replicas agree.
 func FuzzApply(f *testing.F) {
 	w, s := newWalker(7), New()
-	w.shares, s.level = true, LevelShares
+	w.shares, w.frozen, s.level = true, true, LevelFrozen
 	for index := uint64(1); index <= 80; index++ {
 		entry, err := Encode(w.next(s.View()), RequestID{}, int64(index))
 		if err != nil {
@@ -33,7 +33,7 @@ func FuzzApply(f *testing.F) {
 // bodies are reached.
 func FuzzBody(f *testing.F) {
 	w, s := newWalker(8), New()
-	w.shares, s.level = true, LevelShares
+	w.shares, w.frozen, s.level = true, true, LevelFrozen
 	for index := uint64(1); index <= 80; index++ {
 		command := w.next(s.View())
 		entry, err := Encode(command, RequestID{}, int64(index))

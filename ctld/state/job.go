@@ -94,6 +94,15 @@ type Run struct {
 	Billing int64 `cbor:"20,keyasint,omitempty"`
 	// Priority is that at which it started; 0 = the basic one.
 	Priority uint32 `cbor:"21,keyasint,omitempty"`
+
+	// From LevelFrozen on. Suspension is nil while it runs, and stays when it ends
+	// meanwhile. TurnMS is when it was suspended or went on last, 0 = never, and
+	// RanMS how long it had run until then.
+	Suspension *Suspension `cbor:"30,keyasint,omitempty"`
+	TurnMS     int64       `cbor:"31,keyasint,omitempty"`
+	RanMS      int64       `cbor:"32,keyasint,omitempty"`
+	// SuspendNumber is that of the last order to stand still or to go on.
+	SuspendNumber uint32 `cbor:"33,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.
@@ -109,6 +118,9 @@ type Part struct {
 	Ready       bool         `cbor:"6,keyasint,omitempty"` // its container has been up
 	Released    bool         `cbor:"7,keyasint,omitempty"` // its node reported the end; everything is free
 	BootID      string       `cbor:"8,keyasint,omitempty"` // of the node when it was placed
+	// Stands: its run is suspended, and its node has said that it stands still. Its
+	// CPUs are free. From LevelFrozen on.
+	Stands bool `cbor:"20,keyasint,omitempty"`
 }
 
 // HeldDevice is one device, or shares of one, that a part holds.
@@ -161,6 +173,8 @@ func (j *Job) State() pb.JobState {
 	switch {
 	case j.Phase == Waiting:
 		return pb.JobState_JOB_STATE_PENDING
+	case j.Suspended():
+		return pb.JobState_JOB_STATE_SUSPENDED
 	case j.End == nil || j.End.Requeue:
 		return pb.JobState_JOB_STATE_RUNNING
 	default:

@@ -58,8 +58,12 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	if job.Phase == Waiting {
 		fillWaiting(message, job, overlay)
 	}
+	if job.Suspended() {
+		message.ReasonDetail = joinSentences(t.suspendedWord(job), message.ReasonDetail)
+	}
 	if job.Run != nil {
 		fillRun(message, job.Run)
+		message.EndedSuspended = job.Phase == Finished && job.Run.Suspension != nil
 		message.PreemptEligibleMs = t.preemptEligibleMS(job)
 	}
 	if job.End != nil && job.End.Preempted != nil {
@@ -90,6 +94,7 @@ func fillRun(message *pb.Job, run *Run) {
 		message.Priority = uint64(run.Priority)
 	}
 	message.StartMs = run.StartMS
+	message.SuspendMs, message.PreSuspendMs = run.TurnMS, run.RanMS
 	message.BatchHost = run.BatchHost()
 	message.Allocation = allocationMessage(run)
 	names := make([]string, len(run.Parts))

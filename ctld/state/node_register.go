@@ -31,12 +31,18 @@ type RunningPart struct {
 	Job   uint32 `cbor:"1,keyasint"`
 	Epoch uint32 `cbor:"2,keyasint"`
 	Ready bool   `cbor:"3,keyasint,omitempty"`
+	// SuspendNumber and Stands are as in SuspendReport; from LevelFrozen on.
+	SuspendNumber uint32 `cbor:"4,keyasint,omitempty"`
+	Stands        bool   `cbor:"5,keyasint,omitempty"`
 }
 
 func (RegisterNode) kind() Kind { return KindRegisterNode }
 
 func (c RegisterNode) level() Level {
-	if c.SentBootNS != 0 {
+	switch {
+	case slices.ContainsFunc(c.Running, func(p RunningPart) bool { return p.SuspendNumber != 0 }):
+		return LevelFrozen
+	case c.SentBootNS != 0:
 		return LevelPeers
 	}
 	return LevelFirst
@@ -44,7 +50,13 @@ func (c RegisterNode) level() Level {
 
 // At is the command as a cluster of that level takes it.
 func (c RegisterNode) At(level Level) RegisterNode {
-	if level < LevelOf(c) {
+	if level < LevelFrozen {
+		c.Running = slices.Clone(c.Running)
+		for i := range c.Running {
+			c.Running[i].SuspendNumber, c.Running[i].Stands = 0, false
+		}
+	}
+	if level < LevelPeers {
 		c.SentBootNS = 0
 	}
 	return c
@@ -101,11 +113,13 @@ func (c RegisterNode) apply(s *State, result *Result) {
 // awaited node does not have may have been delivered, and have ended, after
 // the restored state was written: it is over in any case.
 func (s *State) reconcileParts(node *Node, running []RunningPart, awaited bool) {
-	keeps := make(map[RunningPart]bool, len(running)) // Ready false in the keys
+	keeps := make(map[RunningPart]bool, len(running)) // the rest empty in the keys
 	ready := make(map[RunningPart]bool, len(running))
+	suspended := make(map[RunningPart]SuspendReport, len(running))
 	for _, part := range running {
 		key := RunningPart{Job: part.Job, Epoch: part.Epoch}
 		keeps[key] = true
+		suspended[key] = SuspendReport{Job: part.Job, Epoch: part.Epoch, Node: node.Name, Number: part.SuspendNumber, Stands: part.Stands}
 		ready[key] = ready[key] || part.Ready
 	}
 	for _, id := range node.use.jobs {
@@ -115,6 +129,9 @@ func (s *State) reconcileParts(node *Node, running []RunningPart, awaited bool) 
 		switch {
 		case ready[key]:
 			s.partReady(PartRef{id, job.Epoch, node.Name})
+			if report := suspended[key]; report.Number != 0 {
+				s.partSuspended(&report)
+			}
 		case keeps[key]:
 		case awaited || part.Ready || part.BootID != node.BootID():
 			s.partEnded(&PartReport{

@@ -19,6 +19,9 @@ type ApplyPolicy struct {
 func (ApplyPolicy) kind() Kind { return KindApplyPolicy }
 
 func (c ApplyPolicy) level() Level {
+	if c.Policy.suspends() {
+		return LevelFrozen
+	}
 	if c.Policy.hasShares() {
 		return LevelShares
 	}
@@ -37,6 +40,10 @@ func (c ApplyPolicy) apply(s *State, result *Result) {
 	policy, err := NormalizePolicy(&c.Policy)
 	if err != nil {
 		result.Refused = refuse(Invalid, "%v", err)
+		return
+	}
+	if policy.suspends() && s.level < LevelFrozen {
+		result.Refused = refuse(WrongState, "%s", textSuspendsLater)
 		return
 	}
 	if result.Refused = s.checkRemoved(policy); result.Refused != nil {

@@ -25,6 +25,14 @@ const weightUnit = 1_000_000
 // the policy is checked.
 const wrong = 255
 
+// suspends says whether some jobs are suspended to make room.
+func (p *Policy) suspends() bool {
+	return p.Preempt.Mode == sched.PreemptSuspend || slices.ContainsFunc(p.Partitions, func(q Partition) bool { return q.PreemptMode == sched.PreemptSuspend })
+}
+
+// textSuspendsLater is for a cluster with older controllers, which refuse it too.
+const textSuspendsLater = "preemption by suspend needs newer controllers: upgrade all of them first"
+
 // hasShares says whether anything in the policy came with LevelShares.
 func (p *Policy) hasShares() bool {
 	for i := range p.Partitions {

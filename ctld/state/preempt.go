@@ -12,7 +12,7 @@ import (
 )
 
 // PreemptJobs decides the end of running jobs, so that waiting ones get their
-// room: they are requeued, or over as PREEMPTED. The plan was made from an older
+// room: they are requeued, or over as PREEMPTED; or it suspends them. The plan was made from an older
 // state, so each is checked against the present one, and stays when it need not
 // go any more: see Result.Preemptions.
 type PreemptJobs struct {
@@ -35,6 +35,8 @@ type PreemptOrder struct {
 	// NextGPUMS is what the next best choice would have cost, to be told.
 	HasNext   bool  `cbor:"7,keyasint,omitempty"`
 	NextGPUMS int64 `cbor:"8,keyasint,omitempty"`
+	// Suspend: it is suspended, and goes on by itself later.
+	Suspend bool `cbor:"9,keyasint,omitempty"`
 }
 
 // PlanToPreemptions makes the command of a plan's preemptions. The plan was made
@@ -49,7 +51,7 @@ func (v *View) PlanToPreemptions(plan *sched.Plan) PreemptJobs {
 		}
 		command.Preemptions = append(command.Preemptions, PreemptOrder{
 			Job: job.ID, Epoch: job.Epoch, For: uint32(p.For), Cancel: p.Mode == sched.PreemptCancel && job.Spec.Requeue,
-			GraceS: p.GraceS, LostGPUMS: p.LostGPUMS, HasNext: p.Choice.NextBest != nil, NextGPUMS: p.Choice.NextCostMS,
+			Suspend: p.Mode == sched.PreemptSuspend, GraceS: p.GraceS, LostGPUMS: p.LostGPUMS, HasNext: p.Choice.NextBest != nil, NextGPUMS: p.Choice.NextCostMS,
 		})
 	}
 	return command
@@ -66,11 +68,18 @@ type Preempted struct {
 type PreemptResult struct {
 	Job, Epoch, For uint32
 	Requeued        bool
+	Suspended       bool
 	Dropped         string // why it stays; "" = it goes
 }
 
-func (PreemptJobs) kind() Kind   { return KindPreemptJobs }
-func (PreemptJobs) level() Level { return LevelShares }
+func (PreemptJobs) kind() Kind { return KindPreemptJobs }
+
+func (c PreemptJobs) level() Level {
+	if slices.ContainsFunc(c.Preemptions, func(o PreemptOrder) bool { return o.Suspend }) {
+		return LevelFrozen
+	}
+	return LevelShares
+}
 
 func (c PreemptJobs) apply(s *State, result *Result) {
 	if len(c.Preemptions) > MaxTargets {
@@ -81,9 +90,13 @@ func (c PreemptJobs) apply(s *State, result *Result) {
 		order := &c.Preemptions[i]
 		answer := PreemptResult{Job: order.Job, Epoch: order.Epoch, For: order.For}
 		job, waiting, err := s.checkPreemption(order)
-		if err != nil {
+		switch {
+		case err != nil:
 			answer.Dropped = err.Error()
-		} else {
+		case order.Suspend:
+			answer.Suspended = true
+			s.suspendFor(job, waiting, order)
+		default:
 			answer.Requeued = s.preempt(job, waiting, order)
 		}
 		result.Preemptions = append(result.Preemptions, answer)
@@ -103,6 +116,10 @@ func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err 
 		return nil, nil, fmt.Errorf("job %d has had another start since", order.Job)
 	case victim.Phase != Running:
 		return nil, nil, fmt.Errorf("job %d does not run any more", order.Job)
+	case victim.Suspended():
+		return nil, nil, fmt.Errorf("job %d is suspended", order.Job)
+	case order.Suspend && victim.Configuring():
+		return nil, nil, fmt.Errorf("job %d is being started", order.Job)
 	}
 	waiting, known = s.Job(order.For)
 	switch {
@@ -158,11 +175,8 @@ func (t *tables) preemptMode(victim *Job) PreemptMode {
 
 // checkPreemptMode says what to use in place of a mode that there is not.
 func checkPreemptMode(mode PreemptMode) error {
-	switch {
-	case mode > lastPreemptMode:
-		return errors.New("use off, cancel, requeue or checkpoint")
-	case mode == sched.PreemptSuspend:
-		return errors.New("suspend is not carried out, because a job that stands still keeps its memory and its GPUs: use requeue or cancel")
+	if mode > lastPreemptMode {
+		return errors.New("use off, cancel, requeue, suspend or checkpoint")
 	}
 	return nil
 }
@@ -184,15 +198,25 @@ func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued boo
 	return next.End.Requeue
 }
 
+// suspendFor suspends a job whose CPUs another needs. It loses nothing.
+func (s *State) suspendFor(victim, waiting *Job, order *PreemptOrder) {
+	next := s.suspended(victim, &Suspension{For: order.For, Detail: "suspended for " + s.preemptorWords(waiting, order)})
+	next.Preemptions++
+	s.putJob(next)
+}
+
+// preemptorWords name the job that others make room for.
+func (s *State) preemptorWords(waiting *Job, order *PreemptOrder) string {
+	if s.policy.Preempt.Type == sched.PreemptByQOS {
+		return fmt.Sprintf("job %d of QOS %s", order.For, waiting.Spec.QOS)
+	}
+	return fmt.Sprintf("job %d for partition %s", order.For, strings.Join(waiting.Spec.Partitions, ","))
+}
+
 // preemptedSentence is why a job had to go, with the figures.
 func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "preempted by job %d", order.For)
-	if s.policy.Preempt.Type == sched.PreemptByQOS {
-		fmt.Fprintf(&out, " of QOS %s", waiting.Spec.QOS)
-	} else {
-		fmt.Fprintf(&out, " for partition %s", strings.Join(waiting.Spec.Partitions, ","))
-	}
+	out.WriteString("preempted by " + s.preemptorWords(waiting, order))
 	unit := "CPU"
 	if victim.Run.hasDevices() {
 		unit = "GPU"
@@ -234,9 +258,12 @@ func lostText(ms int64, unit string) string {
 // node takes to clean up.
 const leavePatienceMS = 2 * 60 * 1000
 
-// leavesByMS is until when a job that was preempted should be gone; 0 = it was
-// not.
+// leavesByMS is until when a job that was preempted should be gone, or stand
+// still; 0 = it was not.
 func (t *tables) leavesByMS(job *Job) int64 {
+	if job.Suspended() {
+		return job.Run.TurnMS + leavePatienceMS
+	}
 	if job.End == nil || job.End.Preempted == nil {
 		return 0
 	}

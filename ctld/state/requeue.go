@@ -85,6 +85,9 @@ func (s *State) requeued(job *Job, end *End) *Job {
 	}
 	next.SpecialExit = end.SpecialExit
 	next.Detail = end.Detail
+	if held, why := heldAfterRequeue(job); held != sched.NotHeld {
+		next.Held, next.Detail = held, joinSentences(next.Detail, why)
+	}
 	next.Run, next.End = nil, nil
 	if next.Dependencies.IsZero() {
 		return &next

@@ -16,10 +16,12 @@ type Result struct {
 	Repeated bool
 
 	JobID  uint32        // of a SubmitJob
-	Jobs   []JobResult   // of CancelJobs, HoldJobs, ReleaseJobs and RequeueJobs, in the order asked for
+	Jobs   []JobResult   // of commands on Targets, in the order asked for
 	Starts []StartResult // of PlaceJobs, in the order of the plan
 	// Preemptions is of PreemptJobs, in the order of the plan.
 	Preemptions []PreemptResult
+	// Continued is of ContinueJobs, in the order of the plan.
+	Continued []ContinueResult
 
 	// What changed, for those who follow: each name once, ascending.
 	ChangedJobs   []uint32

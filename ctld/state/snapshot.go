@@ -243,6 +243,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, index.nodes[part.Node]))
 			}
 		}
+		v.schedSuspension(job, &running, snapshot.NowMS, index)
 		snapshot.Running = append(snapshot.Running, running)
 		return true
 	})
@@ -252,9 +253,11 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 func schedPart(part *Part, nodes []place.Node, at place.NodeIndex) place.Part {
 	out := place.Part{
 		Node:        at,
-		CPUs:        place.NewCPUSet(part.CPUs...),
 		MemoryBytes: part.MemoryBytes,
 		Tasks:       part.Tasks,
+	}
+	if part.holdsCPUs() {
+		out.CPUs = place.NewCPUSet(part.CPUs...)
 	}
 	devices := nodes[at].Devices
 	for _, held := range part.Devices {

@@ -42,8 +42,8 @@ func (v *View) schedUsage(snapshot *sched.Snapshot, index *schedIndex) {
 		if !known {
 			qos = nil
 		}
-		rate := times(job.Run.Billing, int64(qos.usageFactorPPM()), wholePPM)
-		out.UsageRaw = fairshare.Add(out.UsageRaw, fairshare.Used(rate, job.Run.StartMS, snapshot.NowMS, halfLife))
+		rate := times(job.Run.billing(), int64(qos.usageFactorPPM()), wholePPM)
+		out.UsageRaw = fairshare.Add(out.UsageRaw, fairshare.Used(rate, job.Run.chargedMS(), snapshot.NowMS, halfLife))
 		return true
 	})
 	for i := len(snapshot.Associations) - 1; i > 0; i-- { // below before above

@@ -36,13 +36,15 @@ func (q *QOS) halfLifeS(p *Policy) uint32 {
 }
 
 // amounts are what a run holds of each TRES, ascending by name, memory in
-// bytes.
+// bytes; of one that is suspended not its CPUs.
 func (r *Run) amounts(licenses []License) []TRESAmount {
 	counts := map[string]uint64{}
 	for i := range r.Parts {
 		part := &r.Parts[i]
 		counts[sched.TRESNode]++
-		counts[sched.TRESCPU] += uint64(len(part.CPUs))
+		if r.Suspension == nil {
+			counts[sched.TRESCPU] += uint64(len(part.CPUs))
+		}
 		counts[sched.TRESMemory] += min(part.MemoryBytes, math.MaxInt64>>17)
 		for d := range part.Devices {
 			counts[sched.TRESGPU]++
@@ -96,14 +98,18 @@ func billingKind(name string) billing.Kind {
 }
 
 // usedBy is what the present run of a job has used up to a time, decayed to
-// it.
+// it, since it was charged last. One that is suspended uses what it keeps, and
+// no time of its own.
 func usedBy(job *Job, atMS int64, halfLifeS, factorPPM uint32) Usage {
 	used := func(perSecond int64) int64 {
-		return fairshare.Used(times(perSecond, int64(factorPPM), wholePPM), job.Run.StartMS, atMS, halfLifeS)
+		return fairshare.Used(times(perSecond, int64(factorPPM), wholePPM), job.Run.chargedMS(), atMS, halfLifeS)
 	}
-	usage := Usage{AtMS: atMS, Raw: used(job.Run.Billing), WallSeconds: used(wholePPM)}
+	usage := Usage{AtMS: atMS, Raw: used(job.Run.billing()), WallSeconds: used(wholePPM)}
 	if usage.WallSeconds == 0 {
 		return Usage{}
+	}
+	if job.Run.Suspension != nil {
+		usage.WallSeconds = 0
 	}
 	for _, amount := range job.Run.amounts(job.Spec.Licenses) {
 		count := amount.Count
@@ -175,10 +181,10 @@ func (u *Usage) check() error {
 	return nil
 }
 
-// chargeUsage adds what a run that ends now has used to its association, its QOS
-// and its partition's, by the factor of its own.
+// chargeUsage adds what a run that ends now, or is suspended, or goes on, has used
+// to its association, its QOS and its partition's, by the factor of its own.
 func (s *State) chargeUsage(job *Job) {
-	if s.level < LevelShares || job.Run == nil || job.Run.StartMS >= s.timeMS {
+	if s.level < LevelShares || job.Run == nil || job.Run.chargedMS() >= s.timeMS {
 		return
 	}
 	qos, known := s.QOS(job.Spec.QOS)

@@ -58,6 +58,11 @@ func (s *State) rebookPart(old, job *Job, before, after *Part) {
 		s.changeUse(before.Node, func(use *nodeUse) { use.remove(old, before) })
 	case holds && !held:
 		s.changeUse(after.Node, func(use *nodeUse) { use.add(job, after) })
+	case held && before.Stands != after.Stands:
+		s.changeUse(after.Node, func(use *nodeUse) {
+			use.freeCPUs(before)
+			use.takeCPUs(after)
+		})
 	}
 }
 
@@ -83,7 +88,7 @@ func (u *nodeUse) clone() *nodeUse {
 }
 
 func (u *nodeUse) add(job *Job, part *Part) {
-	u.cpus = u.cpus.Add(part.CPUs...)
+	u.takeCPUs(part)
 	u.memoryBytes += part.MemoryBytes
 	for _, device := range part.Devices {
 		u.addDevice(device)
@@ -97,6 +102,19 @@ func (u *nodeUse) add(job *Job, part *Part) {
 	}
 }
 
+// takeCPUs books the CPUs of a part, unless it stands still.
+func (u *nodeUse) takeCPUs(part *Part) {
+	if !part.Stands {
+		u.cpus = u.cpus.Add(part.CPUs...)
+	}
+}
+
+func (u *nodeUse) freeCPUs(part *Part) {
+	if !part.Stands {
+		u.cpus = u.cpus.Remove(part.CPUs...)
+	}
+}
+
 func (u *nodeUse) addDevice(device HeldDevice) {
 	at, found := u.findDevice(device.ID)
 	if !found {
@@ -106,7 +124,7 @@ func (u *nodeUse) addDevice(device HeldDevice) {
 }
 
 func (u *nodeUse) remove(job *Job, part *Part) {
-	u.cpus = u.cpus.Remove(part.CPUs...)
+	u.freeCPUs(part)
 	u.memoryBytes -= part.MemoryBytes
 	for _, device := range part.Devices {
 		at, _ := u.findDevice(device.ID)

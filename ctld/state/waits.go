@@ -56,18 +56,19 @@ func (t *tables) LatestStart() int64 {
 }
 
 // TimeLimitS is the limit in force: of a run that has a deadline, what is left
-// until then if that is less.
+// until then if that is less. The time for which it was suspended does not
+// count, to its nodes neither.
 func (j *Job) TimeLimitS() uint32 {
 	if !j.endsByDeadline() {
 		return j.Spec.TimeLimitS
 	}
-	return uint32(max((j.DeadlineMS-j.Run.StartMS)/1000, 1))
+	return uint32(max((j.DeadlineMS-j.Run.chargedMS()+j.Run.RanMS)/1000, 1))
 }
 
 // endsByDeadline says whether a run ends by its deadline before its time limit.
 func (j *Job) endsByDeadline() bool {
 	return j.DeadlineMS != 0 && j.Run != nil &&
-		(j.Spec.TimeLimitS == sched.Unlimited || j.DeadlineMS < j.Run.StartMS+int64(j.Spec.TimeLimitS)*1000)
+		(j.Spec.TimeLimitS == sched.Unlimited || j.DeadlineMS < j.Run.chargedMS()-j.Run.RanMS+int64(j.Spec.TimeLimitS)*1000)
 }
 
 // eligible says whether nothing but its begin, or the delay of a dependency,

@@ -10,6 +10,9 @@ func (w *walker) preemption(policy *Policy) {
 	}
 	for i := range policy.Partitions {
 		policy.Partitions[i].PreemptMode, policy.Partitions[i].PriorityTier = PreemptMode(w.Intn(6)), uint32(w.Intn(3))
+		if !w.frozen && policy.Partitions[i].PreemptMode == sched.PreemptSuspend {
+			policy.Partitions[i].PreemptMode = sched.PreemptOff
+		}
 	}
 }
 
@@ -19,7 +22,8 @@ func (w *walker) preempt(v *View) Command {
 	for range 1 + w.Intn(3) {
 		victim, _ := w.activeJob(v)
 		order := PreemptOrder{
-			Job: victim.ID, Epoch: victim.Epoch, For: w.someJob(v), Cancel: w.chance(30), GraceS: uint32(w.Intn(3)) * 60,
+			Suspend: w.frozen && w.chance(50),
+			Job:     victim.ID, Epoch: victim.Epoch, For: w.someJob(v), Cancel: w.chance(30), GraceS: uint32(w.Intn(3)) * 60,
 			LostGPUMS: w.Int63n(1<<40) - 5, HasNext: w.chance(50), NextGPUMS: w.Int63n(1 << 40),
 		}
 		for _, waiting := range inPhases(v, Waiting) {

@@ -18,6 +18,7 @@ type walker struct {
 	requests uint64
 	boots    map[string]int
 	shares   bool // the level is LevelShares, and its commands are made too
+	frozen   bool // likewise LevelFrozen
 }
 
 func newWalker(seed int64) *walker {
@@ -52,6 +53,9 @@ func (w *walker) next(v *View) Command {
 	}
 	if w.shares && w.chance(4) {
 		return w.preempt(v)
+	}
+	if w.frozen && w.chance(12) {
+		return w.suspensions(v)
 	}
 	switch n := w.Intn(100); {
 	case n < 22:
@@ -258,7 +262,11 @@ func (w *walker) register(v *View) Command {
 	}
 	for job := range v.JobsOn(name) {
 		if w.chance(80) {
-			command.Running = append(command.Running, RunningPart{Job: job.ID, Epoch: job.Epoch, Ready: w.chance(50)})
+			part := RunningPart{Job: job.ID, Epoch: job.Epoch, Ready: w.chance(50)}
+			if w.frozen && w.chance(30) {
+				part.SuspendNumber, part.Stands = w.suspendNumber(job), w.chance(50)
+			}
+			command.Running = append(command.Running, part)
 		}
 	}
 	return command
@@ -304,10 +312,13 @@ func TestRandomWalk(t *testing.T) {
 
 func walk(t *testing.T, seed int64, steps int) {
 	w := newWalker(seed)
-	w.shares = seed%4 > 0
+	w.shares, w.frozen = seed%4 > 0, seed%4 > 1
 	one, two := New(), New()
 	if w.shares {
 		one.level, two.level = LevelShares, LevelShares
+	}
+	if w.frozen {
+		one.level, two.level = LevelFrozen, LevelFrozen
 	}
 	now := int64(1_000_000)
 	started, finished, preempted := 0, 0, 0
@@ -337,12 +348,16 @@ func walk(t *testing.T, seed int64, steps int) {
 		finished += len(first.PurgedJobs)
 		tallyWaits(one, command, &first, tally)
 		preempted += goers(first.Preemptions)
+		tallySuspensions(one, &first, tally)
 		checkMessages(t, one.View())
 		if index%97 == 0 {
 			two = checkReplicas(t, one, two)
 		}
 	}
 	t.Logf("%d starts, %d preempted, %d purged, %+v, %v", started, preempted, finished, one.View().Counts(), tally)
+	if w.frozen && steps > 1000 && tally["suspended"] == 0 {
+		t.Error("nobody is suspended")
+	}
 	least := steps / 20
 	if w.shares { // many wait for one another
 		least /= 2

@@ -27,6 +27,10 @@ type WantedPart struct {
 	// TimeLimitS is the limit of a part that should run, in seconds, if it was
 	// changed since the start: send SetTimeLimit. 0 = it was not.
 	TimeLimitS uint32
+	// SuspendNumber is that of the last order to stand still, or to go on, and
+	// Suspended which of these it is: send SuspendPart. 0 = there was none.
+	SuspendNumber uint32
+	Suspended     bool
 }
 
 // WantedParts is what should run on a node, ascending by job.
@@ -47,7 +51,9 @@ func (t *tables) WantedParts(node string) []WantedPart {
 			if job.Run.Relimited {
 				w.TimeLimitS = job.TimeLimitS()
 			}
-			w.ReleaseBatch = job.IsGang() && job.Run.BatchHost() == node && !job.Configuring()
+			w.SuspendNumber, w.Suspended = job.Run.SuspendNumber, job.Suspended()
+			// What stands still can not start a script.
+			w.ReleaseBatch = job.IsGang() && job.Run.BatchHost() == node && !job.Configuring() && !w.Suspended
 		}
 		wanted = append(wanted, w)
 	}

@@ -1,0 +1,39 @@
+package state
+
+import (
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// schedSuspension fills in whether a job that holds nodes stands still, or may.
+func (v *View) schedSuspension(job *Job, running *sched.Running, nowMS int64, index *schedIndex) {
+	run := job.Run
+	running.PausedMS = run.pausedMS(nowMS)
+	running.ChargedMS = run.chargedMS()
+	running.Suspends = v.level >= LevelFrozen && job.Phase == Running && run.Suspension == nil && !job.Configuring()
+	if !job.Suspended() {
+		return
+	}
+	running.Suspended = true
+	running.Continues = !run.Suspension.Held
+	for i := range run.Parts {
+		part := &run.Parts[i]
+		node, known := v.nodes.Get(part.Node)
+		running.Continues = running.Continues && known && !node.NotResponding
+		if part.Stands {
+			running.Back = append(running.Back, place.Part{Node: index.nodes[part.Node], CPUs: place.NewCPUSet(part.CPUs...)})
+		}
+	}
+}
+
+// PlanToContinue makes the command of a plan's suspended jobs that go on. The
+// plan was made from a snapshot of this view.
+func (v *View) PlanToContinue(plan *sched.Plan) ContinueJobs {
+	var command ContinueJobs
+	for _, id := range plan.Continues {
+		if job, known := v.Job(uint32(id)); known && job.Suspended() {
+			command.Orders = append(command.Orders, ContinueOrder{Job: job.ID, Epoch: job.Epoch, Number: job.Run.SuspendNumber})
+		}
+	}
+	return command
+}

@@ -1,0 +1,202 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// Suspension says that a run shall stand still (scontrol(1), suspend). The job
+// keeps its devices, its memory and its licenses; the CPUs of a part are free
+// once its node has said that it stands (PartsSuspended).
+type Suspension struct {
+	// Held: an administrator wants it, and the job goes on only once one says so
+	// (ResumeJobs). Else it does by itself when its CPUs are free (ContinueJobs).
+	Held bool `cbor:"1,keyasint,omitempty"`
+	// For is the job that it made room for; 0 = none.
+	For    uint32 `cbor:"2,keyasint,omitempty"`
+	Detail string `cbor:"3,keyasint,omitempty"` // why, with the figures
+	// Billing is what the run is billed a second meanwhile, as in Run: for all
+	// but its CPUs.
+	Billing int64 `cbor:"4,keyasint,omitempty"`
+}
+
+// SuspendJobs has running jobs stand still until an administrator resumes them.
+// It may be applied twice without harm.
+type SuspendJobs struct {
+	Targets []Target `cbor:"1,keyasint"`
+	UID     uint32   `cbor:"2,keyasint,omitempty"`
+	// Privileged: an administrator or operator asks. Nobody else may.
+	Privileged bool `cbor:"3,keyasint,omitempty"`
+}
+
+func (SuspendJobs) kind() Kind   { return KindSuspendJobs }
+func (SuspendJobs) level() Level { return LevelFrozen }
+
+// Slurm's sentences, with what Slurm does not say.
+const (
+	textMayNotSuspend = textNotYours + ": only administrators and operators suspend and resume jobs, but gcancel --signal=STOP --full stops your own"
+	textNotSuspended  = "Job is not suspended"
+	textConfiguring   = textTryLater + ": some of its nodes are not ready yet"
+)
+
+func (c SuspendJobs) apply(s *State, result *Result) {
+	s.onTargets(c.Targets, requester{uid: c.UID, privileged: true}, result, func(job *Job) (*Job, Code, string) {
+		switch {
+		case !c.Privileged:
+			return nil, Denied, textMayNotSuspend
+		case job.Phase == Waiting:
+			return nil, WrongState, textIsPending
+		case job.Phase != Running:
+			return nil, AlreadyDone, textAlreadyOver
+		case job.Configuring():
+			return nil, WrongState, textConfiguring
+		case !job.Suspended():
+			return s.suspended(job, &Suspension{Held: true}), OK, ""
+		case job.Run.Suspension.Held:
+			return nil, AlreadyDone, ""
+		}
+		// It stands still to make room, and shall not go on by itself now.
+		next := job.withSuspension()
+		next.Run.Suspension.Held = true
+		return next, OK, ""
+	})
+}
+
+// ResumeJobs lets jobs that an administrator suspended go on. They do once
+// their CPUs are free, and until then say what they wait for.
+type ResumeJobs struct {
+	Targets    []Target `cbor:"1,keyasint"`
+	UID        uint32   `cbor:"2,keyasint,omitempty"`
+	Privileged bool     `cbor:"3,keyasint,omitempty"` // as in SuspendJobs
+}
+
+func (ResumeJobs) kind() Kind   { return KindResumeJobs }
+func (ResumeJobs) level() Level { return LevelFrozen }
+
+func (c ResumeJobs) apply(s *State, result *Result) {
+	s.onTargets(c.Targets, requester{uid: c.UID, privileged: true}, result, func(job *Job) (*Job, Code, string) {
+		switch {
+		case !c.Privileged:
+			return nil, Denied, textMayNotSuspend
+		case job.Phase == Waiting:
+			return nil, WrongState, textIsPending
+		case job.Phase != Running:
+			return nil, AlreadyDone, textAlreadyOver
+		case !job.Suspended():
+			return nil, WrongState, textNotSuspended
+		case !job.Run.Suspension.Held:
+			return nil, AlreadyDone, "" // it goes on by itself
+		}
+		next := job.withSuspension()
+		next.Run.Suspension.Held = false
+		return next, OK, ""
+	})
+}
+
+// Suspended says that the job runs no more, but goes on later.
+func (j *Job) Suspended() bool { return j.Phase == Running && j.Run.Suspension != nil }
+
+// withSuspension is a copy of a suspended job, whose suspension may be changed.
+func (j *Job) withSuspension() *Job {
+	next, run, suspension := *j, *j.Run, *j.Run.Suspension
+	run.Suspension = &suspension
+	next.Run = &run
+	return &next
+}
+
+// suspended is a running job that shall stand still from now on. What it has
+// used until now is charged, so it is asked for only to be stored.
+func (s *State) suspended(job *Job, suspension *Suspension) *Job {
+	s.chargeUsage(job)
+	next, run := *job, *job.Run
+	next.Run = &run
+	run.RanMS, run.TurnMS = run.ranMS(s.timeMS), s.timeMS
+	run.SuspendNumber++
+	run.Suspension = suspension
+	partition, _ := s.policy.Partition(run.Partition) // nil: it is not there any more
+	suspension.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
+	return &next
+}
+
+// ranMS is how long a run has run at a time, without the times for which it was
+// suspended.
+func (r *Run) ranMS(atMS int64) int64 {
+	switch {
+	case r.Suspension != nil:
+		return r.RanMS
+	case r.TurnMS != 0:
+		return r.RanMS + max(atMS-r.TurnMS, 0)
+	}
+	return max(atMS-r.StartMS, 0)
+}
+
+// pausedMS is how long a run has been suspended so far, at a time.
+func (r *Run) pausedMS(atMS int64) int64 { return max(atMS-r.StartMS-r.ranMS(atMS), 0) }
+
+// chargedMS is until when what the run used has been charged.
+func (r *Run) chargedMS() int64 { return max(r.StartMS, r.TurnMS) }
+
+// billing is what the run is billed a second now.
+func (r *Run) billing() int64 {
+	if r.Suspension != nil {
+		return r.Suspension.Billing
+	}
+	return r.Billing
+}
+
+// suspendedWord says why a suspended job does not go on, as far as the state
+// knows.
+func (t *tables) suspendedWord(job *Job) string {
+	why := job.Run.Suspension
+	if why.Held {
+		return joinSentences(why.Detail, fmt.Sprintf("suspended by an administrator until gcontrol resume %d", job.ID))
+	}
+	for i := range job.Run.Parts {
+		part := &job.Run.Parts[i]
+		if !part.Stands {
+			return joinSentences(why.Detail, "node "+part.Node+" has not stopped it yet")
+		}
+		if by := t.holderOf(part); by != 0 {
+			return joinSentences(why.Detail, fmt.Sprintf("goes on when its CPUs on node %s are free, of which job %d has some", part.Node, by))
+		}
+	}
+	return joinSentences(why.Detail, "goes on as soon as jobs that go before it leave its CPUs free")
+}
+
+// holderOf is a job that has CPUs of a part that stands; 0 = they are free.
+func (t *tables) holderOf(part *Part) uint32 {
+	for other := range t.JobsOn(part.Node) {
+		if held := other.Part(part.Node); held.holdsCPUs() && sharesCPUs(held.CPUs, part.CPUs) {
+			return other.ID
+		}
+	}
+	return 0
+}
+
+// sharesCPUs says whether two ascending lists have a CPU in common.
+func sharesCPUs(a, b []uint32) bool {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			return true
+		case a[0] < b[0]:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return false
+}
+
+// holdsCPUs says whether nobody else may have the part's CPUs.
+func (p *Part) holdsCPUs() bool { return !p.Released && !p.Stands }
+
+// heldAfterRequeue is how a run that is requeued leaves its job: one that an
+// administrator suspended is held (scontrol(1), suspend).
+func heldAfterRequeue(job *Job) (held sched.Hold, detail string) {
+	if job.Phase != Ending || job.Run.Suspension == nil || !job.Run.Suspension.Held {
+		return sched.NotHeld, ""
+	}
+	return sched.HeldByAdmin, "held, because it was suspended by an administrator"
+}

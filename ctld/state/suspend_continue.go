@@ -1,0 +1,89 @@
+package state
+
+import "fmt"
+
+// ContinueJobs lets suspended jobs go on with the CPUs that they had. The plan
+// was made from an older state, so each is checked against the present one, and
+// stays when they are not free: see Result.Continued.
+type ContinueJobs struct {
+	Orders []ContinueOrder `cbor:"1,keyasint"`
+}
+
+// ContinueOrder is one job that shall go on. Number is that of the order by which
+// it stands still: a plan about a suspension before counts no more.
+type ContinueOrder struct {
+	Job    uint32 `cbor:"1,keyasint"`
+	Epoch  uint32 `cbor:"2,keyasint"`
+	Number uint32 `cbor:"3,keyasint"`
+}
+
+// ContinueResult is what became of one order.
+type ContinueResult struct {
+	Job, Epoch uint32
+	Dropped    string // why it stays suspended; "" = it goes on
+}
+
+func (ContinueJobs) kind() Kind   { return KindContinueJobs }
+func (ContinueJobs) level() Level { return LevelFrozen }
+
+func (c ContinueJobs) apply(s *State, result *Result) {
+	if len(c.Orders) > MaxTargets {
+		result.Refused = refuse(Exhausted, "%d jobs in one plan are too many: at most %d", len(c.Orders), MaxTargets)
+		return
+	}
+	for i := range c.Orders {
+		order := &c.Orders[i]
+		answer := ContinueResult{Job: order.Job, Epoch: order.Epoch}
+		job, err := s.checkContinue(order)
+		if err != nil {
+			answer.Dropped = err.Error()
+		} else {
+			s.putJob(s.continued(job))
+		}
+		result.Continued = append(result.Continued, answer)
+	}
+}
+
+func (s *State) checkContinue(order *ContinueOrder) (*Job, error) {
+	job, known := s.Job(order.Job)
+	switch {
+	case s.awaited > 0:
+		return nil, fmt.Errorf("after a restore %d nodes have not spoken yet", s.awaited)
+	case !known || !job.Suspended() || job.Epoch != order.Epoch || job.Run.SuspendNumber != order.Number:
+		return nil, fmt.Errorf("job %d is not suspended any more as it was", order.Job)
+	case job.Run.Suspension.Held:
+		return nil, fmt.Errorf("job %d is suspended by an administrator", order.Job)
+	}
+	for i := range job.Run.Parts {
+		part := &job.Run.Parts[i]
+		node, known := s.nodes.Get(part.Node)
+		if !known || node.Inventory == nil || node.NotResponding {
+			return nil, fmt.Errorf("node %s does not respond", part.Node)
+		}
+		if !part.Stands {
+			continue // it has its CPUs still
+		}
+		for _, cpu := range part.CPUs {
+			if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {
+				return nil, fmt.Errorf("CPU %d of node %s is not free", cpu, part.Node)
+			}
+		}
+	}
+	return job, nil
+}
+
+// continued is a suspended job that goes on. What it has used meanwhile is
+// charged.
+func (s *State) continued(job *Job) *Job {
+	s.chargeUsage(job)
+	next, _ := job.withPart("")
+	run := next.Run
+	for i := range run.Parts {
+		run.Parts[i].Stands = false
+	}
+	run.TurnMS = s.timeMS
+	run.SuspendNumber++
+	run.Suspension = nil
+	run.Relimited = run.Relimited || next.endsByDeadline() // which has come nearer
+	return next
+}
