@@ -164,6 +164,8 @@ func (s *Server) maySignal(from *caller, privileged bool, job *state.Job, answer
 		answer.Error = "Job is pending execution"
 	case job.Phase != state.Running:
 		answer.Error, answer.AlreadyDone = "Job/step already completing or completed", true
+	case job.Suspended():
+		answer.Error = "Job is suspended"
 	default:
 		return true
 	}

@@ -7,7 +7,7 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Control holds, releases or requeues jobs.
+// Control holds, releases, requeues, suspends or resumes jobs.
 func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.ControlResponse, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
@@ -38,12 +38,28 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 				Hold: hold, SpecialExit: special, Incomplete: request.GetIncomplete(),
 			}
 		}
+	case pb.ControlVerb_CONTROL_VERB_SUSPEND:
+		kind, privileged = state.KindSuspendJobs, s.maySuspend(from)
+		command = func(targets []state.Target) state.Command {
+			return state.SuspendJobs{Targets: targets, UID: uid, Privileged: privileged}
+		}
+	case pb.ControlVerb_CONTROL_VERB_RESUME:
+		kind, privileged = state.KindResumeJobs, s.maySuspend(from)
+		command = func(targets []state.Target) state.Command {
+			return state.ResumeJobs{Targets: targets, UID: uid, Privileged: privileged}
+		}
 	default:
-		return nil, invalid("verb %d is not known: use hold, uhold, release, requeue or requeuehold", request.GetVerb())
+		return nil, invalid("verb %d is not known: use hold, uhold, release, requeue, requeuehold, suspend or resume", request.GetVerb())
 	}
 	s.ownOnly(request.GetFilter(), uid, privileged)
 	results, err := s.onTargets(ctx, kind, request, command)
 	return &pb.ControlResponse{Results: results}, err
+}
+
+// maySuspend says whether the caller may suspend and resume jobs (scontrol(1):
+// "Only an operator, administrator, SlurmUser, or root can suspend jobs").
+func (s *Server) maySuspend(from *caller) bool {
+	return s.levelOf(from, s.cluster.View()) >= state.Operator
 }
 
 // ownOnly lets the jobs that somebody means by a name be that person's, if there

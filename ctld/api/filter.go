@@ -118,7 +118,7 @@ func (f *filter) finished() bool {
 		return true
 	}
 	for wanted := range f.states {
-		if wanted != pb.JobState_JOB_STATE_PENDING && wanted != pb.JobState_JOB_STATE_RUNNING {
+		if wanted != pb.JobState_JOB_STATE_PENDING && wanted != pb.JobState_JOB_STATE_RUNNING && wanted != pb.JobState_JOB_STATE_SUSPENDED {
 			return true
 		}
 	}

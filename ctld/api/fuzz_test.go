@@ -113,6 +113,11 @@ func (l *ledger) Ended(ctx context.Context, s *session.Session, ended *pb.PartEn
 	return err
 }
 
+func (l *ledger) Suspended(ctx context.Context, s *session.Session, said *pb.PartSuspended) error {
+	_, err := l.Propose(ctx, state.PartsSuspended{Reports: []state.SuspendReport{state.SuspendReportFromMessage(s.Node(), said)}}, state.RequestID{})
+	return err
+}
+
 // plan starts what fits, and fails when a start of a plan does not.
 func (l *ledger) plan() {
 	snapshot := l.View().SchedSnapshot(l.state.TimeMS())

@@ -149,6 +149,8 @@ func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.N
 		return s.loops.Ready(ctx, link, what.PartReady)
 	case *pb.NodeMessage_PartEnded:
 		return s.loops.Ended(ctx, link, what.PartEnded)
+	case *pb.NodeMessage_PartSuspended:
+		return s.loops.Suspended(ctx, link, what.PartSuspended)
 	case *pb.NodeMessage_SignalResult:
 		s.loops.Sessions().Answer(what.SignalResult)
 	case *pb.NodeMessage_LeftOvers:

@@ -75,6 +75,7 @@ type Loops interface {
 	Fencing(node string) string
 	Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error
 	Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error
+	Suspended(ctx context.Context, s *session.Session, said *pb.PartSuspended) error
 }
 
 // Options say what the handlers tell of the controller.

@@ -89,6 +89,9 @@ func (l *Leader) order(view *state.View, s *session.Session, part session.Part, 
 	if known && wanted.TimeLimitS != 0 {
 		s.SetLimit(part, wanted.TimeLimitS)
 	}
+	if known && wanted.SuspendNumber != 0 {
+		s.Suspend(part, wanted.SuspendNumber, wanted.Suspended)
+	}
 	switch {
 	case wanted.Action == state.EndPart && wanted.TermAgainS > 0:
 		order := endPart(part, wanted.GraceS, wanted.BatchEnded)

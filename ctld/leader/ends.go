@@ -16,7 +16,8 @@ const maxEndsNoted = 64
 // and that of each which waits again.
 func (l *Leader) noteEnds(view *state.View, result *state.Result) {
 	switch result.Kind {
-	case state.KindSubmitJob, state.KindPlaceJobs, state.KindPartsReady, state.KindPurgeJobs, state.KindHoldJobs, state.KindReleaseJobs:
+	case state.KindSubmitJob, state.KindPlaceJobs, state.KindPartsReady, state.KindPurgeJobs, state.KindHoldJobs, state.KindReleaseJobs,
+		state.KindSuspendJobs, state.KindResumeJobs, state.KindPartsSuspended, state.KindContinueJobs:
 		return
 	}
 	noted := 0

@@ -115,9 +115,13 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 // plan that was carried out whole does not: all that fitted is in it.
 func (l *Leader) wakeSchedule(view *state.View, result *state.Result) {
 	switch result.Kind {
-	case state.KindPartsReady, state.KindPurgeJobs:
+	case state.KindPartsReady, state.KindPurgeJobs, state.KindSuspendJobs:
 	case state.KindSubmitJob:
 		wake(l.queuedWake)
+	case state.KindContinueJobs:
+		if slices.ContainsFunc(result.Continued, func(c state.ContinueResult) bool { return c.Dropped != "" }) {
+			wake(l.freedWake)
+		}
 	case state.KindPlaceJobs:
 		if slices.ContainsFunc(result.Starts, func(start state.StartResult) bool { return start.Dropped != "" }) {
 			wake(l.freedWake)

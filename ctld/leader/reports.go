@@ -17,7 +17,9 @@ const maxReportsWaiting = 4096
 type report struct {
 	session *session.Session
 	part    session.Part
-	ended   *pb.PartEnded // nil: it is ready
+	// Of the two at most one is set; with neither it is ready.
+	ended     *pb.PartEnded
+	suspended *pb.PartSuspended
 }
 
 func (r report) ref() state.PartRef {
@@ -29,6 +31,12 @@ func (l *Leader) Ready(ctx context.Context, s *session.Session, ready *pb.PartRe
 	part := session.PartOf(ready.GetPart())
 	s.Report(part, session.Reported{Ready: true})
 	return l.take(ctx, report{session: s, part: part})
+}
+
+// Suspended takes in what a node says of an order to stand still or to go on. It
+// waits for room, not for the commit.
+func (l *Leader) Suspended(ctx context.Context, s *session.Session, said *pb.PartSuspended) error {
+	return l.take(ctx, report{session: s, part: session.PartOf(said.GetPart()), suspended: said})
 }
 
 // Ended takes in the end of a part; the node gets its acknowledgement once
@@ -90,6 +98,7 @@ func (l *Leader) gather(first report) []report {
 func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	var ready state.PartsReady
 	var ended state.PartsEnded
+	var suspended state.PartsSuspended
 	view := l.cluster.View()
 	exited := make(map[state.PartRef]bool)
 	for _, r := range batch {
@@ -102,6 +111,10 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 		_, part := view.LivePart(ref)
 		awaited := r.ended != nil && (view.IsStray(ref) || view.IsStranger(ref))
 		switch {
+		case r.suspended != nil:
+			if said := state.SuspendReportFromMessage(r.session.Node(), r.suspended); view.TellsSuspension(&said) {
+				suspended.Reports = append(suspended.Reports, said)
+			}
 		case part == nil && !awaited || r.ended == nil && (part.Ready || exited[ref]):
 		case r.ended == nil:
 			ready.Parts = append(ready.Parts, ref)
@@ -112,6 +125,9 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	committed := true
 	if len(ready.Parts) > 0 {
 		_, committed = l.propose(ctx, ready)
+	}
+	if committed && len(suspended.Reports) > 0 {
+		_, committed = l.propose(ctx, suspended)
 	}
 	if committed && len(ended.Reports) > 0 {
 		_, committed = l.propose(ctx, ended)

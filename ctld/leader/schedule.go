@@ -94,7 +94,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	}
 	view = l.endLate(ctx, view, now)
 	snapshot := view.SchedSnapshot(now.UnixMilli())
-	if len(snapshot.Waiting) == 0 {
+	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
 		l.last.Store(nil)
 		return true
 	}
@@ -104,11 +104,12 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	l.nextPass.Store(earlier(plan.NextMS, view.LatestStart()))
 	l.metrics.pass.Observe(time.Since(begin).Seconds())
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "preemptions", len(plan.Preemptions), "took", time.Since(begin))
-	if len(plan.Starts)+len(plan.Preemptions) == 0 {
+	if len(plan.Starts)+len(plan.Preemptions)+len(plan.Continues) == 0 {
 		return true
 	}
-	placed := l.place(ctx, state.PlanToCommand(&snapshot, &plan).Starts)
-	return l.preempt(ctx, view, &snapshot, &plan) || placed
+	done := l.place(ctx, state.PlanToCommand(&snapshot, &plan).Starts)
+	done = l.continueJobs(ctx, view, &plan) || done
+	return l.preempt(ctx, view, &snapshot, &plan) || done
 }
 
 // place commits starts and answers whether any was carried out.

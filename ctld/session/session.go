@@ -119,10 +119,11 @@ type Session struct {
 	told   []string // digests of images, the latest last
 	bytes  int
 
-	// orders and time limits sent in this session. Only the dispatch loop touches
-	// them.
-	orders map[Part]Order
-	limits map[Part]uint32
+	// orders, time limits and the numbers of orders to suspend or go on, sent in
+	// this session. Only the dispatch loop touches them.
+	orders   map[Part]Order
+	limits   map[Part]uint32
+	suspends map[Part]uint32
 }
 
 // Reported is what a node says of a part it has.
@@ -154,7 +155,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 		out:    make(chan *pb.ControllerMessage, queueLength),
 		parts:  make(map[Part]Reported),
 		orders: make(map[Part]Order),
-		limits: make(map[Part]uint32),
+		limits: make(map[Part]uint32), suspends: make(map[Part]uint32),
 	}
 	for _, running := range register.GetRunning() {
 		s.parts[PartOf(running.GetPart())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
@@ -344,8 +345,20 @@ func (s *Session) SetLimit(part Part, seconds uint32) {
 		SetTimeLimit: &pb.SetTimeLimit{Part: part.ID(), TimeLimitS: seconds}}})
 }
 
+// Suspend sends a part the order of a number to stand still, or to go on, unless
+// that was sent last in this session. It is for the goroutine of Order.
+func (s *Session) Suspend(part Part, number uint32, suspended bool) {
+	if s.suspends[part] == number {
+		return
+	}
+	s.suspends[part] = number
+	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendPart{
+		SuspendPart: &pb.SuspendPart{Part: part.ID(), Number: number, Suspended: suspended}}})
+}
+
 // KeepOrders forgets what was ordered for parts that keep does not name.
 func (s *Session) KeepOrders(keep func(Part) bool) {
 	maps.DeleteFunc(s.limits, func(part Part, _ uint32) bool { return !keep(part) })
+	maps.DeleteFunc(s.suspends, func(part Part, _ uint32) bool { return !keep(part) })
 	maps.DeleteFunc(s.orders, func(part Part, _ Order) bool { return !keep(part) })
 }
