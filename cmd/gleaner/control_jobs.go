@@ -31,6 +31,14 @@ func controlRequeue(c *controlRun, words []string) error {
 	return c.changeJobs("requeue", pb.ControlVerb_CONTROL_VERB_REQUEUE, words)
 }
 
+func controlSuspend(c *controlRun, words []string) error {
+	return c.changeJobs("suspend", pb.ControlVerb_CONTROL_VERB_SUSPEND, words)
+}
+
+func controlResume(c *controlRun, words []string) error {
+	return c.changeJobs("resume", pb.ControlVerb_CONTROL_VERB_RESUME, words)
+}
+
 // controlRequeueHold is "requeuehold [Incomplete] [State=SpecialExit] 12,13".
 func controlRequeueHold(c *controlRun, words []string) error {
 	what := pb.ControlVerb_CONTROL_VERB_REQUEUE_HOLD

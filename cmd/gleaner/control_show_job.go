@@ -100,6 +100,9 @@ func jobTimes(r *record, row *jobRow) {
 	}
 	r.line(item("StartTime", view.stamp(startMS(job), "Unknown")), item("EndTime", end),
 		item("Deadline", view.stamp(job.GetSpec().GetDeadlineMs(), "N/A")))
+	if job.SuspendMs != 0 {
+		r.line(item("SuspendTime", view.stamp(job.SuspendMs, "None")), item("SecsPreSuspend", digits(uint64(max(job.PreSuspendMs, 0)/1000))))
+	}
 	if job.PreemptEligibleMs != 0 {
 		r.line(item("PreemptEligibleTime", view.stamp(job.PreemptEligibleMs, "None")), item("PreemptTime", view.stamp(job.PreemptMs, "None")))
 	}

@@ -48,6 +48,8 @@ type jobRecord struct {
 	Nodes            string       `json:"nodes"`
 	Partition        string       `json:"partition"`
 	PreemptTime      optional     `json:"preempt_time"`
+	SuspendTime      optional     `json:"suspend_time"`
+	PreSusTime       optional     `json:"pre_sus_time"` // seconds
 	Priority         optional     `json:"priority"`
 	QOS              string       `json:"qos"`
 	Requeue          bool         `json:"requeue"`
@@ -129,8 +131,8 @@ func (s jsonShape) job(r *jobRow) *jobRecord {
 		Priority: s.count(job.Priority), TimeLimit: s.minutes(job.TimeLimitS),
 		SubmitTime: s.moment(job.SubmitMs), EligibleTime: s.moment(job.EligibleMs), StartTime: s.moment(startMS(job)),
 		AccrueTime: s.moment(job.AccrueMs), BeginTime: s.moment(asked.GetBeginMs()), Deadline: s.moment(asked.GetDeadlineMs()),
-		PreemptTime: s.moment(job.PreemptMs), KillOnInvalid: asked.GetKillOnInvalidDependency(),
-		EndTime: s.moment(expectedEndMS(job)), ExitCode: s.exitCode(job),
+		PreemptTime: s.moment(job.PreemptMs), SuspendTime: s.moment(job.SuspendMs), PreSusTime: s.count(uint64(max(job.PreSuspendMs, 0) / 1000)), KillOnInvalid: asked.GetKillOnInvalidDependency(),
+		EndTime: s.moment(r.view.expectedEndMS(job)), ExitCode: s.exitCode(job),
 		JobState:      s.words(spec.StateName(job.State), stateFlags(job)...),
 		Licenses:      asked.GetLicenses(),
 		ArrayJobID:    s.count(uint64(job.ArrayJobId)),
@@ -213,12 +215,12 @@ func stateFlags(job *pb.Job) []string {
 }
 
 // expectedEndMS is when the job ended or will at the latest; 0 = unknown.
-func expectedEndMS(job *pb.Job) int64 {
+func (v *view) expectedEndMS(job *pb.Job) int64 {
 	switch {
 	case job.EndMs != 0 && !pending(job) && !running(job):
 		return job.EndMs
 	case startMS(job) == 0 || job.TimeLimitS == spec.Unlimited:
 		return 0
 	}
-	return startMS(job) + int64(job.TimeLimitS)*1000
+	return v.limitMS(job)
 }

@@ -112,17 +112,24 @@ func running(job *pb.Job) bool {
 	return job.State == pb.JobState_JOB_STATE_RUNNING || job.State == pb.JobState_JOB_STATE_SUSPENDED
 }
 
-// usedSeconds is how long the present or last run took.
+// usedSeconds is how long the present or last run took, without the time for
+// which it was suspended.
 func (v *view) usedSeconds(job *pb.Job) int64 {
+	from := job.StartMs
+	if job.SuspendMs != 0 {
+		from = job.SuspendMs - job.PreSuspendMs
+	}
 	switch {
 	case job.StartMs == 0 || pending(job):
 		return 0
+	case job.State == pb.JobState_JOB_STATE_SUSPENDED || job.EndedSuspended:
+		return job.PreSuspendMs / 1000
 	case running(job):
-		return (v.nowMS - job.StartMs) / 1000
+		return (v.nowMS - from) / 1000
 	case job.EndMs == 0:
 		return 0
 	}
-	return (job.EndMs - job.StartMs) / 1000
+	return (job.EndMs - from) / 1000
 }
 
 // seconds writes a duration; clocks that disagree make one INVALID (squeue(1)).
@@ -167,7 +174,20 @@ func (v *view) endText(job *pb.Job) string {
 	case job.TimeLimitS == spec.Unlimited:
 		return "NONE"
 	}
-	return v.stamp(startMS(job)+int64(job.TimeLimitS)*1000, "N/A")
+	return v.stamp(v.limitMS(job), "N/A")
+}
+
+// limitMS is when the time limit of a job that waits or runs is reached; of one
+// that is suspended, if it went on now.
+func (v *view) limitMS(job *pb.Job) int64 {
+	from := startMS(job)
+	switch {
+	case job.State == pb.JobState_JOB_STATE_SUSPENDED:
+		from = v.nowMS - job.PreSuspendMs
+	case job.SuspendMs != 0 && !pending(job):
+		from = job.SuspendMs - job.PreSuspendMs
+	}
+	return from + int64(job.TimeLimitS)*1000
 }
 
 func reasonText(job *pb.Job) string {
