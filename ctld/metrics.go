@@ -38,7 +38,7 @@ type stateCollector struct {
 }
 
 var (
-	jobsDesc       = prometheus.NewDesc("gleaner_jobs", "Jobs that are not over, by partition and state (waiting, running, ending); each waiting task of an array counts. A job that named several partitions waits in the first.", []string{"partition", "state"}, nil)
+	jobsDesc       = prometheus.NewDesc("gleaner_jobs", "Jobs that are not over, by partition and state (waiting, running, ending). Suspended ones count as running. Each waiting task of an array counts. A job that named several partitions waits in the first.", []string{"partition", "state"}, nil)
 	heldDesc       = prometheus.NewDesc("gleaner_jobs_held", "Waiting jobs that somebody holds.", nil, nil)
 	finishedDesc   = prometheus.NewDesc("gleaner_jobs_remembered", "Finished jobs that are still remembered.", nil, nil)
 	nodesDesc      = prometheus.NewDesc("gleaner_nodes", "Nodes by what is with them; one may count in several: known, registered, silent (its lease ran out), drained, down, connected (to this controller, if it leads).", []string{"state"}, nil)

@@ -27,7 +27,7 @@ func newMetrics() *metrics {
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gleaner_scheduler_starts_dropped_total", Help: "Planned starts that no longer fitted when they were committed."}),
 		preempts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gleaner_scheduler_preemptions_total", Help: "Jobs ended to make room for others: requeued or cancelled."}),
+			Name: "gleaner_scheduler_preemptions_total", Help: "Jobs that made room for others: requeued, cancelled or suspended."}),
 		requeues: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gleaner_scheduler_requeues_total", Help: "Jobs that wait again after a run, by what ended it: report (the nodes reported its end), node_lost_it (its node registered without it), fenced (somebody vouched that its node is off), lease (the leases of its silent node were ended), other."}, []string{"cause"}),
 		leases: prometheus.NewCounter(prometheus.CounterOpts{

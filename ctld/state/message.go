@@ -59,6 +59,9 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 		fillWaiting(message, job, overlay)
 	}
 	if job.Suspended() {
+		if job.Run.Suspension.For != 0 {
+			message.PreemptMs = job.Run.TurnMS
+		}
 		message.ReasonDetail = joinSentences(t.suspendedWord(job), message.ReasonDetail)
 	}
 	if job.Run != nil {
