@@ -45,8 +45,13 @@ func TestSuspension(t *testing.T) {
 	if err := l.Ready(context.Background(), s, &pb.PartReady{Part: part.ID()}); err != nil {
 		t.Fatal(err)
 	}
-	l.CommitReports(context.Background())
 	urgent := submitTo(t, b, "high", true)
+	plan(t, l)
+	woken(l.queuedWake)
+	l.CommitReports(context.Background())
+	if !woken(l.queuedWake) {
+		t.Error("a job that may make room has become ready, and nothing is planned")
+	}
 	plan(t, l)
 	if got := suspends(); len(got) != 1 || got[0].Number != 1 || !got[0].Suspended || got[0].Part.Job != victim {
 		t.Fatalf("orders: %v", got)

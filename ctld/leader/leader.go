@@ -115,7 +115,11 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 // plan that was carried out whole does not: all that fitted is in it.
 func (l *Leader) wakeSchedule(view *state.View, result *state.Result) {
 	switch result.Kind {
-	case state.KindPartsReady, state.KindPurgeJobs, state.KindSuspendJobs:
+	case state.KindPurgeJobs, state.KindSuspendJobs:
+	case state.KindPartsReady:
+		if view.SuspendsToMakeRoom() { // as jobs may be that have just become ready
+			wake(l.queuedWake)
+		}
 	case state.KindSubmitJob:
 		wake(l.queuedWake)
 	case state.KindContinueJobs:

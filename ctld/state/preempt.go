@@ -173,6 +173,23 @@ func (t *tables) preemptMode(victim *Job) PreemptMode {
 	return mode
 }
 
+// SuspendsToMakeRoom says whether some jobs may be suspended for others, which
+// they may be as soon as they are ready.
+func (t *tables) SuspendsToMakeRoom() bool {
+	if t.level < LevelFrozen || t.policy.Preempt.Type == sched.PreemptNone {
+		return false
+	}
+	if t.policy.suspends() {
+		return true
+	}
+	for qos := range t.AllQOS() {
+		if qos.PreemptMode == sched.PreemptSuspend {
+			return true
+		}
+	}
+	return false
+}
+
 // checkPreemptMode says what to use in place of a mode that there is not.
 func checkPreemptMode(mode PreemptMode) error {
 	if mode > lastPreemptMode {
