@@ -69,6 +69,7 @@ func (x *schedIndex) runningLimits(snapshot *sched.Snapshot, policy *Policy, job
 		ID: c.Job, StartMS: job.Run.StartMS, TimeLimitS: c.TimeLimitS, Partition: c.Partition,
 		Association: c.Association, QOS: c.QOS, UID: c.UID, Exclusive: job.Spec.Exclusive,
 		Licenses: schedLicenses(snapshot, len(policy.Licenses), job.Spec.Licenses), TRES: x.held.New(),
+		Suspended: job.Suspended(), PausedMS: job.Run.pausedMS(snapshot.NowMS), ChargedMS: job.Run.chargedMS(),
 	}
 	for i := range job.Run.Parts {
 		if part := &job.Run.Parts[i]; !part.Released {

@@ -243,7 +243,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, index.nodes[part.Node]))
 			}
 		}
-		v.schedSuspension(job, &running, snapshot.NowMS, index)
+		v.schedSuspension(job, &running, index)
 		snapshot.Running = append(snapshot.Running, running)
 		return true
 	})

@@ -5,16 +5,14 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// schedSuspension fills in whether a job that holds nodes stands still, or may.
-func (v *View) schedSuspension(job *Job, running *sched.Running, nowMS int64, index *schedIndex) {
+// schedSuspension fills in whether a job that holds nodes may be suspended, and of
+// one that is, whether it may go on, with what.
+func (v *View) schedSuspension(job *Job, running *sched.Running, index *schedIndex) {
 	run := job.Run
-	running.PausedMS = run.pausedMS(nowMS)
-	running.ChargedMS = run.chargedMS()
 	running.Suspends = v.level >= LevelFrozen && job.Phase == Running && run.Suspension == nil && !job.Configuring()
 	if !job.Suspended() {
 		return
 	}
-	running.Suspended = true
 	running.Continues = !run.Suspension.Held
 	for i := range run.Parts {
 		part := &run.Parts[i]
