@@ -23,10 +23,10 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo demo-failover demo-fairshare test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
+.PHONY: help setup build demo demo-failover demo-fairshare sim-fairshare test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building needs (libseccomp), and CRIU, if they are missing
 	@contrib/setup/debian.sh
@@ -42,6 +42,11 @@ demo: build ## run the main job on a one-machine cluster and check every outcome
 
 demo-failover: build ## kill the leading controller again and again while jobs are submitted and run (KILLS=5)
 	@$(SUDO) env KILLS='$(or $(KILLS),5)' contrib/demo-failover.sh
+
+demo-fairshare: build ## two labs of unequal shares submit 500 real jobs each: use converges to the shares, with a picture (PICTURE=.build/fairshare.svg)
+	@mkdir -p .build
+	@go build -o .build/shares ./test/shares
+	@$(SUDO) env PICTURE='$(PICTURE)' contrib/demo-fairshare.sh
 
 test: build lint unit race scenario ## all tests: lint, unit, race detector, scenarios with real containers, a machine, chaos
 	@$(MAKE) --no-print-directory -j3 --output-sync=target runbook machine chaos-short # each waits more than it works
@@ -88,10 +93,10 @@ FUZZ     ?=
 fuzz: setup ## run every fuzz target for FUZZTIME=1m each, or those that match FUZZ=regexp
 	go run ./test/fuzz -tags '$(TAGS)' -time $(FUZZTIME) -run '$(FUZZ)'
 
-demo-fairshare: setup ## two labs of unequal shares submit 500 jobs each, in virtual time: the picture is docs/fairshare.svg (SEED=n)
+sim-fairshare: setup ## the labs of demo-fairshare in virtual time, in a second: the picture is .build/sim-fairshare.svg (SEED=n)
 	@mkdir -p .build
 	@go build -o .build/shares ./test/shares
-	@.build/shares -seed $(or $(SEED),1) -o docs/fairshare.svg
+	@.build/shares -seed $(or $(SEED),1) -o .build/sim-fairshare.svg
 
 # SEED=n replays one simulated day, SEEDS=n runs that many; SIMFLAGS has more
 # (see test/sim).

@@ -25,32 +25,16 @@ const (
 	halfLife  = 24 * 3600 // seconds
 )
 
-// lab is one of the two.
-type lab struct {
-	name, user string
-	shares     uint32
-	fromMS     int64 // when it submits
+// submitter is a lab with somebody who submits.
+type submitter struct {
+	lab
+	user   string
+	fromMS int64 // when it submits
 }
 
-var labs = [2]lab{
-	{name: "physics", user: "ada", shares: 60, fromMS: headStart},
-	{name: "chemistry", user: "eve", shares: 40},
-}
-
-// sample is how things stand at one time.
-type sample struct {
-	atMS    int64
-	gpus    [2]int     // of each lab, in use
-	waiting [2]int     // jobs
-	used    [2]float64 // billing-seconds, as gshare shows them
-}
-
-// part is a lab's part of what both have used.
-func (s *sample) part(lab int) float64 {
-	if s.used[0]+s.used[1] == 0 {
-		return 0
-	}
-	return s.used[lab] / (s.used[0] + s.used[1])
+var labs = [2]submitter{
+	{lab: lab{name: "physics", shares: 60}, user: "ada", fromMS: headStart},
+	{lab: lab{name: "chemistry", shares: 40}, user: "eve"},
 }
 
 // cluster is the real state and the real scheduler in virtual time: jobs take
@@ -134,7 +118,7 @@ func (c *cluster) apply(command state.Command) (state.Result, error) {
 
 // submit has a lab submit all its jobs: of 1 to 8 GPUs, for a quarter of an
 // hour to three hours.
-func (c *cluster) submit(l *lab) error {
+func (c *cluster) submit(l *submitter) error {
 	for range jobsEach {
 		gpus := uint32(1) << c.random.IntN(4)
 		command, err := state.SubmitFromSpec(&pb.JobSpec{
@@ -216,14 +200,17 @@ func (c *cluster) sample() sample {
 	return out
 }
 
-// run lets the labs submit, and everything come to its end; a sample is taken
-// every half hour.
-func run(seed uint64, weight uint32) ([]sample, error) {
+// simulated lets the labs submit, and everything come to its end; a sample is
+// taken every half hour.
+func simulated(seed uint64, weight uint32) (*show, error) {
 	c, err := newCluster(seed, weight)
 	if err != nil {
 		return nil, err
 	}
-	var samples []sample
+	out := &show{
+		labs: [2]lab{labs[0].lab, labs[1].lab}, jobs: [2]int{jobsEach, jobsEach}, gpus: nodes * gpusPerNode, halfLifeS: halfLife,
+		unit: "h", unitMS: hour, every: 12, source: "in virtual time",
+	}
 	submitted := 0
 	for at := int64(0); submitted < len(labs) || len(c.ends) > 0; at += hour / 2 {
 		for len(c.ends) > 0 && c.ends[0].atMS < at {
@@ -241,7 +228,7 @@ func run(seed uint64, weight uint32) ([]sample, error) {
 				}
 			}
 		}
-		samples = append(samples, c.sample())
+		out.samples = append(out.samples, c.sample())
 	}
-	return samples, c.state.Check()
+	return out, c.state.Check()
 }
