@@ -107,8 +107,8 @@ func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 		filter.Nodes = append(filter.Nodes, nodes...)
 	}
 	for _, word := range inv.List("state") {
-		state, _, _, err := spec.ParseState(word)
-		switch state {
+		choice, err := spec.ParseState(word)
+		switch choice.State {
 		case pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_RUNNING, pb.JobState_JOB_STATE_SUSPENDED:
 		default:
 			err = spec.Sentence("Invalid job state specified: " + word + ": type PENDING, RUNNING or SUSPENDED")
@@ -116,7 +116,7 @@ func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 		if err != nil {
 			return nil, option.Fail(1, "%w", err)
 		}
-		filter.States = append(filter.States, state)
+		filter.States = append(filter.States, choice.State)
 	}
 	return filter, nil
 }

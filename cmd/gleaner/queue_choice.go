@@ -19,6 +19,9 @@ type jobChoice struct {
 	qos     []string         // -q; empty = all
 	// licenses is -L; empty = all.
 	licenses []string
+	// special: of the waiting jobs only those in the state SPECIAL_EXIT. never: no
+	// job at all, because none is ever in the states that are asked for.
+	special, never bool
 	// strangers are users that this machine does not know.
 	strangers []string
 	// users and uids are here, and not in the filter, when both were given:
@@ -90,19 +93,24 @@ func (c *jobChoice) addStates(inv *option.Invocation) error {
 	for _, word := range states {
 		if strings.EqualFold(word, "all") {
 			c.filter.AllStates = true
-			c.filter.States, c.filter.Completing, c.filter.Configuring = nil, false, false
+			c.filter.States, c.filter.Completing, c.filter.Configuring, c.special = nil, false, false, false
 			return nil
 		}
-		state, completing, configuring, err := spec.ParseState(word)
+		choice, err := spec.ParseState(word)
 		if err != nil {
 			return inv.Fail("%w", err)
 		}
-		c.filter.Completing = c.filter.Completing || completing
-		c.filter.Configuring = c.filter.Configuring || configuring
-		if !completing && !configuring {
-			c.filter.States = append(c.filter.States, state)
+		c.filter.Completing = c.filter.Completing || choice.Completing
+		c.filter.Configuring = c.filter.Configuring || choice.Configuring
+		c.special = c.special || choice.SpecialExit
+		if choice.State != pb.JobState_JOB_STATE_UNSPECIFIED {
+			c.filter.States = append(c.filter.States, choice.State)
 		}
 	}
+	if c.special = c.special && !slices.Contains(c.filter.States, pb.JobState_JOB_STATE_PENDING); c.special {
+		c.filter.States = append(c.filter.States, pb.JobState_JOB_STATE_PENDING)
+	}
+	c.never = len(states) > 0 && len(c.filter.States) == 0 && !c.filter.Completing && !c.filter.Configuring
 	return nil
 }
 
@@ -130,12 +138,15 @@ func (c *jobChoice) addUsers(inv *option.Invocation) {
 
 // drops says whether match may refuse a job that the controller let through.
 func (c *jobChoice) drops() bool {
-	return len(c.qos) > 0 || len(c.licenses) > 0 || len(c.users) > 0 || len(c.targets) > 0
+	return c.special || c.never || len(c.qos) > 0 || len(c.licenses) > 0 || len(c.users) > 0 || len(c.targets) > 0
 }
 
 // match says whether a job is wanted, and which of its waiting tasks if they
 // are to be shown one by one (nil: the job as a whole).
 func (c *jobChoice) match(job *pb.Job) ([]*pb.ArrayRange, bool) {
+	if c.never || c.special && pending(job) && !job.SpecialExit {
+		return nil, false
+	}
 	if len(c.qos) > 0 && !slices.Contains(c.qos, qosOf(job)) {
 		return nil, false
 	}

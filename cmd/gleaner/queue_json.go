@@ -209,7 +209,7 @@ func stateFlags(job *pb.Job) []string {
 		flags = append(flags, spec.Configuring)
 	}
 	if job.SpecialExit {
-		flags = append(flags, "SPECIAL_EXIT")
+		flags = append(flags, spec.SpecialExit)
 	}
 	return flags
 }

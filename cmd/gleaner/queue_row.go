@@ -84,11 +84,11 @@ func (r *jobRow) firstTask() uint32 {
 func stateName(job *pb.Job) string {
 	switch {
 	case job.Completing:
-		return "COMPLETING"
+		return spec.Completing
 	case job.Configuring:
-		return "CONFIGURING"
+		return spec.Configuring
 	case job.SpecialExit:
-		return "SPECIAL_EXIT"
+		return spec.SpecialExit
 	}
 	return spec.StateName(job.State)
 }
@@ -96,11 +96,11 @@ func stateName(job *pb.Job) string {
 func stateCode(job *pb.Job) string {
 	switch {
 	case job.Completing:
-		return "CG"
+		return spec.CompletingCode
 	case job.Configuring:
-		return "CF"
+		return spec.ConfiguringCode
 	case job.SpecialExit:
-		return "SE"
+		return spec.SpecialExitCode
 	}
 	return spec.StateCode(job.State)
 }

@@ -112,6 +112,24 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
+// TestSpecialExit: a state that the controller knows as a flag is chosen like the
+// others.
+func TestSpecialExit(t *testing.T) {
+	fixTime(t)
+	waiting := func(id uint32, special bool) *pb.Job {
+		return &pb.Job{Id: &pb.JobId{Job: id}, Owner: ada, State: pb.JobState_JOB_STATE_PENDING, SpecialExit: special, Spec: &pb.JobSpec{Name: "x"}}
+	}
+	serveStub(t, &stubController{jobs: []*pb.Job{waiting(1, false), waiting(2, true), {Id: &pb.JobId{Job: 3}, Owner: ada, State: pb.JobState_JOB_STATE_RUNNING, Spec: &pb.JobSpec{}}}})
+	for states, want := range map[string]string{
+		"SE": "2 SE", "special_exit": "2 SE", "PD": "1 PD,2 SE", "SE,PD": "1 PD,2 SE", "SE,R": "2 SE,3 R", "R,SE,ST": "2 SE,3 R", "ST": "", "RV,R": "3 R", "SE,all": "1 PD,2 SE,3 R",
+	} {
+		out, stderr, exit := typed(t, context.Background(), nil, "gqueue -h -S i -o '%i %t' -t "+states)
+		if got := strings.ReplaceAll(strings.TrimSpace(out), "\n", ","); got != want || exit != 0 {
+			t.Errorf("-t %s: %q, want %q; %s", states, got, want, stderr)
+		}
+	}
+}
+
 func TestQueueRepeats(t *testing.T) {
 	fixTime(t)
 	serveStub(t, stubCluster())

@@ -29,13 +29,22 @@ var jobStates = []jobState{
 }
 
 // The names and codes of the flags that Slurm shows in place of a state: a job
-// whose nodes are still cleaning up, and one whose nodes are getting ready.
+// whose nodes are still cleaning up, one whose nodes are getting ready, and one
+// that was requeued held because of how it ended.
 const (
 	Completing      = "COMPLETING"
 	CompletingCode  = "CG"
 	Configuring     = "CONFIGURING"
 	ConfiguringCode = "CF"
+	SpecialExit     = "SPECIAL_EXIT"
+	SpecialExitCode = "SE"
 )
+
+// neverStates are those of Slurm that no job is ever in here, with their codes.
+var neverStates = [][2]string{
+	{"RESV_DEL_HOLD", "RD"}, {"REQUEUE_FED", "RF"}, {"REQUEUE_HOLD", "RH"}, {"REQUEUED", "RQ"}, {"RESIZING", "RS"},
+	{"REVOKED", "RV"}, {"SIGNALING", "SI"}, {"STAGE_OUT", "SO"}, {"STOPPED", "ST"},
+}
 
 // StateName is Slurm's long name, PENDING; UNKNOWN for none of them.
 func StateName(s pb.JobState) string {
@@ -57,27 +66,41 @@ func StateCode(s pb.JobState) string {
 	return "?"
 }
 
-// ParseState reads a state's long or short name in either case. COMPLETING and
-// CONFIGURING are flags beside the state: for them the state is unspecified.
-// The error is Slurm's, in two lines, the second with all names.
-func ParseState(s string) (state pb.JobState, completing, configuring bool, err error) {
+// StateChoice is what a state's name stands for where jobs are chosen by it:
+// one of the states, or one of the flags beside them, for which State is
+// unspecified.
+type StateChoice struct {
+	State                                pb.JobState
+	Completing, Configuring, SpecialExit bool
+	Never                                bool // Slurm has it, and no job is ever in it here
+}
+
+// ParseState reads a state's long or short name in either case. The error is
+// Slurm's, in two lines, the second with all names.
+func ParseState(s string) (StateChoice, error) {
 	word := strings.ToUpper(s)
 	switch word {
 	case Completing, CompletingCode:
-		return pb.JobState_JOB_STATE_UNSPECIFIED, true, false, nil
+		return StateChoice{Completing: true}, nil
 	case Configuring, ConfiguringCode:
-		return pb.JobState_JOB_STATE_UNSPECIFIED, false, true, nil
+		return StateChoice{Configuring: true}, nil
+	case SpecialExit, SpecialExitCode:
+		return StateChoice{SpecialExit: true}, nil
 	}
+	names := make([]string, 0, len(jobStates)+len(neverStates)+3)
 	for _, known := range jobStates {
 		if word == known.name || word == known.code {
-			return known.state, false, false, nil
+			return StateChoice{State: known.state}, nil
 		}
-	}
-	names := make([]string, 0, len(jobStates)+2)
-	for _, known := range jobStates {
 		names = append(names, known.name)
 	}
-	names = append(names, Completing, Configuring)
-	return 0, false, false, Sentence("Invalid job state specified: " + shorten(s) +
+	names = append(names, Completing, Configuring, SpecialExit)
+	for _, known := range neverStates {
+		if word == known[0] || word == known[1] {
+			return StateChoice{Never: true}, nil
+		}
+		names = append(names, known[0])
+	}
+	return StateChoice{}, Sentence("Invalid job state specified: " + shorten(s) +
 		"\nValid job states include: " + strings.Join(names, ","))
 }

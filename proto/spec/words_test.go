@@ -141,19 +141,26 @@ func TestStates(t *testing.T) {
 			continue
 		}
 		for _, word := range []string{StateName(state), StateCode(state), strings.ToLower(StateName(state))} {
-			got, completing, configuring, err := ParseState(word)
-			if err != nil || got != state || completing || configuring {
-				t.Errorf("ParseState(%q) = %v, %v, %v, %v; want %v", word, got, completing, configuring, err, state)
+			if got, err := ParseState(word); err != nil || got != (StateChoice{State: state}) {
+				t.Errorf("ParseState(%q) = %+v, %v; want %v", word, got, err, state)
 			}
 		}
 	}
-	if _, completing, _, err := ParseState("cg"); err != nil || !completing {
-		t.Errorf("ParseState(cg) = %v, %v", completing, err)
+	for word, want := range map[string]StateChoice{
+		"cg": {Completing: true}, "CONFIGURING": {Configuring: true}, "SE": {SpecialExit: true}, "special_exit": {SpecialExit: true},
+		"ST": {Never: true}, "revoked": {Never: true}, "RS": {Never: true},
+	} {
+		if got, err := ParseState(word); err != nil || got != want {
+			t.Errorf("ParseState(%q) = %+v, %v; want %+v", word, got, err, want)
+		}
 	}
-	if _, _, configuring, err := ParseState("CONFIGURING"); err != nil || !configuring {
-		t.Errorf("ParseState(CONFIGURING) = %v, %v", configuring, err)
+	// squeue(1), JOB STATE CODES.
+	for _, code := range strings.Fields("BF CA CD CF CG DL F NF OOM PD PR R RD RF RH RQ RS RV SI SE SO ST S TO") {
+		if _, err := ParseState(code); err != nil {
+			t.Error(err)
+		}
 	}
-	_, _, _, err := ParseState("xyz")
+	_, err := ParseState("xyz")
 	want := "Invalid job state specified: xyz\nValid job states include: PENDING,RUNNING,"
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("ParseState(xyz): %v", err)
@@ -199,15 +206,15 @@ func FuzzState(f *testing.F) {
 	}
 	f.Add(long)
 	f.Fuzz(func(t *testing.T, in string) {
-		state, completing, configuring, err := ParseState(in)
+		choice, err := ParseState(in)
 		if err != nil {
 			checkRefusal(t, err)
 		}
-		if err != nil || completing || configuring {
+		if err != nil || choice.State == pb.JobState_JOB_STATE_UNSPECIFIED {
 			return
 		}
-		if back, _, _, err := ParseState(StateName(state)); err != nil || back != state {
-			t.Fatalf("%q is %v, which reads %v, %v", in, state, back, err)
+		if back, err := ParseState(StateName(choice.State)); err != nil || back != choice {
+			t.Fatalf("%q is %+v, which reads %+v, %v", in, choice, back, err)
 		}
 	})
 }
