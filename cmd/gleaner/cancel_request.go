@@ -39,7 +39,7 @@ func cancelRequest(inv *option.Invocation) (*pb.CancelRequest, error) {
 	}
 	conditions := !emptyFilter(filter)
 	if len(targets) == 0 && !conditions {
-		return nil, option.Fail(1, "No job identification provided\nName jobs by number, or choose them with --me, --user, --name, --partition, --state, --account or --nodelist")
+		return nil, option.Fail(1, "No job identification provided\nName jobs by number, or choose them with --me, --user, --name, --partition, --state, --account, --qos or --nodelist")
 	}
 	for _, target := range targets {
 		switch {
@@ -87,9 +87,9 @@ func cancelTargets(operands []string) ([]spec.JobTarget, error) {
 
 func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 	filter := &pb.JobFilter{
-		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"),
+		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"), Qos: inv.List("qos"),
 	}
-	for _, long := range []string{"user", "partition", "name", "account", "nodelist", "state"} {
+	for _, long := range []string{"user", "partition", "name", "account", "qos", "nodelist", "state"} {
 		// As with -u "$OWNER" where OWNER is not set: taken for no condition
 		// at all, it would choose far more jobs than was meant.
 		if inv.Given(long) && len(inv.List(long)) == 0 {
@@ -157,6 +157,6 @@ func cancelUsers(inv *option.Invocation, filter *pb.JobFilter) error {
 // emptyFilter says whether a filter selects nothing in particular. An option
 // given with nothing in it ("-u ”") would otherwise select every job.
 func emptyFilter(filter *pb.JobFilter) bool {
-	return len(filter.Users)+len(filter.Uids)+len(filter.Partitions)+len(filter.Names)+len(filter.Accounts)+
+	return len(filter.Users)+len(filter.Uids)+len(filter.Partitions)+len(filter.Names)+len(filter.Accounts)+len(filter.Qos)+
 		len(filter.States)+len(filter.Nodes) == 0
 }

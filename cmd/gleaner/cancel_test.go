@@ -43,6 +43,8 @@ func TestCancelRequests(t *testing.T) {
 		"-u a,b -u c 12_1": {Filter: &pb.JobFilter{Users: []string{"a", "b", "c"},
 			Ids: []*pb.JobId{{Job: 12, ArrayTask: &one}}}},
 		"--me -t pd,R":                {Filter: &pb.JobFilter{Uids: []uint32{uint32(os.Getuid())}, States: []pb.JobState{isPending, isRunning}}},
+		"-q high,low":                 {Filter: &pb.JobFilter{Qos: []string{"high", "low"}}},
+		"-q high 12_3":                {Filter: &pb.JobFilter{Qos: []string{"high"}, Ids: []*pb.JobId{{Job: 12, ArrayTask: ptr(uint32(3))}}}},
 		"-p x -n y -A z -w n[1-2]":    {Filter: &pb.JobFilter{Partitions: []string{"x"}, Names: []string{"y"}, Accounts: []string{"z"}, Nodes: []string{"n1", "n2"}}},
 		"--jobname=y --state=Pending": {Filter: &pb.JobFilter{Names: []string{"y"}, States: []pb.JobState{isPending}}},
 	} {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -24,6 +25,7 @@ type filter struct {
 	partitions map[string]bool
 	jobNames   map[string]bool
 	accounts   map[string]bool
+	qos        map[string]bool
 	nodes      map[string]bool
 	states     map[pb.JobState]bool
 	all        bool
@@ -37,9 +39,13 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 		ids:   message.GetIds(),
 		users: setOf(message.GetUsers()), uids: setOf(message.GetUids()),
 		partitions: setOf(message.GetPartitions()), jobNames: setOf(message.GetNames()),
-		accounts: setOf(message.GetAccounts()), nodes: setOf(message.GetNodes()),
+		accounts: setOf(message.GetAccounts()), qos: setOf(message.GetQos()), nodes: setOf(message.GetNodes()),
 		states: setOf(message.GetStates()), all: message.GetAllStates(),
 		completing: message.GetCompleting(), configured: message.GetConfiguring(),
+	}
+	if len(message.ProtoReflect().GetUnknown()) > 0 {
+		// Without it far more jobs would be chosen than were meant.
+		return nil, invalid("the request chooses jobs by something that this controller does not know yet: upgrade it, or leave the newest option out")
 	}
 	if len(f.ids) > spec.MaxJobTargets {
 		return nil, invalid("%d job ids in one request: at most %d", len(f.ids), spec.MaxJobTargets)
@@ -102,7 +108,7 @@ func (f *filter) conditional() bool {
 
 // plain says that no condition but ids and states is given.
 func (f *filter) plain() bool {
-	return f.users == nil && f.uids == nil && f.partitions == nil && f.jobNames == nil && f.accounts == nil && f.nodes == nil
+	return f.users == nil && f.uids == nil && f.partitions == nil && f.jobNames == nil && f.accounts == nil && f.qos == nil && f.nodes == nil
 }
 
 func (f *filter) givesState() bool {
@@ -146,6 +152,7 @@ func (f *filter) matchesRest(job *state.Job) bool {
 		(f.uids == nil || f.uids[owner.UID]) &&
 		(f.jobNames == nil || f.jobNames[job.Name()]) &&
 		(f.accounts == nil || f.accounts[job.Spec.Account]) &&
+		(f.qos == nil || f.qos[cmp.Or(job.Spec.QOS, state.NormalQOS)]) &&
 		(f.partitions == nil || f.inPartition(job)) &&
 		(f.nodes == nil || f.onNode(job))
 }

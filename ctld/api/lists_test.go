@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -97,6 +98,25 @@ func TestFollowersIDs(t *testing.T) {
 		if got := f.idsCover(&c.job); got != c.want {
 			t.Errorf("%+v: %v", c.job, got)
 		}
+	}
+}
+
+// TestFilterByQOS: a job without a QOS is one of normal, and what this program
+// does not know to choose by chooses nothing.
+func TestFilterByQOS(t *testing.T) {
+	f, err := newFilter(&pb.JobFilter{Qos: []string{"normal", "low"}})
+	if err != nil || f.empty() || !f.conditional() {
+		t.Fatal(f, err)
+	}
+	for qos, want := range map[string]bool{"": true, "normal": true, "low": true, "high": false} {
+		if got := f.matchesRest(&state.Job{Spec: &state.Spec{QOS: qos}}); got != want {
+			t.Errorf("a job of QOS %q: %v", qos, got)
+		}
+	}
+	newer := &pb.JobFilter{Users: []string{"ada"}}
+	newer.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 4711, protowire.VarintType), 1))
+	if _, err := newFilter(newer); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "upgrade") {
+		t.Errorf("a condition of a newer program: %v", err)
 	}
 }
 

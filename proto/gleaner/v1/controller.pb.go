@@ -282,6 +282,7 @@ type JobFilter struct {
 	Nodes         []string               `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	Completing    bool                   `protobuf:"varint,10,opt,name=completing,proto3" json:"completing,omitempty"`   // as an alternative beside states
 	Configuring   bool                   `protobuf:"varint,11,opt,name=configuring,proto3" json:"configuring,omitempty"` // likewise
+	Qos           []string               `protobuf:"bytes,12,rep,name=qos,proto3" json:"qos,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,6 +392,13 @@ func (x *JobFilter) GetConfiguring() bool {
 		return x.Configuring
 	}
 	return false
+}
+
+func (x *JobFilter) GetQos() []string {
+	if x != nil {
+		return x.Qos
+	}
+	return nil
 }
 
 type CancelRequest struct {
@@ -2665,7 +2673,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\aas_user\x18\x03 \x01(\tR\x06asUser\"C\n" +
 	"\x0eSubmitResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\rR\x05jobId\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xd1\x02\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xe3\x02\n" +
 	"\tJobFilter\x12#\n" +
 	"\x03ids\x18\x01 \x03(\v2\x11.gleaner.v1.JobIdR\x03ids\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +
@@ -2683,7 +2691,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"completing\x18\n" +
 	" \x01(\bR\n" +
 	"completing\x12 \n" +
-	"\vconfiguring\x18\v \x01(\bR\vconfiguring\"\xcd\x01\n" +
+	"\vconfiguring\x18\v \x01(\bR\vconfiguring\x12\x10\n" +
+	"\x03qos\x18\f \x03(\tR\x03qos\"\xcd\x01\n" +
 	"\rCancelRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
