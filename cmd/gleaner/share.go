@@ -43,16 +43,26 @@ func runShare(inv *option.Invocation) error {
 		return loadError(inv, loadShares, err)
 	}
 	wanted := chooseShares(inv)
-	shares = slices.DeleteFunc(shares, func(s *pb.Share) bool { return !wanted(s) })
+	var rows []*shareRow
+	for _, share := range shares {
+		if wanted(share) {
+			rows = append(rows, &shareRow{Share: share})
+		}
+	}
+	if shape != jsonNone || wantsLimits(columns) {
+		if err := addLimits(inv, client, rows); err != nil {
+			return loadError(inv, loadAssocMgr, err)
+		}
+	}
 	if shape != jsonNone {
-		records := make([]*shareRecord, len(shares))
-		for i, share := range shares {
-			records[i] = shape.share(share)
+		records := make([]*shareRecord, len(rows))
+		for i, row := range rows {
+			records[i] = shape.share(row)
 		}
 		return writeJSON(inv, shape, "shares", records)
 	}
 	out := bufio.NewWriter(inv.Stdout)
-	printShares(out, inv, columns, shares)
+	printShares(out, inv, columns, rows)
 	return output(out.Flush())
 }
 

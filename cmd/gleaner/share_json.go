@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"math"
-
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // shareRecord is an association as JSON, by the names of sshare --json.
@@ -20,6 +18,7 @@ type shareRecord struct {
 	UsageNormalized  real         `json:"usage_normalized"`
 	EffectiveUsage   float64      `json:"effective_usage"`
 	FairShare        shareFactors `json:"fairshare"`
+	TRES             shareTRES    `json:"tres"`
 }
 
 type shareFactors struct {
@@ -62,13 +61,13 @@ func finite(n float64) float64 {
 	return n
 }
 
-func (s jsonShape) share(share *pb.Share) *shareRecord {
+func (s jsonShape) share(share *shareRow) *shareRecord {
 	number := func(n *float64) real { return real{shape: s, number: n} }
 	record := &shareRecord{
 		Name: share.Account, Account: share.Account, Parent: share.Parent, Partition: share.Partition, Type: []string{},
 		Shares: s.count(uint64(share.RawShares)), SharesNormalized: number(&share.NormShares),
 		Usage: finite(share.RawUsage), UsageNormalized: number(&share.NormUsage), EffectiveUsage: finite(share.EffectiveUsage),
-		FairShare: shareFactors{Factor: number(share.FairShare), Level: number(share.LevelFs)},
+		FairShare: shareFactors{Factor: number(share.FairShare), Level: number(share.LevelFs)}, TRES: s.shareTRES(share),
 	}
 	if share.ShareParent {
 		record.Shares = optional{shape: s}

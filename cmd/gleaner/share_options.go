@@ -9,6 +9,7 @@ func shareCommand() *option.Command {
 			"gshare shows the tree of accounts: what share of its siblings' each account and user has, what each has used, and the fair-share factor of users that follows from it. Without --all or --users it shows one's own associations, and all accounts.",
 			"RawUsage is in seconds of what is billed (CPU-seconds, where the partition has no tres_billing_weights), of the association and all below it, up to now and with what was used long ago forgotten (decay_half_life). NormShares is the share of what the siblings have together, EffectvUsage the same of the usage, LevelFS the one over the other: above 1 the association had less than its share.",
 			"FairShare is the rank of a user among all, over their number: Fair Tree ranks all users of an account above all of its siblings that have a lower LevelFS.",
+			"GrpTRESMins is the limit of that name, and TRESRunMins what running jobs may still use until their time limits, in minutes of each kind of resource, memory in MiB.",
 		},
 		Options: shareOptions(), Run: runShare,
 		Examples: []option.Example{
@@ -29,7 +30,7 @@ func shareOptions() []option.Option {
 		{Long: "format", Short: 'o', Argument: "name[%size][,...]", Default: shareFormat, Help: "the columns, as in \"Account%30,User,FairShare\""},
 		{Long: "helpformat", Short: 'e', Help: "the names of all columns"},
 		jsonOption(),
-		{Long: "long", Short: 'l', Help: "more columns: the usage of all that the cluster has used, and the level fairshare"},
+		{Long: "long", Short: 'l', Help: "more columns: the usage of all that the cluster has used, the level fairshare, and limits over time"},
 		{Long: "noheader", Short: 'n', Help: "no header lines"},
 		{Long: "parsable", Short: 'p', Help: "columns parted by |, with one at the end"},
 		{Long: "parsable2", Short: 'P', Help: "columns parted by |, without one at the end"},

@@ -16,35 +16,36 @@ import (
 
 // shareColumn is a column of gshare. Names and widths are those of sshare(1).
 type shareColumn struct {
-	name  string
-	width int // less than 0: the blanks come behind the value
-	value func(*pb.Share) string
+	name   string
+	width  int // less than 0: the blanks come behind the value
+	value  func(*shareRow) string
+	limits bool // it is about them, and they have to be asked for
 }
 
 var shareColumns = []shareColumn{
-	{"Account", -20, func(s *pb.Share) string { return strings.Repeat(" ", int(min(s.Depth, 64))) + s.Account }},
-	{"User", 10, (*pb.Share).GetUser},
-	{"Partition", 12, (*pb.Share).GetPartition},
-	{"RawShares", 10, func(s *pb.Share) string {
+	{name: "Account", width: -20, value: func(s *shareRow) string { return strings.Repeat(" ", int(min(s.Depth, 64))) + s.Account }},
+	{name: "User", width: 10, value: func(s *shareRow) string { return s.User }},
+	{name: "Partition", width: 12, value: func(s *shareRow) string { return s.Partition }},
+	{name: "RawShares", width: 10, value: func(s *shareRow) string {
 		switch {
 		case s.ShareParent:
 			return "parent"
-		case isRoot(s):
+		case isRoot(s.Share):
 			return ""
 		}
 		return digits(s.RawShares)
 	}},
-	{"NormShares", 11, func(s *pb.Share) string { return fraction(s.NormShares) }},
-	{"RawUsage", 11, func(s *pb.Share) string { return strconv.FormatFloat(math.Floor(s.RawUsage), 'f', 0, 64) }},
-	{"NormUsage", 11, func(s *pb.Share) string { return fraction(s.NormUsage) }},
-	{"EffectvUsage", 13, func(s *pb.Share) string { return fraction(s.EffectiveUsage) }},
-	{"FairShare", 10, func(s *pb.Share) string {
+	{name: "NormShares", width: 11, value: func(s *shareRow) string { return fraction(s.NormShares) }},
+	{name: "RawUsage", width: 11, value: func(s *shareRow) string { return strconv.FormatFloat(math.Floor(s.RawUsage), 'f', 0, 64) }},
+	{name: "NormUsage", width: 11, value: func(s *shareRow) string { return fraction(s.NormUsage) }},
+	{name: "EffectvUsage", width: 13, value: func(s *shareRow) string { return fraction(s.EffectiveUsage) }},
+	{name: "FairShare", width: 10, value: func(s *shareRow) string {
 		if s.FairShare == nil {
 			return ""
 		}
 		return fraction(*s.FairShare)
 	}},
-	{"LevelFS", 10, func(s *pb.Share) string {
+	{name: "LevelFS", width: 10, value: func(s *shareRow) string {
 		switch {
 		case s.LevelFs == nil:
 			return ""
@@ -53,6 +54,8 @@ var shareColumns = []shareColumn{
 		}
 		return fraction(*s.LevelFs)
 	}},
+	{name: "GrpTRESMins", width: 30, value: (*shareRow).groupMinutes, limits: true},
+	{name: "TRESRunMins", width: 30, value: (*shareRow).runMinutes, limits: true},
 }
 
 func isRoot(s *pb.Share) bool { return s.User == "" && s.Parent == "" }
@@ -62,7 +65,7 @@ func fraction(n float64) string { return strconv.FormatFloat(n, 'f', 6, 64) }
 // The columns of gshare, those of sshare(1).
 const (
 	shareFormat     = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare"
-	shareLongFormat = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS"
+	shareLongFormat = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
 )
 
 // shareColumnsOf chooses the columns: names with %width, a minus for blanks
@@ -130,7 +133,7 @@ func printShareNames(inv *option.Invocation) error {
 	return output(out.Flush())
 }
 
-func printShares(out *bufio.Writer, inv *option.Invocation, columns []shareColumn, shares []*pb.Share) {
+func printShares(out *bufio.Writer, inv *option.Invocation, columns []shareColumn, rows []*shareRow) {
 	parsable, ended := inv.Given("parsable") || inv.Given("parsable2"), inv.Given("parsable")
 	line := func(values []string) {
 		for i, value := range values {
@@ -160,10 +163,10 @@ func printShares(out *bufio.Writer, inv *option.Invocation, columns []shareColum
 			line(rules)
 		}
 	}
-	for _, share := range shares {
+	for _, row := range rows {
 		values := make([]string, len(columns))
 		for i, column := range columns {
-			values[i] = column.value(share)
+			values[i] = column.value(row)
 		}
 		line(values)
 	}

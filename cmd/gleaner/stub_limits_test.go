@@ -42,6 +42,11 @@ func (s *stubController) ListLimits(request *pb.ListLimitsRequest, stream grpc.S
 			{Association: &pb.Association{Id: 3, Account: "physics", User: "ada", ParentAccount: "physics", ShareParent: true, Limits: []*pb.Limit{
 				limit(pb.LimitKind_LIMIT_KIND_MAX_JOBS, "", 2), limit(pb.LimitKind_LIMIT_KIND_MAX_WALL_MINUTES, "", 60),
 			}}, Use: use(2, 6)},
+			// Two of those whose shares are shown.
+			{Association: &pb.Association{Id: 4, Account: "A", ParentAccount: "root", Shares: 40, Limits: []*pb.Limit{
+				limit(pb.LimitKind_LIMIT_KIND_GROUP_TRES_MINUTES, "cpu", 600), limit(pb.LimitKind_LIMIT_KIND_GROUP_TRES_MINUTES, "gres/gpu", 60),
+			}}, Use: use(1, 2)},
+			{Association: &pb.Association{Id: 5, Account: "B", User: "ada", ParentAccount: "B", Shares: 1}, Use: use(1, 2)},
 		},
 		Qos: []*pb.QosUse{{
 			Qos: &pb.Qos{Name: "high", Priority: 100, Limits: []*pb.Limit{
