@@ -18,8 +18,8 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// decideTime is how long sacctmgr waits for an answer.
-const decideTime = 30 * time.Second
+// decideTime is how long sacctmgr waits for an answer. Tests are less patient.
+var decideTime = 30 * time.Second
 
 // maxChanges is how many changes a controller takes at once.
 const maxChanges = 10_000
