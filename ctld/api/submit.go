@@ -42,7 +42,7 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 	if err != nil {
 		return nil, err
 	}
-	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view, shape)}, nil
+	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view, &command, shape)}, nil
 }
 
 // checkSubmit refuses what can not be carried out. What it answers is proposed.
@@ -126,8 +126,8 @@ func checkGroups(policy *state.Policy, partitions []string, owner *pb.Identity) 
 }
 
 // warnings tell what is accepted but will not start soon, or not as was meant.
-func warnings(view *state.View, shape *state.Shape) []string {
-	var texts []string
+func warnings(view *state.View, command *state.SubmitJob, shape *state.Shape) []string {
+	texts := unknownNames(view, command, shape.Partitions)
 	if text := excludedWarning(view, shape); text != "" {
 		texts = append(texts, text)
 	}

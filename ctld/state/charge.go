@@ -59,6 +59,12 @@ func (t *tables) associationFor(asked *Spec, owner *Owner) *Association {
 	return nil
 }
 
+// IsCharged says whether a job would be charged to anybody. Its partitions are
+// filled in already.
+func (t *tables) IsCharged(asked *Spec, owner *Owner) bool {
+	return t.associationFor(asked, owner) != nil
+}
+
 const textInvalidAccount = "Invalid account or account/partition combination specified"
 
 // refuseAccount says what a user may be charged to instead.
