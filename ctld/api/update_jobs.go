@@ -27,13 +27,17 @@ func (s *Server) UpdateJobs(ctx context.Context, request *pb.UpdateJobsRequest) 
 		return nil, invalid("%v", err)
 	}
 	s.ownOnly(request.GetFilter(), from.uid, privileged)
+	coordinator := ""
+	if s.cluster.View().Level() >= state.LevelFrozen { // before, one changes only what is one's own
+		coordinator = s.coordinator(from)
+	}
 	if change.Places() {
 		if err := s.checkChanged(ctx, request, &change); err != nil {
 			return nil, err
 		}
 	}
 	results, err := s.onTargets(ctx, state.KindUpdateJobs, request, func(targets []state.Target) state.Command {
-		return state.UpdateJobs{Targets: targets, UID: from.uid, Privileged: privileged, Change: change}
+		return state.UpdateJobs{Targets: targets, UID: from.uid, Privileged: privileged, Change: change, Coordinator: coordinator}
 	})
 	return &pb.UpdateJobsResponse{Results: results}, err
 }

@@ -171,14 +171,19 @@ func (a *accounting) IsBelow(account, top string) bool {
 }
 
 // Coordinates says whether a user is a coordinator of what a job is charged to,
-// or of an account above it: they may cancel, hold, release and requeue it as
-// its owner may (sacctmgr(1), coordinator).
+// or of an account above it: they may cancel, hold, release, requeue and update it
+// as its owner may (sacctmgr(1), coordinator).
 func (a *accounting) Coordinates(user string, job *Job) bool {
 	association, known := a.Association(job.Association)
+	return known && a.coordinatesAccount(user, association.Account)
+}
+
+// coordinatesAccount says the same of an account.
+func (a *accounting) coordinatesAccount(user, name string) bool {
+	account, known := a.Account(name)
 	if user == "" || !known {
 		return false
 	}
-	account, _ := a.Account(association.Account)
 	for range MaxAccountDepth + 1 {
 		if slices.Contains(account.Coordinators, user) {
 			return true

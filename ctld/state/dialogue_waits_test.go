@@ -61,7 +61,7 @@ func (d *dialogue) update(a arguments) Command {
 	if err != nil {
 		d.refused = err.Error()
 	}
-	return UpdateJobs{Targets: d.targets(a), UID: a.number("by"), Privileged: a.is("privileged"), Change: change}
+	return UpdateJobs{Targets: d.targets(a), UID: a.number("by"), Privileged: a.is("privileged"), Coordinator: a.values["coordinator"], Change: change}
 }
 
 // describeWaits is what dialogues show of what a job waits for.

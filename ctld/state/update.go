@@ -7,16 +7,26 @@ import (
 // UpdateJobs changes jobs that wait, and some things of those that run. Each
 // record is changed whole or not at all, and what comes of it is checked as a
 // submission is. Users may change their own jobs where that gives them nothing:
-// a shorter time limit, a higher nice value, a hold.
+// a shorter time limit, a higher nice value, a hold; a coordinator those of the
+// account, as their owners may (scontrol(1), AUTHORIZATION).
 type UpdateJobs struct {
 	Targets    []Target  `cbor:"1,keyasint"`
 	UID        uint32    `cbor:"2,keyasint,omitempty"`
 	Privileged bool      `cbor:"3,keyasint,omitempty"`
 	Change     JobChange `cbor:"4,keyasint"`
+	// Coordinator is who asks, if they coordinate accounts: see Coordinates. From
+	// LevelFrozen on.
+	Coordinator string `cbor:"5,keyasint,omitempty"`
 }
 
-func (UpdateJobs) kind() Kind   { return KindUpdateJobs }
-func (UpdateJobs) level() Level { return LevelShares }
+func (UpdateJobs) kind() Kind { return KindUpdateJobs }
+
+func (c UpdateJobs) level() Level {
+	if c.Coordinator != "" {
+		return LevelFrozen
+	}
+	return LevelShares
+}
 
 // Slurm's sentences about updates.
 const (
@@ -25,7 +35,7 @@ const (
 )
 
 func (c UpdateJobs) apply(s *State, result *Result) {
-	who := requester{uid: c.UID, privileged: c.Privileged}
+	who := requester{c.UID, c.Privileged, c.Coordinator}
 	if c.Change.MaxRunning != nil {
 		for i := range c.Targets {
 			if len(c.Targets[i].Tasks) > 0 {
@@ -121,6 +131,8 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 		return refuse(Invalid, "%s: this is no array, and has no ArrayTaskThrottle", textNotArray)
 	case who.privileged:
 		return nil
+	case change.Account != nil && job.Owner().UID != who.uid && !s.coordinatesAccount(who.coordinator, *change.Account):
+		return refuse(Denied, "%s: you do not coordinate account %s, which would be charged for somebody else's job", textNotYours, quotedUnlessValid(*change.Account))
 	case change.DeadlineMS != nil:
 		return refuse(Denied, "%s: only administrators may change a Deadline", textNotYours)
 	case change.Nice != nil && *change.Nice < job.Spec.Nice:
