@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +20,9 @@ import (
 // week is the default of max_age and of decay_half_life, as in slurm.conf(5).
 const week = 7 * 24 * 3600
 
+// resetPeriods are the words of PriorityUsageResetPeriod in slurm.conf(5).
+var resetPeriods = []string{"NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY"}
+
 type priorityFile struct {
 	WeightAge           uint32            `toml:"weight_age"`
 	WeightAssociation   uint32            `toml:"weight_assoc"`
@@ -32,6 +36,7 @@ type priorityFile struct {
 	FavorSmall          bool              `toml:"favor_small"`
 	SmallRelativeToTime bool              `toml:"small_relative_to_time"`
 	MaxTRES             bool              `toml:"max_tres"`
+	UsageResetPeriod    string            `toml:"usage_reset_period"`
 }
 
 type preemptFile struct {
@@ -112,6 +117,10 @@ func (p *priorityFile) message() (*pb.PriorityPolicy, error) {
 			message.WeightTres = map[string]uint32{}
 		}
 		message.WeightTres[name] = p.WeightTRES[key]
+	}
+	message.UsageResetPeriod = cmp.Or(strings.ToUpper(p.UsageResetPeriod), "NONE")
+	if !slices.Contains(resetPeriods, message.UsageResetPeriod) {
+		return nil, fmt.Errorf("usage_reset_period: %q is none of %s", p.UsageResetPeriod, strings.Join(resetPeriods, ", "))
 	}
 	var err error
 	if message.MaxAgeS, err = durationSeconds(p.MaxAge, week); err != nil {

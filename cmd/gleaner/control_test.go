@@ -160,6 +160,7 @@ max_age = "14-0"
 decay_half_life = 0
 favor_small = true
 max_tres = true
+usage_reset_period = "Monthly"
 [priority.weight_tres]
 CPU = 7
 "gres/gpu" = 8
@@ -191,7 +192,7 @@ enforce = ["safe", "qos"]
 		}, {Name: "table", Nodes: "ALL", Up: true, MaxTimeS: spec.Unlimited, PriorityTier: 1, LeaseAction: "run-on", PriorityJobFactor: 1,
 			TresBillingWeights: map[string]float64{"cpu": 1, "mem": 256, "gres/gpu:a100": 4.5}}},
 		Priority: &pb.PriorityPolicy{WeightAge: 1000, WeightFairShare: 10000, MaxAgeS: 14 * 86400, DecayHalfLifeS: spec.Unlimited,
-			FavorSmall: true, MaxTres: true, WeightTres: map[string]uint32{"cpu": 7, "gres/gpu": 8}},
+			FavorSmall: true, MaxTres: true, UsageResetPeriod: "MONTHLY", WeightTres: map[string]uint32{"cpu": 7, "gres/gpu": 8}},
 		Preempt:    &pb.PreemptPolicy{Type: "qos", Mode: "suspend", ExemptTimeS: 60},
 		Licenses:   []*pb.License{{Name: "matlab", Count: 3}},
 		Switches:   []*pb.Switch{{Name: "s1", Nodes: "n[1-4]"}, {Name: "s0", Switches: "s1"}},
@@ -234,6 +235,7 @@ func TestClusterFileRefuses(t *testing.T) {
 		partition + "default = true\n[[partition]]\nname = \"q\"\ndefault = true\n":        "both are the default",
 		partition + "[priority]\nweight_fairshare = 3\n":                                   `line 4: there is no key "priority.weight_fairshare"; did you mean weight_fair_share?`,
 		partition + "[priority]\nweight_age = -1\n":                                        "out of range",
+		partition + "[priority]\nusage_reset_period = \"FORTNIGHTLY\"\n":                   "priority.usage_reset_period: \"FORTNIGHTLY\" is none of NONE, NOW, DAILY, WEEKLY, MONTHLY, QUARTERLY, YEARLY",
 		partition + "[priority]\nmax_age = \"soon\"\n":                                     "priority.max_age: \"soon\" is no duration",
 		partition + "[priority]\ndecay_half_life = \"7\"\n":                                "priority.decay_half_life: \"7\" is no duration",
 		partition + "[priority.weight_tres]\ngpus = 3\n":                                   "priority.weight_tres: there is no TRES \"gpus\": use cpu, mem,",

@@ -163,7 +163,7 @@ func (l *Leader) Lead(ctx context.Context, term uint64, began func()) {
 	l.Begin()
 	began()
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports, l.raiseLevel} {
+	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports, l.raiseLevel, l.resetUsage} {
 		loops.Go(func() { loop(ctx) })
 	}
 	loops.Wait()

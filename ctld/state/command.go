@@ -35,6 +35,8 @@ const (
 	KindResumeJobs     Kind = 29
 	KindPartsSuspended Kind = 30
 	KindContinueJobs   Kind = 31
+
+	KindResetUsage Kind = 40
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -82,6 +84,8 @@ var commands = map[Kind]commandRow{
 	KindResumeJobs:     {"ResumeJobs", decodeInto[ResumeJobs]},
 	KindPartsSuspended: {"PartsSuspended", decodeInto[PartsSuspended]},
 	KindContinueJobs:   {"ContinueJobs", decodeInto[ContinueJobs]},
+
+	KindResetUsage: {"ResetUsage", decodeInto[ResetUsage]},
 }
 
 // String is the command's name.

@@ -40,6 +40,7 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"weight_partition": int64(p.Priority.WeightPartition), "weight_qos": int64(p.Priority.WeightQOS),
 			"weight_tres": map[string]any{}, "max_age": clockOf(p.Priority.maxAgeS()), "decay_half_life": clockOf(p.Priority.halfLifeS()),
 			"favor_small": p.Priority.FavorSmall, "small_relative_to_time": p.Priority.SmallRelativeToTime, "max_tres": p.Priority.MaxTRES,
+			"usage_reset_period": p.Priority.UsageReset.String(),
 		},
 		"preempt":    map[string]any{"type": preemptTypeWord(p.Preempt.Type), "mode": "off", "exempt_time": int64(p.Preempt.ExemptTimeS)},
 		"accounting": map[string]any{"enforce": []any{}},

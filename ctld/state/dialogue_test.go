@@ -246,6 +246,8 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return EndLateJobs{}
 	case "bill":
 		return d.bill(a)
+	case "reset":
+		return ResetUsage{Period: resetPeriod(a.words[0]), DueMS: d.moment(a, "due")}
 	case "leases-ended":
 		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// bill reads "bill main=CPU:1.0+Mem:0.25G half-life=3600 max-tres".
+// bill reads "bill main=CPU:1.0+Mem:0.25G half-life=3600 max-tres reset=DAILY".
 func (d *dialogue) bill(a arguments) Command {
 	message := PolicyMessage(d.state.View().Policy())
 	for _, p := range message.Partitions {
@@ -28,6 +28,7 @@ func (d *dialogue) bill(a arguments) Command {
 		message.Licenses = []*pb.License{{Name: license, Count: uint32(n)}}
 	}
 	message.Priority.MaxTres = a.is("max-tres")
+	message.Priority.UsageResetPeriod = a.values["reset"]
 	return ApplyPolicy{Policy: *PolicyFromMessage(message)}
 }
 

@@ -103,6 +103,9 @@ type Run struct {
 	RanMS      int64       `cbor:"32,keyasint,omitempty"`
 	// SuspendNumber is that of the last order to stand still or to go on.
 	SuspendNumber uint32 `cbor:"33,keyasint,omitempty"`
+	// ForgottenMS is until when what it used was charged and forgotten since (see
+	// ResetUsage); 0 = nothing was.
+	ForgottenMS int64 `cbor:"34,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

@@ -60,6 +60,7 @@ type headerRecord struct {
 	EpochFloor uint32 `cbor:"10,keyasint,omitempty"`
 	// NextAssociation is 0 as long as none was added.
 	NextAssociation uint32 `cbor:"11,keyasint,omitempty"`
+	ResetFromMS     int64  `cbor:"12,keyasint,omitempty"` // from LevelFrozen on
 }
 
 type rememberedRecord struct {
@@ -97,7 +98,7 @@ func (t *tables) Persist(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := newFrameWriter(buffered)
 	out.raw([]byte(magic))
-	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, EpochFloor: t.epochFloor}
+	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, EpochFloor: t.epochFloor, ResetFromMS: t.resetFromMS}
 	if t.level > LevelFirst {
 		header.Level, header.Term, header.LongestLeaseS = t.level, t.term, t.longestLeaseS
 	}

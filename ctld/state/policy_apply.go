@@ -19,7 +19,7 @@ type ApplyPolicy struct {
 func (ApplyPolicy) kind() Kind { return KindApplyPolicy }
 
 func (c ApplyPolicy) level() Level {
-	if c.Policy.suspends() {
+	if c.Policy.suspends() || c.Policy.Priority.UsageReset != ResetNever {
 		return LevelFrozen
 	}
 	if c.Policy.hasShares() {
@@ -55,8 +55,14 @@ func (c ApplyPolicy) apply(s *State, result *Result) {
 	if policy.Priority.halfLifeS() != s.policy.Priority.halfLifeS() {
 		s.settleUsage()
 	}
+	if policy.Priority.UsageReset != s.policy.Priority.UsageReset {
+		s.resetFromMS = s.timeMS
+	}
 	s.setPolicy(policy)
 	s.changes.policy = true
+	if policy.Priority.UsageReset == ResetNow {
+		s.resetUsage()
+	}
 }
 
 // checkRemoved refuses to remove partitions in use.

@@ -19,6 +19,7 @@ type PriorityPolicy struct {
 	FavorSmall          bool         `cbor:"10,keyasint,omitempty"`
 	SmallRelativeToTime bool         `cbor:"11,keyasint,omitempty"`
 	MaxTRES             bool         `cbor:"12,keyasint,omitempty"` // bill the dearest TRES of a node, not their sum
+	UsageReset          ResetPeriod  `cbor:"13,keyasint,omitempty"` // from LevelFrozen on
 }
 
 // Defaults, as in slurm.conf(5).

@@ -47,7 +47,7 @@ func (p *Policy) hasShares() bool {
 }
 
 func (p *PriorityPolicy) isZero() bool {
-	return p.weights() == 0 && p.MaxAgeS == 0 && p.DecayHalfLifeS == 0 && !p.FavorSmall && !p.SmallRelativeToTime && !p.MaxTRES
+	return p.weights() == 0 && p.MaxAgeS == 0 && p.DecayHalfLifeS == 0 && !p.FavorSmall && !p.SmallRelativeToTime && !p.MaxTRES && p.UsageReset == ResetNever
 }
 
 // weights is the sum of all weights: the highest priority without site factor
@@ -123,7 +123,7 @@ func (p *Policy) normalizePriority() error {
 	if q.DecayHalfLifeS != 0 && q.DecayHalfLifeS < 60 {
 		return fmt.Errorf("priority.decay_half_life %d s: nothing would be remembered of what was used: use at least 60 seconds, days as a rule, or \"UNLIMITED\"", q.DecayHalfLifeS)
 	}
-	return nil
+	return q.UsageReset.check()
 }
 
 // normalizeWeights sorts weights by name.

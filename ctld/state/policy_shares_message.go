@@ -53,6 +53,7 @@ func (p *Policy) readShares(message *pb.Policy) {
 			WeightJobSize: m.GetWeightJobSize(), WeightPartition: m.GetWeightPartition(), WeightQOS: m.GetWeightQos(),
 			MaxAgeS: m.GetMaxAgeS(), DecayHalfLifeS: m.GetDecayHalfLifeS(),
 			FavorSmall: m.GetFavorSmall(), SmallRelativeToTime: m.GetSmallRelativeToTime(), MaxTRES: m.GetMaxTres(),
+			UsageReset: resetPeriod(m.GetUsageResetPeriod()),
 		}
 		for name, weight := range m.GetWeightTres() {
 			p.Priority.WeightTRES = append(p.Priority.WeightTRES, TRESWeight{Name: name, Weight: int64(weight)})
@@ -90,6 +91,7 @@ func (p *Policy) writeShares(message *pb.Policy) {
 		WeightJobSize: q.WeightJobSize, WeightPartition: q.WeightPartition, WeightQos: q.WeightQOS,
 		MaxAgeS: q.maxAgeS(), DecayHalfLifeS: q.halfLifeS(),
 		FavorSmall: q.FavorSmall, SmallRelativeToTime: q.SmallRelativeToTime, MaxTres: q.MaxTRES,
+		UsageResetPeriod: q.UsageReset.String(),
 	}
 	for _, w := range q.WeightTRES {
 		if message.Priority.WeightTres == nil {

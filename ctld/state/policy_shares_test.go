@@ -36,7 +36,10 @@ func sharesMessage() *pb.Policy {
 // TestPolicyGoesThereAndBack: what clients are shown, applied again, changes
 // nothing.
 func TestPolicyGoesThereAndBack(t *testing.T) {
-	for name, message := range map[string]*pb.Policy{"default": PolicyMessage(DefaultPolicy()), "all": sharesMessage()} {
+	reset := sharesMessage()
+	reset.Priority.UsageResetPeriod = "YEARLY"
+	levels := map[string]Level{"default": LevelFirst, "all": LevelShares, "with resets": LevelFrozen}
+	for name, message := range map[string]*pb.Policy{"default": PolicyMessage(DefaultPolicy()), "all": sharesMessage(), "with resets": reset} {
 		once, err := NormalizePolicy(PolicyFromMessage(message))
 		if err != nil {
 			t.Fatal(name, err)
@@ -51,7 +54,7 @@ func TestPolicyGoesThereAndBack(t *testing.T) {
 		if d := cmp.Diff(once, again, cmpopts.IgnoreUnexported(Policy{}, Partition{}), cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
-		if level := LevelOf(ApplyPolicy{Policy: *once}); (level == LevelShares) != (name == "all") {
+		if level := LevelOf(ApplyPolicy{Policy: *once}); level != levels[name] {
 			t.Errorf("%s: level %d", name, level)
 		}
 	}
@@ -94,6 +97,7 @@ func TestPolicySharesRefused(t *testing.T) {
 	for want, change := range map[string]func(*pb.Policy){
 		"add up to 4294970329, but the highest priority there is is 4294967295": func(p *pb.Policy) { p.Priority.WeightAge = math.MaxUint32 - 7000 },
 		"priority.decay_half_life 5 s: nothing would be remembered":             func(p *pb.Policy) { p.Priority.DecayHalfLifeS = 5 },
+		"priority.usage_reset_period: use one of NONE, NOW, DAILY":              func(p *pb.Policy) { p.Priority.UsageResetPeriod = "x" },
 		"priority.weight_tres: there is no TRES \"gpu\"":                        func(p *pb.Policy) { p.Priority.WeightTres["gpu"] = 1 },
 		"priority.weight_tres: write \"CPU\" as \"cpu\"":                        func(p *pb.Policy) { p.Priority.WeightTres["CPU"] = 1 },
 		"priority.weight_tres: billing has no weight":                           func(p *pb.Policy) { p.Priority.WeightTres["billing"] = 1 },

@@ -111,6 +111,7 @@ func (s *State) restoreHeader(header *headerRecord) error {
 	s.term, s.longestLeaseS = header.Term, header.LongestLeaseS
 	s.nextAssociation = max(header.NextAssociation, s.nextAssociation)
 	s.index, s.timeMS, s.nextJob, s.epochFloor = header.Index, header.TimeMS, header.NextJob, header.EpochFloor
+	s.resetFromMS = header.ResetFromMS
 	return nil
 }
 

@@ -134,8 +134,11 @@ func (r *Run) ranMS(atMS int64) int64 {
 // pausedMS is how long a run has been suspended so far, at a time.
 func (r *Run) pausedMS(atMS int64) int64 { return max(atMS-r.StartMS-r.ranMS(atMS), 0) }
 
+// turnMS is when it started, was suspended or went on last.
+func (r *Run) turnMS() int64 { return max(r.StartMS, r.TurnMS) }
+
 // chargedMS is until when what the run used has been charged.
-func (r *Run) chargedMS() int64 { return max(r.StartMS, r.TurnMS) }
+func (r *Run) chargedMS() int64 { return max(r.turnMS(), r.ForgottenMS) }
 
 // billing is what the run is billed a second now.
 func (r *Run) billing() int64 {

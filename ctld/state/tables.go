@@ -19,6 +19,9 @@ type tables struct {
 	// epochFloor is what every epoch given out from now on is above: see
 	// Restored. 0 in a state that never was restored.
 	epochFloor uint32
+	// resetFromMS is since when usage was not forgotten by the policy's period; 0
+	// as long as it had none.
+	resetFromMS int64
 
 	policy *Policy
 	accounting

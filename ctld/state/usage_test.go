@@ -19,10 +19,12 @@ type usageWorld struct {
 	halfLifeS uint32
 	running   map[string]uint32 // node -> job
 	runs      []bookedRun
+	resetMS   int64 // when all was forgotten last
 }
 
 type bookedRun struct {
 	user             string
+	kept             bool    // it is under the QOS that forgets nothing
 	rate             float64 // billing a second, its QOS's factor included
 	startMS, endedMS int64   // endedMS 0 = it runs
 }
@@ -35,7 +37,7 @@ func newUsageWorld(t *testing.T, seed uint64) *usageWorld {
 	w := &usageWorld{t: t, random: rand.New(rand.NewPCG(seed, 9)), state: New(), nowMS: 1_000_000, running: map[string]uint32{}}
 	w.halfLifeS = 60 + w.random.Uint32N(100_000)
 	policy := PolicyMessage(DefaultPolicy())
-	policy.Priority.DecayHalfLifeS = w.halfLifeS
+	policy.Priority.DecayHalfLifeS, policy.Priority.UsageResetPeriod = w.halfLifeS, "WEEKLY"
 	policy.Partitions[0].TresBillingWeights = map[string]float64{"cpu": 1.5, "mem": 0.25}
 	half := int64(500_000)
 	accounts := ChangeAccounts{Changes: []AccountChange{
@@ -45,9 +47,10 @@ func newUsageWorld(t *testing.T, seed uint64) *usageWorld {
 		{Action: AddRecord, Record: AssociationRecord, Account: "physics", User: "bob"},
 		{Action: AddRecord, Record: AssociationRecord, Account: "physics", User: "eve"},
 		{Action: AddRecord, Record: QOSRecord, QOS: "cheap", UsageFactorPPM: &half},
-		{Action: ModifyRecord, Record: AccountRecord, Account: "physics", AllowedQOS: &ListEdit{Operation: SetList, Names: []string{"cheap", "normal"}}},
+		{Action: AddRecord, Record: QOSRecord, QOS: "kept", FlagsOn: FlagNoDecay},
+		{Action: ModifyRecord, Record: AccountRecord, Account: "physics", AllowedQOS: &ListEdit{Operation: SetList, Names: []string{"cheap", "kept", "normal"}}},
 	}}
-	w.apply(RaiseLevel{Level: LevelShares})
+	w.apply(RaiseLevel{Level: LevelFrozen})
 	w.apply(ApplyPolicy{Policy: *PolicyFromMessage(policy)})
 	w.apply(accounts)
 	for n := range usageNodes {
@@ -67,7 +70,7 @@ func (w *usageWorld) apply(command Command) Result {
 
 // start runs a new job on a free node.
 func (w *usageWorld) start(node string) {
-	user, qos := usageUsers[w.random.IntN(len(usageUsers))], []string{"normal", "cheap"}[w.random.IntN(2)]
+	user, qos := usageUsers[w.random.IntN(len(usageUsers))], []string{"normal", "cheap", "kept"}[w.random.IntN(3)]
 	cpus := 1 + w.random.Uint32N(8)
 	gigabytes := 1 + w.random.Uint64N(16)
 	command, err := SubmitFromSpec(&pb.JobSpec{
@@ -89,7 +92,7 @@ func (w *usageWorld) start(node string) {
 		rate /= 2
 	}
 	w.running[node] = id
-	w.runs = append(w.runs, bookedRun{user: user, rate: rate, startMS: w.nowMS})
+	w.runs = append(w.runs, bookedRun{user: user, rate: rate, startMS: w.nowMS, kept: qos == "kept"})
 }
 
 // end ends what runs on a node, in one of the ways there are.
@@ -121,7 +124,7 @@ func (w *usageWorld) used(user string) float64 {
 	left := func(sinceMS int64) float64 { return math.Exp2(-float64(w.nowMS-sinceMS) / 1000 / life) }
 	sum := 0.0
 	for _, run := range w.runs {
-		if run.user != user {
+		if run.startMS = max(run.startMS, w.resetMS); run.user != user || run.endedMS > 0 && run.endedMS <= run.startMS {
 			continue
 		}
 		ended := 1.0
@@ -133,8 +136,33 @@ func (w *usageWorld) used(user string) float64 {
 	return sum
 }
 
+// reset forgets everything.
+func (w *usageWorld) reset() {
+	w.apply(ResetUsage{Period: ResetWeekly, DueMS: w.nowMS})
+	w.resetMS = w.nowMS
+	w.apply(ResetUsage{Period: ResetWeekly, DueMS: w.nowMS - 1}) // somebody else was too late with it
+}
+
+// kept is what the QOS that forgets nothing has been charged.
+func (w *usageWorld) kept() (sum float64) {
+	for _, run := range w.runs {
+		until := run.endedMS
+		if until == 0 {
+			until = max(w.resetMS, run.startMS) // what runs is charged when it ends, and before all is forgotten
+		}
+		if run.kept {
+			sum += run.rate * float64(until-run.startMS) / 1000
+		}
+	}
+	return sum
+}
+
 func (w *usageWorld) check() {
 	w.t.Helper()
+	qos, _ := w.state.QOS("kept")
+	if got, want := float64(qos.Usage.Raw)/1024, w.kept(); math.Abs(got-want) > 0.05+want*1e-6 {
+		w.t.Fatalf("QOS kept has used %f billing-seconds, by the books %f", got, want)
+	}
 	want := map[string]float64{}
 	for _, user := range usageUsers {
 		want[user] = w.used(user)
@@ -166,6 +194,9 @@ func TestUsageByTheBooks(t *testing.T) {
 				w.start(node)
 			} else {
 				w.end(node)
+			}
+			if w.random.IntN(20) == 0 {
+				w.reset()
 			}
 			if err := w.state.Check(); err != nil {
 				t.Fatal(err)

@@ -62,13 +62,13 @@ func (j *Job) TimeLimitS() uint32 {
 	if !j.endsByDeadline() {
 		return j.Spec.TimeLimitS
 	}
-	return uint32(max((j.DeadlineMS-j.Run.chargedMS()+j.Run.RanMS)/1000, 1))
+	return uint32(max((j.DeadlineMS-j.Run.turnMS()+j.Run.RanMS)/1000, 1))
 }
 
 // endsByDeadline says whether a run ends by its deadline before its time limit.
 func (j *Job) endsByDeadline() bool {
 	return j.DeadlineMS != 0 && j.Run != nil &&
-		(j.Spec.TimeLimitS == sched.Unlimited || j.DeadlineMS < j.Run.chargedMS()-j.Run.RanMS+int64(j.Spec.TimeLimitS)*1000)
+		(j.Spec.TimeLimitS == sched.Unlimited || j.DeadlineMS < j.Run.turnMS()-j.Run.RanMS+int64(j.Spec.TimeLimitS)*1000)
 }
 
 // eligible says whether nothing but its begin, or the delay of a dependency,

@@ -1582,7 +1582,8 @@ type PriorityPolicy struct {
 	DecayHalfLifeS      uint32                 `protobuf:"varint,9,opt,name=decay_half_life_s,json=decayHalfLifeS,proto3" json:"decay_half_life_s,omitempty"` // 0 = 7 days; 4294967295 = usage does not decay
 	FavorSmall          bool                   `protobuf:"varint,10,opt,name=favor_small,json=favorSmall,proto3" json:"favor_small,omitempty"`
 	SmallRelativeToTime bool                   `protobuf:"varint,11,opt,name=small_relative_to_time,json=smallRelativeToTime,proto3" json:"small_relative_to_time,omitempty"`
-	MaxTres             bool                   `protobuf:"varint,12,opt,name=max_tres,json=maxTres,proto3" json:"max_tres,omitempty"` // bill the dearest TRES of a node, not their sum
+	MaxTres             bool                   `protobuf:"varint,12,opt,name=max_tres,json=maxTres,proto3" json:"max_tres,omitempty"`                             // bill the dearest TRES of a node, not their sum
+	UsageResetPeriod    string                 `protobuf:"bytes,13,opt,name=usage_reset_period,json=usageResetPeriod,proto3" json:"usage_reset_period,omitempty"` // NONE | NOW | DAILY | WEEKLY | MONTHLY | QUARTERLY | YEARLY; "" = NONE
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -1699,6 +1700,13 @@ func (x *PriorityPolicy) GetMaxTres() bool {
 		return x.MaxTres
 	}
 	return false
+}
+
+func (x *PriorityPolicy) GetUsageResetPeriod() string {
+	if x != nil {
+		return x.UsageResetPeriod
+	}
+	return ""
 }
 
 // PreemptPolicy says who may preempt whom, and how.
@@ -2789,7 +2797,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"accounting\x18\x0e \x01(\v2\x1c.gleaner.v1.AccountingPolicyR\n" +
 	"accounting\x129\n" +
 	"\frequeue_exit\x18\x14 \x03(\v2\x16.gleaner.v1.ArrayRangeR\vrequeueExit\x12B\n" +
-	"\x11requeue_exit_hold\x18\x15 \x03(\v2\x16.gleaner.v1.ArrayRangeR\x0frequeueExitHold\"\xb4\x04\n" +
+	"\x11requeue_exit_hold\x18\x15 \x03(\v2\x16.gleaner.v1.ArrayRangeR\x0frequeueExitHold\"\xe2\x04\n" +
 	"\x0ePriorityPolicy\x12\x1d\n" +
 	"\n" +
 	"weight_age\x18\x01 \x01(\rR\tweightAge\x12!\n" +
@@ -2807,7 +2815,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"favorSmall\x123\n" +
 	"\x16small_relative_to_time\x18\v \x01(\bR\x13smallRelativeToTime\x12\x19\n" +
-	"\bmax_tres\x18\f \x01(\bR\amaxTres\x1a=\n" +
+	"\bmax_tres\x18\f \x01(\bR\amaxTres\x12,\n" +
+	"\x12usage_reset_period\x18\r \x01(\tR\x10usageResetPeriod\x1a=\n" +
 	"\x0fWeightTresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"[\n" +

@@ -1,0 +1,68 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// resetEvery is how often the loop looks, at least: the policy may have another
+// period by then.
+const resetEvery = 5 * time.Second
+
+// resetUsage forgets all usage whenever a period of the policy's begins, by the
+// calendar of this host.
+func (l *Leader) resetUsage(ctx context.Context) {
+	for pause(ctx, l.untilReset(time.Now())) {
+		l.ResetUsage(ctx, time.Now())
+	}
+}
+
+// untilReset is how long to wait.
+func (l *Leader) untilReset(now time.Time) time.Duration {
+	if due, is := l.nextReset(now.Location()); is {
+		return min(max(due.Sub(now), time.Second), resetEvery)
+	}
+	return resetEvery
+}
+
+// ResetUsage does it once if it is due, now being the wall clock's time. A time
+// that nobody led in is made up for: once, however many periods it had.
+func (l *Leader) ResetUsage(ctx context.Context, now time.Time) {
+	due, is := l.nextReset(now.Location())
+	if !is || now.Before(due) {
+		return
+	}
+	period, _ := l.cluster.View().UsageReset()
+	_, ok := l.propose(ctx, state.ResetUsage{Period: period, DueMS: due.UnixMilli()})
+	if _, since := l.cluster.View().UsageReset(); ok && since >= due.UnixMilli() {
+		l.log.Info("all usage is forgotten", "period", period.String(), "due", due)
+	}
+}
+
+func (l *Leader) nextReset(zone *time.Location) (due time.Time, is bool) {
+	period, sinceMS := l.cluster.View().UsageReset()
+	return periodAfter(period, time.UnixMilli(sinceMS).In(zone))
+}
+
+// periodAfter is the first moment after a time at which a period begins
+// (slurm.conf(5), PriorityUsageResetPeriod).
+func periodAfter(period state.ResetPeriod, since time.Time) (time.Time, bool) {
+	year, month, day := since.Date()
+	switch period {
+	case state.ResetDaily:
+		day++
+	case state.ResetWeekly: // on Sunday
+		day += 7 - int(since.Weekday())
+	case state.ResetMonthly:
+		month, day = month+1, 1
+	case state.ResetQuarterly:
+		month, day = month+3-(month-1)%3, 1
+	case state.ResetYearly:
+		year, month, day = year+1, time.January, 1
+	default:
+		return time.Time{}, false
+	}
+	return time.Date(year, month, day, 0, 0, 0, 0, since.Location()), true
+}

@@ -1,0 +1,96 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ResetPeriod is how often all usage is forgotten, whatever the half-life
+// (slurm.conf(5), PriorityUsageResetPeriod).
+type ResetPeriod uint8
+
+// Periods. Numbers are persisted: append only.
+const (
+	ResetNever     ResetPeriod = 0
+	ResetNow       ResetPeriod = 1 // once, when the policy is put in force
+	ResetDaily     ResetPeriod = 2
+	ResetWeekly    ResetPeriod = 3
+	ResetMonthly   ResetPeriod = 4
+	ResetQuarterly ResetPeriod = 5
+	ResetYearly    ResetPeriod = 6
+)
+
+// resetWords are Slurm's, by number.
+var resetWords = []string{"NONE", "NOW", "DAILY", "WEEKLY", "MONTHLY", "QUARTERLY", "YEARLY"}
+
+// String is Slurm's word.
+func (r ResetPeriod) String() string { return wordOf(resetWords, uint8(r)) }
+
+func resetPeriod(word string) ResetPeriod {
+	return ResetPeriod(numberOf(resetWords, strings.ToUpper(word)))
+}
+
+func (r ResetPeriod) check() error {
+	if int(r) >= len(resetWords) {
+		return fmt.Errorf("priority.usage_reset_period: use one of %s", strings.Join(resetWords, ", "))
+	}
+	return nil
+}
+
+// ResetUsage forgets what all accounts, users and QOS have used, but for QOS that
+// do not decay. The leader says which moment it is for: when one of its calendar's
+// days, weeks, … began. It may be applied twice without harm.
+type ResetUsage struct {
+	Period ResetPeriod `cbor:"1,keyasint"`
+	DueMS  int64       `cbor:"2,keyasint"`
+}
+
+func (ResetUsage) kind() Kind   { return KindResetUsage }
+func (ResetUsage) level() Level { return LevelFrozen }
+
+func (c ResetUsage) apply(s *State, _ *Result) {
+	if c.Period == s.policy.Priority.UsageReset && c.DueMS > s.resetFromMS && c.DueMS <= s.timeMS {
+		s.resetUsage()
+	}
+}
+
+// UsageReset is how often usage is forgotten, and since when it was not: the next
+// time comes after that.
+func (t *tables) UsageReset() (period ResetPeriod, sinceMS int64) {
+	return t.policy.Priority.UsageReset, t.resetFromMS
+}
+
+// resetUsage forgets all usage. What runs is charged before, so that a QOS that
+// does not decay keeps it, and counts from now on.
+func (s *State) resetUsage() {
+	s.resetFromMS = s.timeMS
+	for _, job := range s.activeJobs() {
+		s.chargeUsage(job)
+		next, run := *job, *job.Run
+		run.ForgottenMS = s.timeMS
+		next.Run = &run
+		s.putJob(&next)
+	}
+	var associations []*Association
+	for association := range values(s.associations) {
+		if association.Usage.AtMS != 0 {
+			next := *association
+			next.Usage = Usage{}
+			associations = append(associations, &next)
+		}
+	}
+	for _, association := range associations {
+		s.putAssociation(association)
+	}
+	var all []*QOS
+	for qos := range s.AllQOS() {
+		if qos.Usage.AtMS != 0 && !qos.NoDecay {
+			next := *qos
+			next.Usage = Usage{}
+			all = append(all, &next)
+		}
+	}
+	for _, qos := range all {
+		s.putQOS(qos)
+	}
+}
