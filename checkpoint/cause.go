@@ -51,6 +51,7 @@ var harmless = []*regexp.Regexp{
 	regexp.MustCompile(`rlimit: .*RLIMIT_NOFILE`),
 	regexp.MustCompile(`Can't (keep|write|unlink|open) kdat`),
 	regexp.MustCompile(`iptables has (nft|legacy)`),
+	regexp.MustCompile(`tun: Unable to create tun`), // looked for in the container's control group
 }
 
 // consequences are said by CRIU after the cause, for any cause.

@@ -96,7 +96,7 @@ func (s *swrk) converse(pid int, conn *net.UnixConn) error {
 			return err
 		}
 		if !answer.GetSuccess() {
-			return &refusal{errno: syscall.Errno(answer.GetCrErrno()), text: answer.GetCrErrmsg()}
+			return &refusal{syscall.Errno(answer.GetCrErrno())}
 		}
 		kind := answer.GetType()
 		if kind == s.request.GetType() {
@@ -119,21 +119,16 @@ func (s *swrk) converse(pid int, conn *net.UnixConn) error {
 	}
 }
 
-// refusal is what CRIU answers when it cannot do what was asked. The log says
-// more.
-type refusal struct {
-	errno syscall.Errno
-	text  string
-}
+// refusal is what CRIU answers when it cannot do what was asked. It also quotes
+// the first line that it calls an error, which need not be the cause: the log
+// is read for that.
+type refusal struct{ errno syscall.Errno }
 
 func (r *refusal) Error() string {
-	switch {
-	case r.text != "":
-		return "criu: " + r.text
-	case r.errno != 0:
-		return "criu: " + r.errno.Error()
+	if r.errno != 0 {
+		return "CRIU gave up: " + r.errno.Error()
 	}
-	return "criu gave up"
+	return "CRIU gave up"
 }
 
 func send(conn *net.UnixConn, request *rpc.CriuReq) error {

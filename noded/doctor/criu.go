@@ -2,63 +2,44 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
-	"strconv"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
-// leastCRIU is the oldest major version that is known to work on the kernels
-// of today: 3.17, for one, does not start on 6.18.
-const leastCRIU = 4
-
 const (
 	meansCRIU = "jobs run, but their processes cannot be saved and moved: who is reclaimed has to start again"
-	fixCRIU   = "install CRIU 4.2 or later; where Debian's own is older, from its source: apt-get build-dep criu, make, make install; then criu check"
+	fixCRIU   = "contrib/setup/debian.sh criu, or install CRIU 4.2 or later so that `criu check` is content"
+	fixTar    = "install GNU tar"
 )
 
+// checkCRIU looks for a CRIU that works, as the supervisors of jobs do.
 func (d *doctor) checkCRIU(ctx context.Context) []finding.Finding {
+	return d.tryCRIU(ctx, checkpoint.Programs(""))
+}
+
+func (d *doctor) tryCRIU(ctx context.Context, programs []string) []finding.Finding {
 	const name = "checkpoints"
-	program, err := exec.LookPath("criu")
-	if err != nil {
-		return []finding.Finding{finding.Doubtful(name, "criu is not installed", meansCRIU, fixCRIU)}
-	}
-	out, err := exec.CommandContext(ctx, program, "--version").CombinedOutput()
-	version := parseCRIU(string(out))
-	if err != nil || version == "" {
-		return []finding.Finding{finding.Doubtful(name, fmt.Sprintf("%s --version does not answer as it should: %v", program, err), meansCRIU, fixCRIU)}
-	}
-	major, _, _ := strings.Cut(version, ".")
-	if number, err := strconv.Atoi(major); err != nil || number < leastCRIU {
-		return []finding.Finding{finding.Doubtful(name, fmt.Sprintf("%s is version %s", program, version), meansCRIU, fixCRIU)}
-	}
 	if !d.root {
 		return needsRoot(name)
 	}
-	out, err = exec.CommandContext(ctx, program, "check").CombinedOutput()
-	if err != nil {
-		if ctx.Err() != nil {
-			err = errors.New("it does not come to an end")
-		}
-		return []finding.Finding{finding.Doubtful(name, fmt.Sprintf("criu check: %v: %s", err, lastLine(string(out))), meansCRIU, fixCRIU)}
+	engine, rejected := checkpoint.Find(ctx, programs)
+	var others strings.Builder
+	for _, r := range rejected {
+		fmt.Fprintf(&others, "; not %s %s: %s", r.Path, r.Version, r.Reason)
 	}
-	return []finding.Finding{finding.Good(name, fmt.Sprintf("%s %s, and its own check is content", program, version))}
-}
-
-// parseCRIU finds the number in "Version: 4.2\nGitID: v4.2".
-func parseCRIU(text string) string {
-	for line := range strings.Lines(text) {
-		if version, ok := strings.CutPrefix(line, "Version: "); ok {
-			return strings.TrimSpace(version)
+	if engine == nil {
+		found := strings.TrimPrefix(others.String(), "; not ")
+		if found == "" {
+			found = "CRIU is not installed"
 		}
+		return []finding.Finding{finding.Doubtful(name, found, meansCRIU, fixCRIU)}
 	}
-	return ""
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
+	if _, err := exec.LookPath("tar"); err != nil {
+		return []finding.Finding{finding.Doubtful(name, fmt.Sprintf("%s works, but packs files with tar: %v", engine.Path, err), meansCRIU, fixTar)}
+	}
+	return []finding.Finding{finding.Good(name, fmt.Sprintf("%s %s, and its own check is content%s", engine.Path, engine.Version, others.String()))}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,27 +50,33 @@ func TestKernelOptions(t *testing.T) {
 	want(t, one(t, d.checkKernel(t.Context())...), "kernel", finding.OK, "does not tell")
 }
 
-// Programs named criu of every kind that is met.
+// Programs named criu of every kind that is met: the first that works is taken,
+// and what is wrong with those before it is told.
 func TestCRIU(t *testing.T) {
+	const good = `[ "$1" = --version ] && echo Version: 4.2.1 && exit; echo Looks good.`
 	for name, c := range map[string]struct {
-		script string
-		status finding.Status
-		words  []string
+		scripts []string
+		status  finding.Status
+		words   []string
 	}{
-		"none":      {"", finding.Warning, []string{"not installed", "CRIU 4.2"}},
-		"old":       {"echo Version: 3.17.1; echo GitID: v3", finding.Warning, []string{"is version 3.17.1"}},
-		"unwilling": {`[ "$1" = --version ] && echo Version: 4.2 && exit; echo one; echo "Error (criu/x.c): vdso"; exit 1`, finding.Warning, []string{"vdso", "exit status 1"}},
-		"silent":    {"true", finding.Warning, []string{"--version does not answer"}},
-		"good":      {`[ "$1" = --version ] && echo Version: 4.2.1 && exit; echo Looks good.`, finding.OK, []string{"4.2.1"}},
+		"none":      {nil, finding.Warning, []string{"not installed", "debian.sh criu"}},
+		"old":       {[]string{"echo Version: 3.17.1; echo GitID: v3"}, finding.Warning, []string{"3.17.1: it is older than version 4"}},
+		"unwilling": {[]string{`[ "$1" = --version ] && echo Version: 4.2 && exit; echo one; echo "Error (criu/x.c): vdso"; exit 1`}, finding.Warning, []string{"vdso", "exit status 1"}},
+		"silent":    {[]string{"true"}, finding.Warning, []string{"--version does not answer"}},
+		"good":      {[]string{good}, finding.OK, []string{"4.2.1"}},
+		"second":    {[]string{"echo Version: 3.17.1", good}, finding.OK, []string{"1/criu 4.2.1", "not ", "0/criu 3.17.1: it is older"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if c.script != "" {
-				must(t, os.WriteFile(filepath.Join(dir, "criu"), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755))
+			programs := []string{filepath.Join(dir, "criu")}
+			for i, script := range c.scripts {
+				path := filepath.Join(dir, strconv.Itoa(i), "criu")
+				must(t, os.Mkdir(filepath.Dir(path), 0o755))
+				must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+				programs = append(programs, path)
 			}
-			t.Setenv("PATH", dir)
 			d := &doctor{root: true}
-			want(t, one(t, d.checkCRIU(t.Context())...), "checkpoints", c.status, c.words...)
+			want(t, one(t, d.tryCRIU(t.Context(), programs)...), "checkpoints", c.status, c.words...)
 		})
 	}
 }
