@@ -92,6 +92,9 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
+	if err := renewStops(o.Tree, freezer); err != nil {
+		return nil, fmt.Errorf("dump: %w", err)
+	}
 	err = e.dump(ctx, &o, freezer)
 	if err = errors.Join(err, o.keepFrozen(err)); err != nil {
 		return nil, err
