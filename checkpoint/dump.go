@@ -36,7 +36,8 @@ type DumpOptions struct {
 	// External are the paths inside at which something is mounted that is not
 	// the container's own and is not saved.
 	External []string
-	// Timeout bounds CRIU's waiting for processes; the context bounds all.
+	// Timeout bounds how long CRIU tries to get hold of the processes, 0 = a
+	// minute; the context bounds all.
 	Timeout time.Duration
 }
 
@@ -52,8 +53,8 @@ const (
 	// ghostLimit is the size of an unlinked file that is still open and can be
 	// saved; 32 bits are CRIU's own limit.
 	ghostLimit = 1<<32 - 1
-	// defaultTimeout is for a tree that takes long to be held.
-	defaultTimeout = 10 * time.Minute
+	// defaultTimeout is for a tree of very many processes. CRIU's own is 10 s.
+	defaultTimeout = time.Minute
 	// refreezePatience bounds the wait until what CRIU let go stands again.
 	refreezePatience = 30 * time.Second
 	// logLevel tells what CRIU does; without it a failure has no cause.
@@ -67,6 +68,9 @@ var (
 	// ErrLetGo is returned, joined with the cause, by Dump when CRIU was killed
 	// by somebody else: the tree may have run for a moment, and stands again.
 	ErrLetGo = errors.New("CRIU was killed, and the processes may have run until they were stopped again")
+	// ErrUnsettled is returned, wrapped, by Dump for a tree in which a CRIU that
+	// was killed has left its traces. They go when the tree runs for a moment.
+	ErrUnsettled = errors.New("the processes have to run for a moment after the last attempt")
 	// ErrRuns is returned, joined with the cause, by Dump when the tree runs
 	// and could not be stopped again.
 	ErrRuns = errors.New("the processes run and could not be stopped again")
@@ -77,7 +81,9 @@ var (
 //
 // CRIU itself thaws a tree on control groups v1 while it holds each process
 // with ptrace, so if CRIU is killed the tree runs; it is frozen again before
-// anything else is done. Memory is written as it is found: for each gigabyte
+// anything else is done. And CRIU works inside the processes: one in which it
+// was just beginning or ending may not survive that it is killed. So at the
+// context's end it is first made to fail by itself. Memory is written as it is found: for each gigabyte
 // that much disk, and one or two seconds.
 func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	begin := time.Now()
@@ -86,6 +92,9 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	}
 	before, err := readTasks(o.Tree)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkSettled(o.Tree); err != nil {
 		return nil, err
 	}
 	freezer, err := o.Tree.FreezerDirectory()
@@ -157,6 +166,8 @@ func commonOptions(images, logs *os.File, log string, timeout time.Duration) *rp
 		ManageCgroups: set(true), ManageCgroupsMode: set(rpc.CriuCgMode_IGNORE),
 		TcpEstablished: set(true), FileLocks: set(true), LinkRemap: set(true),
 		GhostLimit: set(uint32(ghostLimit)), OrphanPtsMaster: set(false),
+		// A connection that is saved has both ends in the tree, which stands.
+		NetworkLock: set(rpc.CriuNetworkLockMethod_SKIP),
 		// A file of the machine's could change what is asked for here.
 		ConfigFile: set("/dev/null"),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,6 +35,29 @@ func renewStops(tree Tree, freezer string) error {
 			if err := unix.Kill(pid, signal); err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("stop process %d again: %w", pid, err)
 			}
+		}
+	}
+	return nil
+}
+
+// trace is how the kernel names CRIU's own code in a process's memory.
+const trace = "/memfd:CRIUMFD"
+
+// checkSettled makes sure that no process is in the middle of CRIU's own code,
+// which one that was killed has left there: the processes were stopped before
+// they could leave it.
+func checkSettled(tree Tree) error {
+	pids, err := tree.Procs()
+	if err != nil {
+		return fmt.Errorf("list the processes: %w", err)
+	}
+	for _, pid := range pids {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			continue // it was killed
+		}
+		if strings.Contains(string(maps), trace) {
+			return fmt.Errorf("%w: process %d holds what CRIU has left", ErrUnsettled, pid)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/checkpoint-restore/go-criu/v8/rpc"
 	"golang.org/x/sys/unix"
@@ -20,8 +21,12 @@ import (
 // mounts but those of its configuration; neither of them can be given up in
 // the middle, nor tells the process's id before it begins.
 
-// maxMessage bounds one message of CRIU's.
-const maxMessage = 64 << 10
+const (
+	// maxMessage bounds one message of CRIU's.
+	maxMessage = 64 << 10
+	// lastWords is how long an answer is waited for when CRIU has ended.
+	lastWords = time.Second
+)
 
 // swrk is one request to CRIU.
 type swrk struct {
@@ -32,8 +37,8 @@ type swrk struct {
 	// notified is called at each step of which CRIU tells; its error ends the
 	// request. CRIU waits meanwhile.
 	notified func(notify *rpc.CriuNotify) error
-	// hold is called when it goes wrong, before CRIU is killed if it still
-	// lives: what CRIU holds with ptrace runs as soon as CRIU has ended.
+	// hold is called before CRIU is killed, or at once when it was: what CRIU
+	// holds with ptrace runs as soon as CRIU has ended.
 	hold func()
 }
 
@@ -45,9 +50,10 @@ func (s *swrk) run(ctx context.Context) error {
 		return err
 	}
 	defer ours.Close()
-	cmd := exec.Command(s.engine.Path, "swrk", "3") // the first of ExtraFiles
+	// Descriptor 3 is the first of ExtraFiles. For the trap see giveUp.
+	cmd := exec.Command("/bin/sh", "-c", `trap "" XFSZ; exec "$@"`, "sh", s.engine.Path, "swrk", "3")
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = cmd.Start()
@@ -55,15 +61,26 @@ func (s *swrk) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.engine.Path, err)
 	}
-	stop := context.AfterFunc(ctx, func() { s.giveUp(cmd.Process) })
+	var waitErr error
+	ended := make(chan struct{})
+	go func() {
+		waitErr = cmd.Wait()
+		close(ended)
+		// What it has forked may hold the other end of the socket.
+		_ = ours.SetReadDeadline(time.Now().Add(lastWords))
+	}()
+	stop := context.AfterFunc(ctx, func() { s.giveUp(cmd.Process, ended) })
 	err = s.converse(cmd.Process.Pid, ours)
+	stop()
 	if err != nil {
+		if s.hold != nil && errors.Is(err, errEnded) {
+			s.hold()
+		}
 		// It may wait for an answer, or work on what nobody wants any more.
-		s.giveUp(cmd.Process)
+		kill(cmd.Process)
 	}
 	ours.Close()
-	waitErr := cmd.Wait()
-	stop()
+	<-ended
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -73,11 +90,32 @@ func (s *swrk) run(ctx context.Context) error {
 	return err
 }
 
-func (s *swrk) giveUp(process *os.Process) {
+// undoPatience is how long CRIU may take to undo what it has begun.
+const undoPatience = 10 * time.Second
+
+// giveUp ends CRIU. It works inside the processes, which may not survive that
+// it is killed just then: so first it may write no byte more to any file, and
+// undoes what it did because of that. SIGXFSZ, which it would die of, it ignores.
+func (s *swrk) giveUp(process *os.Process, ended <-chan struct{}) {
+	none := unix.Rlimit{}
+	if unix.Prlimit(process.Pid, unix.RLIMIT_FSIZE, &none, nil) == nil {
+		select {
+		case <-ended:
+			return
+		case <-time.After(undoPatience):
+		}
+	}
 	if s.hold != nil {
 		s.hold()
 	}
-	_ = process.Kill() // of one that has been waited for it does nothing
+	kill(process)
+}
+
+// kill also kills what CRIU has forked for its own work, which is in its
+// process group.
+func kill(process *os.Process) {
+	_ = unix.Kill(-process.Pid, unix.SIGKILL)
+	_ = process.Kill()
 }
 
 // converse sends the request and answers what CRIU asks until it is done.

@@ -1,0 +1,210 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Obstacle is something that keeps a tree from being saved.
+type Obstacle struct {
+	Pid     int    // of the process, inside
+	Program string // its name
+	What    string // it does: "has a connection to 10.0.0.1:443"
+	Remedy  string // in a sentence
+	// Lasts: it will not pass while the program does what it is for.
+	Lasts bool
+}
+
+// String answers it in a sentence.
+func (o Obstacle) String() string {
+	return fmt.Sprintf("process %d (%s) %s: %s", o.Pid, o.Program, o.What, o.Remedy)
+}
+
+// ErrObstacles is returned, wrapped, when a tree cannot be saved as it is now.
+var ErrObstacles = errors.New("it cannot be saved now")
+
+// Refuse answers an error that names the obstacles; nil when there are none.
+func Refuse(found []Obstacle) error {
+	if len(found) == 0 {
+		return nil
+	}
+	texts := make([]string, len(found))
+	for i, o := range found {
+		texts[i] = o.String()
+	}
+	return fmt.Errorf("%w: %s", ErrObstacles, strings.Join(texts, "; "))
+}
+
+// maxObstacles bounds the answer.
+const maxObstacles = 16
+
+// Obstacles looks for what keeps a tree from being saved, as far as the kernel
+// tells it from outside: what is found is in the way for certain, and there
+// may be more. The processes may run meanwhile. parked says of a device
+// whether what it holds is saved by other means, and may be nil.
+//
+// It reads a few files for each process and descriptor, and the tables of the
+// sockets of the tree's network: milliseconds, unless there are very many.
+func Obstacles(tree Tree, parked func(major, minor uint32) bool) ([]Obstacle, error) {
+	pids, err := tree.Procs()
+	if err != nil || len(pids) == 0 {
+		return nil, err
+	}
+	s := &survey{parked: parked, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
+	for _, pid := range pids {
+		if err := s.process(pid); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+			return nil, err // one that has gone is in nobody's way
+		}
+	}
+	s.orphanedTerminals()
+	if err := s.connections(pids); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(s.found, func(a, b Obstacle) int {
+		if a.Lasts != b.Lasts && a.Lasts {
+			return -1
+		} else if a.Lasts != b.Lasts {
+			return 1
+		}
+		return a.Pid - b.Pid
+	})
+	return s.found[:min(len(s.found), maxObstacles)], nil
+}
+
+// survey is what was seen of a tree.
+type survey struct {
+	parked    func(major, minor uint32) bool
+	found     []Obstacle
+	sockets   map[uint64]int // by inode: a process that has it
+	masters   map[int]bool   // pseudo terminals whose master is open
+	terminals map[int]int    // pseudo terminals that are open: a process that has it
+}
+
+// add adds an obstacle, once for each process and kind.
+func (s *survey) add(pid int, lasts bool, what, remedy string) {
+	status, err := readStatus(pid)
+	if err != nil {
+		return
+	}
+	inside, err := numberInside(pid)
+	if err != nil {
+		return
+	}
+	o := Obstacle{Pid: inside, Program: status["Name"], What: what, Remedy: remedy, Lasts: lasts}
+	if !slices.Contains(s.found, o) {
+		s.found = append(s.found, o)
+	}
+}
+
+func (s *survey) process(pid int) error {
+	status, err := readStatus(pid)
+	if err != nil {
+		return err
+	}
+	if tracer := status["TracerPid"]; tracer != "0" && tracer != "" {
+		s.add(pid, false, "is traced by another", "end the debugger or tracer, or wait for its end")
+	}
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if target, err := os.Readlink(filepath.Join(dir, entry.Name())); err == nil {
+			s.descriptor(pid, entry.Name(), target)
+		}
+	}
+	return nil
+}
+
+// unsaved are the kernel's objects that CRIU does not know, by what their
+// link in /proc starts with.
+var unsaved = map[string]string{
+	"anon_inode:[io_uring]": "io_uring", "anon_inode:[perf_event]": "performance counters", "anon_inode:[userfaultfd]": "userfaultfd",
+	"anon_inode:bpf": "BPF", "anon_inode:[fanotify]": "fanotify", "anon_inode:kvm": "a virtual machine", "anon_inode:[landlock": "landlock rules",
+	"anon_inode:[secretmem]": "secret memory", "anon_inode:iommufd": "an IOMMU", "anon_inode:[io_uring-": "io_uring", "dmabuf:": "a device's buffer", "/dmabuf:": "a device's buffer",
+}
+
+// descriptor looks at one descriptor.
+func (s *survey) descriptor(pid int, fd, target string) {
+	if inode, ok := strings.CutPrefix(target, "socket:["); ok {
+		if number, err := strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64); err == nil {
+			s.sockets[number] = pid
+		}
+		return
+	}
+	for prefix, name := range unsaved {
+		if strings.HasPrefix(target, prefix) {
+			s.add(pid, true, "uses "+name+", which cannot be saved", "save the work in the program itself: --checkpoint=app")
+			return
+		}
+	}
+	if strings.HasPrefix(target, "/dev/") {
+		s.device(pid, fd, target)
+	}
+}
+
+// The kernel's numbers of devices that CRIU saves, or that hold nothing.
+const (
+	majorMem  = 1
+	majorTTY  = 5
+	minorTTY  = 0
+	minorPtmx = 2
+	firstPts  = 136
+	lastPts   = 143
+)
+
+func (s *survey) device(pid int, fd, path string) {
+	var stat unix.Stat_t
+	err := unix.Stat(fmt.Sprintf("/proc/%d/fd/%s", pid, fd), &stat)
+	kind := stat.Mode & unix.S_IFMT
+	if err != nil || kind != unix.S_IFCHR && kind != unix.S_IFBLK {
+		return
+	}
+	major, minor := unix.Major(stat.Rdev), unix.Minor(stat.Rdev)
+	switch {
+	case kind == unix.S_IFCHR && major == majorMem:
+	case kind == unix.S_IFCHR && major == majorTTY && minor == minorTTY:
+		s.add(pid, false, "has its terminal open as /dev/tty, which CRIU cannot save", "leave that program, or wait for its end")
+	case kind == unix.S_IFCHR && major == majorTTY && minor == minorPtmx:
+		if index, ok := terminalIndex(pid, fd); ok {
+			s.masters[index] = true
+		}
+	case kind == unix.S_IFCHR && major >= firstPts && major <= lastPts:
+		s.terminals[int(major-firstPts)<<8|int(minor)] = pid
+	case s.parked != nil && s.parked(major, minor):
+	default:
+		s.add(pid, true, "has the device "+path+" open", "save the work in the program itself: --checkpoint=app")
+	}
+}
+
+// terminalIndex answers the number of the pseudo terminal of a master.
+func terminalIndex(pid int, fd string) (int, bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "tty-index:"); ok {
+			index, err := strconv.Atoi(strings.TrimSpace(value))
+			return index, err == nil
+		}
+	}
+	return 0, false
+}
+
+// orphanedTerminals finds open terminals whose other end has gone.
+func (s *survey) orphanedTerminals() {
+	for index, pid := range s.terminals {
+		if !s.masters[index] {
+			s.add(pid, false, "has a terminal whose window was closed", "end it, or wait for its end")
+		}
+	}
+}

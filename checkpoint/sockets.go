@@ -1,0 +1,246 @@
+package checkpoint
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// connections looks at the sockets of the tree, all of which are in the
+// network namespace of its first process.
+func (s *survey) connections(pids []int) error {
+	if len(s.sockets) == 0 {
+		return nil
+	}
+	first := pids[0]
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return fmt.Errorf("look at the network: %w", err)
+	}
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", first))
+	if err != nil {
+		return nil // it has gone
+	}
+	left := make(map[uint64]int, len(s.sockets))
+	for inode, pid := range s.sockets {
+		left[inode] = pid
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		if err := s.streams(first, table, own != theirs, left); err != nil {
+			return err
+		}
+	}
+	for _, table := range []string{"udp", "udp6", "netlink", "packet"} {
+		lines, err := readTable(first, table)
+		if err != nil {
+			return err
+		}
+		for _, fields := range lines {
+			for _, column := range inodeColumns[table] {
+				if inode, err := strconv.ParseUint(fields.at(column), 10, 64); err == nil {
+					delete(left, inode)
+				}
+			}
+		}
+	}
+	if err := s.unixSockets(first, left); err != nil {
+		return err
+	}
+	for _, pid := range left {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+			s.add(pid, false, "has a socket of a kind that cannot be saved", "wait until it is closed, or save the work in the program itself: --checkpoint=app")
+		}
+	}
+	return nil
+}
+
+// inodeColumns: which column of a table in /proc/PID/net names the inode.
+var inodeColumns = map[string][]int{"tcp": {9}, "tcp6": {9}, "udp": {9}, "udp6": {9}, "netlink": {9}, "packet": {8}}
+
+// columns are the fields of a line.
+type columns []string
+
+func (c columns) at(i int) string {
+	if i < len(c) {
+		return c[i]
+	}
+	return ""
+}
+
+// readTable reads a table of /proc/PID/net without its heading. One that the
+// kernel does not have is empty.
+func readTable(pid int, name string) ([]columns, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, name))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrInvalid) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the sockets: %w", err)
+	}
+	var lines []columns
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.Fields(line))
+	}
+	return lines[min(1, len(lines)):], nil
+}
+
+// States of a TCP socket that has no other end, see the kernel's tcp_states.h.
+const (
+	tcpClose  = "07"
+	tcpListen = "0A"
+)
+
+// stream is one TCP socket of the tree.
+type stream struct {
+	pid           int
+	local, remote netip.AddrPort
+}
+
+// streams looks for connections that lead out of the tree. In a network that
+// is the tree's own all are saved whose two ends are in it; in the host's none,
+// since to make one again needs a right over the host.
+func (s *survey) streams(pid int, table string, private bool, left map[uint64]int) error {
+	lines, err := readTable(pid, table)
+	if err != nil {
+		return err
+	}
+	var open []stream
+	ends := map[[2]netip.AddrPort]bool{}
+	for _, fields := range lines {
+		inode, err := strconv.ParseUint(fields.at(inodeColumns[table][0]), 10, 64)
+		if err != nil {
+			continue
+		}
+		owner, ok := left[inode]
+		if !ok {
+			continue
+		}
+		delete(left, inode)
+		local, remote := parseAddress(fields.at(1)), parseAddress(fields.at(2))
+		switch fields.at(3) {
+		case tcpListen, tcpClose:
+		default:
+			open = append(open, stream{owner, local, remote})
+			ends[[2]netip.AddrPort{local, remote}] = true
+		}
+	}
+	for _, c := range open {
+		const wait = "wait until it is closed, or save the work in the program itself: --checkpoint=app"
+		inside := ends[[2]netip.AddrPort{c.remote, c.local}]
+		switch {
+		case !inside:
+			s.add(c.pid, false, fmt.Sprintf("has a connection to %s", c.remote), wait)
+		case !private:
+			s.add(c.pid, false, fmt.Sprintf("has a connection on the host's network to another process of the job, %s", c.remote), "submit with --network=private")
+		}
+	}
+	return nil
+}
+
+// parseAddress reads "0100007F:1F90": words of four bytes as the processor
+// keeps them, least significant first, and the port.
+func parseAddress(text string) netip.AddrPort {
+	address, port, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(address)
+	if err != nil || len(raw)%4 != 0 {
+		return netip.AddrPort{}
+	}
+	for i := 0; i < len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4])
+	}
+	number, err := strconv.ParseUint(port, 16, 16)
+	ip, ok := netip.AddrFromSlice(raw)
+	if err != nil || !ok {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(ip.Unmap(), uint16(number))
+}
+
+// unixSockets looks for connections whose other end is not in the tree.
+func (s *survey) unixSockets(pid int, left map[uint64]int) error {
+	lines, err := readTable(pid, "unix")
+	if err != nil {
+		return err
+	}
+	ours := map[uint64]int{}
+	for _, fields := range lines {
+		inode, err := strconv.ParseUint(fields.at(6), 10, 64)
+		if owner, ok := left[inode]; ok && err == nil {
+			ours[inode] = owner
+			delete(left, inode)
+		}
+	}
+	if len(ours) == 0 {
+		return nil
+	}
+	all, err := unixDiagnosis(pid)
+	if err != nil {
+		return err
+	}
+	names := make(map[uint64]string, len(all))
+	for _, socket := range all {
+		if socket.Name != nil {
+			names[uint64(socket.DiagMsg.INode)], _, _ = strings.Cut(*socket.Name, "\x00")
+		}
+	}
+	for _, socket := range all {
+		inode := uint64(socket.DiagMsg.INode)
+		owner, ok := ours[inode]
+		if !ok || socket.Peer == nil || *socket.Peer == 0 {
+			continue
+		}
+		peer := uint64(*socket.Peer)
+		if _, inside := s.sockets[peer]; !inside {
+			s.add(owner, false, "is connected to a program outside of the job"+throughName(names[peer], names[inode]),
+				"wait until that is closed: a step, an attached session or a question to a service of the host")
+		}
+	}
+	return nil
+}
+
+// diagnosisTries is how often the kernel is asked when sockets came and went
+// meanwhile, and so some may be missing in its answer. CRIU looks once more.
+const diagnosisTries = 5
+
+// unixDiagnosis asks for all sockets of a process's network, see sock_diag(7).
+func unixDiagnosis(pid int) (all []*netlink.UnixDiagInfoResp, err error) {
+	network, err := netns.GetFromPid(pid)
+	if err != nil {
+		return nil, nil // it has gone
+	}
+	defer network.Close()
+	handle, err := netlink.NewHandleAt(network, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, fmt.Errorf("ask the kernel for its sockets: %w", err)
+	}
+	defer handle.Close()
+	for range diagnosisTries {
+		if all, err = handle.UnixSocketDiagInfo(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("ask the kernel for its sockets: %w", err)
+	}
+	return all, nil
+}
+
+// throughName tells the path of a connection's socket: that of whoever has
+// listened, which is the one with a name.
+func throughName(names ...string) string {
+	for _, name := range names {
+		if strings.HasPrefix(name, "/") {
+			return " through " + name
+		}
+	}
+	return ""
+}
