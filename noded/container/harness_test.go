@@ -89,7 +89,8 @@ type report struct {
 
 var knownErrors = map[string]error{
 	"misfit": ErrMisfit, "manifest": checkpoint.ErrManifest, "half": checkpoint.ErrHalf, "runs": checkpoint.ErrRuns,
-	"let go": checkpoint.ErrLetGo, "incomplete": checkpoint.ErrIncomplete, "deadline": context.DeadlineExceeded,
+	"let go": checkpoint.ErrLetGo, "incomplete": checkpoint.ErrIncomplete, "deadline": context.DeadlineExceeded, "obstacles": checkpoint.ErrObstacles,
+	"unsettled": checkpoint.ErrUnsettled,
 }
 
 // supervise is the supervisor process, on its main goroutine.
@@ -134,7 +135,7 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
 	}
-	engine, rejected := checkpoint.Find(ctx, []string{o.CRIU})
+	engine, rejected := checkpoint.Find(context.Background(), []string{o.CRIU})
 	if engine == nil {
 		return c, fmt.Errorf("no CRIU: %v", rejected)
 	}
@@ -164,6 +165,12 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		r.Manifest, err = c.Save(ctx, engine, SaveOptions{
 			Dir: o.Image, Log: filepath.Dir(o.Image), Copied: func() { r.Took["copied"] = time.Since(begin) },
 		})
+		return c, err
+	case "reasons":
+		found, err := c.NotSavable(false)
+		for _, o := range found {
+			r.Reasons = append(r.Reasons, o.String())
+		}
 		return c, err
 	case "end":
 		err := errors.Join(c.Signal(unix.SIGKILL), c.waitFor(r), c.Destroy())
@@ -418,7 +425,8 @@ func (b *bed) writeManifest(image string, m *checkpoint.Manifest) {
 // move saves the container, ends it, and restores it with another supervisor.
 func (s *supervisor) move() *supervisor {
 	s.b.t.Helper()
-	image, _ := s.save()
+	image, saved := s.save()
+	s.b.t.Logf("took %v", saved.Took)
 	s.must(order{Do: "end"})
 	next := s.b.start()
 	next.must(order{Do: "restore", Image: image})

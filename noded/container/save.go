@@ -20,8 +20,12 @@ type SaveOptions struct {
 	// Log is a directory that is not the image's, for CRIU's log, which stays
 	// there for who wants to know why it did not succeed.
 	Log string
-	// Timeout bounds CRIU's waiting; the context bounds all.
+	// Timeout bounds how long CRIU tries to get hold of the processes, 0 = a
+	// minute; the context bounds all.
 	Timeout time.Duration
+	// Parked says that what the job holds in its own devices is saved by other
+	// means: that it has them open is no obstacle.
+	Parked bool
 	// Copied is called when everything that the job could change has been
 	// copied, and it may run on; what follows is only arithmetic. May be nil.
 	Copied func()
@@ -40,7 +44,8 @@ const (
 )
 
 // Save writes an image of the container, which the caller has frozen by its
-// control group. It stays frozen, also when it fails, unless the error wraps
+// control group. What NotSavable finds is refused, as checkpoint.ErrObstacles,
+// also what CRIU would save: a connection without its other end, for one. It stays frozen, also when it fails, unless the error wraps
 // checkpoint.ErrRuns. The manifest says nothing of job, epoch, number and
 // node, nor of GPUs: the caller fills that in.
 //
@@ -50,6 +55,10 @@ const (
 func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveOptions) (*checkpoint.Manifest, error) {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {
+		return nil, err
+	}
+	found, err := c.NotSavable(o.Parked)
+	if err = errors.Join(err, checkpoint.Refuse(found)); err != nil {
 		return nil, err
 	}
 	images := filepath.Join(o.Dir, imageDir)

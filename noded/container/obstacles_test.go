@@ -1,0 +1,67 @@
+package container
+
+import (
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// What is in the way of a dump is known before it is tried, by name.
+func TestObstacles(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("needs python3: opens sockets")
+	}
+	server, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	defer server.Close()
+	for name, c := range map[string]struct {
+		script  string
+		private bool
+		want    string // "" = none, and it is saved
+	}{
+		"nothing": {script: "pass"},
+		"a connection to outside": {
+			script: "a = socket.create_connection(('127.0.0.1', " + port(server) + "))",
+			want:   "has a connection to 127.0.0.1:" + port(server),
+		},
+		"a connection among its own, on a network of its own": {script: pair, private: true},
+		"a connection among its own, on the host's network":   {script: pair, want: "--network=private"},
+		"a listening socket": {script: "a = socket.socket(); a.bind(('127.0.0.1', 0)); a.listen()"},
+		"datagrams":          {script: "a = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); a.bind(('127.0.0.1', 0))"},
+		"the terminal as /dev/tty": {
+			script: "import pty\npid, master = pty.fork()\nif pid == 0:\n  t = open('/dev/tty'); time.sleep(1000)\ntime.sleep(0.3)",
+			want:   "/dev/tty",
+		},
+		"a terminal without its window": {
+			script: "m, s = os.openpty(); os.close(m)", want: "whose window was closed",
+		},
+		"a tracer": {
+			script: "import ctypes\npid = os.fork()\nif pid == 0:\n  time.sleep(1000)\nassert ctypes.CDLL(None).ptrace(0x4206, pid, 0, 0) == 0",
+			want:   "is traced by another",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			s := b.start()
+			s.must(order{Do: "start", Private: c.private, Script: "#!/usr/bin/env python3\nimport os, socket, time\n" + c.script + "\nprint('ready', flush=True)\ntime.sleep(1000)\n"})
+			eventually(t, "it is ready", func() bool { return strings.Contains(b.read(), "ready") })
+			found := strings.Join(s.must(order{Do: "reasons"}).Reasons, "\n")
+			if (c.want == "") != (found == "") || !strings.Contains(found, c.want) {
+				t.Errorf("it says %q", found)
+			}
+			s.must(order{Do: "freeze"})
+			if r := s.do(order{Do: "save", Image: b.image(s.id)}); isAny(r, "obstacles") != (c.want != "") || (r.Error != "") != (c.want != "") {
+				t.Errorf("saving it: %q\n%s", r.Error, b.log())
+			}
+			s.must(order{Do: "end"})
+		})
+	}
+}
+
+const pair = "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(); a = socket.create_connection(l.getsockname()); b, _ = l.accept()"
+
+func port(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
