@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -45,20 +47,59 @@ const trace = "/memfd:CRIUMFD"
 
 // checkSettled makes sure that no process is in the middle of CRIU's own code,
 // which one that was killed has left there: the processes were stopped before
-// they could leave it.
+// they could leave it. That it lies in their memory does no harm.
 func checkSettled(tree Tree) error {
 	pids, err := tree.Procs()
 	if err != nil {
 		return fmt.Errorf("list the processes: %w", err)
 	}
 	for _, pid := range pids {
-		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-		if err != nil {
-			continue // it was killed
+		traces := readTraces(pid)
+		if len(traces) == 0 {
+			continue
 		}
-		if strings.Contains(string(maps), trace) {
-			return fmt.Errorf("%w: process %d holds what CRIU has left", ErrUnsettled, pid)
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+		if err != nil {
+			return err
+		}
+		for _, path := range threads {
+			if at, ok := readPosition(path); ok && slices.ContainsFunc(traces, func(t addresses) bool { return t.from <= at && at < t.to }) {
+				return fmt.Errorf("%w: process %d is in the middle of what CRIU has left", ErrUnsettled, pid)
+			}
 		}
 	}
 	return nil
+}
+
+// addresses are a piece of a process's memory.
+type addresses struct{ from, to uint64 }
+
+// readTraces answers where CRIU's code lies in a process that has any.
+func readTraces(pid int) (found []addresses) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil || !strings.Contains(string(maps), trace) {
+		return nil // or it was killed
+	}
+	for line := range strings.Lines(string(maps)) {
+		var a addresses
+		if !strings.Contains(line, trace) {
+			continue
+		}
+		if _, err := fmt.Sscanf(line, "%x-%x", &a.from, &a.to); err == nil {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// readPosition answers where a thread that stands would go on: the last word of
+// /proc/PID/task/TID/syscall, see proc_pid_syscall(5).
+func readPosition(path string) (uint64, bool) {
+	text, err := os.ReadFile(path)
+	words := strings.Fields(string(text))
+	if err != nil || len(words) < 2 {
+		return 0, false
+	}
+	at, err := strconv.ParseUint(strings.TrimPrefix(words[len(words)-1], "0x"), 16, 64)
+	return at, err == nil
 }
