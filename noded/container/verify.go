@@ -41,12 +41,43 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 	if err := m.Verify(image.Dir); err != nil {
 		return err
 	}
+	if err := checkShared(spec.User, m.Shared); err != nil {
+		return err
+	}
 	for i := range m.Files {
 		if f := &m.Files[i]; f.Path == initPath {
 			return os.Chmod(filepath.Join(image.Dir, f.Carried), os.FileMode(f.Mode)&os.ModePerm)
 		}
 	}
 	return fmt.Errorf("%w: it lacks process 1's program", checkpoint.ErrManifest)
+}
+
+// checkShared compares the files of shared file systems that were open. One
+// that the job itself was writing may have grown since, when the job went on
+// after it was saved: it is cut back to where the job is now, which will write
+// the rest again. It is done with the user's own rights.
+func checkShared(user User, files []checkpoint.SharedFile) error {
+	for _, f := range files {
+		if !f.Exact {
+			continue
+		}
+		err := AsUser(user, 0, func() error {
+			info, err := os.Stat(f.Path)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%w: it had %s open: %w", ErrMisfit, f.Path, err)
+			case info.Size() == f.Size:
+				return nil
+			case info.Size() > f.Size && f.Written && info.Mode().IsRegular():
+				return os.Truncate(f.Path, f.Size)
+			}
+			return fmt.Errorf("%w: it had %s open with %d bytes, and now that has %d: put back what it was", ErrMisfit, f.Path, f.Size, info.Size())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkRestored asks the kernel about each process of a restored tree, none of
