@@ -76,6 +76,10 @@ func (t tasks) compare(images string) error {
 	if err != nil {
 		return err
 	}
+	return t.missingIn(dumped)
+}
+
+func (t tasks) missingIn(dumped tasks) error {
 	var missing []string
 	for pid, threads := range t {
 		switch have, ok := dumped[pid]; {
