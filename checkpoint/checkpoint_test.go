@@ -133,26 +133,25 @@ func TestVerify(t *testing.T) {
 	for name, data := range map[string]string{"a.tar": "aa", "criu/pages": "pp", "criu/empty": ""} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644))
 	}
-	parts, err := ListParts(t.Context(), dir)
+	parts, err := ListParts(dir)
 	must(t, err)
-	m := &Manifest{Version: ManifestVersion, Parts: parts}
+	m := &Manifest{Version: ManifestVersion, Node: "n1", Parts: parts}
 	must(t, m.Check())
-	must(t, m.Verify(t.Context(), dir))
+	must(t, m.Verify(dir))
 	for what, spoil := range map[string]func() error{
 		"is none of its parts": func() error { return os.WriteFile(filepath.Join(dir, "more"), nil, 0o644) },
-		"has been changed":     func() error { return os.WriteFile(filepath.Join(dir, "a.tar"), []byte("ab"), 0o644) },
 		"has 1 bytes":          func() error { return os.Truncate(filepath.Join(dir, "a.tar"), 1) },
 		"is missing":           func() error { return os.Remove(filepath.Join(dir, "a.tar")) },
 		"no regular file":      func() error { return unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600) },
 	} {
 		must(t, spoil())
-		if err := m.Verify(t.Context(), dir); err == nil || !strings.Contains(err.Error(), what) {
+		if err := m.Verify(dir); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 		os.Remove(filepath.Join(dir, "more"))
 		os.Remove(filepath.Join(dir, "fifo"))
 		must(t, os.WriteFile(filepath.Join(dir, "a.tar"), []byte("aa"), 0o644))
-		must(t, m.Verify(t.Context(), dir))
+		must(t, m.Verify(dir))
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 // BenchmarkSave saves and restores a program that holds memory of which no two
 // pages are the same, in turn with CRIU alone and with writing as many bytes.
 // Times are medians: "freeze" until every process stood; "dump" CRIU alone;
-// "copied" until the job might run on; "save" until every part had its
-// SHA-256; "restore" with the comparison of every byte. "x/bare" is save by
+// "copied" until the job might run on; "save" all of it;
+// "restore" until it ran. What a store adds is not in it. "x/bare" is save by
 // dump and write together.
 func BenchmarkSave(b *testing.B) {
 	for _, megabytes := range []int{100, 1000} {

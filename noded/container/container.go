@@ -34,6 +34,7 @@ import (
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // joins namespaces before Go's runtime starts
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 )
 
@@ -266,8 +267,16 @@ func (c *Container) Wait() (code int, signal unix.Signal, err error) {
 	return state.ExitCode(), 0, nil
 }
 
-// Signal signals process 1; SIGKILL ends everything inside.
+// Signal signals process 1; SIGKILL ends everything inside. What is frozen is
+// thawed by that, and does not run any more.
 func (c *Container) Signal(signal unix.Signal) error {
+	if signal == unix.SIGKILL {
+		// All of them: between the thaw and the death of process 1 the others
+		// would run for a moment.
+		if group, err := cgroup.Open(c.spec.Cgroup.Path); err == nil {
+			_ = group.Signal(unix.SIGKILL)
+		}
+	}
 	if c.library == nil {
 		return c.signalRestored(signal)
 	}

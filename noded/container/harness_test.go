@@ -424,6 +424,7 @@ func (s *supervisor) save() (string, report) {
 
 func (b *bed) writeManifest(image string, m *checkpoint.Manifest) {
 	b.t.Helper()
+	m.Node = "n1"
 	data, _, err := m.Encode()
 	must(b.t, err)
 	must(b.t, os.WriteFile(image+".json", data, 0o600))

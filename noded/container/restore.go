@@ -32,11 +32,11 @@ type Image struct {
 // InitPath's bytes come from the image. Dir must be without layers; RunDir
 // exists, and what was in it is written there.
 //
-// Nothing runs before all this is true: every byte of the image is as the
-// manifest says; the machine fits; every process is in spec's control group,
-// has the system-call filter, no capability, and the user namespace that Start
-// would make; and a process in that group cannot open a device that spec does
-// not give it.
+// The caller has compared its bytes with the manifest: see checkpoint/store.
+// Nothing runs before all this is true: the machine fits; every process is in
+// spec's control group, has the system-call filter, no capability, and the
+// user namespace that Start would make; and a process in that group cannot
+// open a device that spec does not give it.
 //
 // Like Start it is called from the main goroutine, in a mount namespace of the
 // caller's own. After an error nothing is left but what Dir holds, and what

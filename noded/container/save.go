@@ -98,7 +98,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if manifest.Parts, err = checkpoint.ListParts(o.Dir); err != nil {
 		return nil, err
 	}
-	return manifest, manifest.Check()
+	return manifest, nil
 }
 
 // hostRoot is Manifest.Root of a container whose root is the host's.

@@ -139,10 +139,13 @@ func TestKillCRIU(t *testing.T) {
 		if len(b.read()) == len(before) {
 			died++
 			t.Logf("%v: it did not survive", delay)
-		} else if r.Error != "" {
-			s = s.move()
+			must(t, s.cmd.Process.Kill())
+		} else {
+			if r.Error != "" {
+				s = s.move()
+			}
+			s.must(order{Do: "end"})
 		}
-		s.must(order{Do: "end"})
 		must(t, os.WriteFile(b.output(), nil, 0o644))
 	}
 	if killed < 3 {
@@ -196,8 +199,9 @@ func TestSaveDeadline(t *testing.T) {
 	s.must(order{Do: "end"})
 }
 
-// An image of which a byte is missing, or another, is refused by the name of
-// the part, and nothing runs.
+// An image of which a byte is missing is refused by the name of the part, and
+// one that does not fit by what does not; nothing runs. That no byte is another
+// the store has seen to.
 func TestSpoiledImage(t *testing.T) {
 	b := newBed(t)
 	s := startCounting(b)
@@ -208,8 +212,7 @@ func TestSpoiledImage(t *testing.T) {
 		path := filepath.Join(image, name)
 		good, err := os.ReadFile(path)
 		must(t, err)
-		last := len(good) - 1
-		for what, bad := range map[string][]byte{"changed": append(bytes.Clone(good[:last]), good[last]^1), "cut off": good[:last], "missing": nil} {
+		for what, bad := range map[string][]byte{"cut off": good[:len(good)-1], "missing": nil} {
 			must(t, os.Remove(path))
 			if bad != nil {
 				must(t, os.WriteFile(path, bad, 0o600))
