@@ -280,7 +280,11 @@ func (c *Container) Signal(signal unix.Signal) error {
 	if c.library == nil {
 		return c.signalRestored(signal)
 	}
-	return c.library.Signal(signal)
+	err := c.library.Signal(signal)
+	if signal == unix.SIGKILL && errors.Is(err, libcontainer.ErrNotRunning) {
+		return nil // it had been enough
+	}
+	return err
 }
 
 // Destroy removes the container after Wait: its control group, its state and

@@ -158,6 +158,9 @@ kill -USR1 $$; kill -CONT $child; kill $child; wait $child; echo $?
 
 // Programs of all kinds go on elsewhere as if nothing had been.
 func TestMovePrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many programs")
+	}
 	for name, p := range programs {
 		t.Run(name, func(t *testing.T) {
 			if p.needs != "" {

@@ -105,6 +105,9 @@ func TestSaveAndGoOn(t *testing.T) {
 // its processes, and one may not survive that; what survives goes on and can
 // be saved anew.
 func TestKillCRIU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills at many moments")
+	}
 	b := newBed(t)
 	killed, died := 0, 0
 	for delay := 20 * time.Millisecond; delay < 200*time.Millisecond; delay += 15 * time.Millisecond {
