@@ -4,22 +4,23 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 )
 
+const hour, day = 3600.0, 24 * 3600.0
+
 func TestBest(t *testing.T) {
-	for _, row := range []struct{ cost, mean, want time.Duration }{
-		{0, time.Hour, Least},
-		{10 * time.Second, 0, Least},
-		{5 * time.Minute, 6 * time.Hour, 3492 * time.Second},        // sqrt(2·300·21600) = 3600 (1 + 0.0278 + 0.0008) - 300, less
-		{10 * time.Second, 30 * 24 * time.Hour, 7193 * time.Second}, // Young: 7200
-		{3 * time.Hour, time.Hour, time.Hour},                       // saving takes longer than what it saves
-		{10 * time.Minute, 3000 * 24 * time.Hour, Most},
-		{time.Second, time.Second, Least},
+	for _, row := range []struct{ cost, mean, want float64 }{
+		{0, hour, Least},
+		{10, 0, Least},
+		{math.NaN(), hour, Least},
+		{300, 6 * hour, 3402},  // Young's 3600, and 3 % more, less what it costs
+		{10, 30 * day, 7193},   // Young's 7200
+		{3 * hour, hour, hour}, // saving takes longer than what it saves
+		{600, 3000 * day, Most},
+		{1, 1, Least},
 	} {
-		got := Best(row.cost, row.mean)
-		if d := got - row.want; d < -90*time.Second || d > 90*time.Second {
-			t.Errorf("saves of %v, a loss every %v: every %v, want about %v", row.cost, row.mean, got, row.want)
+		if got := float64(Best(row.cost, row.mean)); math.Abs(got-row.want) > 1 {
+			t.Errorf("saves of %v s, a loss every %v s: every %v s, want %v", row.cost, row.mean, got, row.want)
 		}
 	}
 }
@@ -35,33 +36,28 @@ func lost(interval, cost, mean float64) float64 {
 func TestBestLosesLeast(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
-		mean := time.Duration(1+random.IntN(90*24)) * time.Hour
-		cost := time.Duration(1+random.IntN(1200)) * time.Second
-		if cost > mean/4 {
+		mean, cost := float64(1+random.IntN(90*24))*hour, float64(1+random.IntN(1200))
+		best := float64(Best(cost, mean))
+		if cost > mean/4 || best == Least || best == Most {
 			continue
 		}
-		best := Best(cost, mean)
-		if best == Least || best == Most {
-			continue
-		}
-		of := func(factor float64) float64 { return lost(best.Seconds()*factor, cost.Seconds(), mean.Seconds()) }
+		of := func(factor float64) float64 { return lost(best*factor, cost, mean) }
 		for _, factor := range []float64{0.5, 0.9, 1.1, 2} {
 			if of(factor) < of(1)*0.999 {
-				t.Fatalf("saves of %v, a loss every %v: every %v loses %.5f, and %v times that %.5f", cost, mean, best, of(1), factor, of(factor))
+				t.Fatalf("saves of %v s, a loss every %v s: every %v s loses %.5f, and %v times that %.5f", cost, mean, best, of(1), factor, of(factor))
 			}
 		}
 	}
 }
 
 func TestMeanBetween(t *testing.T) {
-	day := 24 * time.Hour
 	for _, row := range []struct {
-		watched time.Duration
+		watched float64
 		losses  uint32
-		want    time.Duration
+		want    float64
 	}{{0, 0, 30 * day}, {-day, 0, 30 * day}, {300 * day, 0, 330 * day}, {70 * day, 9, 10 * day}, {0, 1, 15 * day}} {
 		if got := MeanBetween(row.watched, row.losses); got != row.want {
-			t.Errorf("%d losses in %v: one every %v, want %v", row.losses, row.watched, got, row.want)
+			t.Errorf("%d losses in %v s: one every %v s, want %v", row.losses, row.watched, got, row.want)
 		}
 	}
 }
