@@ -159,7 +159,7 @@ kill -USR1 $$; kill -CONT $child; kill $child; wait $child; echo $?
 // Programs of all kinds go on elsewhere as if nothing had been.
 func TestMovePrograms(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs many programs")
+		t.Skip("left out with -short: runs many programs")
 	}
 	for name, p := range programs {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,7 @@ func TestSaveAndGoOn(t *testing.T) {
 // be saved anew.
 func TestKillCRIU(t *testing.T) {
 	if testing.Short() {
-		t.Skip("kills at many moments")
+		t.Skip("left out with -short: kills at many moments")
 	}
 	b := newBed(t)
 	killed, died := 0, 0

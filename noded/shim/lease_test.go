@@ -24,12 +24,16 @@ func (b *bed) ticking() *pb.StartPart {
 // grant answers a request sent now.
 func (s *started) grant(length time.Duration, named bool) {
 	s.b.t.Helper()
+	_, err := s.client().Renew(context.Background(), s.renewal(length, named))
+	must(s.b.t, err)
+}
+
+func (s *started) renewal(length time.Duration, named bool) *pb.LeaseRenewed {
 	renewed := &pb.LeaseRenewed{SentBoottimeNs: int64(boottime.Now()), LeaseMs: uint32(length.Milliseconds()), LeaseMarginMs: 60_000}
 	if named {
 		renewed.Parts = []*pb.PartId{s.order.Part}
 	}
-	_, err := s.client().Renew(context.Background(), renewed)
-	must(s.b.t, err)
+	return renewed
 }
 
 // goesOn gives leases until the job has written. A slow machine may get one
@@ -126,7 +130,8 @@ func TestFenceNeverStartsWhenLeftOut(t *testing.T) {
 	b := newBed(t)
 	s := b.launch(b.ticking())
 	s.grant(time.Minute, false)
-	s.grant(time.Minute, true) // too late
+	// Too late: the supervisor refuses it, or is gone already.
+	_, _ = s.client().Renew(context.Background(), s.renewal(time.Minute, true))
 	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_LEASE_ENDED || strings.Contains(b.output(), "x") {
 		t.Errorf("ended %v, wrote %q", result, b.output())
 	}

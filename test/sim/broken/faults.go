@@ -63,7 +63,7 @@ var Faults = []Fault{
 		{"sched/limit_check.go", "	return l.lacksLicense(c.Licenses)\n", "	return nil\n"},
 	}, nil},
 	{"a node's features are not asked", []Edit{
-		{"sched/place/want.go", "return w.Constraint.Each.Met(n.Features)", "return true"},
+		{"sched/place/want.go", "return w.among(n) && w.Constraint.Each.Met(n.Features)", "return w.among(n)"},
 	}, nil},
 }
 
