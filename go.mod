@@ -18,6 +18,7 @@ require (
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/containerd/console v1.0.5
 	github.com/cpuguy83/go-md2man/v2 v2.0.7
+	github.com/ebitengine/purego v0.11.2
 	github.com/fxamacker/cbor/v2 v2.9.6
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
