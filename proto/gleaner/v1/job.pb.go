@@ -686,10 +686,14 @@ func (x *Staging) GetOut() bool {
 // CheckpointPolicy is --checkpoint and --checkpoint-interval: how a job is
 // saved, and how often without anybody asking.
 type CheckpointPolicy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`                                      // auto (also "") | system | app | none
-	IntervalS     uint32                 `protobuf:"varint,2,opt,name=interval_s,json=intervalS,proto3" json:"interval_s,omitempty"`          // 0 = only when asked
-	IntervalAuto  bool                   `protobuf:"varint,3,opt,name=interval_auto,json=intervalAuto,proto3" json:"interval_auto,omitempty"` // the interval that loses the least, from what is measured
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Mode         string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`                                      // auto (also "") | system | app | none
+	IntervalS    uint32                 `protobuf:"varint,2,opt,name=interval_s,json=intervalS,proto3" json:"interval_s,omitempty"`          // 0 = only when asked
+	IntervalAuto bool                   `protobuf:"varint,3,opt,name=interval_auto,json=intervalAuto,proto3" json:"interval_auto,omitempty"` // the interval that loses the least, from what is measured
+	// Where an application saves itself: a pattern like those of output files,
+	// from work_directory if it is relative; "" = .gleaner/JOB there. The job
+	// finds it in GLEANER_CHECKPOINT_DIR.
+	Directory     string `protobuf:"bytes,4,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -745,6 +749,13 @@ func (x *CheckpointPolicy) GetIntervalAuto() bool {
 	return false
 }
 
+func (x *CheckpointPolicy) GetDirectory() string {
+	if x != nil {
+		return x.Directory
+	}
+	return ""
+}
+
 // JobSpec is what the submitter asked for. The server refuses, by name, any
 // field it does not carry out.
 type JobSpec struct {
@@ -798,7 +809,7 @@ type JobSpec struct {
 	Requeue            bool          `protobuf:"varint,51,opt,name=requeue,proto3" json:"requeue,omitempty"` // may be requeued after a node failure
 	Nice               int32         `protobuf:"zigzag32,52,opt,name=nice,proto3" json:"nice,omitempty"`     // positive lowers the priority
 	Array              *ArraySpec    `protobuf:"bytes,53,opt,name=array,proto3" json:"array,omitempty"`
-	Signal             string        `protobuf:"bytes,54,opt,name=signal,proto3" json:"signal,omitempty"`                            // reserved for --signal; refused today
+	Signal             string        `protobuf:"bytes,54,opt,name=signal,proto3" json:"signal,omitempty"`                            // --signal as in sbatch(1): [{R|B}:]signal[@seconds]
 	Dependency         string        `protobuf:"bytes,55,opt,name=dependency,proto3" json:"dependency,omitempty"`                    // as in sbatch(1): afterok:12:13,singleton or with "?"
 	BeginMs            int64         `protobuf:"varint,56,opt,name=begin_ms,json=beginMs,proto3" json:"begin_ms,omitempty"`          // not before
 	DeadlineMs         int64         `protobuf:"varint,57,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // its end, at the latest; removed when that cannot be
@@ -2647,12 +2658,13 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\aStaging\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x10\n" +
-	"\x03out\x18\x03 \x01(\bR\x03out\"j\n" +
+	"\x03out\x18\x03 \x01(\bR\x03out\"\x88\x01\n" +
 	"\x10CheckpointPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1d\n" +
 	"\n" +
 	"interval_s\x18\x02 \x01(\rR\tintervalS\x12#\n" +
-	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\"\xd3\x0f\n" +
+	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\x12\x1c\n" +
+	"\tdirectory\x18\x04 \x01(\tR\tdirectory\"\xd3\x0f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
