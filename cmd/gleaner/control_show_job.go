@@ -182,6 +182,7 @@ func jobOwn(r *record, row *jobRow) {
 		items = append(items, item("PeakMemory", row.view.memory(usage.PeakMemoryBytes)), item("CPUTime", clockText(uint32(min(usage.CpuNs/uint64(1e9), 1<<31)))))
 	}
 	r.line(items...)
+	jobCheckpoint(r, row)
 	if job.ReasonDetail != "" {
 		r.line(item("ReasonDetail", job.ReasonDetail))
 	}

@@ -62,7 +62,7 @@ func TestScriptOptionsRefuses(t *testing.T) {
 		"#SBATCH --partiton=x":    "line 3 of the script: #SBATCH: unrecognized option '--partiton'; did you mean '--partition'?",
 		"#GSUB --wrap=x":          "line 3 of the script: #GSUB: option '--wrap' may be given on the command line only",
 		"#GSUB -V":                "line 3 of the script: #GSUB: option '-V' may be given on the command line only",
-		"#SBATCH --signal=USR1":   "line 3 of the script: #SBATCH: --signal is not carried out yet: ",
+		"#SBATCH --reboot":        "line 3 of the script: #SBATCH: --reboot is not carried out yet: ",
 		"#SBATCH hetjob":          "line 3 of the script: #SBATCH: a heterogeneous job (hetjob, or options behind a colon) is not carried out yet: submit the components",
 		"#SBATCH -n1 : -n2":       "line 3 of the script: #SBATCH: a heterogeneous job",
 		"#SBATCH -J 'x":           "line 3 of the script: #SBATCH: a quote is not closed: -J 'x",

@@ -57,13 +57,14 @@ func stubJobs() []*pb.Job {
 	task := &pb.Job{
 		Id: &pb.JobId{Job: 109, ArrayTask: ptr(uint32(1))}, ArrayJobId: 108, Owner: ada, State: pb.JobState_JOB_STATE_RUNNING, Reason: "None",
 		Priority: 950, Epoch: 1, Completing: true, SubmitMs: ago(time.Minute), StartMs: ago(5 * time.Second), Partition: "gpu", TimeLimitS: 60,
-		NodeList: "n3", BatchHost: "n3", Cpus: 1, Nodes: 1, Spec: &pb.JobSpec{Name: "sweep", WorkDirectory: "/home/ada"},
+		NodeList: "n3", BatchHost: "n3", Cpus: 1, Nodes: 1, Spec: &pb.JobSpec{Name: "sweep", WorkDirectory: "/home/ada",
+			Signal: "B:USR1@60", Checkpoint: &pb.CheckpointPolicy{Mode: "app"}},
 	}
 	failed := &pb.Job{
 		Id: &pb.JobId{Job: 103}, Owner: ada, State: pb.JobState_JOB_STATE_FAILED, Reason: "NonZeroExitCode", Priority: 1, Epoch: 2, RestartCount: 1,
 		SubmitMs: ago(time.Hour), EligibleMs: ago(time.Hour), StartMs: ago(50 * time.Minute), EndMs: ago(40 * time.Minute), Partition: "main",
 		TimeLimitS: 3600, NodeList: "n1", BatchHost: "n1", Cpus: 1, Nodes: 1, ExitCode: 7,
-		Spec: &pb.JobSpec{Name: "oops\x1b[2J", WorkDirectory: "/home/ada"}, Usage: &pb.Usage{PeakMemoryBytes: 300 << 20, CpuNs: 65e9},
+		Spec: &pb.JobSpec{Name: "oops\x1b[2J", WorkDirectory: "/home/ada", Checkpoint: &pb.CheckpointPolicy{IntervalS: 7200, Directory: "saved"}}, Usage: &pb.Usage{PeakMemoryBytes: 300 << 20, CpuNs: 65e9},
 	}
 	return []*pb.Job{running, waiting, failed, array, task}
 }

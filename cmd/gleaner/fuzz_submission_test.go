@@ -19,7 +19,7 @@ import (
 func FuzzSubmission(f *testing.F) {
 	for _, words := range []string{
 		"-n4 -N2-4 --ntasks-per-node=2 -c2 --mem=1G -t 1-0", "--array=0-4000000:3%5 -o %A_%a.out -e %j -i none", "-w n[1-9] -x n[1-65536]",
-		"--gres=gpu:a100:2 -C 'ib&ssd' --exclusive --requeue", "--export=ALL,A=1 --chdir=x -J \"a b\" --comment='\x1b[2J'", "--nice -p a,b,,c --open-mode=append",
+		"--gres=gpu:a100:2 -C 'ib&ssd' --exclusive --requeue", "--export=ALL,A=1 --chdir=x -J \"a b\" --comment='\x1b[2J'", "--signal=B:USR1@60 --checkpoint=app --checkpoint-dir=%j --checkpoint-interval=auto", "--nice -p a,b,,c --open-mode=append",
 		"-n 99999999999999999999", "--mem-per-cpu=0 --gpus=0", "-N 5-2", "-t 99999999-99:99:99", "--uid=\xff --job-name=\xff", "--array=0-9,1-8,2-7",
 	} {
 		f.Add("#!/bin/sh\n#SBATCH "+words+"\n", "PATH=/bin\nSLURM_UMASK=0077\nX=\xff")

@@ -87,6 +87,8 @@ type gleanerExtra struct {
 	WaitingTasks    string           `json:"waiting_tasks,omitempty"`
 	PeakMemoryBytes uint64           `json:"peak_memory_bytes,omitempty"`
 	CPUNs           uint64           `json:"cpu_ns,omitempty"`
+	Signal          string           `json:"signal,omitempty"` // of --signal
+	Checkpoint      *checkpointJSON  `json:"checkpoint,omitempty"`
 	Allocation      []allocationJSON `json:"allocation"`
 }
 
@@ -167,6 +169,7 @@ func (s jsonShape) extra(r *jobRow, record *jobRecord) gleanerExtra {
 	extra := gleanerExtra{
 		Epoch: r.job.Epoch, WaitingTasks: spec.FormatArray(r.job.GetWaitingTasks().GetRanges(), 0), Allocation: []allocationJSON{},
 		PeakMemoryBytes: r.job.GetUsage().GetPeakMemoryBytes(), CPUNs: r.job.GetUsage().GetCpuNs(),
+		Signal: r.job.GetSpec().GetSignal(), Checkpoint: checkpointOf(r),
 	}
 	for _, node := range r.job.Allocation {
 		part := allocationJSON{Node: node.Node, CPUs: append([]uint32{}, node.CpuIds...), MemoryBytes: node.MemoryBytes, Devices: []deviceJSON{}}

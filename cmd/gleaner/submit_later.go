@@ -52,7 +52,6 @@ func submitLater() []option.Option {
 		{Long: "propagate", Argument: "limits", OptionalArgument: true, Later: "set limits inside the script with ulimit"},
 		{Long: "reboot", Later: leaveOut},
 		{Long: "reservation", Argument: "names", Environment: variables("RESERVATION"), Later: pickInstead},
-		{Long: "signal", Argument: "[B:]signal[@seconds]", Environment: variables("SIGNAL"), Later: "start a timer inside the script, or trap TERM, which comes at the end of the time limit"},
 		{Long: "sockets-per-node", Argument: "count", Later: countInstead},
 		{Long: "test-only", Later: "ginfo shows which nodes and GPUs are free"},
 		{Long: "thread-spec", Argument: "count", Environment: variables("THREAD_SPEC"), Later: leaveOut},

@@ -74,7 +74,7 @@ func submitCommand() *option.Command {
 			{Name: "script", Help: "the batch script; standard input if none is named"},
 			{Name: "arguments", Help: "handed to the script, options among them too"},
 		},
-		Options: slices.Concat(submitOptions(), placementOptions(), submitLater()),
+		Options: slices.Concat(submitOptions(), placementOptions(), checkpointOptions(), submitLater()),
 		Examples: []option.Example{
 			{Text: "a job on one GPU of any model, for at most an hour", Command: "gsubmit --gpus=1 --time=1:00:00 train.sh"},
 			{Text: "two nodes with four GPUs each, one task a GPU", Command: "gsubmit -N2 --gpus-per-node=4 --ntasks-per-node=4 train.sh"},

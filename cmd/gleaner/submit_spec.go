@@ -78,6 +78,7 @@ func buildSpec(values option.Values, directory string) (*pb.JobSpec, error) {
 	b.hosts()
 	b.placement()
 	b.waits()
+	b.checkpoint()
 	b.behaviour()
 	return b.spec, b.err
 }

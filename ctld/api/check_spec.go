@@ -29,7 +29,7 @@ func checkSpec(job *pb.JobSpec, administrator bool) error {
 		return invalid("the request holds no job")
 	}
 	for _, check := range []func(*pb.JobSpec) error{
-		checkReserved, checkScript, checkTexts, checkEnvironment, checkFiles, checkCounts, checkGPUs, checkHosts,
+		checkReserved, checkScript, checkTexts, checkEnvironment, checkFiles, checkCounts, checkGPUs, checkHosts, checkCheckpoint,
 	} {
 		if err := check(job); err != nil {
 			return err
@@ -53,11 +53,9 @@ func checkReserved(job *pb.JobSpec) error {
 		given bool
 		name  string
 	}{
-		{job.GetSignal() != "", "--signal"},
 		{job.GetImage() != "", "--container-image"},
 		{len(job.GetMounts()) > 0, "--container-mounts"},
 		{len(job.GetStaging()) > 0, "staging of files"},
-		{job.GetCheckpoint() != nil, "--checkpoint"},
 	} {
 		if field.given {
 			return invalid("%s is not supported by this version: submit without it", field.name)

@@ -264,6 +264,7 @@ func (d *dialogue) submit(a arguments) Command {
 		Account: a.values["account"], Qos: a.values["qos"], Licenses: a.values["licenses"],
 	}
 	addPlacement(job, a)
+	addCheckpoint(job, a)
 	job.BeginMs, job.DeadlineMs = d.moment(a, "begin"), d.moment(a, "deadline")
 	if a.is("kill") {
 		job.KillOnInvalidDependency = proto.Bool(true)

@@ -41,6 +41,9 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(),
 	}
 	record.placementFromMessage(spec)
+	if err := record.checkpointFromMessage(spec); err != nil {
+		return SubmitJob{}, err
+	}
 	for _, gpu := range spec.GetGpus() {
 		record.GPUs = append(record.GPUs, GPURequest{
 			Scope: gpu.GetScope(), Count: gpu.GetCount(), Model: gpu.GetModel(), Shares: gpu.GetSharesPerDevice(),
@@ -77,11 +80,9 @@ func checkCarriedOut(spec *pb.JobSpec) error {
 		name  string
 		given bool
 	}{
-		{"--signal", spec.GetSignal() != ""},
 		{"--container-image", spec.GetImage() != ""},
 		{"mounts", len(spec.GetMounts()) > 0},
 		{"staging", len(spec.GetStaging()) > 0},
-		{"--checkpoint", spec.GetCheckpoint() != nil},
 	}
 	for _, field := range reserved {
 		if field.given {

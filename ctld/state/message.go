@@ -194,6 +194,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses),
 	}
 	r.placementMessage(message)
+	r.checkpointMessage(message)
 	for _, gpu := range r.GPUs {
 		message.Gpus = append(message.Gpus, &pb.GpuRequest{
 			Scope: gpu.Scope, Count: gpu.Count, Model: gpu.Model, SharesPerDevice: gpu.Shares,

@@ -90,6 +90,10 @@ type Spec struct {
 	SpreadJob               bool      `cbor:"90,keyasint,omitempty"`
 	UseMinNodes             bool      `cbor:"91,keyasint,omitempty"`
 
+	// From LevelFrozen on.
+	Signal     string     `cbor:"100,keyasint,omitempty"` // as spec.EndSignal writes it; "" = none
+	Checkpoint Checkpoint `cbor:"101,keyasint,omitzero"`
+
 	digest Digest
 	owner  *Owner
 	shape  *Shape // what the scheduler sees of it

@@ -8,6 +8,9 @@ import (
 
 // level is that of the newest thing it asks for.
 func (c SubmitJob) level() Level {
+	if c.Spec.Signal != "" || c.Spec.Checkpoint != (Checkpoint{}) {
+		return LevelFrozen
+	}
 	if c.Spec.placedAsOfOld() && c.waitsAsOfOld() && len(c.Spec.Licenses) == 0 {
 		return LevelFirst
 	}

@@ -80,7 +80,8 @@ func TestSpecSurvives(t *testing.T) {
 		Gpus:       []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 2, Model: "a100"}},
 		TimeLimitS: 60, NodeList: "n1", ExcludeNodes: "n9", Constraint: "x&y", Exclusive: true,
 		Hold: true, Requeue: true, Nice: -5, Network: pb.Network_NETWORK_PRIVATE,
-		Array: &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 8, Step: 2}}, MaxRunning: 3},
+		Array:  &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 8, Step: 2}}, MaxRunning: 3},
+		Signal: "B:USR1@90", Checkpoint: &pb.CheckpointPolicy{Mode: "system", IntervalS: 60},
 	}
 	owner := &pb.Identity{Uid: 1, Gid: 2, Groups: []uint32{2, 3}, User: "u", Group: "g", Home: "/h", Shell: "/s", UidDomain: "d"}
 	s := New()
@@ -108,12 +109,12 @@ func TestSpecSurvives(t *testing.T) {
 // TestReservedIsRefused: what is not carried out is refused by its name.
 func TestReservedIsRefused(t *testing.T) {
 	for name, job := range map[string]*pb.JobSpec{
-		"--signal":          {Signal: "USR1"},
+		"invalid signal":    {Signal: "NOWHERE@60"},
 		"afterwards:1":      {Dependency: "afterwards:1"},
 		"--container-image": {Image: "x"},
 		"mounts":            {Mounts: []*pb.Mount{{}}},
 		"staging":           {Staging: []*pb.Staging{{}}},
-		"--checkpoint":      {Checkpoint: &pb.CheckpointPolicy{}},
+		"--checkpoint":      {Checkpoint: &pb.CheckpointPolicy{Mode: "dmtcp"}},
 		"array":             {Array: &pb.ArraySpec{}},
 		"environment":       {Environment: []string{"NOVALUE"}},
 		"entry":             {Environment: []string{"A=\x00"}},

@@ -1,0 +1,19 @@
+package api
+
+import (
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// checkCheckpoint refuses what makes no sense of how a job is warned and saved.
+func checkCheckpoint(job *pb.JobSpec) error {
+	if job.GetSignal() != "" {
+		if _, err := spec.ParseEndSignal(job.GetSignal()); err != nil {
+			return invalid("--signal: %v", err)
+		}
+	}
+	if err := spec.CheckCheckpoint(job.GetCheckpoint()); err != nil {
+		return invalid("%v", err)
+	}
+	return nil
+}

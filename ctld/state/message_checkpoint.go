@@ -1,0 +1,47 @@
+package state
+
+import (
+	"fmt"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	words "github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// This file has, both ways, what a request says of its end and of being saved.
+
+// Checkpoint is how a job is saved, and how often without anybody asking. The
+// zero value is what was not asked for: auto, and only when asked.
+type Checkpoint struct {
+	Mode         string `cbor:"1,keyasint,omitempty"` // see spec.CheckpointAuto; "" = that
+	IntervalS    uint32 `cbor:"2,keyasint,omitempty"`
+	IntervalAuto bool   `cbor:"3,keyasint,omitempty"`
+	Directory    string `cbor:"4,keyasint,omitempty"` // a pattern; "" = .gleaner/JOB
+}
+
+func (s *Spec) checkpointFromMessage(asked *pb.JobSpec) error {
+	if asked.GetSignal() != "" {
+		signal, err := words.ParseEndSignal(asked.GetSignal())
+		if err != nil {
+			return fmt.Errorf("--signal: %w", err)
+		}
+		s.Signal = signal.String()
+	}
+	policy := asked.GetCheckpoint()
+	if err := words.CheckCheckpoint(policy); err != nil {
+		return err
+	}
+	s.Checkpoint = Checkpoint{
+		Mode: policy.GetMode(), IntervalS: policy.GetIntervalS(), IntervalAuto: policy.GetIntervalAuto(), Directory: policy.GetDirectory(),
+	}
+	if s.Checkpoint.Mode == words.CheckpointAuto {
+		s.Checkpoint.Mode = ""
+	}
+	return nil
+}
+
+func (s *Spec) checkpointMessage(message *pb.JobSpec) {
+	message.Signal = s.Signal
+	if c := s.Checkpoint; c != (Checkpoint{}) {
+		message.Checkpoint = &pb.CheckpointPolicy{Mode: c.Mode, IntervalS: c.IntervalS, IntervalAuto: c.IntervalAuto, Directory: c.Directory}
+	}
+}
