@@ -72,6 +72,11 @@ type Job struct {
 	// SpecialExit: it was requeued held in that state (SPECIAL_EXIT), until it is
 	// released.
 	SpecialExit bool `cbor:"46,keyasint,omitempty"`
+
+	// From LevelFrozen on.
+	// SavedEarly counts the runs that saved themselves and were short, since the
+	// last that was not: see runsAgain.
+	SavedEarly uint32 `cbor:"60,keyasint,omitempty"`
 }
 
 // Run is one run of a job: what it holds, where.
@@ -152,6 +157,7 @@ type End struct {
 	EndMS           int64       `cbor:"13,keyasint,omitempty"` // when the last part was over
 	SpecialExit     bool        `cbor:"14,keyasint,omitempty"` // with Requeue: see Job; from LevelShares on
 	Preempted       *Preempted  `cbor:"15,keyasint,omitempty"` // from LevelShares on; nil = it was not
+	Saved           bool        `cbor:"30,keyasint,omitempty"` // with Requeue: it saved itself; from LevelFrozen on
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).

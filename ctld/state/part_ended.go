@@ -60,7 +60,7 @@ func (s *State) partEnded(report *PartReport) {
 	if job.End != nil {
 		end = *job.End
 	} else {
-		end = s.policy.requeueExit(job, report, decideEnd(job, report, s.level))
+		end = savedExit(job, report, s.policy.requeueExit(job, report, decideEnd(job, report, s.level)))
 	}
 	addReport(&end, job, report)
 	next.End = &end
@@ -198,6 +198,9 @@ func (s *State) close(job *Job) *Job {
 		return job
 	}
 	next := s.requeued(job, job.End)
+	if job.End.Saved {
+		s.runsAgain(next, job.Run.StartMS)
+	}
 	if job.End.Reason != ReasonNone { // nobody asked for it
 		next.Failures++
 		if next.Failures > maxBatchRequeue && next.Held == sched.NotHeld {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // walker makes random commands, many of them late, repeated or senseless, from
@@ -135,6 +136,9 @@ func (w *walker) submit() SubmitJob {
 	if w.shares {
 		w.landing(&c)
 	}
+	if w.shares && w.chance(15) {
+		c.Spec.Checkpoint.Mode = spec.CheckpointApp
+	}
 	if w.chance(15) {
 		c.Spec.Licenses = []License{{Name: "x", Count: uint32(w.Intn(3))}, {Name: "y", Count: 1}}[:1+w.Intn(2)]
 	}
@@ -234,6 +238,9 @@ func (w *walker) ended(v *View) Command {
 		}
 		if w.chance(30) {
 			report.ExitCode = uint32(w.Intn(256))
+			if job.Spec != nil && job.Spec.Checkpoint.Mode != "" && w.chance(60) {
+				report.ExitCode = spec.SavedExit
+			}
 		}
 		if w.chance(10) {
 			report.Epoch += uint32(w.Intn(3)) - 1
