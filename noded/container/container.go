@@ -111,6 +111,7 @@ type Spec struct {
 	RunDir         string // host directory bound at /run/gleaner, owned by the user
 	InitPath       string // host path of ginit
 	WorkDir        *WorkDir
+	Dirs           []*WorkDir // further ones of the user's, with which what is written there is kept
 	Files          []File
 	Binds          []string // host directories bound at the same path
 	HideDirs       []string // directories of the host that look empty inside

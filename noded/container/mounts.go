@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/opencontainers/runc/libcontainer/configs"
@@ -124,10 +125,32 @@ func (s *stage) addOwn(spec *Spec, mounts []hostMount, add func(string, *os.File
 			bound = append(bound, spec.User.Home)
 		}
 	}
-	if w := spec.WorkDir; w != nil && !inShare(mounts, w.File, w.Path) && s.bindsWorkDir(w, spec, home != nil) {
-		add(w.Path, w.File, w.Path, whole)
+	own := slices.Clone(spec.Dirs)
+	if spec.WorkDir != nil {
+		own = slices.Insert(own, 0, spec.WorkDir)
+	}
+	var shown []*WorkDir
+	for _, w := range own {
+		if !inShare(mounts, w.File, w.Path) && s.bindsWorkDir(w, spec, home != nil) && !lookThrough(shown, w) {
+			add(w.Path, w.File, w.Path, whole)
+			shown = append(shown, w)
+		}
 	}
 	return bound
+}
+
+// lookThrough says whether a directory is seen in one of those that are bound
+// already: it lies below it, and no link leads out of it.
+func lookThrough(shown []*WorkDir, w *WorkDir) bool {
+	return slices.ContainsFunc(shown, func(above *WorkDir) bool {
+		from, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(above.File.Fd())))
+		to, err2 := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(w.File.Fd())))
+		if err = errors.Join(err, err2); err != nil {
+			return false
+		}
+		inside, err := filepath.Rel(above.Path, w.Path)
+		return err == nil && within(w.Path, filepath.Clean(above.Path)) && to == filepath.Join(from, inside)
+	})
 }
 
 // openHome opens the user's home, if it is one: a directory that the user

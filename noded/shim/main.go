@@ -72,6 +72,7 @@ func Main(dir string) error {
 		result.EndMs = time.Now().UnixMilli()
 	}
 	p.closeJobSockets()
+	p.leaveCheckpointDir()
 	err, cleanErr := d.conclude(result, host, func() {
 		p.setEnded(result)
 		log.Info("part ended", "cause", result.Cause, "exit_code", result.ExitCode, "exit_signal", result.ExitSignal, "detail", result.Detail)

@@ -55,8 +55,10 @@ func (p *part) prepare() (_ *container.Spec, _ func(), err error) {
 		for _, f := range spec.Files {
 			f.File.Close()
 		}
-		if spec.WorkDir != nil {
-			spec.WorkDir.File.Close()
+		for _, dir := range append(spec.Dirs, spec.WorkDir) {
+			if dir != nil {
+				dir.File.Close()
+			}
 		}
 	}
 	defer func() {
@@ -73,6 +75,11 @@ func (p *part) prepare() (_ *container.Spec, _ func(), err error) {
 	spec.Orders = &pid1.Config{StepEnv: p.stepEnvironment()}
 	if spec.WorkDir, err = p.openWorkDir(); err != nil {
 		return nil, nil, err
+	}
+	if dir, err := p.openCheckpointDir(); err != nil {
+		return nil, nil, err
+	} else if dir != nil {
+		spec.Dirs = append(spec.Dirs, dir)
 	}
 	if p.batch {
 		if spec.Files, spec.Orders.Batch, err = p.prepareBatch(); err != nil {
@@ -181,11 +188,7 @@ func (p *part) outputFlags() int {
 
 // expand answers the path on the host that a pattern stands for.
 func (p *part) expand(pattern string) (string, error) {
-	path, err := spec.ExpandFileName(pattern, spec.FileNames{
-		JobID: p.order.Part.Job, ArrayJobID: p.order.ArrayJobId, ArrayTask: p.order.GetId().GetArrayTask(),
-		IsArray: p.order.ArrayJobId != 0, JobName: p.order.Spec.GetName(), User: p.user.Name,
-		Node: p.order.Node, NodeIndex: uint32(p.index),
-	})
+	path, err := spec.ExpandFileName(pattern, p.fileNames())
 	if err != nil {
 		return "", badRequest("file name %q: %v", pattern, err)
 	}
@@ -195,6 +198,15 @@ func (p *part) expand(pattern string) (string, error) {
 		path = strings.TrimSuffix(p.order.Spec.GetWorkDirectory(), "/") + "/" + path
 	}
 	return path, nil
+}
+
+// fileNames are what the symbols of patterns stand for in this part.
+func (p *part) fileNames() spec.FileNames {
+	return spec.FileNames{
+		JobID: p.order.Part.Job, ArrayJobID: p.order.ArrayJobId, ArrayTask: p.order.GetId().GetArrayTask(),
+		IsArray: p.order.ArrayJobId != 0, JobName: p.order.Spec.GetName(), User: p.user.Name,
+		Node: p.order.Node, NodeIndex: uint32(p.index),
+	}
 }
 
 // openStdio opens a file of the script on the host, with its user's rights
