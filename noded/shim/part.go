@@ -40,6 +40,7 @@ type part struct {
 	stopStart    context.CancelFunc
 	wake         chan struct{} // something that supervise looks at has changed
 	leaseTimer   *boottime.Timer
+	warning      *warning // supervise's
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed and replaced when ready or ended changes
@@ -87,12 +88,16 @@ func newPart(d directory, log *slog.Logger) (*part, error) {
 	if index < 0 {
 		return nil, fmt.Errorf("%w: the order's allocation does not name node %q", ErrBadPart, order.Node)
 	}
+	warning, err := newWarning(order.Spec.GetSignal())
+	if err != nil {
+		return nil, err
+	}
 	timer, err := boottime.NewTimer()
 	if err != nil {
 		return nil, err
 	}
 	p := &part{
-		leaseTimer: timer, lease: lease.Lease{Fence: order.LeaseAction == lease.Fence, Begun: boottime.Now()},
+		leaseTimer: timer, warning: warning, lease: lease.Lease{Fence: order.LeaseAction == lease.Fence, Begun: boottime.Now()},
 		dir: d, order: order, settings: settings, log: log.With("node", order.Node),
 		own: order.Allocation[index], index: index, batch: order.Node == order.BatchHost,
 		limitS: order.TimeLimitS,

@@ -45,6 +45,7 @@ func (p *part) supervise(running *container.Container) {
 	}()
 	limit := newLimit(p.timeLimit(p.order.TimeLimitS))
 	defer limit.pause()
+	defer p.warning.pause()
 	look := time.NewTicker(stuckAfter)
 	defer look.Stop()
 	exiting := false // process 1 was, at the last look
@@ -70,11 +71,14 @@ func (p *part) supervise(running *container.Container) {
 		p.mu.Lock()
 		counts := p.released && p.lease.Runs
 		limit.set(p.timeLimit(p.limitS))
+		p.warning.follow(p.limitS)
 		p.mu.Unlock()
 		if counts {
 			limit.run()
+			p.warning.run()
 		} else {
 			limit.pause()
+			p.warning.pause()
 		}
 		select {
 		case <-done:
@@ -87,6 +91,8 @@ func (p *part) supervise(running *container.Container) {
 			}
 			exiting = hasNoMemory(running.Pid())
 		case <-p.leaseTimer.C:
+		case <-p.warning.timer.C:
+			p.warn()
 		case <-limit.timer.C:
 			p.end(pb.EndCause_END_CAUSE_TIME_LIMIT, killWait(p.order), "")
 		}
@@ -165,6 +171,9 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 			p.signalJob(running, unix.SIGKILL)
 		case owed && len(rest) > 0:
 			owed = false
+			if p.warnOfPreemption() {
+				break
+			}
 			// In this order, so that a process that stops itself in between
 			// wakes up with its TERM.
 			p.signalJob(running, unix.SIGTERM)

@@ -1,0 +1,101 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
+)
+
+// warnPatience bounds how long an end waits for process 1 to pass the signal
+// on.
+const warnPatience = 2 * time.Second
+
+// warning is the signal that a job has asked for before its end (--signal). It
+// counts the job's time as its time limit does, and like that belongs to
+// supervise.
+type warning struct {
+	*limit
+	signal spec.EndSignal
+	given  bool
+	sent   bool // under the time limit in force
+}
+
+// newWarning reads what the job asked for; "" = nothing.
+func newWarning(text string) (*warning, error) {
+	w := &warning{limit: newLimit(0), given: text != ""}
+	if !w.given {
+		return w, nil
+	}
+	var err error
+	if w.signal, err = spec.ParseEndSignal(text); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadPart, err)
+	}
+	return w, nil
+}
+
+// follow makes it come so long before a time limit in seconds. One that has
+// been sent is sent again only if the limit was put off so far that it is
+// ahead once more.
+func (w *warning) follow(limitS uint32) {
+	if !w.given || w.signal.BeforeS == 0 || limitS == spec.Unlimited {
+		w.set(0)
+		return
+	}
+	length := max(time.Duration(int64(limitS)-int64(w.signal.BeforeS))*time.Second, time.Nanosecond)
+	if w.sent && length <= w.passed() {
+		return
+	}
+	if length != w.length {
+		w.sent = false
+	}
+	w.set(length)
+}
+
+// passed is how long it has run.
+func (l *limit) passed() time.Duration {
+	if l.since.IsZero() {
+		return l.ran
+	}
+	return l.ran + time.Since(l.since)
+}
+
+// warn sends the signal, its time having come.
+func (p *part) warn() {
+	p.warning.sent = true
+	go p.sendWarning(stepPatience)
+}
+
+// warnOfPreemption sends the signal to a job that is to make room, unless it
+// has had it, and says whether somebody got it: what was not warned so is
+// warned with TERM (slurm.conf(5), preempt_send_user_signal).
+func (p *part) warnOfPreemption() bool {
+	p.mu.Lock()
+	preempted := p.ending != nil && p.ending.cause == pb.EndCause_END_CAUSE_CANCELLED && !p.ending.termAgain.IsZero()
+	p.mu.Unlock()
+	if !preempted || !p.warning.given || p.warning.sent {
+		return false
+	}
+	p.warning.sent = true
+	return p.sendWarning(warnPatience)
+}
+
+// sendWarning says whether some process got the signal.
+func (p *part) sendWarning(patience time.Duration) bool {
+	w := &p.warning.signal
+	scope := step.ScopeSteps
+	if w.Batch {
+		scope = step.ScopeBatch
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := p.askStep(ctx, func(c *step.Client) error { return c.Signal(w.Signal, scope, 0) }); err != nil {
+		p.log.Info("the signal before the job's end reached nobody", "signal", w.String(), "error", err)
+		return false
+	}
+	p.log.Info("the job was sent the signal before its end", "signal", w.String())
+	return true
+}
