@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded"
 	_ "github.com/gleaner-hpc/gleaner/noded/container" // is "gnoded init" inside containers
 	"github.com/gleaner-hpc/gleaner/noded/shim"
@@ -95,6 +96,7 @@ func app() *cli.App {
 			},
 			doctorCommand(config),
 			{Name: "shim", Usage: "supervise the part of a job in DIR", ArgsUsage: "DIR", Hidden: true, Action: supervise},
+			{Name: cuda.Word, Usage: "call the CUDA driver for a supervisor", Hidden: true, Action: func(*cli.Context) error { return cuda.Main() }},
 		},
 	}
 }
