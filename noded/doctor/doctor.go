@@ -96,6 +96,7 @@ func (d *doctor) checks() []finding.Check {
 		{Name: "system-call filter", Limit: patient, Run: d.checkFilter},
 		{Name: "checkpoints", Limit: patient, Run: d.checkCRIU},
 		{Name: "GPUs", Limit: patient, Run: d.checkGPUs},
+		{Name: cudaName, Limit: patient, Run: d.checkCUDA},
 		{Name: "memory", Run: d.checkMemory},
 		{Name: "processes", Run: d.checkProcesses},
 		{Name: "users", Run: d.checkUsers},
