@@ -23,6 +23,10 @@
 // park before freezing, unpark after thawing. Host memory for all that is in
 // GPU memory, which counts for the control group of the processes: see Need.
 //
+// It has been driven through a stand-in for the library, which keeps to what
+// NVIDIA's reference says (testdata/standin.c), and not on a GPU yet: TestOnGPU
+// does that where there is one.
+//
 // Cost: a process without NVIDIA devices costs a look at its descriptors and,
 // if it has none open, at its map of memory. One that has costs the time to
 // copy its GPU memory over the bus.

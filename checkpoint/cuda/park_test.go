@@ -166,7 +166,7 @@ func TestEveryFault(t *testing.T) {
 
 // Faults at random, several at once, also in undoing.
 func TestRandomFaults(t *testing.T) {
-	rounds := 40
+	rounds := 24
 	if testing.Short() {
 		rounds = 10
 	}
