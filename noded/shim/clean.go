@@ -36,6 +36,7 @@ func leftOver(path string, err error) error { return &LeftOver{Path: path, Err: 
 // kept are the files that stay until a part is forgotten.
 var kept = map[string]bool{
 	orderFile: true, settingsFile: true, lockFile: true, socketFile: true, logFile: true, resultFile: true, resultDraft: true,
+	savedFile: true, savedDraft: true,
 }
 
 // clean removes what the part's container was made of, once nothing runs in

@@ -102,6 +102,13 @@ func (p *part) freeze() {
 	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	if !suspended {
+		p.leaseEndsSave()
+	} else if p.dumping() {
+		return // it stands, and is frozen when criu has done with it
+	}
+	p.freezer.Lock()
+	defer p.freezer.Unlock()
 	err := p.group.Freeze(ctx)
 	switch {
 	case err != nil && suspended:
@@ -121,18 +128,15 @@ func (p *part) freeze() {
 	p.notify()
 }
 
-// thaw lets the job go on.
+// thaw lets the job go on, as far as its lease is concerned.
 func (p *part) thaw() {
+	p.freezer.Lock()
+	defer p.freezer.Unlock()
 	p.mu.Lock()
 	p.lease.Runs = true
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
-	defer cancel()
-	if err := p.group.Thaw(ctx); err != nil {
+	if err := p.bringAbout(); err != nil {
 		p.log.Error("the job may go on, but it can not be thawed: that is tried again", "error", err)
-		p.mu.Lock()
-		p.lease.Runs = false
-		p.mu.Unlock()
 		return
 	}
 	p.log.Info("the job goes on")

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
@@ -107,6 +108,13 @@ func number(text string) uint64 {
 // run takes the part from its order to its end, and answers how it ended when
 // nothing of it is left.
 func (p *part) run() *pb.PartEnded {
+	var manifest *checkpoint.Manifest
+	if p.order.Restore != nil {
+		var err error
+		if manifest, err = p.fetch(p.startContext); err != nil {
+			return p.failed(err)
+		}
+	}
 	spec, cleanup, err := p.prepare()
 	if err != nil {
 		return p.failed(err)
@@ -115,7 +123,7 @@ func (p *part) run() *pb.PartEnded {
 		cleanup()
 		return p.neverRan()
 	}
-	running, err := container.Start(p.startContext, spec)
+	running, err := p.begin(spec, manifest)
 	cleanup()
 	if err != nil {
 		return p.failed(err)
@@ -123,11 +131,13 @@ func (p *part) run() *pb.PartEnded {
 	p.setReady(running)
 	p.log.Info("container is up", "pid", running.Pid())
 	p.supervise(running)
+	p.stopSaving() // process 1 may have ended by itself meanwhile
 	return p.bury(running)
 }
 
 // failed is the result of a part that could not start.
 func (p *part) failed(err error) *pb.PartEnded {
+	p.killRest() // of a restore that came half way
 	p.removeCgroup()
 	if p.endAsked() {
 		return p.neverRan()
@@ -135,6 +145,10 @@ func (p *part) failed(err error) *pb.PartEnded {
 	cause := pb.EndCause_END_CAUSE_NODE_FAULT
 	var request *requestError
 	switch {
+	case p.order.Restore != nil && !DiskFull(p.settings.StateDir, err):
+		// Whatever it is: another node may do better.
+		cause = pb.EndCause_END_CAUSE_RESTORE_FAILED
+		p.log.Warn("the job can not go on here", "error", err)
 	case errors.As(err, &request) || errors.Is(err, container.ErrUser) || errors.Is(err, container.ErrDeleted):
 		cause = pb.EndCause_END_CAUSE_BAD_REQUEST
 	case DiskFull(p.settings.StateDir, err):
@@ -174,7 +188,7 @@ func (p *part) bury(running *container.Container) *pb.PartEnded {
 // reported and what the kernel did.
 func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 	p.mu.Lock()
-	ending, ended, releasedMS := p.ending, p.initEnded, p.releasedMS
+	ending, ended, releasedMS, letGo := p.ending, p.initEnded, p.releasedMS, p.saves.letGo
 	p.mu.Unlock()
 	result := &pb.PartEnded{Cause: pb.EndCause_END_CAUSE_EXITED, StartMs: p.dir.startMS()}
 	exit := p.dir.exit()
@@ -194,6 +208,9 @@ func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 	switch {
 	case ending != nil && !byItself:
 		result.Cause, result.Detail = ending.cause, ending.detail
+	case exit != nil && !letGo.IsZero() && exit.diedOfDump(letGo.Add(-dumpShadow).UnixMilli(), letGo.Add(dumpShadow).UnixMilli()):
+		result.Cause, result.Detail = pb.EndCause_END_CAUSE_SUPERVISOR_DIED, diedOfDump
+		result.ExitCode, result.ExitSignal = 0, 0
 	case outOfMemory:
 		result.Cause = pb.EndCause_END_CAUSE_OUT_OF_MEMORY
 		result.Detail = fmt.Sprintf("a process was killed at the memory limit of %s on node %s", memoryText(p.own.MemoryBytes), p.settings.Node)
@@ -203,6 +220,10 @@ func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 	}
 	if !p.batch {
 		result.ExitCode, result.ExitSignal = 0, 0
+	}
+	if p.order.Restore != nil {
+		// The script began in an earlier run; this is the beginning of this one.
+		result.StartMs = releasedMS
 	}
 	return result
 }

@@ -2,7 +2,10 @@ package shim
 
 import (
 	"encoding/json"
+	"time"
 	"unicode"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -23,6 +26,24 @@ func (e *exitReport) fill(result *pb.PartEnded) {
 	if e.StartMS == 0 {
 		result.Detail = clip(e.Detail)
 	}
+}
+
+// diedOfDump is told of a job that a criu which ended too early left in a state
+// in which it could not go on.
+const diedOfDump = "criu ended in the middle of saving the job, and the job with it"
+
+// dumpShadow is for how long around such an end it is held responsible.
+const dumpShadow = 10 * time.Second
+
+// diedOfDump says whether the script was ended, in a time in which criu let go
+// of it in the middle of a dump, by one of the signals of a program whose code
+// is not its own.
+func (e *exitReport) diedOfDump(fromMS, toMS int64) bool {
+	switch unix.Signal(e.Signal) {
+	case unix.SIGTRAP, unix.SIGSEGV, unix.SIGILL, unix.SIGBUS, unix.SIGSYS:
+		return e.EndMS >= fromMS && e.EndMS <= toMS
+	}
+	return false
 }
 
 // exit answers process 1's report, or nil when there is none.

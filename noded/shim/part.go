@@ -4,17 +4,18 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"path"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -35,6 +36,15 @@ type part struct {
 	group    *cgroup.Group
 	relay    *relay
 	lines    lineTable
+	// questions are those to process 1 that are under way; all of them are taken
+	// while none may be.
+	questions *semaphore.Weighted
+	saver     saver // once the container is up
+	stores    *images.Stores
+	images    imageStore
+	parker    parker // nil = no device has a memory of its own
+
+	freezer sync.Mutex // held while the kernel is told that the job is to stand or run
 
 	startContext context.Context // ends when the part is to end
 	stopStart    context.CancelFunc
@@ -43,6 +53,9 @@ type part struct {
 	warning      *warning // supervise's
 
 	mu         sync.Mutex
+	held       bool // the job stands for a save
+	hungUp     bool // nothing of the supervisor's is connected with the job
+	saves      saves
 	changed    chan struct{} // closed and replaced when ready or ended changes
 	ready      bool
 	released   bool  // the script may run
@@ -55,7 +68,7 @@ type part struct {
 	lease      lease.Lease
 	// suspendNumber is the highest of the orders to stand still or to go on.
 	suspendNumber uint32
-	jobServer     net.Listener
+	door          *door // nil while the job's socket is not served
 }
 
 // ending is what was asked for first; its deadline may be brought forward.
@@ -102,7 +115,9 @@ func newPart(d directory, log *slog.Logger) (*part, error) {
 		own: order.Allocation[index], index: index, batch: order.Node == order.BatchHost,
 		limitS: order.TimeLimitS,
 		user:   userOf(order.Owner), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		questions: semaphore.NewWeighted(maxQuestions), stores: images.New(settings.Checkpoint.Stores),
 	}
+	p.images = storedImages{p.stores}
 	p.group = cgroup.New(path.Join(settings.CgroupParent, d.id()), cgroup.Limits{
 		CPUs: settings.RealCPUs, CPUWeight: len(p.own.CpuIds), MemoryBytes: p.own.MemoryBytes,
 		Pids:    settings.maxProcesses(),
@@ -172,9 +187,11 @@ func (p *part) setReady(running *container.Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ready = true
-	if !p.order.Gang || !p.batch {
+	p.saver = &containerSaver{engine: p.settings.Checkpoint.Engine, container: running, dir: p.dir}
+	if !p.order.Gang || !p.batch || p.order.Restore != nil {
 		p.release()
 	}
+	p.saves.grade = p.firstGrade()
 	p.notify()
 }
 
@@ -208,6 +225,10 @@ func (p *part) setEnded(result *pb.PartEnded) {
 
 // askStep puts one question to process 1.
 func (p *part) askStep(ctx context.Context, ask func(*step.Client) error) error {
+	if err := p.questions.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("process 1 of the job is not asked while the job is being saved, or is busy: try again: %w", err)
+	}
+	defer p.questions.Release(1)
 	conn, err := dialJobSocket(ctx, p.dir.path(runDir, pid1.StepSocket), p.user.UID)
 	if err != nil {
 		return fmt.Errorf("reach process 1 of the job: %w", err)
@@ -222,10 +243,11 @@ func (p *part) askStep(ctx context.Context, ask func(*step.Client) error) error 
 
 func (p *part) closeJobSockets() {
 	p.mu.Lock()
-	listener := p.jobServer
+	door := p.door
+	p.door = nil
 	p.mu.Unlock()
-	if listener != nil {
-		listener.Close()
+	if door != nil {
+		door.close(0)
 	}
 	p.relay.close()
 }

@@ -179,7 +179,8 @@ func (p *part) defaultOutput() string {
 // for.
 func (p *part) outputFlags() int {
 	mode := p.order.Spec.GetOpenMode()
-	appends := mode == pb.OpenMode_OPEN_MODE_APPEND || mode == pb.OpenMode_OPEN_MODE_UNSPECIFIED && p.order.RestartCount > 0
+	// What a job wrote before it was saved is its output too.
+	appends := p.order.Restore != nil || mode == pb.OpenMode_OPEN_MODE_APPEND || mode == pb.OpenMode_OPEN_MODE_UNSPECIFIED && p.order.RestartCount > 0
 	if appends {
 		return os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"time"
 
@@ -53,6 +54,10 @@ func (h *Handle) buryDead(ctx context.Context) (*pb.PartEnded, error) {
 	if now := bootID(); now != "" && h.settings.BootID != "" && h.settings.BootID != now {
 		result.Detail = "node " + h.settings.Node + " was restarted while the job ran"
 	}
+	mark := h.dir.marked()
+	if mark != nil {
+		result.Detail += fmt.Sprintf(", while its image %d was being made", mark.Number)
+	}
 	outOfMemory := false
 	if group, err := cgroup.Open(h.group()); err == nil {
 		if err := killGroup(ctx, group); err != nil {
@@ -67,7 +72,7 @@ func (h *Handle) buryDead(ctx context.Context) (*pb.PartEnded, error) {
 		return nil, err
 	}
 	result.StartMs, result.EndMs = h.dir.startMS(), time.Now().UnixMilli()
-	if exit := h.dir.exit(); exit != nil {
+	if exit := h.dir.exit(); exit != nil && (mark == nil || !exit.diedOfDump(mark.BegunMS, math.MaxInt64)) {
 		// The script had ended before; only the supervisor's end was untimely.
 		result.Cause, result.Detail = pb.EndCause_END_CAUSE_EXITED, ""
 		if outOfMemory {

@@ -75,9 +75,6 @@ func (p *part) serveJob() error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	p.jobServer = listener
-	p.mu.Unlock()
 	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(rawCodec{}),
 		grpc.UnknownServiceHandler(p.relay.handle),
@@ -87,8 +84,13 @@ func (p *part) serveJob() error {
 		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.InitialWindowSize(streamWindow),
 	)
+	d := &door{listener: listener, server: server}
+	p.mu.Lock()
+	p.door = d
+	p.mu.Unlock()
 	go func() {
-		if err := server.Serve(newUserListener(listener, p.user.UID)); err != nil && !errors.Is(err, net.ErrClosed) {
+		err := server.Serve(newUserListener(listener, p.user.UID, d))
+		if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, grpc.ErrServerStopped) {
 			p.log.Error("the job's socket failed: its commands cannot reach a controller", "error", err)
 		}
 		server.Stop()

@@ -55,10 +55,13 @@ func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServe
 	var toldStuck *pb.LeftOver
 	toldLease, toldFrozen := false, false
 	var toldSuspended *pb.PartSuspended
+	var toldSaved *pb.PartSaved
+	var toldGrade *pb.PartGrade
 	for {
 		s.part.mu.Lock()
 		ready, ended, stuck, changed := s.part.ready, s.part.ended, s.part.stuck, s.part.changed
 		held, suspended := s.part.lease, s.part.suspension()
+		saved, grade := s.part.saves.last, s.part.saves.grade
 		s.part.mu.Unlock()
 		// One that is suspended stands for that, whatever its lease.
 		if frozen := ready && !held.Runs && !held.Suspended; held.Fence && (!toldLease || toldFrozen != frozen) {
@@ -85,6 +88,18 @@ func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServe
 			toldStuck = stuck
 			event := &pb.ShimEvent{What: &pb.ShimEvent_Stuck{Stuck: cmp.Or(stuck, &pb.LeftOver{})}}
 			if err := stream.Send(event); err != nil {
+				return err
+			}
+		}
+		if grade != toldGrade {
+			toldGrade = grade
+			if err := stream.Send(&pb.ShimEvent{What: &pb.ShimEvent_Grade{Grade: grade}}); err != nil {
+				return err
+			}
+		}
+		if saved != toldSaved {
+			toldSaved = saved
+			if err := stream.Send(&pb.ShimEvent{What: &pb.ShimEvent_Saved{Saved: saved}}); err != nil {
 				return err
 			}
 		}
@@ -196,6 +211,15 @@ func (s *service) SetLimit(_ context.Context, request *pb.SetTimeLimit) (*pb.Shi
 // Suspend implements pb.ShimServer. It may be called again.
 func (s *service) Suspend(_ context.Context, request *pb.SuspendPart) (*pb.ShimResponse, error) {
 	s.part.suspend(request)
+	return &pb.ShimResponse{}, nil
+}
+
+// Save implements pb.ShimServer. It may be called again.
+func (s *service) Save(_ context.Context, request *pb.SavePart) (*pb.ShimResponse, error) {
+	if partID(request.Part) != s.part.dir.id() || request.Number == 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "image %d of part %s cannot be made of part %s", request.Number, partID(request.Part), s.part.dir.id())
+	}
+	s.part.takeSave(request)
 	return &pb.ShimResponse{}, nil
 }
 

@@ -60,6 +60,7 @@ type Settings struct {
 	Binds        []string     `json:"binds"`         // host directories bound at the same path
 	HideDirs     []string     `json:"hide_dirs"`     // host directories that look empty inside
 	LogFormat    string       `json:"log_format"`    // of package logs
+	Checkpoint   Checkpoint   `json:"checkpoint"`
 }
 
 // DeviceFile is a device of this part, or one that its programs need beside
@@ -93,6 +94,9 @@ const (
 	logFile      = "shim.log"
 	resultFile   = "result.pb"
 	resultDraft  = "result.pb.new"
+	savedFile    = "saved.pb"
+	savedDraft   = "saved.pb.new"
+	markFile     = "saving.json"
 	runDir       = "run"
 	jobSocket    = "job.sock" // in run
 )

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,13 +33,19 @@ func listen(path string, uid, gid int) (listener *net.UnixListener, err error) {
 		if err := unix.Unlink(name); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
-		listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+		// The mode is that of the socket before it has a name: a name in a job's
+		// directory may stand for something else a moment later.
+		private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+			return errors.Join(raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
+		}}
+		made, err := private.Listen(context.Background(), "unix", name)
 		if err != nil {
 			return err
 		}
+		listener = made.(*net.UnixListener)
 		// The name will not be valid at the end.
 		listener.SetUnlinkOnClose(false)
-		return errors.Join(os.Chmod(name, 0o600), os.Lchown(name, uid, gid))
+		return os.Lchown(name, uid, gid)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
@@ -114,11 +121,12 @@ func peerUID(conn net.Conn) (uint32, error) {
 type userListener struct {
 	*net.UnixListener
 	uid    uint32
+	door   *door
 	places chan struct{}
 }
 
-func newUserListener(l *net.UnixListener, uid uint32) userListener {
-	return userListener{l, uid, make(chan struct{}, maxConnections)}
+func newUserListener(l *net.UnixListener, uid uint32, d *door) userListener {
+	return userListener{l, uid, d, make(chan struct{}, maxConnections)}
 }
 
 // Accept implements net.Listener.
@@ -131,7 +139,7 @@ func (l userListener) Accept() (net.Conn, error) {
 		if uid, err := peerUID(conn); err == nil && uid == l.uid {
 			select {
 			case l.places <- struct{}{}:
-				return &countedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
+				return &countedConn{Conn: &leavingConn{Conn: conn, door: l.door}, leave: sync.OnceFunc(func() { <-l.places })}, nil
 			default:
 			}
 		}

@@ -69,7 +69,7 @@ func (p *part) supervise(running *container.Container) {
 			}
 		}
 		p.mu.Lock()
-		counts := p.released && p.lease.Runs
+		counts := p.released && p.lease.Runs && !p.held
 		limit.set(p.timeLimit(p.limitS))
 		p.warning.follow(p.limitS)
 		p.mu.Unlock()
@@ -116,7 +116,9 @@ func (p *part) timeLimit(seconds uint32) time.Duration {
 // returns when process 1 has ended. Without a lease there is no grace: a job
 // that may have been started elsewhere must not even handle a TERM.
 func (p *part) finish(running *container.Container, done <-chan struct{}) {
-	if !p.mayRun() {
+	p.stopSaving()
+	// Nor does one that was saved: it goes on elsewhere from where it stands.
+	if !p.mayRun() || p.standsSaved() {
 		p.killRest()
 		<-done
 		return
@@ -124,9 +126,7 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 	p.mu.Lock()
 	p.lease.Runs = true
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), killAttempt)
-	defer cancel()
-	if err := p.group.Thaw(ctx); err != nil {
+	if err := p.letGo(); err != nil {
 		p.log.Warn("the job's processes may be frozen: they are killed at the deadline", "error", err)
 	}
 	p.mu.Lock()

@@ -1,0 +1,133 @@
+// Package images knows where the images of saved jobs lie, as seen from one
+// node: in its own store, in those it shares with others, and on other nodes,
+// from which they come through a tunnel that a controller joins.
+//
+// What it promises: nothing is opened before it is needed, and a shared store
+// that does not answer holds up only who needs it; what goes through a tunnel
+// is as it was sent, whole, and no faster than the node's rate.
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/checkpoint/store"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// ErrNoStore is returned, wrapped, for the name of a store that this node does
+// not reach.
+var ErrNoStore = errors.New("this node has no such store")
+
+// Config says where a node keeps images. It travels from the daemon to
+// supervisors as JSON.
+type Config struct {
+	Own      string   `json:"own"`       // directory
+	Bytes    int64    `json:"bytes"`     // that it may take; 0 = as many as there are
+	KeepFree int64    `json:"keep_free"` // of its file system
+	Shared   []Shared `json:"shared"`
+}
+
+// Shared is a store that several nodes have under one name.
+type Shared struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// Stores are the stores that a node reaches by itself. Its methods may be
+// called from several goroutines at once.
+type Stores struct {
+	config Config
+
+	mu   sync.Mutex
+	open map[string]store.Store
+}
+
+// New prepares the stores; it opens none yet.
+func New(config Config) *Stores {
+	return &Stores{config: config, open: map[string]store.Store{}}
+}
+
+// Names answers the stores, the node's own, which has none, first.
+func (s *Stores) Names() []string {
+	names := []string{""}
+	for _, shared := range s.config.Shared {
+		names = append(names, shared.Name)
+	}
+	return names
+}
+
+// Has says whether there is a store of that name.
+func (s *Stores) Has(name string) bool {
+	_, _, ok := s.find(name)
+	return ok
+}
+
+func (s *Stores) find(name string) (path string, limits store.Limits, ok bool) {
+	limits.KeepFree = s.config.KeepFree
+	if name == "" {
+		limits.Bytes = s.config.Bytes
+		return s.config.Own, limits, s.config.Own != ""
+	}
+	for _, shared := range s.config.Shared {
+		if shared.Name == name {
+			return shared.Path, limits, true
+		}
+	}
+	return "", limits, false
+}
+
+// Open answers the store of a name; "" is the node's own.
+func (s *Stores) Open(ctx context.Context, name string) (store.Store, error) {
+	s.mu.Lock()
+	known := s.open[name]
+	s.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	path, limits, ok := s.find(name)
+	if !ok {
+		return nil, fmt.Errorf("%w as %q: name it under [[checkpoint.shared]] in the configuration of gnoded", ErrNoStore, name)
+	}
+	// Not under the lock: one that hangs must not keep others from theirs.
+	opened, err := store.OpenDirectory(ctx, path, limits)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[name] == nil {
+		s.open[name] = opened
+	}
+	return s.open[name], nil
+}
+
+// Digest answers the name of an image by its content.
+func Digest(image *pb.Image) (checkpoint.Digest, error) {
+	var digest checkpoint.Digest
+	if len(image.GetDigest()) != len(digest) {
+		return digest, fmt.Errorf("an image is named by a SHA-256, and this one by %d bytes", len(image.GetDigest()))
+	}
+	copy(digest[:], image.GetDigest())
+	return digest, nil
+}
+
+// Message answers what others are told of an image in a store.
+func Message(about store.About, name string) *pb.Image {
+	return &pb.Image{
+		Part: &pb.PartId{Job: about.Job, Epoch: about.Epoch}, Number: about.Number,
+		Digest: about.Digest[:], Store: name, Node: about.Node, Bytes: uint64(about.Bytes),
+	}
+}
+
+// Reader answers from where this node, named node, gets an image: a store that
+// it reaches, or the node that made it, to which dial opens streams.
+func (s *Stores) Reader(ctx context.Context, image *pb.Image, node string, dial store.Dial) (store.Reader, error) {
+	if image.GetStore() != "" && s.Has(image.Store) || image.GetStore() == "" && image.GetNode() == node {
+		return s.Open(ctx, image.GetStore())
+	}
+	return store.NewRemote(dial), nil
+}

@@ -1,0 +1,121 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// messageBytes is how much of an image goes into one message of a tunnel.
+const messageBytes = 128 << 10
+
+// Tunnel is one end of a tunnel, opened.
+type Tunnel interface {
+	Send(*pb.TunnelMessage) error
+	Recv() (*pb.TunnelMessage, error)
+	CloseSend() error
+}
+
+// Stream is a tunnel as a plain stream of bytes. close is called once, by
+// Close. What is written goes no faster than the pace lets it; nil = as fast
+// as it can.
+func Stream(ctx context.Context, tunnel Tunnel, pace *Pace, close func()) io.ReadWriteCloser {
+	return &stream{ctx: ctx, tunnel: tunnel, pace: pace, close: sync.OnceFunc(close)}
+}
+
+type stream struct {
+	ctx    context.Context
+	tunnel Tunnel
+	pace   *Pace
+	close  func()
+	unread []byte
+	ended  bool
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(into []byte) (int, error) {
+	for len(s.unread) == 0 {
+		if s.ended {
+			return 0, io.EOF
+		}
+		message, err := s.tunnel.Recv()
+		if err != nil {
+			return 0, err // io.EOF: the other end has closed
+		}
+		s.unread = message.GetData()
+		s.ended = message.GetHalfClose()
+	}
+	n := copy(into, s.unread)
+	s.unread = s.unread[n:]
+	return n, nil
+}
+
+// Write implements io.Writer.
+func (s *stream) Write(data []byte) (written int, err error) {
+	for len(data) > 0 {
+		piece := data[:min(len(data), messageBytes)]
+		if err := s.pace.wait(s.ctx, len(piece)); err != nil {
+			return written, err
+		}
+		if err := s.tunnel.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Data{Data: piece}}); err != nil {
+			if errors.Is(err, io.EOF) { // why comes with Recv
+				err = io.ErrClosedPipe
+			}
+			return written, err
+		}
+		written += len(piece)
+		data = data[len(piece):]
+	}
+	return written, nil
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	err := s.tunnel.CloseSend()
+	s.close()
+	return err
+}
+
+// Pace spreads what a node sends, over all its tunnels: so many bytes a second.
+// nil lets everything pass.
+type Pace struct {
+	rate int64
+
+	mu   sync.Mutex
+	next time.Time // when the next byte may go
+}
+
+// NewPace answers a pace of so many bytes a second; nil for 0.
+func NewPace(rate int64) *Pace {
+	if rate <= 0 {
+		return nil
+	}
+	return &Pace{rate: rate}
+}
+
+// wait returns when so many bytes may be sent.
+func (p *Pace) wait(ctx context.Context, bytes int) error {
+	if p == nil {
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	now := time.Now()
+	begin := p.next
+	if begin.Before(now) {
+		begin = now
+	}
+	p.next = begin.Add(time.Duration(int64(bytes) * int64(time.Second) / p.rate))
+	p.mu.Unlock()
+	timer := time.NewTimer(begin.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,386 @@
+package shim
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// newSavingBed is a bed whose parts can be saved, with a CRIU that works.
+func newSavingBed(t *testing.T) *bed {
+	t.Helper()
+	b := newBed(t)
+	noRace(t)
+	engine, rejected := checkpoint.Find(context.Background(), checkpoint.Programs(""))
+	if engine == nil {
+		t.Skipf("needs a CRIU that works: saves and restores containers; found %v", rejected)
+	}
+	b.settings.Checkpoint.Engine = engine
+	b.settings.Checkpoint.Stores.Own = filepath.Join(b.dir, "images")
+	return b
+}
+
+// counter is a job that counts in memory and writes each number once.
+func (b *bed) counter() *pb.StartPart {
+	return b.order("i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done")
+}
+
+// counts checks that the numbers neither skip nor repeat, and answers the last.
+func (b *bed) counts() int {
+	b.t.Helper()
+	text := b.output()
+	if at := strings.LastIndexByte(text, '\n'); at >= 0 {
+		text = text[:at]
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if n, err := strconv.Atoi(line); err != nil || n != i+1 {
+			b.t.Fatalf("line %d of the output is %q", i+1, line)
+		}
+	}
+	return strings.Count(text, "\n") + 1
+}
+
+func (b *bed) countsOn() {
+	b.t.Helper()
+	eventually(b.t, "the job writes", func() bool { return strings.Contains(b.output(), "\n1") || strings.HasPrefix(b.output(), "1\n") })
+	from := b.counts()
+	eventually(b.t, "the job counts on", func() bool { return b.counts() > from+3 })
+}
+
+// save orders a save and waits for how it ended.
+func (s *started) save(order *pb.SavePart) *pb.PartSaved {
+	t := s.b.t
+	t.Helper()
+	order.Part = s.order.Part
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := s.client().Save(ctx, order)
+	must(t, err)
+	return s.saved(order.Number)
+}
+
+// saved waits for how the save of a number ended.
+func (s *started) saved(number uint32) *pb.PartSaved {
+	t := s.b.t
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
+	must(t, err)
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			log, _ := os.ReadFile(s.dir.path(logFile))
+			t.Fatalf("save %d: %v\n%s", number, err, log)
+		}
+		if saved := event.GetSaved(); saved.GetNumber() == number {
+			return saved
+		}
+	}
+}
+
+// restored is the order of the next run, which goes on from an image.
+func restored(order *pb.StartPart, image *pb.Image) *pb.StartPart {
+	order = proto.CloneOf(order)
+	order.Part.Epoch++
+	order.RestartCount++
+	order.Restore = image
+	return order
+}
+
+func wantSaved(t *testing.T, saved *pb.PartSaved) {
+	t.Helper()
+	if saved.Image == nil || saved.Error != "" {
+		t.Fatalf("not saved: %v", saved)
+	}
+	t.Logf("stopped in %d ms, stood %d ms, packed in %d ms, %d bytes, %d new", saved.StopMs, saved.StandingMs, saved.PackMs, saved.Image.Bytes, saved.WrittenBytes)
+}
+
+// TestSavedJobGoesOn here, and elsewhere from where it stood.
+func TestSavedJobGoesOn(t *testing.T) {
+	b := newSavingBed(t)
+	order := b.counter()
+	first := b.launch(order)
+	first.ready()
+	b.countsOn()
+	wantSaved(t, first.save(&pb.SavePart{Number: 1, Then: goOn}))
+	b.countsOn()
+	again := first.save(&pb.SavePart{Number: 2, Then: stand})
+	wantSaved(t, again)
+	if !again.Stands || again.WrittenBytes*2 > again.Image.Bytes {
+		t.Errorf("the second image: %v", again)
+	}
+	at := b.counts()
+	_, err := first.client().End(context.Background(), endOrder(first))
+	must(t, err)
+	wantEnd(t, first.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 9)
+	if now := b.counts(); now != at {
+		t.Errorf("it stood at %d and ended at %d", at, now)
+	}
+
+	// Another node, with the same store.
+	b.state = filepath.Join(b.dir, "state2")
+	must(t, os.Mkdir(b.state, 0o700))
+	must(t, PrepareStateDir(b.state))
+	former := b.settings.StateDir
+	b.settings.StateDir = b.state
+	second := b.launch(restored(order, again.Image))
+	second.ready()
+	b.countsOn()
+	if _, err := os.Lstat(second.dir.path(restoreDir, "criu")); err == nil {
+		t.Error("the image's files are left in the part's directory")
+	}
+	// What goes on can be saved and moved again.
+	third := second.save(&pb.SavePart{Number: 3, Then: stand})
+	wantSaved(t, third)
+	_, err = second.client().End(context.Background(), endOrder(second))
+	must(t, err)
+	second.wait()
+	order.Part.Epoch++
+	b.settings.StateDir, b.state = former, former
+	last := b.launch(restored(order, third.Image))
+	last.ready()
+	b.countsOn()
+	_, err = last.client().End(context.Background(), &pb.EndPart{GraceS: 5})
+	must(t, err)
+	result := last.wait()
+	if result.Cause != pb.EndCause_END_CAUSE_CANCELLED || result.StartMs == 0 || result.Usage.GetCpuNs() == 0 {
+		t.Errorf("ended %v", result)
+	}
+	b.counts()
+}
+
+// TestRestoredJobEnds with its own exit code, and its commands reach the
+// supervisor's socket.
+func TestRestoredJobEnds(t *testing.T) {
+	b := newSavingBed(t)
+	order := b.order(`x=kept; echo up; while [ ! -e $HOME/go ]; do sleep 0.02; done
+test -S /run/gleaner/job.sock || exit 1
+test "$x" = kept || exit 2
+exit 42`)
+	first := b.launch(order)
+	first.ready()
+	eventually(t, "it is up", func() bool { return b.output() == "up\n" })
+	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
+	wantSaved(t, saved)
+	_, err := first.client().End(context.Background(), endOrder(first))
+	must(t, err)
+	first.wait()
+	second := b.launch(restored(order, saved.Image))
+	second.ready()
+	must(t, os.WriteFile(filepath.Join(b.home, "go"), nil, 0o644))
+	result := second.wait()
+	wantExit(t, result, 42)
+	if b.output() != "up\n" {
+		t.Errorf("wrote %q", b.output())
+	}
+}
+
+// TestNotRestored: what is wrong with an image, or with this node, is said, and
+// nothing has run.
+func TestNotRestored(t *testing.T) {
+	b := newSavingBed(t)
+	order := b.counter()
+	first := b.launch(order)
+	first.ready()
+	b.countsOn()
+	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
+	wantSaved(t, saved)
+	_, err := first.client().End(context.Background(), endOrder(first))
+	must(t, err)
+	first.wait()
+	at := b.counts()
+	settings := b.settings
+	for name, row := range map[string]struct {
+		change func(*pb.StartPart)
+		want   string
+	}{
+		"another user":  {func(o *pb.StartPart) { o.Owner.Uid++ }, "user"},
+		"another job":   {func(o *pb.StartPart) { o.Part.Job += 1000 }, "job"},
+		"no such image": {func(o *pb.StartPart) { o.Restore.Digest = make([]byte, 32) }, "image"},
+		"no digest":     {func(o *pb.StartPart) { o.Restore.Digest = nil }, "SHA-256"},
+		"no criu": {func(*pb.StartPart) {
+			b.settings.Checkpoint.Engine, b.settings.Checkpoint.WhyNot = nil, "install it"
+		}, "CRIU: install it"},
+		"no work directory": {func(o *pb.StartPart) { o.Spec.WorkDirectory = "/nonexistent" }, "/nonexistent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.settings = settings
+			next := restored(order, proto.CloneOf(saved.Image))
+			next.Part.Epoch += lastJob.Add(1)
+			row.change(next)
+			result := b.launch(next).wait()
+			if result.Cause != pb.EndCause_END_CAUSE_RESTORE_FAILED || !strings.Contains(result.Detail, row.want) {
+				t.Errorf("ended %v", result)
+			}
+		})
+	}
+	if b.counts() != at {
+		t.Error("it ran")
+	}
+}
+
+// TestKilledInMidSave: a supervisor that is killed leaves nothing that Recover
+// does not remove, and says what it died of.
+func TestKilledInMidSave(t *testing.T) {
+	b := newSavingBed(t)
+	for _, step := range []string{"the mark", "the dump"} {
+		order := b.counter()
+		order.Spec.StandardOutput = "/dev/null"
+		s := b.launch(order)
+		s.ready()
+		_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: 1, Then: stand})
+		must(t, err)
+		eventually(t, step, func() bool {
+			if step == "the mark" {
+				return exists(s.dir.path(markFile))
+			}
+			files, _ := os.ReadDir(s.dir.path(saveDir, "criu"))
+			return len(files) > 0
+		})
+		must(t, unix.Kill(s.pid(), unix.SIGKILL))
+		eventually(t, "its lock is free", func() bool { return !s.Alive() })
+		result, err := s.Recover(context.Background())
+		must(t, err)
+		if result.Cause != pb.EndCause_END_CAUSE_SUPERVISOR_DIED || !strings.Contains(result.Detail, "image 1 was being made") {
+			t.Errorf("%s: ended %v", step, result)
+		}
+		s.checkNothingLeft()
+		eventually(t, "criu is gone", func() bool { return criuOf(b) == "" })
+		must(t, s.Forget())
+	}
+}
+
+// criuOf answers what runs of CRIU in this bed.
+func criuOf(b *bed) string {
+	out, _ := exec.Command("pgrep", "-a", "-f", "criu swrk").Output()
+	return string(out)
+}
+
+// TestKilledInMidRestore: nothing of the job runs afterwards.
+func TestKilledInMidRestore(t *testing.T) {
+	b := newSavingBed(t)
+	order := b.counter()
+	first := b.launch(order)
+	first.ready()
+	b.countsOn()
+	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
+	wantSaved(t, saved)
+	_, err := first.client().End(context.Background(), endOrder(first))
+	must(t, err)
+	first.wait()
+	for delay := range 8 {
+		next := restored(order, saved.Image)
+		next.Part.Epoch += uint32(delay)
+		s := b.launch(next)
+		time.Sleep(time.Duration(delay) * 40 * time.Millisecond)
+		must(t, unix.Kill(s.pid(), unix.SIGKILL))
+		eventually(t, "its lock is free", func() bool { return !s.Alive() })
+		_, err := s.Recover(context.Background())
+		must(t, err)
+		s.checkNothingLeft()
+		eventually(t, "criu is gone", func() bool { return criuOf(b) == "" })
+		size := len(b.output())
+		time.Sleep(50 * time.Millisecond)
+		if len(b.output()) != size {
+			t.Fatalf("killed after %d ms: something writes on", delay*40)
+		}
+	}
+}
+
+// TestCriuIsKilled: the job runs on, or is over by the fault of the node: a dump
+// that is broken off may leave a process in a state in which it cannot go on.
+func TestCriuIsKilled(t *testing.T) {
+	b := newSavingBed(t)
+	for range 6 {
+		order := b.counter()
+		s := b.launch(order)
+		s.ready()
+		b.countsOn()
+		_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: 1, Then: stand})
+		must(t, err)
+		eventually(t, "criu works", func() bool {
+			files, _ := os.ReadDir(s.dir.path(saveDir, "criu"))
+			return len(files) > 2
+		})
+		out, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.pid()), "-f", "criu swrk").Output()
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(out))); err == nil {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		saved := s.saved(1)
+		if saved.Image == nil {
+			t.Logf("not saved: %s", saved.Error)
+		}
+		at := b.counts()
+		if saved.Stands {
+			_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: 1, Then: goOn})
+			must(t, err)
+		}
+		eventually(t, "the job runs on, or is over", func() bool {
+			_, err := s.Result()
+			return err == nil || b.counts() > at+2
+		})
+		if result, err := s.Result(); err == nil && result.Cause != pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
+			t.Errorf("ended %v", result)
+		}
+		_, _ = s.client().End(context.Background(), endOrder(s))
+		s.wait()
+		must(t, os.Remove(filepath.Join(b.home, "out")))
+	}
+}
+
+// TestCancelledInMidSave: the job ends as ever, at once or with its grace.
+func TestCancelledInMidSave(t *testing.T) {
+	b := newSavingBed(t)
+	for _, grace := range []uint32{0, 20} {
+		order := b.order("trap 'echo term; exit 3' TERM; echo up; while :; do sleep 0.01; done")
+		s := b.launch(order)
+		s.ready()
+		eventually(t, "it is up", func() bool { return strings.Contains(b.output(), "up") })
+		_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: 1, Then: stand})
+		must(t, err)
+		eventually(t, "the dump", func() bool {
+			files, _ := os.ReadDir(s.dir.path(saveDir, "criu"))
+			return len(files) > 0
+		})
+		_, err = s.client().End(context.Background(), &pb.EndPart{Part: s.order.Part, GraceS: grace})
+		must(t, err)
+		if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
+			t.Errorf("grace %d: ended %v", grace, result)
+		}
+		must(t, os.Remove(filepath.Join(b.home, "out")))
+	}
+}
+
+// TestStoreIsFull: the job runs on, and what would help is said.
+func TestStoreIsFull(t *testing.T) {
+	b := newSavingBed(t)
+	b.settings.Checkpoint.Stores.Bytes = 1 << 20
+	s := b.launch(b.counter())
+	s.ready()
+	b.countsOn()
+	saved := s.save(&pb.SavePart{Number: 1, Then: stand})
+	if saved.Image != nil || saved.Stands || !strings.Contains(saved.Error, "not enough space") {
+		t.Errorf("told %v", saved)
+	}
+	t.Log(saved.Error)
+	b.countsOn()
+	if saved := s.save(&pb.SavePart{Number: 2, Then: stand, Store: "scratch"}); saved.Image != nil || !strings.Contains(saved.Error, "[[checkpoint.shared]]") {
+		t.Errorf("told %v", saved)
+	}
+	b.countsOn()
+	_, err := s.client().End(context.Background(), endOrder(s))
+	must(t, err)
+	s.wait()
+}

@@ -1,0 +1,178 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// saveDir is where the files of an image are while it is made, in the part's
+// directory.
+const saveDir = "save"
+
+// saveStep takes one step of a save.
+func (p *part) saveStep(ctx context.Context, s *save, step saveStep) error {
+	p.mu.Lock()
+	s.step = step
+	p.mu.Unlock()
+	var err error
+	switch step {
+	case saveMark:
+		err = p.markSave(s)
+	case saveHangUp:
+		err = p.hangUp(ctx)
+	case savePark:
+		err = p.park(ctx, s)
+	case saveStop:
+		err = p.stopForSave(ctx, s)
+	case saveDump:
+		err = p.dump(ctx, s)
+	case saveGoOn:
+		err = p.goOn(s)
+	case savePack:
+		err = p.pack(ctx, s)
+	case saveSettle:
+		err = p.settle(s)
+	case saveClear:
+		p.clearSave()
+	}
+	if err != nil {
+		p.log.Warn("a step of saving the job failed", "image", s.order.Number, "step", step.String(), "error", err)
+	}
+	return err
+}
+
+// markSave refuses a save for which there is no room, before the job notices,
+// and leaves the mark.
+func (p *part) markSave(s *save) error {
+	if err := p.roomToSave(); err != nil {
+		return err
+	}
+	return p.dir.mark(s.mark())
+}
+
+// roomToSave compares what the job holds in memory, which is about what the
+// image takes, with the disk.
+func (p *part) roomToSave() error {
+	usage, err := p.group.Usage()
+	if err != nil {
+		return fmt.Errorf("see how much memory the job uses: %w", err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(string(p.dir), &fs); err != nil {
+		return fmt.Errorf("see how much room there is: %w", err)
+	}
+	if room := fs.Bavail * uint64(fs.Bsize); room < usage.CurrentMemoryBytes {
+		return fmt.Errorf("%w: %s has %s, and the job uses %s of memory: remove something there, or give gnoded another state_dir",
+			unix.ENOSPC, p.settings.StateDir, spec.FormatSize(room), spec.FormatSize(usage.CurrentMemoryBytes))
+	}
+	return nil
+}
+
+// stopForSave has every process stand.
+func (p *part) stopForSave(ctx context.Context, s *save) error {
+	s.stopped = time.Now()
+	if err := p.hold(ctx); err != nil {
+		return fmt.Errorf("the job's processes can not be stopped: %w", errors.Join(err, survivors(p.group)))
+	}
+	s.stopMS = uint32(time.Since(s.stopped).Milliseconds())
+	return nil
+}
+
+// dump has the image's files written. Whatever becomes of that, the job stands
+// afterwards, or did not before.
+func (p *part) dump(ctx context.Context, s *save) error {
+	if !p.mayRun() {
+		return &notNowError{"the lease of the job has ended: see whether this node reaches the controllers"}
+	}
+	dir := p.dir.path(saveDir)
+	if err := removeTree(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("make a directory for the image: %w", err)
+	}
+	manifest, err := p.saver.Save(ctx, dir)
+	p.mu.Lock()
+	taken := s.taken
+	if err != nil {
+		p.saves.letGo = time.Now()
+	}
+	p.mu.Unlock()
+	if err != nil {
+		// A criu that was killed lets go of a job that it held.
+		return errors.Join(err, p.holdAgain())
+	}
+	if taken {
+		return errTakenBack
+	}
+	manifest.Job, manifest.Epoch, manifest.Number = p.order.Part.Job, p.order.Part.Epoch, s.order.Number
+	manifest.Node, manifest.UID, manifest.SavedMS = p.settings.Node, p.user.UID, time.Now().UnixMilli()
+	s.manifest = manifest
+	return nil
+}
+
+// goOn lets the job run on while its image is packed.
+func (p *part) goOn(s *save) error {
+	p.mu.Lock()
+	s.ranOn = true
+	p.mu.Unlock()
+	err := p.runOn(s)
+	s.standMS = uint32(time.Since(s.stopped).Milliseconds())
+	return err
+}
+
+// pack makes the image durable.
+func (p *part) pack(ctx context.Context, s *save) error {
+	p.mu.Lock()
+	name := s.order.Store
+	p.mu.Unlock()
+	receipt, err := p.images.Put(ctx, name, s.manifest, p.dir.path(saveDir))
+	if err != nil {
+		return err
+	}
+	s.packed = receipt
+	return nil
+}
+
+// settle has the job stand with its image if that is what is wanted, and run on
+// otherwise.
+func (p *part) settle(s *save) error {
+	if s.packed != nil && p.wantsToStand(s) {
+		return nil
+	}
+	if s.stopped.IsZero() || s.standMS > 0 {
+		return p.runOn(s)
+	}
+	return p.goOn(s)
+}
+
+// runOn undoes, in the other order, what was done to the job; what was not done
+// it leaves. It may be called again.
+func (p *part) runOn(s *save) error {
+	// The job's door is made while the job stands: it could put something else
+	// in its place.
+	err := p.answerAgain()
+	if letErr := p.letGo(); letErr != nil {
+		err = errors.Join(err, fmt.Errorf("let the job run on: %w", letErr))
+	}
+	return errors.Join(err, p.unpark(s))
+}
+
+// clearSave removes what a save needed, the mark last. What stays is tried
+// again by the next save, and at the part's end: the image is none the worse.
+func (p *part) clearSave() {
+	err := removeTree(p.dir.path(saveDir))
+	if err == nil {
+		err = p.dir.unmark()
+	}
+	if err != nil {
+		p.log.Warn("what a save needed on the disk is not removed: that is tried again later", "error", err)
+	}
+}
