@@ -54,6 +54,7 @@ type agent struct {
 	log         *slog.Logger
 	launches    *semaphore.Weighted
 	tending     sync.WaitGroup
+	imaging     *imaging
 
 	mu        sync.Mutex
 	parts     map[partKey]*part
@@ -67,7 +68,7 @@ func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *age
 	return &agent{
 		machine: m, supervisors: s, instance: instance, log: log,
 		launches: semaphore.NewWeighted(int64(launchesPerCPU * max(1, len(m.realCPUs)))),
-		parts:    map[partKey]*part{},
+		parts:    map[partKey]*part{}, imaging: newImaging(m),
 	}
 }
 
@@ -100,6 +101,7 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { every(ctx, roomEvery, func() { a.checkRoom() }) })
 	loops.Go(func() { every(ctx, sweepEvery, a.sweep) })
 	loops.Go(func() { every(ctx, guardEvery, a.guard) })
+	loops.Go(func() { a.tendImages(ctx) })
 	loops.Wait()
 	a.tending.Wait()
 }
@@ -132,7 +134,7 @@ func (a *agent) sendLocked(m *pb.NodeMessage) {
 	}
 }
 
-// resend reports the ends that no controller has acknowledged.
+// resend reports the saves and the ends that no controller has acknowledged.
 func (a *agent) resend() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,6 +143,9 @@ func (a *agent) resend() {
 
 func (a *agent) resendLocked() {
 	for _, p := range a.sortedParts() {
+		if p.saved != nil { // before its end, by which a controller is done with it
+			a.sendLocked(savedMessage(p.saved))
+		}
 		if p.life.State() == job.Ended {
 			a.sendLocked(endedMessage(p.result))
 		}
@@ -175,7 +180,7 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 	defer a.mu.Unlock()
 	message := &pb.Register{
 		Node: a.machine.config.Name, Inventory: inventory, Instance: a.instance, LeftOvers: a.leftOversLocked(),
-		SentBoottimeNs: int64(s.opened),
+		SentBoottimeNs: int64(s.opened), Images: a.heldImages(),
 	}
 	for _, p := range a.sortedParts() {
 		// A part whose end is not acknowledged is not lost: it is told as
@@ -191,6 +196,11 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 	s.inventory = inventory
 	a.session = s
 	s.post(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: message}})
+	for _, p := range a.sortedParts() {
+		if p.grade != nil && !p.life.Over() {
+			s.post(gradeMessage(p.grade))
+		}
+	}
 	a.resendLocked()
 }
 

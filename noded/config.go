@@ -52,6 +52,7 @@ type Config struct {
 	DetectGPUs   bool // ask the NVIDIA driver; false when GPUs are named
 	LogLevel     slog.Level
 	LogFormat    string // of package logs; supervisors write alike
+	Checkpoint   CheckpointConfig
 }
 
 // configFile is the configuration file's shape.
@@ -76,7 +77,8 @@ type configFile struct {
 
 		MaxProcesses int64 `toml:"max_processes"`
 	} `toml:"container"`
-	GPUs []struct {
+	Checkpoint checkpointFile `toml:"checkpoint"`
+	GPUs       []struct {
 		ID            string   `toml:"id"`
 		Model         string   `toml:"model"`
 		Path          string   `toml:"path"`
@@ -136,7 +138,7 @@ func (f *configFile) config() (Config, error) {
 		return Config{}, err
 	}
 	for _, step := range []func(*Config) error{
-		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkFeatures, f.checkGPUs, f.checkLog,
+		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkFeatures, f.checkGPUs, f.checkLog, f.checkCheckpoint,
 	} {
 		if err := step(&c); err != nil {
 			return Config{}, err

@@ -60,6 +60,7 @@ container_path = "/dev/gpu"
 			{ID: "gpu0", Model: "a100", Path: "/dev/null", ContainerPath: "/dev/null", MemoryBytes: 80 << 30, Links: []string{"gpu1"}},
 			{ID: "gpu1", Model: "a100", Path: "/dev/zero", ContainerPath: "/dev/gpu"},
 		},
+		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -80,6 +81,7 @@ func TestConfigDefaults(t *testing.T) {
 		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir, MinFreeBytes: defaultMinFree,
 		Init: filepath.Join(filepath.Dir(executable), "ginit"), Address: name, CgroupParent: "/gleaner/" + name,
 		DetectGPUs: true, LogLevel: slog.LevelInfo,
+		Checkpoint: CheckpointConfig{Store: DefaultStateDir + "/images", TimeoutS: defaultSaveTimeoutS},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -16,6 +16,7 @@ type fakeController struct {
 	t        *testing.T
 	server   *grpc.Server
 	sessions chan *fakeSession
+	tunnels  chan *fakeTunnel
 }
 
 type fakeSession struct {
@@ -32,7 +33,7 @@ func startController(t *testing.T, socket string) *fakeController {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &fakeController{t: t, server: grpc.NewServer(), sessions: make(chan *fakeSession, 16)}
+	c := &fakeController{t: t, server: grpc.NewServer(), sessions: make(chan *fakeSession, 16), tunnels: make(chan *fakeTunnel, 16)}
 	pb.RegisterNodeLinkServer(c.server, c)
 	go c.server.Serve(listener)
 	t.Cleanup(c.server.Stop)

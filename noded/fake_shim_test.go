@@ -116,6 +116,8 @@ type fakeShim struct {
 	events                  []*pb.ShimEvent
 	alive                   bool
 	result                  *pb.PartEnded
+	saved                   *pb.PartSaved // on disk
+	saveErr                 error
 	calls                   []string
 	renewals                []*pb.LeaseRenewed
 	connects                []*pb.Connect
@@ -177,6 +179,22 @@ func (s *fakeShim) Result() (*pb.PartEnded, error) {
 		return nil, errNone
 	}
 	return s.result, nil
+}
+
+func (s *fakeShim) Saved() *pb.PartSaved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.saved
+}
+
+func (s *fakeShim) Save(context.Context, *pb.SavePart) (*pb.ShimResponse, error) {
+	s.mu.Lock()
+	err := s.saveErr
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.record("save")
 }
 
 func (s *fakeShim) Kill() error {

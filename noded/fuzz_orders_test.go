@@ -68,6 +68,7 @@ func (s *wildShim) Order() *pb.StartPart           { return s.order }
 func (s *wildShim) Client() (pb.ShimClient, error) { return s, nil }
 func (s *wildShim) Result() (*pb.PartEnded, error) { return nil, errNone }
 func (s *wildShim) Forget() error                  { return nil }
+func (s *wildShim) Saved() *pb.PartSaved           { return &pb.PartSaved{Number: 7, Stands: true} }
 
 func (s *wildShim) Alive() bool {
 	s.mu.Lock()
@@ -183,6 +184,7 @@ func FuzzOrders(f *testing.F) {
 				}
 				ordered[keyOf(m.GetStartPart().GetPart())] = true
 				ordered[keyOf(m.GetEndPart().GetPart())] = true
+				ordered[keyOf(m.GetSavePart().GetPart())] = true
 				a.obey(ctx, s, m)
 				synctest.Wait()
 			}
@@ -211,7 +213,10 @@ func checkReports(t *testing.T, s *session, ordered map[partKey]bool) {
 			if _, err := proto.Marshal(m); err != nil {
 				t.Fatalf("a report that cannot be sent ends every session: %v", err)
 			}
-			for _, part := range []*pb.PartId{m.GetPartEnded().GetPart(), m.GetPartReady().GetPart(), m.GetPartSuspended().GetPart()} {
+			for _, part := range []*pb.PartId{
+				m.GetPartEnded().GetPart(), m.GetPartReady().GetPart(), m.GetPartSuspended().GetPart(),
+				m.GetPartSaved().GetPart(), m.GetPartGrade().GetPart(),
+			} {
 				if part != nil && !ordered[keyOf(part)] {
 					t.Fatalf("a report of a part that nobody asked for: %v", m)
 				}
@@ -240,6 +245,11 @@ func seedOrders(f *testing.F) {
 		{What: &pb.ControllerMessage_StartPart{StartPart: gang}},
 		{What: &pb.ControllerMessage_StartPart{StartPart: startOrder(14, 6)}},
 		{What: &pb.ControllerMessage_SuspendPart{SuspendPart: &pb.SuspendPart{Part: part, Number: math.MaxUint32, Suspended: true}}},
+		{What: &pb.ControllerMessage_SavePart{SavePart: &pb.SavePart{Part: part, Number: 1, Then: pb.SaveThen_SAVE_THEN_STAND}}},
+		{What: &pb.ControllerMessage_SavedAcknowledged{SavedAcknowledged: &pb.SavedAcknowledged{Part: part, Number: 7}}},
+		{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{Token: "t", Image: &pb.Image{Digest: make([]byte, 32)}}}},
+		{What: &pb.ControllerMessage_KeepImages{KeepImages: &pb.KeepImages{Images: []*pb.Image{{Part: part}}}}},
+		{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: &pb.Image{Digest: make([]byte, 32), Store: "x"}}}},
 		{},
 	}
 	var sound [][]byte
@@ -250,6 +260,10 @@ func seedOrders(f *testing.F) {
 	join := func(messages ...[]byte) []byte { return prototest.Join(kinds[:len(messages)], messages) }
 	ready := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.PartReady{Part: &pb.PartId{Job: 99}}}})
 	ended := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Ended{Ended: &pb.PartEnded{Part: &pb.PartId{Job: 99}, ExitCode: math.MaxUint32, Detail: "\u009b"}}})
+	saved := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Saved{Saved: &pb.PartSaved{
+		Part: &pb.PartId{Job: 99}, Number: math.MaxUint32, Image: &pb.Image{}, Error: "\u009b"}}})
+	graded := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Grade{}})
+	f.Add(join(sound...), join(ready, saved, graded, saved, ended))
 	f.Add(join(sound...), join(ready, ended))
 	f.Add(join(sound...), join(ready, ready, ready))
 	f.Add(join(sound[0], sound[7], sound[0]), join(ended, ended))

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -39,6 +40,8 @@ type machine struct {
 	bootID   string
 	source   gpu.Source
 	room     *room
+	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
+	saving   *pb.Saving
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed
@@ -139,6 +142,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		CoresPerSocket:  cores,
 		ThreadsPerCore:  threads,
 		Trouble:         m.room.known(),
+		Saving:          m.saving,
 	}
 	for _, d := range devices {
 		inventory.Devices = append(inventory.Devices, deviceMessage(d))

@@ -82,7 +82,8 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 		log.Warn("this node offers more CPUs than exist, and does not pin jobs to CPUs: for trying things out only",
 			"cpus", machine.cpus(), "real_cpus", len(machine.realCPUs))
 	}
-	agent := newAgent(machine, &shims{config: config, executable: executable}, uuid.NewString(), log)
+	saving := machine.findEngine(ctx, log)
+	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving}, uuid.NewString(), log)
 	agent.checkRoom()
 	agent.adopt(ctx)
 	agent.serve(ctx)

@@ -33,6 +33,16 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 		a.endedAcknowledged(what.EndedAcknowledged)
 	case *pb.ControllerMessage_Connect:
 		a.joinTunnel(ctx, s, what.Connect)
+	case *pb.ControllerMessage_SavePart:
+		a.savePart(what.SavePart)
+	case *pb.ControllerMessage_SavedAcknowledged:
+		a.savedAcknowledged(what.SavedAcknowledged)
+	case *pb.ControllerMessage_AskRestore:
+		a.askRestore(ctx, s, what.AskRestore)
+	case *pb.ControllerMessage_KeepImages:
+		a.keepImages(what.KeepImages)
+	case *pb.ControllerMessage_SendImage:
+		a.sendImage(ctx, s, what.SendImage)
 	default:
 		a.log.Warn("a message that this gnoded does not understand: is it older than the controller?")
 	}

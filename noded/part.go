@@ -67,6 +67,9 @@ type part struct {
 	launchCause pb.EndCause   // whose fault that was
 	result      *pb.PartEnded // set with job.Ended
 	leftOver    *pb.LeftOver  // what could not be cleaned up
+	saved       *pb.PartSaved // how the newest save ended; nil = none did, or a controller knows
+	savedKnown  *pb.PartSaved // that it knows
+	grade       *pb.PartGrade // whether it can be saved; nil = not known yet
 }
 
 // newPart makes a part and lists it. The caller holds a.mu.
@@ -261,6 +264,10 @@ func (a *agent) follow(ctx context.Context, p *part, s supervisor) *pb.PartEnded
 			a.setFrozen(p, what.Lease.Frozen)
 		case *pb.ShimEvent_Suspended:
 			a.setSuspended(p, what.Suspended)
+		case *pb.ShimEvent_Saved:
+			a.partSaved(p, what.Saved)
+		case *pb.ShimEvent_Grade:
+			a.partGraded(p, what.Grade)
 		case *pb.ShimEvent_Stuck:
 			a.setStuck(p, what.Stuck)
 		case *pb.ShimEvent_Ended:
@@ -333,6 +340,7 @@ func (a *agent) ended(p *part, result *pb.PartEnded) {
 	if p.impatience != nil {
 		p.impatience.Stop()
 	}
+	a.lastSavedLocked(p)
 	p.result = result
 	a.noteLeftOverLocked(p, nil)
 	p.move(job.Ended)

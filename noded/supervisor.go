@@ -17,6 +17,7 @@ type supervisor interface {
 	Alive() bool
 	Stands() (bool, error)
 	Result() (*pb.PartEnded, error)
+	Saved() *pb.PartSaved
 	Kill() error
 	Recover(ctx context.Context) (*pb.PartEnded, error)
 	Forget() error
@@ -38,6 +39,7 @@ type supervisors interface {
 // shims is the real thing.
 type shims struct {
 	config     Config
+	checkpoint shim.Checkpoint
 	executable string
 	// Held for reading by Launch and for writing by List, which removes what
 	// looks like half of a launch.
@@ -84,6 +86,7 @@ func (damagedPart) Alive() bool                    { return false }
 func (damagedPart) Result() (*pb.PartEnded, error) { return nil, shim.ErrNoResult }
 func (damagedPart) Stands() (bool, error)          { return true, nil } // it is ended
 func (damagedPart) Kill() error                    { return nil }
+func (damagedPart) Saved() *pb.PartSaved           { return nil }
 
 func (s *shims) settings(r resources) shim.Settings {
 	settings := shim.Settings{
@@ -98,6 +101,7 @@ func (s *shims) settings(r resources) shim.Settings {
 		HideDirs:     s.config.Hide,
 		MaxProcesses: s.config.MaxProcesses,
 		LogFormat:    s.config.LogFormat,
+		Checkpoint:   s.checkpoint,
 	}
 	for _, f := range r.files {
 		settings.DeviceFiles = append(settings.DeviceFiles, shim.DeviceFile{

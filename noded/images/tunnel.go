@@ -32,12 +32,17 @@ type stream struct {
 	tunnel Tunnel
 	pace   *Pace
 	close  func()
-	unread []byte
-	ended  bool
+
+	reading sync.Mutex
+	unread  []byte
+	ended   bool
+	writing sync.Mutex
 }
 
 // Read implements io.Reader.
 func (s *stream) Read(into []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	for len(s.unread) == 0 {
 		if s.ended {
 			return 0, io.EOF
@@ -56,6 +61,8 @@ func (s *stream) Read(into []byte) (int, error) {
 
 // Write implements io.Writer.
 func (s *stream) Write(data []byte) (written int, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	for len(data) > 0 {
 		piece := data[:min(len(data), messageBytes)]
 		if err := s.pace.wait(s.ctx, len(piece)); err != nil {
@@ -73,12 +80,33 @@ func (s *stream) Write(data []byte) (written int, err error) {
 	return written, nil
 }
 
-// Close implements io.Closer.
+// Close implements io.Closer. What was written still arrives, if nobody reads or
+// writes any more; who does is stopped.
 func (s *stream) Close() error {
-	err := s.tunnel.CloseSend()
-	s.close()
-	return err
+	defer s.close()
+	if !s.writing.TryLock() {
+		return nil
+	}
+	defer s.writing.Unlock()
+	if !s.reading.TryLock() {
+		return nil
+	}
+	defer s.reading.Unlock()
+	if err := s.tunnel.CloseSend(); err != nil {
+		return err
+	}
+	tooLate := time.AfterFunc(closePatience, s.close)
+	defer tooLate.Stop()
+	for {
+		if _, err := s.tunnel.Recv(); err != nil {
+			return nil // the other end has gone
+		}
+	}
 }
+
+// closePatience is how long the other end of a tunnel may take to read what was
+// written last.
+const closePatience = 10 * time.Second
 
 // Pace spreads what a node sends, over all its tunnels: so many bytes a second.
 // nil lets everything pass.

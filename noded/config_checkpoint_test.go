@@ -1,0 +1,62 @@
+package noded
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gleaner-hpc/gleaner/noded/images"
+)
+
+func TestCheckpointConfig(t *testing.T) {
+	got, err := ParseConfig([]byte(`
+[checkpoint]
+criu = "/opt/criu/criu"
+store = "/big/images"
+limit = "500G"
+timeout = "90s"
+rate = "100M"
+
+[[checkpoint.shared]]
+name = "scratch"
+path = "/scratch/gleaner"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := CheckpointConfig{
+		CRIU: "/opt/criu/criu", Store: "/big/images", Limit: 500 << 30, TimeoutS: 90, Rate: 100 << 20,
+		Shared: []images.Shared{{Name: "scratch", Path: "/scratch/gleaner"}},
+	}
+	if diff := cmp.Diff(want, got.Checkpoint); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCheckpointConfigRefusals(t *testing.T) {
+	shared := func(name, path string) string {
+		return "[[checkpoint.shared]]\nname='" + name + "'\npath='" + path + "'\n"
+	}
+	for text, want := range map[string]string{
+		"[checkpoint]\nengine='x'":             `:2:1: unknown key "checkpoint.engine"`,
+		"[checkpoint]\ncriu='criu'":            "checkpoint.criu",
+		"[checkpoint]\nstore='images/'":        "checkpoint.store",
+		"[checkpoint]\nlimit='much'":           "checkpoint.limit",
+		"[checkpoint]\nlimit='0'":              "above zero",
+		"[checkpoint]\nrate='-1'":              "checkpoint.rate",
+		"[checkpoint]\ntimeout='5'":            "such as 30m",
+		"[checkpoint]\ntimeout='1ms'":          "between 1s",
+		"[checkpoint]\ntimeout='9000h'":        "between 1s",
+		shared("", "/s"):                       "a name",
+		shared("a b", "/s"):                    "a name",
+		shared("a", "s"):                       "checkpoint.shared 1: path",
+		shared("a", "/s") + shared("a", "/t"):  "another store",
+		shared("a", "/s") + shared("b", "/s"):  "another store",
+		shared("a", DefaultStateDir+"/images"): "another store",
+	} {
+		if _, err := ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package noded
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/checkpoint/store"
+	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/proto/dial"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+const (
+	// maxAsks and maxSends bound the questions about images that are being
+	// answered, and the images that are being sent, at once.
+	maxAsks  = 16
+	maxSends = 8
+	// storePatience bounds a look into all stores.
+	storePatience = 30 * time.Second
+	// maxImages is how many images a node speaks of; a store with more is kept
+	// from growing by its limit.
+	maxImages = 4096
+)
+
+// imagesEvery is how often the stores are looked into without a reason, and
+// askPatience bounds one question about an image. Variables for tests.
+var (
+	imagesEvery = time.Minute
+	askPatience = time.Minute
+)
+
+// imaging is what the agent does with images: it knows which lie in the stores
+// that this node reaches, deletes those that no job needs, sends one to a node
+// that restores it, and says whether a job could go on here.
+type imaging struct {
+	stores *images.Stores
+	pace   *images.Pace
+	asks   *semaphore.Weighted
+	sends  *semaphore.Weighted
+	look   chan struct{}       // asks for a look into the stores
+	keep   chan *pb.KeepImages // the latest order
+	fits   func(context.Context, *checkpoint.Manifest) ([]checkpoint.Misfit, error)
+
+	mu   sync.Mutex
+	held *pb.ImagesHeld // as found last
+}
+
+func newImaging(m *machine) *imaging {
+	c := &m.config
+	return &imaging{
+		fits:   m.fits,
+		stores: images.New(c.stores()), pace: images.NewPace(int64(c.Checkpoint.Rate)),
+		asks: semaphore.NewWeighted(maxAsks), sends: semaphore.NewWeighted(maxSends),
+		look: make(chan struct{}, 1), keep: make(chan *pb.KeepImages, 1),
+	}
+}
+
+// lookAtImages has the stores looked into soon.
+func (a *agent) lookAtImages() {
+	select {
+	case a.imaging.look <- struct{}{}:
+	default:
+	}
+}
+
+// keepImages has what no job needs deleted soon. Only the latest order counts.
+func (a *agent) keepImages(order *pb.KeepImages) {
+	for {
+		select {
+		case a.imaging.keep <- order:
+			return
+		default:
+		}
+		select {
+		case <-a.imaging.keep:
+		default:
+		}
+	}
+}
+
+// tendImages looks into the stores until ctx ends. Nothing else waits for it.
+func (a *agent) tendImages(ctx context.Context) {
+	tick := time.NewTicker(imagesEvery)
+	defer tick.Stop()
+	for {
+		a.listImages(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-a.imaging.look:
+		case order := <-a.imaging.keep:
+			a.deleteImages(ctx, order)
+		}
+	}
+}
+
+// listImages tells the controller when what lies in the stores has changed. A
+// store that does not answer is left out meanwhile.
+func (a *agent) listImages(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	now := &pb.ImagesHeld{LimitBytes: a.machine.config.Checkpoint.Limit}
+	for _, name := range a.imaging.stores.Names() {
+		if err := a.listStore(ctx, name, now); err != nil && ctx.Err() == nil {
+			a.log.Warn("cannot look into a store of images: jobs are not saved to it, and not restored from it", "store", name, "error", err)
+		}
+	}
+	now.Images = now.Images[:min(len(now.Images), maxImages)]
+	a.imaging.mu.Lock()
+	changed := !proto.Equal(a.imaging.held, now)
+	a.imaging.held = now
+	a.imaging.mu.Unlock()
+	if changed {
+		a.send(&pb.NodeMessage{What: &pb.NodeMessage_ImagesHeld{ImagesHeld: now}})
+	}
+}
+
+func (a *agent) listStore(ctx context.Context, name string, into *pb.ImagesHeld) error {
+	if name == "" && a.machine.config.Checkpoint.Store == "" {
+		return nil
+	}
+	s, err := a.imaging.stores.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	found, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, about := range found {
+		into.Images = append(into.Images, images.Message(about, name))
+	}
+	if name != "" {
+		return nil
+	}
+	usage, err := s.Usage(ctx)
+	into.UsedBytes = uint64(max(usage.Used, 0))
+	return err
+}
+
+// heldImages are the images that this node can reach by itself, as found last.
+func (a *agent) heldImages() []*pb.Image {
+	a.imaging.mu.Lock()
+	defer a.imaging.mu.Unlock()
+	return a.imaging.held.GetImages()
+}
+
+// deleteImages deletes what this node made and no job needs.
+func (a *agent) deleteImages(ctx context.Context, order *pb.KeepImages) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	keep := a.keeping(order)
+	for _, name := range a.imaging.stores.Names() {
+		s, err := a.imaging.stores.Open(ctx, name)
+		if err != nil {
+			continue // told by listImages
+		}
+		deleted, err := store.Keep(ctx, s, keep)
+		for _, about := range deleted {
+			a.log.Info("deleted an image that no job needs", "job", about.Job, "image", about.Number, "store", name)
+		}
+		if err != nil && ctx.Err() == nil {
+			a.log.Warn("cannot delete the images that no job needs: see whether the disk is sound", "store", name, "error", err)
+		}
+	}
+}
+
+// keeping says which images stay: those that are named, those of other nodes,
+// and those of a part that is here which are newer than the named ones, since
+// whoever named them may not have heard of these.
+func (a *agent) keeping(order *pb.KeepImages) func(store.About) bool {
+	named, newest := map[string]bool{}, map[uint32]uint32{}
+	for _, image := range order.GetImages() {
+		named[string(image.Digest)] = true
+		job := image.GetPart().GetJob()
+		newest[job] = max(newest[job], image.Number)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	here := make(map[uint32]bool, len(a.parts))
+	for key, p := range a.parts {
+		here[key.job] = true
+		named[string(p.order.GetRestore().GetDigest())] = true
+	}
+	node := a.machine.config.Name
+	return func(about store.About) bool {
+		return about.Node != node || named[string(about.Digest[:])] || here[about.Job] && about.Number > newest[about.Job]
+	}
+}
+
+// sendImage joins a tunnel and serves an image there, to a node that restores
+// it.
+func (a *agent) sendImage(ctx context.Context, s *session, order *pb.SendImage) {
+	if !a.imaging.sends.TryAcquire(1) {
+		a.log.Warn("too many images are being sent at once: this one is refused, and asked for again", "most", maxSends)
+		return
+	}
+	a.tending.Go(func() {
+		defer a.imaging.sends.Release(1)
+		log := a.log.With("job", order.GetImage().GetPart().GetJob(), "image", order.GetImage().GetNumber())
+		begun := time.Now()
+		if err := a.serveImage(ctx, cmp.Or(order.Controller, s.target), order); err != nil && ctx.Err() == nil {
+			log.Warn("an image could not be sent: whoever restores it asks again", "error", err)
+			return
+		}
+		log.Info("sent an image to another node", "took", time.Since(begun))
+	})
+}
+
+func (a *agent) serveImage(ctx context.Context, controller string, order *pb.SendImage) error {
+	digest, err := images.Digest(order.GetImage())
+	if err != nil {
+		return err
+	}
+	// Also of an image that is not here: so the other end hears of it at once.
+	s, err := a.imaging.stores.Open(ctx, order.Image.Store)
+	if err != nil {
+		return err
+	}
+	tunnel, err := a.openTunnel(ctx, controller, &pb.TunnelOpen{
+		Part: order.Image.Part, FromNode: a.machine.config.Name, Channel: order.Channel, Image: order.Image,
+	})
+	if err != nil {
+		return err
+	}
+	defer tunnel.Close()
+	return store.Serve(ctx, tunnel, s, digest)
+}
+
+// openTunnel opens a tunnel for an image.
+func (a *agent) openTunnel(ctx context.Context, controller string, open *pb.TunnelOpen) (io.ReadWriteCloser, error) {
+	connection, err := dial.Dial([]string{controller}, a.machine.config.TLSDir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	end := func() {
+		cancel()
+		connection.Close()
+	}
+	tunnel, err := pb.NewNodeLinkClient(connection).Tunnel(ctx)
+	if err == nil {
+		err = tunnel.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: open}})
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: why comes with Recv
+		end()
+		return nil, fmt.Errorf("open a tunnel: %s", status.Convert(err).Message())
+	}
+	return images.Stream(ctx, tunnel, a.imaging.pace, end), nil
+}
+
+// askRestore answers whether this node could go on with an image.
+func (a *agent) askRestore(ctx context.Context, s *session, order *pb.AskRestore) {
+	answer := func(property, reason string) {
+		a.send(&pb.NodeMessage{What: &pb.NodeMessage_RestoreAnswer{RestoreAnswer: &pb.RestoreAnswer{
+			Token: order.Token, Can: property == "", Property: words(property), Reason: words(reason),
+		}}})
+	}
+	if !a.imaging.asks.TryAcquire(1) {
+		answer("load", "this node answers too many such questions at once: ask again")
+		return
+	}
+	a.tending.Go(func() {
+		defer a.imaging.asks.Release(1)
+		ctx, cancel := context.WithTimeout(ctx, askPatience)
+		defer cancel()
+		answer(a.misfit(ctx, s.target, order))
+	})
+}
+
+// misfit answers the property of this node by which it could not go on with an
+// image, and why in a sentence; "" = it can.
+func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRestore) (property, reason string) {
+	if a.machine.saving.GetCriu() == "" {
+		return "CRIU", a.machine.saving.GetWhyNot()
+	}
+	if model := a.lackingModel(order.DeviceModels); model != "" {
+		return "GPU", fmt.Sprintf("the job had %d GPUs, and this node has not as many of model %s", len(order.DeviceModels), model)
+	}
+	digest, err := images.Digest(order.GetImage())
+	if err != nil {
+		return "image", err.Error()
+	}
+	name := a.machine.config.Name
+	reader, err := a.imaging.stores.Reader(ctx, order.Image, name, func(ctx context.Context) (io.ReadWriteCloser, error) {
+		return a.openTunnel(ctx, controller, &pb.TunnelOpen{
+			Part: order.Image.Part, FromNode: name, TargetNode: order.Image.Node, Image: order.Image,
+		})
+	})
+	if err != nil {
+		return "store", err.Error()
+	}
+	manifest, err := reader.Manifest(ctx, digest)
+	if err != nil {
+		return "image", err.Error()
+	}
+	misfits, err := a.imaging.fits(ctx, manifest)
+	if err != nil {
+		return "node", err.Error()
+	}
+	if len(misfits) > 0 {
+		return misfits[0].Property, misfits[0].String()
+	}
+	return "", ""
+}
+
+// lackingModel answers a model of GPU of which this node has fewer than wanted;
+// "" = none.
+func (a *agent) lackingModel(wanted []string) string {
+	devices, err := a.machine.devices()
+	if err != nil {
+		devices = nil
+	}
+	for _, model := range slices.Compact(slices.Sorted(slices.Values(wanted))) {
+		have, want := 0, 0
+		for _, d := range devices {
+			if d.Model == model {
+				have++
+			}
+		}
+		for _, m := range wanted {
+			if m == model {
+				want++
+			}
+		}
+		if have < want {
+			return model
+		}
+	}
+	return ""
+}
