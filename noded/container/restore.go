@@ -24,6 +24,9 @@ type Image struct {
 	Manifest *checkpoint.Manifest
 	// Log is a directory for CRIU's log.
 	Log string
+	// MayRun is asked last, when all that is to be checked is true and nothing
+	// has run: its error ends the restore. May be nil.
+	MayRun func() error
 }
 
 // Restore makes the container of an image again, on this node, as spec says,
@@ -105,7 +108,12 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	restored, err := engine.Restore(ctx, checkpoint.RestoreOptions{
 		Images: imagesPath, Log: image.Log, Root: root, External: sources,
 		Started: c.joinGroups,
-		Check:   func(pid int) error { return c.checkRestored(ctx, pid) },
+		Check: func(pid int) error {
+			if err := c.checkRestored(ctx, pid); err != nil || image.MayRun == nil {
+				return err
+			}
+			return image.MayRun()
+		},
 	})
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func (p *part) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*co
 	if err != nil {
 		return nil, err
 	}
-	image := container.Image{Dir: p.dir.path(restoreDir), Manifest: manifest, Log: log}
+	image := container.Image{Dir: p.dir.path(restoreDir), Manifest: manifest, Log: log, MayRun: p.mayBegin}
 	running, err := container.Restore(p.startContext, spec, p.settings.Checkpoint.Engine, image)
 	if err != nil {
 		return nil, err
@@ -65,6 +65,17 @@ func (p *part) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*co
 		p.log.Warn("what a restore needed on the disk is not removed: that is tried again at the job's end", "error", err)
 	}
 	return running, nil
+}
+
+// mayBegin is asked when the job is there and has not run.
+func (p *part) mayBegin() error {
+	switch {
+	case p.endAsked():
+		return errEnding
+	case !p.mayRun():
+		return errSaveLease
+	}
+	return nil
 }
 
 // begin makes the part's container run: from the start, or from its image.

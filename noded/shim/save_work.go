@@ -98,7 +98,12 @@ func (p *part) dump(ctx context.Context, s *save) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("make a directory for the image: %w", err)
 	}
-	manifest, err := p.saver.Save(ctx, dir)
+	limited, cancel := context.WithTimeoutCause(ctx, p.dumpPatience(), fmt.Errorf("%w: criu does not come to an end", errSaveLate))
+	manifest, err := p.saver.Save(limited, dir)
+	if err != nil && limited.Err() != nil {
+		err = errors.Join(context.Cause(limited), err)
+	}
+	cancel()
 	p.mu.Lock()
 	taken := s.taken
 	if err != nil {
@@ -116,6 +121,21 @@ func (p *part) dump(ctx context.Context, s *save) error {
 	manifest.Node, manifest.UID, manifest.SavedMS = p.settings.Node, p.user.UID, time.Now().UnixMilli()
 	s.manifest = manifest
 	return nil
+}
+
+// What a dump may take: longer than any that was seen, since to break one off
+// may end the job, and not so long that a criu that hangs keeps it standing.
+const (
+	leastDumpPatience = time.Minute
+	dumpBytesASecond  = 32 << 20
+)
+
+func (p *part) dumpPatience() time.Duration {
+	usage, err := p.group.Usage()
+	if err != nil {
+		return leastDumpPatience
+	}
+	return leastDumpPatience + time.Duration(usage.CurrentMemoryBytes/dumpBytesASecond)*time.Second
 }
 
 // goOn lets the job run on while its image is packed.
