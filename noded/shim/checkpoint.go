@@ -62,8 +62,12 @@ func (s *containerSaver) Save(ctx context.Context, dir string) (*checkpoint.Mani
 	if err != nil {
 		return nil, err
 	}
-	return s.container.Save(ctx, s.engine, container.SaveOptions{Dir: dir, Log: log})
+	return s.container.Save(ctx, s.engine, container.SaveOptions{Dir: dir, Log: log, Timeout: criuPatience})
 }
+
+// criuPatience is how long CRIU may wait for a process to come to where it can
+// be looked into. Then it leaves the job as it was.
+const criuPatience = 30 * time.Second
 
 // criuDir is where CRIU's logs are, until the part has ended.
 const criuDir = "criu"

@@ -384,3 +384,19 @@ func TestStoreIsFull(t *testing.T) {
 	must(t, err)
 	s.wait()
 }
+
+// TestVfork: a job that makes processes with vfork all the time is saved, though
+// it may be stopped while it waits for one of them.
+func TestVfork(t *testing.T) {
+	b := newSavingBed(t)
+	s := b.launch(b.order("while :; do /bin/true; done")) // dash(1) makes each with vfork
+	s.ready()
+	for number := range uint32(10) {
+		if saved := s.save(&pb.SavePart{Number: number + 1, Then: goOn}); saved.Image == nil {
+			t.Errorf("not saved: %v", saved)
+		}
+	}
+	_, err := s.client().End(context.Background(), endOrder(s))
+	must(t, err)
+	s.wait()
+}

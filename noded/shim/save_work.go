@@ -78,8 +78,8 @@ func (p *part) roomToSave() error {
 // stopForSave has every process stand.
 func (p *part) stopForSave(ctx context.Context, s *save) error {
 	s.stopped = time.Now()
-	if err := p.hold(ctx); err != nil {
-		return fmt.Errorf("the job's processes can not be stopped: %w", errors.Join(err, survivors(p.group)))
+	if err := p.holdWhole(ctx); err != nil {
+		return err
 	}
 	s.stopMS = uint32(time.Since(s.stopped).Milliseconds())
 	return nil
