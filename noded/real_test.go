@@ -126,6 +126,7 @@ func (n *realNode) cleanUp() {
 		n.t.Errorf("stop-jobs left something in %s: %v", n.directory, err)
 		return
 	}
+	_ = os.RemoveAll(n.config.Checkpoint.Store)
 	for _, name := range []string{"state/noded.lock", "state/syscalls.bpf", "state", "dev/gpu0", "dev/gpu1", "dev", "gnoded.toml", "ginit", "c.sock"} {
 		_ = os.Remove(filepath.Join(n.directory, name))
 	}

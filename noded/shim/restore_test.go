@@ -400,3 +400,27 @@ func TestVfork(t *testing.T) {
 	must(t, err)
 	s.wait()
 }
+
+// TestRestoredDiesWithItsSupervisor, as one that was started does.
+func TestRestoredDiesWithItsSupervisor(t *testing.T) {
+	b := newSavingBed(t)
+	order := b.counter()
+	first := b.launch(order)
+	first.ready()
+	b.countsOn()
+	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
+	wantSaved(t, saved)
+	_, err := first.client().End(context.Background(), endOrder(first))
+	must(t, err)
+	first.wait()
+	second := b.launch(restored(order, saved.Image))
+	second.ready()
+	b.countsOn()
+	must(t, unix.Kill(second.pid(), unix.SIGKILL))
+	eventually(t, "its processes are gone", func() bool { return len(second.processes()) == 0 })
+	eventually(t, "its lock is free", func() bool { return !second.Alive() })
+	result, err := second.Recover(context.Background())
+	must(t, err)
+	wantEnd(t, result, pb.EndCause_END_CAUSE_SUPERVISOR_DIED, 0, 0)
+	second.checkNothingLeft()
+}

@@ -157,7 +157,7 @@ func (p *part) pack(ctx context.Context, s *save) error {
 	if err != nil {
 		return err
 	}
-	s.packed = receipt
+	s.packed, s.store = receipt, name
 	return nil
 }
 

@@ -47,7 +47,8 @@ type save struct {
 	standMS  uint32
 	manifest *checkpoint.Manifest
 	packed   *packed
-	parked   any // what Park answered; nil = nothing is parked
+	store    string // in which it is
+	parked   any    // what Park answered; nil = nothing is parked
 }
 
 // takeSave takes an order to save the part, to take that back, or to let a part
@@ -240,7 +241,7 @@ func (p *part) savedMessage(s *save, failure error) *pb.PartSaved {
 		return result
 	}
 	result.Image = &pb.Image{
-		Part: p.order.Part, Number: order.Number, Digest: s.packed.digest[:], Store: order.Store,
+		Part: p.order.Part, Number: order.Number, Digest: s.packed.digest[:], Store: s.store,
 		Node: p.settings.Node, Bytes: s.packed.bytes,
 	}
 	result.WrittenBytes = s.packed.written
