@@ -50,6 +50,17 @@ Keys of the configuration file (TOML; all may be left out):
    hide = ["/srv/own"]  host directories that no job sees
    max_processes = 0    of one job, with threads (0: a quarter of the kernel's)
 
+   [checkpoint]         with what jobs are saved, and where their images lie
+   criu = ""            CRIU 4 or newer (looked for)
+   store = ""           the node's own images (images, in state_dir)
+   limit = "500G"       that they may take (what the disk has)
+   timeout = "30m"      of a save for which nobody says how long it may take
+   rate = "100M"        a second, to nodes that restore them (as fast as it goes)
+
+   [[checkpoint.shared]]  a store that several nodes have under this name
+   name = "scratch"
+   path = "/scratch/gleaner"
+
    [[gpu]]              GPUs named by hand, in place of detect_gpus
    id = "gpu0"
    model = "a100"
