@@ -61,6 +61,23 @@ func TestImageTunnel(t *testing.T) {
 	refused("another node joins", &pb.TunnelOpen{FromNode: "n1", Channel: asked.GetChannel(), Image: image(1)})
 	refused("another image joins", &pb.TunnelOpen{FromNode: "n2", Channel: asked.GetChannel(), Image: image(2)})
 	refused("a job joins", &pb.TunnelOpen{Part: image(1).Part, FromNode: "n2", Channel: asked.GetChannel()})
+	// A job that is there goes on fetching its own images under another leader,
+	// and no other job's.
+	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.NodeList = "n1" }))
+	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
+	own := &pb.Image{Part: &pb.PartId{Job: id, Epoch: 0}, Digest: []byte{9}, Node: "n2"}
+	here := &pb.PartId{Job: id, Epoch: 1}
+	refused("another job's image", &pb.TunnelOpen{Part: here, FromNode: "n1", TargetNode: "n2", Image: image(2)})
+	refused("from where the job is not", &pb.TunnelOpen{Part: here, FromNode: "n2", TargetNode: "n1", Image: own})
+	open(&pb.TunnelOpen{Part: here, FromNode: "n1", TargetNode: "n2", Image: own})
+	for order := range second.orders {
+		if sent := order.GetSendImage(); sent != nil {
+			if sent.Image.Part.Job != id {
+				t.Errorf("asked for %v", sent)
+			}
+			break
+		}
+	}
 	b := open(&pb.TunnelOpen{FromNode: "n2", Channel: asked.GetChannel(), Image: image(1)})
 	say(t, a, "which chunks?")
 	hear(t, b, "which chunks?")

@@ -217,6 +217,13 @@ func TestSendImage(t *testing.T) {
 	if err := fetch(image); err != nil {
 		t.Error(err)
 	}
+	foreign := &pb.Image{Part: &pb.PartId{Job: 8, Epoch: 1}, Digest: image.Digest, Node: "n1"}
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: foreign, Channel: "c2"}}})
+	select {
+	case tunnel := <-controller.tunnels:
+		t.Errorf("another job's image is served: %v", tunnel.open)
+	case <-time.After(200 * time.Millisecond):
+	}
 	gone := &pb.Image{Part: image.Part, Digest: make([]byte, 32), Node: "n1"}
 	if err := fetch(gone); !errors.Is(err, store.ErrNoImage) {
 		t.Errorf("an image that is not there: %v", err)

@@ -229,6 +229,11 @@ func (a *agent) serveImage(ctx context.Context, controller string, order *pb.Sen
 	if err != nil {
 		return err
 	}
+	// The controller knows by whom this job's images may be had, and the digest
+	// says nothing of the job. One that is not there is told by Serve.
+	if m, err := s.Manifest(ctx, digest); err == nil && m.Job != order.Image.GetPart().GetJob() {
+		return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, m.Job, order.Image.GetPart().GetJob())
+	}
 	tunnel, err := a.openTunnel(ctx, controller, &pb.TunnelOpen{
 		Part: order.Image.Part, FromNode: a.machine.config.Name, Channel: order.Channel, Image: order.Image,
 	})

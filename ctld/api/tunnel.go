@@ -121,7 +121,7 @@ func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
 // the target's node to come.
 func (s *Server) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerMessage, error) {
 	if image := open.GetImage(); image != nil {
-		if err := s.mayFetch(open.GetFromNode(), image); err != nil {
+		if err := s.mayFetch(open, image); err != nil {
 			return nil, err
 		}
 		return &pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: channel}}}, nil
@@ -135,9 +135,15 @@ func (s *Server) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerMes
 }
 
 // mayFetch refuses a node that was neither told to go on with this image, nor
-// asked whether it could: an image holds all that a job had in memory.
-func (s *Server) mayFetch(node string, image *pb.Image) error {
+// asked whether it could: an image holds all that a job had in memory. One on
+// which the job is may have its images: it was told by a controller that leads
+// no more. That the image is of this job is looked after by the node that has it.
+func (s *Server) mayFetch(open *pb.TunnelOpen, image *pb.Image) error {
+	node, part := open.GetFromNode(), session.PartOf(open.GetPart())
 	if link := s.loops.Sessions().Get(node); link != nil && link.Told(image) {
+		return nil
+	}
+	if part.Job == image.GetPart().GetJob() && s.mustHold(part, node) == nil {
 		return nil
 	}
 	return status.Errorf(codes.PermissionDenied, "node %q was not told to restore this image of job %d", node, image.GetPart().GetJob())
