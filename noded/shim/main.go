@@ -148,7 +148,7 @@ func (p *part) failed(err error) *pb.PartEnded {
 	case p.order.Restore != nil && !DiskFull(p.settings.StateDir, err):
 		// Whatever it is: another node may do better.
 		cause = pb.EndCause_END_CAUSE_RESTORE_FAILED
-		p.log.Warn("the job can not go on here", "error", err)
+		p.log.Warn("the job can not go on here: the controllers try another node, or its image before; see CRIU's log if the error does not say why", "error", err)
 	case errors.As(err, &request) || errors.Is(err, container.ErrUser) || errors.Is(err, container.ErrDeleted):
 		cause = pb.EndCause_END_CAUSE_BAD_REQUEST
 	case DiskFull(p.settings.StateDir, err):

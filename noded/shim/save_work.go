@@ -43,7 +43,7 @@ func (p *part) saveStep(ctx context.Context, s *save, step saveStep) error {
 		p.clearSave()
 	}
 	if err != nil {
-		p.log.Warn("a step of saving the job failed", "image", s.order.Number, "step", step.String(), "error", err)
+		p.log.Warn("a step of saving the job failed, and it runs on: see the error, and criu/dump.log in the part's directory", "image", s.order.Number, "step", step.String(), "error", err)
 	}
 	return err
 }

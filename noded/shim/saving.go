@@ -123,7 +123,7 @@ func (p *part) standNoMore() {
 	p.afterEarlier(func() {
 		p.log.Info("the job goes on here after it was saved", "image", s.order.Number)
 		if err := p.runOn(s); err != nil {
-			p.log.Error("a job that was saved does not go on as it should", "error", err)
+			p.log.Error("a job that was saved does not go on as it should: see its processes (ps), and cancel it if they stand", "error", err)
 		}
 	})
 }
@@ -200,7 +200,7 @@ func (p *part) saveOver(s *save, failure error) {
 		result.Stands = false
 		p.afterEarlier(func() {
 			if err := p.runOn(s); err != nil {
-				p.log.Error("a job that was saved does not go on as it should", "error", err)
+				p.log.Error("a job that was saved does not go on as it should: see its processes (ps), and cancel it if they stand", "error", err)
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func (p *part) saveOver(s *save, failure error) {
 	p.saves.last, p.saves.now = result, nil
 	p.saves.grade = p.gradeAfter(result)
 	if result.Image == nil {
-		p.log.Warn("the job was not saved", "image", result.Number, "error", failure)
+		p.log.Warn("the job was not saved and runs on: see the error for what would help", "image", result.Number, "error", failure)
 	} else {
 		p.log.Info("the job was saved", "image", result.Number, "stands", result.Stands, "stop_ms", result.StopMs,
 			"standing_ms", result.StandingMs, "pack_ms", result.PackMs, "bytes", result.Image.Bytes, "written_bytes", result.WrittenBytes)
