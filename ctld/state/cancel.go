@@ -26,8 +26,9 @@ func (c CancelJobs) apply(s *State, result *Result) {
 		case job.Phase == Waiting:
 			end.EndMS = s.timeMS
 			next.Phase = Finished
+			next.Saved = job.Saved.over()
 		case job.Phase == Running:
-			next.Phase = Ending
+			next.decided(&end)
 		case job.Phase == Ending && job.End.Requeue:
 			// What was reported so far stays; only what follows is another.
 			end.ExitCode, end.ExitSignal = job.End.ExitCode, job.End.ExitSignal

@@ -20,7 +20,7 @@ func (t *tables) Check() error {
 				err = fmt.Errorf("job %d is stored under %d (past: %t), the next number is %d", job.ID, id, past, t.nextJob)
 			} else if job.Association >= t.nextAssociation {
 				err = fmt.Errorf("job %d has association %d, the next is %d", id, job.Association, t.nextAssociation)
-			} else if err = checkJob(job); err == nil {
+			} else if err = errors.Join(checkJob(job), t.checkFrozen(job)); err == nil {
 				err = want.count(job)
 			}
 			return err == nil
@@ -28,7 +28,7 @@ func (t *tables) Check() error {
 	}
 	t.live.Scan(check(false))
 	t.past.Scan(check(true))
-	return errors.Join(err, t.checkIndices(want), t.checkNodes(want), t.checkAccounting(), t.checkWaits())
+	return errors.Join(err, t.checkIndices(want), t.checkNodes(want), t.checkAccounting(), t.checkWaits(), t.checkImaged())
 }
 
 // checkJob says what is wrong with one record by itself.
@@ -58,6 +58,9 @@ func checkJob(job *Job) error {
 		if r.Step == 0 || r.First > r.Last || i > 0 && job.Tasks[i-1].Last >= r.First {
 			return wrong("its tasks are not in normal form")
 		}
+	}
+	if err := checkSaved(job); err != nil {
+		return err
 	}
 	return checkParts(job)
 }

@@ -29,8 +29,8 @@ func (c *census) countWaits(job *Job) {
 	}
 	if job.DeadlineMS != 0 {
 		start := job.DeadlineMS
-		if job.Spec.TimeLimitS != sched.Unlimited {
-			start -= int64(job.Spec.TimeLimitS) * 1000
+		if limit := job.limitLeftS(); limit != sched.Unlimited {
+			start -= int64(limit) * 1000
 		}
 		c.late[pair(uint32(max(start, 0)/1000), job.ID)] = true
 	}

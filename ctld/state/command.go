@@ -36,6 +36,11 @@ const (
 	KindPartsSuspended Kind = 30
 	KindContinueJobs   Kind = 31
 
+	KindSaveJobs     Kind = 32
+	KindPartsSaved   Kind = 33
+	KindAbandonSaves Kind = 34
+	KindDropImages   Kind = 35
+
 	KindResetUsage Kind = 40
 )
 
@@ -84,6 +89,11 @@ var commands = map[Kind]commandRow{
 	KindResumeJobs:     {"ResumeJobs", decodeInto[ResumeJobs]},
 	KindPartsSuspended: {"PartsSuspended", decodeInto[PartsSuspended]},
 	KindContinueJobs:   {"ContinueJobs", decodeInto[ContinueJobs]},
+
+	KindSaveJobs:     {"SaveJobs", decodeInto[SaveJobs]},
+	KindPartsSaved:   {"PartsSaved", decodeInto[PartsSaved]},
+	KindAbandonSaves: {"AbandonSaves", decodeInto[AbandonSaves]},
+	KindDropImages:   {"DropImages", decodeInto[DropImages]},
 
 	KindResetUsage: {"ResetUsage", decodeInto[ResetUsage]},
 }

@@ -30,6 +30,7 @@ func (EndLateJobs) apply(s *State, _ *Result) {
 		job, _ := s.live.Get(id)
 		next := *job
 		next.Phase = Finished
+		next.Saved = job.Saved.over()
 		next.End = &End{
 			State: pb.JobState_JOB_STATE_DEADLINE, Reason: ReasonDeadline, EndMS: s.timeMS,
 			Detail: "removed, because it could not end before its deadline any more",

@@ -126,6 +126,7 @@ func (s *State) becomes(before, after *Job) {
 func (s *State) cancelInvalid(after *Job) {
 	if state, _ := after.Dependencies.standing(); state == Failed && after.Spec.KillOnInvalidDependency {
 		after.Phase = Finished
+		after.Saved = after.Saved.over()
 		after.End = &End{
 			State: pb.JobState_JOB_STATE_CANCELLED, Reason: ReasonDependencyNeverSatisfied, EndMS: s.timeMS,
 			Detail: "cancelled, because its dependency can never be met: " + clip(after.Dependencies.Text(s.timeMS), 256),

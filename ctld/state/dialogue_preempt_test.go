@@ -39,7 +39,7 @@ func preemptModeNamed(word string) PreemptMode {
 func (d *dialogue) preempt(a arguments) Command {
 	job, epoch := d.part(a.words[0])
 	order := PreemptOrder{
-		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), Suspend: a.is("suspend"), GraceS: a.number("grace"),
+		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), Suspend: a.is("suspend"), Save: a.is("save"), GraceS: a.number("grace"),
 		LostGPUMS: int64(a.size("lost")) * 1000, NextGPUMS: int64(a.size("next")) * 1000,
 	}
 	_, order.HasNext = a.values["next"]
@@ -52,6 +52,8 @@ func describePreemption(p PreemptResult) string {
 		return fmt.Sprintf("%d stays: %s", p.Job, p.Dropped)
 	case p.Suspended:
 		return fmt.Sprintf("%d.%d stands still for %d", p.Job, p.Epoch, p.For)
+	case p.Saving:
+		return fmt.Sprintf("%d.%d goes for %d once it is saved", p.Job, p.Epoch, p.For)
 	case p.Requeued:
 		return fmt.Sprintf("%d.%d goes for %d, and waits again", p.Job, p.Epoch, p.For)
 	}

@@ -149,6 +149,12 @@ func (d *dialogue) play(line string) string {
 		return d.timeLimits(a.words[0])
 	case "usage":
 		return d.usage()
+	case "images":
+		return d.images()
+	case "needed":
+		return d.needed()
+	case "losses":
+		return d.losses()
 	case "restore":
 		restored, err := Restore(bytes.NewReader(persisted(d.t, d.state)))
 		if err != nil {
@@ -248,6 +254,8 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.bill(a)
 	case "reset":
 		return ResetUsage{Period: resetPeriod(a.words[0]), DueMS: d.moment(a, "due")}
+	case "save", "migrate", "saved", "abandon", "drop":
+		return d.saves(verb, a)
 	case "leases-ended":
 		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
 	}
@@ -309,7 +317,7 @@ func (d *dialogue) targets(a arguments) []Target {
 // startOrder reads "place 3 n1:0-1:gpu0 n2:2": CPUs, then devices.
 func (d *dialogue) startOrder(a arguments) StartOrder {
 	id, _ := strconv.ParseUint(a.words[0], 10, 32)
-	order := StartOrder{Job: uint32(id), Partition: a.values["partition"]}
+	order := StartOrder{Job: uint32(id), Partition: a.values["partition"], Image: a.number("image")}
 	if order.Partition == "" {
 		order.Partition = "main"
 	}

@@ -23,6 +23,9 @@ func describe(result *Result) string {
 		fmt.Fprintf(&out, "job %d\n", result.JobID)
 	}
 	for _, job := range result.Jobs {
+		if job.Image != 0 {
+			fmt.Fprintf(&out, "image %d of ", job.Image)
+		}
 		fmt.Fprintf(&out, "%s: %s\n", describeID(job.Job, job.Array, job.HasTask, job.Task, job.Tasks), describeCode(job))
 	}
 	for _, start := range result.Starts {
@@ -161,6 +164,12 @@ func (d *dialogue) wanted(node string) string {
 			fmt.Fprintf(&out, " stand still by order %d\n", w.SuspendNumber)
 		case w.SuspendNumber != 0:
 			fmt.Fprintf(&out, " run by order %d\n", w.SuspendNumber)
+		case w.Save != 0 && w.Stand:
+			fmt.Fprintf(&out, " run, save image %d and stand\n", w.Save)
+		case w.Save != 0:
+			fmt.Fprintf(&out, " run, save image %d\n", w.Save)
+		case w.Abandon != 0:
+			fmt.Fprintf(&out, " run, no image %d\n", w.Abandon)
 		default:
 			out.WriteString(" run\n")
 		}

@@ -73,7 +73,9 @@ type Job struct {
 	// released.
 	SpecialExit bool `cbor:"46,keyasint,omitempty"`
 
-	// From LevelFrozen on.
+	// From LevelFrozen on. Saved is what was saved of it; nil = nothing ever was
+	// asked for.
+	Saved *Saved `cbor:"50,keyasint,omitempty"`
 	// SavedEarly counts the runs that saved themselves and were short, since the
 	// last that was not: see runsAgain.
 	SavedEarly uint32 `cbor:"60,keyasint,omitempty"`
@@ -111,6 +113,12 @@ type Run struct {
 	// ForgottenMS is until when what it used was charged and forgotten since (see
 	// ResetUsage); 0 = nothing was.
 	ForgottenMS int64 `cbor:"34,keyasint,omitempty"`
+	// Saving is the save that is under way; Abandoned the number of one that was
+	// taken back, of which the part may still stand; and Restore the image that it
+	// goes on from, nil = it began with its script.
+	Saving    *Saving `cbor:"40,keyasint,omitempty"`
+	Abandoned uint32  `cbor:"41,keyasint,omitempty"`
+	Restore   *Image  `cbor:"42,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.
@@ -158,6 +166,13 @@ type End struct {
 	SpecialExit     bool        `cbor:"14,keyasint,omitempty"` // with Requeue: see Job; from LevelShares on
 	Preempted       *Preempted  `cbor:"15,keyasint,omitempty"` // from LevelShares on; nil = it was not
 	Saved           bool        `cbor:"30,keyasint,omitempty"` // with Requeue: it saved itself; from LevelFrozen on
+
+	// From LevelFrozen on, with Requeue. Stands: its processes are saved, stand
+	// still and need no time to end. StartOver: what was saved of it is not used.
+	// Unrestored: it was not restored, and has not run.
+	Stands     bool `cbor:"40,keyasint,omitempty"`
+	StartOver  bool `cbor:"41,keyasint,omitempty"`
+	Unrestored bool `cbor:"42,keyasint,omitempty"`
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).

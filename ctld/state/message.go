@@ -21,6 +21,10 @@ type Overlay struct {
 	Detail           string
 	EstimatedStartMS int64
 	Priority         uint32 // 0 = not known, or held
+	// Of a running job: whether it can be saved, as its node says (see
+	// pb.JobSaved), and how often it is.
+	Grade, GradeReason string
+	IntervalS          uint32
 }
 
 // JobDetail says what is wanted beside the rest.
@@ -75,6 +79,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	if job.End != nil && !job.End.Requeue {
 		fillEnd(message, job.End)
 	}
+	fillSaved(message, job, overlay)
 	return message
 }
 

@@ -37,6 +37,11 @@ type Node struct {
 	// are over. While any node has either nothing starts: see Restored.
 	Awaited   bool      `cbor:"20,keyasint,omitempty"`
 	Strangers []PartKey `cbor:"21,keyasint,omitempty"`
+	// From LevelFrozen on: since when losses of what ran on it are counted, how many
+	// there were, and when the last one was.
+	WatchedMS int64  `cbor:"30,keyasint,omitempty"`
+	Losses    uint32 `cbor:"31,keyasint,omitempty"`
+	LossMS    int64  `cbor:"32,keyasint,omitempty"`
 
 	use *nodeUse // what its jobs hold; derived, never nil once stored
 }

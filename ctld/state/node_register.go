@@ -94,6 +94,9 @@ func (c RegisterNode) apply(s *State, result *Result) {
 	node.Instance = clip(c.Instance, MaxNameBytes)
 	node.NotResponding = false
 	node.RegisteredMS = s.timeMS
+	if s.level >= LevelFrozen && node.WatchedMS == 0 {
+		node.WatchedMS = s.timeMS
+	}
 	node.LeftOvers = clipLeftOvers(c.LeftOvers)
 	if c.SentBootNS != 0 {
 		node.Strays = s.strays(c.Name, c.Running)

@@ -38,6 +38,9 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
 	}
+	if job.Run.Restore != nil {
+		order.Restore = job.Run.Restore.Message(job.ID)
+	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs
 	}

@@ -63,12 +63,12 @@ func (s *State) partEnded(report *PartReport) {
 		end = savedExit(job, report, s.policy.requeueExit(job, report, decideEnd(job, report, s.level)))
 	}
 	addReport(&end, job, report)
-	next.End = &end
-	next.Phase = Ending
+	next.decided(&end)
 	if next.allReleased() {
 		next = s.close(next)
 	}
 	s.putJob(next)
+	s.noteLoss(report)
 	if report.Cause == pb.EndCause_END_CAUSE_NODE_FAULT {
 		s.drainFaulty(report)
 	}
@@ -121,6 +121,11 @@ func decideEnd(job *Job, report *PartReport, level Level) End {
 			return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Reason: ReasonNodeDown, Detail: detail + "; requeued, because it had not started"}
 		}
 		return nodeFailure(job, ReasonNodeDown, detail)
+	case pb.EndCause_END_CAUSE_RESTORE_FAILED:
+		if job.Run.Restore != nil && !job.anyReady() {
+			return restoreFailed(job, report)
+		}
+		return nodeFailure(job, ReasonNodeDown, withColon("the job was not restored, though it ran", report.Node, detail))
 	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED:
 		return nodeFailure(job, ReasonSupervisorDied, withColon("the job's supervisor died", report.Node, detail))
 	default: // UNKNOWN_PART, and what a later node may say
@@ -159,7 +164,10 @@ func nodeFailure(job *Job, reason Reason, detail string) End {
 	end := End{State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: reason}
 	if job.Spec.Requeue {
 		end.Requeue = true
-		end.Detail = detail + "; requeued"
+		end.Detail = detail + "; requeued" + job.goesOnText()
+	} else if job.goesOnAfterLoss() {
+		end.Requeue = true
+		end.Detail = detail + job.goesOnText()
 	} else {
 		end.Detail = detail + "; not requeued, because it was submitted without --requeue"
 	}
@@ -195,6 +203,7 @@ func (s *State) close(job *Job) *Job {
 	if !job.End.Requeue {
 		job.Phase = Finished
 		job.End.EndMS = s.timeMS
+		job.Saved = job.Saved.over()
 		return job
 	}
 	next := s.requeued(job, job.End)

@@ -23,6 +23,9 @@ type StartOrder struct {
 	Parts     []PartOrder `cbor:"3,keyasint"` // ascending by node
 	// Priority is what it was computed as; 0 = basic. From LevelShares on.
 	Priority uint32 `cbor:"5,keyasint,omitempty"`
+	// Image is the number of that from which it goes on; 0 = none. From LevelFrozen
+	// on.
+	Image uint32 `cbor:"10,keyasint,omitempty"`
 }
 
 // PartOrder is what a start takes on one node.
@@ -43,6 +46,9 @@ type DeviceOrder struct {
 func (PlaceJobs) kind() Kind { return KindPlaceJobs }
 
 func (c PlaceJobs) level() Level {
+	if slices.ContainsFunc(c.Starts, func(o StartOrder) bool { return o.Image != 0 }) {
+		return LevelFrozen
+	}
 	if slices.ContainsFunc(c.Starts, func(o StartOrder) bool { return o.Priority != 0 }) {
 		return LevelShares
 	}
@@ -113,6 +119,9 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 			return nil, nil, err
 		}
 		run.Parts = append(run.Parts, part)
+	}
+	if err := s.goOn(job, run, order.Image); err != nil {
+		return nil, nil, err
 	}
 	if s.level >= LevelShares {
 		run.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))

@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -37,6 +36,9 @@ type PreemptOrder struct {
 	NextGPUMS int64 `cbor:"8,keyasint,omitempty"`
 	// Suspend: it is suspended, and goes on by itself later.
 	Suspend bool `cbor:"9,keyasint,omitempty"`
+	// Save: it is saved first, and goes on from there later. If that fails it is
+	// requeued or cancelled all the same.
+	Save bool `cbor:"20,keyasint,omitempty"`
 }
 
 // PlanToPreemptions makes the command of a plan's preemptions. The plan was made
@@ -51,7 +53,8 @@ func (v *View) PlanToPreemptions(plan *sched.Plan) PreemptJobs {
 		}
 		command.Preemptions = append(command.Preemptions, PreemptOrder{
 			Job: job.ID, Epoch: job.Epoch, For: uint32(p.For), Cancel: p.Mode == sched.PreemptCancel && job.Spec.Requeue,
-			Suspend: p.Mode == sched.PreemptSuspend, GraceS: p.GraceS, LostGPUMS: p.LostGPUMS, HasNext: p.Choice.NextBest != nil, NextGPUMS: p.Choice.NextCostMS,
+			Suspend: p.Mode == sched.PreemptSuspend, Save: p.Mode == sched.PreemptCheckpoint,
+			GraceS: p.GraceS, LostGPUMS: p.LostGPUMS, HasNext: p.Choice.NextBest != nil, NextGPUMS: p.Choice.NextCostMS,
 		})
 	}
 	return command
@@ -69,13 +72,14 @@ type PreemptResult struct {
 	Job, Epoch, For uint32
 	Requeued        bool
 	Suspended       bool
+	Saving          bool   // it is saved first
 	Dropped         string // why it stays; "" = it goes
 }
 
 func (PreemptJobs) kind() Kind { return KindPreemptJobs }
 
 func (c PreemptJobs) level() Level {
-	if slices.ContainsFunc(c.Preemptions, func(o PreemptOrder) bool { return o.Suspend }) {
+	if slices.ContainsFunc(c.Preemptions, func(o PreemptOrder) bool { return o.Suspend || o.Save }) {
 		return LevelFrozen
 	}
 	return LevelShares
@@ -96,6 +100,8 @@ func (c PreemptJobs) apply(s *State, result *Result) {
 		case order.Suspend:
 			answer.Suspended = true
 			s.suspendFor(job, waiting, order)
+		case order.Save && s.saveToPreempt(job, order):
+			answer.Saving = true
 		default:
 			answer.Requeued = s.preempt(job, waiting, order)
 		}
@@ -120,6 +126,8 @@ func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err 
 		return nil, nil, fmt.Errorf("job %d is suspended", order.Job)
 	case order.Suspend && victim.Configuring():
 		return nil, nil, fmt.Errorf("job %d is being started", order.Job)
+	case victim.Leaving():
+		return nil, nil, fmt.Errorf("job %d leaves as soon as it is saved", order.Job)
 	}
 	waiting, known = s.Job(order.For)
 	switch {
@@ -200,17 +208,14 @@ func checkPreemptMode(mode PreemptMode) error {
 
 // preempt decides the end of a run, and answers whether the job is requeued.
 func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued bool) {
-	lost := max(order.LostGPUMS, 0)
 	next := *victim
-	next.Phase = Ending
-	next.Preemptions++
-	next.LostGPUMS += min(lost, math.MaxInt64-next.LostGPUMS)
-	next.End = &End{
+	next.notePreemption(order.LostGPUMS)
+	next.decided(&End{
 		State:     pb.JobState_JOB_STATE_PREEMPTED,
 		Requeue:   victim.Spec.Requeue && !order.Cancel,
 		Detail:    s.preemptedSentence(victim, waiting, order),
 		Preempted: &Preempted{For: order.For, AtMS: s.timeMS, GraceS: min(order.GraceS, maxGraceTimeS)},
-	}
+	})
 	s.putJob(&next)
 	return next.End.Requeue
 }
@@ -234,10 +239,7 @@ func (s *State) preemptorWords(waiting *Job, order *PreemptOrder) string {
 func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) string {
 	var out strings.Builder
 	out.WriteString("preempted by " + s.preemptorWords(waiting, order))
-	unit := "CPU"
-	if victim.Run.hasDevices() {
-		unit = "GPU"
-	}
+	unit := victim.Run.unit()
 	fmt.Fprintf(&out, ": lost %s", lostText(order.LostGPUMS, unit))
 	if order.HasNext {
 		fmt.Fprintf(&out, "; the next best choice would have cost %s", lostText(order.NextGPUMS, unit))
@@ -246,15 +248,19 @@ func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) str
 	case !victim.Spec.Requeue && !order.Cancel:
 		out.WriteString("; cancelled, because it was submitted with --no-requeue")
 	case s.preemptMode(victim) == sched.PreemptCheckpoint && victim.Spec.Requeue:
-		out.WriteString("; requeued, because it could not be checkpointed")
+		out.WriteString("; requeued, because it could not be checkpointed" + s.failedNow(victim))
 	case s.preemptMode(victim) == sched.PreemptCheckpoint:
 		out.WriteString("; cancelled, because it could not be checkpointed and was submitted with --no-requeue")
 	}
 	return out.String()
 }
 
-func (r *Run) hasDevices() bool {
-	return slices.ContainsFunc(r.Parts, func(p Part) bool { return len(p.Devices) > 0 })
+// unit is the word for what work of a run is counted in.
+func (r *Run) unit() string {
+	if slices.ContainsFunc(r.Parts, func(p Part) bool { return len(p.Devices) > 0 }) {
+		return "GPU"
+	}
+	return "CPU"
 }
 
 // lostText writes work in the unit that suits: "1.2 GPU-hours".
@@ -278,7 +284,10 @@ const leavePatienceMS = 2 * 60 * 1000
 // leavesByMS is until when a job that was preempted should be gone, or stand
 // still; 0 = it was not.
 func (t *tables) leavesByMS(job *Job) int64 {
-	if job.Suspended() {
+	switch {
+	case job.Leaving():
+		return job.Run.Saving.DeadlineMS + leavePatienceMS
+	case job.Suspended():
 		return job.Run.TurnMS + leavePatienceMS
 	}
 	if job.End == nil || job.End.Preempted == nil {

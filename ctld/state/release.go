@@ -44,4 +44,9 @@ func letGo(job *Job) {
 	job.SpecialExit = false
 	job.Detail = ""
 	job.Failures = 0
+	if job.Saved != nil && len(job.Saved.Tries) > 0 {
+		saved := *job.Saved
+		saved.Tries = nil
+		job.Saved = &saved
+	}
 }

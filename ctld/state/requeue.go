@@ -50,11 +50,17 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 	s.onTargets(c.Targets, requester{c.UID, c.Privileged, c.Coordinator}, result, func(job *Job) (*Job, Code, string) {
 		switch job.Phase {
 		case Waiting:
+			if len(job.Images()) > 0 {
+				next := job.startingOver("it was requeued")
+				if next.Held == sched.NotHeld {
+					next.Held, next.SpecialExit = held, c.SpecialExit
+				}
+				return next, OK, ""
+			}
 			return nil, AlreadyDone, textIsPending
 		case Running:
 			next := *job
-			next.Phase = Ending
-			next.End = &End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Held: held, SpecialExit: c.SpecialExit, Detail: detail}
+			next.decided(&End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Held: held, SpecialExit: c.SpecialExit, Detail: detail, StartOver: len(job.Images()) > 0})
 			return &next, OK, ""
 		case Ending:
 			if job.End.Requeue {
@@ -87,6 +93,9 @@ func (s *State) requeued(job *Job, end *End) *Job {
 	next.Detail = end.Detail
 	if held, why := heldAfterRequeue(job); held != sched.NotHeld {
 		next.Held, next.Detail = held, joinSentences(next.Detail, why)
+	}
+	if job.Saved != nil {
+		s.keepImages(job, &next, end)
 	}
 	next.Run, next.End = nil, nil
 	if next.Dependencies.IsZero() {

@@ -134,11 +134,10 @@ func (s *State) doubtStarts() {
 			continue
 		}
 		next := *job
-		next.Phase = Ending
-		next.End = &End{
+		next.decided(&End{
 			State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Reason: ReasonNodeDown,
 			Detail: "requeued, because its start was not known to be committed when the controllers were recovered",
-		}
+		})
 		s.putJob(&next)
 	}
 }

@@ -41,6 +41,7 @@ type JobResult struct {
 	Tasks   []TaskRange `cbor:"5,keyasint,omitempty"` // when it stands for several
 	Code    Code        `cbor:"6,keyasint,omitempty"`
 	Message string      `cbor:"7,keyasint,omitempty"` // Slurm's sentence; "" = done
+	Image   uint32      `cbor:"8,keyasint,omitempty"` // of SaveJobs: the number of the image asked for
 }
 
 // StartResult is what became of one start of a plan.

@@ -30,11 +30,15 @@ func (j *Job) Priority() uint64 {
 }
 
 // SchedSnapshot is everything the next plan depends on. nowMS is the leader's
-// clock in Unix milliseconds.
-func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
+// clock in Unix milliseconds. Without what nodes have told, no job can be saved and
+// none goes on from an image: see SchedSnapshotWith.
+func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot { return v.SchedSnapshotWith(nowMS, Told{}) }
+
+// SchedSnapshotWith is the SchedSnapshot with what nodes have told.
+func (v *View) SchedSnapshotWith(nowMS int64, told Told) sched.Snapshot {
 	snapshot, index := v.schedMachines(nowMS)
-	v.schedWaiting(&snapshot, index)
-	v.schedRunning(&snapshot, index)
+	v.schedWaiting(&snapshot, index, told)
+	v.schedRunning(&snapshot, index, told)
 	v.schedUsage(&snapshot, index)
 	return snapshot
 }
@@ -158,7 +162,7 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 // schedWaiting lists the jobs that wait, and the shapes they wait in, in the
 // order of their digests. What an array's throttle leaves goes to its records
 // in the order of their numbers.
-func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex) {
+func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told Told) {
 	position := v.schedShapes(snapshot)
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
 	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
@@ -187,6 +191,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex) {
 			}
 		}
 		job.schedWaits(snapshot.NowMS, &out)
+		v.schedGoOn(snapshot, job, &out, told)
 		snapshot.Waiting = append(snapshot.Waiting, out)
 		return true
 	})
@@ -227,7 +232,7 @@ func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
 	return position
 }
 
-func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
+func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told Told) {
 	snapshot.Running = make([]sched.Running, 0, v.active)
 	v.live.Scan(func(_ uint32, job *Job) bool {
 		if !job.HoldsNodes() {
@@ -238,6 +243,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex) {
 		running.Exclusive = job.alone()
 		running.LeavesByMS = v.leavesByMS(job)
 		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostGPUMS
+		v.schedSaved(job, &running, told)
 		for i := range job.Run.Parts {
 			if part := &job.Run.Parts[i]; !part.Released {
 				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, index.nodes[part.Node]))
@@ -283,6 +289,7 @@ func PlanToCommand(snapshot *sched.Snapshot, plan *sched.Plan) PlaceJobs {
 		if snapshot.Priority.Weighs() { // so that the policy has needed the level already
 			order.Priority = start.Priority
 		}
+		order.Image = nextImage(snapshot, start.Job)
 		for p := range start.Placement.Parts {
 			part := &start.Placement.Parts[p]
 			node := &snapshot.Nodes[part.Node]

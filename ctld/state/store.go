@@ -80,6 +80,7 @@ func (s *State) reindex(job *Job) {
 	}
 	s.users.Set(job.Owner().UID, user)
 	s.indexWaits(job, func(index uint64Set, key uint64) { index.Set(key, struct{}{}) })
+	indexImages(job, func(id uint32) { s.imaged.Set(id, struct{}{}) })
 	if job.Array == 0 {
 		return
 	}
@@ -114,6 +115,7 @@ func (s *State) unindex(job *Job) {
 		s.users.Set(job.Owner().UID, user)
 	}
 	s.indexWaits(job, func(index uint64Set, key uint64) { index.Delete(key) })
+	indexImages(job, func(id uint32) { s.imaged.Delete(id) })
 	if job.Array == 0 {
 		return
 	}

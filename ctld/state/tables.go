@@ -52,6 +52,8 @@ type tables struct {
 	singletons   uint64Set // likewise, those that wait as singletons
 	late         uint64Set // second until which it has to start << 32 | job that waits
 
+	imaged *btree.Map[uint32, struct{}] // live jobs of which images are kept
+
 	awaited uint32 // how many nodes a restore waits for
 }
 
@@ -83,6 +85,7 @@ func emptyTables() tables {
 		waitingNames: new(btree.Map[uint64, struct{}]),
 		singletons:   new(btree.Map[uint64, struct{}]),
 		late:         new(btree.Map[uint64, struct{}]),
+		imaged:       new(btree.Map[uint32, struct{}]),
 	}
 }
 
@@ -104,6 +107,7 @@ func (t *tables) copy() tables {
 	c.waitingNames = t.waitingNames.Copy()
 	c.singletons = t.singletons.Copy()
 	c.late = t.late.Copy()
+	c.imaged = t.imaged.Copy()
 	return c
 }
 

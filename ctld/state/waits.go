@@ -38,10 +38,11 @@ func (t *tables) indexWaits(job *Job, change func(index uint64Set, key uint64)) 
 // latestStartMS is until when a job with a deadline has to start: so that its
 // time limit ends before, or, without a limit, before the deadline itself.
 func (j *Job) latestStartMS() int64 {
-	if j.Spec.TimeLimitS == sched.Unlimited {
+	limit := j.limitLeftS()
+	if limit == sched.Unlimited {
 		return j.DeadlineMS
 	}
-	return j.DeadlineMS - int64(j.Spec.TimeLimitS)*1000
+	return j.DeadlineMS - int64(limit)*1000
 }
 
 // LatestStart is the earliest time from which on a waiting job can no more meet
@@ -60,15 +61,29 @@ func (t *tables) LatestStart() int64 {
 // count, to its nodes neither.
 func (j *Job) TimeLimitS() uint32 {
 	if !j.endsByDeadline() {
-		return j.Spec.TimeLimitS
+		return j.limitLeftS()
 	}
 	return uint32(max((j.DeadlineMS-j.Run.turnMS()+j.Run.RanMS)/1000, 1))
 }
 
 // endsByDeadline says whether a run ends by its deadline before its time limit.
 func (j *Job) endsByDeadline() bool {
+	limit := j.limitLeftS()
 	return j.DeadlineMS != 0 && j.Run != nil &&
-		(j.Spec.TimeLimitS == sched.Unlimited || j.DeadlineMS < j.Run.turnMS()-j.Run.RanMS+int64(j.Spec.TimeLimitS)*1000)
+		(limit == sched.Unlimited || j.DeadlineMS < j.Run.turnMS()-j.Run.RanMS+int64(limit)*1000)
+}
+
+// limitLeftS is the time limit of the present or next run, less what the job had
+// run when it was saved that it goes on from.
+func (j *Job) limitLeftS() uint32 {
+	from := j.NextImage()
+	if j.Run != nil {
+		from = j.Run.Restore
+	}
+	if from == nil {
+		return j.Spec.TimeLimitS
+	}
+	return from.limitLeftS(j.Spec.TimeLimitS)
 }
 
 // eligible says whether nothing but its begin, or the delay of a dependency,

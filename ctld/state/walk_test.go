@@ -20,6 +20,7 @@ type walker struct {
 	boots    map[string]int
 	shares   bool // the level is LevelShares, and its commands are made too
 	frozen   bool // likewise LevelFrozen
+	saves    bool // the level is LevelFrozen, and jobs are saved
 }
 
 func newWalker(seed int64) *walker {
@@ -57,6 +58,9 @@ func (w *walker) next(v *View) Command {
 	}
 	if w.frozen && w.chance(12) {
 		return w.suspensions(v)
+	}
+	if w.saves && w.chance(70) {
+		return w.saved(v)
 	}
 	switch n := w.Intn(100); {
 	case n < 22:
@@ -191,6 +195,9 @@ func (w *walker) place(v *View) Command {
 				order.Parts = append(order.Parts, w.partOrder(node))
 			}
 		}
+		if w.saves {
+			w.goOn(v, &order)
+		}
 		command.Starts = append(command.Starts, order)
 	}
 	return command
@@ -235,6 +242,9 @@ func (w *walker) ended(v *View) Command {
 		}
 		if w.chance(70) {
 			report.Cause = pb.EndCause_END_CAUSE_EXITED
+		}
+		if w.saves && job.Run != nil && (job.Run.Restore != nil && w.chance(60) || w.chance(3)) {
+			report.Cause = pb.EndCause_END_CAUSE_RESTORE_FAILED
 		}
 		if w.chance(30) {
 			report.ExitCode = uint32(w.Intn(256))
@@ -324,7 +334,10 @@ func walk(t *testing.T, seed int64, steps int) {
 	if w.shares {
 		one.level, two.level = LevelShares, LevelShares
 	}
-	if w.frozen {
+	if w.saves = seed >= firstSavedSeed; w.saves {
+		w.shares, w.frozen = seed%2 > 0, seed%4 == 3
+	}
+	if w.frozen || w.saves {
 		one.level, two.level = LevelFrozen, LevelFrozen
 	}
 	now := int64(1_000_000)
@@ -356,6 +369,7 @@ func walk(t *testing.T, seed int64, steps int) {
 		tallyWaits(one, command, &first, tally)
 		preempted += goers(first.Preemptions)
 		tallySuspensions(one, &first, tally)
+		tallySaves(t, before, one.View(), command, tally)
 		checkMessages(t, one.View())
 		if index%97 == 0 {
 			two = checkReplicas(t, one, two)
@@ -369,7 +383,13 @@ func walk(t *testing.T, seed int64, steps int) {
 	if w.shares { // many wait for one another
 		least /= 2
 	}
-	if started < least || finished < steps/100 {
+	if w.saves { // and run for long
+		least = 10
+	}
+	if w.saves && tally["images"] == 0 {
+		t.Errorf("nothing was saved: %v", tally)
+	}
+	if started < least || finished < min(least, steps/100) {
 		t.Errorf("only %d starts and %d purged jobs in %d steps: the walk goes nowhere", started, finished, steps)
 	}
 }

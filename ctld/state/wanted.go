@@ -31,6 +31,11 @@ type WantedPart struct {
 	// Suspended which of these it is: send SuspendPart. 0 = there was none.
 	SuspendNumber uint32
 	Suspended     bool
+	// Save is the save that is under way: send SavePart; 0 = none. Stand: the part
+	// stands still after it. Abandon is one that was taken back.
+	Save    uint32
+	Stand   bool
+	Abandon uint32
 }
 
 // WantedParts is what should run on a node, ascending by job.
@@ -47,6 +52,9 @@ func (t *tables) WantedParts(node string) []WantedPart {
 				w.TermAgainS = p.GraceS
 				w.GraceS += p.GraceS
 			}
+			if job.End.Stands {
+				w.GraceS = 0
+			}
 		} else {
 			if job.Run.Relimited {
 				w.TimeLimitS = job.TimeLimitS()
@@ -54,6 +62,10 @@ func (t *tables) WantedParts(node string) []WantedPart {
 			w.SuspendNumber, w.Suspended = job.Run.SuspendNumber, job.Suspended()
 			// What stands still can not start a script.
 			w.ReleaseBatch = job.IsGang() && job.Run.BatchHost() == node && !job.Configuring() && !w.Suspended
+			w.Abandon = job.Run.Abandoned
+			if saving := job.Saving(); saving != nil {
+				w.Save, w.Stand = saving.Number, saving.Purpose.stands()
+			}
 		}
 		wanted = append(wanted, w)
 	}

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// This file has the words of dialogues about jobs that are saved:
+//
+//	save 3 by=1000 [interval]             migrate 3 by=1000 [to=n2]
+//	saved 3.1 n1 image=1 [stands] [pack=SECONDS] [stood=SECONDS] [error=TEXT] [store=NAME]
+//	abandon 3.1 image=1 reason=TEXT       drop 3.1 [gone=1] reason=TEXT
+//	place 3 n2:0 image=1                  the job goes on from it
+//	images, needed, losses                what is kept, by job and by node; how often nodes were lost
+
+func (d *dialogue) saves(verb string, a arguments) Command {
+	switch verb {
+	case "save", "migrate":
+		command := SaveJobs{Targets: d.targets(a), UID: a.number("by"), Privileged: a.is("privileged"), Purpose: SaveAsked, To: a.values["to"]}
+		if a.is("interval") {
+			command.Purpose = SaveInterval
+		}
+		if verb == "migrate" {
+			command.Purpose = SaveMove
+		}
+		return command
+	}
+	job, epoch := d.part(a.words[0])
+	switch verb {
+	case "abandon":
+		return AbandonSaves{Saves: []SaveRef{{job, epoch, a.number("image")}}, Reason: a.values["reason"]}
+	case "drop":
+		drop := ImageDrop{Job: job, Epoch: epoch, Reason: a.values["reason"]}
+		if number := a.number("gone"); number != 0 {
+			drop.Numbers = []uint32{number}
+		}
+		return DropImages{Drops: []ImageDrop{drop}}
+	}
+	message := &pb.PartSaved{
+		Part: &pb.PartId{Job: job, Epoch: epoch}, Number: a.number("image"), Stands: a.is("stands"),
+		StandingMs: a.number("stood") * 1000, PackMs: a.number("pack") * 1000, Error: a.values["error"], WrittenBytes: 1 << 20,
+	}
+	if message.Error == "" {
+		digest := blobDigest([]byte(a.words[0] + a.values["image"]))
+		message.Image = &pb.Image{Part: message.Part, Number: message.Number, Digest: digest[:], Node: a.words[1], Bytes: 1 << 30, Store: a.values["store"]}
+	}
+	return PartsSaved{Reports: []SaveReport{SaveReportFromMessage(a.words[1], message)}}
+}
+
+// images is what is known of each job that was to be saved.
+func (d *dialogue) images() string {
+	v := d.state.View()
+	var out strings.Builder
+	for job := range v.Jobs(0) {
+		m := v.JobMessage(job, Overlay{}, JobDetail{}).Saved
+		if m == nil {
+			continue
+		}
+		fmt.Fprintf(&out, "%d", job.ID)
+		if s := m.Saving; s != nil {
+			fmt.Fprintf(&out, " saves image %d: %s", s.Number, s.Purpose)
+			if s.To != "" {
+				out.WriteString(" to " + s.To)
+			}
+			if s.ForJob != 0 {
+				fmt.Fprintf(&out, " for job %d", s.ForJob)
+			}
+		}
+		for _, image := range m.Images {
+			fmt.Fprintf(&out, " [%d of run %d on %s", image.Number, image.Epoch, image.Node)
+			if image.Store != "" {
+				out.WriteString(" in " + image.Store)
+			}
+			fmt.Fprintf(&out, " after %d s]", image.RanMs/1000)
+		}
+		if next := job.NextImage(); next != nil {
+			fmt.Fprintf(&out, " goes on from %d on %s", next.Number, strings.Join(job.Wish(v.RestoreNodes(job), nil, d.nowMS), ","))
+		}
+		if from := m.RestoredFrom; from != nil {
+			fmt.Fprintf(&out, " went on from %d", from.Number)
+		}
+		fmt.Fprintf(&out, "; %d saves, stood %d s, kept %d GPU-s", m.Saves, m.StandingMs/1000, m.KeptGpuMs/1000)
+		if m.Failed != "" {
+			fmt.Fprintf(&out, "; image %d failed: %s", m.FailedNumber, m.Failed)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+// needed is which images each node has to keep.
+func (d *dialogue) needed() string {
+	v := d.state.View()
+	needed := v.NeededImages()
+	var out strings.Builder
+	for node := range v.Nodes() {
+		for _, image := range needed[node.Name] {
+			fmt.Fprintf(&out, "%s keeps image %d of job %d\n", node.Name, image.Number, image.Part.Job)
+		}
+	}
+	return out.String()
+}
+
+func (d *dialogue) losses() string {
+	var out strings.Builder
+	for node := range d.state.View().Nodes() {
+		fmt.Fprintf(&out, "%s %d\n", node.Name, node.Losses)
+	}
+	return out.String()
+}

@@ -1,0 +1,226 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// This file has the records of what was saved of a job, and of a save that is
+// under way. All of it is from LevelFrozen on. Whether a job can be saved at all,
+// and where an image can be restored, is not here: nodes tell it, and tell it
+// again to the next leader (package leader).
+
+// KeptImages is how many images of a job are kept: the newest, and the one
+// before in case it cannot be restored.
+const KeptImages = 2
+
+// Saved is what was saved of a job, over all its runs. A stored Saved is never
+// changed.
+type Saved struct {
+	Number uint32  `cbor:"1,keyasint"`           // of the image that was asked for last
+	Images []Image `cbor:"2,keyasint,omitempty"` // newest first
+	Saves  uint32  `cbor:"3,keyasint,omitempty"` // that succeeded
+	// StandingMS is for how long they let the job stand still, and KeptGPUMS the
+	// work that was not lost because a run went on from an image, in the unit of
+	// Job.LostGPUMS.
+	StandingMS uint64 `cbor:"4,keyasint,omitempty"`
+	KeptGPUMS  int64  `cbor:"5,keyasint,omitempty"`
+	// The last save, if it failed.
+	FailedNumber uint32 `cbor:"6,keyasint,omitempty"`
+	Failed       string `cbor:"7,keyasint,omitempty"`
+	FailedMS     int64  `cbor:"8,keyasint,omitempty"`
+	// Where a job goes on that was moved: on To, or if that is empty on any node
+	// but From. It is a wish until UntilMS: see Wish.
+	To      string `cbor:"9,keyasint,omitempty"`
+	From    string `cbor:"10,keyasint,omitempty"`
+	UntilMS int64  `cbor:"11,keyasint,omitempty"`
+	// WaitsMS is since when a job with images waits.
+	WaitsMS int64 `cbor:"12,keyasint,omitempty"`
+	// Tries are the restores that failed since the job ran last, oldest first.
+	Tries []RestoreTry `cbor:"13,keyasint,omitempty"`
+}
+
+// Image is one image of a job: the processes of its one part and their files,
+// at one instant. See pb.Image.
+type Image struct {
+	Number  uint32 `cbor:"1,keyasint"`
+	Epoch   uint32 `cbor:"2,keyasint"` // of the run it was saved from
+	Digest  Digest `cbor:"3,keyasint"` // of its manifest
+	Store   string `cbor:"4,keyasint,omitempty"`
+	Node    string `cbor:"5,keyasint"`
+	Bytes   uint64 `cbor:"6,keyasint,omitempty"` // restored
+	Written uint64 `cbor:"7,keyasint,omitempty"` // bytes that were new in the store
+	// SavedMS is the instant, in log time, and RanMS how long the job had run
+	// then, over all its runs.
+	SavedMS    int64  `cbor:"8,keyasint"`
+	RanMS      int64  `cbor:"9,keyasint,omitempty"`
+	StandingMS uint32 `cbor:"10,keyasint,omitempty"` // for how long it stood still
+	PackMS     uint32 `cbor:"11,keyasint,omitempty"` // until it was durable
+	Model      string `cbor:"13,keyasint,omitempty"` // of the GPUs that it held
+	GPUs       uint32 `cbor:"14,keyasint,omitempty"`
+}
+
+// RestoreTry is a restore that failed.
+type RestoreTry struct {
+	Number uint32 `cbor:"1,keyasint"` // of the image
+	Node   string `cbor:"2,keyasint"`
+}
+
+// SavePurpose is what a save is for. One that comes later takes the place of one
+// that is under way only if it is worth more, which is the order here.
+type SavePurpose uint8
+
+// Purposes. Numbers are persisted: append only.
+const (
+	SaveInterval   SavePurpose = 1 // so that not much is lost
+	SaveAsked      SavePurpose = 2
+	SaveMove       SavePurpose = 3 // to go on elsewhere
+	SavePreemption SavePurpose = 4 // to make room
+)
+
+// String is the word for the purpose.
+func (p SavePurpose) String() string {
+	switch p {
+	case SaveInterval:
+		return "interval"
+	case SaveAsked:
+		return "asked"
+	case SaveMove:
+		return "move"
+	case SavePreemption:
+		return "preemption"
+	}
+	return fmt.Sprintf("SavePurpose(%d)", uint8(p))
+}
+
+// stands says that the part stands still once it is saved, until it is ended.
+func (p SavePurpose) stands() bool { return p >= SaveMove }
+
+// Saving is a save that is under way. It belongs to a run, and is gone with it.
+type Saving struct {
+	Number  uint32      `cbor:"1,keyasint"` // of the image
+	Purpose SavePurpose `cbor:"2,keyasint"`
+	To      string      `cbor:"3,keyasint,omitempty"` // of a move; "" = any other node
+	SinceMS int64       `cbor:"4,keyasint"`
+	// DeadlineMS is until when the node has to have said how it ended.
+	DeadlineMS int64 `cbor:"5,keyasint"`
+	// Order is that of a preemption, to be carried out otherwise if saving fails.
+	Order *PreemptOrder `cbor:"6,keyasint,omitempty"`
+}
+
+// image finds an image by its number; nil when it is not kept.
+func (s *Saved) image(number uint32) *Image {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Images {
+		if s.Images[i].Number == number {
+			return &s.Images[i]
+		}
+	}
+	return nil
+}
+
+// Images are those that are kept of a job, newest first.
+func (j *Job) Images() []Image {
+	if j.Saved == nil {
+		return nil
+	}
+	return j.Saved.Images
+}
+
+// Saving is the save that is under way; nil when none is.
+func (j *Job) Saving() *Saving {
+	if j.Phase != Running {
+		return nil
+	}
+	return j.Run.Saving
+}
+
+// Leaving says that the run ends as soon as it is saved.
+func (j *Job) Leaving() bool {
+	saving := j.Saving()
+	return saving != nil && saving.Purpose.stands()
+}
+
+// withSaved is a copy of a job with a copy of what was saved of it, which may
+// then be changed.
+func (j *Job) withSaved() (*Job, *Saved) {
+	next, saved := *j, Saved{}
+	if j.Saved != nil {
+		saved = *j.Saved
+		saved.Images = slices.Clone(saved.Images)
+		saved.Tries = slices.Clone(saved.Tries)
+	}
+	next.Saved = &saved
+	return &next, &saved
+}
+
+// setSaving changes the save that is under way in a copy of a job; the run is
+// copied too.
+func (j *Job) setSaving(saving *Saving) {
+	run := *j.Run
+	run.Saving = saving
+	j.Run = &run
+}
+
+// decided notes how a run ends: it is saved no more.
+func (j *Job) decided(end *End) {
+	j.Phase, j.End = Ending, end
+	if j.Run.Saving != nil {
+		j.setSaving(nil)
+	}
+}
+
+// workedMS is how long a job has run at a time, with the runs that it goes on
+// from.
+func (j *Job) workedMS(atMS int64) int64 {
+	worked := j.Run.ranMS(atMS)
+	if j.Run.Restore != nil {
+		worked += j.Run.Restore.RanMS
+	}
+	return worked
+}
+
+// units is what the work of a run is counted in: its GPUs, or its CPUs if it has
+// none.
+func (r *Run) units() int64 {
+	gpus, cpus := 0, 0
+	for i := range r.Parts {
+		gpus += len(r.Parts[i].Devices)
+		cpus += len(r.Parts[i].CPUs)
+	}
+	if gpus > 0 {
+		return int64(gpus)
+	}
+	return int64(cpus)
+}
+
+// add keeps an image that is not kept yet, and the newest of the others.
+func (s *Saved) add(image Image) {
+	s.Images = append(s.Images, image)
+	slices.SortFunc(s.Images, func(a, b Image) int { return cmp.Compare(b.Number, a.Number) })
+	s.Images = s.Images[:min(len(s.Images), KeptImages)]
+}
+
+// over is what stays of a Saved when no image is needed any more: the counts.
+func (s *Saved) over() *Saved {
+	if s == nil {
+		return nil
+	}
+	next := *s
+	next.Images, next.Tries = nil, nil
+	next.To, next.From, next.UntilMS, next.WaitsMS = "", "", 0, 0
+	return &next
+}
+
+// Message is the image as nodes are told of it.
+func (i *Image) Message(job uint32) *pb.Image {
+	return &pb.Image{
+		Part: &pb.PartId{Job: job, Epoch: i.Epoch}, Number: i.Number, Digest: i.Digest[:],
+		Store: i.Store, Node: i.Node, Bytes: i.Bytes,
+	}
+}

@@ -1,0 +1,202 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// firstSavedSeed is that of the walks in which jobs are saved.
+const firstSavedSeed = 1000
+
+// TestSavedWalk is TestRandomWalk with jobs that are saved, moved and restored, and
+// whose images are lost.
+func TestSavedWalk(t *testing.T) {
+	seeds, steps := 8, 1500
+	if testing.Short() {
+		seeds, steps = 2, 800
+	}
+	for seed := range int64(seeds) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			walk(t, firstSavedSeed+seed, steps)
+		})
+	}
+}
+
+// saved makes commands about saves, many of which make no sense.
+func (w *walker) saved(v *View) Command {
+	switch n := w.Intn(14); {
+	case n >= 13:
+		return PartsEnded{Reports: w.endings(v)}
+	case n >= 11:
+		return w.placeOne(v)
+	case n >= 10:
+		var c PartsReady
+		for _, job := range inPhases(v, Running) {
+			for i := range job.Run.Parts {
+				c.Parts = append(c.Parts, PartRef{job.ID, job.Epoch, job.Run.Parts[i].Node})
+			}
+		}
+		return c
+	case n < 4:
+		c := SaveJobs{Targets: w.targets(v), UID: w.uid(), Privileged: w.chance(80), Purpose: SavePurpose(1 + w.Intn(3))}
+		if running := inPhases(v, Running); len(running) > 0 && w.chance(80) {
+			c.Targets = []Target{{Job: running[w.Intn(len(running))].ID}}
+		}
+		if c.Purpose == SaveMove && w.chance(50) {
+			c.To = w.node()
+		}
+		return c
+	case n < 8:
+		return w.saveReports(v)
+	case n < 9:
+		c := AbandonSaves{Reason: "test"}
+		for _, job := range inPhases(v, Running) {
+			if saving := job.Saving(); saving != nil && w.chance(50) {
+				c.Saves = append(c.Saves, SaveRef{job.ID, job.Epoch - uint32(w.Intn(10)/9), saving.Number})
+			}
+		}
+		return c
+	}
+	c := DropImages{}
+	for job := range v.WithImages {
+		drop := ImageDrop{Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(10)/9), Reason: "test"}
+		for _, image := range job.Images() {
+			if w.chance(40) {
+				drop.Numbers = append(drop.Numbers, image.Number)
+			}
+		}
+		if w.chance(20) {
+			c.Drops = append(c.Drops, drop)
+		}
+	}
+	return c
+}
+
+// placeOne starts some jobs on one node each, which has a CPU for each.
+func (w *walker) placeOne(v *View) Command {
+	var c PlaceJobs
+	for _, job := range inPhases(v, Waiting) {
+		node, known := v.Node(w.node())
+		if !known || !node.Available() || !w.chance(30) {
+			continue
+		}
+		order := StartOrder{Job: job.ID, Partition: job.Spec.Partitions[0], Parts: []PartOrder{{Node: node.Name, Tasks: 1}}}
+		part := &order.Parts[0]
+		for cpu := range node.Inventory.CPUs {
+			if !node.use.cpus.Contains(cpu) && len(part.CPUs) == 0 {
+				part.CPUs = []uint32{cpu}
+			}
+		}
+		gpus := uint32(w.Intn(3) / 2)
+		if image := job.NextImage(); image != nil {
+			order.Image, gpus = image.Number, image.GPUs
+		}
+		for _, id := range []string{"b", "a1", "a"} {
+			if device := node.device(id); device != nil && uint32(len(part.Devices)) < gpus && node.use.sharesOf(id) < device.Shares {
+				part.Devices = append(part.Devices, DeviceOrder{ID: id, Shares: 1})
+			}
+		}
+		c.Starts = append(c.Starts, order)
+	}
+	return c
+}
+
+// endings are of jobs that are told to end, and of some whose nodes are lost.
+func (w *walker) endings(v *View) []PartReport {
+	var reports []PartReport
+	for _, job := range inPhases(v, Running, Ending) {
+		for i := range job.Run.Parts {
+			report := PartReport{Job: job.ID, Epoch: job.Epoch, Node: job.Run.Parts[i].Node, Cause: pb.EndCause_END_CAUSE_CANCELLED}
+			switch {
+			case job.Phase == Ending && w.chance(80):
+			case job.Phase == Running && job.Run.Restore != nil && w.chance(40):
+				report.Cause = pb.EndCause_END_CAUSE_RESTORE_FAILED
+			case job.Phase == Running && w.chance(10):
+				report.Cause = pb.EndCause_END_CAUSE_SUPERVISOR_DIED
+			default:
+				continue
+			}
+			reports = append(reports, report)
+		}
+	}
+	return reports
+}
+
+func (w *walker) saveReports(v *View) Command {
+	var c PartsSaved
+	for _, job := range inPhases(v, Running, Ending) {
+		number := uint32(w.Intn(4))
+		saving := job.Saving()
+		if saving == nil && !w.chance(10) {
+			continue
+		}
+		if saving != nil && w.chance(80) {
+			number = saving.Number
+		}
+		report := SaveReport{
+			Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: job.Run.BatchHost(), Number: number,
+			Stands: w.chance(20) || saving != nil && saving.Purpose.stands() && w.chance(80), PackMS: w.Uint32() >> w.Intn(32), StandingMS: w.Uint32() >> w.Intn(32),
+		}
+		if report.Error = "test"; w.chance(75) {
+			report.Digest, report.Error = blobDigest([]byte{byte(job.ID), byte(job.Epoch), byte(number)}), ""
+		}
+		c.Reports = append(c.Reports, report)
+	}
+	return c
+}
+
+// goOn has a start be one from an image, often of what it was saved with.
+func (w *walker) goOn(v *View, order *StartOrder) {
+	order.Image = uint32(w.Intn(20) / 19)
+	job, known := v.Job(order.Job)
+	if !known || job.NextImage() == nil || w.chance(10) {
+		return
+	}
+	image := job.NextImage()
+	order.Image = image.Number
+	for i := range order.Parts {
+		if part := order.Parts[i]; uint32(len(part.Devices)) >= image.GPUs {
+			part.Devices = part.Devices[:image.GPUs]
+			order.Parts = []PartOrder{part}
+			return
+		}
+	}
+}
+
+// tallySaves counts what happens to images, and checks that no run goes on from
+// anything but an image of an earlier one that was kept until then, and that an
+// image which a live job needs goes only where a command or an end says so.
+func tallySaves(t *testing.T, before, after *View, command Command, tally map[string]int) {
+	t.Helper()
+	for job := range after.LiveJobs() {
+		was, known := before.Job(job.ID)
+		switch {
+		case !known || job.Run == nil || job.Run.Restore == nil || was.Epoch == job.Epoch:
+		case was.NextImage() == nil || was.NextImage().Digest != job.Run.Restore.Digest:
+			t.Fatalf("job %d goes on from image %d, and should from %+v", job.ID, job.Run.Restore.Number, was.NextImage())
+		default:
+			tally["went on"]++
+		}
+		if known && len(job.Images()) > len(was.Images()) {
+			tally["images"]++
+		}
+	}
+	for job := range before.WithImages {
+		now, known := after.Job(job.ID)
+		if !known || now.Phase == Finished || len(now.Images()) > 0 {
+			continue
+		}
+		switch command.(type) {
+		case DropImages, RequeueJobs:
+			tally["dropped"]++
+			continue
+		}
+		if job.Phase == Waiting || now.Phase != Waiting || now.Epoch != job.Epoch {
+			t.Fatalf("job %d has lost its images by %T", job.ID, command)
+		}
+		tally["start over"]++
+	}
+}
