@@ -118,6 +118,19 @@ func (l *ledger) Suspended(ctx context.Context, s *session.Session, said *pb.Par
 	return err
 }
 
+func (l *ledger) OverlaySaved(*state.Job, *state.Overlay) {}
+
+func (l *ledger) Saved(ctx context.Context, s *session.Session, saved *pb.PartSaved) error {
+	_, err := l.Propose(ctx, state.PartsSaved{Reports: []state.SaveReport{state.SaveReportFromMessage(s.Node(), saved)}}, state.RequestID{})
+	return err
+}
+
+func (l *ledger) Graded(s *session.Session, grade *pb.PartGrade) {
+	s.SetGrade(session.PartOf(grade.GetPart()), session.Grade{Grade: grade.GetGrade(), Reason: grade.GetReason()})
+}
+
+func (l *ledger) Restores(*session.Session, *pb.RestoreAnswer) {}
+
 // plan starts what fits, and fails when a start of a plan does not.
 func (l *ledger) plan() {
 	snapshot := l.View().SchedSnapshot(l.state.TimeMS())

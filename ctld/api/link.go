@@ -151,6 +151,14 @@ func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.N
 		return s.loops.Ended(ctx, link, what.PartEnded)
 	case *pb.NodeMessage_PartSuspended:
 		return s.loops.Suspended(ctx, link, what.PartSuspended)
+	case *pb.NodeMessage_PartSaved:
+		return s.loops.Saved(ctx, link, what.PartSaved)
+	case *pb.NodeMessage_PartGrade:
+		s.loops.Graded(link, what.PartGrade)
+	case *pb.NodeMessage_RestoreAnswer:
+		s.loops.Restores(link, what.RestoreAnswer)
+	case *pb.NodeMessage_ImagesHeld:
+		// What can be restored where is asked for each image: this is for people.
 	case *pb.NodeMessage_SignalResult:
 		s.loops.Sessions().Answer(what.SignalResult)
 	case *pb.NodeMessage_LeftOvers:

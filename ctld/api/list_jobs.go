@@ -95,6 +95,7 @@ func (s *Server) jobMessage(view *state.View, chosen selected, detail state.JobD
 			overlay.Reason = sched.ReasonPriority.String()
 		}
 	}
+	s.loops.OverlaySaved(chosen.job, &overlay)
 	message := view.JobMessage(chosen.job, overlay, detail)
 	if chosen.tasks != nil {
 		message.WaitingTasks.Ranges = chosen.tasks

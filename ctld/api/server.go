@@ -66,6 +66,9 @@ type Change struct {
 type Loops interface {
 	// Overlay is why a waiting job waits, if the last plan says so.
 	Overlay(job uint32) (state.Overlay, bool)
+	// OverlaySaved adds whether a running job can be saved, and why one that was
+	// saved can go on nowhere.
+	OverlaySaved(job *state.Job, overlay *state.Overlay)
 	Sessions() *session.Registry
 	Leading() bool
 	// OpenTerm has the log say that this leader's term has begun; it must be
@@ -76,6 +79,9 @@ type Loops interface {
 	Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error
 	Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error
 	Suspended(ctx context.Context, s *session.Session, said *pb.PartSuspended) error
+	Saved(ctx context.Context, s *session.Session, saved *pb.PartSaved) error
+	Graded(s *session.Session, grade *pb.PartGrade)
+	Restores(s *session.Session, answer *pb.RestoreAnswer)
 }
 
 // Options say what the handlers tell of the controller.

@@ -92,6 +92,9 @@ func (l *Leader) order(view *state.View, s *session.Session, part session.Part, 
 	if known && wanted.SuspendNumber != 0 {
 		s.Suspend(part, wanted.SuspendNumber, wanted.Suspended)
 	}
+	if known && wanted.Action == state.RunPart {
+		orderSave(s, part, wanted)
+	}
 	switch {
 	case wanted.Action == state.EndPart && wanted.TermAgainS > 0:
 		order := endPart(part, wanted.GraceS, wanted.BatchEnded)

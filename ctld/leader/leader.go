@@ -49,6 +49,10 @@ type Leader struct {
 	behind  atomic.Pointer[string]
 	power   *power
 
+	keeping  sync.Mutex // held while nodes are told which images are needed, or that a save is known
+	restores *restores
+	asksWake chan struct{} // some node has to be asked whether it can restore an image
+
 	opening   sync.Mutex // held while the term is being opened
 	mu        sync.Mutex
 	reign     reign             // guarded by mu
@@ -72,6 +76,8 @@ func New(cluster Cluster, log *slog.Logger) *Leader {
 		queuedWake:   make(chan struct{}, 1),
 		dispatchWake: make(chan struct{}, 1),
 		reports:      make(chan report, maxReportsWaiting),
+		restores:     newRestores(),
+		asksWake:     make(chan struct{}, 1),
 	}
 	l.sessions = session.NewRegistry(l.NodeSpoke)
 	l.clock = l.sessions.Now
@@ -163,7 +169,7 @@ func (l *Leader) Lead(ctx context.Context, term uint64, began func()) {
 	l.Begin()
 	began()
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports, l.raiseLevel, l.resetUsage} {
+	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports, l.raiseLevel, l.resetUsage, l.keepSaved} {
 		loops.Go(func() { loop(ctx) })
 	}
 	loops.Wait()

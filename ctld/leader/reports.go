@@ -17,9 +17,10 @@ const maxReportsWaiting = 4096
 type report struct {
 	session *session.Session
 	part    session.Part
-	// Of the two at most one is set; with neither it is ready.
+	// Of these at most one is set; with none it is ready.
 	ended     *pb.PartEnded
 	suspended *pb.PartSuspended
+	saved     *pb.PartSaved
 }
 
 func (r report) ref() state.PartRef {
@@ -91,12 +92,13 @@ func (l *Leader) gather(first report) []report {
 	return batch
 }
 
-// commitBatch commits the ready parts before the ended ones: a part is always
-// ready before it ends. What a restore waits for is told to it. What would change nothing is left out: a node repeats
+// commitBatch commits the ready parts before the saved and the ended ones: a part
+// is always ready before it ends. What a restore waits for is told to it. What would change nothing is left out: a node repeats
 // itself whenever it connects, and must not be able to fill the log; and that
 // a part is ready of which the script has ended meanwhile.
 func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	var ready state.PartsReady
+	var saved state.PartsSaved
 	var ended state.PartsEnded
 	var suspended state.PartsSuspended
 	view := l.cluster.View()
@@ -115,6 +117,10 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 			if said := state.SuspendReportFromMessage(r.session.Node(), r.suspended); view.TellsSuspension(&said) {
 				suspended.Reports = append(suspended.Reports, said)
 			}
+		case r.saved != nil:
+			if said := state.SaveReportFromMessage(r.session.Node(), r.saved); view.SaveMatters(&said) {
+				saved.Reports = append(saved.Reports, said)
+			}
 		case part == nil && !awaited || r.ended == nil && (part.Ready || exited[ref]):
 		case r.ended == nil:
 			ready.Parts = append(ready.Parts, ref)
@@ -129,6 +135,9 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	if committed && len(suspended.Reports) > 0 {
 		_, committed = l.propose(ctx, suspended)
 	}
+	if committed && len(saved.Reports) > 0 {
+		_, committed = l.propose(ctx, saved)
+	}
 	if committed && len(ended.Reports) > 0 {
 		_, committed = l.propose(ctx, ended)
 	}
@@ -137,6 +146,8 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 		case !committed:
 			// The node says it again when it connects again.
 			r.session.Cut()
+		case r.saved != nil:
+			l.acknowledgeSave(r)
 		case r.ended != nil:
 			r.session.Forget(r.part)
 			r.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndedAcknowledged{

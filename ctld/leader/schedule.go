@@ -93,7 +93,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 		return true
 	}
 	view = l.endLate(ctx, view, now)
-	snapshot := view.SchedSnapshot(now.UnixMilli())
+	snapshot := view.SchedSnapshotWith(now.UnixMilli(), l.told(view, now))
 	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
 		l.last.Store(nil)
 		return true

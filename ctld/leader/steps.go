@@ -1,7 +1,7 @@
 package leader
 
 // A loop's single step is a method: Plan, Dispatch, CheckLeases, CommitReports,
-// Purge. Lead calls them when there is something to do; a simulation calls the
+// Purge, KeepSaved. Lead calls them when there is something to do; a simulation calls the
 // same ones in a time of its own, between Begin and End, when Due says so.
 
 // Begin makes this controller lead: requests, sessions and reports are taken.
@@ -14,6 +14,7 @@ func (l *Leader) End() {
 	l.last.Store(nil)
 	l.dirty.take()
 	l.power.forget()
+	l.restores.forget()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reign, l.fencing = reign{}, nil
@@ -35,9 +36,11 @@ func taken(channel chan struct{}) bool {
 	}
 }
 
-// Sweep has every connected node looked at by the next Dispatch.
+// Sweep has every connected node looked at by the next Dispatch, and told which
+// images are needed.
 func (l *Leader) Sweep() {
 	for _, s := range l.sessions.All() {
 		l.dirty.add(s.Node())
 	}
+	l.keepImages()
 }

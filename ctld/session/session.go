@@ -115,15 +115,19 @@ type Session struct {
 
 	mu     sync.Mutex
 	parts  map[Part]Reported
+	grades map[Part]Grade
 	frozen []Part
 	told   []string // digests of images, the latest last
 	bytes  int
 
-	// orders, time limits and the numbers of orders to suspend or go on, sent in
-	// this session. Only the dispatch loop touches them.
+	// orders, time limits and the numbers of orders to suspend or go on, and those
+	// about saves, sent in this session. Only the dispatch loop touches them.
 	orders   map[Part]Order
 	limits   map[Part]uint32
 	suspends map[Part]uint32
+	saves    map[Part]saveSent
+	saving   *pb.Saving
+	kept     *pb.KeepImages // sent last
 }
 
 // Reported is what a node says of a part it has.
@@ -155,7 +159,9 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 		out:    make(chan *pb.ControllerMessage, queueLength),
 		parts:  make(map[Part]Reported),
 		orders: make(map[Part]Order),
-		limits: make(map[Part]uint32), suspends: make(map[Part]uint32),
+		limits: make(map[Part]uint32), suspends: make(map[Part]uint32), saves: make(map[Part]saveSent),
+		grades: make(map[Part]Grade),
+		saving: register.GetInventory().GetSaving(),
 	}
 	for _, running := range register.GetRunning() {
 		s.parts[PartOf(running.GetPart())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
@@ -361,4 +367,5 @@ func (s *Session) KeepOrders(keep func(Part) bool) {
 	maps.DeleteFunc(s.limits, func(part Part, _ uint32) bool { return !keep(part) })
 	maps.DeleteFunc(s.suspends, func(part Part, _ uint32) bool { return !keep(part) })
 	maps.DeleteFunc(s.orders, func(part Part, _ Order) bool { return !keep(part) })
+	s.keepSaves(keep)
 }

@@ -1,0 +1,293 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// Bounds of asking nodes whether they can restore an image.
+const (
+	maxAsksOpen   = 64               // unanswered at a time: a node reads files to answer
+	askLimit      = 30 * time.Second // after which an answer is not waited for
+	answerLasts   = 10 * time.Minute // a file may have changed since
+	noAnswerLasts = 2 * time.Minute  // what was in the way may be gone
+)
+
+// propertyImage is what a node names as the property at fault when the image
+// itself is gone or damaged where it should be.
+const propertyImage = "image"
+
+// restores are the answers of nodes, for the images of waiting jobs: soft state
+// that counts for the session in which a node gave it, and is asked for again by
+// the next leader.
+type restores struct {
+	mu     sync.Mutex
+	asks   map[restoreKey]*restoreAsk
+	tokens map[string]restoreKey // of those that are open
+}
+
+type restoreKey struct {
+	digest state.Digest
+	node   string
+}
+
+type restoreAsk struct {
+	session          *session.Session
+	at               time.Time // asked, or answered
+	token            string    // "" = it is answered
+	can              bool
+	property, reason string
+}
+
+func newRestores() *restores {
+	r := &restores{}
+	r.forget()
+	return r
+}
+
+// forget forgets all answers.
+func (r *restores) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asks, r.tokens = make(map[restoreKey]*restoreAsk), make(map[string]restoreKey)
+}
+
+// askRestores asks the nodes that could go on with waiting jobs whether they can,
+// and has images forgotten that are gone.
+func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Time) {
+	needed := make(map[restoreKey]bool)
+	var drops []state.ImageDrop
+	for job := range view.WithImages {
+		image := job.NextImage()
+		if image == nil {
+			continue
+		}
+		for _, node := range l.asked(view, job, image) {
+			needed[restoreKey{image.Digest, node}] = true
+			l.restores.ask(l.sessions.Get(node), job.ID, image, now)
+		}
+		if drop, is := l.drop(view, job, image, now); is && len(drops) < state.MaxTargets {
+			drops = append(drops, drop)
+		}
+	}
+	l.restores.keep(needed)
+	if len(drops) == 0 {
+		return
+	}
+	if _, ok := l.propose(ctx, state.DropImages{Drops: drops}); ok {
+		l.log.Warn("images of jobs are not used any more", "count", len(drops), "first_job", drops[0].Job, "reason", drops[0].Reason)
+	}
+}
+
+// asked are the nodes to be asked about an image: those that could go on with it,
+// and the one that should have it.
+func (l *Leader) asked(view *state.View, job *state.Job, image *state.Image) []string {
+	nodes := view.RestoreNodes(job)
+	if !slices.Contains(nodes, image.Node) {
+		nodes = append(nodes, image.Node)
+	}
+	return nodes
+}
+
+// ask asks one node about one image, unless it has answered or is about to.
+func (r *restores) ask(s *session.Session, job uint32, image *state.Image, now time.Time) {
+	if s == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := restoreKey{image.Digest, s.Node()}
+	if before := r.asks[key]; before != nil && before.session == s && before.fresh(now) {
+		return
+	}
+	if len(r.tokens) >= maxAsksOpen {
+		r.dropLate(now)
+		if len(r.tokens) >= maxAsksOpen {
+			return
+		}
+	}
+	ask := &restoreAsk{session: s, at: now, token: uuid.NewString()}
+	if before := r.asks[key]; before != nil {
+		delete(r.tokens, before.token)
+		if before.session == s && before.token == "" { // its last word counts until it has another
+			ask.can, ask.property, ask.reason = before.can, before.property, before.reason
+		}
+	}
+	r.asks[key], r.tokens[ask.token] = ask, key
+	models := make([]string, image.GPUs)
+	for i := range models {
+		models[i] = image.Model
+	}
+	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_AskRestore{
+		AskRestore: &pb.AskRestore{Token: ask.token, Image: image.Message(job), DeviceModels: models}}})
+}
+
+// fresh says whether there is no need to ask again.
+func (a *restoreAsk) fresh(now time.Time) bool {
+	switch age := now.Sub(a.at); {
+	case a.token != "":
+		return age < askLimit
+	case a.can:
+		return age < answerLasts
+	default:
+		return age < noAnswerLasts
+	}
+}
+
+// dropLate gives up answers that are waited for too long.
+func (r *restores) dropLate(now time.Time) {
+	for token, key := range r.tokens {
+		if ask := r.asks[key]; ask == nil || ask.token != token || !ask.fresh(now) {
+			delete(r.tokens, token)
+		}
+	}
+}
+
+// Restores takes in a node's answer.
+func (l *Leader) Restores(s *session.Session, answer *pb.RestoreAnswer) {
+	if l.restores.answer(s, answer, time.Now()) {
+		wake(l.freedWake)
+		wake(l.asksWake)
+	}
+}
+
+// answer answers whether it was asked for.
+func (r *restores) answer(s *session.Session, answer *pb.RestoreAnswer, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key, asked := r.tokens[answer.GetToken()]
+	ask := r.asks[key]
+	if !asked || ask == nil || ask.session != s || ask.token != answer.GetToken() {
+		return false
+	}
+	delete(r.tokens, ask.token)
+	ask.token, ask.at, ask.can = "", now, answer.GetCan()
+	ask.property, ask.reason = shortened(answer.GetProperty()), shortened(answer.GetReason())
+	return true
+}
+
+// keep forgets what is not needed any more.
+func (r *restores) keep(needed map[restoreKey]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, ask := range r.asks {
+		if !needed[key] {
+			delete(r.tokens, ask.token)
+			delete(r.asks, key)
+		}
+	}
+}
+
+// nodes are those on which a waiting job may go on now, ascending by name.
+func (r *restores) nodes(sessions *session.Registry, view *state.View, job *state.Job, now time.Time) []string {
+	image := job.NextImage()
+	if image == nil || !within(sessions, image) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var can, open []string
+	for _, node := range view.RestoreNodes(job) {
+		s := sessions.Get(node)
+		ask := r.asks[restoreKey{image.Digest, node}]
+		switch {
+		case s == nil:
+		case ask == nil || ask.session != s || ask.token != "" && !ask.can && ask.property == "":
+			open = append(open, node)
+		case ask.can:
+			can = append(can, node)
+		}
+	}
+	return job.Wish(can, open, now.UnixMilli())
+}
+
+// within says whether an image can be got: it lies in a store that several nodes
+// reach, or its node is connected.
+func within(sessions *session.Registry, image *state.Image) bool {
+	return image.Store != "" || sessions.Get(image.Node) != nil
+}
+
+// drop says whether an image is to be forgotten: the node that has to have it has
+// not, or the job has waited long enough.
+func (l *Leader) drop(view *state.View, job *state.Job, image *state.Image, now time.Time) (state.ImageDrop, bool) {
+	drop := state.ImageDrop{Job: job.ID, Epoch: job.Epoch}
+	l.restores.mu.Lock()
+	holder := l.restores.asks[restoreKey{image.Digest, image.Node}]
+	gone := holder != nil && holder.token == "" && !holder.can && holder.property == propertyImage && holder.session == l.sessions.Get(image.Node)
+	if gone {
+		drop.Reason = fmt.Sprintf("node %s says: %s", image.Node, holder.reason)
+	}
+	l.restores.mu.Unlock()
+	if gone {
+		drop.Numbers = []uint32{image.Number}
+		return drop, true
+	}
+	waited := now.UnixMilli() >= job.Saved.WaitsMS+state.ImageWaitMS && job.Held == 0
+	if !waited || !job.Spec.Requeue || len(l.restores.nodes(l.sessions, view, job, now)) > 0 {
+		return drop, false
+	}
+	drop.Reason = fmt.Sprintf("for %d minutes no node could go on with image %d; %s", state.ImageWaitMS/60_000, image.Number, l.restores.why(l.sessions, view, job))
+	return drop, true
+}
+
+// sentence says where a job that waits can go on, or why nowhere, and what becomes
+// of it.
+func (r *restores) sentence(sessions *session.Registry, view *state.View, job *state.Job, now time.Time) string {
+	image := job.NextImage()
+	nodes := r.nodes(sessions, view, job, now)
+	if len(nodes) > 0 {
+		return fmt.Sprintf("goes on from image %d on %s", image.Number, few(nodes))
+	}
+	until := ""
+	if job.Spec.Requeue {
+		until = "; starts over at " + time.UnixMilli(job.Saved.WaitsMS+state.ImageWaitMS).UTC().Format(time.RFC3339) + " if that stays so, or at once with gcontrol requeue"
+	}
+	return r.why(sessions, view, job) + until
+}
+
+// why says why no node can go on with the image of a job, as far as nodes said.
+func (r *restores) why(sessions *session.Registry, view *state.View, job *state.Job) string {
+	image := job.NextImage()
+	if !within(sessions, image) {
+		return fmt.Sprintf("image %d lies on node %s, which is not connected", image.Number, image.Node)
+	}
+	nodes := view.RestoreNodes(job)
+	if len(nodes) == 0 {
+		return fmt.Sprintf("no node is up that has what it had when image %d was made", image.Number)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var said []string
+	for _, node := range nodes {
+		ask := r.asks[restoreKey{image.Digest, node}]
+		switch {
+		case sessions.Get(node) == nil:
+			said = append(said, node+": is not connected")
+		case ask == nil || ask.token != "" && ask.property == "":
+			said = append(said, node+": has not answered yet")
+		case !ask.can:
+			said = append(said, node+": "+strings.TrimSuffix(ask.reason, "."))
+		}
+	}
+	return few(said)
+}
+
+// few joins some of what there may be much of.
+func few(texts []string) string {
+	const most = 4
+	if len(texts) <= most {
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(texts[:most], ", "), len(texts)-most)
+}
