@@ -1,0 +1,252 @@
+package leader
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// saver is a leader with nodes n1 and n2, and a job that runs on one of them.
+type saver struct {
+	*Leader
+	t     *testing.T
+	b     *book
+	nodes map[string]*session.Session
+	job   uint32
+}
+
+func newSaver(t *testing.T, spec *pb.JobSpec) *saver {
+	t.Helper()
+	l, b := begin(t)
+	b.must(t, state.RaiseLevel{Level: state.LevelFrozen})
+	s := &saver{Leader: l, t: t, b: b, nodes: map[string]*session.Session{}}
+	for _, node := range []string{"n1", "n2"} {
+		s.nodes[node] = connect(t, l, b, node)
+	}
+	spec.Name, spec.Script, spec.WorkDirectory, spec.MemoryPerNodeBytes = "j", []byte("#!/bin/sh\n"), "/", 1<<20
+	command, err := state.SubmitFromSpec(spec, &pb.Identity{Uid: 1000, Gid: 1000, User: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.job = b.must(t, command).JobID
+	plan(t, l)
+	s.ready("n1")
+	return s
+}
+
+// ready has the job's part be up on a node, which could save it.
+func (s *saver) ready(node string) {
+	s.t.Helper()
+	part := &pb.PartId{Job: s.job, Epoch: s.now().Epoch}
+	if err := s.Ready(context.Background(), s.nodes[node], &pb.PartReady{Part: part}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.CommitReports(context.Background())
+	s.Graded(s.nodes[node], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_LIKELY})
+	dispatch(s.Leader)
+	orders(s.nodes[node])
+}
+
+func (s *saver) now() *state.Job {
+	job, _ := s.b.View().Job(s.job)
+	return job
+}
+
+// told is what a node is ordered next; nil = nothing.
+func (s *saver) told(node string) *pb.ControllerMessage {
+	s.t.Helper()
+	dispatch(s.Leader)
+	switch got := orders(s.nodes[node]); len(got) {
+	case 0:
+		return nil
+	case 1:
+		return got[0]
+	default:
+		s.t.Fatalf("node %s is told %v", node, got)
+		return nil
+	}
+}
+
+func (s *saver) saved(node string, number uint32, stands bool) {
+	s.t.Helper()
+	part := &pb.PartId{Job: s.job, Epoch: s.now().Epoch}
+	digest := sha256.Sum256([]byte{byte(number)})
+	message := &pb.PartSaved{Part: part, Number: number, Stands: stands, StandingMs: 200, PackMs: 1000, Grade: pb.SaveGrade_SAVE_GRADE_YES,
+		Image: &pb.Image{Part: part, Number: number, Digest: digest[:], Node: node, Bytes: 5}}
+	if err := s.Saved(context.Background(), s.nodes[node], message); err != nil {
+		s.t.Fatal(err)
+	}
+	s.CommitReports(context.Background())
+}
+
+func (s *saver) ended(node string, cause pb.EndCause) {
+	s.t.Helper()
+	if err := s.Ended(context.Background(), s.nodes[node], &pb.PartEnded{Part: &pb.PartId{Job: s.job, Epoch: s.now().Epoch}, Cause: cause}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.CommitReports(context.Background())
+	orders(s.nodes[node])
+}
+
+// answer answers what a node was asked about an image.
+func (s *saver) answer(node string, property string) {
+	s.t.Helper()
+	for _, order := range orders(s.nodes[node]) {
+		if ask := order.GetAskRestore(); ask != nil {
+			s.Restores(s.nodes[node], &pb.RestoreAnswer{Token: ask.Token, Can: property == "", Property: property, Reason: property + " is another"})
+			return
+		}
+	}
+	s.t.Fatalf("node %s was not asked", node)
+}
+
+// TestMove: a job that is moved is saved and stands, its run ends, the nodes are
+// asked, and it goes on where it was sent.
+func TestMove(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{})
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: "n2"})
+	if order := s.told("n1").GetSavePart(); order.GetNumber() != 1 || order.GetThen() != pb.SaveThen_SAVE_THEN_STAND || order.GetTimeoutS() == 0 {
+		t.Fatalf("the order to save it: %v", order)
+	}
+	s.NodeSpoke("n1")
+	if again := s.told("n1"); again != nil {
+		t.Fatalf("the same order twice in a session: %v", again)
+	}
+	s.saved("n1", 1, true)
+	dispatch(s.Leader)
+	got := orders(s.nodes["n1"])
+	if len(got) != 2 || got[0].GetSavedAcknowledged().GetNumber() != 1 || got[1].GetEndPart() == nil || got[1].GetEndPart().GetGraceS() != 0 {
+		t.Fatalf("once it is saved: %v", got)
+	}
+	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
+	plan(t, s.Leader)
+	if job := s.now(); job.Phase != state.Waiting {
+		t.Fatal("it starts though nobody was asked whether it could go on there")
+	}
+	overlay, _ := s.Overlay(s.job)
+	if s.OverlaySaved(s.now(), &overlay); overlay.Reason != "ImageNotRestorable" || !strings.Contains(overlay.Detail, "n2: has not answered yet") {
+		t.Errorf("it waits for %+v", overlay)
+	}
+	s.KeepSaved(context.Background(), time.Now())
+	s.answer("n1", "")
+	plan(t, s.Leader)
+	if s.now().Phase != state.Waiting {
+		t.Fatal("it goes back where it came from, before the node that it was sent to has answered")
+	}
+	s.answer("n2", "")
+	plan(t, s.Leader)
+	if order := s.told("n2").GetStartPart(); order.GetRestore().GetNumber() != 1 || order.GetPart().GetEpoch() != 2 || order.GetRestore().GetPart().GetEpoch() != 1 {
+		t.Fatalf("the order to go on: %v", order)
+	}
+	s.ready("n2")
+	s.Sweep()
+	keep := s.told("n1").GetKeepImages()
+	if len(keep.GetImages()) != 1 || keep.Images[0].Number != 1 {
+		t.Errorf("node n1 keeps %v", keep)
+	}
+	s.Sweep()
+	if again := s.told("n1"); again != nil {
+		t.Errorf("told again: %v", again)
+	}
+}
+
+// TestMoveElsewhere: when the node that was named cannot go on with the job, it
+// goes on where it can, and says why it is not there.
+func TestMoveElsewhere(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{})
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: "n2"})
+	s.told("n1")
+	s.saved("n1", 1, true)
+	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
+	s.KeepSaved(context.Background(), time.Now())
+	s.answer("n2", "kernel")
+	s.answer("n1", "")
+	plan(t, s.Leader)
+	if job := s.now(); job.Phase != state.Running || job.Run.BatchHost() != "n1" {
+		t.Fatalf("it is in phase %d", job.Phase)
+	}
+	if got := s.told("n1").GetStartPart(); got.GetRestore() == nil {
+		t.Errorf("told %v", got)
+	}
+}
+
+// TestImageGone: the node that should have an image says that it has not, so the
+// job starts over.
+func TestImageGone(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{Requeue: true})
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove})
+	s.told("n1")
+	s.saved("n1", 1, true)
+	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
+	s.KeepSaved(context.Background(), time.Now())
+	s.answer("n1", "image")
+	s.answer("n2", "image")
+	s.KeepSaved(context.Background(), time.Now())
+	if job := s.now(); len(job.Images()) != 0 || !strings.Contains(job.Detail, "starts over") {
+		t.Fatalf("it has %v: %s", job.Images(), job.Detail)
+	}
+	plan(t, s.Leader)
+	if job := s.now(); job.Phase != state.Running || job.Run.Restore != nil {
+		t.Errorf("it is in phase %d", job.Phase)
+	}
+}
+
+// TestIntervals: what asked to be saved every now and then is, as often as it
+// asked, if its node says that it can be.
+func TestIntervals(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{Checkpoint: &pb.CheckpointPolicy{IntervalS: 600}})
+	start := time.UnixMilli(s.now().Run.StartMS)
+	due := func(after time.Duration) bool { return len(s.dueSaves(s.b.View(), start.Add(after))) > 0 }
+	if due(599*time.Second) || !due(601*time.Second) {
+		t.Error("it is not due after its interval")
+	}
+	part := &pb.PartId{Job: s.job, Epoch: 1}
+	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_NOT_NOW, Reason: "an attached session is open"})
+	if due(601 * time.Second) {
+		t.Error("it is due though it cannot be saved")
+	}
+	var overlay state.Overlay
+	if s.OverlaySaved(s.now(), &overlay); overlay.Grade != "NOT_NOW" || overlay.GradeReason != "an attached session is open" || overlay.IntervalS != 600 {
+		t.Errorf("it says %+v", overlay)
+	}
+	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_YES})
+	s.KeepSaved(context.Background(), start.Add(601*time.Second))
+	if order := s.told("n1").GetSavePart(); order.GetThen() != pb.SaveThen_SAVE_THEN_GO_ON {
+		t.Fatalf("the order: %v", order)
+	}
+	// Its node never says how it ended.
+	s.KeepSaved(context.Background(), start.Add(2*time.Hour))
+	if saved := s.now().Saved; s.now().Saving() != nil || saved.FailedNumber != 1 {
+		t.Errorf("%+v", saved)
+	}
+	if order := s.told("n1").GetSavePart(); !order.GetAbandon() || order.GetNumber() != 1 {
+		t.Errorf("told %v", order)
+	}
+}
+
+// TestIntervalAuto: the interval is computed from what saving cost, and how often
+// the node was lost.
+func TestIntervalAuto(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{Requeue: true, Checkpoint: &pb.CheckpointPolicy{IntervalAuto: true}})
+	every := func() time.Duration { return intervalOf(s.b.View(), s.now(), time.Now()) }
+	guess := every()
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveAsked})
+	s.saved("n1", 1, false)
+	measured := every()
+	if guess < time.Hour || measured >= guess || measured < time.Minute {
+		t.Errorf("every %v before it was measured, %v after", guess, measured)
+	}
+	s.ended("n1", pb.EndCause_END_CAUSE_SUPERVISOR_DIED)
+	s.KeepSaved(context.Background(), time.Now())
+	s.answer("n1", "")
+	plan(t, s.Leader)
+	if lossy := every(); lossy >= measured {
+		t.Errorf("every %v on a node that was lost once, %v before", lossy, measured)
+	}
+}
