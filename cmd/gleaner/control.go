@@ -37,6 +37,8 @@ func controlVerbs() []controlVerb {
 		{name: "requeue", run: controlRequeue},
 		{name: "requeuehold", run: controlRequeueHold},
 		{name: "uhold", run: controlUserHold},
+		{name: "checkpoint", run: controlCheckpoint},
+		{name: "migrate", run: controlMigrate},
 		{name: "suspend", run: controlSuspend},
 		{name: "resume", run: controlResume},
 		{name: "update", run: controlUpdate},

@@ -183,6 +183,7 @@ func jobOwn(r *record, row *jobRow) {
 	}
 	r.line(items...)
 	jobCheckpoint(r, row)
+	jobSaved(r, row)
 	if job.ReasonDetail != "" {
 		r.line(item("ReasonDetail", job.ReasonDetail))
 	}

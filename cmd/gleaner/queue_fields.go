@@ -20,7 +20,7 @@ const (
 // jobTable is what can be shown of a job. Letters, names and headers are those
 // of squeue(1); the last ones, without letters, are Gleaner's own.
 var jobTable = format.NewTable(slices.Concat(
-	identityFields(), stateFields(), timeFields(), sizeFields(), requestFields(), unusedFields(), ownFields()))
+	identityFields(), stateFields(), timeFields(), sizeFields(), requestFields(), unusedFields(), ownFields(), savedFields()))
 
 type jobField = format.Field[*jobRow]
 

@@ -89,6 +89,7 @@ type gleanerExtra struct {
 	CPUNs           uint64           `json:"cpu_ns,omitempty"`
 	Signal          string           `json:"signal,omitempty"` // of --signal
 	Checkpoint      *checkpointJSON  `json:"checkpoint,omitempty"`
+	Saved           *jobSavedJSON    `json:"saved,omitempty"`
 	Allocation      []allocationJSON `json:"allocation"`
 }
 
@@ -169,7 +170,7 @@ func (s jsonShape) extra(r *jobRow, record *jobRecord) gleanerExtra {
 	extra := gleanerExtra{
 		Epoch: r.job.Epoch, WaitingTasks: spec.FormatArray(r.job.GetWaitingTasks().GetRanges(), 0), Allocation: []allocationJSON{},
 		PeakMemoryBytes: r.job.GetUsage().GetPeakMemoryBytes(), CPUNs: r.job.GetUsage().GetCpuNs(),
-		Signal: r.job.GetSpec().GetSignal(), Checkpoint: checkpointOf(r),
+		Signal: r.job.GetSpec().GetSignal(), Checkpoint: checkpointOf(r), Saved: savedOf(r.job),
 	}
 	for _, node := range r.job.Allocation {
 		part := allocationJSON{Node: node.Node, CPUs: append([]uint32{}, node.CpuIds...), MemoryBytes: node.MemoryBytes, Devices: []deviceJSON{}}

@@ -31,8 +31,8 @@ const maxJobsNoted = 16
 var changing = map[string]bool{
 	pb.Controller_Submit_FullMethodName: true, pb.Controller_Cancel_FullMethodName: true, pb.Controller_Control_FullMethodName: true,
 	pb.Controller_UpdateJobs_FullMethodName: true, pb.Controller_UpdateNode_FullMethodName: true, pb.Controller_ApplyPolicy_FullMethodName: true,
-	pb.Controller_ChangeAccounts_FullMethodName: true,
-	pb.Controller_AddPeer_FullMethodName:        true, pb.Controller_RemovePeer_FullMethodName: true,
+	pb.Controller_ChangeAccounts_FullMethodName: true, pb.Controller_SaveJobs_FullMethodName: true,
+	pb.Controller_AddPeer_FullMethodName: true, pb.Controller_RemovePeer_FullMethodName: true,
 	pb.Controller_TransferLeadership_FullMethodName: true, pb.Controller_RestoreSnapshot_FullMethodName: true,
 }
 

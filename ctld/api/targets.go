@@ -197,7 +197,7 @@ func jobResults(results []state.JobResult) []*pb.JobResult {
 		} else if result.Array != 0 {
 			id.Job = result.Array
 		}
-		answer := &pb.JobResult{Id: id, Error: result.Message, AlreadyDone: result.Code == state.AlreadyDone}
+		answer := &pb.JobResult{Id: id, Error: result.Message, AlreadyDone: result.Code == state.AlreadyDone, Image: result.Image}
 		if result.Code == state.NotFound && len(result.Tasks) > 0 {
 			answers = append(answers, unknownTasks(answer, result.Tasks)...)
 			continue

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/term"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// saveWatch looks at jobs until it is known what became of their images.
+type saveWatch struct {
+	c      *controlRun
+	move   bool
+	jobs   []*savedJob
+	over   []*savedJSON // that were refused
+	failed bool
+	began  time.Time
+	shown  bool // a line of progress stands on the terminal
+}
+
+// savedJob is one of them.
+type savedJob struct {
+	savedJSON
+	id      *pb.JobId
+	settled bool
+	image   *pb.SavedImage // once it is there
+	since   time.Time      // when that was seen
+}
+
+// lookEvery is how often a controller is asked how it goes on.
+const lookEvery = 250 * time.Millisecond
+
+func newSaveWatch(c *controlRun, move bool) *saveWatch {
+	return &saveWatch{c: c, move: move, began: time.Now()}
+}
+
+// wait returns when each job is settled.
+func (w *saveWatch) wait() error {
+	ctx := w.c.inv.Context
+	defer w.clear()
+	for {
+		open := slices.DeleteFunc(slices.Clone(w.jobs), func(job *savedJob) bool { return job.settled })
+		if len(open) == 0 {
+			return nil
+		}
+		found, err := w.look(open)
+		if err != nil {
+			return loadError(w.c.inv, loadJobs, err)
+		}
+		for _, job := range open {
+			w.take(job, found[job.Job])
+		}
+		select {
+		case <-ctx.Done():
+			return option.Fail(130, "no longer waiting; what was ordered goes on")
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// look asks how it stands with some jobs, by their names.
+func (w *saveWatch) look(jobs []*savedJob) (map[string]*pb.Job, error) {
+	filter := &pb.JobFilter{AllStates: true}
+	for _, job := range jobs {
+		filter.Ids = append(filter.Ids, job.id)
+	}
+	found := make(map[string]*pb.Job)
+	anew := func() bool { clear(found); return true }
+	err := list(w.c.inv.Context, w.c.client, w.c.client.ListJobs, &pb.ListJobsRequest{Filter: filter}, anew, func(answer *pb.ListJobsResponse) error {
+		for _, job := range answer.Jobs {
+			id := &pb.JobId{Job: job.GetId().GetJob(), ArrayTask: job.GetId().ArrayTask}
+			if id.ArrayTask != nil {
+				id.Job = job.GetArrayJobId()
+			}
+			found[spec.FormatJobID(id)] = job
+		}
+		return nil
+	})
+	var unreachable *unreachableError
+	if status.Code(err) == codes.NotFound && !errors.As(err, &unreachable) {
+		return found, nil // they are forgotten
+	}
+	return found, err
+}
+
+// take looks at one job.
+func (w *saveWatch) take(job *savedJob, now *pb.Job) {
+	saved := now.GetSaved()
+	if under := saved.GetSaving(); under != nil && under.Number > job.Image { // one that is worth more took its place
+		job.Image = under.Number
+	}
+	for _, image := range saved.GetImages() {
+		if image.Number == job.Image && job.image == nil {
+			job.image, job.since = image, time.Now()
+			job.SavedOn, job.Store, job.Bytes, job.WrittenBytes = image.Node, image.Store, image.Bytes, image.WrittenBytes
+			job.StandingMs, job.PackMs = uint64(image.StandingMs), image.PackMs
+		}
+	}
+	switch {
+	case job.image != nil && !w.move:
+		w.settle(job, "saved as image %d on node %s: %s; it stood still for %s, and the image was durable after %s",
+			job.Image, job.SavedOn, imageText(job.image), secondsOf(job.StandingMs), secondsOf(uint64(job.PackMs)))
+	case saved.GetFailedNumber() == job.Image:
+		w.give(job, saved.GetFailed())
+	case now == nil || ended(now):
+		w.give(job, "it ended before that")
+	case job.image == nil && saved.GetSaving().GetNumber() != job.Image && saved.GetNumber() >= job.Image && now.GetState() == pb.JobState_JOB_STATE_PENDING:
+		w.give(job, "its run ended before that, and it waits again: "+now.GetReasonDetail())
+	case job.image == nil:
+		w.progress("job %s is being saved", job.Job)
+	default:
+		w.moved(job, now)
+	}
+}
+
+// moved looks at a job that was saved to go on elsewhere.
+func (w *saveWatch) moved(job *savedJob, now *pb.Job) {
+	running := now.GetState() == pb.JobState_JOB_STATE_RUNNING && !now.GetCompleting() && now.GetEpoch() > job.image.Epoch
+	switch {
+	case running && now.GetConfiguring():
+		w.progress("job %s is being restored on node %s", job.Job, now.GetNodeList())
+	case running && now.GetSaved().GetRestoredFrom().GetNumber() == job.Image:
+		job.StandingMs = uint64(job.PackMs) + uint64(time.Since(job.since).Milliseconds())
+		job.GoesOnOn = now.GetNodeList()
+		w.settle(job, "goes on on node %s from image %d, made on node %s: %s; it stood still for about %s",
+			job.GoesOnOn, job.Image, job.SavedOn, imageText(job.image), secondsOf(job.StandingMs))
+	case running:
+		job.GoesOnOn = now.GetNodeList()
+		w.give(job, fmt.Sprintf("it runs on node %s, and not from image %d", job.GoesOnOn, job.Image))
+	default:
+		w.progress("job %s is saved as image %d (%s) and waits: %s", job.Job, job.Image, sizeText(job.Bytes), now.GetReasonDetail())
+	}
+}
+
+// ended says whether a job is over.
+func ended(job *pb.Job) bool {
+	switch job.GetState() {
+	case pb.JobState_JOB_STATE_PENDING, pb.JobState_JOB_STATE_RUNNING, pb.JobState_JOB_STATE_SUSPENDED:
+		return false
+	}
+	return true
+}
+
+func (w *saveWatch) settle(job *savedJob, words string, arguments ...any) {
+	w.clear()
+	job.settled, job.Done = true, true
+	w.say(job, words, arguments...)
+}
+
+// give gives a job up, and says why.
+func (w *saveWatch) give(job *savedJob, why string) {
+	w.clear()
+	job.settled, job.Error, w.failed = true, why, true
+	what := "was not saved"
+	if job.image != nil {
+		what = "was saved, and has not gone on"
+	}
+	fmt.Fprintf(w.c.inv.Stderr, "job %s %s: %s\n", job.Job, what, format.Printable(why))
+}
+
+// progress keeps one line on a terminal up to date.
+func (w *saveWatch) progress(words string, arguments ...any) {
+	file, is := w.c.inv.Stderr.(*os.File)
+	if !is || !term.IsTerminal(int(file.Fd())) || w.c.inv.Given("quiet") {
+		return
+	}
+	text := format.Printable(fmt.Sprintf(words, arguments...))
+	if width, _, err := term.GetSize(int(file.Fd())); err == nil && len(text) > width-12 {
+		text = text[:max(width-12, 0)]
+	}
+	fmt.Fprintf(file, "\r\x1b[K%s (%d s)", text, int(time.Since(w.began).Seconds()))
+	w.shown = true
+}
+
+// clear takes the line of progress away.
+func (w *saveWatch) clear() {
+	if w.shown {
+		fmt.Fprint(w.c.inv.Stderr, "\r\x1b[K")
+		w.shown = false
+	}
+}

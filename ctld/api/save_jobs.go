@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// SaveJobs orders that jobs are saved, or moved: by their users, coordinators of
+// their accounts, operators and administrators. A job of which its node says that
+// it cannot be saved is refused at once, with what is in the way.
+func (s *Server) SaveJobs(ctx context.Context, request *pb.SaveJobsRequest) (*pb.SaveJobsResponse, error) {
+	from, err := s.mustBeUser(ctx)
+	if err != nil {
+		return nil, err
+	}
+	purpose := state.SaveAsked
+	switch {
+	case request.GetMove():
+		purpose = state.SaveMove
+	case request.GetNode() != "":
+		return nil, invalid("a node is named, and nothing is to be moved: use gcontrol migrate")
+	}
+	if _, known := s.cluster.View().Node(request.GetNode()); request.GetNode() != "" && !known {
+		return nil, status.Errorf(codes.NotFound, "Node %.64s not found", request.GetNode())
+	}
+	privileged := s.levelOf(from, s.cluster.View()) >= state.Operator
+	s.ownOnly(request.GetFilter(), from.uid, privileged)
+	var refused []*pb.JobResult
+	results, err := s.onTargets(ctx, state.KindSaveJobs, request, func(targets []state.Target) state.Command {
+		targets, not := s.savable(from, privileged, targets)
+		refused = append(refused, not...)
+		return state.SaveJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: s.coordinator(from), Purpose: purpose, To: request.GetNode()}
+	})
+	if status.Code(err) == codes.InvalidArgument && len(refused) > 0 {
+		err = nil // nothing was left to be ordered
+	}
+	return &pb.SaveJobsResponse{Results: append(results, refused...)}, err
+}
+
+// savable leaves out the jobs that their nodes cannot save, and answers for them.
+// Of jobs that the caller may not save nothing is said here.
+func (s *Server) savable(from *caller, privileged bool, targets []state.Target) ([]state.Target, []*pb.JobResult) {
+	var refused []*pb.JobResult
+	view := s.cluster.View()
+	kept := slices.DeleteFunc(slices.Clone(targets), func(target state.Target) bool {
+		found := resolve(view, target)
+		if len(found) != 1 || found[0].job == nil {
+			return false
+		}
+		job := found[0].job
+		if job.Phase != state.Running || !privileged && job.Owner().UID != from.uid && !s.coordinates(from, job) {
+			return false
+		}
+		var overlay state.Overlay
+		if s.loops.OverlaySaved(job, &overlay); overlay.Grade != "NO" || job.IsGang() {
+			return false // of a gang the state says the same
+		}
+		refused = append(refused, &pb.JobResult{Id: found[0].id, Error: "it can not be saved: " + overlay.GradeReason})
+		return true
+	})
+	return kept, refused
+}
