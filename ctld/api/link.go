@@ -158,7 +158,7 @@ func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.N
 	case *pb.NodeMessage_RestoreAnswer:
 		s.loops.Restores(link, what.RestoreAnswer)
 	case *pb.NodeMessage_ImagesHeld:
-		// What can be restored where is asked for each image: this is for people.
+		link.SetHeld(what.ImagesHeld.GetImages())
 	case *pb.NodeMessage_SignalResult:
 		s.loops.Sessions().Answer(what.SignalResult)
 	case *pb.NodeMessage_LeftOvers:

@@ -154,6 +154,16 @@ func TestMove(t *testing.T) {
 	if again := s.told("n1"); again != nil {
 		t.Errorf("told again: %v", again)
 	}
+	s.nodes["n1"].SetHeld([]*pb.Image{keep.Images[0], {Node: "n2", Digest: []byte("its own")}})
+	s.Sweep()
+	if again := s.told("n1"); again != nil {
+		t.Errorf("told again: %v", again)
+	}
+	s.nodes["n1"].SetHeld([]*pb.Image{{Node: "n1", Digest: []byte("spared")}})
+	s.Sweep()
+	if again := s.told("n1"); again.GetKeepImages() == nil {
+		t.Error("a node that spared an image is not told again that nobody needs it")
+	}
 }
 
 // TestMoveElsewhere: when the node that was named cannot go on with the job, it

@@ -2,6 +2,7 @@ package session
 
 import (
 	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -68,12 +69,34 @@ func (s *Session) keepSaves(keep func(Part) bool) {
 	maps.DeleteFunc(s.grades, func(part Part, _ Grade) bool { return !keep(part) })
 }
 
-// KeepImages tells the node which images are needed, unless that was sent last in
-// this session. One goroutine at a time calls it.
+// SetHeld notes which images lie where the node reaches them by itself.
+func (s *Session) SetHeld(images []*pb.Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = images[:min(len(images), maxParts)]
+}
+
+// KeepImages tells the node which of the images that it made are needed, unless
+// that was sent last in this session and it has no others: one may have been
+// spared because its job was there. One goroutine at a time calls it.
 func (s *Session) KeepImages(keep *pb.KeepImages) {
-	if s.kept != nil && proto.Equal(s.kept, keep) {
+	if s.kept != nil && proto.Equal(s.kept, keep) && !s.holdsMore(keep) {
 		return
 	}
 	s.kept = keep
 	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_KeepImages{KeepImages: keep}})
+}
+
+// holdsMore says whether the node has images that it made and that are not
+// needed.
+func (s *Session) holdsMore(keep *pb.KeepImages) bool {
+	needed := make(map[string]bool, len(keep.GetImages()))
+	for _, image := range keep.GetImages() {
+		needed[string(image.GetDigest())] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.held, func(image *pb.Image) bool {
+		return image.GetNode() == s.node && !needed[string(image.GetDigest())]
+	})
 }

@@ -118,6 +118,7 @@ type Session struct {
 	grades map[Part]Grade
 	frozen []Part
 	told   []string // digests of images, the latest last
+	held   []*pb.Image
 	bytes  int
 
 	// orders, time limits and the numbers of orders to suspend or go on, and those
@@ -162,6 +163,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 		limits: make(map[Part]uint32), suspends: make(map[Part]uint32), saves: make(map[Part]saveSent),
 		grades: make(map[Part]Grade),
 		saving: register.GetInventory().GetSaving(),
+		held:   register.GetImages()[:min(len(register.GetImages()), maxParts)],
 	}
 	for _, running := range register.GetRunning() {
 		s.parts[PartOf(running.GetPart())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}

@@ -95,12 +95,13 @@ func (s *State) partSaved(report *SaveReport) {
 		return
 	}
 	next, saved := job.withSaved()
-	saved.add(s.imageOf(job, report))
+	image := s.imageOf(job, report)
+	saved.add(image)
 	saved.Saves++
 	if saved.FailedNumber <= report.Number {
 		saved.FailedNumber, saved.Failed, saved.FailedMS = 0, "", 0
 	}
-	saved.StandingMS += uint64(report.StandingMS)
+	saved.StandingMS += uint64(image.StandingMS)
 	if report.Stands && (!mine || !saving.Purpose.stands()) {
 		next.takeBack(report.Number)
 	}
@@ -128,7 +129,9 @@ func (s *State) imageOf(job *Job, report *SaveReport) Image {
 	image := imageNeed(job)
 	image.Number, image.Epoch, image.Digest, image.Store = report.Number, report.Epoch, report.Digest, report.Store
 	image.Bytes, image.Written, image.StandingMS = report.Bytes, report.Written, report.StandingMS
-	image.PackMS = report.PackMS
+	if image.PackMS = report.PackMS; report.Stands { // it did while it was packed, and does
+		image.StandingMS = max(image.StandingMS, image.PackMS)
+	}
 	image.SavedMS = max(s.timeMS-int64(report.PackMS), job.Run.StartMS)
 	image.RanMS = job.workedMS(image.SavedMS)
 	return image
