@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -54,10 +56,13 @@ func (c *controlRun) save(like *pb.SaveJobsRequest, words []string) error {
 	for _, request := range requests {
 		answer, err := call(c.inv.Context, c.client, c.client.SaveJobs, request)
 		name := requestName(request.GetFilter(), request.GetTasks())
-		if err != nil && !c.refusedJob(err, name) {
+		switch status.Code(err) {
+		case codes.OK:
+		case codes.NotFound, codes.PermissionDenied, codes.FailedPrecondition, codes.InvalidArgument:
+			watch.refuse(name, plain(err))
+		default:
 			return loadError(c.inv, "slurm_checkpoint error", err)
 		}
-		watch.failed = watch.failed || err != nil
 		for _, result := range answer.GetResults() {
 			watch.ordered(result)
 		}
@@ -92,9 +97,14 @@ func (w *saveWatch) ordered(result *pb.JobResult) {
 		w.jobs = append(w.jobs, &savedJob{id: result.GetId(), savedJSON: savedJSON{Job: name, Image: result.Image}})
 		return
 	}
+	w.refuse("job "+name, cmp.Or(result.Error, "it was not ordered"))
+}
+
+// refuse says why nothing was ordered.
+func (w *saveWatch) refuse(name, why string) {
 	w.failed = true
-	w.c.jobError(cmp.Or(result.Error, "it was not ordered"), "job "+name)
-	w.over = append(w.over, &savedJSON{Job: name, Error: result.Error})
+	fmt.Fprintf(w.c.inv.Stderr, "%s: %s\n", name, format.PrintableLines(why))
+	w.over = append(w.over, &savedJSON{Job: strings.TrimPrefix(name, "job "), Error: why})
 }
 
 // end shows what is to be shown, and is the exit status.
