@@ -71,7 +71,7 @@ func TestDaemons(t *testing.T) {
 	for name, script := range map[string]string{
 		"double fork": `(setsid sh -c '(trap "" TERM HUP INT; sleep 1000; sleep 1000) & exit' & )`,
 		"stopped":     `(trap '' TERM; sleep 1000) & kill -STOP $!; setsid sleep 1000 & kill -STOP $!`,
-		"fork bomb":   `bomb() { bomb | bomb & }; (bomb) 2>/dev/null; sleep 0.3`,
+		"fork bomb":   `bomb() { bomb | bomb & }; sleep 0.3 & (bomb) 2>/dev/null; wait $!`,
 		"namespaces":  `unshare -Urpmf --mount-proc sh -c 'mount -t tmpfs x /tmp; sleep 1000' 2>/dev/null & unshare -r sleep 1000 2>/dev/null &`,
 		"orphans":     `i=0; while [ $i -lt 100 ]; do (sleep 1000 &); i=$((i+1)); done`,
 	} {

@@ -98,5 +98,6 @@ func TestScenarios(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup:               func(env *testscript.Env) error { return setUp(env, binaries) },
 		Cmds:                commands,
+		Condition:           condition,
 	})
 }

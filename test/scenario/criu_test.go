@@ -1,0 +1,28 @@
+package scenario
+
+import (
+	"fmt"
+	"os/exec"
+	"sync"
+)
+
+// conditions are what stories ask for in brackets.
+var conditions = map[string]func() bool{"criu": sync.OnceValue(criuWorks)}
+
+func condition(name string) (bool, error) {
+	is, known := conditions[name]
+	if !known {
+		return false, fmt.Errorf("no condition is called %q", name)
+	}
+	return is(), nil
+}
+
+// criuWorks says whether this machine has a CRIU that gnoded would use.
+func criuWorks() bool {
+	for _, program := range []string{"/usr/local/lib/gleaner/criu/criu", "criu", "/usr/sbin/criu"} {
+		if exec.Command(program, "check").Run() == nil {
+			return true
+		}
+	}
+	return false
+}
