@@ -384,7 +384,7 @@ func walk(t *testing.T, seed int64, steps int) {
 		least /= 2
 	}
 	if w.saves { // and run for long
-		least = 10
+		least = steps / 200
 	}
 	if w.saves && tally["images"] == 0 {
 		t.Errorf("nothing was saved: %v", tally)
