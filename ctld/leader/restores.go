@@ -86,7 +86,7 @@ func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Tim
 		return
 	}
 	if _, ok := l.propose(ctx, state.DropImages{Drops: drops}); ok {
-		l.log.Warn("images of jobs are not used any more", "count", len(drops), "first_job", drops[0].Job, "reason", drops[0].Reason)
+		l.log.Warn("images of jobs are not used any more; see why, and whether their nodes lose files", "count", len(drops), "first_job", drops[0].Job, "reason", drops[0].Reason)
 	}
 }
 

@@ -158,7 +158,7 @@ func (l *Leader) acknowledgeSave(r report) {
 	l.keeping.Unlock()
 	about := []any{"job", r.part.Job, "epoch", r.part.Epoch, "node", r.session.Node(), "image", r.saved.GetNumber()}
 	if r.saved.GetImage() == nil {
-		l.log.Warn("job was not saved", append(about, "error", r.saved.GetError())...)
+		l.log.Warn("job was not saved and runs on; gcontrol show job says what would help", append(about, "error", r.saved.GetError())...)
 		return
 	}
 	l.log.Info("job saved", append(about, "bytes", r.saved.GetImage().GetBytes(), "written_bytes", r.saved.GetWrittenBytes(),

@@ -73,6 +73,8 @@ func (s *State) checkTarget(job *Job, one *Dependency) *Refusal {
 		return nil
 	case member == nil:
 		return problem(Invalid, "job %d is no array, and aftercorr goes task by task: use afterok:%d", other.ID, other.ID)
+	case one.HasTask && s.level >= LevelFrozen: // named by a task's own number; older controllers took the array
+		return problem(Invalid, "aftercorr goes task by task: name the array, aftercorr:%d", one.Job)
 	case job.Array == 0:
 		return problem(Invalid, "aftercorr goes task by task, and this job is no array: use afterok:%d, or submit with --array", one.Job)
 	}

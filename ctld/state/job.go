@@ -26,7 +26,8 @@ var legalNext = map[Phase][]Phase{
 }
 
 // Job is a job, or the tasks of an array that have not been split off. A
-// stored Job is never changed: a change stores another one.
+// stored Job is never changed: a change stores another one. Its fields stand so
+// that it takes 240 bytes, a size that the allocator has.
 type Job struct {
 	ID      uint32      `cbor:"1,keyasint"`
 	Array   uint32      `cbor:"2,keyasint,omitempty"` // number of its array; 0 = a plain job
@@ -46,7 +47,11 @@ type Job struct {
 	Restarts uint32 `cbor:"10,keyasint,omitempty"` // counts the requeues
 	// Failures counts the requeues that followed a failure, since it was
 	// released last.
-	Failures   uint32 `cbor:"16,keyasint,omitempty"`
+	Failures uint32 `cbor:"16,keyasint,omitempty"`
+	// Association is the number of what it is charged to; 0 = none. From
+	// LevelShares on.
+	Association uint32 `cbor:"30,keyasint,omitempty"`
+
 	SubmitMS   int64  `cbor:"11,keyasint,omitempty"`
 	EligibleMS int64  `cbor:"12,keyasint,omitempty"` // since when it was so last, or will be
 	Run        *Run   `cbor:"13,keyasint,omitempty"` // present or last run; nil while it waits
@@ -54,11 +59,9 @@ type Job struct {
 	Detail     string `cbor:"15,keyasint,omitempty"` // why it was requeued last; "" once it starts
 
 	// From LevelShares on.
-	Association   uint32       `cbor:"30,keyasint,omitempty"` // number of what it is charged to; 0 = none
-	Dependencies  Dependencies `cbor:"31,keyasint,omitzero"`  // what it waits for; empty = nothing
-	BeginMS       int64        `cbor:"32,keyasint,omitempty"` // not before; 0 = at once
-	DeadlineMS    int64        `cbor:"33,keyasint,omitempty"` // its end, at the latest; 0 = none
-	FixedPriority uint32       `cbor:"34,keyasint,omitempty"` // set by an administrator; 0 = computed
+	Dependencies Dependencies `cbor:"31,keyasint,omitzero"`  // what it waits for; empty = nothing
+	BeginMS      int64        `cbor:"32,keyasint,omitempty"` // not before; 0 = at once
+	DeadlineMS   int64        `cbor:"33,keyasint,omitempty"` // its end, at the latest; 0 = none
 	// AgedMS is how long it had waited eligible before EligibleMS, since when it
 	// does so again; see AgeMS.
 	AgedMS int64 `cbor:"35,keyasint,omitempty"`
@@ -66,6 +69,8 @@ type Job struct {
 	LostGPUMS int64 `cbor:"37,keyasint,omitempty"`
 	// Preemptions counts them.
 	Preemptions uint32 `cbor:"38,keyasint,omitempty"`
+	// FixedPriority was set by an administrator; 0 = computed.
+	FixedPriority uint32 `cbor:"34,keyasint,omitempty"`
 	// TasksFailed: some task of its array whose record is forgotten did not end
 	// well.
 	TasksFailed bool `cbor:"45,keyasint,omitempty"`
@@ -73,12 +78,11 @@ type Job struct {
 	// released.
 	SpecialExit bool `cbor:"46,keyasint,omitempty"`
 
-	// From LevelFrozen on. Saved is what was saved of it; nil = nothing ever was
-	// asked for.
-	Saved *Saved `cbor:"50,keyasint,omitempty"`
-	// SavedEarly counts the runs that saved themselves and were short, since the
-	// last that was not: see runsAgain.
+	// From LevelFrozen on. SavedEarly counts the runs that saved themselves and
+	// were short, since the last that was not: see runsAgain. Saved is what was
+	// saved of it; nil = nothing ever was asked for.
 	SavedEarly uint32 `cbor:"60,keyasint,omitempty"`
+	Saved      *Saved `cbor:"50,keyasint,omitempty"`
 }
 
 // Run is one run of a job: what it holds, where.

@@ -39,7 +39,7 @@ func (w *walker) dependencies(v *View) Dependencies {
 		}
 		one.Job = w.someJob(v)
 		if job, known := v.Job(one.Job); known && job.Array != 0 {
-			if w.chance(70) {
+			if w.chance(70) || one.Kind == spec.AfterCorr && v.Level() < LevelFrozen {
 				one.Job = job.Array
 			}
 			if w.chance(40) && one.Kind != spec.AfterCorr {
