@@ -220,8 +220,12 @@ func TestWaitingCostsNothing(t *testing.T) {
 	fenced := b.order("exec sleep 1000")
 	fenced.LeaseAction = lease.Fence
 	runs, stands := b.launch(free), b.launch(fenced)
-	eventually(t, "it runs", func() bool { stands.grant(200*time.Millisecond, true); return groupExists(stands) })
-	stands.freezes()
+	// One that was frozen before it was ready says so only once it is.
+	eventually(t, "it ran and is frozen", func() bool {
+		stands.grant(100*time.Millisecond, true)
+		time.Sleep(200 * time.Millisecond)
+		return groupExists(stands) && stands.saysFrozen()
+	})
 	runs.ready()
 	for _, s := range []*started{runs, stands} {
 		before := s.processorTime()
