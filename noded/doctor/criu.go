@@ -16,9 +16,9 @@ const (
 	fixTar    = "install GNU tar"
 )
 
-// checkCRIU looks for a CRIU that works, as the supervisors of jobs do.
+// checkCRIU looks for a CRIU that works, as the daemon does.
 func (d *doctor) checkCRIU(ctx context.Context) []finding.Finding {
-	return d.tryCRIU(ctx, checkpoint.Programs(""))
+	return d.tryCRIU(ctx, checkpoint.Programs(d.config.Checkpoint.CRIU))
 }
 
 func (d *doctor) tryCRIU(ctx context.Context, programs []string) []finding.Finding {
@@ -33,7 +33,10 @@ func (d *doctor) tryCRIU(ctx context.Context, programs []string) []finding.Findi
 	}
 	if engine == nil {
 		found := strings.TrimPrefix(others.String(), "; not ")
-		if found == "" {
+		switch {
+		case found == "" && d.config.Checkpoint.CRIU != "":
+			found = fmt.Sprintf("gnoded.toml says [checkpoint] criu = %q, and there is no such program", d.config.Checkpoint.CRIU)
+		case found == "":
 			found = "CRIU is not installed"
 		}
 		return []finding.Finding{finding.Doubtful(name, found, meansCRIU, fixCRIU)}

@@ -81,6 +81,16 @@ func TestCRIU(t *testing.T) {
 	}
 }
 
+// TestConfiguredCRIU: what gnoded.toml names is tried, and nothing else.
+func TestConfiguredCRIU(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mine")
+	d := &doctor{root: true}
+	d.config.Checkpoint.CRIU = path
+	want(t, one(t, d.checkCRIU(t.Context())...), "checkpoints", finding.Warning, path, "no such program")
+	must(t, os.WriteFile(path, []byte("#!/bin/sh\necho Version: 4.9.9\n"), 0o755))
+	want(t, one(t, d.checkCRIU(t.Context())...), "checkpoints", finding.OK, path, "4.9.9")
+}
+
 func TestUsers(t *testing.T) {
 	const good = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"
 	for name, c := range map[string]struct {
