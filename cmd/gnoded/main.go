@@ -18,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded"
 	_ "github.com/gleaner-hpc/gleaner/noded/container" // is "gnoded init" inside containers
+	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/shim"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
 )
@@ -108,6 +109,9 @@ func app() *cli.App {
 			doctorCommand(config),
 			{Name: "shim", Usage: "supervise the part of a job in DIR", ArgsUsage: "DIR", Hidden: true, Action: supervise},
 			{Name: cuda.Word, Usage: "call the CUDA driver for a supervisor", Hidden: true, Action: func(*cli.Context) error { return cuda.Main() }},
+			{Name: gpu.FactsWord, Usage: "ask the NVIDIA driver about GPUs for a supervisor", ArgsUsage: "ID...", Hidden: true, Action: func(c *cli.Context) error {
+				return gpu.FactsMain(c.Args().Slice(), c.App.Writer)
+			}},
 		},
 	}
 }
