@@ -11,6 +11,7 @@ import (
 type Usage struct {
 	PeakMemoryBytes    uint64 // most ever in use; the page cache of its files counts too
 	CurrentMemoryBytes uint64
+	FileBytes          uint64 // of CurrentMemoryBytes, what the kernel keeps of files and gives up when memory is short
 	CPUNs              uint64 // user + system, of processes that have ended too
 	OOMKills           uint64 // processes that the kernel killed at the group's memory limit
 }
@@ -44,15 +45,24 @@ func (g *Group) Usage() (Usage, error) {
 			read(into, value, err)
 		}
 	}
+	files := func(into *uint64, controller string, lists ...string) {
+		for _, list := range lists {
+			var bytes uint64
+			key(&bytes, controller, "memory.stat", list)
+			*into += bytes
+		}
+	}
 	if isV2() {
 		number(&usage.PeakMemoryBytes, "", "memory.peak")
 		number(&usage.CurrentMemoryBytes, "", "memory.current")
+		files(&usage.FileBytes, "", "inactive_file", "active_file")
 		key(&usage.OOMKills, "", "memory.events", "oom_kill")
 		key(&usage.CPUNs, "", "cpu.stat", "usage_usec")
 		usage.CPUNs *= 1000
 	} else {
 		number(&usage.PeakMemoryBytes, "memory", "memory.max_usage_in_bytes")
 		number(&usage.CurrentMemoryBytes, "memory", "memory.usage_in_bytes")
+		files(&usage.FileBytes, "memory", "total_inactive_file", "total_active_file")
 		key(&usage.OOMKills, "memory", "memory.oom_control", "oom_kill")
 		number(&usage.CPUNs, "cpuacct", "cpuacct.usage")
 	}

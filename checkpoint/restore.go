@@ -31,11 +31,14 @@ type RestoreOptions struct {
 	// Check is called when all processes are there, with their creds and
 	// filters, and none has run: an error ends all of them. pid is process 1.
 	Check func(pid int) error
+	// Stopped has every process stand by SIGSTOP when Restore returns, without
+	// having run: SIGCONT lets each go on, as if somebody had stopped it.
+	Stopped bool
 	// Timeout bounds CRIU's waiting; the context bounds all.
 	Timeout time.Duration
 }
 
-// Restored is a tree that runs.
+// Restored is a tree that runs, or stands if that was asked for.
 type Restored struct {
 	Pid  int // of process 1, a child of the caller
 	Took time.Duration
@@ -45,7 +48,7 @@ type Restored struct {
 // tree may be left: kill what is in the control group.
 var ErrHalf = errors.New("the tree was not restored whole, and processes of it may be left")
 
-// Restore makes the tree of an image again and lets it run. Process 1 becomes
+// Restore makes the tree of an image again and lets it run, unless o.Stopped. Process 1 becomes
 // a child of the calling thread, and is to be waited for by the caller; if it
 // asked for a signal at its parent's death it gets that when the thread ends.
 //
@@ -67,6 +70,7 @@ func (e *Engine) Restore(ctx context.Context, o RestoreOptions) (*Restored, erro
 	options.Root = &o.Root
 	options.RstSibling = set(true)
 	options.EvasiveDevices = set(true)
+	options.LeaveStopped = set(o.Stopped)
 	for path, source := range o.External {
 		options.ExtMnt = append(options.ExtMnt, &rpc.ExtMountMap{Key: set(path), Val: set(source)})
 	}

@@ -38,15 +38,17 @@ func (m *machine) findEngine(ctx context.Context, log *slog.Logger) shim.Checkpo
 	return told
 }
 
-// fits answers why this node could not go on with an image. Its GPUs are
-// compared by their models, which the image does not tell.
+// fits answers why this node could not go on with an image.
 func (m *machine) fits(ctx context.Context, image *checkpoint.Manifest) ([]checkpoint.Misfit, error) {
 	here, err := checkpoint.ThisMachine(ctx, m.engine)
 	if err != nil {
 		return nil, err
 	}
-	here.GPUs = image.Machine.GPUs
-	return image.Fits(here, container.Look), nil
+	var found []checkpoint.Misfit
+	if here.GPUs, found, err = m.gpusFor(image.Machine.GPUs); err != nil {
+		return nil, err
+	}
+	return append(found, image.Fits(here, container.Look)...), nil
 }
 
 func whyNoEngine(rejected []checkpoint.Rejected, err error) string {

@@ -27,10 +27,12 @@ type Image struct {
 	// MayRun is asked last, when all that is to be checked is true and nothing
 	// has run: its error ends the restore. May be nil.
 	MayRun func() error
+	// Stopped has every process stand by SIGSTOP when Restore returns.
+	Stopped bool
 }
 
 // Restore makes the container of an image again, on this node, as spec says,
-// and lets it run. Of spec, User must be who it was, Devices as many as it had,
+// and lets it run, unless it is to stand. Of spec, User must be who it was, Devices as many as it had,
 // and WorkDir and Files such that the same paths come out; Filter, Orders and
 // InitPath's bytes come from the image. Dir must be without layers; RunDir
 // exists, and what was in it is written there.
@@ -106,7 +108,7 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 		return err
 	}
 	restored, err := engine.Restore(ctx, checkpoint.RestoreOptions{
-		Images: imagesPath, Log: image.Log, Root: root, External: sources,
+		Images: imagesPath, Log: image.Log, Root: root, External: sources, Stopped: image.Stopped,
 		Started: c.joinGroups,
 		Check: func(pid int) error {
 			if err := c.checkRestored(ctx, pid); err != nil || image.MayRun == nil {

@@ -3,14 +3,9 @@ package shim
 import (
 	"context"
 	"errors"
-	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
-
-// nvidiaPrefix is how the device files begin of devices that have a memory of
-// their own, which only their driver can bring into the host's.
-const nvidiaPrefix = "/dev/nvidia"
 
 // firstGrade says whether the part can be saved, as far as can be told before
 // it was tried.
@@ -26,21 +21,37 @@ func (p *part) firstGrade() *pb.PartGrade {
 		grade.Reason = "its parts talk to each other: use --checkpoint=app, or it is requeued"
 	case c.Engine == nil:
 		grade.Reason = clip(c.WhyNot)
-	case p.hasNvidia() && p.parker == nil:
-		grade.Reason = "the driver of this node's GPUs cannot bring a job's GPU memory into the host's: it needs version 570 or newer"
+	case p.gpus != nil:
+		grade.Grade, grade.Reason = pb.SaveGrade_SAVE_GRADE_NOT_NOW, askingDriver
 	default:
 		grade.Grade = pb.SaveGrade_SAVE_GRADE_LIKELY
 	}
 	return grade
 }
 
-func (p *part) hasNvidia() bool {
-	for _, d := range p.settings.DeviceFiles {
-		if strings.HasPrefix(d.Path, nvidiaPrefix) {
-			return true
-		}
+// askingDriver is told of a job with GPUs until their driver has answered.
+const askingDriver = "the driver of its GPUs is being asked whether their memory can be saved: look again in a moment"
+
+// gradeGPUs finds out whether the memory of the part's GPUs can be saved, and
+// grades it by that.
+func (p *part) gradeGPUs() {
+	ctx, cancel := context.WithTimeout(p.startContext, driverPatience)
+	defer cancel()
+	err := p.gpus.ask(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.saves.grade.GetReason() != askingDriver && (err == nil || !lasts(err)) {
+		return // something better is known by now
 	}
-	return false
+	p.saves.grade = &pb.PartGrade{Part: p.order.Part, Grade: pb.SaveGrade_SAVE_GRADE_LIKELY}
+	if err != nil {
+		p.log.Info("what the job has on its GPUs cannot be saved", "error", err)
+		p.saves.grade.Grade, p.saves.grade.Reason = pb.SaveGrade_SAVE_GRADE_NOT_NOW, clip("what it has on its GPUs cannot be saved: "+err.Error())
+	}
+	if lasts(err) {
+		p.saves.grade.Grade = pb.SaveGrade_SAVE_GRADE_NO
+	}
+	p.notify()
 }
 
 // gradeAfter is the grade once a save has ended. The caller holds p.mu.
@@ -60,38 +71,4 @@ func gradeOf(failure error) pb.SaveGrade {
 		return pb.SaveGrade_SAVE_GRADE_UNSPECIFIED // it says nothing of the job
 	}
 	return pb.SaveGrade_SAVE_GRADE_NOT_NOW
-}
-
-// parker brings the memory of a job's GPUs into the host's, and back. parked is
-// what Unpark needs to know of Park.
-type parker interface {
-	Park(ctx context.Context, pids []int) (parked any, err error)
-	Unpark(ctx context.Context, parked any) error
-}
-
-// park has the job let go of its GPUs, if it has any.
-func (p *part) park(ctx context.Context, s *save) error {
-	if p.parker == nil {
-		return nil
-	}
-	pids, err := p.group.Procs()
-	if err != nil {
-		return err
-	}
-	s.parked, err = p.parker.Park(ctx, pids)
-	return err
-}
-
-// unpark undoes park. It may be called again.
-func (p *part) unpark(s *save) error {
-	if s.parked == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.settings.Checkpoint.timeout())
-	defer cancel()
-	err := p.parker.Unpark(ctx, s.parked)
-	if err == nil {
-		s.parked = nil
-	}
-	return err
 }

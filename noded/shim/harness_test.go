@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
+	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -38,6 +40,13 @@ var parent = fmt.Sprintf("/gleaner-shim-test-%d", os.Getpid())
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == Word {
 		if err := Main(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) > 1 && (os.Args[1] == cuda.Word || os.Args[1] == gpu.FactsWord) {
+		if err := standinMain(os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -76,6 +85,7 @@ func runTests(m *testing.M) int {
 // cleanly runs the tests and removes the control group above those of parts.
 func cleanly(m *testing.M) int {
 	code := m.Run()
+	removeStandin()
 	if os.Getuid() == 0 {
 		if removed, err := cgroup.New(parent, cgroup.Limits{}).RemoveEmpty(); err != nil || !removed {
 			fmt.Fprintln(os.Stderr, "left behind: cgroup", parent, err)

@@ -104,8 +104,10 @@ func (p *part) freeze() {
 	defer cancel()
 	if !suspended {
 		p.leaseEndsSave()
-	} else if p.dumping() {
-		return // it stands, and is frozen when criu has done with it
+	} else if p.dumping() || p.gpus.isBusy() {
+		// It stands, and is frozen when criu has done with it; or it has to run
+		// until what it has on its GPUs is away or back.
+		return
 	}
 	p.freezer.Lock()
 	defer p.freezer.Unlock()

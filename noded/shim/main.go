@@ -50,6 +50,7 @@ func Main(dir string) error {
 	if err != nil {
 		return err
 	}
+	defer p.closeGPUs()
 	server, err := p.serve()
 	if err != nil {
 		return err
@@ -111,7 +112,10 @@ func (p *part) run() *pb.PartEnded {
 	var manifest *checkpoint.Manifest
 	if p.order.Restore != nil {
 		var err error
-		if manifest, err = p.fetch(p.startContext); err != nil {
+		if manifest, err = p.fetch(p.startContext); err == nil {
+			err = p.planUnpark(p.startContext, manifest)
+		}
+		if err != nil {
 			return p.failed(err)
 		}
 	}
@@ -128,9 +132,10 @@ func (p *part) run() *pb.PartEnded {
 	if err != nil {
 		return p.failed(err)
 	}
-	p.setReady(running)
 	p.log.Info("container is up", "pid", running.Pid())
+	back := p.comeBack(running)
 	p.supervise(running)
+	back()
 	p.stopSaving() // process 1 may have ended by itself meanwhile
 	return p.bury(running)
 }

@@ -42,7 +42,7 @@ type part struct {
 	saver     saver // once the container is up
 	stores    *images.Stores
 	images    imageStore
-	parker    parker // nil = no device has a memory of its own
+	gpus      *gpuMemory // nil = no device has a memory of its own
 
 	freezer sync.Mutex // held while the kernel is told that the job is to stand or run
 
@@ -123,6 +123,7 @@ func newPart(d directory, log *slog.Logger) (*part, error) {
 		Pids:    settings.maxProcesses(),
 		Devices: container.AllowedDevices(settings.devices()), DenyOtherDevices: true,
 	})
+	p.gpus = newGPUMemory(settings, p.own)
 	p.relay = newRelay(p)
 	p.startContext, p.stopStart = context.WithCancel(context.Background())
 	return p, nil
@@ -193,6 +194,9 @@ func (p *part) setReady(running *container.Container) {
 	}
 	p.saves.grade = p.firstGrade()
 	p.notify()
+	if p.saves.grade.Reason == askingDriver {
+		go p.gradeGPUs()
+	}
 }
 
 // release notes that the script may run. The caller holds p.mu.

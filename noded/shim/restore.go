@@ -56,7 +56,7 @@ func (p *part) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*co
 	if err != nil {
 		return nil, err
 	}
-	image := container.Image{Dir: p.dir.path(restoreDir), Manifest: manifest, Log: log, MayRun: p.mayBegin}
+	image := container.Image{Dir: p.dir.path(restoreDir), Manifest: manifest, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.isParked()}
 	running, err := container.Restore(p.startContext, spec, p.settings.Checkpoint.Engine, image)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (p *part) mayBegin() error {
 	case !p.mayRun():
 		return errSaveLease
 	}
-	return nil
+	return p.findParked()
 }
 
 // begin makes the part's container run: from the start, or from its image.

@@ -51,15 +51,15 @@ func (p *part) saveStep(ctx context.Context, s *save, step saveStep) error {
 // markSave refuses a save for which there is no room, before the job notices,
 // and leaves the mark.
 func (p *part) markSave(s *save) error {
-	if err := p.roomToSave(); err != nil {
+	if err := p.roomToSave(0); err != nil {
 		return err
 	}
 	return p.dir.mark(s.mark())
 }
 
 // roomToSave compares what the job holds in memory, which is about what the
-// image takes, with the disk.
-func (p *part) roomToSave() error {
+// image takes, and some bytes more with the disk.
+func (p *part) roomToSave(more uint64) error {
 	usage, err := p.group.Usage()
 	if err != nil {
 		return fmt.Errorf("see how much memory the job uses: %w", err)
@@ -68,9 +68,9 @@ func (p *part) roomToSave() error {
 	if err := unix.Statfs(string(p.dir), &fs); err != nil {
 		return fmt.Errorf("see how much room there is: %w", err)
 	}
-	if room := fs.Bavail * uint64(fs.Bsize); room < usage.CurrentMemoryBytes {
+	if room := fs.Bavail * uint64(fs.Bsize); room < usage.CurrentMemoryBytes+more {
 		return fmt.Errorf("%w: %s has %s, and the job uses %s of memory: remove something there, or give gnoded another state_dir",
-			unix.ENOSPC, p.settings.StateDir, spec.FormatSize(room), spec.FormatSize(usage.CurrentMemoryBytes))
+			unix.ENOSPC, p.settings.StateDir, spec.FormatSize(room), spec.FormatSize(usage.CurrentMemoryBytes+more))
 	}
 	return nil
 }
@@ -98,6 +98,11 @@ func (p *part) dump(ctx context.Context, s *save) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("make a directory for the image: %w", err)
 	}
+	if p.gpus != nil {
+		if err := p.gpus.writeParked(dir); err != nil {
+			return err
+		}
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, p.dumpPatience(), fmt.Errorf("%w: criu does not come to an end", errSaveLate))
 	manifest, err := p.saver.Save(limited, dir)
 	if err != nil && limited.Err() != nil {
@@ -119,6 +124,7 @@ func (p *part) dump(ctx context.Context, s *save) error {
 	}
 	manifest.Job, manifest.Epoch, manifest.Number = p.order.Part.Job, p.order.Part.Epoch, s.order.Number
 	manifest.Node, manifest.UID, manifest.SavedMS = p.settings.Node, p.user.UID, time.Now().UnixMilli()
+	manifest.Machine.GPUs = manifestGPUs(s.facts)
 	s.manifest = manifest
 	return nil
 }
@@ -182,7 +188,7 @@ func (p *part) runOn(s *save) error {
 	if letErr := p.letGo(); letErr != nil {
 		err = errors.Join(err, fmt.Errorf("let the job run on: %w", letErr))
 	}
-	return errors.Join(err, p.unpark(s))
+	return errors.Join(err, p.unpark())
 }
 
 // clearSave removes what a save needed, the mark last. What stays is tried

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -47,8 +48,8 @@ type save struct {
 	standMS  uint32
 	manifest *checkpoint.Manifest
 	packed   *packed
-	store    string // in which it is
-	parked   any    // what Park answered; nil = nothing is parked
+	store    string     // in which it is
+	facts    cuda.Facts // of its GPUs, before it was stopped
 }
 
 // takeSave takes an order to save the part, to take that back, or to let a part
@@ -287,12 +288,12 @@ func (p *part) dumping() bool {
 }
 
 // leaseEndsSave ends a save that is looking into the job's processes, which then
-// nothing but criu keeps from running, when the lease does not let them run any
-// more.
+// nothing but criu keeps from running, or for which they have to run, when the
+// lease does not let them run any more.
 func (p *part) leaseEndsSave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.saves.now; s != nil && s.step == saveDump {
+	if s := p.saves.now; s != nil && (s.step == saveDump || s.step == savePark) {
 		s.cancel(errSaveLease)
 	}
 }

@@ -68,6 +68,8 @@ func (f *fakeSaver) Save(ctx context.Context, dir string) (*checkpoint.Manifest,
 
 type fakeImages struct {
 	mu   sync.Mutex
+	last *checkpoint.Manifest
+	dir  map[string]string // files of the last image, by name
 	err  error
 	hold chan struct{}
 	put  []uint32
@@ -93,6 +95,12 @@ func (f *fakeImages) Put(ctx context.Context, _ string, m *checkpoint.Manifest, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.put = append(f.put, m.Number)
+	f.last, f.dir = m, map[string]string{}
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		data, _ := os.ReadFile(filepath.Join(dir, entry.Name()))
+		f.dir[entry.Name()] = string(data)
+	}
 	return &packed{digest: checkpoint.Digest{byte(m.Number)}, bytes: 1, written: 1}, nil
 }
 
