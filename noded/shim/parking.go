@@ -325,6 +325,6 @@ func (p *part) closeGPUs() {
 	}
 	p.gpus.repayer.stop()
 	if err := p.gpus.driver.Close(); err != nil {
-		p.log.Warn("the helper that uses the CUDA driver did not end as it should", "error", err)
+		p.log.Warn("the helper that uses the CUDA driver did not end as it should: see whether it is left (ps), and nvidia-smi", "error", err)
 	}
 }
