@@ -44,13 +44,15 @@ var (
 	nodesDesc      = prometheus.NewDesc("gleaner_nodes", "Nodes by what is with them; one may count in several: known, registered, silent (its lease ran out), drained, down, connected (to this controller, if it leads).", []string{"state"}, nil)
 	devicesDesc    = prometheus.NewDesc("gleaner_devices", "GPUs of registered nodes, by health: ok, broken.", []string{"health"}, nil)
 	leftOversDesc  = prometheus.NewDesc("gleaner_left_overs", "Things that nodes could not clean up.", nil, nil)
+	imagesDesc     = prometheus.NewDesc("gleaner_images", "Images of jobs that are kept: of each job the newest and the one before, as long as it may need them.", nil, nil)
+	imageBytesDesc = prometheus.NewDesc("gleaner_image_bytes", "What the images that are kept would take if all were restored. In the stores they take less: what is the same in two of a job is there once.", nil, nil)
 	rememberedDesc = prometheus.NewDesc("gleaner_requests_remembered", "Request ids whose repetition takes no effect.", nil, nil)
 	indexDesc      = prometheus.NewDesc("gleaner_state_index", "Index of the last log entry in the state that these counts are of.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{jobsDesc, heldDesc, finishedDesc, nodesDesc, devicesDesc, leftOversDesc, rememberedDesc, indexDesc} {
+	for _, desc := range []*prometheus.Desc{jobsDesc, heldDesc, finishedDesc, nodesDesc, devicesDesc, leftOversDesc, imagesDesc, imageBytesDesc, rememberedDesc, indexDesc} {
 		out <- desc
 	}
 }
@@ -71,6 +73,8 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(finishedDesc, uint64(counts.Finished))
 	c.collectNodes(&census, gauge)
 	gauge(leftOversDesc, uint64(census.LeftOvers))
+	gauge(imagesDesc, census.Images)
+	gauge(imageBytesDesc, census.ImageBytes)
 	gauge(rememberedDesc, uint64(counts.Remembered))
 	gauge(indexDesc, view.Index())
 }

@@ -144,6 +144,10 @@ func TestMetrics(t *testing.T) {
 		`gleaner_jobs{partition="main",state="waiting"}`: "1", `gleaner_jobs{partition="main",state="running"}`: "0", `gleaner_jobs_remembered`: "1",
 		`gleaner_nodes{state="registered"}`: "1", `gleaner_nodes{state="connected"}`: "1", `gleaner_scheduler_starts_total`: "1",
 	})
+	wantSamples(t, server, map[string]string{
+		`gleaner_saves_begun_total{purpose="move"}`: "0", `gleaner_saves_done_total`: "0", `gleaner_save_standing_seconds_count`: "0",
+		`gleaner_restores_failed_total`: "0", `gleaner_images`: "0", `gleaner_image_bytes`: "0",
+	})
 	stop()
 	client := pb.NewControllerClient(conn)
 	if _, err := client.UpdateNode(within(t, 5*time.Second), &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "test"}); err != nil {
@@ -162,7 +166,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %q", some, value)
 		}
 	}
-	bounded := []string{"action", "bound", "cause", "code", "health", "le", "method", "partition", "peer", "quantile", "state", "version"}
+	bounded := []string{"action", "bound", "cause", "code", "health", "le", "method", "partition", "peer", "purpose", "quantile", "state", "version"}
 	for _, label := range regexp.MustCompile(`(?m)^[^#][^{\n]*\{.*\}`).FindAllString(text, -1) {
 		for _, name := range regexp.MustCompile(`([a-z_]+)="`).FindAllStringSubmatch(label, -1) {
 			if !slices.Contains(bounded, name[1]) {

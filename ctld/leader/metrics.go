@@ -16,10 +16,12 @@ type metrics struct {
 	requeues *prometheus.CounterVec
 	losses   prometheus.Counter
 	leases   prometheus.Counter
+	saves    saveMetrics
 }
 
 func newMetrics() *metrics {
 	return &metrics{
+		saves: newSaveMetrics(),
 		pass: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gleaner_scheduler_pass_seconds", Help: "Time of one scheduling pass: the snapshot and the plan, without its commit.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 17)}),
 		starts: prometheus.NewCounter(prometheus.CounterOpts{
@@ -45,6 +47,7 @@ var requeueCause = map[state.Kind]string{
 
 // applied counts what one command did.
 func (m *metrics) applied(view *state.View, result *state.Result) {
+	m.saves.ordered(view, result)
 	switch result.Kind {
 	case state.KindSubmitJob, state.KindReleaseJobs, state.KindHoldJobs, state.KindPurgeJobs, state.KindCancelJobs:
 		return // what waits after these has waited before
@@ -87,5 +90,6 @@ func (l *Leader) Collectors() []prometheus.Collector {
 	for _, cause := range requeueCause {
 		l.metrics.requeues.WithLabelValues(cause)
 	}
-	return []prometheus.Collector{l.metrics.pass, l.metrics.starts, l.metrics.dropped, l.metrics.preempts, l.metrics.requeues, l.metrics.losses, l.metrics.leases}
+	return append(l.metrics.saves.collectors(),
+		l.metrics.pass, l.metrics.starts, l.metrics.dropped, l.metrics.preempts, l.metrics.requeues, l.metrics.losses, l.metrics.leases)
 }

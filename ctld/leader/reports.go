@@ -141,6 +141,9 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	if committed && len(ended.Reports) > 0 {
 		_, committed = l.propose(ctx, ended)
 	}
+	if committed {
+		l.metrics.saves.reported(view, saved.Reports, ready.Parts, ended.Reports)
+	}
 	for _, r := range batch {
 		switch {
 		case !committed:

@@ -45,6 +45,7 @@ func (l *Leader) KeepSaved(ctx context.Context, now time.Time) {
 	}
 	if late := view.LateSaves(now.UnixMilli()); len(late) > 0 {
 		if _, ok := l.propose(ctx, state.AbandonSaves{Saves: late, Reason: "the node did not say in time how it ended"}); ok {
+			l.metrics.saves.failed.Add(float64(len(late)))
 			l.log.Warn("saves are given up: their nodes did not say in time how they ended", "count", len(late), "first_job", late[0].Job)
 		}
 	}

@@ -13,6 +13,8 @@ type Census struct {
 	NodesDrained, NodesDown uint32
 	Devices, DevicesBroken  uint32 // of registered nodes
 	LeftOvers               uint32
+	Images                  uint64 // that are kept of jobs
+	ImageBytes              uint64 // of them, restored
 }
 
 // PartitionCensus counts the jobs of one partition: those that wait, in the
@@ -42,6 +44,10 @@ func (v *View) Census() Census {
 
 func (c *Census) countJob(job *Job) {
 	n := uint64(job.TaskCount())
+	for _, image := range job.Images() {
+		c.Images++
+		c.ImageBytes += image.Bytes
+	}
 	name := ""
 	if job.Run != nil && job.Phase != Waiting {
 		name = job.Run.Partition

@@ -53,3 +53,15 @@ func TestCensus(t *testing.T) {
 		t.Error("nothing ran: the walk goes nowhere")
 	}
 }
+
+// TestCensusOfImages: those that are kept count, of jobs that wait and that run.
+func TestCensusOfImages(t *testing.T) {
+	c := Census{Partitions: map[string]PartitionCensus{}}
+	for _, images := range [][]Image{nil, {{Bytes: 5}}, {{Bytes: 7}, {Bytes: 11}}} {
+		c.countJob(&Job{Spec: &Spec{}, Saved: &Saved{Images: images}})
+	}
+	c.countJob(&Job{Spec: &Spec{}})
+	if c.Images != 3 || c.ImageBytes != 23 {
+		t.Errorf("%+v", c)
+	}
+}
