@@ -397,3 +397,18 @@ func requireController(t *testing.T, name string) {
 		t.Skipf("needs the %s controller: this machine has %v", name, info.Controllers)
 	}
 }
+
+// TestLeaderHasEnded: a process that has ended, but whose number its group still
+// has, is gone, whatever the kernel calls that.
+func TestLeaderHasEnded(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "sleep 60 & exit 0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	if fd, err := unix.PidfdOpen(cmd.Process.Pid, 0); !ended(err) {
+		unix.Close(fd)
+		t.Errorf("it is not gone: %v", err)
+	}
+}

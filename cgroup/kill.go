@@ -59,7 +59,7 @@ func (g *Group) Signal(sig syscall.Signal) error {
 		switch {
 		case err == nil:
 			descriptors[pid] = fd
-		case !errors.Is(err, unix.ESRCH) && first == nil:
+		case !ended(err) && first == nil:
 			first = fmt.Errorf("signal process %d of cgroup %s: %w", pid, g.path, err)
 		}
 	}
@@ -79,6 +79,10 @@ func (g *Group) Signal(sig syscall.Signal) error {
 	}
 	return first
 }
+
+// ended says that there is no such process any more. To older kernels, such as 6.1,
+// that is EINVAL while the number is still that of a session or a process group.
+func ended(err error) bool { return errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) }
 
 // Pauses between the passes of Kill and Freeze.
 const (
