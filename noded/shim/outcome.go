@@ -2,6 +2,7 @@ package shim
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 	"unicode"
 
@@ -79,6 +80,8 @@ func clip(text string) string {
 	if len(text) > longest {
 		text = text[:longest]
 	}
+	// Errors that are joined stand on lines of their own.
+	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 	clean := make([]rune, 0, len(text))
 	for _, r := range text {
 		if !unicode.IsControl(r) && r != '\uFFFD' {

@@ -69,8 +69,9 @@ func walk(ctx context.Context, stand func() bool, do func(context.Context, saveS
 		if step.mends() {
 			err = do(context.WithoutCancel(ctx), step)
 		} else if err = context.Cause(ctx); err == nil {
-			if err = do(ctx, step); err != nil && ctx.Err() != nil {
-				err = errors.Join(context.Cause(ctx), err)
+			err = do(ctx, step)
+			if cause := context.Cause(ctx); err != nil && !errors.Is(err, cause) {
+				err = errors.Join(cause, err)
 			}
 		}
 		if failure == nil {

@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -94,5 +95,28 @@ func TestOrderChangesMeanwhile(t *testing.T) {
 	})
 	if slices.Contains(taken, saveGoOn) {
 		t.Errorf("took %v: the job was let go though it was to stand", taken)
+	}
+}
+
+// TestWhyASaveEnded is told once, and in one line, whoever says it.
+func TestWhyASaveEnded(t *testing.T) {
+	for _, row := range []struct {
+		fails func(context.Context) error
+		want  string
+	}{
+		{func(ctx context.Context) error { return fmt.Errorf("put it into /x: %w", context.Cause(ctx)) }, "put it into /x: the job ends"},
+		{func(context.Context) error { return errors.New("broken") }, "the job ends; broken"},
+	} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		err := walk(ctx, func() bool { return true }, func(ctx context.Context, step saveStep) error {
+			if step != savePack {
+				return nil
+			}
+			cancel(errEnding)
+			return row.fails(ctx)
+		})
+		if got := clip(err.Error()); got != row.want {
+			t.Errorf("told %q, not %q", got, row.want)
+		}
 	}
 }
