@@ -62,6 +62,8 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		b.table.rows = severalRows(s)
 	case imagesOnly:
 		b.table.rows = imageRows(s)
+	case savingOnly:
+		b.table.rows = savingRows(s)
 	}
 	if b.user, err = jobUser(); err != nil {
 		return nil, err

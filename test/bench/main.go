@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -55,7 +56,7 @@ func command(words []string) error {
 	flags.StringVar(&o.disk, "disk", "/var/tmp", "`folder` on the disk to measure on")
 	flags.StringVar(&o.markdown, "markdown", "", "`file` for the report as Markdown")
 	flags.StringVar(&o.json, "json", "", "`file` for all figures as JSON")
-	flags.StringVar(&o.only, "only", "", "failover or images: measure nothing else")
+	flags.StringVar(&o.only, "only", "", "failover, images or saving: measure nothing else")
 	if err := flags.Parse(words); err != nil {
 		return err
 	}
@@ -69,8 +70,8 @@ func command(words []string) error {
 
 // measureAll measures, prints, and removes what it made.
 func measureAll(ctx context.Context, o options) (err error) {
-	if o.only != "" && o.only != failoverOnly && o.only != imagesOnly {
-		return fmt.Errorf("--only=%s: %s and %s are what can be measured by themselves", o.only, failoverOnly, imagesOnly)
+	if alone := []string{failoverOnly, imagesOnly, savingOnly}; o.only != "" && !slices.Contains(alone, o.only) {
+		return fmt.Errorf("--only=%s: %s are what can be measured by themselves", o.only, strings.Join(alone, ", "))
 	}
 	s, ok := plans[o.size]
 	if !ok {

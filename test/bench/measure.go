@@ -20,6 +20,9 @@ func (b *bench) measure(ctx context.Context) {
 	case imagesOnly:
 		b.images(ctx)
 		return
+	case savingOnly:
+		b.saving(ctx)
+		return
 	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
@@ -42,6 +45,7 @@ func (b *bench) measure(ctx context.Context) {
 		b.million(ctx, b.sides[0], round)
 	}
 	b.images(ctx)
+	b.saving(ctx)
 	b.severalControllers(ctx)
 	for round := range s.manyRounds {
 		b.waiting(ctx, b.sides[0], round, s.many, []measure{memoryAlikeMany, memoryDifferMany, listFirstMany, listWholeMany})
@@ -52,6 +56,7 @@ func (b *bench) measure(ctx context.Context) {
 const (
 	failoverOnly = "failover"
 	imagesOnly   = "images"
+	savingOnly   = "saving"
 )
 
 // severalControllers measures what has no counterpart on the other sides.

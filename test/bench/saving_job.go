@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// perl is what the job that is saved is a program for: every Debian has it, and
+// it is small.
+const perl = "/usr/bin/perl"
+
+// What the job does when it has its memory.
+const (
+	idle = 0 // next to nothing
+	busy = 1 // it keeps writing to all of its memory
+)
+
+// holder takes so much memory, of which one half is noise and the other one
+// text, in no two pages the same. Then it writes into a file, about every
+// millisecond, what time it is and the longest that it has ever been held up,
+// in microseconds.
+const holder = `#!` + perl + `
+use strict;
+use Time::HiRes qw(time sleep);
+my ($mebibytes, $busy, $ticks) = (%d, %d, '%s');
+open(my $noise, '<:raw', '/dev/urandom') or die;
+my @memory;
+for my $number (1 .. $mebibytes) {
+    my $piece = '';
+    sysread($noise, $piece, 1 << 19) or die;
+    for my $page (1 .. 128) {
+        my $line = sprintf("line %%d of what a program keeps in memory\n", rand(1e9));
+        $piece .= substr($line x (4096 / length($line) + 1), 0, 4096);
+    }
+    push @memory, $piece;
+}
+open(my $file, '+<:raw', $ticks) or die;
+my ($last, $longest) = (time, 0);
+while (1) {
+    my $now = time;
+    $longest = $now - $last if $now - $last > $longest;
+    $last = $now;
+    sysseek($file, 0, 0);
+    syswrite($file, pack('qq', $now * 1e6, $longest * 1e6));
+    if ($busy) {
+        substr($memory[rand(@memory)], rand(1 << 20), 1) = 'x' for 1 .. 1000;
+    } else {
+        sleep(0.001);
+    }
+}
+`
+
+// writeHolder answers the program's path, and that of the file it writes.
+func (b *bench) writeHolder(name string, mib, does int) (script, ticks string, err error) {
+	ticks = filepath.Join(b.scripts.output, name+".ticks")
+	script = filepath.Join(b.shared, name+".pl")
+	err = errors.Join(
+		os.WriteFile(ticks, make([]byte, 16), 0o666), os.Chown(ticks, int(b.user.UID), int(b.user.GID)),
+		os.WriteFile(script, fmt.Appendf(nil, holder, mib, does, ticks), 0o755), os.Chmod(script, 0o755),
+	)
+	return script, ticks, err
+}
+
+// runPatience bounds the wait for a job to run: it fills its memory first.
+const runPatience = 2 * time.Minute
+
+// untilRuns waits until the program has written at a time after begin.
+func untilRuns(ctx context.Context, ticks string, begin time.Time) (longest time.Duration, err error) {
+	err = until(ctx, "the job to run", runPatience, time.Millisecond, func() (bool, error) {
+		data, err := os.ReadFile(ticks)
+		if err != nil || len(data) != 16 {
+			return false, err
+		}
+		longest = time.Duration(binary.LittleEndian.Uint64(data[8:])) * time.Microsecond
+		return int64(binary.LittleEndian.Uint64(data)) > begin.UnixMicro(), nil
+	})
+	return longest, err
+}

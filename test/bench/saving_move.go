@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// moved moves a job from one node to another, each with a store of its own, so
+// that its image goes through both daemons and a controller.
+func (b *bench) moved(ctx context.Context, mib int) {
+	what := fmt.Sprintf("move a job of %d MiB", mib)
+	measures := []measure{moveTime(mib), nodedPeak(mib)}
+	if err := b.roomFor(mib); err != nil {
+		b.failed(ours, what, measures, err)
+		return
+	}
+	on := side{ours, func(ctx context.Context, directory string) (system, error) {
+		return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, 1))
+	}}
+	b.on(ctx, on, what, measures, func(ctx context.Context, on system) error {
+		return b.moveOnce(ctx, on.(*development), mib)
+	})
+}
+
+func (b *bench) moveOnce(ctx context.Context, d *development, mib int) error {
+	script, ticks, err := b.writeHolder(fmt.Sprintf("moved-%d", b.started), mib, idle)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	number, err := run(ctx, d, submitVerb, "--parsable", "--uid="+userName, "-o", "/dev/null", "-D", b.scripts.output,
+		fmt.Sprintf("--mem=%dM", 3*mib+512), script)
+	if err != nil {
+		return err
+	}
+	if _, err := untilRuns(ctx, ticks, begin); err != nil {
+		return err
+	}
+	begin = time.Now()
+	if _, err := run(ctx, d, controlVerb, "migrate", strings.TrimSpace(number)); err != nil {
+		return err
+	}
+	asked := time.Now()
+	if _, err := untilRuns(ctx, ticks, asked); err != nil {
+		return err
+	}
+	b.table.add(0, moveTime(mib), ours, milliseconds(time.Since(begin)))
+	daemons, err := processes("gnoded", "--config", d.directory)
+	if err != nil || len(daemons) == 0 {
+		return errors.Join(errors.New("no node daemon is found"), err)
+	}
+	most := int64(0)
+	for _, pid := range daemons {
+		peak, err := peakBytes(pid)
+		if err != nil {
+			return err
+		}
+		most = max(most, peak)
+	}
+	b.table.add(0, nodedPeak(mib), ours, float64(most)/(1<<20))
+	return nil
+}
