@@ -4,6 +4,7 @@
 //
 //	s, err := store.OpenDirectory(ctx, "/var/lib/…/images", store.Limits{Bytes: 500 << 30})
 //	receipt, err := s.Put(ctx, manifest, dumpDirectory)   // durable when it returns
+//	receipt, err = s.Take(ctx, manifest, dumpDirectory)   // and gives back what was read
 //	err = s.Get(ctx, receipt.Digest, restoreDirectory)    // every byte verified
 //
 //	err = store.Serve(ctx, conn, s, digest)               // here: that image, read only

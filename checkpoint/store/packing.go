@@ -25,6 +25,7 @@ import (
 type packing struct {
 	d      *Directory
 	m      *checkpoint.Manifest
+	take   bool // the parts are given back
 	making string
 	base   *base
 	room   *room
@@ -132,13 +133,14 @@ func (p *packing) readAll(ctx context.Context, top int) error {
 // the next.
 func (p *packing) read(ctx context.Context, top, index int, carry []byte) error {
 	part := &p.m.Parts[index]
-	file, err := openPart(top, part)
+	file, err := openPart(top, part, p.take)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	left, inHole := part.Size, false
 	cold := isCold(file)
+	given := int64(0) // back, of the part
 	for carry = carry[:0]; left > 0 || len(carry) > 0; {
 		var b *batch
 		select {
@@ -155,6 +157,10 @@ func (p *packing) read(ctx context.Context, top, index int, carry []byte) error 
 		if cold {
 			_ = unix.Fadvise(int(file.Fd()), 0, part.Size-left, unix.FADV_DONTNEED)
 		}
+		if read := part.Size - left; p.take && (read-given >= giveEvery || left == 0 && read > given) {
+			giveBack(file, given, read)
+			given = read
+		}
 		b.part, b.pieces, b.length, b.ready = index, b.pieces[:0], 0, make(chan struct{})
 		for b.length < n && (left == 0 || n-b.length >= p.cut.maximum) {
 			size, hole := p.cut.next(b.data[b.length:n], left == 0, inHole)
@@ -168,9 +174,13 @@ func (p *packing) read(ctx context.Context, top, index int, carry []byte) error 
 	return nil
 }
 
-// openPart opens a part that is to be put.
-func openPart(top int, part *checkpoint.Part) (*os.File, error) {
-	fd, err := beneath(top, part.Name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+// openPart opens a part that is to be put, or taken.
+func openPart(top int, part *checkpoint.Part, take bool) (*os.File, error) {
+	flags := unix.O_RDONLY
+	if take {
+		flags = unix.O_RDWR // who makes holes has to be able to write
+	}
+	fd, err := beneath(top, part.Name, flags|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open part %s: %w", part.Name, err)
 	}

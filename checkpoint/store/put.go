@@ -21,6 +21,10 @@ import (
 // is synced, renamed to the image's name, and that is synced. What is renamed
 // is whole; a writer that dies before leaves something for Tidy, and no image.
 func (d *Directory) Put(ctx context.Context, manifest *checkpoint.Manifest, directory string) (Receipt, error) {
+	return d.putOrTake(ctx, manifest, directory, false)
+}
+
+func (d *Directory) putOrTake(ctx context.Context, manifest *checkpoint.Manifest, directory string, take bool) (Receipt, error) {
 	m := *manifest
 	m.Parts = slices.Clone(manifest.Parts)
 	for i := range m.Parts {
@@ -33,11 +37,11 @@ func (d *Directory) Put(ctx context.Context, manifest *checkpoint.Manifest, dire
 		if _, err := d.tidy(ctx); err != nil {
 			return Receipt{}, err
 		}
-		return d.put(ctx, &m, directory)
+		return d.put(ctx, &m, directory, take)
 	})
 }
 
-func (d *Directory) put(ctx context.Context, m *checkpoint.Manifest, directory string) (_ Receipt, err error) {
+func (d *Directory) put(ctx context.Context, m *checkpoint.Manifest, directory string, take bool) (_ Receipt, err error) {
 	room, err := d.enter(ctx)
 	if err != nil {
 		return Receipt{}, err
@@ -59,7 +63,7 @@ func (d *Directory) put(ctx context.Context, m *checkpoint.Manifest, directory s
 	if err != nil {
 		return Receipt{}, err
 	}
-	p := &packing{d: d, m: m, making: making, base: base, room: room, cut: newCutter(targetFor(m.Bytes(), base.target))}
+	p := &packing{d: d, m: m, take: take, making: making, base: base, room: room, cut: newCutter(targetFor(m.Bytes(), base.target))}
 	if err := p.run(ctx, directory); err != nil {
 		return Receipt{}, err
 	}

@@ -107,6 +107,11 @@ type Store interface {
 	// it is left (what a dead writer leaves: Tidy). The same image put twice is
 	// there once. Errors: ErrFull, ErrSilent, checkpoint.ErrManifest.
 	Put(ctx context.Context, manifest *checkpoint.Manifest, directory string) (Receipt, error)
+	// Take is a Put of parts that nobody needs any more, whether it succeeds or
+	// not: what was read of them is given back, disk and memory, while the rest
+	// is packed. What they were is not written to the disk first, as it is by
+	// the kernel after some time. The files stay, with holes.
+	Take(ctx context.Context, manifest *checkpoint.Manifest, directory string) (Receipt, error)
 	// List answers what the store has, in the order of job, number and digest.
 	// It opens no image: thousands of them cost one look into one directory.
 	List(ctx context.Context) ([]About, error)

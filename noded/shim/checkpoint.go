@@ -37,7 +37,8 @@ type saver interface {
 	Save(ctx context.Context, dir string) (*checkpoint.Manifest, error)
 }
 
-// imageStore makes images durable, in the store of a name.
+// imageStore makes images durable, in the store of a name. Whether it succeeds
+// or not, the files in the directory are of no use afterwards.
 type imageStore interface {
 	Put(ctx context.Context, store string, m *checkpoint.Manifest, dir string) (*packed, error)
 }
@@ -89,7 +90,7 @@ func (s storedImages) Put(ctx context.Context, name string, m *checkpoint.Manife
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := store.Put(ctx, m, dir)
+	receipt, err := store.Take(ctx, m, dir)
 	if err != nil {
 		return nil, err
 	}
