@@ -30,6 +30,10 @@ func nodedPeak(mib int) measure   { return measure(fmt.Sprintf("move.memory.%d",
 // disk: CRIU's files, an image, the files of a restore, what is written beside.
 const roomTimes = 4
 
+// savedPatience bounds what is measured on one job: gigabytes go to the disk and
+// back, on one that others may use too.
+const savedPatience = 20 * time.Minute
+
 // saving measures what it takes to stop a job, to save it, to go on with it and
 // to move it, all the way through supervisors and daemons.
 func (b *bench) saving(ctx context.Context) {
@@ -76,7 +80,7 @@ func (b *bench) saved(ctx context.Context, engine *checkpoint.Engine, what strin
 		return
 	}
 	b.started++
-	limited, cancel := context.WithTimeoutCause(ctx, blockPatience, fmt.Errorf("not done in %v", blockPatience))
+	limited, cancel := context.WithTimeoutCause(ctx, savedPatience, fmt.Errorf("not done in %v", savedPatience))
 	defer cancel()
 	bed, err := b.newSavingBed(engine, filepath.Join(b.directory, fmt.Sprint(b.started)))
 	if err == nil {

@@ -67,7 +67,7 @@ func (b *bench) writeHolder(name string, mib, does int) (script, ticks string, e
 }
 
 // runPatience bounds the wait for a job to run: it fills its memory first.
-const runPatience = 2 * time.Minute
+const runPatience = 5 * time.Minute
 
 // untilRuns waits until the program has written at a time after begin.
 func untilRuns(ctx context.Context, ticks string, begin time.Time) (longest time.Duration, err error) {

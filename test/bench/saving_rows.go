@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // savingRows are those of jobs that are stopped, saved, restored and moved.
 func savingRows(s sizes) []row {
@@ -26,3 +29,52 @@ func savingRows(s sizes) []row {
 }
 
 func mebibytes(mib int) string { return thousands(float64(mib), 0) + " MiB" }
+
+// Limits of the aims.
+const (
+	// judgedMiB is the memory of the job by which saving is compared with CRIU.
+	judgedMiB = 1000
+	// flatMiB is what a daemon may take whatever an image's size: its program,
+	// and the bounded memory of a store (package checkpoint/store).
+	flatMiB = 192
+	// sameFreeze is how much longer it may take to stop the largest job than the
+	// smallest and still take "as long": what two measurements differ by.
+	sameFreeze = 1.5
+)
+
+// savingAims judge those rows.
+func (t *table) savingAims() []aim {
+	atMost := func(what, unit string, digits int, limit, x float64) aim {
+		return aim{what, thousands(x, digits) + " " + unit, x > 0 && x <= limit, x > 0}
+	}
+	var frozen []measure
+	for _, r := range t.rows {
+		if strings.HasPrefix(string(r.measure), "freeze.") {
+			frozen = append(frozen, r.measure)
+		}
+	}
+	grows := 0.0
+	if len(frozen) > 1 {
+		grows = t.pairedRatio(frozen[len(frozen)-1], ours, frozen[0], ours)
+	}
+	ratio := t.ratio(saveRestore(judgedMiB), bareColumn)
+	return []aim{
+		atMost("a job stands at most 100 ms after the order, at the 99th percentile, whatever its memory", "ms", 1, 100, t.worst("freeze.", 0.99)),
+		atMost("and the largest as soon as the smallest, at the median", "x", 2, sameFreeze, grows),
+		atMost(fmt.Sprintf("save and restore of %s at most 2 x CRIU and writing as many bytes", mebibytes(judgedMiB)), "x", 2, 2, ratio),
+		atMost("a job that has not changed writes under 5 % when it is saved again", "%", 2, 5, t.worst("save.again.written.", 1)),
+		atMost(fmt.Sprintf("its supervisor takes at most %d MiB, whatever the image's size", flatMiB), "MiB", 0, flatMiB, t.worst("save.memory.", 1)),
+		atMost("and gnoded too, on both nodes of a move", "MiB", 0, flatMiB, t.worst("move.memory.", 1)),
+	}
+}
+
+// worst is the largest quantile of Gleaner's figures in the rows whose measures
+// begin with a prefix; 0 = there are none.
+func (t *table) worst(prefix string, share float64) (most float64) {
+	for _, r := range t.rows {
+		if f := t.figures(r.measure, ours); f != nil && strings.HasPrefix(string(r.measure), prefix) {
+			most = max(most, quantile(f.Values, share))
+		}
+	}
+	return most
+}
