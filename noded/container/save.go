@@ -51,7 +51,7 @@ const (
 //
 // It costs two copies of what the job wrote into its root and /tmp and one of
 // its memory, at the speed of the disk; the files that it has mapped are read
-// once for each time that they change.
+// once for each time that they change, before it stands if Prepare was called.
 func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveOptions) (*checkpoint.Manifest, error) {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {

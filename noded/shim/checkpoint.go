@@ -34,6 +34,8 @@ func (c *Checkpoint) timeout() time.Duration {
 // saver makes the files of an image in a directory, of processes that stand,
 // and their manifest.
 type saver interface {
+	// Prepare does what can be done while the processes still run.
+	Prepare(ctx context.Context)
 	Save(ctx context.Context, dir string) (*checkpoint.Manifest, error)
 }
 
@@ -56,6 +58,9 @@ type containerSaver struct {
 	container *container.Container
 	dir       directory
 }
+
+// Prepare implements saver.
+func (s *containerSaver) Prepare(ctx context.Context) { s.container.Prepare(ctx) }
 
 // Save implements saver.
 func (s *containerSaver) Save(ctx context.Context, dir string) (*checkpoint.Manifest, error) {

@@ -24,7 +24,9 @@ func (p *part) saveStep(ctx context.Context, s *save, step saveStep) error {
 	var err error
 	switch step {
 	case saveMark:
-		err = p.markSave(s)
+		if err = p.markSave(s); err == nil {
+			p.saver.Prepare(ctx)
+		}
 	case saveHangUp:
 		err = p.hangUp(ctx)
 	case savePark:

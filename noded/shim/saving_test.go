@@ -37,11 +37,20 @@ type fakeSaver struct {
 	began chan struct{}
 	dies  func() // what happens to the job when the save is given up
 	calls int
+	// prepared says that the job ran when it was prepared for the next save.
+	prepared func() bool
+	ready    bool
 }
+
+func (f *fakeSaver) Prepare(context.Context) { f.ready = f.prepared == nil || f.prepared() }
 
 func (f *fakeSaver) Save(ctx context.Context, dir string) (*checkpoint.Manifest, error) {
 	f.mu.Lock()
 	err, hold := f.err, f.hold
+	if !f.ready {
+		err = errors.New("the save was not prepared while the job ran")
+	}
+	f.ready = false
 	f.calls++
 	f.mu.Unlock()
 	if f.began != nil {
@@ -115,6 +124,10 @@ func newSavedPart(t *testing.T) *savedPart {
 	must(t, err)
 	s := &savedPart{part: p, t: t, counts: filepath.Join(b.home, "counts"), saver: &fakeSaver{}, images: &fakeImages{}}
 	p.saver, p.images = s.saver, s.images
+	s.saver.prepared = func() bool {
+		frozen, err := p.group.Frozen()
+		return err == nil && !frozen
+	}
 	must(t, p.group.Create())
 	must(t, p.makeRunDir())
 	must(t, p.serveJob())

@@ -1,0 +1,43 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+)
+
+// Prepare reads the files that an image of the container would tell of, while
+// the processes still run, and remembers what is in them: libraries of
+// gigabytes would else be read while they stand. What it does not find, or
+// cannot read, Save does.
+func (c *Container) Prepare(ctx context.Context) {
+	group, err := cgroup.Open(c.spec.Cgroup.Path)
+	if err != nil {
+		return
+	}
+	pids, err := group.Procs()
+	if err != nil {
+		return
+	}
+	used, err := checkpoint.UsedFiles(pids)
+	if err != nil {
+		return
+	}
+	places, err := c.places()
+	if err != nil {
+		return
+	}
+	for _, u := range used {
+		where := places.of(u.Path)
+		if ctx.Err() != nil {
+			return
+		}
+		if where == placeRoot && !isFile(filepath.Join(c.spec.Dir, "upper", u.Path)) || where == placeShared && u.Mapped && !u.Written {
+			_, _ = lookAt(ctx, u)
+		}
+	}
+	_, _ = hashes.Look(fmt.Sprintf("/proc/%d/exe", c.Pid()))
+}
