@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// The aims of saved jobs are judged by the worst row, and by rounds in pairs.
+func TestSavingAims(t *testing.T) {
+	table := newTable(plans["quick"])
+	table.rows = savingRows(plans["quick"])
+	if measured := table.savingAims()[0].Measured; measured {
+		t.Error("what was not measured is judged")
+	}
+	table.add(0, freezeTime(10), ours, 1, 2, 3)
+	table.add(0, freezeTime(1000), ours, 2, 3, 250)
+	table.add(0, saveRestore(judgedMiB), ours, 3000)
+	table.add(0, saveRestore(judgedMiB), bareColumn, 2000)
+	table.add(1, saveRestore(judgedMiB), ours, 9000) // a slow machine, for both
+	table.add(1, saveRestore(judgedMiB), bareColumn, 6000)
+	table.add(0, saveWritten(100), ours, 0.2)
+	table.add(0, saveWritten(1000), ours, 7)
+	for i, want := range []aim{
+		{Figure: "250.0 ms"}, {Figure: "1.50 x", Reached: true}, {Figure: "1.50 x", Reached: true}, {Figure: "7.00 %"},
+	} {
+		if got := table.savingAims()[i]; got.Figure != want.Figure || got.Reached != want.Reached || !got.Measured {
+			t.Errorf("%+v, want %s", got, want.Figure)
+		}
+	}
+}
+
+// The time that the job writes is read, and not one that is too old.
+func TestUntilRuns(t *testing.T) {
+	ticks := filepath.Join(t.TempDir(), "ticks")
+	now := time.Now()
+	data := make([]byte, 16)
+	for i, value := range []int64{now.UnixMicro(), 1500} {
+		for k := range 8 {
+			data[8*i+k] = byte(value >> (8 * k))
+		}
+	}
+	if err := os.WriteFile(ticks, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	longest, err := untilRuns(t.Context(), ticks, now.Add(-time.Millisecond))
+	if err != nil || longest != 1500*time.Microsecond {
+		t.Errorf("the longest pause is %v, %v", longest, err)
+	}
+}
