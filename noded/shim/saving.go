@@ -72,7 +72,9 @@ func (p *part) takeSave(order *pb.SavePart) {
 	case s.now != nil && number == s.now.order.Number:
 		s.now.order = order
 	case s.now != nil && number > s.now.order.Number:
-		s.next = order
+		if number >= s.next.GetNumber() { // else it was late on its way
+			s.next = order
+		}
 	case s.now != nil:
 		// Older than what is under way: its outcome was told.
 	case s.last.GetNumber() >= number:
