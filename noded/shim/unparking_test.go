@@ -128,6 +128,30 @@ func TestGoesOnOnAnotherGPU(t *testing.T) {
 	second.wait()
 }
 
+// TestNoDriver: device files alone are no driver, and a job that has them is told
+// so early.
+func TestNoDriver(t *testing.T) {
+	b := &gpuBed{bed: newSavingBed(t)}
+	if users, _ := filepath.Glob("/dev/nvidia*"); len(users) > 0 {
+		t.Skip("needs a machine without NVIDIA's driver: it is missed here")
+	}
+	b.order = b.bed.order("sleep 1000")
+	b.give("gpu0", 20)
+	s := b.launch(b.order)
+	s.ready()
+	grade := s.graded(pb.SaveGrade_SAVE_GRADE_NO)
+	if !strings.Contains(grade.Reason, "no CUDA driver: libcuda.so.1") {
+		t.Errorf("graded %v", grade)
+	}
+	t.Log(grade.Reason)
+	if saved := s.save(&pb.SavePart{Number: 1, Then: stand}); saved.Image != nil || saved.Error != grade.Reason {
+		t.Errorf("told %v", saved)
+	}
+	_, err := s.client().End(context.Background(), endOrder(s))
+	must(t, err)
+	s.wait()
+}
+
 func inside(t *testing.T, pid int) int {
 	t.Helper()
 	number, err := numberInside(pid)
