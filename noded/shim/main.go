@@ -213,7 +213,7 @@ func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 	switch {
 	case ending != nil && !byItself:
 		result.Cause, result.Detail = ending.cause, ending.detail
-	case exit != nil && !letGo.IsZero() && exit.diedOfDump(letGo.Add(-dumpShadow).UnixMilli(), letGo.Add(dumpShadow).UnixMilli()):
+	case !letGo.IsZero() && exit.diedOfDump(letGo.Add(-dumpShadow).UnixMilli(), letGo.Add(dumpShadow).UnixMilli()):
 		result.Cause, result.Detail = pb.EndCause_END_CAUSE_SUPERVISOR_DIED, diedOfDump
 		result.ExitCode, result.ExitSignal = 0, 0
 	case outOfMemory:

@@ -38,8 +38,13 @@ const dumpShadow = 10 * time.Second
 
 // diedOfDump says whether the script was ended, in a time in which criu let go
 // of it in the middle of a dump, by one of the signals of a program whose code
-// is not its own.
+// is not its own. Without a report it is process 1 that has just ended, which
+// exits with 2 when that happens to it.
 func (e *exitReport) diedOfDump(fromMS, toMS int64) bool {
+	if e == nil {
+		now := time.Now().UnixMilli()
+		return now >= fromMS && now <= toMS
+	}
 	switch unix.Signal(e.Signal) {
 	case unix.SIGTRAP, unix.SIGSEGV, unix.SIGILL, unix.SIGBUS, unix.SIGSYS:
 		return e.EndMS >= fromMS && e.EndMS <= toMS

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -249,6 +250,7 @@ func TestKilledInMidSave(t *testing.T) {
 			files, _ := os.ReadDir(s.dir.path(saveDir, "criu"))
 			return len(files) > 0
 		})
+		criu := criuOf(s.pid())
 		must(t, unix.Kill(s.pid(), unix.SIGKILL))
 		eventually(t, "its lock is free", func() bool { return !s.Alive() })
 		result, err := s.Recover(context.Background())
@@ -257,15 +259,26 @@ func TestKilledInMidSave(t *testing.T) {
 			t.Errorf("%s: ended %v", step, result)
 		}
 		s.checkNothingLeft()
-		eventually(t, "criu is gone", func() bool { return criuOf(b) == "" })
+		eventually(t, "criu is gone", func() bool { return criu == 0 || !isCRIU(criu) })
 		must(t, s.Forget())
 	}
 }
 
-// criuOf answers what runs of CRIU in this bed.
-func criuOf(b *bed) string {
-	out, _ := exec.Command("pgrep", "-a", "-f", "criu swrk").Output()
-	return string(out)
+// criuOf answers the CRIU that a supervisor has started, or 0.
+func criuOf(supervisor int) int {
+	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(supervisor), "-f", "criu").Output()
+	for _, field := range strings.Fields(string(out)) {
+		if pid, err := strconv.Atoi(field); err == nil && isCRIU(pid) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// isCRIU knows it by what it calls itself before its work, and while it works.
+func isCRIU(pid int) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.Contains(string(line), "\x00swrk\x00") || strings.Contains(string(line), "criu: ")
 }
 
 // TestKilledInMidRestore: nothing of the job runs afterwards.
@@ -285,12 +298,13 @@ func TestKilledInMidRestore(t *testing.T) {
 		next.Part.Epoch += uint32(delay)
 		s := b.launch(next)
 		time.Sleep(time.Duration(delay) * 40 * time.Millisecond)
+		criu := criuOf(s.pid())
 		must(t, unix.Kill(s.pid(), unix.SIGKILL))
 		eventually(t, "its lock is free", func() bool { return !s.Alive() })
 		_, err := s.Recover(context.Background())
 		must(t, err)
 		s.checkNothingLeft()
-		eventually(t, "criu is gone", func() bool { return criuOf(b) == "" })
+		eventually(t, "criu is gone", func() bool { return criu == 0 || !isCRIU(criu) })
 		size := len(b.output())
 		time.Sleep(50 * time.Millisecond)
 		if len(b.output()) != size {
@@ -303,6 +317,7 @@ func TestKilledInMidRestore(t *testing.T) {
 // that is broken off may leave a process in a state in which it cannot go on.
 func TestCriuIsKilled(t *testing.T) {
 	b := newSavingBed(t)
+	killed := 0
 	for range 6 {
 		order := b.counter()
 		s := b.launch(order)
@@ -314,9 +329,9 @@ func TestCriuIsKilled(t *testing.T) {
 			files, _ := os.ReadDir(s.dir.path(saveDir, "criu"))
 			return len(files) > 2
 		})
-		out, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.pid()), "-f", "criu swrk").Output()
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(out))); err == nil {
+		if pid := criuOf(s.pid()); pid != 0 {
 			_ = unix.Kill(pid, unix.SIGKILL)
+			killed++
 		}
 		saved := s.saved(1)
 		if saved.Image == nil {
@@ -337,6 +352,9 @@ func TestCriuIsKilled(t *testing.T) {
 		_, _ = s.client().End(context.Background(), endOrder(s))
 		s.wait()
 		must(t, os.Remove(filepath.Join(b.home, "out")))
+	}
+	if killed == 0 {
+		t.Error("CRIU was never met at work")
 	}
 }
 

@@ -434,3 +434,25 @@ func TestConnectionsAreClosed(t *testing.T) {
 	s.told(1)
 	must(t, s.answers())
 }
+
+// TestProcess1DiesOfADump: process 1 may be what a criu that is killed leaves
+// broken. Then nobody reports of the script, and its end is not the job's own.
+func TestProcess1DiesOfADump(t *testing.T) {
+	for _, row := range []struct {
+		letGo time.Time
+		want  pb.EndCause
+		code  uint32
+	}{
+		{time.Now().Add(-time.Second), pb.EndCause_END_CAUSE_SUPERVISOR_DIED, 0},
+		{time.Now().Add(-time.Hour), pb.EndCause_END_CAUSE_EXITED, 2},
+		{time.Time{}, pb.EndCause_END_CAUSE_EXITED, 2},
+	} {
+		s := newSavedPart(t)
+		s.mu.Lock()
+		s.batch, s.initEnded, s.saves.letGo = true, initStatus{code: 2}, row.letGo
+		s.mu.Unlock()
+		if got := s.outcome(false); got.Cause != row.want || got.ExitCode != row.code {
+			t.Errorf("let go at %v: %v", row.letGo, got)
+		}
+	}
+}
