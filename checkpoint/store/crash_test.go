@@ -223,3 +223,29 @@ func TestAVanishedDirectoryIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestADirectoryThatWasReplacedIsNoticed(t *testing.T) {
+	d := newStore(t, Limits{})
+	check := func(what string, want bool) {
+		t.Helper()
+		if got, err := d.Replaced(t.Context()); err != nil || got != want {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	check("as it was", false)
+	if err := os.Rename(d.path, d.path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	check("gone", true)
+	if err := os.Mkdir(d.path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	check("another", true)
+	if err := os.Remove(d.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(d.path+".away", d.path); err != nil {
+		t.Fatal(err)
+	}
+	check("back", false)
+}

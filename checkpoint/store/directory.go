@@ -87,6 +87,26 @@ func (d *Directory) Close() error {
 	return nil
 }
 
+// Replaced says whether the path leads to something else by now than what was
+// opened there, or to nothing: somebody has removed it, or mounted over it.
+func (d *Directory) Replaced(ctx context.Context) (bool, error) {
+	u, real := d.disk.(*unixDisk)
+	if !real {
+		return false, nil
+	}
+	return within(ctx, d, "look at", func(context.Context) (bool, error) {
+		var mine, there unix.Stat_t
+		if err := unix.Fstat(u.top, &mine); err != nil {
+			return false, err
+		}
+		err := unix.Lstat(d.path, &there)
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		}
+		return mine.Dev != there.Dev || mine.Ino != there.Ino, err
+	})
+}
+
 // openTop opens the store's own directory.
 func openTop(path string) (int, error) {
 	switch err := os.Mkdir(path, 0o700); {

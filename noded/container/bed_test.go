@@ -60,6 +60,9 @@ func newBed(t testing.TB) *bed {
 
 func buildInit(t testing.TB) {
 	t.Helper()
+	if initProgram = os.Getenv(initVariable); initProgram != "" {
+		return
+	}
 	file, err := os.CreateTemp("", "gleaner-ginit-")
 	must(t, err)
 	file.Close()

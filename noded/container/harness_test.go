@@ -28,8 +28,11 @@ const supervisorWord = "test-supervisor"
 
 const testUID = 4242
 
-// initProgram is ginit, built when the first test needs it.
+// initProgram is ginit, built when the first test needs it, unless initVariable
+// names one.
 var initProgram string
+
+const initVariable = "GLEANER_TEST_GINIT"
 
 var testParent = fmt.Sprintf("/gleaner-container-test-%d", os.Getpid())
 
@@ -43,7 +46,9 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	if initProgram != "" {
-		os.Remove(initProgram)
+		if os.Getenv(initVariable) == "" {
+			os.Remove(initProgram)
+		}
 		if removed, err := cgroup.New(testParent, cgroup.Limits{}).RemoveEmpty(); err != nil || !removed {
 			fmt.Fprintln(os.Stderr, "left behind: cgroup", testParent, err)
 			code = 1

@@ -43,12 +43,12 @@ type Stores struct {
 	config Config
 
 	mu   sync.Mutex
-	open map[string]store.Store
+	open map[string]*store.Directory
 }
 
 // New prepares the stores; it opens none yet.
 func New(config Config) *Stores {
-	return &Stores{config: config, open: map[string]store.Store{}}
+	return &Stores{config: config, open: map[string]*store.Directory{}}
 }
 
 // Names answers the stores, the node's own, which has none, first.
@@ -80,13 +80,20 @@ func (s *Stores) find(name string) (path string, limits store.Limits, ok bool) {
 	return "", limits, false
 }
 
-// Open answers the store of a name; "" is the node's own.
+// Open answers the store of a name; "" is the node's own. One that was removed,
+// or mounted anew, since it was opened is opened again: what is under way in the
+// former one still has it.
 func (s *Stores) Open(ctx context.Context, name string) (store.Store, error) {
 	s.mu.Lock()
 	known := s.open[name]
 	s.mu.Unlock()
 	if known != nil {
-		return known, nil
+		switch replaced, err := known.Replaced(ctx); {
+		case err != nil:
+			return nil, err
+		case !replaced:
+			return known, nil
+		}
 	}
 	path, limits, ok := s.find(name)
 	if !ok {
@@ -99,7 +106,7 @@ func (s *Stores) Open(ctx context.Context, name string) (store.Store, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[name] == nil {
+	if s.open[name] == known { // nobody was faster
 		s.open[name] = opened
 	}
 	return s.open[name], nil

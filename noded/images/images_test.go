@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -68,5 +69,29 @@ func TestStores(t *testing.T) {
 			t.Errorf("%v: %v", row.image, err)
 		}
 		cancel()
+	}
+}
+
+// TestStoreIsReplaced: a store that somebody has removed is made anew, and does
+// not stay what it was until the program ends.
+func TestStoreIsReplaced(t *testing.T) {
+	own := t.TempDir() + "/own"
+	s := New(Config{Own: own})
+	before, err := s.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Open(t.Context(), ""); err != nil || again != before {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := os.RemoveAll(own); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := after.List(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("the new one: %v, %v", found, err)
 	}
 }
