@@ -93,6 +93,29 @@ func TestImagesHeld(t *testing.T) {
 	}
 }
 
+// TestBrokenOffSave: what a writer left that is dead is removed, though nobody
+// saves anything again.
+func TestBrokenOffSave(t *testing.T) {
+	_, _, _, n := setUp(t, savingMachine(t))
+	n.held() // makes the store
+	left := filepath.Join(n.agent.machine.config.Checkpoint.Store, "making", "0123456789abcdef-1-1-LEFT")
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(left, "X.pack"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(left, long, long); err != nil {
+		t.Fatal(err)
+	}
+	n.agent.lookAtImages()
+	eventually(t, "it is gone", func() bool {
+		_, err := os.Lstat(left)
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
 // TestKeepImages: what no job needs is deleted, but not what another node made,
 // and not what nobody may have heard of yet.
 func TestKeepImages(t *testing.T) {

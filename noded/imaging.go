@@ -113,6 +113,7 @@ func (a *agent) listImages(ctx context.Context) {
 	defer cancel()
 	now := &pb.ImagesHeld{LimitBytes: a.machine.config.Checkpoint.Limit}
 	for _, name := range a.imaging.stores.Names() {
+		a.tidyStore(ctx, name)
 		if err := a.listStore(ctx, name, now); err != nil && ctx.Err() == nil {
 			a.log.Warn("cannot look into a store of images: jobs are not saved to it, and not restored from it", "store", name, "error", err)
 		}
@@ -124,6 +125,24 @@ func (a *agent) listImages(ctx context.Context) {
 	a.imaging.mu.Unlock()
 	if changed {
 		a.send(&pb.NodeMessage{What: &pb.NodeMessage_ImagesHeld{ImagesHeld: now}})
+	}
+}
+
+// tidyStore removes what is left of saves that did not come to their end, so that
+// its room comes back though nobody saves anything here again.
+func (a *agent) tidyStore(ctx context.Context, name string) {
+	if name == "" && a.machine.config.Checkpoint.Store == "" {
+		return
+	}
+	s, err := a.imaging.stores.Open(ctx, name)
+	if err != nil {
+		return // told by listStore
+	}
+	switch removed, err := s.Tidy(ctx); {
+	case err != nil && ctx.Err() == nil:
+		a.log.Warn("cannot remove what is left of saves that were broken off: see whether the disk is sound", "store", name, "error", err)
+	case removed > 0:
+		a.log.Info("removed what was left of saves that were broken off", "store", name, "count", removed)
 	}
 }
 

@@ -365,6 +365,7 @@ func (a *agent) forget(ctx context.Context, p *part) bool {
 		err := s.Forget()
 		if err == nil {
 			a.setLeftOver(p, nil)
+			a.lookAtImages() // a save may have been broken off
 			return true
 		}
 		if failures++; failures > quietFailures || !errors.Is(err, shim.ErrAlive) {
