@@ -128,7 +128,7 @@ func lock(directory string) (unlock func(), err error) {
 // Deadlines of the steps of a start and a stop.
 const (
 	controllerDeadline = 30 * time.Second
-	nodesDeadline      = 20 * time.Second
+	nodesDeadline      = 60 * time.Second
 	stopDeadline       = 10 * time.Second
 	endJobsDeadline    = 30 * time.Second
 )
