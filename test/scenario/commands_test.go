@@ -340,16 +340,21 @@ func startNode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	program, err := lookPath("gnoded", ts.Getenv("PATH"))
 	ts.Check(err)
-	var log strings.Builder
 	command := exec.Command(program, "--config", args[0])
-	command.Stdout, command.Stderr = &log, &log
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	runNode(ts, command, args[0])
+}
+
+// runNode runs a node daemon until the story's end.
+func runNode(ts *testscript.TestScript, command *exec.Cmd, config string) {
+	var log strings.Builder
+	command.Stdout, command.Stderr = &log, &log
 	ts.Check(command.Start())
 	ts.Defer(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
 		ts.Logf("--- gnoded\n%s", &log)
-		if _, err := quietly(ts, "gnoded", "stop-jobs", "--config", args[0]); err != nil {
+		if _, err := quietly(ts, "gnoded", "stop-jobs", "--config", config); err != nil {
 			unclean.add("%s: %v", ts.Name(), err)
 		}
 	})

@@ -41,22 +41,28 @@ func leftGroups(directory string) []string {
 	}
 	var left []string
 	for _, path := range configs {
-		var config struct {
-			CgroupParent string `toml:"cgroup_parent"`
-		}
-		text, err := os.ReadFile(path)
-		if err == nil {
-			err = toml.Unmarshal(text, &config)
-		}
-		if err != nil || config.CgroupParent == "" {
-			return []string{fmt.Sprintf("%s does not name its control group: %v", path, err)}
+		parent := cgroupParent(path)
+		if parent == "" {
+			return []string{path + " does not name its control group"}
 		}
 		for _, hierarchy := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-			groups, _ := filepath.Glob(hierarchy + filepath.Dir(config.CgroupParent))
+			groups, _ := filepath.Glob(hierarchy + filepath.Dir(parent))
 			left = append(left, groups...)
 		}
 	}
 	return left
+}
+
+// cgroupParent is the control group that a node's configuration names, or "".
+func cgroupParent(path string) string {
+	var config struct {
+		CgroupParent string `toml:"cgroup_parent"`
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || toml.Unmarshal(text, &config) != nil {
+		return ""
+	}
+	return config.CgroupParent
 }
 
 // removeAll deletes a cluster's directory, but never on another file system
