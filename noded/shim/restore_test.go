@@ -75,7 +75,7 @@ func (s *started) save(order *pb.SavePart) *pb.PartSaved {
 func (s *started) saved(number uint32) *pb.PartSaved {
 	t := s.b.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
 	must(t, err)
