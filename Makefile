@@ -23,7 +23,7 @@ SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 GO_TEST := go test -tags '$(TAGS)' -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if $(SUDO),-exec '$(SUDO)')
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo demo-failover demo-fairshare demo-preempt demo-migrate sim-fairshare test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
+.PHONY: help setup build demo demo-failover demo-fairshare demo-preempt demo-migrate migrations sim-fairshare test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,13 @@ demo-preempt: build ## a job of a high QOS sends the cheapest ones away, and the
 
 demo-migrate: build ## a Python job that counts in its memory moves between two nodes while somebody watches it
 	@$(SUDO) contrib/demo-migrate.sh
+
+# TABLE=FILE writes the table as Markdown; ONLY is a regular expression on names.
+migrations: build ## move 50 real programs between two nodes: they end as if nothing had been (ROUNDS=2 PARALLEL=3 ONLY= TABLE=)
+	@contrib/setup/debian.sh programs || echo "make migrations: going on without"
+	@mkdir -p .build
+	@go build -o .build/migrations ./test/migrations
+	@$(SUDO) env ROUNDS='$(ROUNDS)' PARALLEL='$(PARALLEL)' ONLY='$(ONLY)' TABLE='$(TABLE)' contrib/migrations.sh
 
 test: build lint unit race scenario ## all tests: lint, unit, race detector, scenarios with real containers, a machine, chaos
 	@$(MAKE) --no-print-directory -j3 --output-sync=target runbook machine chaos-short # each waits more than it works

@@ -7,6 +7,7 @@
 #                        which is unpacked into the cache, not installed
 #   debian.sh criu       CRIU, which saves and restores jobs, in a folder of its
 #                        own, where this machine's does not work; part of the above
+#   debian.sh programs   small programs that make migrations moves, as far as missing
 #   debian.sh slurm      Slurm for make bench, in a folder of its own
 set -euo pipefail
 
@@ -87,11 +88,19 @@ machine)
 	kernel=${XDG_CACHE_HOME:-$HOME/.cache}/gleaner/machine
 	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/overlay.ko" ] || fetch_kernel "$kernel"
 	;;
+programs)
+	missing=()
+	for program in bc jq rsync screen sqlite3 strace tclsh:tcl tmux xz:xz-utils zstd; do
+		command -v "${program%:*}" >/dev/null || missing+=("${program#*:}")
+	done
+	/usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
+	[ "${#missing[@]}" -eq 0 ] || install "${missing[@]}"
+	;;
 slurm)
 	shift
 	as_root "$(dirname "$0")/slurm.sh" "$@"
 	;;
 *)
-	cannot "usage: debian.sh [machine | criu [FOLDER] | slurm [FOLDER]]"
+	cannot "usage: debian.sh [machine | criu [FOLDER] | programs | slurm [FOLDER]]"
 	;;
 esac
