@@ -22,6 +22,7 @@ const (
 	askLimit      = 30 * time.Second // after which an answer is not waited for
 	answerLasts   = 10 * time.Minute // a file may have changed since
 	noAnswerLasts = 2 * time.Minute  // what was in the way may be gone
+	openPatience  = 2 * time.Minute  // for which nodes that have not answered keep a job from one where it has failed
 )
 
 // propertyImage is what a node names as the property at fault when the image
@@ -75,7 +76,7 @@ func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Tim
 		}
 		for _, node := range l.asked(view, job, image) {
 			needed[restoreKey{image.Digest, node}] = true
-			l.restores.ask(l.sessions.Get(node), job.ID, image, now)
+			l.restores.ask(l.sessions.Get(node), job.ID, image, l.clock())
 		}
 		if drop, is := l.drop(view, job, image, now); is && len(drops) < state.MaxTargets {
 			drops = append(drops, drop)
@@ -93,7 +94,8 @@ func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Tim
 // asked are the nodes to be asked about an image: those that could go on with it,
 // and the one that should have it.
 func (l *Leader) asked(view *state.View, job *state.Job, image *state.Image) []string {
-	nodes := view.RestoreNodes(job)
+	names, failed := view.RestoreNodes(job)
+	nodes := slices.Concat(names, failed)
 	if !slices.Contains(nodes, image.Node) {
 		nodes = append(nodes, image.Node)
 	}
@@ -156,7 +158,7 @@ func (r *restores) dropLate(now time.Time) {
 
 // Restores takes in a node's answer.
 func (l *Leader) Restores(s *session.Session, answer *pb.RestoreAnswer) {
-	if l.restores.answer(s, answer, time.Now()) {
+	if l.restores.answer(s, answer, l.clock()) {
 		wake(l.freedWake)
 		wake(l.asksWake)
 	}
@@ -195,10 +197,20 @@ func (r *restores) nodes(sessions *session.Registry, view *state.View, job *stat
 	if image == nil || !within(sessions, image) {
 		return nil
 	}
+	names, failed := view.RestoreNodes(job)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var can, open []string
-	for _, node := range view.RestoreNodes(job) {
+	can, open := r.said(sessions, image, names)
+	if len(can) == 0 && (len(open) == 0 || now.UnixMilli() >= job.Saved.WaitsMS+openPatience.Milliseconds()) {
+		can, open = r.said(sessions, image, failed)
+	}
+	return job.Wish(can, open, now.UnixMilli())
+}
+
+// said are, of some nodes, those that can go on with an image and those that have
+// not said so yet. The caller holds r.mu.
+func (r *restores) said(sessions *session.Registry, image *state.Image, nodes []string) (can, open []string) {
+	for _, node := range nodes {
 		s := sessions.Get(node)
 		ask := r.asks[restoreKey{image.Digest, node}]
 		switch {
@@ -209,7 +221,7 @@ func (r *restores) nodes(sessions *session.Registry, view *state.View, job *stat
 			can = append(can, node)
 		}
 	}
-	return job.Wish(can, open, now.UnixMilli())
+	return can, open
 }
 
 // within says whether an image can be got: it lies in a store that several nodes
@@ -262,7 +274,8 @@ func (r *restores) why(sessions *session.Registry, view *state.View, job *state.
 	if !within(sessions, image) {
 		return fmt.Sprintf("image %d lies on node %s, which is not connected", image.Number, image.Node)
 	}
-	nodes := view.RestoreNodes(job)
+	names, failed := view.RestoreNodes(job)
+	nodes := slices.Concat(names, failed)
 	if len(nodes) == 0 {
 		return fmt.Sprintf("no node is up that has what it had when image %d was made", image.Number)
 	}

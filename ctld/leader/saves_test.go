@@ -186,6 +186,30 @@ func TestMoveElsewhere(t *testing.T) {
 	}
 }
 
+// TestRestoredWhereThatFailed: a job whose restore failed on the only node that can
+// go on with it is tried there again.
+func TestRestoredWhereThatFailed(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{})
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: "n2"})
+	s.told("n1")
+	s.saved("n1", 1, true)
+	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
+	s.KeepSaved(context.Background(), time.Now())
+	s.answer("n2", "")
+	plan(t, s.Leader)
+	s.ended("n2", pb.EndCause_END_CAUSE_RESTORE_FAILED)
+	s.KeepSaved(context.Background(), time.Now())
+	plan(t, s.Leader)
+	if job := s.now(); job.Phase != state.Waiting {
+		t.Fatalf("it is tried again on node %s, and node n1 has not said that it can not", job.Run.BatchHost())
+	}
+	s.answer("n1", "kernel")
+	plan(t, s.Leader)
+	if job := s.now(); job.Phase != state.Running || job.Run.BatchHost() != "n2" {
+		t.Fatalf("it waits in phase %d, and node n2 can go on with it", job.Phase)
+	}
+}
+
 // TestImageGone: the node that should have an image says that it has not, so the
 // job starts over.
 func TestImageGone(t *testing.T) {

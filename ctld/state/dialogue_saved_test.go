@@ -76,7 +76,11 @@ func (d *dialogue) images() string {
 			fmt.Fprintf(&out, " after %d s]", image.RanMs/1000)
 		}
 		if next := job.NextImage(); next != nil {
-			fmt.Fprintf(&out, " goes on from %d on %s", next.Number, strings.Join(job.Wish(v.RestoreNodes(job), nil, d.nowMS), ","))
+			nodes, failed := v.RestoreNodes(job)
+			if len(nodes) == 0 {
+				nodes = failed
+			}
+			fmt.Fprintf(&out, " goes on from %d on %s", next.Number, strings.Join(job.Wish(nodes, nil, d.nowMS), ","))
 		}
 		if from := m.RestoredFrom; from != nil {
 			fmt.Fprintf(&out, " went on from %d", from.Number)

@@ -73,13 +73,13 @@ func (s *Saved) failedOn(number uint32, node string) bool {
 
 // RestoreNodes are those that could go on with the next image of a waiting job
 // as far as the records tell, ascending by name. Whether they can, each has to be
-// asked. One on which that has failed is tried again only if there is no other.
-func (v *View) RestoreNodes(job *Job) []string {
+// asked. On those in failed a restore of it has failed: they are tried again only
+// if none of the others can.
+func (v *View) RestoreNodes(job *Job) (names, failed []string) {
 	image := job.NextImage()
 	if image == nil {
-		return nil
+		return nil, nil
 	}
-	var names, failed []string
 	for node := range v.Nodes() {
 		switch {
 		case v.cannotTake(job, node, image) != "":
@@ -89,10 +89,7 @@ func (v *View) RestoreNodes(job *Job) []string {
 			names = append(names, node.Name)
 		}
 	}
-	if len(names) == 0 {
-		return failed
-	}
-	return names
+	return names, failed
 }
 
 // Wish narrows the nodes that can go on with a job that was moved to where it was
