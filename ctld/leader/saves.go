@@ -64,7 +64,7 @@ func (l *Leader) dueSaves(view *state.View, now time.Time) []state.Target {
 	var due []state.Target
 	for job := range view.LiveJobs() {
 		every := intervalOf(view, job, now)
-		if every == 0 || job.Saving() != nil || job.Configuring() || job.IsGang() || !l.savable(job, now) {
+		if every == 0 || !view.MaySave(job) || !l.savable(job, now) {
 			continue
 		}
 		last := job.Run.StartMS

@@ -250,6 +250,14 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("it says %+v", overlay)
 	}
 	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_YES})
+	suspended := []state.Target{{Job: s.job}}
+	s.b.must(t, state.SuspendJobs{Targets: suspended, Privileged: true})
+	if due(601 * time.Second) {
+		t.Error("it is due though it is suspended, which the state refuses each time that it is asked")
+	}
+	s.b.must(t, state.ResumeJobs{Targets: suspended, Privileged: true})
+	s.b.must(t, state.ContinueJobs{Orders: []state.ContinueOrder{{Job: s.job, Epoch: 1, Number: s.now().Run.SuspendNumber}}})
+	s.told("n1")
 	s.KeepSaved(context.Background(), start.Add(601*time.Second))
 	if order := s.told("n1").GetSavePart(); order.GetThen() != pb.SaveThen_SAVE_THEN_GO_ON {
 		t.Fatalf("the order: %v", order)

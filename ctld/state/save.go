@@ -62,8 +62,12 @@ func (c SaveJobs) apply(s *State, result *Result) {
 	}
 }
 
+// MaySave says whether a job could be saved now without anybody asking, as far as
+// its record tells.
+func (t *tables) MaySave(job *Job) bool { return t.maySave(job, SaveInterval) == nil }
+
 // maySave says why a job cannot be saved now, as far as its record tells.
-func (s *State) maySave(job *Job, purpose SavePurpose) *Refusal {
+func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 	switch {
 	case job.Phase == Waiting:
 		return refuse(WrongState, "%s", textIsPending)
@@ -80,7 +84,7 @@ func (s *State) maySave(job *Job, purpose SavePurpose) *Refusal {
 	case job.Suspended():
 		return refuse(WrongState, "it is suspended: save it when it goes on")
 	}
-	if node, known := s.nodes.Get(job.Run.BatchHost()); !known || node.NotResponding {
+	if node, known := t.nodes.Get(job.Run.BatchHost()); !known || node.NotResponding {
 		return refuse(WrongState, "%s: node %s does not respond", textTryLater, job.Run.BatchHost())
 	}
 	switch under := job.Saving(); {
