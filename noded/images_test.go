@@ -133,6 +133,40 @@ func TestKeepImages(t *testing.T) {
 	eventually(t, "what no job needs is gone", func() bool { return slices.Equal(n.held(), []uint32{72, 81, 82, 91}) })
 }
 
+// TestKeepImagesLate: an order to keep images that waits for a slow store was given
+// by somebody who has not heard of what was saved since. It deletes none of that,
+// though the part is gone by then.
+func TestKeepImagesLate(t *testing.T) {
+	_, s, shims, n := setUp(t, savingMachine(t))
+	a := n.agent
+	s.start(startOrder(8, 2))
+	shims.get(8, 2).ready()
+	s.ready()
+	named := n.putImage(8, 1, "n1")
+	n.putImage(8, 2, "n1")
+	n.putImage(7, 1, "n1")
+	order := keepOrder{&pb.KeepImages{Images: []*pb.Image{named}}, time.Now()}
+	a.mu.Lock()
+	delete(a.parts, partKey{8, 2})
+	a.partLeft(8)
+	a.mu.Unlock()
+	a.deleteImages(context.Background(), order)
+	if held := n.held(); !slices.Equal(held, []uint32{81, 82}) {
+		t.Fatalf("images %v are left", held)
+	}
+	order.came = time.Now()
+	a.deleteImages(context.Background(), order)
+	if held := n.held(); !slices.Equal(held, []uint32{81}) {
+		t.Fatalf("of an order that came after the part had gone, images %v are left", held)
+	}
+	n.putImage(7, 1, "n1")
+	order.came = order.came.Add(-2 * keepLasts)
+	a.deleteImages(context.Background(), order)
+	if held := n.held(); !slices.Equal(held, []uint32{71, 81}) {
+		t.Fatalf("an order that is too old was carried out: images %v are left", held)
+	}
+}
+
 // TestAskRestore: whether a node could go on with an image, and by which
 // property not.
 func TestAskRestore(t *testing.T) {
@@ -158,7 +192,7 @@ func TestAskRestore(t *testing.T) {
 		{library, nil, "file /nonexistent/lib.so"},
 		{gone, nil, "image"},
 		{&pb.Image{}, nil, "image"},
-		{&pb.Image{Part: sound.Part, Digest: sound.Digest, Node: "n2"}, nil, "image"}, // nobody answers
+		{&pb.Image{Part: sound.Part, Digest: sound.Digest, Node: "n2"}, nil, "store"}, // nobody answers
 	} {
 		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{
 			Token: "t", Image: row.image, DeviceModels: row.models}}})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,10 @@ const (
 	// maxImages is how many images a node speaks of; a store with more is kept
 	// from growing by its limit.
 	maxImages = 4096
+	// keepLasts is how long what is needed of images counts as that: an order to
+	// keep them that waited longer, for a slow store, is not carried out. It comes
+	// again.
+	keepLasts = time.Minute
 )
 
 // imagesEvery is how often the stores are looked into without a reason, and
@@ -48,12 +53,19 @@ type imaging struct {
 	pace   *images.Pace
 	asks   *semaphore.Weighted
 	sends  *semaphore.Weighted
-	look   chan struct{}       // asks for a look into the stores
-	keep   chan *pb.KeepImages // the latest order
+	look   chan struct{}        // asks for a look into the stores
+	keep   chan keepOrder       // the latest
+	left   map[uint32]time.Time // when the last part of a job was forgotten here; guarded by agent.mu
 	fits   func(context.Context, *checkpoint.Manifest) ([]checkpoint.Misfit, error)
 
 	mu   sync.Mutex
 	held *pb.ImagesHeld // as found last
+}
+
+// keepOrder is an order to keep images, and when it came.
+type keepOrder struct {
+	images *pb.KeepImages
+	came   time.Time
 }
 
 func newImaging(m *machine) *imaging {
@@ -62,7 +74,7 @@ func newImaging(m *machine) *imaging {
 		fits:   m.fits,
 		stores: images.New(c.stores()), pace: images.NewPace(int64(c.Checkpoint.Rate)),
 		asks: semaphore.NewWeighted(maxAsks), sends: semaphore.NewWeighted(maxSends),
-		look: make(chan struct{}, 1), keep: make(chan *pb.KeepImages, 1),
+		look: make(chan struct{}, 1), keep: make(chan keepOrder, 1), left: map[uint32]time.Time{},
 	}
 }
 
@@ -75,7 +87,8 @@ func (a *agent) lookAtImages() {
 }
 
 // keepImages has what no job needs deleted soon. Only the latest order counts.
-func (a *agent) keepImages(order *pb.KeepImages) {
+func (a *agent) keepImages(images *pb.KeepImages) {
+	order := keepOrder{images, time.Now()}
 	for {
 		select {
 		case a.imaging.keep <- order:
@@ -177,7 +190,10 @@ func (a *agent) heldImages() []*pb.Image {
 }
 
 // deleteImages deletes what this node made and no job needs.
-func (a *agent) deleteImages(ctx context.Context, order *pb.KeepImages) {
+func (a *agent) deleteImages(ctx context.Context, order keepOrder) {
+	if time.Since(order.came) > keepLasts {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	keep := a.keeping(order)
@@ -197,26 +213,41 @@ func (a *agent) deleteImages(ctx context.Context, order *pb.KeepImages) {
 }
 
 // keeping says which images stay: those that are named, those of other nodes,
-// and those of a part that is here which are newer than the named ones, since
-// whoever named them may not have heard of these.
-func (a *agent) keeping(order *pb.KeepImages) func(store.About) bool {
+// those from which a part here goes on, and those newer than the named ones of a
+// job of which a part has been here since the order came: whoever gave that may
+// not have heard of these.
+func (a *agent) keeping(order keepOrder) func(store.About) bool {
 	named, newest := map[string]bool{}, map[uint32]uint32{}
-	for _, image := range order.GetImages() {
+	for _, image := range order.images.GetImages() {
 		named[string(image.Digest)] = true
 		job := image.GetPart().GetJob()
 		newest[job] = max(newest[job], image.Number)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	here := make(map[uint32]bool, len(a.parts))
-	for key, p := range a.parts {
-		here[key.job] = true
-		named[string(p.order.GetRestore().GetDigest())] = true
-	}
 	node := a.machine.config.Name
 	return func(about store.About) bool {
-		return about.Node != node || named[string(about.Digest[:])] || here[about.Job] && about.Number > newest[about.Job]
+		return about.Node != node || named[string(about.Digest[:])] || a.mayNeed(about, order.came, about.Number > newest[about.Job])
 	}
+}
+
+// mayNeed says whether a job may need an image because of a part that is here, or
+// has been since a time: one that it goes on from, or a new one.
+func (a *agent) mayNeed(about store.About, since time.Time, isNew bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, p := range a.parts {
+		if key.job == about.Job && (isNew || string(p.order.GetRestore().GetDigest()) == string(about.Digest[:])) {
+			return true
+		}
+	}
+	left, was := a.imaging.left[about.Job]
+	return isNew && was && left.After(since)
+}
+
+// partLeft notes that a part of a job is forgotten. The caller holds a.mu.
+func (a *agent) partLeft(job uint32) {
+	now := time.Now()
+	maps.DeleteFunc(a.imaging.left, func(_ uint32, left time.Time) bool { return now.Sub(left) > keepLasts })
+	a.imaging.left[job] = now
 }
 
 // sendImage joins a tunnel and serves an image there, to a node that restores
@@ -327,7 +358,10 @@ func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRest
 		return "store", err.Error()
 	}
 	manifest, err := reader.Manifest(ctx, digest)
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrSilent), err != nil && ctx.Err() != nil:
+		return "store", err.Error() // of the image itself this says nothing
+	case err != nil:
 		return "image", err.Error()
 	}
 	misfits, err := a.imaging.fits(ctx, manifest)

@@ -104,6 +104,7 @@ func (a *agent) tend(ctx context.Context, p *part) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			delete(a.parts, p.key)
+			a.partLeft(p.key.job)
 			a.forgotten.add(p.key, p.result)
 		}
 	})
