@@ -34,6 +34,7 @@ func (t *tally) add(r *ordered.Result) {
 	t.Preempted += r.Preempted
 	t.Elections += r.Elections
 	t.Frozen += r.Frozen
+	t.SaveCounts.Add(&r.SaveCounts)
 	t.Unanswered += r.Unanswered
 	t.Entries += r.Entries
 	t.Simulated += r.Simulated
@@ -79,6 +80,9 @@ func (t *tally) print(out io.Writer) {
 		t.seeds, t.Simulated.Hours()/24, t.Steps, t.Entries, t.Elections, faults)
 	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d preempted, %d parts frozen\n",
 		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Finished, t.Requeued, t.Preempted, t.Frozen)
+	s := &t.SaveCounts
+	fmt.Fprintf(out, "%d parts saved (%d saves failed), %d runs left with their image (%d to make room), %d restored (%d restores failed), %d went on exactly there, %d runs repeated something, %d images deleted, %d jobs lost theirs, %d times suspended\n",
+		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Repeated, s.Deleted, s.Dropped, s.Suspended)
 	fmt.Fprintf(out, "lost %d, doubled %d, devices twice %d, other invariants %d\n", t.lost, t.doubled, t.devices, t.other)
 }
 

@@ -65,6 +65,33 @@ var Faults = []Fault{
 	{"a node's features are not asked", []Edit{
 		{"sched/place/want.go", "return w.among(n) && w.Constraint.Each.Met(n.Features)", "return w.among(n)"},
 	}, nil},
+
+	// What is saved, moved and suspended.
+	{"a job goes on from its older image", []Edit{
+		{"ctld/state/go_on.go", "best, fewest := &images[0], j.Saved.failures(images[0].Number)", "best, fewest := &images[len(images)-1], j.Saved.failures(images[len(images)-1].Number)-1"},
+	}, nil},
+	{"the oldest images are kept", []Edit{
+		{"ctld/state/saved.go", "return cmp.Compare(b.Number, a.Number) })", "return cmp.Compare(a.Number, b.Number) })"},
+	}, nil},
+	{"the older image is not needed", []Edit{
+		{"ctld/state/images.go", "for i := range job.Saved.Images {", "for i := range job.Saved.Images[:1] {"},
+	}, nil},
+	{"a node restores what it said that it can not", []Edit{
+		{"ctld/leader/restores.go", "		case ask.can:\n", "		case ask.token == \"\":\n"},
+	}, nil},
+	{"what may not be requeued goes on from any image", []Edit{
+		{"ctld/state/go_on.go", "return len(j.Images()) > 0 && j.mayRepeat() }", "return len(j.Images()) > 0 }"},
+	}, nil},
+	{"a requeued job goes on from its image", []Edit{
+		{"ctld/state/go_on.go", "if end.StartOver || len(job.Images()) == 0", "if len(job.Images()) == 0"},
+	}, nil},
+	{"a script that wants to run again goes on from an image", []Edit{
+		{"ctld/state/go_on.go", " || end.overByItself() {", " {"},
+	}, nil},
+	{"a suspended job goes on though its CPUs are taken", []Edit{
+		{"ctld/state/suspend_continue.go", "if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {", "if cpu >= node.Inventory.CPUs {"},
+		{"sched/continue.go", "return !part.CPUs.Minus(p.nodes[part.Node].FreeCPUs).Empty()", "return part.CPUs.Empty()"},
+	}, nil},
 }
 
 // Unconfirmed is a leader that answers without asking a majority. It shows with

@@ -15,4 +15,11 @@ type Broken struct {
 	// NoMemory: a node does not remember the parts whose end is acknowledged, so
 	// that an order for one of them starts it again.
 	NoMemory bool
+	// SavedEarly: a node says that a part is saved before its image is durable.
+	SavedEarly bool
+	// RunsAnyway: a part that can not be restored starts with its script.
+	RunsAnyway bool
+	// KeepsLate: an order to keep images that waited is carried out as if it had just
+	// come.
+	KeepsLate bool
 }

@@ -29,6 +29,7 @@ func (w *World) meddle(in *intent) {
 	hold := change{"hold", history.Query, false, func(t []state.Target) state.Command {
 		return state.HoldJobs{Targets: t, UID: in.uid}
 	}, nil}
+	w.meddleWithRuns(in)
 	switch n := w.rng.IntN(24); {
 	case n < 3:
 		w.later(in, nil, change{"cancel", history.Cancel, whole, func(t []state.Target) state.Command {

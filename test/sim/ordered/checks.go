@@ -67,6 +67,13 @@ func (w *World) account(c *controller, result *state.Result) {
 	if change := w.changes[result.RequestID]; change != nil && result.Refused == nil && !result.Repeated {
 		change(result)
 	}
+	for _, id := range result.ChangedJobs {
+		if job, known := view.Job(id); known {
+			w.truth.follow(result, job, w.phases[id])
+			w.phases[id] = job.Phase
+		}
+	}
+	w.startOver(result)
 	moved := w.live(view, result.ChangedJobs)
 	if result.JobID != 0 && result.Refused == nil && !result.Repeated {
 		w.accepted(view, result.JobID)
@@ -82,6 +89,9 @@ func (w *World) account(c *controller, result *state.Result) {
 	for _, p := range result.Preemptions {
 		if p.Dropped == "" {
 			w.Preempted++
+			if p.Saving {
+				w.Leaving++
+			}
 			w.trace("log", "job %d is preempted for job %d", p.Job, p.For)
 		}
 	}
@@ -188,11 +198,16 @@ func (w *World) checkQuiet() string {
 	}
 	counts := lead.View().Counts()
 	if counts.Waiting+counts.Active > 0 {
-		return fmt.Sprintf("%d jobs wait and %d are active", counts.Waiting, counts.Active)
+		return fmt.Sprintf("%d jobs wait and %d are active, one is %s", counts.Waiting, counts.Active, lead.firstLive())
 	}
 	for _, m := range w.machines {
 		if len(m.shims) > 0 {
 			return fmt.Sprintf("%s still has %d parts, one is %s", m.name, len(m.shims), m.shimsInOrder()[0].key)
+		}
+	}
+	for _, m := range w.machines {
+		if made := m.made(); len(made) > 0 {
+			return fmt.Sprintf("%s still has %d images, one is %s", m.name, len(made), made[0])
 		}
 	}
 	for _, c := range w.controllers {
@@ -201,6 +216,17 @@ func (w *World) checkQuiet() string {
 		}
 	}
 	return ""
+}
+
+// firstLive says of a job that waits or runs why it still does.
+func (c *controller) firstLive() string {
+	view := c.state.View()
+	for job := range view.LiveJobs() {
+		overlay, _ := c.leader.Overlay(job.ID)
+		message := view.JobMessage(job, overlay, state.JobDetail{})
+		return fmt.Sprintf("job %d, %v: %s; %s", job.ID, message.GetState(), message.GetReason(), job.Detail)
+	}
+	return "none"
 }
 
 // checkEnd holds when all is quiet.

@@ -26,6 +26,9 @@ type daemon struct {
 	answered time.Duration             // boot time of the last sign of a lease
 	granted  *pb.LeaseRenewed
 	failures int
+	keep     *pb.KeepImages           // not carried out yet; nil = none
+	kept     time.Duration            // when it came
+	left     map[uint32]time.Duration // when the last part of a job was forgotten
 }
 
 // part is what the daemon knows of a part.
@@ -39,6 +42,13 @@ type part struct {
 	released bool
 	endOrder *pb.EndPart
 	result   *pb.PartEnded
+
+	calledBy      time.Duration // when what the supervisor was told last reaches it
+	saved         *pb.PartSaved // how the newest save ended; nil = none did, or a controller knows
+	savedKnown    *pb.PartSaved // that it knows
+	grade         *pb.PartGrade
+	suspendNumber uint32
+	stands        bool
 }
 
 // Times of the daemon, as in noded.
@@ -55,7 +65,8 @@ func (d *daemon) begin() {
 	d.process.start()
 	d.instance = fmt.Sprintf("%s-%d", d.m.name, d.starts)
 	d.parts, d.gone = map[partKey]*part{}, map[partKey]*pb.PartEnded{}
-	d.conn, d.link, d.granted, d.failures = nil, nil, nil, 0
+	d.left = map[uint32]time.Duration{}
+	d.conn, d.link, d.granted, d.failures, d.keep = nil, nil, nil, 0, nil
 	for _, s := range d.m.shimsInOrder() {
 		p := &part{key: s.key, order: s.order, shim: s}
 		d.parts[s.key] = p
@@ -64,6 +75,9 @@ func (d *daemon) begin() {
 			d.shimEnded(s)
 		case s.up:
 			d.shimReady(s)
+			d.shimSuspended(s)
+			d.shimSaved(s)
+			d.shimGraded(s)
 		}
 	}
 	d.after(between(d.w.rng, 10*time.Millisecond, 2*time.Second), d.connect)
@@ -72,13 +86,22 @@ func (d *daemon) begin() {
 
 func (d *daemon) resendLater() {
 	d.after(resendEvery, func() {
-		for _, p := range d.inOrder() {
-			if p.life.State() == job.Ended {
-				d.sendEnded(p.result)
-			}
-		}
+		d.resend()
 		d.resendLater()
 	})
+}
+
+// resend tells again what nobody has acknowledged: how a part was saved before
+// how it ended.
+func (d *daemon) resend() {
+	for _, p := range d.inOrder() {
+		if p.saved != nil {
+			d.sendSaved(p.saved)
+		}
+		if p.life.State() == job.Ended {
+			d.sendEnded(p.result)
+		}
+	}
 }
 
 func (d *daemon) inOrder() []*part {
@@ -157,11 +180,7 @@ func endCause(end *pb.EndPart) pb.EndCause {
 
 // shimReady: the container is up. A supervisor tells each new daemon.
 func (d *daemon) shimReady(s *shim) {
-	d.after(between(d.w.rng, 0, 5*time.Millisecond), func() {
-		p := d.parts[s.key]
-		if p == nil || p.shim != s || p.life.Over() {
-			return
-		}
+	d.told(s, func(p *part) {
 		p.ready = true
 		if p.life.State() == job.Preparing {
 			d.move(p, job.Ready)
@@ -178,12 +197,7 @@ func (d *daemon) shimReady(s *shim) {
 
 func (d *daemon) startBatch(p *part) {
 	d.move(p, job.Running)
-	s := p.shim
-	d.after(between(d.w.rng, 0, 5*time.Millisecond), func() {
-		if s.alive {
-			s.release()
-		}
-	})
+	d.call(p, func(s *shim) { s.release() })
 }
 
 func (d *daemon) releaseBatch(id *pb.PartId) {
@@ -219,12 +233,8 @@ func (d *daemon) endPart(order *pb.EndPart) {
 func (d *daemon) endOf(p *part, order *pb.EndPart) {
 	p.endOrder = order
 	d.move(p, job.Ending)
-	if s := p.shim; s != nil {
-		d.after(between(d.w.rng, 0, 5*time.Millisecond), func() {
-			if s.alive {
-				s.end(time.Duration(order.GetGraceS())*time.Second, endCause(order))
-			}
-		})
+	if p.shim != nil {
+		d.call(p, func(s *shim) { s.end(time.Duration(order.GetGraceS())*time.Second, endCause(order)) })
 	}
 }
 
@@ -241,6 +251,7 @@ func (d *daemon) shimEnded(s *shim) {
 
 // over: nothing of the part is left but its result.
 func (d *daemon) over(p *part, result *pb.PartEnded) {
+	d.lastSaved(p)
 	p.result = result
 	d.move(p, job.Ended)
 	if d.w.broken.ForgetsEarly {
@@ -271,6 +282,7 @@ func (d *daemon) forget(p *part) {
 	delete(d.parts, p.key)
 	delete(d.m.shims, p.key)
 	d.gone[p.key] = p.result
+	d.left[p.key.job] = d.w.now
 }
 
 func (d *daemon) sendReady(p *part) {

@@ -48,6 +48,12 @@ var kinds = []struct {
 	{"partition one way", 5, func(w *World, f Fault) func() { return w.part(f, false) }},
 	{"one is cut off from all", 5, (*World).isolate},
 	{"network is slow", 2, (*World).slowNetwork},
+	{"shim crashes in a save", 5, func(w *World, f Fault) func() { return w.lieInWait(f, inSave, false) }},
+	{"shim crashes in a restore", 3, func(w *World, f Fault) func() { return w.lieInWait(f, inRestore, false) }},
+	{"node loses its power in a save", 3, func(w *World, f Fault) func() { return w.lieInWait(f, inSave, true) }},
+	{"node loses its power in a restore", 2, func(w *World, f Fault) func() { return w.lieInWait(f, inRestore, true) }},
+	{"images are lost", 3, (*World).loseImages},
+	{"an image is damaged", 3, (*World).damageImage},
 }
 
 // Kinds are the names of all kinds of fault.

@@ -63,6 +63,7 @@ func (w *World) newIntent() *intent {
 	w.drawCharge(in)
 	w.drawThrottle(in)
 	w.drawConstraint(in)
+	w.drawCheckpoint(in)
 	if spec.GetArray() != nil {
 		in.work /= 4
 	}

@@ -25,6 +25,11 @@ type machine struct {
 	gpus    uint32
 
 	features []string
+	model    string            // of its GPUs
+	kernel   int               // images of one are not restored on another
+	criu     bool              // it can save and restore jobs
+	reaches  bool              // the shared store
+	images   map[string]*image // in its own store, which outlives all but a loss of it
 }
 
 // partKey names a part on its node.
@@ -75,8 +80,15 @@ func (m *machine) inventory() *pb.Inventory {
 	}
 	for i := range m.gpus {
 		inventory.Devices = append(inventory.Devices, &pb.Device{
-			Id: fmt.Sprintf("%s-gpu%d", m.name, i), Index: i, Model: "h100", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Shares: 1,
+			Id: fmt.Sprintf("%s-gpu%d", m.name, i), Index: i, Model: m.model, Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Shares: 1,
 		})
+	}
+	inventory.Saving = &pb.Saving{Criu: "4.2", Kernel: fmt.Sprint(m.kernel)}
+	if m.reaches {
+		inventory.Saving.Stores = []string{scratch}
+	}
+	if !m.criu {
+		inventory.Saving = &pb.Saving{WhyNot: "it has no CRIU"}
 	}
 	if m.full {
 		inventory.Trouble = "its disk is full"

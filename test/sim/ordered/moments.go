@@ -18,6 +18,9 @@ var moments = []struct {
 	{"a job starts", func(_ *World, r *state.Result) bool { return r.Kind == state.KindPlaceJobs && len(r.Starts) > 0 }},
 	{"a node registers", func(_ *World, r *state.Result) bool { return r.Kind == state.KindRegisterNode }},
 	{"a job is accepted", func(_ *World, r *state.Result) bool { return r.Kind == state.KindSubmitJob && r.JobID != 0 }},
+	{"a save has ended", func(_ *World, r *state.Result) bool { return r.Kind == state.KindPartsSaved }},
+	{"a save is asked for", func(_ *World, r *state.Result) bool { return r.Kind == state.KindSaveJobs }},
+	{"a part stands", func(_ *World, r *state.Result) bool { return r.Kind == state.KindPartsSuspended }},
 	{"leases end", func(_ *World, r *state.Result) bool { return r.Kind == state.KindLeasesEnded && r.Refused == nil }},
 }
 

@@ -15,7 +15,7 @@ func TestSeeds(t *testing.T) {
 		seeds = 4
 	}
 	var mu sync.Mutex
-	waited := map[string]int{}
+	waited, saves := map[string]int{}, SaveCounts{}
 	t.Run("days", func(t *testing.T) {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -28,18 +28,22 @@ func TestSeeds(t *testing.T) {
 				for _, n := range r.Faults {
 					faults += n
 				}
-				if faults < 10 || r.Accepted < 100 || r.Finished < r.Accepted {
+				if faults < 10 || r.Accepted < 100 || r.Finished < r.Accepted || r.Saves < 10 || r.Suspended == 0 {
 					t.Errorf("a quiet day proves nothing: %+v", r.Counts)
 				}
 				mu.Lock()
 				defer mu.Unlock()
+				saves.Add(&r.SaveCounts)
 				for word, n := range r.Waited {
 					waited[word] += n
 				}
 			})
 		}
 	})
-	for _, word := range []string{"Dependency", "BeginTime", "Licenses", "JobArrayTaskLimit", "AssocGrpGRES", "QOSMaxJobsPerUserLimit"} {
+	if saves.Moved == 0 || saves.Leaving == 0 || saves.Repeated == 0 || saves.RestoresFailed == 0 || saves.Dropped == 0 {
+		t.Errorf("too little of what can happen to images: %+v", saves)
+	}
+	for _, word := range []string{"ImageNotRestorable", "Dependency", "BeginTime", "Licenses", "JobArrayTaskLimit", "AssocGrpGRES", "QOSMaxJobsPerUserLimit"} {
 		if waited[word] == 0 {
 			t.Errorf("nobody was ever told that a job waits for %s: %v", word, waited)
 		}
@@ -70,6 +74,9 @@ func TestCheckersNoticeBrokenModels(t *testing.T) {
 		"a controller never confirms that it leads":       {NeverConfirms: true},
 		"a node forgets results that nobody has":          {ForgetsEarly: true},
 		"a node's registration leaves out what has ended": {NeverLists: true},
+		"a node says too early that a part is saved":      {SavedEarly: true},
+		"a part that is not restored runs all the same":   {RunsAnyway: true},
+		"an order to keep images is carried out late":     {KeepsLate: true},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,7 @@ const (
 	commitLoop
 	leaseLoop
 	purgeLoop
+	savedLoop
 	loopCount
 )
 
@@ -29,6 +30,7 @@ type loop struct {
 const (
 	leasesEvery = time.Second
 	purgesEvery = 30 * time.Second
+	savedEvery  = 5 * time.Second
 	sweepsEvery = 30 * time.Second
 	leastRest   = 2 * time.Millisecond // between two passes, however soon one is due
 )
@@ -75,6 +77,7 @@ func (c *controller) lead(term uint64) {
 	c.kick(planLoop)
 	c.every(leasesEvery, term, leaseLoop)
 	c.every(purgesEvery, term, purgeLoop)
+	c.every(savedEvery, term, savedLoop)
 	c.sweep(term)
 }
 
@@ -201,6 +204,8 @@ func (c *controller) runStep(which int) {
 		}
 		c.looked = now
 		c.leader.CheckLeases(ctx, now, c.since)
+	case savedLoop:
+		c.leader.KeepSaved(ctx, c.wall())
 	case purgeLoop:
 		c.leader.Purge(ctx, c.wall())
 	}

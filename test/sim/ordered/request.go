@@ -211,6 +211,12 @@ func kindOf(command state.Command) state.Kind {
 		return state.KindChangeAccounts
 	case state.UpdateNodes:
 		return state.KindUpdateNodes
+	case state.SaveJobs:
+		return state.KindSaveJobs
+	case state.SuspendJobs:
+		return state.KindSuspendJobs
+	case state.ResumeJobs:
+		return state.KindResumeJobs
 	default:
 		return state.KindApplyPolicy
 	}

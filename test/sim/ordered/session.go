@@ -17,7 +17,8 @@ type link struct {
 	starts  int // of the controller
 	conn    *conn
 	daemon  *daemon
-	session *session.Session // nil until the node is registered
+	session *session.Session  // nil until the node is registered
+	early   []*pb.NodeMessage // came before that
 	closed  bool
 }
 
@@ -52,6 +53,11 @@ func (l *link) serveNode(register *pb.Register) {
 			SentBoottimeNs: register.GetSentBoottimeNs(), Parts: granted.Parts,
 		})
 		c.links[l] = struct{}{}
+		early := l.early
+		l.early = nil
+		for _, message := range early {
+			l.hear(message)
+		}
 	})
 }
 
@@ -76,7 +82,11 @@ func (c *controller) grant(node string, arrived time.Time) (*pb.LeaseRenewed, er
 // hear takes in a message of a registered node.
 func (l *link) hear(message *pb.NodeMessage) {
 	c := l.c
-	if l.session == nil || l.closed {
+	if l.closed {
+		return
+	}
+	if l.session == nil {
+		l.early = append(l.early, message)
 		return
 	}
 	arrived := c.monotonic()
@@ -95,6 +105,17 @@ func (l *link) hear(message *pb.NodeMessage) {
 			_ = c.leader.Ready(context.Background(), l.session, what.PartReady)
 		case *pb.NodeMessage_PartEnded:
 			_ = c.leader.Ended(context.Background(), l.session, what.PartEnded)
+		case *pb.NodeMessage_PartSuspended:
+			_ = c.leader.Suspended(context.Background(), l.session, what.PartSuspended)
+		case *pb.NodeMessage_PartSaved:
+			_ = c.leader.Saved(context.Background(), l.session, what.PartSaved)
+		case *pb.NodeMessage_PartGrade:
+			c.leader.Graded(l.session, what.PartGrade)
+		case *pb.NodeMessage_RestoreAnswer:
+			c.leader.Restores(l.session, what.RestoreAnswer)
+			c.kick(savedLoop)
+		case *pb.NodeMessage_ImagesHeld:
+			l.session.SetHeld(what.ImagesHeld.GetImages())
 		}
 	})
 }

@@ -5,6 +5,9 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
+// modes are what becomes of jobs that make room.
+var modes = []sched.PreemptMode{sched.PreemptRequeue, sched.PreemptCheckpoint, sched.PreemptCheckpoint, sched.PreemptSuspend}
+
 // setUp makes the accounts, and then applies the policy that the cluster works
 // under.
 func (w *World) setUp() {
@@ -12,12 +15,12 @@ func (w *World) setUp() {
 	main := policy.Partitions[0]
 	guest := main
 	guest.Name, guest.Default, guest.LeaseAction = "guest", false, "fence"
-	switch w.rng.IntN(3) {
+	switch w.rng.IntN(4) {
 	case 0: // jobs in main preempt guests
 		main.PriorityTier, guest.GraceTimeS = 2, uint32(w.rng.IntN(3))*30
-		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptRequeue}
+		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByPartition, Mode: pick(w.rng, modes)}
 	case 1: // urgent ones preempt the others
-		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByQOS, Mode: sched.PreemptRequeue}
+		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByQOS, Mode: pick(w.rng, modes)}
 	}
 	policy.Partitions = []state.Partition{guest, main}
 	policy.LeaseS, policy.LeaseMarginS, policy.MinJobAgeS = uint32(w.lease.Seconds()), uint32(w.margin.Seconds()), 3600

@@ -20,10 +20,19 @@ type shim struct {
 	made  bool // the container could start
 	up    bool // it has started: under "fence" not before a lease names it
 	lease lease.Lease
+	looks int  // what was planned for an earlier look is void
+	held  bool // by a save
+	runs  bool // its processes: nothing keeps them from it
+	saves saves
+	image *image // from which it goes on; nil = from the script
+
+	suspendNumber uint32        // of the order to stand still, or to go on, that counts
+	saidBy        time.Duration // when what it said last is heard
 
 	released bool // of a gang's batch host: ReleaseBatch came
 	ending   bool
 	left     time.Duration // of the script's work
+	after85  time.Duration // of that, what a script that saves itself leaves to its next run
 	since    time.Duration // true time from which it has run on, while it runs
 	counted  bool          // among those that were up
 	turn     int           // what was planned for an earlier turn is void
@@ -35,9 +44,17 @@ func (m *machine) launch(order *pb.StartPart, taken time.Duration) *shim {
 	s := &shim{m: m, key: keyOf(order.GetPart()), order: order, alive: true}
 	s.lease = lease.Lease{Fence: order.GetLeaseAction() == lease.Fence, Begun: taken}
 	s.left = m.w.workOf(order)
+	if savesItself(order) {
+		s.left -= m.w.appDone[appOf(order)]
+		s.after85 = max(0, s.left-m.w.workOf(order)/appRuns)
+	}
 	m.shims[s.key] = s
 	m.w.truth.take(m, s)
 	s.after(between(m.w.rng, 20*time.Millisecond, 500*time.Millisecond), func() {
+		if order.GetRestore() != nil && !s.ending {
+			s.fetch()
+			return
+		}
 		s.made = true
 		s.look()
 	})
@@ -68,37 +85,71 @@ func (s *shim) look() {
 	switch action := s.lease.At(now); action {
 	case lease.Thaw:
 		s.lease.Runs = true
-		s.run()
+		s.settle()
+		s.m.daemon.shimSuspended(s)
 	case lease.Freeze:
-		s.m.w.trace(s.m.name, "part %s is frozen", s.key)
-		s.m.w.Frozen++
+		if s.lease.MayRun(now) {
+			s.m.w.trace(s.m.name, "part %s is suspended", s.key)
+			s.m.w.Suspended++
+			if x := s.saves.now; x != nil && x.dumping {
+				// It stands, and is frozen when criu has done with it.
+				s.after(100*time.Millisecond, s.look)
+				return
+			}
+		} else {
+			s.m.w.trace(s.m.name, "part %s is frozen", s.key)
+			s.m.w.Frozen++
+			if x := s.saves.now; x != nil && x.dumping {
+				s.stopSaving("its lease ended meanwhile")
+			}
+		}
 		s.lease.Runs = false
-		s.rest()
+		s.settle()
+		s.m.daemon.shimSuspended(s)
 	case lease.Remove:
 		s.m.w.trace(s.m.name, "part %s may not run here any more", s.key)
 		s.end(0, pb.EndCause_END_CAUSE_LEASE_ENDED)
 		return
 	}
 	if wait, ok := s.lease.Next(s.m.boottime()); ok {
-		turn := s.turn
+		s.looks++
+		look := s.looks
 		s.after(s.m.inTrue(wait)+between(s.m.w.rng, 0, 20*time.Millisecond), func() {
-			if turn == s.turn {
+			if look == s.looks {
 				s.look()
 			}
 		})
 	}
 }
 
-// run lets the container's processes run.
-func (s *shim) run() {
-	s.turn++
-	s.since = s.m.w.now
-	s.m.w.truth.runs(s.m, s)
-	s.work()
-	if !s.up {
-		s.up = true
-		s.m.daemon.shimReady(s)
+// settle lets the container's processes run if neither its lease nor a save keeps
+// them from it, and stops them otherwise.
+func (s *shim) settle() {
+	switch runs := s.lease.Runs && !s.held; {
+	case runs && !s.runs:
+		s.runs = true
+		s.turn++
+		s.since = s.m.w.now
+		s.m.w.truth.runs(s.m, s)
+		s.work()
+		if !s.up {
+			s.up = true
+			s.firstGrade()
+			s.m.daemon.shimReady(s)
+			s.m.daemon.shimGraded(s)
+		}
+	case !runs && s.runs:
+		s.rest()
 	}
+}
+
+// done is how much of the job's work is done, over all its runs.
+func (s *shim) done() time.Duration {
+	done := s.m.w.workOf(s.order) - s.left
+	if s.runs && s.isBatch() && s.scriptRuns() {
+		done += s.m.w.now - s.since
+	}
+	return done
 }
 
 // work has the script end when it has run for as long as it takes.
@@ -110,8 +161,9 @@ func (s *shim) work() {
 		s.m.w.truth.script(s)
 	}
 	turn := s.turn
-	s.after(s.left, func() {
-		if turn == s.turn && !s.ending && s.lease.Runs {
+	s.after(s.left-s.after85, func() {
+		if turn == s.turn && !s.ending && s.runs {
+			s.stopSaving(jobEnds)
 			s.rest()
 			s.conclude(pb.EndCause_END_CAUSE_EXITED)
 		}
@@ -127,6 +179,7 @@ func (s *shim) rest() {
 	if s.isBatch() && s.scriptRuns() {
 		s.left -= s.m.w.now - s.since
 	}
+	s.runs = false
 	s.m.w.truth.stands(s.m, s)
 }
 
@@ -136,11 +189,10 @@ func (s *shim) release() {
 		return
 	}
 	s.released = true
-	if s.lease.Runs {
+	if s.runs {
 		s.turn++
 		s.since = s.m.w.now
 		s.work()
-		s.look()
 	}
 }
 
@@ -151,16 +203,20 @@ func (s *shim) end(grace time.Duration, cause pb.EndCause) {
 		return
 	}
 	s.ending = true
+	s.stopSaving(jobEnds)
+	if s.saves.stands != nil || !s.mayRun() {
+		grace = 0 // it may go on elsewhere, from where it stands
+	} else if grace > 0 {
+		s.lease.Runs = s.up // one that is suspended too
+		s.letGo()
+	}
 	delay := between(s.m.w.rng, 0, grace)
 	if now := s.m.boottime(); s.lease.Fence {
 		delay = min(delay, s.m.inTrue(max(0, s.lease.End-now)))
 	}
 	delay += between(s.m.w.rng, 5*time.Millisecond, 100*time.Millisecond)
 	s.after(delay, func() {
-		if s.lease.Runs {
-			s.lease.Runs = false
-			s.m.w.truth.stands(s.m, s)
-		}
+		s.kill()
 		s.conclude(cause)
 	})
 }
@@ -171,7 +227,7 @@ func (s *shim) conclude(cause pb.EndCause) {
 	s.after(between(s.m.w.rng, time.Millisecond, 50*time.Millisecond), func() {
 		s.result = &pb.PartEnded{Part: s.key.id(), Cause: cause}
 		if cause == pb.EndCause_END_CAUSE_EXITED && s.isBatch() {
-			s.result.ExitCode = s.m.w.exitCodeOf(s.key)
+			s.result.ExitCode = s.exitCode()
 		}
 		s.alive = false
 		s.m.w.truth.ended(s.m, s, s.result)
@@ -185,12 +241,17 @@ func (s *shim) die() {
 		return
 	}
 	s.alive = false
-	s.turn++
-	if s.lease.Runs {
-		s.lease.Runs = false
-		s.m.w.truth.stands(s.m, s)
-	}
+	s.kill()
 	s.m.daemon.shimEnded(s)
+}
+
+// kill ends the part's processes.
+func (s *shim) kill() {
+	s.turn++
+	s.lease.Runs = false
+	if s.runs {
+		s.rest()
+	}
 }
 
 // recover cleans up after a supervisor that died without a result.
@@ -214,4 +275,6 @@ func (m *machine) shimsInOrder() []*shim {
 }
 
 // frozen says whether it was up and does not run, at the end of a lease.
-func (s *shim) frozen() bool { return s.alive && s.up && !s.ending && !s.lease.Runs }
+func (s *shim) frozen() bool {
+	return s.alive && s.up && !s.ending && !s.lease.Runs && !s.lease.Suspended
+}

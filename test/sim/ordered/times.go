@@ -34,7 +34,11 @@ func (w *World) checkTimes(in *intent, job *state.Job) {
 			w.fail("too early: job %d (%s) starts %d ms before its begin", job.ID, in.name, early)
 		}
 	}
-	if over := job.Run.StartMS + int64(job.Spec.TimeLimitS)*1000 - in.deadlineMS; in.deadlineMS != 0 && over > 0 {
+	limitMS := int64(job.Spec.TimeLimitS) * 1000
+	if image := job.Run.Restore; image != nil {
+		limitMS = max(limitMS-image.RanMS, 60_000)
+	}
+	if over := job.Run.StartMS + limitMS - in.deadlineMS; in.deadlineMS != 0 && over > 0 {
 		w.fail("too late: job %d (%s) starts, and may run until %d ms after its deadline", job.ID, in.name, over)
 	}
 }

@@ -1,8 +1,6 @@
 package ordered
 
 import (
-	"fmt"
-
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -14,6 +12,10 @@ type truth struct {
 	results map[partKey]*pb.PartEnded // what the batch host of a run saw
 	wereUp  map[partKey]int           // parts of a run whose processes ever ran
 	started map[started]bool          // parts that ever had a supervisor
+
+	work       map[uint32]*work  // by job
+	images     map[string]*image // all that ever were, by digest
+	imageCount int
 }
 
 // started names a part and its node.
@@ -26,6 +28,7 @@ func newTruth(w *World) *truth {
 	return &truth{
 		w: w, running: map[uint32]map[*shim]bool{}, devices: map[string]*shim{},
 		results: map[partKey]*pb.PartEnded{}, wereUp: map[partKey]int{}, started: map[started]bool{},
+		work: map[uint32]*work{}, images: map[string]*image{},
 	}
 }
 
@@ -37,12 +40,42 @@ func (t *truth) take(m *machine, s *shim) {
 	}
 	t.started[place] = true
 	t.checkConstraint(m, s)
+	t.checkRestore(m, s)
 	for id := range held(m, s) {
 		if other := t.devices[id]; other != nil {
 			t.w.fail("devices twice: %s is taken by part %s while part %s has it", id, s.key, other.key)
 		}
 		t.devices[id] = s
 	}
+	t.checkCPUs(m, s)
+}
+
+// checkCPUs holds when a part takes its CPUs, and when it goes on: no other has
+// one of them, but those that are suspended and stand.
+func (t *truth) checkCPUs(m *machine, s *shim) {
+	mine := map[uint32]bool{}
+	for _, cpu := range cpusOf(m, s) {
+		mine[cpu] = true
+	}
+	for _, other := range m.shimsInOrder() {
+		if other == s || other.result != nil || !other.alive || other.ending || other.stands() {
+			continue
+		}
+		for _, cpu := range cpusOf(m, other) {
+			if mine[cpu] {
+				t.w.fail("devices twice: CPU %d of %s is part %s's while part %s has it", cpu, m.name, s.key, other.key)
+			}
+		}
+	}
+}
+
+func cpusOf(m *machine, s *shim) []uint32 {
+	for _, a := range s.order.GetAllocation() {
+		if a.GetNode() == m.name {
+			return a.GetCpuIds()
+		}
+	}
+	return nil
 }
 
 func (t *truth) give(m *machine, s *shim) {
@@ -53,7 +86,7 @@ func (t *truth) give(m *machine, s *shim) {
 	}
 }
 
-// held are the names of the devices and CPUs that an order gives a part.
+// held are the names of the devices that an order gives a part.
 func held(m *machine, s *shim) map[string]bool {
 	ids := map[string]bool{}
 	for _, a := range s.order.GetAllocation() {
@@ -62,9 +95,6 @@ func held(m *machine, s *shim) map[string]bool {
 		}
 		for _, d := range a.GetDevices() {
 			ids[d.GetDeviceId()] = true
-		}
-		for _, cpu := range a.GetCpuIds() {
-			ids[fmt.Sprintf("%s-cpu%d", m.name, cpu)] = true
 		}
 	}
 	return ids
@@ -83,9 +113,16 @@ func (t *truth) runs(m *machine, s *shim) {
 		}
 	}
 	of[s] = true
+	if left := t.workOf(s.key.job).left; left == s.key {
+		t.w.fail("runs on: part %s runs, and its job goes on from where it stood", s.key)
+	}
 	if !s.counted {
 		s.counted = true
 		t.wereUp[s.key]++
+		t.begins(s)
+	}
+	if !s.ending {
+		t.checkCPUs(m, s)
 	}
 	t.checkLimits()
 	t.w.trace(m.name, "part %s runs", s.key)
@@ -95,6 +132,7 @@ func (t *truth) runs(m *machine, s *shim) {
 // frozen.
 func (t *truth) stands(m *machine, s *shim) {
 	delete(t.running[s.key.job], s)
+	t.comes(s)
 	t.w.trace(m.name, "part %s stands still", s.key)
 }
 

@@ -37,10 +37,11 @@ func (d *daemon) connect() {
 		lead.whenRuns(starts, func() { l.serveNode(register) }, func() { d.lost(conn, "refused") })
 	})
 	for _, p := range d.inOrder() {
-		if p.result != nil && p.life.Over() {
-			d.sendEnded(p.result)
+		if !p.life.Over() {
+			d.sendGrade(p)
 		}
 	}
+	d.resend()
 }
 
 // whenRuns does something in the process, if it still is the one that was
@@ -56,12 +57,14 @@ func (p *process) whenRuns(starts int, do, otherwise func()) {
 func (d *daemon) register() *pb.Register {
 	message := &pb.Register{
 		Node: d.m.name, Inventory: d.m.inventory(), Instance: d.instance, SentBoottimeNs: int64(d.m.boottime()),
+		Images: d.m.held(),
 	}
 	for _, p := range d.inOrder() {
 		// A part whose end is not acknowledged is not lost.
 		if p.life.State() != job.Acknowledged && !(d.w.broken.NeverLists && p.life.Over()) {
 			message.Running = append(message.Running, &pb.RunningPart{
 				Part: p.key.id(), Ready: p.ready, Ending: p.endOrder != nil || p.life.Over(), Frozen: p.shim != nil && p.shim.frozen(),
+				SuspendNumber: p.suspendNumber, Stands: p.stands,
 			})
 		}
 	}
@@ -100,6 +103,16 @@ func (d *daemon) hear(conn *conn, message *pb.ControllerMessage) {
 			d.endPart(what.EndPart)
 		case *pb.ControllerMessage_EndedAcknowledged:
 			d.acknowledged(what.EndedAcknowledged.GetPart())
+		case *pb.ControllerMessage_SuspendPart:
+			d.suspendPart(what.SuspendPart)
+		case *pb.ControllerMessage_SavePart:
+			d.savePart(what.SavePart)
+		case *pb.ControllerMessage_SavedAcknowledged:
+			d.savedAcknowledged(what.SavedAcknowledged)
+		case *pb.ControllerMessage_AskRestore:
+			d.askRestore(what.AskRestore)
+		case *pb.ControllerMessage_KeepImages:
+			d.keepImages(what.KeepImages)
 		}
 	})
 }

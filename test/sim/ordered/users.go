@@ -79,9 +79,13 @@ func (w *World) tidy() {
 		view := lead.View()
 		for job := range view.LiveJobs() {
 			switch {
+			case job.Suspended() && job.Run.Suspension.Held:
+				w.administer(fmt.Sprintf("resume %d", job.ID), state.ResumeJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
 			case job.Phase != state.Waiting:
 			case w.hopeless(job, view.TimeMS()):
 				w.administer(fmt.Sprintf("cancel %d", job.ID), state.CancelJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
+			case job.Held != 0 && w.truth.spoiled(job):
+				w.administer(fmt.Sprintf("requeue %d", job.ID), state.RequeueJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
 			case job.Held != 0:
 				w.administer(fmt.Sprintf("release %d", job.ID), state.ReleaseJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
 			}

@@ -37,9 +37,10 @@ type Counts struct {
 	Steps, Requests                                  uint64
 	Accepted, Started, Finished, Requeued, Preempted int
 	Elections, Frozen, Unanswered                    int
-	Entries                                          int
-	Simulated                                        time.Duration
-	Faults                                           map[string]int
+	SaveCounts
+	Entries   int
+	Simulated time.Duration
+	Faults    map[string]int
 	// Waited is for what jobs waited when somebody asked, in Slurm's words.
 	Waited map[string]int
 }
@@ -75,6 +76,10 @@ type World struct {
 	truth        *truth
 	lease        time.Duration
 	margin       time.Duration
+	shared       map[string]*image // the store that some nodes share
+	ambushes     []ambush
+	phases       map[uint32]state.Phase
+	appDone      map[string]time.Duration // what jobs that save themselves have saved
 	quiet        bool
 	awaited, met []waiting
 	requeuedNow  bool
@@ -201,6 +206,7 @@ func newWorld(o Options) *World {
 		lives: map[taskOf]life{}, numbers: map[uint32]uint32{}, forgotten: map[uint32]bool{},
 		dependents: map[uint32][]*intent{}, changes: map[state.RequestID]func(*state.Result){},
 		lease: 60 * time.Second, margin: 10 * time.Second,
+		shared: map[string]*image{}, phases: map[uint32]state.Phase{}, appDone: map[string]time.Duration{},
 	}
 	w.Faults, w.Waited = map[string]int{}, map[string]int{}
 	w.rules = w.drawRules()
@@ -215,7 +221,8 @@ func newWorld(o Options) *World {
 		w.controllerOf[&c.process] = c
 	}
 	for i := range 4 + w.rng.IntN(4) {
-		m := &machine{w: w, name: fmt.Sprintf("n%d", i+1), place: place(1 + len(w.controllers) + i), rate: rate(), shims: map[partKey]*shim{}, cpus: 8, gpus: 4, features: featuresOf(i)}
+		m := &machine{w: w, name: fmt.Sprintf("n%d", i+1), place: place(1 + len(w.controllers) + i), rate: rate(), shims: map[partKey]*shim{}, cpus: 8, gpus: 4, features: featuresOf(i), images: map[string]*image{}}
+		m.drawSaving(i)
 		if i >= 3 {
 			m.gpus = uint32(w.rng.IntN(3) * 2)
 		}

@@ -1,0 +1,98 @@
+package ordered
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/test/sim/history"
+)
+
+// drawSaving says with what the machine saves jobs. It has a source of its own, so
+// that the rest of the day is as it was.
+func (m *machine) drawSaving(n int) {
+	rng := rand.New(rand.NewPCG(m.w.seed, uint64(100+n)))
+	m.criu = rng.IntN(8) > 0
+	m.reaches = m.w.seed%3 == 0 && rng.IntN(4) > 0
+	m.model = "h100"
+	if n >= 3 && rng.IntN(3) == 0 {
+		m.model = "a100"
+	}
+	if rng.IntN(6) == 0 {
+		m.kernel = 1
+	}
+}
+
+// drawCheckpoint says how a job is saved.
+func (w *World) drawCheckpoint(in *intent) {
+	policy := &pb.CheckpointPolicy{}
+	switch w.rng.IntN(10) {
+	case 0, 1, 2:
+		policy.IntervalS = uint32(between(w.rng, 2*time.Minute, 20*time.Minute).Seconds())
+	case 3:
+		policy.IntervalAuto = true
+	case 4:
+		policy.Mode = "none"
+	case 5:
+		policy.Mode = "app"
+	default:
+		return
+	}
+	in.spec.Checkpoint = policy
+}
+
+// meddleWithRuns has operators and users save, move and suspend a job.
+func (w *World) meddleWithRuns(in *intent) {
+	plain := func(name string, command func(targets []state.Target) state.Command) change {
+		return change{name, history.Query, false, command, nil}
+	}
+	switch n := w.rng.IntN(12); {
+	case n < 4:
+		for range 1 + w.rng.IntN(3) {
+			to := ""
+			if w.rng.IntN(2) == 0 {
+				to = pick(w.rng, w.machines).name
+			}
+			w.later(in, nil, plain("migrate to "+to, func(t []state.Target) state.Command {
+				return state.SaveJobs{Targets: t, Privileged: true, Purpose: state.SaveMove, To: to}
+			}))
+		}
+	case n < 6:
+		for range 1 + w.rng.IntN(2) {
+			w.later(in, nil, plain("checkpoint", func(t []state.Target) state.Command {
+				return state.SaveJobs{Targets: t, UID: in.uid, Purpose: state.SaveAsked}
+			}))
+		}
+	case n < 8:
+		w.later(in, nil, plain("suspend", func(t []state.Target) state.Command {
+			return state.SuspendJobs{Targets: t, Privileged: true}
+		}))
+		w.later(in, nil, plain("resume", func(t []state.Target) state.Command {
+			return state.ResumeJobs{Targets: t, Privileged: true}
+		}))
+	}
+}
+
+// appRuns is in how many runs a job that saves itself does its work.
+const appRuns = 3
+
+// savesItself says whether the job of an order does.
+func savesItself(order *pb.StartPart) bool { return order.GetSpec().GetCheckpoint().GetMode() == "app" }
+
+// appOf names the work that a job saves by itself.
+func appOf(order *pb.StartPart) string {
+	return fmt.Sprintf("%s %d", order.GetSpec().GetComment(), order.GetPart().GetJob())
+}
+
+// exitCode is what the script ends with. One that has saved itself asks for another
+// run.
+func (s *shim) exitCode() uint32 {
+	if s.after85 == 0 {
+		return s.m.w.exitCodeOf(s.key)
+	}
+	s.m.w.appDone[appOf(s.order)] = s.done()
+	return spec.SavedExit
+}
