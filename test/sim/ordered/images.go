@@ -55,9 +55,8 @@ func (m *machine) store(name string) map[string]*image {
 // reach finds an image as this machine would: in a store, or through a tunnel to
 // the node that made it. Else it says what was in the way.
 func (m *machine) reach(want *pb.Image) (i *image, property string) {
-	digest := string(want.GetDigest())
 	if own := m.store(want.GetStore()); own != nil && (want.GetStore() != "" || want.GetNode() == m.name) {
-		if i = own[digest]; i == nil {
+		if i = own[string(want.GetDigest())]; i == nil {
 			return nil, "image"
 		}
 		return i, ""
@@ -66,8 +65,8 @@ func (m *machine) reach(want *pb.Image) (i *image, property string) {
 		if other.name != want.GetNode() || !other.connected() || !m.connected() {
 			continue
 		}
-		if there := other.store(want.GetStore()); there != nil && there[digest] != nil {
-			return there[digest], ""
+		if i = other.store(want.GetStore())[string(want.GetDigest())]; i != nil {
+			return i, ""
 		}
 	}
 	return nil, "image"
