@@ -38,9 +38,12 @@ kernel_package() {
 	apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2; exit }'
 }
 
-# fetch_kernel DIRECTORY: the kernel, and the one module that is needed.
+# fetch_kernel DIRECTORY: the kernel, and the modules that are needed: overlay, those
+# by which CRIU asks for the sockets of what it saves, and those without which it
+# does not start.
+modules=(overlay inet_diag raw_diag tcp_diag udp_diag unix_diag netlink_diag af_packet_diag nf_tables nfnetlink libcrc32c)
 fetch_kernel() {
-	command -v apt-get >/dev/null || cannot "test/machine needs a kernel of 5.19 or later: put vmlinuz and modules/overlay.ko into $1"
+	command -v apt-get >/dev/null || cannot "test/machine needs a kernel of 5.19 or later: put vmlinuz and modules/*.ko into $1, of ${modules[*]}"
 	package=$(kernel_package)
 	if [ -z "$package" ]; then
 		as_root apt-get -qq update
@@ -52,10 +55,11 @@ fetch_kernel() {
 	work=$(mktemp -d "$1.XXXXXX")
 	trap 'rm -rf --one-file-system "$work"' EXIT
 	(cd "$work" && apt-get -qq -o APT::Sandbox::User=root download "$package")
-	dpkg --fsys-tarfile "$work"/*.deb | tar -x -C "$work" --wildcards './boot/vmlinuz-*' '*/overlay.ko'
+	files=("${modules[@]/#/*/}")
+	dpkg --fsys-tarfile "$work"/*.deb | tar -x -C "$work" --wildcards './boot/vmlinuz-*' "${files[@]/%/.ko}"
 	mkdir -p "$work/kernel/modules"
 	mv "$work"/boot/vmlinuz-* "$work/kernel/vmlinuz"
-	find "$work" -name overlay.ko -exec mv {} "$work/kernel/modules/" \;
+	find "$work/lib" -name '*.ko' -exec mv {} "$work/kernel/modules/" \;
 	echo "$package" >"$work/kernel/package"
 	rm -rf --one-file-system "$1"
 	mv "$work/kernel" "$1"
@@ -86,7 +90,7 @@ machine)
 		install qemu-system-x86 e2fsprogs perl-base
 	fi
 	kernel=${XDG_CACHE_HOME:-$HOME/.cache}/gleaner/machine
-	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/overlay.ko" ] || fetch_kernel "$kernel"
+	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/nf_tables.ko" ] || fetch_kernel "$kernel"
 	;;
 programs)
 	missing=()

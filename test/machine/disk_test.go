@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
 const qemu = "qemu-system-x86_64"
@@ -61,9 +63,9 @@ func find(program string) (string, error) {
 // coreutils, diffutils, findutils, grep, mawk, perl-base, procps, sed and
 // util-linux. A story that fails in the machine alone may miss one here.
 const programs = `awk base64 basename bash cat chmod chown cmp comm cp cut date dd diff dirname echo env expr fallocate
-false find grep head hostname id kill ln ls mkdir mkfifo mknod mktemp mount mv nice nohup nproc od paste
-perl pgrep pkill printf ps pwd readlink rm rmdir sed seq setpriv setsid sh sha256sum sleep sort stat su
-sync tac tail tee test timeout touch tr true truncate umount uname uniq unshare wc xargs`
+false find grep gzip head hostname id kill ln ls mkdir mkfifo mknod mktemp mount mv nice nohup nproc od paste
+md5sum perl pgrep pkill printf ps pwd readlink rm rmdir sed seq setpriv setsid sh sha256sum sleep sort stat su
+sync tac tail tar tee test timeout touch tr true truncate umount uname uniq unshare wc xargs`
 
 // accounts are the system's own; the stories add their users.
 var accounts = map[string]string{
@@ -110,6 +112,7 @@ func makeDisk(t *testing.T, kernel kernel) (image string) {
 		b.program(name)
 	}
 	b.check(os.CopyFS(b.path(Modules), os.DirFS(kernel.modules)))
+	b.criu()
 	b.project()
 	image = filepath.Join(work, "disk")
 	b.format(image)
@@ -124,6 +127,21 @@ func (b *tree) check(err error) {
 }
 
 func (b *tree) path(inside string) string { return filepath.Join(b.root, inside) }
+
+// criu puts in the CRIU that the project's set-up has fetched, with the libraries
+// that came with it, or this machine's own.
+func (b *tree) criu() {
+	folder := filepath.Dir(checkpoint.PrivateProgram)
+	if _, err := os.Stat(checkpoint.PrivateProgram); err == nil {
+		b.check(os.MkdirAll(b.path(filepath.Dir(folder)), 0o755))
+		b.check(os.CopyFS(b.path(folder), os.DirFS(folder)))
+		return
+	}
+	if _, err := find("criu"); err != nil {
+		b.t.Skip("needs CRIU: run contrib/setup/debian.sh criu")
+	}
+	b.program("criu")
+}
 
 // project puts in what the cases run: the binaries, and the compiled tests with
 // their data, where they find it as in the source.

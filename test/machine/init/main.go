@@ -9,6 +9,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -107,19 +108,34 @@ func setUp() error {
 			return fmt.Errorf("mount %s: %w", m.where, err)
 		}
 	}
-	modules, err := os.ReadDir(machine.Modules)
-	if err != nil {
+	if err := loadModules(); err != nil {
 		return err
-	}
-	for _, module := range modules {
-		if err := load(filepath.Join(machine.Modules, module.Name())); err != nil {
-			return fmt.Errorf("load module %s: %w", module.Name(), err)
-		}
 	}
 	if err := unix.Sethostname([]byte("machine")); err != nil {
 		return err
 	}
 	return loopbackUp()
+}
+
+// loadModules loads all modules. One that needs another waits until that is there.
+func loadModules() error {
+	waiting, err := filepath.Glob(filepath.Join(machine.Modules, "*.ko"))
+	for err == nil && len(waiting) > 0 {
+		var later []string
+		for _, path := range waiting {
+			switch err := load(path); {
+			case errors.Is(err, unix.ENOENT): // it lacks symbols
+				later = append(later, path)
+			case err != nil:
+				return fmt.Errorf("load module %s: %w", path, err)
+			}
+		}
+		if len(later) == len(waiting) {
+			return fmt.Errorf("modules lack others that are not there: %q", later)
+		}
+		waiting = later
+	}
+	return err
 }
 
 func load(path string) error {
