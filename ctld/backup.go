@@ -63,9 +63,13 @@ func (c *Config) checkBackups() error {
 
 func (c *Config) backupEvery() (time.Duration, error) { return time.ParseDuration(c.BackupEvery) }
 
-// retryBackup is how soon a backup that failed, or for which there is no state
-// yet, is tried again.
-const retryBackup = time.Minute
+// How soon a backup is tried again: one that failed, and one for which there is
+// no state yet, as in a cluster that just begins or a peer that waits to be
+// added.
+const (
+	retryBackup  = time.Minute
+	awaitedState = time.Second
+)
 
 // run writes one backup after another until ctx ends. The first is due once the
 // controller answers, and the newest that is there is old enough.
@@ -84,8 +88,8 @@ func (b *backups) run(ctx context.Context, ready <-chan struct{}) {
 		case <-timer.C:
 		}
 		pause := b.every
-		if b.cluster.AppliedIndex() == 0 { // it waits to be added
-			pause = min(retryBackup, b.every)
+		if b.cluster.AppliedIndex() == 0 {
+			pause = awaitedState
 		} else if err := b.write(time.Now()); err != nil {
 			pause = min(retryBackup, b.every)
 			why := err.Error()

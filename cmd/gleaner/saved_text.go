@@ -114,13 +114,27 @@ type savedImageJSON struct {
 	StandingMs   uint32 `json:"standing_ms"`
 	PackMs       uint32 `json:"pack_ms"`
 	Digest       string `json:"digest"`
+	// Parts are those of a job on several nodes.
+	Parts []savedPartJSON `json:"parts,omitempty"`
+}
+
+type savedPartJSON struct {
+	Node         string `json:"node"`
+	Store        string `json:"store,omitempty"`
+	Bytes        uint64 `json:"bytes"`
+	WrittenBytes uint64 `json:"written_bytes"`
+	Digest       string `json:"digest"`
 }
 
 func imageJSON(image *pb.SavedImage) savedImageJSON {
-	return savedImageJSON{
+	out := savedImageJSON{
 		Image: image.Number, Epoch: image.Epoch, Node: image.Node, Store: image.Store, Bytes: image.Bytes, WrittenBytes: image.WrittenBytes,
 		SavedMs: image.SavedMs, RanMs: image.RanMs, StandingMs: image.StandingMs, PackMs: image.PackMs, Digest: fmt.Sprintf("%x", image.Digest),
 	}
+	for _, part := range image.Parts {
+		out.Parts = append(out.Parts, savedPartJSON{part.Node, part.Store, part.Bytes, part.WrittenBytes, fmt.Sprintf("%x", part.Digest)})
+	}
+	return out
 }
 
 // savedOf is what is known of how a job was saved; nil for nothing.

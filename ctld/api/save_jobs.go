@@ -9,6 +9,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // SaveJobs orders that jobs are saved, or moved: by their users, coordinators of
@@ -26,8 +27,11 @@ func (s *Server) SaveJobs(ctx context.Context, request *pb.SaveJobsRequest) (*pb
 	case request.GetNode() != "":
 		return nil, invalid("a node is named, and nothing is to be moved: use gcontrol migrate")
 	}
-	if _, known := s.cluster.View().Node(request.GetNode()); request.GetNode() != "" && !known {
-		return nil, status.Errorf(codes.NotFound, "Node %.64s not found", request.GetNode())
+	var to []string
+	if request.GetNode() != "" {
+		if to, err = s.movedTo(request.GetNode()); err != nil {
+			return nil, err
+		}
 	}
 	privileged := s.levelOf(from, s.cluster.View()) >= state.Operator
 	s.ownOnly(request.GetFilter(), from.uid, privileged)
@@ -35,12 +39,31 @@ func (s *Server) SaveJobs(ctx context.Context, request *pb.SaveJobsRequest) (*pb
 	results, err := s.onTargets(ctx, state.KindSaveJobs, request, func(targets []state.Target) state.Command {
 		targets, not := s.savable(from, privileged, targets)
 		refused = append(refused, not...)
-		return state.SaveJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: s.coordinator(from), Purpose: purpose, To: request.GetNode()}
+		return state.SaveJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: s.coordinator(from), Purpose: purpose, To: to}
 	})
 	if status.Code(err) == codes.InvalidArgument && len(refused) > 0 {
 		err = nil // nothing was left to be ordered
 	}
 	return &pb.SaveJobsResponse{Results: append(results, refused...)}, err
+}
+
+// movedTo are the nodes of a host list, ascending.
+func (s *Server) movedTo(list string) ([]string, error) {
+	names, err := spec.ParseHostList(list)
+	if err != nil {
+		return nil, invalid("node %.64s: %v", list, err)
+	}
+	slices.Sort(names)
+	view := s.cluster.View()
+	for i, name := range names {
+		if _, known := view.Node(name); !known {
+			return nil, status.Errorf(codes.NotFound, "Node %.64s not found", name)
+		}
+		if i > 0 && names[i-1] == name {
+			return nil, invalid("node %.64s is named twice", name)
+		}
+	}
+	return names, nil
 }
 
 // savable leaves out the jobs that their nodes cannot save, and answers for them.
@@ -58,8 +81,8 @@ func (s *Server) savable(from *caller, privileged bool, targets []state.Target) 
 			return false
 		}
 		var overlay state.Overlay
-		if s.loops.OverlaySaved(job, &overlay); overlay.Grade != "NO" || job.IsGang() {
-			return false // of a gang the state says the same
+		if s.loops.OverlaySaved(job, &overlay); overlay.Grade != "NO" || job.NotSavable() != "" {
+			return false // of the latter the state says the same
 		}
 		refused = append(refused, &pb.JobResult{Id: found[0].id, Error: "it can not be saved: " + overlay.GradeReason})
 		return true

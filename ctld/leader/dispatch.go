@@ -92,8 +92,8 @@ func (l *Leader) order(view *state.View, s *session.Session, part session.Part, 
 	if known && wanted.SuspendNumber != 0 {
 		s.Suspend(part, wanted.SuspendNumber, wanted.Suspended)
 	}
-	if known && wanted.Action == state.RunPart {
-		orderSave(s, part, wanted)
+	if known {
+		orderSave(s, part, wanted) // before its end: what stands goes on to end
 	}
 	switch {
 	case wanted.Action == state.EndPart && wanted.TermAgainS > 0:

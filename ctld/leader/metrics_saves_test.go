@@ -60,8 +60,8 @@ func (s *saver) wantCounts(when string, want map[string]float64) {
 // repeats itself.
 func TestSaveMetrics(t *testing.T) {
 	s := newSaver(t, &pb.JobSpec{})
-	s.order(state.SaveAsked, "")
-	s.order(state.SaveAsked, "") // is under way already
+	s.order(state.SaveAsked)
+	s.order(state.SaveAsked) // is under way already
 	s.wantCounts("ordered", map[string]float64{"saves_begun_total asked": 1})
 	s.saved("n1", 1, false)
 	s.saved("n1", 1, false)
@@ -104,7 +104,7 @@ func TestSaveMetrics(t *testing.T) {
 }
 
 // order saves the job, and has the leader hear of it as it does of every command.
-func (s *saver) order(purpose state.SavePurpose, to string) {
+func (s *saver) order(purpose state.SavePurpose, to ...string) {
 	s.t.Helper()
 	if _, ok := s.propose(context.Background(), state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: purpose, To: to}); !ok {
 		s.t.Fatal("not ordered")

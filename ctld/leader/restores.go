@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	words "github.com/gleaner-hpc/gleaner/proto/spec"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -74,9 +75,9 @@ func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Tim
 		if image == nil {
 			continue
 		}
-		for _, node := range l.asked(view, job, image) {
-			needed[restoreKey{image.Digest, node}] = true
-			l.restores.ask(l.sessions.Get(node), job.ID, image, l.clock())
+		for _, about := range asked(view, job, image) {
+			needed[restoreKey{image.Parts[about.part].Digest, about.node}] = true
+			l.restores.ask(l.sessions.Get(about.node), job.ID, image, about.part, l.clock())
 		}
 		if drop, is := l.drop(view, job, image, now); is && len(drops) < state.MaxTargets {
 			drops = append(drops, drop)
@@ -91,25 +92,41 @@ func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Tim
 	}
 }
 
-// asked are the nodes to be asked about an image: those that could go on with it,
-// and the one that should have it.
-func (l *Leader) asked(view *state.View, job *state.Job, image *state.Image) []string {
-	names, failed := view.RestoreNodes(job)
-	nodes := slices.Concat(names, failed)
-	if !slices.Contains(nodes, image.Node) {
-		nodes = append(nodes, image.Node)
-	}
-	return nodes
+// question is about one part of an image, to a node.
+type question struct {
+	part int
+	node string
 }
 
-// ask asks one node about one image, unless it has answered or is about to.
-func (r *restores) ask(s *session.Session, job uint32, image *state.Image, now time.Time) {
+// asked are the nodes to be asked about the parts of an image: those that could go
+// on with one, and the one that should have it.
+func asked(view *state.View, job *state.Job, image *state.Image) []question {
+	var all []question
+	add := func(q question) {
+		if !slices.Contains(all, q) {
+			all = append(all, q)
+		}
+	}
+	for _, set := range slices.Concat(view.RestoreSets(job)) {
+		for part, node := range set {
+			add(question{part, node})
+		}
+	}
+	for part, node := range image.Nodes() {
+		add(question{part, node})
+	}
+	return all
+}
+
+// ask asks one node about one part of an image, unless it has answered or is about
+// to.
+func (r *restores) ask(s *session.Session, job uint32, image *state.Image, part int, now time.Time) {
 	if s == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := restoreKey{image.Digest, s.Node()}
+	key := restoreKey{image.Parts[part].Digest, s.Node()}
 	if before := r.asks[key]; before != nil && before.session == s && before.fresh(now) {
 		return
 	}
@@ -127,12 +144,12 @@ func (r *restores) ask(s *session.Session, job uint32, image *state.Image, now t
 		}
 	}
 	r.asks[key], r.tokens[ask.token] = ask, key
-	models := make([]string, image.GPUs)
+	models := make([]string, image.Parts[part].GPUs)
 	for i := range models {
 		models[i] = image.Model
 	}
 	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_AskRestore{
-		AskRestore: &pb.AskRestore{Token: ask.token, Image: image.Message(job), DeviceModels: models}}})
+		AskRestore: &pb.AskRestore{Token: ask.token, Image: image.Message(job, part), DeviceModels: models}}})
 }
 
 // fresh says whether there is no need to ask again.
@@ -191,57 +208,111 @@ func (r *restores) keep(needed map[restoreKey]bool) {
 	}
 }
 
-// nodes are those on which a waiting job may go on now, ascending by name.
+// nodes are those on which a waiting job may go on now, ascending by name; of a job
+// on several nodes as many as it had, or none.
 func (r *restores) nodes(sessions *session.Registry, view *state.View, job *state.Job, now time.Time) []string {
+	sets := r.sets(sessions, view, job, now)
+	if len(sets) > 1 && len(sets[0]) > 1 {
+		sets = sets[:1]
+	}
+	return slices.Concat(sets...)
+}
+
+// sets are the sets of nodes of which each can go on with its part.
+func (r *restores) sets(sessions *session.Registry, view *state.View, job *state.Job, now time.Time) [][]string {
 	image := job.NextImage()
 	if image == nil || !within(sessions, image) {
 		return nil
 	}
-	names, failed := view.RestoreNodes(job)
+	sets, failed := view.RestoreSets(job)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	can, open := r.said(sessions, image, names)
+	can, open := r.said(sessions, image, sets)
 	if len(can) == 0 && (len(open) == 0 || now.UnixMilli() >= job.Saved.WaitsMS+openPatience.Milliseconds()) {
 		can, open = r.said(sessions, image, failed)
 	}
 	return job.Wish(can, open, now.UnixMilli())
 }
 
-// said are, of some nodes, those that can go on with an image and those that have
-// not said so yet. The caller holds r.mu.
-func (r *restores) said(sessions *session.Registry, image *state.Image, nodes []string) (can, open []string) {
-	for _, node := range nodes {
-		s := sessions.Get(node)
-		ask := r.asks[restoreKey{image.Digest, node}]
-		switch {
-		case s == nil:
-		case ask == nil || ask.session != s || ask.token != "" && !ask.can && ask.property == "":
-			open = append(open, node)
-		case ask.can:
-			can = append(can, node)
+// said are, of some sets of nodes, those that can go on with an image and those
+// that have not said so yet. The caller holds r.mu.
+func (r *restores) said(sessions *session.Registry, image *state.Image, sets [][]string) (can, open [][]string) {
+	for _, set := range sets {
+		switch r.word(sessions, image, set) {
+		case saysYes:
+			can = append(can, set)
+		case saysNothing:
+			open = append(open, set)
 		}
 	}
 	return can, open
 }
 
-// within says whether an image can be got: it lies in a store that several nodes
-// reach, or its node is connected.
+// verdict is what nodes say together: no if one does, and nothing while one has
+// not answered.
+type verdict uint8
+
+const (
+	saysYes verdict = iota
+	saysNothing
+	saysNo
+)
+
+// word is the verdict of a set of nodes on an image. The caller holds r.mu.
+func (r *restores) word(sessions *session.Registry, image *state.Image, set []string) verdict {
+	all := saysYes
+	for part, node := range set {
+		s := sessions.Get(node)
+		ask := r.asks[restoreKey{image.Parts[part].Digest, node}]
+		one := saysNo
+		switch {
+		case s == nil:
+		case ask == nil || ask.session != s || ask.token != "" && !ask.can && ask.property == "":
+			one = saysNothing
+		case ask.can:
+			one = saysYes
+		}
+		all = max(all, one)
+	}
+	return all
+}
+
+// within says whether an image can be got.
 func within(sessions *session.Registry, image *state.Image) bool {
-	return image.Store != "" || sessions.Get(image.Node) != nil
+	return missing(sessions, image) == ""
+}
+
+// missing is a node that has a part of an image and is not connected; "" when each
+// part lies in a store that several nodes reach, or its node is there.
+func missing(sessions *session.Registry, image *state.Image) string {
+	for i := range image.Parts {
+		if part := &image.Parts[i]; part.Store == "" && sessions.Get(part.Node) == nil {
+			return part.Node
+		}
+	}
+	return ""
+}
+
+// gone says why an image is gone for good: a node that has to have a part of it says
+// so; "" when none does.
+func (r *restores) gone(sessions *session.Registry, image *state.Image) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range image.Parts {
+		part := &image.Parts[i]
+		holder := r.asks[restoreKey{part.Digest, part.Node}]
+		if holder != nil && holder.token == "" && !holder.can && holder.property == propertyImage && holder.session == sessions.Get(part.Node) {
+			return fmt.Sprintf("node %s says: %s", part.Node, holder.reason)
+		}
+	}
+	return ""
 }
 
 // drop says whether an image is to be forgotten: the node that has to have it has
 // not, or the job has waited long enough.
 func (l *Leader) drop(view *state.View, job *state.Job, image *state.Image, now time.Time) (state.ImageDrop, bool) {
 	drop := state.ImageDrop{Job: job.ID, Epoch: job.Epoch}
-	l.restores.mu.Lock()
-	holder := l.restores.asks[restoreKey{image.Digest, image.Node}]
-	gone := holder != nil && holder.token == "" && !holder.can && holder.property == propertyImage && holder.session == l.sessions.Get(image.Node)
-	if gone {
-		drop.Reason = fmt.Sprintf("node %s says: %s", image.Node, holder.reason)
-	}
-	l.restores.mu.Unlock()
-	if gone {
+	if drop.Reason = l.restores.gone(l.sessions, image); drop.Reason != "" {
 		drop.Numbers = []uint32{image.Number}
 		return drop, true
 	}
@@ -271,26 +342,30 @@ func (r *restores) sentence(sessions *session.Registry, view *state.View, job *s
 // why says why no node can go on with the image of a job, as far as nodes said.
 func (r *restores) why(sessions *session.Registry, view *state.View, job *state.Job) string {
 	image := job.NextImage()
-	if !within(sessions, image) {
-		return fmt.Sprintf("image %d lies on node %s, which is not connected", image.Number, image.Node)
+	if node := missing(sessions, image); node != "" {
+		return fmt.Sprintf("image %d lies on node %s, which is not connected", image.Number, node)
 	}
-	names, failed := view.RestoreNodes(job)
-	nodes := slices.Concat(names, failed)
-	if len(nodes) == 0 {
+	sets := slices.Concat(view.RestoreSets(job))
+	switch {
+	case len(sets) == 0 && len(image.Parts) > 1:
+		return fmt.Sprintf("it goes on on its own nodes, %s, whose names its processes know, and not all of them are up with what they had", words.FormatHostList(image.Nodes()))
+	case len(sets) == 0:
 		return fmt.Sprintf("no node is up that has what it had when image %d was made", image.Number)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var said []string
-	for _, node := range nodes {
-		ask := r.asks[restoreKey{image.Digest, node}]
-		switch {
-		case sessions.Get(node) == nil:
-			said = append(said, node+": is not connected")
-		case ask == nil || ask.token != "" && ask.property == "":
-			said = append(said, node+": has not answered yet")
-		case !ask.can:
-			said = append(said, node+": "+strings.TrimSuffix(ask.reason, "."))
+	for _, set := range sets {
+		for part, node := range set {
+			ask := r.asks[restoreKey{image.Parts[part].Digest, node}]
+			switch {
+			case sessions.Get(node) == nil:
+				said = append(said, node+": is not connected")
+			case ask == nil || ask.token != "" && ask.property == "":
+				said = append(said, node+": has not answered yet")
+			case !ask.can:
+				said = append(said, node+": "+strings.TrimSuffix(ask.reason, "."))
+			}
 		}
 	}
 	return few(said)

@@ -44,9 +44,9 @@ func (l *Leader) KeepSaved(ctx context.Context, now time.Time) {
 		return
 	}
 	if late := view.LateSaves(now.UnixMilli()); len(late) > 0 {
-		if _, ok := l.propose(ctx, state.AbandonSaves{Saves: late, Reason: "the node did not say in time how it ended"}); ok {
+		if _, ok := l.propose(ctx, state.AbandonSaves{Saves: late}); ok {
 			l.metrics.saves.failed.Add(float64(len(late)))
-			l.log.Warn("saves are given up: their nodes did not say in time how they ended", "count", len(late), "first_job", late[0].Job)
+			l.log.Warn("saves are given up: their nodes do not say how they ended", "count", len(late), "first_job", late[0].Job, "reason", late[0].Reason)
 		}
 	}
 	due := l.dueSaves(view, now)
@@ -101,25 +101,37 @@ func intervalOf(view *state.View, job *state.Job, now time.Time) time.Duration {
 		// While it is packed the job runs on: that costs it little.
 		cost = max(time.Duration(images[0].StandingMS)*time.Millisecond, 10*time.Millisecond)
 	}
-	node, known := view.Node(job.Run.BatchHost())
-	if !known {
-		return 0
+	rate := 0.0 // losses a second of all its nodes: with each the job is lost
+	for i := range job.Run.Parts {
+		node, known := view.Node(job.Run.Parts[i].Node)
+		if !known {
+			return 0
+		}
+		watched := time.Duration(0)
+		if node.WatchedMS != 0 {
+			watched = now.Sub(time.UnixMilli(node.WatchedMS))
+		}
+		rate += 1 / interval.MeanBetween(watched.Seconds(), node.Losses)
 	}
-	watched := time.Duration(0)
-	if node.WatchedMS != 0 {
-		watched = now.Sub(time.UnixMilli(node.WatchedMS))
-	}
-	return time.Duration(interval.Best(cost.Seconds(), interval.MeanBetween(watched.Seconds(), node.Losses))) * time.Second
+	return time.Duration(interval.Best(cost.Seconds(), 1/rate)) * time.Second
 }
 
 // savableAgain is after how long a job whose save failed counts as one that can be
 // saved to make room.
 const savableAgain = 5 * time.Minute
 
-// savable says whether a running job could be saved now.
+// savable says whether a running job could be saved now: all its parts.
 func (l *Leader) savable(job *state.Job, _ time.Time) bool {
-	s := l.sessions.Get(job.Run.BatchHost())
-	return s != nil && s.Grade(session.Part{Job: job.ID, Epoch: job.Epoch}).Savable()
+	if job.NotSavable() != "" {
+		return false
+	}
+	for i := range job.Run.Parts {
+		s := l.sessions.Get(job.Run.Parts[i].Node)
+		if s == nil || !s.Grade(session.Part{Job: job.ID, Epoch: job.Epoch}).Savable() {
+			return false
+		}
+	}
+	return true
 }
 
 // told is what nodes told, for a snapshot of a view.
@@ -213,16 +225,31 @@ func (l *Leader) OverlaySaved(job *state.Job, overlay *state.Overlay) {
 	}
 }
 
-// gradeOf is the word for whether a running job can be saved, and why not.
+// gradeOf is the word for whether a running job can be saved, and why not: that of
+// the part that is the most in the way.
 func (l *Leader) gradeOf(job *state.Job) (word, reason string) {
-	if job.IsGang() {
-		return "NO", state.TextGang
+	if why := job.NotSavable(); why != "" {
+		return "NO", why
 	}
-	if s := l.sessions.Get(job.Run.BatchHost()); s != nil {
+	var worst session.Grade
+	for i := range job.Run.Parts {
+		node := job.Run.Parts[i].Node
+		s := l.sessions.Get(node)
+		if s == nil {
+			return "", ""
+		}
 		grade := s.Grade(session.Part{Job: job.ID, Epoch: job.Epoch})
-		return gradeWords[grade.Grade], grade.Reason
+		if grade.Grade == pb.SaveGrade_SAVE_GRADE_UNSPECIFIED {
+			return "", ""
+		}
+		if grade.Grade > worst.Grade {
+			worst = grade
+			if job.IsGang() && grade.Reason != "" {
+				worst.Reason = "node " + node + ": " + grade.Reason
+			}
+		}
 	}
-	return "", ""
+	return gradeWords[worst.Grade], worst.Reason
 }
 
 var gradeWords = map[pb.SaveGrade]string{

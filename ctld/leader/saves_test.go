@@ -110,7 +110,7 @@ func (s *saver) answer(node string, property string) {
 // asked, and it goes on where it was sent.
 func TestMove(t *testing.T) {
 	s := newSaver(t, &pb.JobSpec{})
-	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: "n2"})
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: []string{"n2"}})
 	if order := s.told("n1").GetSavePart(); order.GetNumber() != 1 || order.GetThen() != pb.SaveThen_SAVE_THEN_STAND || order.GetTimeoutS() == 0 {
 		t.Fatalf("the order to save it: %v", order)
 	}
@@ -170,7 +170,7 @@ func TestMove(t *testing.T) {
 // goes on where it can, and says why it is not there.
 func TestMoveElsewhere(t *testing.T) {
 	s := newSaver(t, &pb.JobSpec{})
-	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: "n2"})
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: []string{"n2"}})
 	s.told("n1")
 	s.saved("n1", 1, true)
 	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
@@ -190,7 +190,7 @@ func TestMoveElsewhere(t *testing.T) {
 // go on with it is tried there again.
 func TestRestoredWhereThatFailed(t *testing.T) {
 	s := newSaver(t, &pb.JobSpec{})
-	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: "n2"})
+	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: []string{"n2"}})
 	s.told("n1")
 	s.saved("n1", 1, true)
 	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)

@@ -46,7 +46,9 @@ func (c *Census) countJob(job *Job) {
 	n := uint64(job.TaskCount())
 	for _, image := range job.Images() {
 		c.Images++
-		c.ImageBytes += image.Bytes
+		for i := range image.Parts {
+			c.ImageBytes += image.Parts[i].Bytes
+		}
 	}
 	name := ""
 	if job.Run != nil && job.Phase != Waiting {

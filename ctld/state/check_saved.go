@@ -13,15 +13,17 @@ func checkSaved(job *Job) error {
 	if job.Run != nil && job.Run.Saving != nil {
 		saving := job.Run.Saving
 		switch {
-		case job.Phase != Running || job.IsGang():
-			return wrong("is being saved in phase %d, on %d nodes", job.Phase, len(job.Run.Parts))
+		case job.Phase != Running:
+			return wrong("is being saved in phase %d", job.Phase)
+		case saving.Made != nil && (!job.IsGang() || saving.Made.Number != saving.Number || !slices.Equal(saving.Made.Nodes(), job.Run.nodes()) || saving.Made.whole()):
+			return wrong("image %d is being made, and has %+v", saving.Number, saving.Made.Parts)
 		case job.Saved == nil || saving.Number == 0 || saving.Number > job.Saved.Number || job.Saved.image(saving.Number) != nil:
 			return wrong("image %d is being made, which cannot be", saving.Number)
 		case saving.Purpose < SaveInterval || saving.Purpose > SavePreemption || (saving.Purpose == SavePreemption) != (saving.Order != nil):
 			return wrong("is being saved for %s", saving.Purpose)
 		}
 	}
-	if job.Run != nil && job.Run.Restore != nil && (job.Run.Restore.Epoch >= job.Epoch || job.IsGang()) {
+	if job.Run != nil && job.Run.Restore != nil && (job.Run.Restore.Epoch >= job.Epoch || len(job.Run.Restore.Parts) != len(job.Run.Parts)) {
 		return wrong("run %d goes on from one of run %d", job.Epoch, job.Run.Restore.Epoch)
 	}
 	if job.Saved == nil {
@@ -42,11 +44,16 @@ func checkSaved(job *Job) error {
 		if i > 0 && job.Saved.Images[i-1].Number <= image.Number || image.Number == 0 || image.Number > job.Saved.Number {
 			return wrong("image %d is out of order", image.Number)
 		}
-		if image.Epoch == 0 || image.Epoch > job.Epoch || image.Node == "" || image.Digest == (Digest{}) || image.RanMS < 0 {
+		if image.Epoch == 0 || image.Epoch > job.Epoch || !image.whole() || image.RanMS < 0 {
 			return wrong("image %d is none: %+v", image.Number, *image)
 		}
 	}
 	return nil
+}
+
+// whole says whether there is something of each part.
+func (i *Image) whole() bool {
+	return len(i.Parts) > 0 && !slices.ContainsFunc(i.Parts, func(p ImagePart) bool { return p.Node == "" || p.Digest == (Digest{}) })
 }
 
 // checkFrozen says what there is that the level in force does not know.

@@ -9,16 +9,20 @@ import (
 
 // This file has the words of dialogues about jobs that are saved:
 //
-//	save 3 by=1000 [interval]             migrate 3 by=1000 [to=n2]
+//	save 3 by=1000 [interval]             migrate 3 by=1000 [to=n2,n3]
 //	saved 3.1 n1 image=1 [stands] [pack=SECONDS] [stood=SECONDS] [error=TEXT] [store=NAME]
 //	abandon 3.1 image=1 reason=TEXT       drop 3.1 [gone=1] reason=TEXT
 //	place 3 n2:0 image=1                  the job goes on from it
 //	images, needed, losses                what is kept, by job and by node; how often nodes were lost
+//	late-saves                            which are to be given up, and why
 
 func (d *dialogue) saves(verb string, a arguments) Command {
 	switch verb {
 	case "save", "migrate":
-		command := SaveJobs{Targets: d.targets(a), UID: a.number("by"), Privileged: a.is("privileged"), Purpose: SaveAsked, To: a.values["to"]}
+		command := SaveJobs{Targets: d.targets(a), UID: a.number("by"), Privileged: a.is("privileged"), Purpose: SaveAsked}
+		if to := a.values["to"]; to != "" {
+			command.To = strings.Split(to, ",")
+		}
 		if a.is("interval") {
 			command.Purpose = SaveInterval
 		}
@@ -30,7 +34,7 @@ func (d *dialogue) saves(verb string, a arguments) Command {
 	job, epoch := d.part(a.words[0])
 	switch verb {
 	case "abandon":
-		return AbandonSaves{Saves: []SaveRef{{job, epoch, a.number("image")}}, Reason: a.values["reason"]}
+		return AbandonSaves{Saves: []SaveRef{{job, epoch, a.number("image"), a.values["reason"]}}}
 	case "drop":
 		drop := ImageDrop{Job: job, Epoch: epoch, Reason: a.values["reason"]}
 		if number := a.number("gone"); number != 0 {
@@ -43,7 +47,7 @@ func (d *dialogue) saves(verb string, a arguments) Command {
 		StandingMs: a.number("stood") * 1000, PackMs: a.number("pack") * 1000, Error: a.values["error"], WrittenBytes: 1 << 20,
 	}
 	if message.Error == "" {
-		digest := blobDigest([]byte(a.words[0] + a.values["image"]))
+		digest := blobDigest([]byte(a.words[0] + a.words[1] + a.values["image"]))
 		message.Image = &pb.Image{Part: message.Part, Number: message.Number, Digest: digest[:], Node: a.words[1], Bytes: 1 << 30, Store: a.values["store"]}
 	}
 	return PartsSaved{Reports: []SaveReport{SaveReportFromMessage(a.words[1], message)}}
@@ -76,11 +80,11 @@ func (d *dialogue) images() string {
 			fmt.Fprintf(&out, " after %d s]", image.RanMs/1000)
 		}
 		if next := job.NextImage(); next != nil {
-			nodes, failed := v.RestoreNodes(job)
-			if len(nodes) == 0 {
-				nodes = failed
+			sets, failed := v.RestoreSets(job)
+			if len(sets) == 0 {
+				sets = failed
 			}
-			fmt.Fprintf(&out, " goes on from %d on %s", next.Number, strings.Join(job.Wish(nodes, nil, d.nowMS), ","))
+			fmt.Fprintf(&out, " goes on from %d on %s", next.Number, setsText(job.Wish(sets, nil, d.nowMS)))
 		}
 		if from := m.RestoredFrom; from != nil {
 			fmt.Fprintf(&out, " went on from %d", from.Number)
@@ -94,6 +98,15 @@ func (d *dialogue) images() string {
 	return out.String()
 }
 
+// setsText writes sets of nodes: "n1,n2" are two of one node, "n1+n2" is one of two.
+func setsText(sets [][]string) string {
+	texts := make([]string, len(sets))
+	for i, set := range sets {
+		texts[i] = strings.Join(set, "+")
+	}
+	return strings.Join(texts, ",")
+}
+
 // needed is which images each node has to keep.
 func (d *dialogue) needed() string {
 	v := d.state.View()
@@ -103,6 +116,14 @@ func (d *dialogue) needed() string {
 		for _, image := range needed[node.Name] {
 			fmt.Fprintf(&out, "%s keeps image %d of job %d\n", node.Name, image.Number, image.Part.Job)
 		}
+	}
+	return out.String()
+}
+
+func (d *dialogue) lateSaves() string {
+	var out strings.Builder
+	for _, late := range d.state.View().LateSaves(d.nowMS) {
+		fmt.Fprintf(&out, "image %d of %d.%d: %s\n", late.Number, late.Job, late.Epoch, late.Reason)
 	}
 	return out.String()
 }

@@ -155,6 +155,8 @@ func (d *dialogue) play(line string) string {
 		return d.needed()
 	case "losses":
 		return d.losses()
+	case "late-saves":
+		return d.lateSaves()
 	case "restore":
 		restored, err := Restore(bytes.NewReader(persisted(d.t, d.state)))
 		if err != nil {
@@ -314,7 +316,8 @@ func (d *dialogue) targets(a arguments) []Target {
 	return targets
 }
 
-// startOrder reads "place 3 n1:0-1:gpu0 n2:2": CPUs, then devices.
+// startOrder reads "place 3 n1:0-1:gpu0 n2*2:2": CPUs, then devices; with two tasks
+// on n2.
 func (d *dialogue) startOrder(a arguments) StartOrder {
 	id, _ := strconv.ParseUint(a.words[0], 10, 32)
 	order := StartOrder{Job: uint32(id), Partition: a.values["partition"], Image: a.number("image")}
@@ -324,6 +327,10 @@ func (d *dialogue) startOrder(a arguments) StartOrder {
 	for _, word := range a.words[1:] {
 		pieces := strings.Split(word, ":")
 		part := PartOrder{Node: pieces[0], Tasks: 1, MemoryBytes: a.size("mem")}
+		if node, tasks, are := strings.Cut(part.Node, "*"); are {
+			count, _ := strconv.ParseUint(tasks, 10, 32)
+			part.Node, part.Tasks = node, uint32(count)
+		}
 		if len(pieces) > 1 {
 			ranges, err := spec.ParseArray(pieces[1])
 			if err != nil {

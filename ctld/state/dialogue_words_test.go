@@ -153,26 +153,30 @@ func (d *dialogue) wanted(node string) string {
 		fmt.Fprintf(&out, "%d.%d", w.Job, w.Epoch)
 		switch {
 		case w.Action == EndPart && w.BatchEnded:
-			fmt.Fprintf(&out, " end, for its script has ended, grace %d s\n", w.GraceS)
+			fmt.Fprintf(&out, " end, for its script has ended, grace %d s", w.GraceS)
 		case w.Action == EndPart && w.TermAgainS > 0:
-			fmt.Fprintf(&out, " end, TERM again after %d s, grace %d s\n", w.TermAgainS, w.GraceS)
+			fmt.Fprintf(&out, " end, TERM again after %d s, grace %d s", w.TermAgainS, w.GraceS)
 		case w.Action == EndPart:
-			fmt.Fprintf(&out, " end, grace %d s\n", w.GraceS)
-		case w.ReleaseBatch:
-			out.WriteString(" run, release the script\n")
+			fmt.Fprintf(&out, " end, grace %d s", w.GraceS)
 		case w.Suspended:
-			fmt.Fprintf(&out, " stand still by order %d\n", w.SuspendNumber)
+			fmt.Fprintf(&out, " stand still by order %d", w.SuspendNumber)
 		case w.SuspendNumber != 0:
-			fmt.Fprintf(&out, " run by order %d\n", w.SuspendNumber)
-		case w.Save != 0 && w.Stand:
-			fmt.Fprintf(&out, " run, save image %d and stand\n", w.Save)
-		case w.Save != 0:
-			fmt.Fprintf(&out, " run, save image %d\n", w.Save)
-		case w.Abandon != 0:
-			fmt.Fprintf(&out, " run, no image %d\n", w.Abandon)
+			fmt.Fprintf(&out, " run by order %d", w.SuspendNumber)
 		default:
-			out.WriteString(" run\n")
+			out.WriteString(" run")
 		}
+		if w.ReleaseBatch {
+			out.WriteString(", release the script")
+		}
+		switch {
+		case w.Save != 0 && w.Stand:
+			fmt.Fprintf(&out, ", save image %d and stand", w.Save)
+		case w.Save != 0:
+			fmt.Fprintf(&out, ", save image %d", w.Save)
+		case w.Abandon != 0:
+			fmt.Fprintf(&out, ", no image %d", w.Abandon)
+		}
+		out.WriteString("\n")
 	}
 	return out.String()
 }

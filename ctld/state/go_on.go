@@ -71,39 +71,56 @@ func (s *Saved) failedOn(number uint32, node string) bool {
 	return slices.Contains(s.Tries, RestoreTry{Number: number, Node: node})
 }
 
-// RestoreNodes are those that could go on with the next image of a waiting job
-// as far as the records tell, ascending by name. Whether they can, each has to be
-// asked. On those in failed a restore of it has failed: they are tried again only
-// if none of the others can.
-func (v *View) RestoreNodes(job *Job) (names, failed []string) {
+// RestoreSets are the nodes that could go on with the next image of a waiting job
+// as far as the records tell: sets with a node for each of its parts, in their
+// order. Whether they can, each node has to be asked. A job on one node has a set
+// for each that could, ascending by name; those in failed, on which a restore of it
+// has failed, are tried again only if none of the others can. A job on several goes
+// on on its own nodes, whose names its processes know, or where it was sent.
+func (v *View) RestoreSets(job *Job) (sets, failed [][]string) {
 	image := job.NextImage()
 	if image == nil {
 		return nil, nil
 	}
+	if len(image.Parts) > 1 {
+		return v.gangRestoreSets(job, image), nil
+	}
 	for node := range v.Nodes() {
+		set := []string{node.Name}
 		switch {
-		case v.cannotTake(job, node, image) != "":
+		case v.cannotTake(job, set, image) != "":
 		case job.Saved.failedOn(image.Number, node.Name):
-			failed = append(failed, node.Name)
+			failed = append(failed, set)
 		default:
-			names = append(names, node.Name)
+			sets = append(sets, set)
 		}
 	}
-	return names, failed
+	return sets, failed
 }
 
-// Wish narrows the nodes that can go on with a job that was moved to where it was
-// sent, or away from where it was, until a time. Once none of these can, and none
-// is open, which are those that have not answered, the wish is void: the job goes
-// on where it can.
-func (j *Job) Wish(can, open []string, nowMS int64) []string {
+func (v *View) gangRestoreSets(job *Job, image *Image) (sets [][]string) {
+	own, to := image.Nodes(), job.Saved.To
+	if len(to) == len(own) && !slices.Equal(to, own) && v.cannotTake(job, to, image) == "" {
+		sets = append(sets, to)
+	}
+	if v.cannotTake(job, own, image) == "" {
+		sets = append(sets, own)
+	}
+	return sets
+}
+
+// Wish narrows the sets of nodes that can go on with a job that was moved to where
+// it was sent, or away from where it was, until a time. Once none of these can, and
+// none is open, which are those that have not answered, the wish is void: the job
+// goes on where it can.
+func (j *Job) Wish(can, open [][]string, nowMS int64) [][]string {
 	saved := j.Saved
 	if saved == nil || nowMS >= saved.UntilMS {
 		return can
 	}
-	wished := func(names []string) []string {
-		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			return name == saved.From || saved.To != "" && name != saved.To
+	wished := func(sets [][]string) [][]string {
+		return slices.DeleteFunc(slices.Clone(sets), func(set []string) bool {
+			return set[0] == saved.From || len(saved.To) > 0 && !slices.Equal(set, saved.To)
 		})
 	}
 	if there := wished(can); len(there) > 0 || len(wished(open)) > 0 {
@@ -121,21 +138,37 @@ func (s *State) goOn(job *Job, run *Run, number uint32) error {
 		return nil
 	case image == nil || image.Number != number:
 		return fmt.Errorf("job %d does not go on from image %d now", job.ID, number)
-	case len(run.Parts) != 1:
-		return fmt.Errorf("job %d was saved on one node, and is to go on on %d", job.ID, len(run.Parts))
+	case len(run.Parts) != len(image.Parts):
+		return fmt.Errorf("job %d was saved on %d nodes, and is to go on on %d", job.ID, len(image.Parts), len(run.Parts))
+	case len(run.Parts) > 1 && !slices.Equal(run.nodes(), image.Nodes()) && !slices.Equal(run.nodes(), job.Saved.To):
+		return fmt.Errorf("job %d was saved on nodes %v and not sent to %v", job.ID, image.Nodes(), run.nodes())
 	}
-	gpus := uint32(0)
-	for _, device := range run.Parts[0].Devices {
-		if gpus++; device.Model != image.Model {
-			return fmt.Errorf("job %d was saved with GPUs of model %s, not %s", job.ID, image.Model, device.Model)
+	for i := range run.Parts {
+		part, from := &run.Parts[i], &image.Parts[i]
+		if gpus := uint32(len(part.Devices)); gpus != from.GPUs {
+			return fmt.Errorf("job %d was saved with %d GPUs on node %s, not %d", job.ID, from.GPUs, from.Node, gpus)
 		}
-	}
-	if gpus != image.GPUs {
-		return fmt.Errorf("job %d was saved with %d GPUs, not %d", job.ID, image.GPUs, gpus)
+		for _, device := range part.Devices {
+			if device.Model != image.Model {
+				return fmt.Errorf("job %d was saved with GPUs of model %s, not %s", job.ID, image.Model, device.Model)
+			}
+		}
+		if len(run.Parts) > 1 && part.Tasks != from.Tasks {
+			return fmt.Errorf("job %d was saved with %d tasks on node %s, not %d", job.ID, from.Tasks, from.Node, part.Tasks)
+		}
 	}
 	from := *image
 	run.Restore = &from
 	return nil
+}
+
+// nodes are those of a run, in the order of its parts.
+func (r *Run) nodes() []string {
+	names := make([]string, len(r.Parts))
+	for i := range r.Parts {
+		names[i] = r.Parts[i].Node
+	}
+	return names
 }
 
 // restoreFailed is the end of a run that was not restored.
@@ -163,7 +196,7 @@ func (s *State) keepImages(job, next *Job, end *End) {
 		if end.Stands { // it did not get what it waited for
 			next.AgedMS = job.AgedMS + max(job.Run.StartMS-job.EligibleMS, 0)
 		} else {
-			saved.To, saved.From, saved.UntilMS = "", "", 0
+			saved.To, saved.From, saved.UntilMS = nil, "", 0
 		}
 		return
 	}

@@ -9,14 +9,23 @@ import (
 
 // This file says which images are needed, and by whom.
 
-// indexImages tells the index of jobs with images of a record.
+// indexImages tells the index of jobs with images, or parts of one, of a record.
 func indexImages(job *Job, change func(id uint32)) {
-	if len(job.Images()) > 0 {
+	if len(job.Images()) > 0 || job.made() != nil {
 		change(job.ID)
 	}
 }
 
-// WithImages are the jobs of which images are kept, ascending by number.
+// made is the image of which some parts are there, and others not yet.
+func (j *Job) made() *Image {
+	if saving := j.Saving(); saving != nil {
+		return saving.Made
+	}
+	return nil
+}
+
+// WithImages are the jobs of which images are kept, or parts of one, ascending by
+// number.
 func (t *tables) WithImages(yield func(*Job) bool) {
 	t.imaged.Scan(func(id uint32, _ struct{}) bool {
 		job, _ := t.live.Get(id)
@@ -29,9 +38,18 @@ func (t *tables) WithImages(yield func(*Job) bool) {
 func (t *tables) NeededImages() map[string][]*pb.Image {
 	needed := make(map[string][]*pb.Image)
 	t.WithImages(func(job *Job) bool {
+		need := func(image *Image) {
+			for part := range image.Parts {
+				if p := &image.Parts[part]; p.Digest != (Digest{}) {
+					needed[p.Node] = append(needed[p.Node], image.Message(job.ID, part))
+				}
+			}
+		}
 		for i := range job.Saved.Images {
-			image := &job.Saved.Images[i]
-			needed[image.Node] = append(needed[image.Node], image.Message(job.ID))
+			need(&job.Saved.Images[i])
+		}
+		if made := job.made(); made != nil {
+			need(made)
 		}
 		return true
 	})

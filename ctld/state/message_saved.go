@@ -2,6 +2,7 @@ package state
 
 import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // fillSaved says how a job can be saved, and what has been.
@@ -16,7 +17,7 @@ func fillSaved(message *pb.Job, job *Job, overlay Overlay) {
 	}
 	if saving := job.Saving(); saving != nil {
 		out.Saving = &pb.SaveUnderWay{
-			Number: saving.Number, Purpose: saving.Purpose.String(), To: saving.To, SinceMs: saving.SinceMS, DeadlineMs: saving.DeadlineMS,
+			Number: saving.Number, Purpose: saving.Purpose.String(), To: words.FormatHostList(saving.To), SinceMs: saving.SinceMS, DeadlineMs: saving.DeadlineMS,
 		}
 		if saving.Order != nil {
 			out.Saving.ForJob = saving.Order.For
@@ -34,8 +35,23 @@ func fillSaved(message *pb.Job, job *Job, overlay Overlay) {
 }
 
 func savedImage(image *Image) *pb.SavedImage {
-	return &pb.SavedImage{
-		Number: image.Number, Epoch: image.Epoch, Node: image.Node, Store: image.Store, Bytes: image.Bytes, WrittenBytes: image.Written,
-		SavedMs: image.SavedMS, RanMs: image.RanMS, StandingMs: image.StandingMS, PackMs: image.PackMS, Digest: image.Digest[:],
+	first := &image.Parts[0]
+	message := &pb.SavedImage{
+		Number: image.Number, Epoch: image.Epoch, Node: words.FormatHostList(image.Nodes()), Store: first.Store,
+		SavedMs: image.SavedMS, RanMs: image.RanMS, StandingMs: image.StandingMS, PackMs: image.PackMS, Digest: first.Digest[:],
 	}
+	for i := range image.Parts {
+		part := &image.Parts[i]
+		message.Bytes += part.Bytes
+		message.WrittenBytes += part.Written
+		if part.Store != first.Store {
+			message.Store = ""
+		}
+		if len(image.Parts) > 1 {
+			message.Parts = append(message.Parts, &pb.SavedPart{
+				Node: part.Node, Store: part.Store, Bytes: part.Bytes, WrittenBytes: part.Written, Digest: part.Digest[:],
+			})
+		}
+	}
+	return message
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -39,7 +40,7 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 		order.Array = arraySpec(job.Spec)
 	}
 	if job.Run.Restore != nil {
-		order.Restore = job.Run.Restore.Message(job.ID)
+		order.Restore = job.Run.Restore.Message(job.ID, slices.Index(job.Run.nodes(), node))
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs

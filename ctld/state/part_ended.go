@@ -80,6 +80,9 @@ func (s *State) partEnded(report *PartReport) {
 func decideEnd(job *Job, report *PartReport, level Level) End {
 	batch := report.Node == job.Run.BatchHost()
 	detail := report.Detail
+	if job.neverWentOn(report) {
+		return restoreFailed(job, report)
+	}
 	switch report.Cause {
 	case pb.EndCause_END_CAUSE_EXITED:
 		if !batch {
@@ -122,9 +125,6 @@ func decideEnd(job *Job, report *PartReport, level Level) End {
 		}
 		return nodeFailure(job, ReasonNodeDown, detail)
 	case pb.EndCause_END_CAUSE_RESTORE_FAILED:
-		if job.Run.Restore != nil && !job.anyReady() {
-			return restoreFailed(job, report)
-		}
 		return nodeFailure(job, ReasonNodeDown, withColon("the job was not restored, though it ran", report.Node, detail))
 	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED:
 		return nodeFailure(job, ReasonSupervisorDied, withColon("the job's supervisor died", report.Node, detail))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // PartsSaved records how saves ended, as nodes reported it. An image of the
@@ -73,8 +74,11 @@ func (c PartsSaved) apply(s *State, result *Result) {
 // way.
 func (t *tables) SaveMatters(report *SaveReport) bool {
 	job, part := t.LivePart(PartRef{report.Job, report.Epoch, report.Node})
-	if part == nil || job.Phase != Running || job.IsGang() || job.Saved == nil || report.Number == 0 || report.Number > job.Saved.Number {
+	if part == nil || job.Phase != Running || job.Saved == nil || report.Number == 0 || report.Number > job.Saved.Number {
 		return false
+	}
+	if job.IsGang() {
+		return job.gangSaveMatters(report)
 	}
 	if report.Digest == (Digest{}) {
 		return job.Run.Saving != nil && job.Run.Saving.Number == report.Number
@@ -90,12 +94,17 @@ func (s *State) partSaved(report *SaveReport) {
 	job, _ := s.Job(report.Job)
 	saving := job.Saving()
 	mine := saving != nil && saving.Number == report.Number
-	if report.Digest == (Digest{}) {
+	switch {
+	case job.IsGang():
+		s.gangPartSaved(job, report)
+		return
+	case report.Digest == (Digest{}):
 		s.saveFailed(job, report.Error, report.Stands)
 		return
 	}
 	next, saved := job.withSaved()
-	image := s.imageOf(job, report)
+	image := imageNeed(job)
+	s.addPart(job, &image, report)
 	saved.add(image)
 	saved.Saves++
 	if saved.FailedNumber <= report.Number {
@@ -123,18 +132,24 @@ func (s *State) partSaved(report *SaveReport) {
 	}
 }
 
-// imageOf is the image of a report. What a node says of times is bounded by what
-// can be.
-func (s *State) imageOf(job *Job, report *SaveReport) Image {
-	image := imageNeed(job)
-	image.Number, image.Epoch, image.Digest, image.Store = report.Number, report.Epoch, report.Digest, report.Store
-	image.Bytes, image.Written, image.StandingMS = report.Bytes, report.Written, report.StandingMS
-	if image.PackMS = report.PackMS; report.Stands { // it did while it was packed, and does
-		image.StandingMS = max(image.StandingMS, image.PackMS)
+// addPart puts what a report says into an image. What a node says of times is
+// bounded by what can be. The image is as old as the part that stood first.
+func (s *State) addPart(job *Job, image *Image, report *SaveReport) {
+	for i := range image.Parts {
+		if p := &image.Parts[i]; p.Node == report.Node {
+			p.Digest, p.Store, p.Bytes, p.Written = report.Digest, report.Store, report.Bytes, report.Written
+		}
 	}
-	image.SavedMS = max(s.timeMS-int64(report.PackMS), job.Run.StartMS)
-	image.RanMS = job.workedMS(image.SavedMS)
-	return image
+	savedMS := max(s.timeMS-int64(report.PackMS), job.Run.StartMS)
+	if image.Number == 0 || savedMS < image.SavedMS {
+		image.SavedMS, image.RanMS = savedMS, job.workedMS(savedMS)
+	}
+	image.Number, image.Epoch = report.Number, report.Epoch
+	image.PackMS = max(image.PackMS, report.PackMS)
+	image.StandingMS = max(image.StandingMS, report.StandingMS)
+	if report.Stands { // it did while it was packed, and does
+		image.StandingMS = max(image.StandingMS, report.PackMS)
+	}
 }
 
 // takeBack has the node told that a part which stands shall go on.
@@ -153,12 +168,14 @@ func (s *State) leave(next *Job, saving *Saving, number uint32) {
 	image := saved.image(number)
 	end := &End{State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Stands: true}
 	if saving.Purpose == SaveMove {
-		saved.To, saved.From, saved.UntilMS = saving.To, image.Node, s.timeMS+moveWishMS
+		saved.To, saved.From, saved.UntilMS = saving.To, "", s.timeMS+moveWishMS
 		to := ""
-		if saving.To != "" {
-			to = " to " + saving.To
+		if len(saving.To) > 0 {
+			to = " to " + words.FormatHostList(saving.To)
+		} else {
+			saved.From = image.Parts[0].Node
 		}
-		end.Detail = fmt.Sprintf("moved from node %s%s: goes on from image %d", image.Node, to, number)
+		end.Detail = fmt.Sprintf("moved from node %s%s: goes on from image %d", words.FormatHostList(image.Nodes()), to, number)
 	} else {
 		order := saving.Order
 		if _, _, err := s.checkPreemption(order); err != nil {

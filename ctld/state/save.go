@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -16,7 +17,7 @@ type SaveJobs struct {
 	Privileged  bool        `cbor:"3,keyasint,omitempty"`
 	Coordinator string      `cbor:"4,keyasint,omitempty"`
 	Purpose     SavePurpose `cbor:"5,keyasint"`           // all but SavePreemption, which PreemptJobs orders
-	To          string      `cbor:"6,keyasint,omitempty"` // of a move; "" = any other node that can
+	To          []string    `cbor:"6,keyasint,omitempty"` // of a move, ascending; none = any other node that can
 }
 
 // A node has SaveTimeoutS for a save, and until its deadline, savePatienceS
@@ -38,9 +39,9 @@ func (c SaveJobs) apply(s *State, result *Result) {
 		result.Refused = refuse(Invalid, "no such purpose of a save: %d", c.Purpose)
 		return
 	}
-	if c.To != "" {
-		if _, known := s.nodes.Get(c.To); !known || c.Purpose != SaveMove {
-			result.Refused = refuse(NotFound, "Node %s not found", clip(c.To, MaxNameBytes))
+	for i, name := range c.To {
+		if _, known := s.nodes.Get(name); !known || c.Purpose != SaveMove || i > 0 && c.To[i-1] >= name {
+			result.Refused = refuse(NotFound, "Node %s not found", clip(name, MaxNameBytes))
 			return
 		}
 	}
@@ -77,15 +78,15 @@ func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 		return refuse(WrongState, "it was submitted with --checkpoint=none: submit it again without")
 	case job.Spec.Checkpoint.Mode == words.CheckpointApp:
 		return refuse(WrongState, "it saves itself (--checkpoint=app): send it the signal at which it does, with gcancel --signal=SIG %d", job.ID)
-	case job.IsGang():
-		return refuse(WrongState, "%s", TextGang)
+	case job.NotSavable() != "":
+		return refuse(WrongState, "%s", job.NotSavable())
 	case job.Configuring():
 		return refuse(WrongState, "%s: it has just been started, and is not ready yet", textTryLater)
 	case job.Suspended():
 		return refuse(WrongState, "it is suspended: save it when it goes on")
 	}
-	if node, known := t.nodes.Get(job.Run.BatchHost()); !known || node.NotResponding {
-		return refuse(WrongState, "%s: node %s does not respond", textTryLater, job.Run.BatchHost())
+	if silent := t.silentNode(job); silent != "" {
+		return refuse(WrongState, "%s: node %s does not respond", textTryLater, silent)
 	}
 	switch under := job.Saving(); {
 	case under == nil:
@@ -98,21 +99,33 @@ func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 	return nil
 }
 
-// TextGang is why a job on several nodes is not saved.
-const TextGang = "its parts on several nodes talk to each other, and are not saved: use --checkpoint=app"
-
-// mayMove says why a job cannot go on on a node, or if none is named on any but
-// its own, as far as the records tell. The node itself is asked later.
-func (s *State) mayMove(job *Job, to string) *Refusal {
-	from := job.Run.BatchHost()
-	if to == from {
-		return refuse(WrongState, "it runs on node %s already", to)
+// silentNode is one of the nodes of a running job that does not respond; "" when
+// all do.
+func (t *tables) silentNode(job *Job) string {
+	for i := range job.Run.Parts {
+		if node, known := t.nodes.Get(job.Run.Parts[i].Node); !known || node.NotResponding {
+			return job.Run.Parts[i].Node
+		}
 	}
+	return ""
+}
+
+// mayMove says why a job cannot go on on some nodes, or if none is named on any
+// but its own, as far as the records tell. The nodes themselves are asked later.
+func (s *State) mayMove(job *Job, to []string) *Refusal {
+	from := job.Run.BatchHost()
 	need := imageNeed(job)
-	if to != "" {
-		node, _ := s.nodes.Get(to)
-		if why := s.cannotTake(job, node, &need); why != "" {
-			return refuse(WrongState, "it can not go on on node %s: %s", to, why)
+	list := words.FormatHostList(to)
+	switch {
+	case slices.Equal(to, need.Nodes()):
+		return refuse(WrongState, "it runs on node %s already", list)
+	case len(to) == 0 && job.IsGang():
+		return refuse(WrongState, "its processes know the names of its %d nodes, so it goes on elsewhere only where somebody says: name as many nodes, with gcontrol migrate %d NODES", len(need.Parts), job.ID)
+	case len(to) > 0 && len(to) != len(need.Parts):
+		return refuse(WrongState, "it runs on %d nodes, and can not go on on %d: name as many", len(need.Parts), len(to))
+	case len(to) > 0:
+		if why := s.cannotTake(job, to, &need); why != "" {
+			return refuse(WrongState, "it can not go on on node %s: %s", list, why)
 		}
 		return nil
 	}
@@ -122,7 +135,7 @@ func (s *State) mayMove(job *Job, to string) *Refusal {
 			continue
 		}
 		others++
-		not := s.cannotTake(job, node, &need)
+		not := s.cannotTake(job, []string{node.Name}, &need)
 		if not == "" {
 			return nil
 		}
@@ -138,17 +151,43 @@ func (s *State) mayMove(job *Job, to string) *Refusal {
 
 // imageNeed is what an image of the present run would say of its GPUs.
 func imageNeed(job *Job) Image {
-	need := Image{Node: job.Run.BatchHost()}
-	for _, device := range job.Run.Parts[0].Devices {
-		need.Model = device.Model
-		need.GPUs++
+	need := Image{Parts: make([]ImagePart, len(job.Run.Parts))}
+	for i := range job.Run.Parts {
+		part := &job.Run.Parts[i]
+		need.Parts[i] = ImagePart{Node: part.Node, GPUs: uint32(len(part.Devices)), Tasks: part.Tasks}
+		for _, device := range part.Devices {
+			need.Model = device.Model
+		}
 	}
 	return need
 }
 
-// cannotTake says why a node could not go on with a job though it were idle; ""
-// when it could.
-func (t *tables) cannotTake(job *Job, node *Node, image *Image) string {
+// cannotTake says why nodes could not go on with a job though they were idle; ""
+// when they could. They are as many as it had.
+func (t *tables) cannotTake(job *Job, names []string, image *Image) string {
+	idle := make([]place.Node, len(names))
+	indices := make([]place.NodeIndex, len(names))
+	for i, name := range names {
+		node, known := t.nodes.Get(name)
+		if !known {
+			return "is not known"
+		}
+		if why := t.cannotTakePart(job, node, image, &image.Parts[i]); why != "" {
+			if len(names) > 1 {
+				why = "node " + name + " " + why
+			}
+			return why
+		}
+		idle[i], indices[i] = place.Idle(schedNode(node), false), place.NodeIndex(i)
+	}
+	if _, _, fits := place.Fit(idle, indices, image.request(job.Spec.shape.Request)); !fits {
+		return "has not what the job asks for: CPUs, memory, features or its very name"
+	}
+	return ""
+}
+
+// cannotTakePart is cannotTake for one of them.
+func (t *tables) cannotTakePart(job *Job, node *Node, image *Image, part *ImagePart) string {
 	switch {
 	case node.Inventory == nil:
 		return "has never registered"
@@ -175,16 +214,12 @@ func (t *tables) cannotTake(job *Job, node *Node, image *Image) string {
 		}
 	}
 	switch {
-	case of < image.GPUs && whole > 0 && of == 0:
+	case of < part.GPUs && whole > 0 && of == 0:
 		return fmt.Sprintf("has GPUs of another model than %s", image.Model)
-	case of < image.GPUs:
-		return fmt.Sprintf("has %d GPUs of model %s, and the job %d", of, image.Model, image.GPUs)
-	case job.takesWholeNodes(t) && whole != image.GPUs:
-		return fmt.Sprintf("has %d GPUs, and the job, which gets all of a node, had %d", whole, image.GPUs)
-	}
-	idle := []place.Node{place.Idle(schedNode(node), false)}
-	if _, _, fits := place.Fit(idle, []place.NodeIndex{0}, image.request(job.Spec.shape.Request)); !fits {
-		return "has not what the job asks for: CPUs, memory, features or its very name"
+	case of < part.GPUs:
+		return fmt.Sprintf("has %d GPUs of model %s, and the job %d", of, image.Model, part.GPUs)
+	case job.takesWholeNodes(t) && whole != part.GPUs:
+		return fmt.Sprintf("has %d GPUs, and the job, which gets all of a node, had %d", whole, part.GPUs)
 	}
 	return ""
 }

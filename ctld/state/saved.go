@@ -32,35 +32,42 @@ type Saved struct {
 	FailedNumber uint32 `cbor:"6,keyasint,omitempty"`
 	Failed       string `cbor:"7,keyasint,omitempty"`
 	FailedMS     int64  `cbor:"8,keyasint,omitempty"`
-	// Where a job goes on that was moved: on To, or if that is empty on any node
-	// but From. It is a wish until UntilMS: see Wish.
-	To      string `cbor:"9,keyasint,omitempty"`
-	From    string `cbor:"10,keyasint,omitempty"`
-	UntilMS int64  `cbor:"11,keyasint,omitempty"`
+	// Where a job goes on that was moved: on To, in the order of its parts, or if
+	// that is empty on any node but From. It is a wish until UntilMS: see Wish.
+	To      []string `cbor:"9,keyasint,omitempty"`
+	From    string   `cbor:"10,keyasint,omitempty"`
+	UntilMS int64    `cbor:"11,keyasint,omitempty"`
 	// WaitsMS is since when a job with images waits.
 	WaitsMS int64 `cbor:"12,keyasint,omitempty"`
 	// Tries are the restores that failed since the job ran last, oldest first.
 	Tries []RestoreTry `cbor:"13,keyasint,omitempty"`
 }
 
-// Image is one image of a job: the processes of its one part and their files,
+// Image is one image of a job: the processes of all its parts and their files,
 // at one instant. See pb.Image.
 type Image struct {
-	Number  uint32 `cbor:"1,keyasint"`
-	Epoch   uint32 `cbor:"2,keyasint"` // of the run it was saved from
-	Digest  Digest `cbor:"3,keyasint"` // of its manifest
-	Store   string `cbor:"4,keyasint,omitempty"`
-	Node    string `cbor:"5,keyasint"`
-	Bytes   uint64 `cbor:"6,keyasint,omitempty"` // restored
-	Written uint64 `cbor:"7,keyasint,omitempty"` // bytes that were new in the store
+	Number uint32 `cbor:"1,keyasint"`
+	Epoch  uint32 `cbor:"2,keyasint"` // of the run it was saved from
 	// SavedMS is the instant, in log time, and RanMS how long the job had run
 	// then, over all its runs.
-	SavedMS    int64  `cbor:"8,keyasint"`
-	RanMS      int64  `cbor:"9,keyasint,omitempty"`
-	StandingMS uint32 `cbor:"10,keyasint,omitempty"` // for how long it stood still
-	PackMS     uint32 `cbor:"11,keyasint,omitempty"` // until it was durable
-	Model      string `cbor:"13,keyasint,omitempty"` // of the GPUs that it held
-	GPUs       uint32 `cbor:"14,keyasint,omitempty"`
+	SavedMS    int64       `cbor:"8,keyasint"`
+	RanMS      int64       `cbor:"9,keyasint,omitempty"`
+	StandingMS uint32      `cbor:"10,keyasint,omitempty"` // for how long it stood still
+	PackMS     uint32      `cbor:"11,keyasint,omitempty"` // until it was durable
+	Model      string      `cbor:"13,keyasint,omitempty"` // of the GPUs that it held
+	Parts      []ImagePart `cbor:"20,keyasint"`           // in the order of the run's
+}
+
+// ImagePart is what was saved on one node. Without a digest it is not yet.
+type ImagePart struct {
+	Node    string `cbor:"1,keyasint"`
+	Digest  Digest `cbor:"2,keyasint"` // of its manifest
+	Store   string `cbor:"3,keyasint,omitempty"`
+	Bytes   uint64 `cbor:"4,keyasint,omitempty"` // restored
+	Written uint64 `cbor:"5,keyasint,omitempty"` // bytes that were new in the store
+	// What the part held: a part that goes on from it holds the same.
+	GPUs  uint32 `cbor:"6,keyasint,omitempty"`
+	Tasks uint32 `cbor:"7,keyasint,omitempty"`
 }
 
 // RestoreTry is a restore that failed.
@@ -103,12 +110,15 @@ func (p SavePurpose) stands() bool { return p >= SaveMove }
 type Saving struct {
 	Number  uint32      `cbor:"1,keyasint"` // of the image
 	Purpose SavePurpose `cbor:"2,keyasint"`
-	To      string      `cbor:"3,keyasint,omitempty"` // of a move; "" = any other node
+	To      []string    `cbor:"3,keyasint,omitempty"` // of a move; none = any other node
 	SinceMS int64       `cbor:"4,keyasint"`
 	// DeadlineMS is until when the node has to have said how it ended.
 	DeadlineMS int64 `cbor:"5,keyasint"`
 	// Order is that of a preemption, to be carried out otherwise if saving fails.
 	Order *PreemptOrder `cbor:"6,keyasint,omitempty"`
+	// Made is the image of a job on several nodes, of which some parts are there;
+	// nil = none is. These stand still.
+	Made *Image `cbor:"7,keyasint,omitempty"`
 }
 
 // image finds an image by its number; nil when it is not kept.
@@ -167,11 +177,15 @@ func (j *Job) setSaving(saving *Saving) {
 	j.Run = &run
 }
 
-// decided notes how a run ends: it is saved no more.
+// decided notes how a run ends: it is saved no more. Parts that stand, to wait for
+// the others of the job, have their time to end like those.
 func (j *Job) decided(end *End) {
 	j.Phase, j.End = Ending, end
-	if j.Run.Saving != nil {
+	if saving := j.Run.Saving; saving != nil {
 		j.setSaving(nil)
+		if j.IsGang() {
+			j.Run.Abandoned = saving.Number
+		}
 	}
 }
 
@@ -213,14 +227,24 @@ func (s *Saved) over() *Saved {
 	}
 	next := *s
 	next.Images, next.Tries = nil, nil
-	next.To, next.From, next.UntilMS, next.WaitsMS = "", "", 0, 0
+	next.To, next.From, next.UntilMS, next.WaitsMS = nil, "", 0, 0
 	return &next
 }
 
-// Message is the image as nodes are told of it.
-func (i *Image) Message(job uint32) *pb.Image {
+// Message is one part of the image as nodes are told of it.
+func (i *Image) Message(job uint32, part int) *pb.Image {
+	p := &i.Parts[part]
 	return &pb.Image{
-		Part: &pb.PartId{Job: job, Epoch: i.Epoch}, Number: i.Number, Digest: i.Digest[:],
-		Store: i.Store, Node: i.Node, Bytes: i.Bytes,
+		Part: &pb.PartId{Job: job, Epoch: i.Epoch}, Number: i.Number, Digest: p.Digest[:],
+		Store: p.Store, Node: p.Node, Bytes: p.Bytes,
 	}
+}
+
+// Nodes are those that made the parts, in their order.
+func (i *Image) Nodes() []string {
+	names := make([]string, len(i.Parts))
+	for n := range i.Parts {
+		names[n] = i.Parts[n].Node
+	}
+	return names
 }

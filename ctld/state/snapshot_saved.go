@@ -17,7 +17,7 @@ type Told struct {
 	// Savable says whether a running job could be saved now.
 	Savable func(*Job) bool
 	// Restorable are the nodes that can go on with the next image of a waiting job,
-	// ascending by name.
+	// ascending by name; of a job on several nodes as many as it had, or none.
 	Restorable func(*Job) []string
 }
 
@@ -29,7 +29,7 @@ func (v *View) schedSaved(job *Job, out *sched.Running, told Told) {
 		out.SavedMS = max(images[0].SavedMS, job.Run.StartMS)
 		out.RestoreS = images[0].restoreS()
 	}
-	if told.Savable == nil || job.Phase != Running || v.level < LevelFrozen || job.IsGang() || job.Configuring() {
+	if told.Savable == nil || job.Phase != Running || v.level < LevelFrozen || job.NotSavable() != "" || job.Configuring() {
 		return
 	}
 	if out.Saves = told.Savable(job); out.Saves && len(images) == 0 {
@@ -44,8 +44,9 @@ const guessedRestoreS = 30
 // to save it.
 func (i *Image) restoreS() uint32 { return (i.PackMS+i.StandingMS)/1000 + 1 }
 
-// schedGoOn gives a job that goes on from an image a shape of its own: one node,
-// of those that can, GPUs of the same model, and the time that is left to it.
+// schedGoOn gives a job that goes on from an image a shape of its own: as many nodes
+// as it had, of those that can, with the same on each, GPUs of the same model, and
+// the time that is left to it.
 func (v *View) schedGoOn(snapshot *sched.Snapshot, job *Job, out *sched.Job, told Told) {
 	image := job.NextImage()
 	if image == nil {
@@ -76,9 +77,19 @@ func nextImage(snapshot *sched.Snapshot, id sched.JobID) uint32 {
 
 // request is what a job needs to go on from an image, of what it asked for.
 func (i *Image) request(asked place.Request) place.Request {
-	asked.MinNodes, asked.MaxNodes = 1, 1
-	if i.GPUs > 0 {
+	nodes, part := uint32(len(i.Parts)), &i.Parts[0]
+	asked.MinNodes, asked.MaxNodes = nodes, nodes
+	if part.GPUs > 0 {
 		asked.Model = i.Model
+	}
+	if nodes == 1 {
+		return asked
+	}
+	if asked.Tasks > 0 {
+		asked.Tasks, asked.TasksPerNode = nodes*part.Tasks, part.Tasks
+	}
+	if asked.GPUsPerJob > 0 {
+		asked.GPUsPerJob, asked.GPUsPerNode = 0, part.GPUs
 	}
 	return asked
 }

@@ -46,16 +46,19 @@ func (w *walker) saved(v *View) Command {
 			c.Targets = []Target{{Job: running[w.Intn(len(running))].ID}}
 		}
 		if c.Purpose == SaveMove && w.chance(50) {
-			c.To = w.node()
+			c.To = []string{w.node()}
+			if other := w.node(); w.chance(50) && other > c.To[0] {
+				c.To = append(c.To, other)
+			}
 		}
 		return c
 	case n < 8:
 		return w.saveReports(v)
 	case n < 9:
-		c := AbandonSaves{Reason: "test"}
+		c := AbandonSaves{}
 		for _, job := range inPhases(v, Running) {
 			if saving := job.Saving(); saving != nil && w.chance(50) {
-				c.Saves = append(c.Saves, SaveRef{job.ID, job.Epoch - uint32(w.Intn(10)/9), saving.Number})
+				c.Saves = append(c.Saves, SaveRef{job.ID, job.Epoch - uint32(w.Intn(10)/9), saving.Number, "test"})
 			}
 		}
 		return c
@@ -75,33 +78,55 @@ func (w *walker) saved(v *View) Command {
 	return c
 }
 
-// placeOne starts some jobs on one node each, which has a CPU for each.
+// placeOne starts some jobs on one node each, or two, which have a CPU for each;
+// and those that go on from an image of several nodes there, or where they were
+// sent.
 func (w *walker) placeOne(v *View) Command {
 	var c PlaceJobs
 	for _, job := range inPhases(v, Waiting) {
-		node, known := v.Node(w.node())
-		if !known || !node.Available() || !w.chance(30) {
+		if !w.chance(30) {
 			continue
 		}
-		order := StartOrder{Job: job.ID, Partition: job.Spec.Partitions[0], Parts: []PartOrder{{Node: node.Name, Tasks: 1}}}
-		part := &order.Parts[0]
-		for cpu := range node.Inventory.CPUs {
-			if !node.use.cpus.Contains(cpu) && len(part.CPUs) == 0 {
-				part.CPUs = []uint32{cpu}
+		order := StartOrder{Job: job.ID, Partition: job.Spec.Partitions[0]}
+		names, gpus := []string{w.node()}, uint32(w.Intn(3)/2)
+		if other := w.node(); w.chance(40) && other > names[0] {
+			names = append(names, other)
+		}
+		if image := job.NextImage(); image != nil {
+			order.Image, gpus = image.Number, image.Parts[0].GPUs
+			switch {
+			case len(image.Parts) == 1:
+				names = names[:1]
+			case len(job.Saved.To) > 0 && w.chance(50):
+				names = job.Saved.To
+			case w.chance(90):
+				names = image.Nodes()
 			}
 		}
-		gpus := uint32(w.Intn(3) / 2)
-		if image := job.NextImage(); image != nil {
-			order.Image, gpus = image.Number, image.GPUs
-		}
-		for _, id := range []string{"b", "a1", "a"} {
-			if device := node.device(id); device != nil && uint32(len(part.Devices)) < gpus && node.use.sharesOf(id) < device.Shares {
-				part.Devices = append(part.Devices, DeviceOrder{ID: id, Shares: 1})
+		for _, name := range names {
+			if node, known := v.Node(name); known && node.Available() {
+				order.Parts = append(order.Parts, w.onePart(node, gpus))
 			}
 		}
 		c.Starts = append(c.Starts, order)
 	}
 	return c
+}
+
+// onePart takes a CPU and some GPUs, if they are there.
+func (w *walker) onePart(node *Node, gpus uint32) PartOrder {
+	part := PartOrder{Node: node.Name, Tasks: 1}
+	for cpu := range node.Inventory.CPUs {
+		if !node.use.cpus.Contains(cpu) && len(part.CPUs) == 0 {
+			part.CPUs = []uint32{cpu}
+		}
+	}
+	for _, id := range []string{"b", "a1", "a"} {
+		if device := node.device(id); device != nil && uint32(len(part.Devices)) < gpus && node.use.sharesOf(id) < device.Shares {
+			part.Devices = append(part.Devices, DeviceOrder{ID: id, Shares: 1})
+		}
+	}
+	return part
 }
 
 // endings are of jobs that are told to end, and of some whose nodes are lost.
@@ -136,16 +161,27 @@ func (w *walker) saveReports(v *View) Command {
 		if saving != nil && w.chance(80) {
 			number = saving.Number
 		}
-		report := SaveReport{
-			Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: job.Run.BatchHost(), Number: number,
-			Stands: w.chance(20) || saving != nil && saving.Purpose.stands() && w.chance(80), PackMS: w.Uint32() >> w.Intn(32), StandingMS: w.Uint32() >> w.Intn(32),
+		stands := saving != nil && (saving.Purpose.stands() || job.IsGang())
+		for i := range job.Run.Parts {
+			if i > 0 && w.chance(30) {
+				break // the others are slower
+			}
+			report := SaveReport{
+				Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: job.Run.Parts[i].Node, Number: number,
+				Stands: w.chance(20) || stands && w.chance(80), PackMS: w.Uint32() >> w.Intn(32), StandingMS: w.Uint32() >> w.Intn(32),
+			}
+			if report.Error = "test"; w.chance(75) {
+				report.Digest, report.Error = walkedDigest(job.ID, job.Epoch, number, report.Node), ""
+			}
+			c.Reports = append(c.Reports, report)
 		}
-		if report.Error = "test"; w.chance(75) {
-			report.Digest, report.Error = blobDigest([]byte{byte(job.ID), byte(job.Epoch), byte(number)}), ""
-		}
-		c.Reports = append(c.Reports, report)
 	}
 	return c
+}
+
+// walkedDigest is that of the image of a part.
+func walkedDigest(job, epoch, number uint32, node string) Digest {
+	return blobDigest(fmt.Appendf(nil, "%d.%d %d %s", job, epoch, number, node))
 }
 
 // goOn has a start be one from an image, often of what it was saved with.
@@ -158,8 +194,8 @@ func (w *walker) goOn(v *View, order *StartOrder) {
 	image := job.NextImage()
 	order.Image = image.Number
 	for i := range order.Parts {
-		if part := order.Parts[i]; uint32(len(part.Devices)) >= image.GPUs {
-			part.Devices = part.Devices[:image.GPUs]
+		if part, gpus := order.Parts[i], image.Parts[0].GPUs; len(image.Parts) == 1 && uint32(len(part.Devices)) >= gpus {
+			part.Devices = part.Devices[:gpus]
 			order.Parts = []PartOrder{part}
 			return
 		}
@@ -175,18 +211,23 @@ func tallySaves(t *testing.T, before, after *View, command Command, tally map[st
 		was, known := before.Job(job.ID)
 		switch {
 		case !known || job.Run == nil || job.Run.Restore == nil || was.Epoch == job.Epoch:
-		case was.NextImage() == nil || was.NextImage().Digest != job.Run.Restore.Digest:
+		case was.NextImage() == nil || was.NextImage().Number != job.Run.Restore.Number:
 			t.Fatalf("job %d goes on from image %d, and should from %+v", job.ID, job.Run.Restore.Number, was.NextImage())
 		default:
 			tally["went on"]++
+			if job.IsGang() {
+				tally["gang went on"]++
+			}
 		}
 		if known && len(job.Images()) > len(was.Images()) {
 			tally["images"]++
 		}
+		checkWholeImages(t, job)
+		tallyGang(t, was, job, command, tally)
 	}
 	for job := range before.WithImages {
 		now, known := after.Job(job.ID)
-		if !known || now.Phase == Finished || len(now.Images()) > 0 {
+		if !known || now.Phase == Finished || len(job.Images()) == 0 || len(now.Images()) > 0 {
 			continue
 		}
 		switch command.(type) {
@@ -198,5 +239,43 @@ func tallySaves(t *testing.T, before, after *View, command Command, tally map[st
 			t.Fatalf("job %d has lost its images by %T", job.ID, command)
 		}
 		tally["start over"]++
+	}
+}
+
+// checkWholeImages: each part of an image is of the same save as the others.
+func checkWholeImages(t *testing.T, job *Job) {
+	t.Helper()
+	for _, image := range job.Images() {
+		for _, part := range image.Parts {
+			if part.Digest != walkedDigest(job.ID, image.Epoch, image.Number, part.Node) {
+				t.Fatalf("job %d: the part of node %s of image %d is another's", job.ID, part.Node, image.Number)
+			}
+		}
+	}
+}
+
+// tallyGang counts what happens to saves of jobs on several nodes, and checks that
+// one which ends is one after which the parts that stand are told to go on, or to
+// end.
+func tallyGang(t *testing.T, was, job *Job, command Command, tally map[string]int) {
+	t.Helper()
+	if was == nil || was.Saving() == nil || !was.IsGang() || was.Epoch != job.Epoch {
+		return
+	}
+	before, now := was.Saving(), job.Saving()
+	switch {
+	case now != nil && now.Number == before.Number:
+		if before.Made == nil && now.Made != nil {
+			tally["gang parts"]++
+		}
+		return
+	case now != nil || job.Phase != Running:
+	case job.Run.Abandoned != before.Number:
+		t.Fatalf("job %d: nobody tells its parts to go on after image %d, by %T", job.ID, before.Number, command)
+	}
+	if job.Saved.image(before.Number) != nil {
+		tally["gang images"]++
+	} else {
+		tally["gang not saved"]++
 	}
 }

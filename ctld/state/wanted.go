@@ -15,8 +15,8 @@ type WantedPart struct {
 	Job, Epoch uint32
 	Action     WantedAction
 	Ready      bool
-	// ReleaseBatch: the node runs the script of a gang, and every part is
-	// ready: send ReleaseBatch.
+	// ReleaseBatch: every part of a gang is ready, and the node runs its script, or
+	// the gang goes on from an image on all its nodes: send ReleaseBatch.
 	ReleaseBatch bool
 	// For EndPart: seconds between TERM and KILL, when in between TERM is sent
 	// again (0 = never), and whether the end of the script is the cause rather
@@ -32,7 +32,8 @@ type WantedPart struct {
 	SuspendNumber uint32
 	Suspended     bool
 	// Save is the save that is under way: send SavePart; 0 = none. Stand: the part
-	// stands still after it. Abandon is one that was taken back.
+	// stands still after it. Abandon is one that was taken back: what stands for it
+	// goes on, or has its time to end, which it is told first.
 	Save    uint32
 	Stand   bool
 	Abandon uint32
@@ -55,16 +56,18 @@ func (t *tables) WantedParts(node string) []WantedPart {
 			if job.End.Stands {
 				w.GraceS = 0
 			}
+			w.Abandon = job.Run.Abandoned
 		} else {
 			if job.Run.Relimited {
 				w.TimeLimitS = job.TimeLimitS()
 			}
 			w.SuspendNumber, w.Suspended = job.Run.SuspendNumber, job.Suspended()
 			// What stands still can not start a script.
-			w.ReleaseBatch = job.IsGang() && job.Run.BatchHost() == node && !job.Configuring() && !w.Suspended
+			w.ReleaseBatch = job.IsGang() && (job.Run.BatchHost() == node || job.Run.Restore != nil) && !job.Configuring() && !w.Suspended
 			w.Abandon = job.Run.Abandoned
 			if saving := job.Saving(); saving != nil {
-				w.Save, w.Stand = saving.Number, saving.Purpose.stands()
+				// The parts of a gang stand until all are saved.
+				w.Save, w.Stand = saving.Number, saving.Purpose.stands() || job.IsGang()
 			}
 		}
 		wanted = append(wanted, w)

@@ -845,7 +845,7 @@ type SaveJobsRequest struct {
 	Filter        *JobFilter             `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	Tasks         []*ArrayTasks          `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	Move          bool                   `protobuf:"varint,4,opt,name=move,proto3" json:"move,omitempty"` // they go on elsewhere
-	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`  // with move: there; "" = on any other that can
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`  // with move: there, a host list; "" = on any other that can
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -2068,7 +2068,7 @@ type SaveUnderWay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`               // of the image
 	Purpose       string                 `protobuf:"bytes,2,opt,name=purpose,proto3" json:"purpose,omitempty"`              // asked | interval | move | preemption
-	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`                        // of a move, the node; "" = any other
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`                        // of a move, the nodes as a host list; "" = any other
 	ForJob        uint32                 `protobuf:"varint,4,opt,name=for_job,json=forJob,proto3" json:"for_job,omitempty"` // of a preemption
 	SinceMs       int64                  `protobuf:"varint,5,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	DeadlineMs    int64                  `protobuf:"varint,6,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
@@ -2153,15 +2153,16 @@ type SavedImage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`                                   // of the run it was saved from
-	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`                                      // that saved it
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`                                      // that saved it; of a job on several a host list
 	Store         string                 `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`                                    // that several nodes share; "" = with the node
-	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                                   // restored
-	WrittenBytes  uint64                 `protobuf:"varint,6,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"` // that were new in the store
+	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                                   // restored, of all nodes
+	WrittenBytes  uint64                 `protobuf:"varint,6,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"` // that were new in the store, of all nodes
 	SavedMs       int64                  `protobuf:"varint,7,opt,name=saved_ms,json=savedMs,proto3" json:"saved_ms,omitempty"`                // the instant
 	RanMs         int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                      // for how long the job had run then, over all its runs
 	StandingMs    uint32                 `protobuf:"varint,9,opt,name=standing_ms,json=standingMs,proto3" json:"standing_ms,omitempty"`       // for how long it stood still
 	PackMs        uint32                 `protobuf:"varint,10,opt,name=pack_ms,json=packMs,proto3" json:"pack_ms,omitempty"`                  // until it was durable
-	Digest        []byte                 `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`                                 // of the part of the first node
+	Parts         []*SavedPart           `protobuf:"bytes,12,rep,name=parts,proto3" json:"parts,omitempty"`                                   // of a job on several nodes, in their order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2273,6 +2274,90 @@ func (x *SavedImage) GetDigest() []byte {
 	return nil
 }
 
+func (x *SavedImage) GetParts() []*SavedPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+// SavedPart is one node's part of an image.
+type SavedPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Store         string                 `protobuf:"bytes,2,opt,name=store,proto3" json:"store,omitempty"` // as in SavedImage
+	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	WrittenBytes  uint64                 `protobuf:"varint,4,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SavedPart) Reset() {
+	*x = SavedPart{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SavedPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SavedPart) ProtoMessage() {}
+
+func (x *SavedPart) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
+func (*SavedPart) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SavedPart) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SavedPart) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *SavedPart) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SavedPart) GetWrittenBytes() uint64 {
+	if x != nil {
+		return x.WrittenBytes
+	}
+	return 0
+}
+
+func (x *SavedPart) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 // JobChange is what an update changes of a job: scontrol(1), "JOBS -
 // SPECIFICATIONS FOR UPDATE COMMAND". What is not given stays.
 type JobChange struct {
@@ -2317,7 +2402,7 @@ type JobChange struct {
 
 func (x *JobChange) Reset() {
 	*x = JobChange{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2414,7 @@ func (x *JobChange) String() string {
 func (*JobChange) ProtoMessage() {}
 
 func (x *JobChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2427,7 @@ func (x *JobChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobChange.ProtoReflect.Descriptor instead.
 func (*JobChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobChange) GetTimeLimitS() uint32 {
@@ -2585,7 +2670,7 @@ type GpuRequests struct {
 
 func (x *GpuRequests) Reset() {
 	*x = GpuRequests{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2682,7 @@ func (x *GpuRequests) String() string {
 func (*GpuRequests) ProtoMessage() {}
 
 func (x *GpuRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2695,7 @@ func (x *GpuRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRequests.ProtoReflect.Descriptor instead.
 func (*GpuRequests) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuRequests) GetRequests() []*GpuRequest {
@@ -2845,7 +2930,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\afor_job\x18\x04 \x01(\rR\x06forJob\x12\x19\n" +
 	"\bsince_ms\x18\x05 \x01(\x03R\asinceMs\x12\x1f\n" +
 	"\vdeadline_ms\x18\x06 \x01(\x03R\n" +
-	"deadlineMs\"\xa3\x02\n" +
+	"deadlineMs\"\xd0\x02\n" +
 	"\n" +
 	"SavedImage\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x14\n" +
@@ -2860,7 +2945,14 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"standingMs\x12\x17\n" +
 	"\apack_ms\x18\n" +
 	" \x01(\rR\x06packMs\x12\x16\n" +
-	"\x06digest\x18\v \x01(\fR\x06digest\"\x99\r\n" +
+	"\x06digest\x18\v \x01(\fR\x06digest\x12+\n" +
+	"\x05parts\x18\f \x03(\v2\x15.gleaner.v1.SavedPartR\x05parts\"\x88\x01\n" +
+	"\tSavedPart\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05store\x18\x02 \x01(\tR\x05store\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12#\n" +
+	"\rwritten_bytes\x18\x04 \x01(\x04R\fwrittenBytes\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"\x99\r\n" +
 	"\tJobChange\x12%\n" +
 	"\ftime_limit_s\x18\x01 \x01(\rH\x00R\n" +
 	"timeLimitS\x88\x01\x01\x12\x1c\n" +
@@ -2988,7 +3080,7 @@ func file_gleaner_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_gleaner_v1_job_proto_goTypes = []any{
 	(JobState)(0),            // 0: gleaner.v1.JobState
 	(OpenMode)(0),            // 1: gleaner.v1.OpenMode
@@ -3011,8 +3103,9 @@ var file_gleaner_v1_job_proto_goTypes = []any{
 	(*JobSaved)(nil),         // 18: gleaner.v1.JobSaved
 	(*SaveUnderWay)(nil),     // 19: gleaner.v1.SaveUnderWay
 	(*SavedImage)(nil),       // 20: gleaner.v1.SavedImage
-	(*JobChange)(nil),        // 21: gleaner.v1.JobChange
-	(*GpuRequests)(nil),      // 22: gleaner.v1.GpuRequests
+	(*SavedPart)(nil),        // 21: gleaner.v1.SavedPart
+	(*JobChange)(nil),        // 22: gleaner.v1.JobChange
+	(*GpuRequests)(nil),      // 23: gleaner.v1.GpuRequests
 }
 var file_gleaner_v1_job_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.StepId.job:type_name -> gleaner.v1.JobId
@@ -3037,13 +3130,14 @@ var file_gleaner_v1_job_proto_depIdxs = []int32{
 	19, // 19: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
 	20, // 20: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
 	20, // 21: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
-	22, // 22: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
-	6,  // 23: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	21, // 22: gleaner.v1.SavedImage.parts:type_name -> gleaner.v1.SavedPart
+	23, // 23: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
+	6,  // 24: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_job_proto_init() }
@@ -3054,14 +3148,14 @@ func file_gleaner_v1_job_proto_init() {
 	file_gleaner_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[8].OneofWrappers = []any{}
 	file_gleaner_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[17].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_job_proto_rawDesc), len(file_gleaner_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1425,7 +1425,8 @@ func (x *PartReady) GetPart() *PartId {
 	return nil
 }
 
-// ReleaseBatch: every part is ready; start the script.
+// ReleaseBatch: every part is ready; start the script. Of a job on several nodes
+// that goes on from an image every part gets it: none has run until then.
 type ReleaseBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`

@@ -1,6 +1,7 @@
 package ordered
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -135,8 +136,10 @@ func (t *truth) spoiled(job *state.Job) bool {
 	if next == nil {
 		return false
 	}
-	i := t.images[string(next.Digest[:])]
-	return i != nil && i.damaged
+	return slices.ContainsFunc(next.Parts, func(part state.ImagePart) bool {
+		i := t.images[string(part.Digest[:])]
+		return i != nil && i.damaged
+	})
 }
 
 // follow follows by the log which images are needed, which runs are left, and
@@ -146,7 +149,9 @@ func (t *truth) follow(result *state.Result, job *state.Job, was state.Phase) {
 	before := of.images
 	of.images = map[string]bool{}
 	for i := range job.Images() {
-		of.images[string(job.Images()[i].Digest[:])] = true
+		for _, part := range job.Images()[i].Parts {
+			of.images[string(part.Digest[:])] = true
+		}
 	}
 	if job.Phase == state.Ending && job.End.Stands && was == state.Running {
 		t.leaves(job)
@@ -179,13 +184,15 @@ func (t *truth) leaves(job *state.Job) {
 	image := job.Images()[0]
 	of := t.workOf(job.ID)
 	of.left, of.number, of.excuse = key, image.Number, ""
-	t.w.trace("log", "job %d leaves %s: %s", job.ID, image.Node, job.End.Detail)
-	i := t.images[string(image.Digest[:])]
-	if i == nil || i.node.store(i.store)[i.digest] != i {
-		t.w.fail("not durable: job %d leaves with image %d, which is nowhere", job.ID, image.Number)
-		return
+	t.w.trace("log", "job %d leaves %v: %s", job.ID, image.Nodes(), job.End.Detail)
+	for _, part := range image.Parts {
+		i := t.images[string(part.Digest[:])]
+		if i == nil || i.node.store(i.store)[i.digest] != i {
+			t.w.fail("not durable: job %d leaves with image %d, whose part of node %s is nowhere", job.ID, image.Number, part.Node)
+			return
+		}
+		of.stood = i.done
 	}
-	of.stood = i.done
 	for s := range t.running[job.ID] {
 		t.w.fail("runs on: part %s of job %d runs on %s, and leaves with image %d", s.key, job.ID, s.m.name, image.Number)
 	}

@@ -3,6 +3,7 @@ package ordered
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -52,11 +53,11 @@ func (w *World) meddleWithRuns(in *intent) {
 	switch n := w.rng.IntN(12); {
 	case n < 4:
 		for range 1 + w.rng.IntN(3) {
-			to := ""
+			var to []string
 			if w.rng.IntN(2) == 0 {
-				to = pick(w.rng, w.machines).name
+				to = []string{pick(w.rng, w.machines).name}
 			}
-			w.later(in, nil, plain("migrate to "+to, func(t []state.Target) state.Command {
+			w.later(in, nil, plain("migrate to "+strings.Join(to, ","), func(t []state.Target) state.Command {
 				return state.SaveJobs{Targets: t, Privileged: true, Purpose: state.SaveMove, To: to}
 			}))
 		}
