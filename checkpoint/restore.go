@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/checkpoint-restore/go-criu/v8/rpc"
@@ -74,29 +77,49 @@ func (e *Engine) Restore(ctx context.Context, o RestoreOptions) (*Restored, erro
 	for path, source := range o.External {
 		options.ExtMnt = append(options.ExtMnt, &rpc.ExtMountMap{Key: set(path), Val: set(source)})
 	}
-	restored := 0
+	var restored atomic.Int32 // process 1
 	call := &swrk{
 		engine: e, request: &rpc.CriuReq{Type: set(rpc.CriuReqType_RESTORE), Opts: options},
 		started: o.Started,
 		notified: func(notify *rpc.CriuNotify) error {
 			switch notify.GetScript() {
 			case "setup-namespaces":
-				restored = int(notify.GetPid())
+				restored.Store(notify.GetPid())
 			case "pre-resume":
-				if err := o.Check(restored); err != nil {
+				if err := o.Check(int(restored.Load())); err != nil {
 					// CRIU would let it run all the same.
-					_ = unix.Kill(restored, unix.SIGKILL)
+					killTree(int(restored.Load()))
 					return err
 				}
 			}
 			return nil
 		},
+		hold: func() { killTree(int(restored.Load())) },
 	}
 	if err := call.run(ctx); err != nil {
-		reap(restored)
+		reap(int(restored.Load()))
 		return nil, errors.Join(failure("restore", filepath.Join(o.Log, restoreLog), err), ErrHalf)
 	}
-	return &Restored{Pid: restored, Took: time.Since(begin)}, nil
+	return &Restored{Pid: int(restored.Load()), Took: time.Since(begin)}, nil
+}
+
+// killTree kills a process that stands, and all below it, so that nothing of it
+// runs when whoever holds it lets go: the kernel kills what is in a PID namespace
+// with its process 1 too, but not at the same instant.
+func killTree(pid int) {
+	if pid == 0 {
+		return
+	}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // gone with its thread
+		for _, child := range strings.Fields(string(text)) {
+			if number, err := strconv.Atoi(child); err == nil {
+				killTree(number)
+			}
+		}
+	}
+	_ = unix.Kill(pid, unix.SIGKILL)
 }
 
 // reap kills a process 1 that was restored by half, and so all that it has.

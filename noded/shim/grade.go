@@ -17,8 +17,6 @@ func (p *part) firstGrade() *pb.PartGrade {
 		grade.Reason = "it was submitted with --checkpoint=none"
 	case mode == "app":
 		grade.Reason = "it saves itself (--checkpoint=app): the system does not"
-	case len(p.order.Allocation) > 1:
-		grade.Reason = "its parts talk to each other: use --checkpoint=app, or it is requeued"
 	case c.Engine == nil:
 		grade.Reason = clip(c.WhyNot)
 	case p.gpus != nil:
@@ -27,6 +25,19 @@ func (p *part) firstGrade() *pb.PartGrade {
 		grade.Grade = pb.SaveGrade_SAVE_GRADE_LIKELY
 	}
 	return grade
+}
+
+// gradeNow is the grade with what is open at this moment. The caller holds p.mu.
+func (p *part) gradeNow() *pb.PartGrade {
+	switch grade := p.saves.grade; grade.GetGrade() {
+	case pb.SaveGrade_SAVE_GRADE_LIKELY, pb.SaveGrade_SAVE_GRADE_YES:
+		if why := p.linesInTheWay(); why != nil {
+			return &pb.PartGrade{Part: p.order.Part, Grade: pb.SaveGrade_SAVE_GRADE_NOT_NOW, Reason: why.Error()}
+		}
+		return grade
+	default:
+		return grade
+	}
 }
 
 // askingDriver is told of a job with GPUs until their driver has answered.
@@ -69,6 +80,10 @@ func gradeOf(failure error) pb.SaveGrade {
 		return pb.SaveGrade_SAVE_GRADE_YES
 	case errors.Is(failure, errTakenBack), errors.Is(failure, errEnding), errors.Is(failure, errSaveLease):
 		return pb.SaveGrade_SAVE_GRADE_UNSPECIFIED // it says nothing of the job
+	}
+	var lines *linesError
+	if errors.As(failure, &lines) {
+		return pb.SaveGrade_SAVE_GRADE_UNSPECIFIED // nor of it when they are closed
 	}
 	return pb.SaveGrade_SAVE_GRADE_NOT_NOW
 }

@@ -14,7 +14,6 @@ func TestNotSavable(t *testing.T) {
 	}{
 		"none":    {func(p *part) { p.order.Spec.Checkpoint = &pb.CheckpointPolicy{Mode: "none"} }, "--checkpoint=none"},
 		"app":     {func(p *part) { p.order.Spec.Checkpoint = &pb.CheckpointPolicy{Mode: "app"} }, "saves itself"},
-		"gang":    {func(p *part) { p.order.Allocation = append(p.order.Allocation, &pb.NodeAllocation{Node: "n2"}) }, "talk to each other"},
 		"no criu": {func(p *part) { p.settings.Checkpoint = Checkpoint{WhyNot: "install it"} }, "install it"},
 	} {
 		t.Run(name, func(t *testing.T) {

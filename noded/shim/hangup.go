@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A job cannot be saved while something outside is connected to it: one end of
@@ -26,6 +28,11 @@ const byePatience = 2 * time.Second
 type notNowError struct{ text string }
 
 func (e *notNowError) Error() string { return e.text }
+
+// linesError is a line that is in the way. The grade says so as long as it is open.
+type linesError struct{ text string }
+
+func (e *linesError) Error() string { return e.text }
 
 // door is the job's socket, as long as it is served.
 type door struct {
@@ -78,13 +85,47 @@ func (c *leavingConn) Close() error {
 	return nil
 }
 
+// linesInTheWay says which lines to other nodes keep the part from being saved: one
+// end of each is a connection of a program of the job, or of process 1, with the
+// supervisor, which cannot be closed without ending what goes over it. nil = none.
+func (p *part) linesInTheWay() error {
+	in, out := p.lines.joined.Load(), p.lines.opened.Load()
+	switch {
+	case out > 0:
+		return &linesError{fmt.Sprintf("a step that was started here runs on other nodes (grun, %d connections): it can be saved when the step is over, or by itself with --checkpoint=app", out)}
+	case in > 0 && p.order.Gang:
+		return &linesError{fmt.Sprintf("%d connections from outside reach into the job, such as a step that another of its nodes started (grun), or an attached session: it can be saved when they are closed, or by itself with --checkpoint=app", in)}
+	case in > 0:
+		return &linesError{fmt.Sprintf("%d connections from outside reach into the job, such as an attached session: it can be saved when they are closed", in)}
+	}
+	return nil
+}
+
+// linesChanged has the watchers told what follows for the grade.
+func (p *part) linesChanged(count *atomic.Int32, by int32) {
+	count.Add(by)
+	p.mu.Lock()
+	p.notify()
+	p.mu.Unlock()
+}
+
+// beginLine says whether a step may open a line to another node: not while the
+// part is saved, which would cut it off. end undoes it.
+func (p *part) beginLine() (end func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hungUp {
+		return nil, status.Error(codes.Unavailable, "the job is being saved: try again")
+	}
+	p.lines.opened.Add(1)
+	p.notify()
+	return func() { p.linesChanged(&p.lines.opened, -1) }, nil
+}
+
 // hangUp closes what connects the job with its supervisor, until answerAgain.
 func (p *part) hangUp(ctx context.Context) error {
-	p.lines.mu.Lock()
-	lines := len(p.lines.open)
-	p.lines.mu.Unlock()
-	if lines > 0 {
-		return &notNowError{fmt.Sprintf("%d connections from outside reach into the job, such as an attached session: it can be saved when they are closed", lines)}
+	if err := p.linesInTheWay(); err != nil {
+		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
@@ -92,6 +133,11 @@ func (p *part) hangUp(ctx context.Context) error {
 		return &notNowError{"process 1 of the job does not answer what it was asked: see whether it was stopped"}
 	}
 	p.mu.Lock()
+	if err := p.linesInTheWay(); err != nil {
+		p.mu.Unlock()
+		p.questions.Release(maxQuestions)
+		return err
+	}
 	p.hungUp = true
 	door := p.door
 	p.door = nil

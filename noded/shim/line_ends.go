@@ -34,6 +34,11 @@ var (
 // openLine is the end that a step opened, in a call to the job's socket: it
 // makes tunnels to the target until the line is over.
 func (r *relay) openLine(incoming grpc.ServerStream, target string) error {
+	over, err := r.part.beginLine()
+	if err != nil {
+		return err
+	}
+	defer over()
 	l := newLine(&callEnd{stream: incoming})
 	go l.fill(true) // a caller that is gone ends the line
 	stop := context.AfterFunc(r.context, func() { l.end(errClosing) })
@@ -48,11 +53,11 @@ func (r *relay) openLine(incoming grpc.ServerStream, target string) error {
 		again = again || had
 		// A step that was ended is ended on the other node too, and it is told so
 		// by another tunnel if need be.
-		over, why, known := l.over()
-		if over && (known || !again || !mayReopen(err)) {
+		done, why, known := l.over()
+		if done && (known || !again || !mayReopen(err)) {
 			return lineStatus(why)
 		}
-		if had && !over {
+		if had && !done {
 			broken, limit = time.Now(), lineLimit
 			pause.Reset()
 			r.part.log.Info("a step's connection to another node broke: it goes on over the next", "nodes", []string{r.part.order.Node, target}, "error", err)
@@ -184,6 +189,9 @@ func (c *callEnd) Close() error { return nil }
 type lineTable struct {
 	mu   sync.Mutex
 	open map[string]*joinedLine
+	// How many are open: those that other nodes opened, and those that steps opened
+	// here.
+	joined, opened atomic.Int32
 }
 
 // joinedLine is the end at process 1.
@@ -221,6 +229,7 @@ func (p *part) lineFor(ctx context.Context, name string, again bool) (*joinedLin
 		p.lines.open = make(map[string]*joinedLine)
 	}
 	p.lines.open[name] = l
+	p.linesChanged(&p.lines.joined, 1)
 	go l.fill(false)
 	return l, nil
 }
@@ -240,6 +249,7 @@ func (p *part) dropLine(name string, l *joinedLine, why error) {
 	l.end(why)
 	_ = l.local.Close()
 	l.release()
+	p.linesChanged(&p.lines.joined, -1)
 }
 
 // carryLine runs a line over a tunnel that was joined, and keeps it when the

@@ -189,7 +189,7 @@ func (p *part) setReady(running *container.Container) {
 	defer p.mu.Unlock()
 	p.ready = true
 	p.saver = &containerSaver{engine: p.settings.Checkpoint.Engine, container: running, dir: p.dir}
-	if !p.order.Gang || !p.batch || p.order.Restore != nil {
+	if !p.released && (!p.order.Gang || !p.batch) {
 		p.release()
 	}
 	p.saves.grade = p.firstGrade()

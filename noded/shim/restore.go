@@ -67,15 +67,45 @@ func (p *part) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*co
 	return running, nil
 }
 
-// mayBegin is asked when the job is there and has not run.
+// mayBegin is asked when the job is there and has not run. A part of several waits
+// until all are there: they go on together, or none does.
 func (p *part) mayBegin() error {
+	if err := p.findParked(); err != nil {
+		return err
+	}
+	if p.order.Gang {
+		p.awaitOthers()
+	}
 	switch {
 	case p.endAsked():
 		return errEnding
 	case !p.mayRun():
 		return errSaveLease
 	}
-	return p.findParked()
+	return nil
+}
+
+// awaitOthers tells that this part is there, and returns when it may run, or is to
+// end.
+func (p *part) awaitOthers() {
+	p.mu.Lock()
+	p.ready = true
+	p.notify()
+	p.mu.Unlock()
+	p.log.Info("the part is restored, and stands until those on the other nodes are")
+	for {
+		p.mu.Lock()
+		released, changed := p.released, p.changed
+		p.mu.Unlock()
+		if released {
+			return
+		}
+		select {
+		case <-changed:
+		case <-p.startContext.Done():
+			return
+		}
+	}
 }
 
 // begin makes the part's container run: from the start, or from its image.

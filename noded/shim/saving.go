@@ -94,6 +94,9 @@ func (p *part) takeSave(order *pb.SavePart) {
 // What it takes back may come only later, and is not done then. The caller holds
 // p.mu.
 func (p *part) takeBack(order *pb.SavePart) {
+	if s := p.saves.stands; s != nil && order.Number < s.order.Number {
+		return // it is late: the part stands for a later one
+	}
 	p.standNoMore()
 	if order.Number > p.saves.last.GetNumber() {
 		p.saves.last = &pb.PartSaved{Part: p.order.Part, Number: order.Number, Error: errTakenBack.Error()}
@@ -179,7 +182,7 @@ func (p *part) maySave() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch grade := p.saves.grade; {
-	case !p.ready:
+	case !p.ready || p.saver == nil:
 		return &notNowError{"the job has not started yet: ask again in a moment"}
 	case p.ending != nil:
 		return errEnding

@@ -61,7 +61,7 @@ func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServe
 		s.part.mu.Lock()
 		ready, ended, stuck, changed := s.part.ready, s.part.ended, s.part.stuck, s.part.changed
 		held, suspended := s.part.lease, s.part.suspension()
-		saved, grade := s.part.saves.last, s.part.saves.grade
+		saved, grade := s.part.saves.last, s.part.gradeNow()
 		s.part.mu.Unlock()
 		// One that is suspended stands for that, whatever its lease.
 		if frozen := ready && !held.Runs && !held.Suspended; held.Fence && (!toldLease || toldFrozen != frozen) {
@@ -91,7 +91,7 @@ func (s *service) Watch(_ *pb.ShimWatchRequest, stream grpc.ServerStreamingServe
 				return err
 			}
 		}
-		if grade != toldGrade {
+		if !proto.Equal(grade, toldGrade) {
 			toldGrade = grade
 			if err := stream.Send(&pb.ShimEvent{What: &pb.ShimEvent_Grade{Grade: grade}}); err != nil {
 				return err
@@ -123,7 +123,15 @@ func (s *service) StartBatch(ctx context.Context, _ *pb.ReleaseBatch) (*pb.ShimR
 	if !ready {
 		return nil, status.Error(codes.FailedPrecondition, "the container is not up yet")
 	}
-	if released || !p.batch || p.endAsked() {
+	restored := p.order.Restore != nil
+	if released || !p.batch && !restored || p.endAsked() {
+		return &pb.ShimResponse{}, nil
+	}
+	if restored { // the script goes on where it was
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.release()
+		p.notify()
 		return &pb.ShimResponse{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepPatience)
