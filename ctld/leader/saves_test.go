@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func (s *saver) told(node string) *pb.ControllerMessage {
 func (s *saver) saved(node string, number uint32, stands bool) {
 	s.t.Helper()
 	part := &pb.PartId{Job: s.job, Epoch: s.now().Epoch}
-	digest := sha256.Sum256([]byte{byte(number)})
+	digest := sha256.Sum256([]byte(fmt.Sprint(number, node)))
 	message := &pb.PartSaved{Part: part, Number: number, Stands: stands, StandingMs: 200, PackMs: 1000, Grade: pb.SaveGrade_SAVE_GRADE_YES,
 		Image: &pb.Image{Part: part, Number: number, Digest: digest[:], Node: node, Bytes: 5}}
 	if err := s.Saved(context.Background(), s.nodes[node], message); err != nil {
