@@ -60,6 +60,9 @@ func TestRestoredGangWaits(t *testing.T) {
 	third.release()
 	third.release()
 	b.countsOn()
+	// Process 1 answers as before.
+	_, err = third.client().Signal(context.Background(), &pb.SignalPart{Part: third.order.Part, Signal: 18, Full: true})
+	must(t, err)
 	wantSaved(t, third.save(&pb.SavePart{Number: 3, Then: goOn}))
 	b.countsOn()
 	_, err = third.client().End(context.Background(), endOrder(third))

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -213,10 +212,10 @@ func (p *part) lineFor(ctx context.Context, name string, again bool) (*joinedLin
 	if err != nil {
 		return nil, err
 	}
-	conn, err := dialJobSocket(ctx, p.dir.path(runDir, pid1.StepSocket), p.user.UID)
+	conn, err := p.dialStep(ctx)
 	if err != nil {
 		release()
-		return nil, status.Errorf(codes.Unavailable, "reach process 1 of the job: %v", err)
+		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	end, ok := conn.(localEnd)
 	if !ok {

@@ -17,7 +17,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
-	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/proto/step"
@@ -233,9 +232,9 @@ func (p *part) askStep(ctx context.Context, ask func(*step.Client) error) error 
 		return fmt.Errorf("process 1 of the job is not asked while the job is being saved, or is busy: try again: %w", err)
 	}
 	defer p.questions.Release(1)
-	conn, err := dialJobSocket(ctx, p.dir.path(runDir, pid1.StepSocket), p.user.UID)
+	conn, err := p.dialStep(ctx)
 	if err != nil {
-		return fmt.Errorf("reach process 1 of the job: %w", err)
+		return err
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)

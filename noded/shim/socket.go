@@ -7,11 +7,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
 )
 
 // A socket's name has room for 107 bytes, which a path below a state
@@ -64,8 +68,8 @@ func dialSocket(ctx context.Context, path string) (conn net.Conn, err error) {
 
 // dialJobSocket connects to a socket in a directory that belongs to a job. It
 // follows no link there, which could lead to a socket that trusts root, and
-// talks only to a process of the job's user.
-func dialJobSocket(ctx context.Context, path string, uid uint32) (net.Conn, error) {
+// talks only to a process of one of the users.
+func dialJobSocket(ctx context.Context, path string, uids ...uint32) (net.Conn, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -83,12 +87,26 @@ func dialJobSocket(ctx context.Context, path string, uid uint32) (net.Conn, erro
 		return nil, fmt.Errorf("connect to %s: %w", path, err)
 	}
 	peer, err := peerUID(conn)
-	if err == nil && peer != uid {
-		err = fmt.Errorf("%s is answered by user %d, not by user %d", path, peer, uid)
+	if err == nil && !slices.Contains(uids, peer) {
+		err = fmt.Errorf("%s is answered by user %d, not by user %d", path, peer, uids[0])
 	}
 	if err != nil {
 		conn.Close()
 		return nil, err
+	}
+	return conn, nil
+}
+
+// dialStep connects to process 1 of the job. A socket that was restored is the
+// container's root's, as whom CRIU made it listen; nothing else in a job of a user is.
+func (p *part) dialStep(ctx context.Context) (net.Conn, error) {
+	uids := []uint32{p.user.UID}
+	if p.order.Restore != nil {
+		uids = append(uids, container.HostIDBase)
+	}
+	conn, err := dialJobSocket(ctx, p.dir.path(runDir, pid1.StepSocket), uids...)
+	if err != nil {
+		return nil, fmt.Errorf("reach process 1 of the job: %w", err)
 	}
 	return conn, nil
 }
