@@ -44,7 +44,7 @@ func checkSaved(job *Job) error {
 		if i > 0 && job.Saved.Images[i-1].Number <= image.Number || image.Number == 0 || image.Number > job.Saved.Number {
 			return wrong("image %d is out of order", image.Number)
 		}
-		if image.Epoch == 0 || image.Epoch > job.Epoch || !image.whole() || image.RanMS < 0 {
+		if image.Epoch == 0 || image.Epoch > job.Epoch || !image.whole() || image.RanMS < 0 || len(image.KnownAs()) != len(image.Parts) {
 			return wrong("image %d is none: %+v", image.Number, *image)
 		}
 	}

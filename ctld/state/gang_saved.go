@@ -80,6 +80,15 @@ func (s *State) gangSaved(job *Job, saving *Saving) {
 // maxStandingMS is where the time for which an image let its job stand is cut off.
 const maxStandingMS = 1<<32 - 1
 
+// otherNames are the names by which the processes of a run know its nodes, in the
+// order of the parts; none where these are their names.
+func (r *Run) otherNames() []string {
+	if r.Restore == nil || len(r.Parts) == 1 || slices.Equal(r.Restore.KnownAs(), r.nodes()) {
+		return nil
+	}
+	return r.Restore.KnownAs()
+}
+
 // uneven says why a job on several nodes cannot be saved, since it has not the
 // same on each: where it goes on from an image it could get another share.
 func (r *Run) uneven() string {

@@ -41,6 +41,7 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 	}
 	if job.Run.Restore != nil {
 		order.Restore = job.Run.Restore.Message(job.ID, slices.Index(job.Run.nodes(), node))
+		order.KnownAs = job.Run.otherNames()
 	}
 	if partition, known := t.policy.Partition(job.Run.Partition); known {
 		order.RootAllowed = partition.AllowRootJobs

@@ -159,6 +159,7 @@ func imageNeed(job *Job) Image {
 			need.Model = device.Model
 		}
 	}
+	need.Names = job.Run.otherNames()
 	return need
 }
 

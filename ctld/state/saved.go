@@ -56,6 +56,9 @@ type Image struct {
 	PackMS     uint32      `cbor:"11,keyasint,omitempty"` // until it was durable
 	Model      string      `cbor:"13,keyasint,omitempty"` // of the GPUs that it held
 	Parts      []ImagePart `cbor:"20,keyasint"`           // in the order of the run's
+	// Names are those by which the processes of a job on several nodes know them,
+	// if it goes on on others; none = those of Parts.
+	Names []string `cbor:"21,keyasint,omitempty"`
 }
 
 // ImagePart is what was saved on one node. Without a digest it is not yet.
@@ -238,6 +241,15 @@ func (i *Image) Message(job uint32, part int) *pb.Image {
 		Part: &pb.PartId{Job: job, Epoch: i.Epoch}, Number: i.Number, Digest: p.Digest[:],
 		Store: p.Store, Node: p.Node, Bytes: p.Bytes,
 	}
+}
+
+// KnownAs are the names by which the processes know the nodes, in the order of the
+// parts.
+func (i *Image) KnownAs() []string {
+	if len(i.Names) > 0 {
+		return i.Names
+	}
+	return i.Nodes()
 }
 
 // Nodes are those that made the parts, in their order.

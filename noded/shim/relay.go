@@ -162,7 +162,7 @@ func (r *relay) handle(_ any, incoming grpc.ServerStream) error {
 		if err != nil {
 			return err
 		}
-		return r.openLine(incoming, target)
+		return r.openLine(incoming, r.part.nodeKnownAs(target))
 	}
 	conn, err := r.controller()
 	if err != nil {
@@ -228,6 +228,17 @@ func targetOf(incoming grpc.ServerStream) (string, error) {
 		return "", status.Error(codes.InvalidArgument, "a tunnel's first message must name its target node")
 	}
 	return target, nil
+}
+
+// nodeKnownAs is the node that the job's programs mean by a name: they know the
+// nodes on which the job began, wherever it goes on.
+func (p *part) nodeKnownAs(name string) string {
+	for i, known := range p.order.KnownAs {
+		if known == name && i < len(p.order.Allocation) {
+			return p.order.Allocation[i].Node
+		}
+	}
+	return name
 }
 
 // rawMessage is a message that is passed on as it came.

@@ -1204,7 +1204,10 @@ type StartPart struct {
 	NodeAddresses []string `protobuf:"bytes,19,rep,name=node_addresses,json=nodeAddresses,proto3" json:"node_addresses,omitempty"` // in the order of allocation
 	// The run goes on from this image; absent = from the start of the script. A
 	// part that cannot be restored ends with RESTORE_FAILED and has not run.
-	Restore       *Image `protobuf:"bytes,20,opt,name=restore,proto3" json:"restore,omitempty"`
+	Restore *Image `protobuf:"bytes,20,opt,name=restore,proto3" json:"restore,omitempty"`
+	// The names by which the processes of a job on several nodes know these, in the
+	// order of allocation, if it goes on on others than it began on.
+	KnownAs       []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1375,6 +1378,13 @@ func (x *StartPart) GetNodeAddresses() []string {
 func (x *StartPart) GetRestore() *Image {
 	if x != nil {
 		return x.Restore
+	}
+	return nil
+}
+
+func (x *StartPart) GetKnownAs() []string {
+	if x != nil {
+		return x.KnownAs
 	}
 	return nil
 }
@@ -3164,7 +3174,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12(\n" +
 	"\x05parts\x18\x03 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xda\x05\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xf5\x05\n" +
 	"\tStartPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
@@ -3191,7 +3201,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\flease_action\x18\x11 \x01(\tR\vleaseAction\x12\x12\n" +
 	"\x04gang\x18\x12 \x01(\bR\x04gang\x12%\n" +
 	"\x0enode_addresses\x18\x13 \x03(\tR\rnodeAddresses\x12+\n" +
-	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\"3\n" +
+	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\x12\x19\n" +
+	"\bknown_as\x18\x15 \x03(\tR\aknownAs\"3\n" +
 	"\tPartReady\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\"6\n" +
 	"\fReleaseBatch\x12&\n" +
