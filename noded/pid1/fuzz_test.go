@@ -41,13 +41,17 @@ func frames(t testing.TB, messages ...step.Message) []byte {
 	return all.Bytes()
 }
 
-// withoutLaunches is what a client says up to its first launch, which would
+// withoutLaunches is what a client says up to its first launch or session, which would
 // start programs.
 func withoutLaunches(data []byte) []byte {
 	for at := 0; at < len(data); {
 		reader := bytes.NewReader(data[at:])
 		m, err := step.NewReader(reader).Read()
-		if _, launch := m.(*step.Launch); launch || err == nil && len(data)-at < 5 {
+		switch m.(type) {
+		case *step.Launch, *step.Open, *step.Attach:
+			return data[:at]
+		}
+		if err == nil && len(data)-at < 5 {
 			return data[:at]
 		}
 		if err != nil {
@@ -63,12 +67,12 @@ func withoutLaunches(data []byte) []byte {
 // before a launch, each question is answered once, in the protocol's words.
 func FuzzQuestions(f *testing.F) {
 	f.Add(frames(f, &step.NewStep{}, &step.StartBatch{}, &step.Signal{Signal: 64, Scope: step.ScopeAll}, &step.Signal{Signal: 9, Scope: step.ScopeStep, Step: 1}), true)
-	f.Add(frames(f, &step.OK{}, &step.Done{}, &step.Started{}, &step.Input{Rank: 1 << 31, All: true, Data: []byte("x")}, &step.InputEnd{}, &step.InputCredit{Bytes: 1 << 31}), false)
+	f.Add(frames(f, &step.OK{}, &step.Done{}, &step.Started{}, &step.Input{Rank: 1 << 31, All: true, Data: []byte("x")}, &step.InputEnd{}, &step.InputCredit{Bytes: 1 << 31}, &step.Sessions{}, &step.Taken{}), false)
 	f.Add([]byte("\x02\xff\xff\xff\xff"), true)
 	f.Add([]byte("\x01\x00\x00\x00\x02{}\x63"), true)
 	f.Fuzz(func(t *testing.T, data []byte, batch bool) {
 		p := &process1{config: &Config{}, reaper: newReaper(), batchDone: make(chan int, 1)}
-		p.steps.running = map[*stepRun]bool{}
+		p.steps.running = map[running]bool{}
 		if batch {
 			p.config.Batch = &Batch{}
 			p.batch.asked = true // it runs already
@@ -87,7 +91,7 @@ func FuzzQuestions(f *testing.F) {
 				t.Fatalf("%#v is not answered: %v", question, err)
 			}
 			switch answer.(type) {
-			case *step.OK, *step.Failed, *step.StepNumber:
+			case *step.OK, *step.Failed, *step.StepNumber, *step.SessionList:
 			default:
 				t.Fatalf("%#v is answered by %#v", question, answer)
 			}
@@ -107,9 +111,9 @@ func FuzzInput(f *testing.F) {
 	f.Add(frames(f, &step.NewStep{}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := &process1{config: &Config{}}
-		p.steps.running = map[*stepRun]bool{}
+		p.steps.running = map[running]bool{}
 		run := &stepRun{conn: newSaid(nil)}
-		run.input.init()
+		run.input.init(step.InputWindow)
 		for rank := range uint32(2) {
 			read, write, err := os.Pipe()
 			if err != nil {

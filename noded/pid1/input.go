@@ -13,6 +13,7 @@ const maxInputItems = step.InputWindow / 4
 // inputQueue holds input between the connection and the tasks. It is bounded
 // by the client's window.
 type inputQueue struct {
+	most   int // bytes
 	mu     sync.Mutex
 	more   *sync.Cond
 	items  []inputItem
@@ -27,7 +28,7 @@ type inputItem struct {
 	data []byte
 }
 
-func (q *inputQueue) init() { q.more = sync.NewCond(&q.mu) }
+func (q *inputQueue) init(most int) { q.most, q.more = most, sync.NewCond(&q.mu) }
 
 // push is false when the client sent more than its window, or too many pieces.
 func (q *inputQueue) push(item inputItem) bool {
@@ -37,7 +38,7 @@ func (q *inputQueue) push(item inputItem) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.bytes += len(item.data)
-	if q.bytes > step.InputWindow || len(q.items) >= maxInputItems {
+	if q.bytes > q.most || len(q.items) >= maxInputItems {
 		return false
 	}
 	if !q.closed {
@@ -67,6 +68,16 @@ func (q *inputQueue) credit(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.bytes -= n
+}
+
+// forget drops what waits.
+func (q *inputQueue) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, item := range q.items {
+		q.bytes -= len(item.data)
+	}
+	q.items = nil
 }
 
 func (q *inputQueue) close() {

@@ -11,7 +11,8 @@
 // descendants, each in a session of its own, with standard input and output
 // that it opened itself; whatever becomes an orphan is reaped; nothing of the
 // job outlives it (the kernel kills a PID namespace with its process 1); when
-// its supervisor dies, so does it. The end of the batch script is the end of
+// its supervisor dies, so does it. A session (step.Open) needs no client: it
+// lives on when nobody is attached. The end of the batch script is the end of
 // the job on that node, as in Slurm: what is left is killed. On a node that
 // does not run the script it serves steps until it is killed.
 //
@@ -96,6 +97,7 @@ type process1 struct {
 
 	batch     batch
 	steps     steps
+	sessions  sessions
 	listener  net.Listener
 	batchDone chan int
 }
@@ -104,7 +106,7 @@ type process1 struct {
 // closes ready when it answers.
 func Run(dir string, config *Config, ready *os.File) (int, error) {
 	p := &process1{dir: dir, config: config, reaper: newReaper(), batchDone: make(chan int, 1)}
-	p.steps.running = make(map[*stepRun]bool)
+	p.steps.running = make(map[running]bool)
 
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, caught...)

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		os.Exit(taskMain(os.Args[2:]))
 	}
 	if dir := os.Getenv(dirVariable); dir != "" {
+		if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+			fmt.Fprintln(os.Stderr, "mount /proc:", err)
+			os.Exit(exitSetup)
+		}
 		_, config, err := ReadOrders(os.NewFile(OrdersFd, "orders"))
 		status := exitSetup
 		if err == nil {
@@ -82,7 +86,7 @@ func start(t *testing.T, config *Config) *job {
 	j.cmd.Env = []string{dirVariable + "=" + j.dir, "GORACE=atexit_sleep_ms=0"}
 	j.cmd.Stderr = os.Stderr
 	j.cmd.ExtraFiles = []*os.File{write, orders}
-	j.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+	j.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := j.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

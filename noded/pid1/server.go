@@ -64,9 +64,13 @@ func (p *process1) handle(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		if launch, ok := m.(*step.Launch); ok {
-			_ = conn.SetReadDeadline(time.Time{})
-			p.runStep(conn, reader, launch)
+		_ = conn.SetReadDeadline(time.Time{})
+		switch m := m.(type) {
+		case *step.Launch:
+			p.runStep(conn, reader, m)
+			return
+		case *step.Open, *step.Attach:
+			p.runSession(conn, reader, m)
 			return
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(questionTimeout))
@@ -90,6 +94,8 @@ func (p *process1) answer(m step.Message) step.Message {
 		}
 		p.startBatch()
 		return &step.OK{}
+	case *step.Sessions:
+		return p.sessions.list()
 	case *step.Signal:
 		if !p.signal(m) {
 			return &step.Failed{Text: "no process runs that the signal could be for", Code: 1}
@@ -114,11 +120,18 @@ func (p *process1) signal(m *step.Signal) bool {
 	return p.steps.signal(sig, nil) || batch
 }
 
+// running is a step, or what of it runs here.
+type running interface {
+	id() uint32
+	// signal is false when nothing of it runs any more.
+	signal(unix.Signal) bool
+}
+
 // steps are the steps that run on this node.
 type steps struct {
 	mu      sync.Mutex
 	next    uint32
-	running map[*stepRun]bool
+	running map[running]bool
 }
 
 func (s *steps) number() uint32 {
@@ -129,13 +142,13 @@ func (s *steps) number() uint32 {
 	return n
 }
 
-func (s *steps) add(r *stepRun) {
+func (s *steps) add(r running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running[r] = true
 }
 
-func (s *steps) remove(r *stepRun) {
+func (s *steps) remove(r running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, r)
@@ -144,9 +157,9 @@ func (s *steps) remove(r *stepRun) {
 // signal signals the tasks of one step, or of all if number is nil.
 func (s *steps) signal(sig unix.Signal, number *uint32) bool {
 	s.mu.Lock()
-	var runs []*stepRun
+	var runs []running
 	for r := range s.running {
-		if number == nil || r.number == *number {
+		if number == nil || r.id() == *number {
 			runs = append(runs, r)
 		}
 	}

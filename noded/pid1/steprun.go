@@ -48,7 +48,7 @@ type task struct {
 // runStep runs one step to its end.
 func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Launch) {
 	run := &stepRun{number: launch.Step, conn: conn}
-	run.input.init()
+	run.input.init(step.InputWindow)
 	if err := p.startTasks(run, launch); err != nil {
 		run.abort()
 		run.send(failure(err))
@@ -218,6 +218,9 @@ func (run *stepRun) abort() {
 	}
 	run.input.close()
 }
+
+// id implements running.
+func (run *stepRun) id() uint32 { return run.number }
 
 // signal signals the tasks that still run; false when there are none.
 func (run *stepRun) signal(sig unix.Signal) bool {

@@ -31,6 +31,8 @@ type command struct {
 	cwd   string
 	umask uint32
 	files [3]uintptr // standard input, output, error
+	// terminal: standard input is to be the controlling terminal.
+	terminal bool
 }
 
 // child is a process that was started.
@@ -92,7 +94,7 @@ func (p *process1) start(c *command) (*child, error) {
 	attr := &syscall.ProcAttr{
 		Env:   c.env,
 		Files: []uintptr{c.files[0], c.files[1], c.files[2], write.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.terminal},
 	}
 	pid, ended, err := p.reaper.start(func() (int, error) {
 		return syscall.ForkExec("/proc/self/exe", argv, attr)

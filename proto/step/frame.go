@@ -164,7 +164,7 @@ func newControl(kind Kind) Message {
 	case KindOK:
 		return &OK{}
 	}
-	return nil
+	return newSessionControl(kind)
 }
 
 // check refuses what the types allow but the protocol does not.
@@ -190,7 +190,7 @@ func check(m Message) error {
 			return fmt.Errorf("%w: %d tasks", ErrMalformed, len(m.Tasks))
 		}
 	}
-	return nil
+	return checkSession(m)
 }
 
 func checkLaunch(m *Launch) error {

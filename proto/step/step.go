@@ -11,6 +11,7 @@
 // A connection may ask any number of questions (NewStep, Signal, StartBatch:
 // one answer each, in order) and may then send one Launch. From then on it
 // carries that step's tasks on that node until Done. Closing it kills them.
+// What outlives its connection is a session: see Open.
 //
 // Standard input is flow controlled: the client has InputWindow bytes to
 // send, and gets back with InputCredit what has been written to tasks. So a
@@ -60,6 +61,11 @@ const (
 	KindInputEnd   Kind = 4
 	KindSignal     Kind = 5
 	KindStartBatch Kind = 6
+	KindOpen       Kind = 7
+	KindAttach     Kind = 8
+	KindResize     Kind = 9
+	KindTaken      Kind = 10
+	KindSessions   Kind = 11
 
 	KindStepNumber  Kind = 16
 	KindStarted     Kind = 17
@@ -69,6 +75,9 @@ const (
 	KindDone        Kind = 21
 	KindInputCredit Kind = 22
 	KindOK          Kind = 23
+	KindAttached    Kind = 24
+	KindWritten     Kind = 25
+	KindSessionList Kind = 26
 )
 
 // Message is one of the types below.

@@ -26,6 +26,10 @@ func messages() []Message {
 		&InputEnd{Rank: 2, All: true}, &InputCredit{Bytes: 12},
 		&Signal{Signal: 10, Scope: ScopeStep, Step: 2},
 		&Exited{Rank: 9, Code: 0, Signal: 15}, &Failed{Text: "no", Code: 2},
+		&Open{Name: "a", Client: "b", Window: &Window{Rows: 24, Columns: 80}, Argv: Strings{"sh"}, Env: Strings{"K=\xe9"}, Cwd: "/tmp", Umask: 0o22},
+		&Attach{Step: 4, Name: "a", Client: "b", Output: new(uint64)}, &Attached{Step: 4, Name: "a", Terminal: true, Output: 1 << 40, Input: 3, Written: 2},
+		&Resize{Window: Window{Rows: 1, Columns: 2}}, &Taken{Output: 9, Ended: true}, &Written{Input: 5},
+		&Sessions{}, &SessionList{Sessions: []SessionInfo{{Step: 1, Command: "sh", Attached: true}}},
 	}
 }
 
@@ -71,6 +75,9 @@ func TestRefused(t *testing.T) {
 		"no tasks":          {frame(2, `{"argv":["YQ=="],"input":"none"}`), ErrMalformed},
 		"a task twice":      {frame(2, `{"argv":["YQ=="],"input":"none","tasks":[{"rank":1},{"rank":1}]}`), ErrMalformed},
 		"unknown input":     {frame(2, `{"argv":["YQ=="],"input":"x","tasks":[{"rank":1}]}`), ErrMalformed},
+		"session, no name":  {frame(7, `{"client":"b"}`), ErrMalformed},
+		"no client":         {frame(8, `{"step":1}`), ErrMalformed},
+		"more than came":    {frame(24, `{"input":1,"written":2}`), ErrMalformed},
 		"signal 0":          {frame(5, `{"signal":0,"scope":"all"}`), ErrMalformed},
 		"signal to nowhere": {frame(5, `{"signal":9,"scope":"host"}`), ErrMalformed},
 	} {
