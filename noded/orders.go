@@ -239,6 +239,10 @@ func (a *agent) joinTunnel(ctx context.Context, s *session, order *pb.Connect) {
 		shim = p.supervisor
 	}
 	a.mu.Unlock()
+	if order.Session {
+		a.joinSession(ctx, s, p, shim, order)
+		return
+	}
 	if shim == nil {
 		a.log.Warn("a tunnel is asked for to a part that does not run here, which is harmless where a job just ended",
 			"job", order.GetPart().GetJob(), "epoch", order.GetPart().GetEpoch())

@@ -32,6 +32,7 @@ var answeredHere = map[string]bool{
 // bulk are the requests that are passed on beside the others.
 var bulk = map[string]bool{
 	pb.NodeLink_Tunnel_FullMethodName:            true,
+	pb.Controller_Attach_FullMethodName:          true,
 	pb.Controller_SaveSnapshot_FullMethodName:    true,
 	pb.Controller_RestoreSnapshot_FullMethodName: true,
 }
@@ -159,7 +160,7 @@ func (s *Server) forwardStream(server any, stream grpc.ServerStream, info *grpc.
 	}
 	notePassedOn(stream.Context(), way.Leader)
 	after := time.Duration(0)
-	if info.FullMethod == pb.NodeLink_Tunnel_FullMethodName {
+	if info.FullMethod == pb.NodeLink_Tunnel_FullMethodName || info.FullMethod == pb.Controller_Attach_FullMethodName {
 		after = -1 // what it carries is nothing of the leader's
 	}
 	ctx, cancel, err := s.outgoing(stream.Context(), way, after)

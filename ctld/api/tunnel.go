@@ -181,18 +181,24 @@ func (s *Server) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen
 		return status.Errorf(codes.Unavailable, "node %s is not connected to this controller: try again", open.GetTargetNode())
 	}
 	c := &channel{part: part, target: open.GetTargetNode(), image: string(open.GetImage().GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
+	return s.joined(stream, name, c, func() { link.Send(order) })
+}
+
+// joined asks for the second end of a channel, waits for it, and carries the
+// bytes.
+func (s *Server) joined(stream tunnelStream, name string, c *channel, ask func()) error {
 	if err := s.tunnels.begin(name, c); err != nil {
 		return err
 	}
 	defer s.tunnels.end(name, c)
-	link.Send(order)
+	ask()
 	timer := time.NewTimer(joinLimit)
 	defer timer.Stop()
 	select {
 	case second := <-c.second:
 		return pipe(stream, second, s.stop)
 	case <-timer.C:
-		return status.Errorf(codes.DeadlineExceeded, "node %s did not open its end of the tunnel within %v", open.GetTargetNode(), joinLimit)
+		return status.Errorf(codes.DeadlineExceeded, "node %s did not open its end of the tunnel within %v", c.target, joinLimit)
 	case <-stream.Context().Done():
 		return stream.Context().Err()
 	case <-s.stop:
@@ -255,7 +261,7 @@ func carry(to, from tunnelStream) error {
 		if err != nil {
 			return err
 		}
-		if message.GetOpen() != nil {
+		if message.GetOpen() != nil || message.GetAttach() != nil || message.GetAttached() != nil {
 			return invalid("a tunnel is opened once")
 		}
 		if len(message.GetData()) > maxTunnelBytes {

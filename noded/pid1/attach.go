@@ -158,7 +158,7 @@ func (s *session) attach(conn net.Conn, ask *step.Attach) *attachment {
 		s.leave(s.now)
 	}
 	if s.client != ask.Client {
-		s.client, s.came, s.written = ask.Client, 0, 0
+		s.client, s.came, s.written, s.inputEnded = ask.Client, 0, 0, false
 		s.clientTurn++
 		s.input.forget()
 	}
@@ -277,9 +277,13 @@ func (s *session) hear(p *process1, a *attachment, reader *step.Reader) (ended b
 func (s *session) takeInput(a *attachment, item inputItem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if item.end && s.inputEnded && !a.gone {
+		return true // it said so over another connection
+	}
 	if a.gone || !s.input.push(item) {
 		return false
 	}
+	s.inputEnded = s.inputEnded || item.end
 	s.came += uint64(len(item.data))
 	return true
 }

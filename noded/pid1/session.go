@@ -42,6 +42,7 @@ type session struct {
 	// written. Input of an earlier client counts for nobody.
 	client        string
 	clientTurn    uint32
+	inputEnded    bool
 	came, written uint64
 }
 

@@ -93,10 +93,8 @@ func (p *part) linesInTheWay() error {
 	switch {
 	case out > 0:
 		return &linesError{fmt.Sprintf("a step that was started here runs on other nodes (grun, %d connections): it can be saved when the step is over, or by itself with --checkpoint=app", out)}
-	case in > 0 && p.order.Gang:
-		return &linesError{fmt.Sprintf("%d connections from outside reach into the job, such as a step that another of its nodes started (grun), or an attached session: it can be saved when they are closed, or by itself with --checkpoint=app", in)}
 	case in > 0:
-		return &linesError{fmt.Sprintf("%d connections from outside reach into the job, such as an attached session: it can be saved when they are closed", in)}
+		return &linesError{fmt.Sprintf("a step that another of its nodes started runs here (grun, %d connections): it can be saved when the step is over, or by itself with --checkpoint=app", in)}
 	}
 	return nil
 }
@@ -144,6 +142,9 @@ func (p *part) hangUp(ctx context.Context) error {
 	p.mu.Unlock()
 	if door != nil {
 		door.close(byePatience)
+	}
+	if !p.attached.hangUp(byePatience) {
+		return &notNowError{"process 1 of the job does not close the connections of attached sessions: see whether it was stopped"}
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ type part struct {
 	group    *cgroup.Group
 	relay    *relay
 	lines    lineTable
+	attached attachTable
 	// questions are those to process 1 that are under way; all of them are taken
 	// while none may be.
 	questions *semaphore.Weighted

@@ -15,11 +15,15 @@ import (
 const tunnelBytes = 64 << 10
 
 // joinTunnel joins a tunnel that another node of the job has asked for, for a
-// new line to process 1 of this part or for one whose tunnel broke. It returns
-// when the tunnel is open; the bytes flow after that.
+// new line to process 1 of this part or for one whose tunnel broke; or that a
+// client has asked for from outside. It returns when the tunnel is open; the
+// bytes flow after that.
 func (p *part) joinTunnel(ctx context.Context, request *pb.Connect) error {
 	if partID(request.Part) != p.dir.id() {
 		return status.Errorf(codes.NotFound, "this is part %s, not %s", p.dir.id(), partID(request.Part))
+	}
+	if request.Session {
+		return p.joinSession(ctx, request)
 	}
 	if request.Line == "" {
 		return status.Error(codes.InvalidArgument, "the node that opens the tunnel runs an older gnoded, which keeps nothing of what it sends: upgrade it")

@@ -2673,7 +2673,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -2897,7 +2897,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\xd1\x0f\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\x95\x10\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -2931,7 +2931,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\fListLicenses\x12\x1f.gleaner.v1.ListLicensesRequest\x1a .gleaner.v1.ListLicensesResponse\x12M\n" +
 	"\n" +
 	"ListLimits\x12\x1d.gleaner.v1.ListLimitsRequest\x1a\x1e.gleaner.v1.ListLimitsResponse0\x01\x12E\n" +
-	"\bSaveJobs\x12\x1b.gleaner.v1.SaveJobsRequest\x1a\x1c.gleaner.v1.SaveJobsResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\bSaveJobs\x12\x1b.gleaner.v1.SaveJobsRequest\x1a\x1c.gleaner.v1.SaveJobsResponse\x12B\n" +
+	"\x06Attach\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_controller_proto_rawDescOnce sync.Once
@@ -3011,18 +3012,19 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ChangeAccountsRequest)(nil),      // 60: gleaner.v1.ChangeAccountsRequest
 	(*ListLicensesRequest)(nil),        // 61: gleaner.v1.ListLicensesRequest
 	(*ListLimitsRequest)(nil),          // 62: gleaner.v1.ListLimitsRequest
-	(*StatusResponse)(nil),             // 63: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 64: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 65: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 66: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 67: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 68: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 69: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 70: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 71: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 72: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 73: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 74: gleaner.v1.ListLimitsResponse
+	(*TunnelMessage)(nil),              // 63: gleaner.v1.TunnelMessage
+	(*StatusResponse)(nil),             // 64: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 65: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 66: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 67: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 68: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 69: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 70: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 71: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 72: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 73: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 74: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 75: gleaner.v1.ListLimitsResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	42, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -3093,34 +3095,36 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	61, // 65: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
 	62, // 66: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
 	12, // 67: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	3,  // 68: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 69: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	14, // 70: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11, // 71: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	16, // 72: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	18, // 73: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	20, // 74: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	22, // 75: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	30, // 76: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	33, // 77: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	36, // 78: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	38, // 79: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	63, // 80: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	64, // 81: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	65, // 82: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	66, // 83: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	67, // 84: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	56, // 85: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	68, // 86: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	69, // 87: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	70, // 88: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	71, // 89: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	72, // 90: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	73, // 91: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	74, // 92: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	13, // 93: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	68, // [68:94] is the sub-list for method output_type
-	42, // [42:68] is the sub-list for method input_type
+	63, // 68: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	3,  // 69: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 70: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	14, // 71: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11, // 72: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	16, // 73: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	18, // 74: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	20, // 75: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	22, // 76: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	30, // 77: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	33, // 78: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	36, // 79: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	38, // 80: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	64, // 81: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	65, // 82: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	66, // 83: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	67, // 84: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	68, // 85: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	56, // 86: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	69, // 87: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	70, // 88: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	71, // 89: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	72, // 90: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	73, // 91: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	74, // 92: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	75, // 93: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	13, // 94: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	63, // 95: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	69, // [69:96] is the sub-list for method output_type
+	42, // [42:69] is the sub-list for method input_type
 	42, // [42:42] is the sub-list for extension type_name
 	42, // [42:42] is the sub-list for extension extendee
 	0,  // [0:42] is the sub-list for field type_name
@@ -3134,6 +3138,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_accounting_proto_init()
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_limits_proto_init()
+	file_gleaner_v1_link_proto_init()
 	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_peer_proto_init()
 	file_gleaner_v1_priority_proto_init()

@@ -53,6 +53,7 @@ const (
 	Controller_ListLicenses_FullMethodName       = "/gleaner.v1.Controller/ListLicenses"
 	Controller_ListLimits_FullMethodName         = "/gleaner.v1.Controller/ListLimits"
 	Controller_SaveJobs_FullMethodName           = "/gleaner.v1.Controller/SaveJobs"
+	Controller_Attach_FullMethodName             = "/gleaner.v1.Controller/Attach"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -115,6 +116,11 @@ type ControllerClient interface {
 	// SaveJobs orders that the processes of running jobs are saved, and moves
 	// them. It answers when that is ordered; Job.saved says how it goes on.
 	SaveJobs(ctx context.Context, in *SaveJobsRequest, opts ...grpc.CallOption) (*SaveJobsResponse, error)
+	// Attach joins the caller with process 1 of a job: the job's user, and root.
+	// The first message is Attach, the first answer Attached; then come bytes of
+	// the step protocol (proto/step). FAILED_PRECONDITION: the job does not run.
+	// It ends when the job is saved: sessions go on, and are attached to again.
+	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelMessage, TunnelMessage], error)
 }
 
 type controllerClient struct {
@@ -460,6 +466,19 @@ func (c *controllerClient) SaveJobs(ctx context.Context, in *SaveJobsRequest, op
 	return out, nil
 }
 
+func (c *controllerClient) Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelMessage, TunnelMessage], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[9], Controller_Attach_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[TunnelMessage, TunnelMessage]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_AttachClient = grpc.BidiStreamingClient[TunnelMessage, TunnelMessage]
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -520,6 +539,11 @@ type ControllerServer interface {
 	// SaveJobs orders that the processes of running jobs are saved, and moves
 	// them. It answers when that is ordered; Job.saved says how it goes on.
 	SaveJobs(context.Context, *SaveJobsRequest) (*SaveJobsResponse, error)
+	// Attach joins the caller with process 1 of a job: the job's user, and root.
+	// The first message is Attach, the first answer Attached; then come bytes of
+	// the step protocol (proto/step). FAILED_PRECONDITION: the job does not run.
+	// It ends when the job is saved: sessions go on, and are attached to again.
+	Attach(grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]) error
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -607,6 +631,9 @@ func (UnimplementedControllerServer) ListLimits(*ListLimitsRequest, grpc.ServerS
 }
 func (UnimplementedControllerServer) SaveJobs(context.Context, *SaveJobsRequest) (*SaveJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SaveJobs not implemented")
+}
+func (UnimplementedControllerServer) Attach(grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]) error {
+	return status.Error(codes.Unimplemented, "method Attach not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -1030,6 +1057,13 @@ func _Controller_SaveJobs_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Controller_Attach_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ControllerServer).Attach(&grpc.GenericServerStream[TunnelMessage, TunnelMessage]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_AttachServer = grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1151,6 +1185,12 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "ListLimits",
 			Handler:       _Controller_ListLimits_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Attach",
+			Handler:       _Controller_Attach_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "gleaner/v1/controller.proto",

@@ -797,7 +797,8 @@ type Register struct {
 	Instance  string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // a UUID for this start of gnoded
 	// CLOCK_BOOTTIME when it was sent: the first lease counts from then.
 	SentBoottimeNs int64    `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
-	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"` // that lie in the stores this node can reach by itself
+	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"`      // that lie in the stores this node can reach by itself
+	Sessions       bool     `protobuf:"varint,8,opt,name=sessions,proto3" json:"sessions,omitempty"` // it takes Connect with session
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -879,6 +880,13 @@ func (x *Register) GetImages() []*Image {
 		return x.Images
 	}
 	return nil
+}
+
+func (x *Register) GetSessions() bool {
+	if x != nil {
+		return x.Sessions
+	}
+	return false
 }
 
 type RunningPart struct {
@@ -2054,12 +2062,15 @@ func (x *LeftOvers) GetLeftOvers() []*LeftOver {
 
 // Connect asks the node to join a tunnel to its part of a job.
 type Connect struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	Channel       string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
-	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"` // address to dial; "" = the one of this session
-	Line          string                 `protobuf:"bytes,4,opt,name=line,proto3" json:"line,omitempty"`             // as in TunnelOpen
-	Again         bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Part       *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Channel    string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
+	Controller string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"` // address to dial; "" = the one of this session
+	Line       string                 `protobuf:"bytes,4,opt,name=line,proto3" json:"line,omitempty"`             // as in TunnelOpen
+	Again      bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
+	// A client attaches from outside the job. What stands in the way is answered
+	// in the tunnel: Refused.
+	Session       bool `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2129,6 +2140,13 @@ func (x *Connect) GetAgain() bool {
 	return false
 }
 
+func (x *Connect) GetSession() bool {
+	if x != nil {
+		return x.Session
+	}
+	return false
+}
+
 type TunnelMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -2139,6 +2157,9 @@ type TunnelMessage struct {
 	//	*TunnelMessage_Received
 	//	*TunnelMessage_Finished
 	//	*TunnelMessage_Abandoned
+	//	*TunnelMessage_Attach
+	//	*TunnelMessage_Attached
+	//	*TunnelMessage_Refused
 	What          isTunnelMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2235,6 +2256,33 @@ func (x *TunnelMessage) GetAbandoned() bool {
 	return false
 }
 
+func (x *TunnelMessage) GetAttach() *Attach {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Attach); ok {
+			return x.Attach
+		}
+	}
+	return nil
+}
+
+func (x *TunnelMessage) GetAttached() *Attached {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Attached); ok {
+			return x.Attached
+		}
+	}
+	return nil
+}
+
+func (x *TunnelMessage) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
 type isTunnelMessage_What interface {
 	isTunnelMessage_What()
 }
@@ -2269,6 +2317,20 @@ type TunnelMessage_Abandoned struct {
 	Abandoned bool `protobuf:"varint,6,opt,name=abandoned,proto3,oneof"`
 }
 
+type TunnelMessage_Attach struct {
+	// Of Controller.Attach: the client's first message, the controller's first,
+	// and in place of data from the job's node.
+	Attach *Attach `protobuf:"bytes,7,opt,name=attach,proto3,oneof"`
+}
+
+type TunnelMessage_Attached struct {
+	Attached *Attached `protobuf:"bytes,8,opt,name=attached,proto3,oneof"`
+}
+
+type TunnelMessage_Refused struct {
+	Refused *Refused `protobuf:"bytes,9,opt,name=refused,proto3,oneof"`
+}
+
 func (*TunnelMessage_Open) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Data) isTunnelMessage_What() {}
@@ -2280,6 +2342,164 @@ func (*TunnelMessage_Received) isTunnelMessage_What() {}
 func (*TunnelMessage_Finished) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Abandoned) isTunnelMessage_What() {}
+
+func (*TunnelMessage_Attach) isTunnelMessage_What() {}
+
+func (*TunnelMessage_Attached) isTunnelMessage_What() {}
+
+func (*TunnelMessage_Refused) isTunnelMessage_What() {}
+
+// Attach asks for process 1 of a running job, on the node of its batch script.
+type Attach struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *JobId                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attach) Reset() {
+	*x = Attach{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attach) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attach) ProtoMessage() {}
+
+func (x *Attach) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attach.ProtoReflect.Descriptor instead.
+func (*Attach) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Attach) GetJob() *JobId {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+// Attached is sent once that node has been asked. Data and half_close follow,
+// or Refused.
+type Attached struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attached) Reset() {
+	*x = Attached{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attached) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attached) ProtoMessage() {}
+
+func (x *Attached) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attached.ProtoReflect.Descriptor instead.
+func (*Attached) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Attached) GetPart() *PartId {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *Attached) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+// Refused says why the node does not join the two.
+type Refused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // in a sentence
+	Later         bool                   `protobuf:"varint,2,opt,name=later,proto3" json:"later,omitempty"`  // it may be different in a moment
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refused) Reset() {
+	*x = Refused{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refused) ProtoMessage() {}
+
+func (x *Refused) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refused.ProtoReflect.Descriptor instead.
+func (*Refused) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Refused) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refused) GetLater() bool {
+	if x != nil {
+		return x.Later
+	}
+	return false
+}
 
 // TunnelOpen: the caller that names a target node makes the channel; the
 // controller sends Connect there and joins the two. The end that was asked
@@ -2306,7 +2526,7 @@ type TunnelOpen struct {
 
 func (x *TunnelOpen) Reset() {
 	*x = TunnelOpen{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2538,7 @@ func (x *TunnelOpen) String() string {
 func (*TunnelOpen) ProtoMessage() {}
 
 func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2551,7 @@ func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelOpen.ProtoReflect.Descriptor instead.
 func (*TunnelOpen) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TunnelOpen) GetPart() *PartId {
@@ -2400,7 +2620,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2632,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2645,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Image) GetPart() *PartId {
@@ -2488,7 +2708,7 @@ type SavePart struct {
 
 func (x *SavePart) Reset() {
 	*x = SavePart{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2720,7 @@ func (x *SavePart) String() string {
 func (*SavePart) ProtoMessage() {}
 
 func (x *SavePart) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2733,7 @@ func (x *SavePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavePart.ProtoReflect.Descriptor instead.
 func (*SavePart) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SavePart) GetPart() *PartId {
@@ -2577,7 +2797,7 @@ type PartSaved struct {
 
 func (x *PartSaved) Reset() {
 	*x = PartSaved{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2809,7 @@ func (x *PartSaved) String() string {
 func (*PartSaved) ProtoMessage() {}
 
 func (x *PartSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2822,7 @@ func (x *PartSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartSaved.ProtoReflect.Descriptor instead.
 func (*PartSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PartSaved) GetPart() *PartId {
@@ -2685,7 +2905,7 @@ type SavedAcknowledged struct {
 
 func (x *SavedAcknowledged) Reset() {
 	*x = SavedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2917,7 @@ func (x *SavedAcknowledged) String() string {
 func (*SavedAcknowledged) ProtoMessage() {}
 
 func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2930,7 @@ func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAcknowledged.ProtoReflect.Descriptor instead.
 func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SavedAcknowledged) GetPart() *PartId {
@@ -2739,7 +2959,7 @@ type PartGrade struct {
 
 func (x *PartGrade) Reset() {
 	*x = PartGrade{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2971,7 @@ func (x *PartGrade) String() string {
 func (*PartGrade) ProtoMessage() {}
 
 func (x *PartGrade) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2984,7 @@ func (x *PartGrade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartGrade.ProtoReflect.Descriptor instead.
 func (*PartGrade) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PartGrade) GetPart() *PartId {
@@ -2801,7 +3021,7 @@ type AskRestore struct {
 
 func (x *AskRestore) Reset() {
 	*x = AskRestore{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +3033,7 @@ func (x *AskRestore) String() string {
 func (*AskRestore) ProtoMessage() {}
 
 func (x *AskRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +3046,7 @@ func (x *AskRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRestore.ProtoReflect.Descriptor instead.
 func (*AskRestore) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AskRestore) GetToken() string {
@@ -2862,7 +3082,7 @@ type RestoreAnswer struct {
 
 func (x *RestoreAnswer) Reset() {
 	*x = RestoreAnswer{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2874,7 +3094,7 @@ func (x *RestoreAnswer) String() string {
 func (*RestoreAnswer) ProtoMessage() {}
 
 func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2887,7 +3107,7 @@ func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreAnswer.ProtoReflect.Descriptor instead.
 func (*RestoreAnswer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RestoreAnswer) GetToken() string {
@@ -2930,7 +3150,7 @@ type KeepImages struct {
 
 func (x *KeepImages) Reset() {
 	*x = KeepImages{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3162,7 @@ func (x *KeepImages) String() string {
 func (*KeepImages) ProtoMessage() {}
 
 func (x *KeepImages) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3175,7 @@ func (x *KeepImages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepImages.ProtoReflect.Descriptor instead.
 func (*KeepImages) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *KeepImages) GetImages() []*Image {
@@ -2978,7 +3198,7 @@ type ImagesHeld struct {
 
 func (x *ImagesHeld) Reset() {
 	*x = ImagesHeld{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3210,7 @@ func (x *ImagesHeld) String() string {
 func (*ImagesHeld) ProtoMessage() {}
 
 func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3223,7 @@ func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImagesHeld.ProtoReflect.Descriptor instead.
 func (*ImagesHeld) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ImagesHeld) GetImages() []*Image {
@@ -3040,7 +3260,7 @@ type SendImage struct {
 
 func (x *SendImage) Reset() {
 	*x = SendImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +3272,7 @@ func (x *SendImage) String() string {
 func (*SendImage) ProtoMessage() {}
 
 func (x *SendImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +3285,7 @@ func (x *SendImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
 func (*SendImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SendImage) GetImage() *Image {
@@ -3141,7 +3361,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04what\"0\n" +
 	"\x06PartId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xac\x02\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xc8\x02\n" +
 	"\bRegister\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\tinventory\x18\x02 \x01(\v2\x15.gleaner.v1.InventoryR\tinventory\x121\n" +
@@ -3150,7 +3370,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
 	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\x12)\n" +
-	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\"\xba\x01\n" +
+	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12\x1a\n" +
+	"\bsessions\x18\b \x01(\bR\bsessions\"\xba\x01\n" +
 	"\vRunningPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -3250,7 +3471,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"@\n" +
 	"\tLeftOvers\x123\n" +
 	"\n" +
-	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\x95\x01\n" +
+	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xaf\x01\n" +
 	"\aConnect\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
@@ -3258,7 +3479,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"controller\x18\x03 \x01(\tR\n" +
 	"controller\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
-	"\x05again\x18\x05 \x01(\bR\x05again\"\xd8\x01\n" +
+	"\x05again\x18\x05 \x01(\bR\x05again\x12\x18\n" +
+	"\asession\x18\x06 \x01(\bR\asession\"\xeb\x02\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +
@@ -3266,8 +3488,19 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"half_close\x18\x03 \x01(\bH\x00R\thalfClose\x12\x1c\n" +
 	"\breceived\x18\x04 \x01(\x04H\x00R\breceived\x12\x1c\n" +
 	"\bfinished\x18\x05 \x01(\bH\x00R\bfinished\x12\x1e\n" +
-	"\tabandoned\x18\x06 \x01(\bH\x00R\tabandonedB\x06\n" +
-	"\x04what\"\xdf\x01\n" +
+	"\tabandoned\x18\x06 \x01(\bH\x00R\tabandoned\x12,\n" +
+	"\x06attach\x18\a \x01(\v2\x12.gleaner.v1.AttachH\x00R\x06attach\x122\n" +
+	"\battached\x18\b \x01(\v2\x14.gleaner.v1.AttachedH\x00R\battached\x12/\n" +
+	"\arefused\x18\t \x01(\v2\x13.gleaner.v1.RefusedH\x00R\arefusedB\x06\n" +
+	"\x04what\"-\n" +
+	"\x06Attach\x12#\n" +
+	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\"F\n" +
+	"\bAttached\x12&\n" +
+	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
+	"\aRefused\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05later\x18\x02 \x01(\bR\x05later\"\xdf\x01\n" +
 	"\n" +
 	"TunnelOpen\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x1b\n" +
@@ -3379,7 +3612,7 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),             // 0: gleaner.v1.EndCause
 	(SaveThen)(0),             // 1: gleaner.v1.SaveThen
@@ -3406,25 +3639,28 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*LeftOvers)(nil),         // 22: gleaner.v1.LeftOvers
 	(*Connect)(nil),           // 23: gleaner.v1.Connect
 	(*TunnelMessage)(nil),     // 24: gleaner.v1.TunnelMessage
-	(*TunnelOpen)(nil),        // 25: gleaner.v1.TunnelOpen
-	(*Image)(nil),             // 26: gleaner.v1.Image
-	(*SavePart)(nil),          // 27: gleaner.v1.SavePart
-	(*PartSaved)(nil),         // 28: gleaner.v1.PartSaved
-	(*SavedAcknowledged)(nil), // 29: gleaner.v1.SavedAcknowledged
-	(*PartGrade)(nil),         // 30: gleaner.v1.PartGrade
-	(*AskRestore)(nil),        // 31: gleaner.v1.AskRestore
-	(*RestoreAnswer)(nil),     // 32: gleaner.v1.RestoreAnswer
-	(*KeepImages)(nil),        // 33: gleaner.v1.KeepImages
-	(*ImagesHeld)(nil),        // 34: gleaner.v1.ImagesHeld
-	(*SendImage)(nil),         // 35: gleaner.v1.SendImage
-	(*Inventory)(nil),         // 36: gleaner.v1.Inventory
-	(*LeftOver)(nil),          // 37: gleaner.v1.LeftOver
-	(*JobId)(nil),             // 38: gleaner.v1.JobId
-	(*ArraySpec)(nil),         // 39: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),           // 40: gleaner.v1.JobSpec
-	(*Identity)(nil),          // 41: gleaner.v1.Identity
-	(*NodeAllocation)(nil),    // 42: gleaner.v1.NodeAllocation
-	(*Usage)(nil),             // 43: gleaner.v1.Usage
+	(*Attach)(nil),            // 25: gleaner.v1.Attach
+	(*Attached)(nil),          // 26: gleaner.v1.Attached
+	(*Refused)(nil),           // 27: gleaner.v1.Refused
+	(*TunnelOpen)(nil),        // 28: gleaner.v1.TunnelOpen
+	(*Image)(nil),             // 29: gleaner.v1.Image
+	(*SavePart)(nil),          // 30: gleaner.v1.SavePart
+	(*PartSaved)(nil),         // 31: gleaner.v1.PartSaved
+	(*SavedAcknowledged)(nil), // 32: gleaner.v1.SavedAcknowledged
+	(*PartGrade)(nil),         // 33: gleaner.v1.PartGrade
+	(*AskRestore)(nil),        // 34: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),     // 35: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),        // 36: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),        // 37: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),         // 38: gleaner.v1.SendImage
+	(*Inventory)(nil),         // 39: gleaner.v1.Inventory
+	(*LeftOver)(nil),          // 40: gleaner.v1.LeftOver
+	(*JobId)(nil),             // 41: gleaner.v1.JobId
+	(*ArraySpec)(nil),         // 42: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),           // 43: gleaner.v1.JobSpec
+	(*Identity)(nil),          // 44: gleaner.v1.Identity
+	(*NodeAllocation)(nil),    // 45: gleaner.v1.NodeAllocation
+	(*Usage)(nil),             // 46: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
@@ -3433,10 +3669,10 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	14, // 3: gleaner.v1.NodeMessage.part_ended:type_name -> gleaner.v1.PartEnded
 	21, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
 	22, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	28, // 6: gleaner.v1.NodeMessage.part_saved:type_name -> gleaner.v1.PartSaved
-	30, // 7: gleaner.v1.NodeMessage.part_grade:type_name -> gleaner.v1.PartGrade
-	32, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
-	34, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	31, // 6: gleaner.v1.NodeMessage.part_saved:type_name -> gleaner.v1.PartSaved
+	33, // 7: gleaner.v1.NodeMessage.part_grade:type_name -> gleaner.v1.PartGrade
+	35, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	37, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
 	19, // 10: gleaner.v1.NodeMessage.part_suspended:type_name -> gleaner.v1.PartSuspended
 	8,  // 11: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
 	10, // 12: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
@@ -3447,65 +3683,70 @@ var file_gleaner_v1_link_proto_depIdxs = []int32{
 	15, // 17: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
 	23, // 18: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
 	17, // 19: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	27, // 20: gleaner.v1.ControllerMessage.save_part:type_name -> gleaner.v1.SavePart
-	29, // 21: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	31, // 22: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	33, // 23: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	35, // 24: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	30, // 20: gleaner.v1.ControllerMessage.save_part:type_name -> gleaner.v1.SavePart
+	32, // 21: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	34, // 22: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	36, // 23: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	38, // 24: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
 	18, // 25: gleaner.v1.ControllerMessage.suspend_part:type_name -> gleaner.v1.SuspendPart
-	36, // 26: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	39, // 26: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
 	7,  // 27: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
-	37, // 28: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	26, // 29: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	40, // 28: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	29, // 29: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
 	5,  // 30: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
 	5,  // 31: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
 	5,  // 32: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
 	5,  // 33: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
 	5,  // 34: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
-	38, // 35: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
-	39, // 36: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
-	40, // 37: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
-	41, // 38: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
-	42, // 39: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
-	26, // 40: gleaner.v1.StartPart.restore:type_name -> gleaner.v1.Image
+	41, // 35: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
+	42, // 36: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
+	43, // 37: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
+	44, // 38: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
+	45, // 39: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
+	29, // 40: gleaner.v1.StartPart.restore:type_name -> gleaner.v1.Image
 	5,  // 41: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
 	5,  // 42: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
 	5,  // 43: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
 	0,  // 44: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
-	43, // 45: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
+	46, // 45: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
 	5,  // 46: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
 	5,  // 47: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
 	5,  // 48: gleaner.v1.SetTimeLimit.part:type_name -> gleaner.v1.PartId
 	5,  // 49: gleaner.v1.SuspendPart.part:type_name -> gleaner.v1.PartId
 	5,  // 50: gleaner.v1.PartSuspended.part:type_name -> gleaner.v1.PartId
 	5,  // 51: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
-	37, // 52: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	40, // 52: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
 	5,  // 53: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
-	25, // 54: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	5,  // 55: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
-	26, // 56: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 57: gleaner.v1.Image.part:type_name -> gleaner.v1.PartId
-	5,  // 58: gleaner.v1.SavePart.part:type_name -> gleaner.v1.PartId
-	1,  // 59: gleaner.v1.SavePart.then:type_name -> gleaner.v1.SaveThen
-	5,  // 60: gleaner.v1.PartSaved.part:type_name -> gleaner.v1.PartId
-	26, // 61: gleaner.v1.PartSaved.image:type_name -> gleaner.v1.Image
-	2,  // 62: gleaner.v1.PartSaved.grade:type_name -> gleaner.v1.SaveGrade
-	5,  // 63: gleaner.v1.SavedAcknowledged.part:type_name -> gleaner.v1.PartId
-	5,  // 64: gleaner.v1.PartGrade.part:type_name -> gleaner.v1.PartId
-	2,  // 65: gleaner.v1.PartGrade.grade:type_name -> gleaner.v1.SaveGrade
-	26, // 66: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	26, // 67: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	26, // 68: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	26, // 69: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	3,  // 70: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	24, // 71: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 72: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	24, // 73: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	72, // [72:74] is the sub-list for method output_type
-	70, // [70:72] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	28, // 54: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	25, // 55: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	26, // 56: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	27, // 57: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	41, // 58: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,  // 59: gleaner.v1.Attached.part:type_name -> gleaner.v1.PartId
+	5,  // 60: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
+	29, // 61: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 62: gleaner.v1.Image.part:type_name -> gleaner.v1.PartId
+	5,  // 63: gleaner.v1.SavePart.part:type_name -> gleaner.v1.PartId
+	1,  // 64: gleaner.v1.SavePart.then:type_name -> gleaner.v1.SaveThen
+	5,  // 65: gleaner.v1.PartSaved.part:type_name -> gleaner.v1.PartId
+	29, // 66: gleaner.v1.PartSaved.image:type_name -> gleaner.v1.Image
+	2,  // 67: gleaner.v1.PartSaved.grade:type_name -> gleaner.v1.SaveGrade
+	5,  // 68: gleaner.v1.SavedAcknowledged.part:type_name -> gleaner.v1.PartId
+	5,  // 69: gleaner.v1.PartGrade.part:type_name -> gleaner.v1.PartId
+	2,  // 70: gleaner.v1.PartGrade.grade:type_name -> gleaner.v1.SaveGrade
+	29, // 71: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	29, // 72: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	29, // 73: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	29, // 74: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	3,  // 75: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	24, // 76: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 77: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	24, // 78: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	77, // [77:79] is the sub-list for method output_type
+	75, // [75:77] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -3552,6 +3793,9 @@ func file_gleaner_v1_link_proto_init() {
 		(*TunnelMessage_Received)(nil),
 		(*TunnelMessage_Finished)(nil),
 		(*TunnelMessage_Abandoned)(nil),
+		(*TunnelMessage_Attach)(nil),
+		(*TunnelMessage_Attached)(nil),
+		(*TunnelMessage_Refused)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3559,7 +3803,7 @@ func file_gleaner_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   33,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
