@@ -13,7 +13,7 @@ LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Ve
 export GOFLAGS := -trimpath
 # NVIDIA's header warns about functions that its own Go binding wraps.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
-COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gdoctor gacctmgr
+COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gattach gdoctor gacctmgr
 
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.

@@ -16,6 +16,7 @@ func commands() []*option.Command {
 		controlCommand(),
 		acctmgrCommand(),
 		runCommand(),
+		attachCommand(),
 		doctorCommand(),
 		devCommand(),
 		manCommand(),

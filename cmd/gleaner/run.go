@@ -29,6 +29,9 @@ func runStep(inv *option.Invocation) error {
 		return err
 	}
 	inv.Values = inv.Over(inEnvironment)
+	if wantsSession(inv) {
+		return runSession(inv)
+	}
 	shape, err := readShape(inv.Getenv)
 	if err != nil {
 		return err
@@ -98,9 +101,6 @@ func readStepRequest(values option.Values, shape *jobShape) (stepRequest, error)
 	case "", "append", "truncate", "a", "t":
 	default:
 		builder.fail(1, "Invalid --open-mode specification: %q: type append or truncate", mode)
-	}
-	if job := values.Text(optJobID); job != "" && job != shape.job {
-		builder.fail(1, "--jobid=%s is not the job that grun runs in, which is %s: steps of other jobs are not carried out yet", job, shape.job)
 	}
 	return request, builder.err
 }

@@ -29,7 +29,7 @@ type jobShape struct {
 
 // ErrOutside is returned when grun does not run inside a job.
 var ErrOutside = errors.New("grun works inside a job only: interactive allocations are not carried out yet\n" +
-	"Put the grun line into a batch script and submit that (gsubmit script.sh), or gsubmit --wrap='grun …'")
+	"Put the grun line into a batch script and submit that (gsubmit script.sh), or gsubmit --wrap='grun …'; --jobid=JOB runs it in a job that is there")
 
 // readShape reads the variables of the job.
 func readShape(getenv func(string) string) (*jobShape, error) {

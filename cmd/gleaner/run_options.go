@@ -9,6 +9,7 @@ const (
 	optUnbuffered    = "unbuffered"
 	optOvercommit    = "overcommit"
 	optJobID         = "jobid"
+	optPty           = "pty"
 	optMPI           = "mpi"
 	optCPUBind       = "cpu-bind"
 )
@@ -30,6 +31,7 @@ func runCommand() *option.Command {
 		Description: []string{
 			"grun starts a command on the nodes of the job it is called in: as many tasks as the job asked for with --ntasks, or one on each node. It passes on standard input to all tasks, what they write to its own standard output and error, and signals; it ends when all tasks have ended, with the highest of their exit statuses.",
 			"It works in a batch script and in whatever the script starts, on any node of the job. Steps share what the job has: several may run at once, and a step never waits for another.",
+			"With --jobid it works from anywhere: the command is one task in a job of yours that runs, on the node of its batch script. With --pty the task has a terminal. Such a step is a session: it goes on when grun is lost or left (control-], typed three times within a second), and moves with its job; gattach comes back to it.",
 			"File names for --output, --error and --input may hold %j, %J, %s, %t, %N, %n, %u, %x, %A, %a as for gsubmit; they are opened by grun, where it runs.",
 		},
 		Usage: "[options] command [arguments...]",
@@ -41,6 +43,7 @@ func runCommand() *option.Command {
 			{Text: "one task for each that the job asked for", Command: "grun ./train"},
 			{Text: "say which task wrote what", Command: "grun --label hostname"},
 			{Text: "two servers side by side, on nodes of their own", Command: "grun -N1 -n1 -w n1 ./server & grun -N1 -n1 -w n2 ./server & wait"},
+			{Text: "a shell in a job that runs, from the login host", Command: "grun --jobid=12 --overlap --pty bash"},
 			{Text: "a launcher on each node", Command: "grun -N$SLURM_NNODES -n$SLURM_NNODES torchrun --nnodes=$SLURM_NNODES train.py"},
 		},
 		ExitStatus: []option.ExitStatus{
@@ -55,7 +58,7 @@ func runCommand() *option.Command {
 			{Name: "SLURM_NTASKS", Help: "number of tasks where --ntasks is not given; set in jobs that asked for a number"},
 			{Name: "SRUN_CPUS_PER_TASK", Help: "as --cpus-per-task"},
 		},
-		SeeAlso:       []string{"gsubmit", "gqueue", "gcancel"},
+		SeeAlso:       []string{"gsubmit", "gattach", "gqueue", "gcancel"},
 		StopAtOperand: true,
 		UsageStatus:   255,
 		Run:           runStep,
@@ -82,7 +85,8 @@ func runOptions() []option.Option {
 		{Long: optExport, Argument: "ALL|NONE|[ALL,]name[=value],...", Help: "the environment variables to hand to the tasks", Default: "ALL"},
 		{Long: optQuiet, Short: 'Q', Help: "print nothing but errors"},
 		{Long: optVerbose, Short: 'v', Help: "say where the tasks are"},
-		{Long: optJobID, Argument: "job", Help: "accepted if it is the number of the job that grun runs in"},
+		{Long: optJobID, Argument: "job", Help: "run the command in this job, from anywhere, as a session"},
+		{Long: optPty, Help: "run the command in a terminal of its own, as a session; without a command, a shell"},
 		{Long: optExclusive, Argument: "user|mcs", OptionalArgument: true, Help: "accepted and without effect: steps share what the job has"},
 		{Long: "exact", Help: "accepted and without effect, as --exclusive"},
 		{Long: "overlap", Help: "accepted and without effect, as --exclusive"},
@@ -165,7 +169,6 @@ func runLater() []option.Option {
 		later(0, "profile", "types", leaveOut),
 		later(0, "prolog", "program", "run it before grun"),
 		{Long: "propagate", Argument: "limits", OptionalArgument: true, Later: "set limits with ulimit in a script that the tasks start"},
-		later(0, "pty", "", "a terminal needs an interactive job, which is not carried out yet either; submit a batch script"),
 		later('q', "qos", "qos", ofTheJob),
 		later(0, "quit-on-interrupt", "", leaveOut+"; two interrupts within a second kill the tasks"),
 		later(0, "reboot", "", ofTheJob),

@@ -83,7 +83,6 @@ func TestRunRefuses(t *testing.T) {
 		"-t 5 true":           {"grun: error: --time is not carried out yet: use timeout(1)", 1},
 		"--gpus-per-task=1 x": {"grun: error: --gpus-per-task is not carried out yet: ", 1},
 		"--mpi=pmix true":     {"grun: error: --mpi=pmix is not carried out yet", 1},
-		"--jobid=8 true":      {"grun: error: --jobid=8 is not the job that grun runs in, which is 7", 1},
 		"-n9 true":            {"grun: error: Unable to create step for job 7: More processors requested than permitted\n", 1},
 		"-o /nowhere/x true":  {"grun: error: Unable to open file /nowhere/x for output: no such file or directory\n", 1},
 		"-i /nowhere/x true":  {"grun: error: Unable to open file /nowhere/x for input: no such file or directory\n", 1},

@@ -261,5 +261,15 @@ func (a *Attachment) Next() (Message, error) {
 	return nil, fmt.Errorf("%w: %T", ErrUnexpected, m)
 }
 
+// CloseWrite says that nothing more will be sent, if the connection can.
+func (a *Attachment) CloseWrite() error {
+	a.write.Lock()
+	defer a.write.Unlock()
+	if end, ok := a.conn.(interface{ CloseWrite() error }); ok {
+		return end.CloseWrite()
+	}
+	return nil
+}
+
 // Close leaves the session as it is.
 func (a *Attachment) Close() error { return a.conn.Close() }

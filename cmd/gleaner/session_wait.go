@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// sayAfter is how long a connection may be away before that is said: a save that
+// does not move the job is over by then. A variable for tests.
+var sayAfter = 2 * time.Second
+
+// wait says why there is no connection, and ends the command if there will be
+// none: who was never attached does not look for a controller for ever, and a
+// job that is over has no sessions.
+func (s *sessionClient) wait(ctx context.Context, err error) error {
+	if !s.attached {
+		if time.Since(s.lostAt) < contactTime {
+			return nil
+		}
+		if refused := (*refusedError)(nil); errors.As(err, &refused) {
+			return s.cannot(refused.Error())
+		}
+		return &unreachableError{targets: s.client.targets, cause: err}
+	}
+	job, known, lookErr := s.look(ctx)
+	switch {
+	case lookErr != nil:
+		s.sayOnce(time.Since(s.lostAt) > sayAfter, "the connection is lost; trying again", "the connection to job %s is lost; trying again", s.jobName)
+	case !known:
+		return option.Fail(1, "job %s is over, and the session with it", s.jobName)
+	case finished(job):
+		return option.Fail(1, "job %s is over (%s), and the session with it", s.jobName, stateName(job))
+	case job.GetSaved().GetSaving().GetPurpose() == purposeMove:
+		to := ""
+		if node := job.GetSaved().GetSaving().GetTo(); node != "" {
+			to = " to " + format.Printable(node)
+		}
+		s.sayOnce(true, "moves", "job %s moves%s", s.jobName, to)
+	case job.GetState() == pb.JobState_JOB_STATE_PENDING && len(job.GetSaved().GetImages()) > 0:
+		s.sayOnce(s.said != "moves" || time.Since(s.lostAt) > 10*sayAfter, "waits", "job %s waits to go on from its image (%s)", s.jobName, format.Printable(job.GetReason()))
+	case job.GetState() == pb.JobState_JOB_STATE_PENDING:
+		s.sayOnce(true, "requeued", "job %s was requeued (%s)", s.jobName, format.Printable(job.GetReason()))
+	case job.GetState() == pb.JobState_JOB_STATE_SUSPENDED:
+		s.sayOnce(true, "suspended", "job %s is suspended", s.jobName)
+	case job.GetSaved().GetSaving() != nil:
+		s.sayOnce(time.Since(s.lostAt) > sayAfter, "saved", "job %s is being saved", s.jobName)
+	default:
+		if refused := (*refusedError)(nil); errors.As(err, &refused) {
+			err = refused
+		}
+		s.sayOnce(time.Since(s.lostAt) > sayAfter, "lost", "the connection to job %s is lost (%s); trying again", s.jobName, plain(err))
+	}
+	return nil
+}
+
+// purposeMove is the purpose of a save that moves its job.
+const purposeMove = "move"
+
+func (s *sessionClient) sayOnce(now bool, what, text string, arguments ...any) {
+	if now && s.said != what {
+		s.said = what
+		s.say(text, arguments...)
+	}
+}
+
+// look asks how the job is, once.
+func (s *sessionClient) look(ctx context.Context) (job *pb.Job, known bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	stream, err := s.client.ListJobs(ctx, &pb.ListJobsRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{s.job}, AllStates: true}})
+	if err != nil {
+		return nil, false, err
+	}
+	answer, err := stream.Recv()
+	switch {
+	case status.Code(err) == codes.NotFound:
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case len(answer.GetJobs()) == 0:
+		return nil, false, nil
+	}
+	return answer.Jobs[0], true, nil
+}
