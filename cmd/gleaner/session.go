@@ -213,6 +213,7 @@ func (s *sessionClient) stay(ctx context.Context, at *step.Attachment, events <-
 				return nil, err
 			}
 		case <-s.leave:
+			s.input.flush(partTime)
 			return nil, errDetached
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -19,6 +19,7 @@ type typedInput struct {
 	begin   uint64     // position of the first byte that is kept
 	kept    []byte
 	sent    uint64 // over the present connection
+	sending bool   // the last of that is not on its way yet
 	ended   bool
 	endSent bool // over the present connection
 }
@@ -37,7 +38,7 @@ func (t *typedInput) read(reader io.Reader, keys *keyWatch) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := reader.Read(buffer)
-		data := keys.pass(buffer[:n], time.Now())
+		data, leave := keys.pass(buffer[:n], time.Now())
 		t.mu.Lock()
 		for len(t.kept) > step.InputWindow {
 			t.wake.Wait()
@@ -46,9 +47,28 @@ func (t *typedInput) read(reader io.Reader, keys *keyWatch) {
 		t.ended = t.ended || err != nil
 		t.wake.Broadcast()
 		t.mu.Unlock()
-		if err != nil {
+		if leave {
+			keys.found()
+		}
+		if leave || err != nil {
 			return
 		}
+	}
+}
+
+// flush waits until what was typed is on its way, for a moment.
+func (t *typedInput) flush(patience time.Duration) {
+	late := false
+	defer time.AfterFunc(patience, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		late = true
+		t.wake.Broadcast()
+	}).Stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for (t.sending || t.sent < t.begin+uint64(len(t.kept))) && !late {
+		t.wake.Wait()
 	}
 }
 
@@ -93,7 +113,15 @@ func (t *typedInput) send(ctx context.Context, at *step.Attachment) {
 	defer context.AfterFunc(ctx, t.wake.Broadcast)()
 	for {
 		message := t.next(ctx)
-		if message == nil || at.Send(message) != nil {
+		if message == nil {
+			return
+		}
+		err := at.Send(message)
+		t.mu.Lock()
+		t.sending = false
+		t.wake.Broadcast()
+		t.mu.Unlock()
+		if err != nil {
 			return // who reads the connection finds out why
 		}
 	}
@@ -112,6 +140,7 @@ func (t *typedInput) next(ctx context.Context) step.Message {
 			data := t.kept[t.sent-t.begin:]
 			data = append([]byte(nil), data[:min(len(data), room, 32<<10)]...)
 			t.sent += uint64(len(data))
+			t.sending = true
 			return &step.Input{All: true, Data: data}
 		case t.sent == end && t.ended && !t.endSent:
 			t.endSent = true
@@ -135,12 +164,13 @@ const (
 	leaveTime  = time.Second
 )
 
-// pass answers what is to be sent on. Single ones are, since programs use them.
-func (k *keyWatch) pass(data []byte, now time.Time) []byte {
+// pass answers what is to be sent on, and whether the user leaves after it.
+// Single keys are sent on, since programs use them.
+func (k *keyWatch) pass(data []byte, now time.Time) (on []byte, leave bool) {
 	if k == nil {
-		return data
+		return data, false
 	}
-	for _, b := range data {
+	for i, b := range data {
 		if b != leaveKey {
 			k.times = nil
 			continue
@@ -149,9 +179,8 @@ func (k *keyWatch) pass(data []byte, now time.Time) []byte {
 			k.times = k.times[1:]
 		}
 		if len(k.times) == leaveTimes && now.Sub(k.times[0]) <= leaveTime {
-			k.found()
-			return nil
+			return data[:max(i+1-leaveTimes, 0)], true
 		}
 	}
-	return data
+	return data, false
 }
