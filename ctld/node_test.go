@@ -16,9 +16,10 @@ import (
 // fakeNode is a node's daemon that runs nothing: it takes orders, remembers
 // them across sessions, and reports what the test tells it to.
 type fakeNode struct {
-	t    testing.TB
-	name string
-	runs time.Duration // how long a script takes; <0 = until it is told to end
+	t     testing.TB
+	name  string
+	runs  time.Duration // how long a script takes; <0 = until it is told to end
+	older bool          // its gnoded knows no sessions
 
 	mu       sync.Mutex
 	stream   pb.NodeLink_SessionClient
@@ -78,7 +79,7 @@ func (n *fakeNode) open(ctx context.Context, conn *grpc.ClientConn) (pb.NodeLink
 	if err != nil {
 		return nil, err
 	}
-	register := &pb.Register{Node: n.name, Inventory: n.inventory(), Instance: "test"}
+	register := &pb.Register{Node: n.name, Inventory: n.inventory(), Instance: "test", Sessions: !n.older}
 	n.mu.Lock()
 	for p := range n.parts {
 		register.Running = append(register.Running, &pb.RunningPart{Part: &pb.PartId{Job: p.job, Epoch: p.epoch}, Ready: true})

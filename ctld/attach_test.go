@@ -1,0 +1,102 @@
+package ctld
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// TestAttach: a client is joined with the node of its job's script, for the run
+// that is there; a job that does not run, and an older node, are refused at once.
+func TestAttach(t *testing.T) {
+	server := startServer(t, configIn(shortDir(t)))
+	conn := connectTo(t, server.Addresses()[0], "")
+	node, older := newFakeNode(t, "n1", -1), newFakeNode(t, "n2", -1)
+	older.older = true
+	t.Cleanup(node.connect(conn))
+	t.Cleanup(older.connect(conn))
+	attach := func(ctx context.Context, message *pb.TunnelMessage) pb.Controller_AttachClient {
+		stream, err := pb.NewControllerClient(conn).Attach(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(message); err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	to := func(id uint32) *pb.TunnelMessage {
+		return &pb.TunnelMessage{What: &pb.TunnelMessage_Attach{Attach: &pb.Attach{Job: &pb.JobId{Job: id}}}}
+	}
+	refused := func(message *pb.TunnelMessage, want codes.Code) {
+		t.Helper()
+		if answer, err := attach(within(t, 5*time.Second), message).Recv(); status.Code(err) != want {
+			t.Errorf("%v, %v; want %v", answer, err, want)
+		}
+	}
+	held := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
+	there := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.NodeList = "n2" }))
+	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.NodeList = "n1" }))
+	waitState(t, conn, there, pb.JobState_JOB_STATE_RUNNING)
+	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
+	refused(to(4242), codes.NotFound)
+	refused(to(0), codes.InvalidArgument)
+	refused(to(held), codes.FailedPrecondition)
+	refused(to(there), codes.Unimplemented)
+	refused(&pb.TunnelMessage{What: &pb.TunnelMessage_Data{Data: []byte("x")}}, codes.InvalidArgument)
+
+	client := attach(within(t, 20*time.Second), to(id))
+	answer, err := client.Recv()
+	if attached := answer.GetAttached(); err != nil || attached.GetNode() != "n1" || attached.GetPart().GetJob() != id || attached.GetPart().GetEpoch() != 1 {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	var asked *pb.Connect
+	for order := range node.orders {
+		if asked = order.GetConnect(); asked != nil {
+			break
+		}
+	}
+	if !asked.GetSession() || asked.GetPart().GetJob() != id {
+		t.Fatalf("asked for %v", asked)
+	}
+	join := func(ctx context.Context, from string) pb.NodeLink_TunnelClient {
+		stream, err := pb.NewNodeLinkClient(conn).Tunnel(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{
+			Part: asked.Part, FromNode: from, Channel: asked.Channel,
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	if _, err := join(within(t, 5*time.Second), "n2").Recv(); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("another node joins: %v", err)
+	}
+	end := join(within(t, 20*time.Second), "n1")
+	say(t, client, "ls")
+	hear(t, end, "ls")
+	say(t, end, "files")
+	hear(t, client, "files")
+	if err := end.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Refused{Refused: &pb.Refused{Reason: "it is being saved", Later: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := client.Recv(); err != nil || !answer.GetRefused().GetLater() {
+		t.Errorf("a refusal comes as %v, %v", answer, err)
+	}
+	// A client that claims to be a node's end is none.
+	say(t, client, "x")
+	hear(t, end, "x")
+	if err := client.Send(to(id)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Recv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("attached twice: %v", err)
+	}
+}
