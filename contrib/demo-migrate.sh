@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A job that moves: a Python program counts in its memory, on a one-machine cluster
 # of two nodes, and is moved from one to the other and back while somebody watches
-# its output. Nothing of the count is on a disk. The script checks that it neither
-# skips nor repeats a number, and that what Python holds in memory came along.
+# its output, and somebody else has a shell in it that counts too. Nothing of the
+# counts is on a disk. The script checks that they neither skip nor repeat a number,
+# and that what Python holds in memory came along.
 # Exits 0 only if all went as it should. Needs root, and a CRIU that works here
 # (make setup brings one).
 set -euo pipefail
@@ -28,6 +29,13 @@ no_gap() {
 step "starting a cluster of two nodes in $directory"
 start_cluster --nodes 2 --gpus-per-node 0 --cpus-per-node 2
 ginfo
+
+# session_no_gap: what the shell wrote, as its user saw it.
+session_no_gap() {
+	tr -d '\r' < "$work/session" | awk '/^session [0-9]+$/ { n++; if ($2 != n) { print $0 " where " n " was due"; exit 1 } } END { exit n < 60 }'
+}
+session_says() { tr -d '\r' < "$work/session" | grep -q "$1"; }
+session_counted_to() { [ "$(tr -d '\r' < "$work/session" | sed -n 's/^session \([0-9]*\)$/\1/p' | tail -n 1)" -ge "$1" ]; }
 
 step "submitting a job that counts in its memory"
 cd "$work"
@@ -55,11 +63,20 @@ other=$([ "$home" = n1 ] && echo n2 || echo n1)
 gqueue --Format=JobID,Name,State,NodeList,Checkpoint
 gcontrol show job "$job" | grep CheckpointGrade
 
+step "opening a session in it: a shell at a terminal, which counts in a variable"
+mkfifo "$directory/keys"
+exec 9<> "$directory/keys"
+TERM=dumb script -qfc "grun --jobid=$job --overlap --pty bash --norc" "$work/session" < "$directory/keys" > "$work/script.out" 2>&1 &
+session=$!
+# shellcheck disable=SC2016
+printf 'n=0; while :; do n=$((n+1)); echo "session $n"; sleep 0.1; done\n' >&9
+until_true 20 session_counted_to 10 || fail "the session does not count: $(tail -n 5 "$work/session" 2>&1)"
+
 step "watching its output while it moves from $home to $other"
 tail -n 0 -f count.out | awk '{ if (NR % 25 == 1) print "   " $0; fflush() }' &
 background="$background $!"
 watcher=$(pgrep -P $$ -x tail || true)
-trap 'kill $watcher 2>/dev/null || true; clean_up' EXIT
+trap 'kill $watcher $session 2>/dev/null || true; clean_up' EXIT
 before=$(counted)
 moving=$(now)
 gcontrol migrate "$job" "$other" || fail "it did not move"
@@ -76,9 +93,21 @@ gcontrol migrate "$job" || fail "it did not move back"
 check "it runs on $home" runs_on "$job" "$home"
 gcontrol show job "$job" | grep -E 'Image=|RestoredFrom|Saves='
 
+step "the session, which nobody has touched"
+until_true 30 session_counted_to 60 || true
+tr -d '\r' < "$work/session" | grep -E '^grun: ' | sed 's/^/   /'
+# shellcheck disable=SC2016
+printf '\003' >&9
+sleep 0.5
+# shellcheck disable=SC2016
+printf 'echo "the shell counted to $n"; exit 7\n' >&9
+check "its shell kept its variable" until_true 20 session_says '^the shell counted to [0-9]*$'
+check "it ended with the status of its shell" until_true 20 session_says 'task 0: Exited with exit code 7'
+check "no number of it is missing, none is there twice" session_no_gap
+
 step "its end"
 until_true 120 state_is "$job" COMPLETED || true
-kill "$watcher" 2>/dev/null || true
+kill "$watcher" "$session" 2>/dev/null || true
 gqueue --states=all --format='%.6i %.8j %.10T %.8M %R'
 check "it COMPLETED" state_is "$job" COMPLETED
 check "it counted to 900: no number is missing, none is there twice" no_gap

@@ -17,6 +17,9 @@ import (
 // does not move the job is over by then. A variable for tests.
 var sayAfter = 2 * time.Second
 
+// moveTime is how long a move may take before it is said what it waits for.
+const moveTime = 20 * time.Second
+
 // wait says why there is no connection, and ends the command if there will be
 // none: who was never attached does not look for a controller for ever, and a
 // job that is over has no sessions.
@@ -33,7 +36,7 @@ func (s *sessionClient) wait(ctx context.Context, err error) error {
 	job, known, lookErr := s.look(ctx)
 	switch {
 	case lookErr != nil:
-		s.sayOnce(time.Since(s.lostAt) > sayAfter, "the connection is lost; trying again", "the connection to job %s is lost; trying again", s.jobName)
+		s.sayOnce(sayAfter, saidLost, "the connection to job %s is lost; trying again", s.jobName)
 	case !known:
 		return option.Fail(1, "job %s is over, and the session with it", s.jobName)
 	case finished(job):
@@ -43,20 +46,20 @@ func (s *sessionClient) wait(ctx context.Context, err error) error {
 		if node := job.GetSaved().GetSaving().GetTo(); node != "" {
 			to = " to " + format.Printable(node)
 		}
-		s.sayOnce(true, "moves", "job %s moves%s", s.jobName, to)
+		s.sayOnce(0, saidMoves, "job %s moves%s", s.jobName, to)
 	case job.GetState() == pb.JobState_JOB_STATE_PENDING && len(job.GetSaved().GetImages()) > 0:
-		s.sayOnce(s.said != "moves" || time.Since(s.lostAt) > 10*sayAfter, "waits", "job %s waits to go on from its image (%s)", s.jobName, format.Printable(job.GetReason()))
+		s.sayOnce(0, "waits", "job %s waits to go on from its image (%s)", s.jobName, format.Printable(job.GetReason()))
 	case job.GetState() == pb.JobState_JOB_STATE_PENDING:
-		s.sayOnce(true, "requeued", "job %s was requeued (%s)", s.jobName, format.Printable(job.GetReason()))
+		s.sayOnce(0, "requeued", "job %s was requeued (%s)", s.jobName, format.Printable(job.GetReason()))
 	case job.GetState() == pb.JobState_JOB_STATE_SUSPENDED:
-		s.sayOnce(true, "suspended", "job %s is suspended", s.jobName)
+		s.sayOnce(0, "suspended", "job %s is suspended", s.jobName)
 	case job.GetSaved().GetSaving() != nil:
-		s.sayOnce(time.Since(s.lostAt) > sayAfter, "saved", "job %s is being saved", s.jobName)
+		s.sayOnce(sayAfter, "saved", "job %s is being saved", s.jobName)
 	default:
 		if refused := (*refusedError)(nil); errors.As(err, &refused) {
 			err = refused
 		}
-		s.sayOnce(time.Since(s.lostAt) > sayAfter, "lost", "the connection to job %s is lost (%s); trying again", s.jobName, plain(err))
+		s.sayOnce(sayAfter, saidLost, "the connection to job %s is lost (%s); trying again", s.jobName, plain(err))
 	}
 	return nil
 }
@@ -64,8 +67,19 @@ func (s *sessionClient) wait(ctx context.Context, err error) error {
 // purposeMove is the purpose of a save that moves its job.
 const purposeMove = "move"
 
-func (s *sessionClient) sayOnce(now bool, what, text string, arguments ...any) {
-	if now && s.said != what {
+// What was said last.
+const (
+	saidLost  = "lost"
+	saidMoves = "moves"
+)
+
+// sayOnce says a thing when the connection has been away for so long. After it
+// was said that the job moves, everything else belongs to that for a while.
+func (s *sessionClient) sayOnce(after time.Duration, what, text string, arguments ...any) {
+	if s.said == saidMoves {
+		after = max(after, moveTime)
+	}
+	if s.said != what && time.Since(s.lostAt) >= after {
 		s.said = what
 		s.say(text, arguments...)
 	}
