@@ -61,7 +61,7 @@ func TestAttach(t *testing.T) {
 			break
 		}
 	}
-	if !asked.GetSession() || asked.GetPart().GetJob() != id {
+	if !asked.GetClient() || asked.GetPart().GetJob() != id {
 		t.Fatalf("asked for %v", asked)
 	}
 	join := func(ctx context.Context, from string) pb.NodeLink_TunnelClient {

@@ -19,7 +19,7 @@ type fakeNode struct {
 	t     testing.TB
 	name  string
 	runs  time.Duration // how long a script takes; <0 = until it is told to end
-	older bool          // its gnoded knows no sessions
+	older bool          // its gnoded takes no clients
 
 	mu       sync.Mutex
 	stream   pb.NodeLink_SessionClient
@@ -79,7 +79,7 @@ func (n *fakeNode) open(ctx context.Context, conn *grpc.ClientConn) (pb.NodeLink
 	if err != nil {
 		return nil, err
 	}
-	register := &pb.Register{Node: n.name, Inventory: n.inventory(), Instance: "test", Sessions: !n.older}
+	register := &pb.Register{Node: n.name, Inventory: n.inventory(), Instance: "test", Clients: !n.older}
 	n.mu.Lock()
 	for p := range n.parts {
 		register.Running = append(register.Running, &pb.RunningPart{Part: &pb.PartId{Job: p.job, Epoch: p.epoch}, Ready: true})

@@ -180,7 +180,7 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 	defer a.mu.Unlock()
 	message := &pb.Register{
 		Node: a.machine.config.Name, Inventory: inventory, Instance: a.instance, LeftOvers: a.leftOversLocked(),
-		SentBoottimeNs: int64(s.opened), Images: a.heldImages(), Sessions: true,
+		SentBoottimeNs: int64(s.opened), Images: a.heldImages(), Clients: true,
 	}
 	for _, p := range a.sortedParts() {
 		// A part whose end is not acknowledged is not lost: it is told as

@@ -239,8 +239,8 @@ func (a *agent) joinTunnel(ctx context.Context, s *session, order *pb.Connect) {
 		shim = p.supervisor
 	}
 	a.mu.Unlock()
-	if order.Session {
-		a.joinSession(ctx, s, p, shim, order)
+	if order.Client {
+		a.attachClient(ctx, s, p, shim, order)
 		return
 	}
 	if shim == nil {

@@ -37,7 +37,7 @@ func (s *Server) Attach(stream pb.Controller_AttachServer) error {
 	switch {
 	case link == nil:
 		return status.Errorf(codes.Unavailable, "node %s, on which job %d runs, is not connected to this controller", node, job.ID)
-	case !link.TakesSessions():
+	case !link.TakesClients():
 		return status.Errorf(codes.Unimplemented, "node %s runs an older gnoded, which lets nobody attach to its jobs: upgrade it", node)
 	}
 	name := uuid.NewString()
@@ -47,7 +47,7 @@ func (s *Server) Attach(stream pb.Controller_AttachServer) error {
 	}
 	return s.joined(stream, name, c, func() {
 		link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{
-			Part: part.ID(), Channel: name, Session: true}}})
+			Part: part.ID(), Channel: name, Client: true}}})
 	})
 }
 

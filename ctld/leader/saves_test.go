@@ -242,12 +242,12 @@ func TestIntervals(t *testing.T) {
 		t.Error("it is not due after its interval")
 	}
 	part := &pb.PartId{Job: s.job, Epoch: 1}
-	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_NOT_NOW, Reason: "an attached session is open"})
+	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_NOT_NOW, Reason: "it is connected to another machine"})
 	if due(601 * time.Second) {
 		t.Error("it is due though it cannot be saved")
 	}
 	var overlay state.Overlay
-	if s.OverlaySaved(s.now(), &overlay); overlay.Grade != "NOT_NOW" || overlay.GradeReason != "an attached session is open" || overlay.IntervalS != 600 {
+	if s.OverlaySaved(s.now(), &overlay); overlay.Grade != "NOT_NOW" || overlay.GradeReason != "it is connected to another machine" || overlay.IntervalS != 600 {
 		t.Errorf("it says %+v", overlay)
 	}
 	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_YES})

@@ -108,7 +108,7 @@ type Session struct {
 	node     string
 	instance string // of the daemon at the other end
 	host     string // that it runs on
-	sessions bool   // it takes clients that attach to its jobs
+	clients  bool   // it takes those who attach to its jobs
 	registry *Registry
 	out      chan *pb.ControllerMessage
 	ctx      context.Context
@@ -151,8 +151,8 @@ const (
 	Warned // ended too, but with time left to it; Ended may follow
 )
 
-// TakesSessions says whether clients can attach to jobs on the node.
-func (s *Session) TakesSessions() bool { return s.sessions }
+// TakesClients says whether clients can attach to jobs on the node.
+func (s *Session) TakesClients() bool { return s.clients }
 
 // Connect begins a session and ends the node's earlier one. What the node runs
 // is taken from its registration; answer is the first message it is sent,
@@ -161,11 +161,11 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 	ctx, cut := context.WithCancelCause(ctx)
 	s := &Session{
 		node: register.GetNode(), instance: register.GetInstance(), host: register.GetInventory().GetHostName(), registry: r, ctx: ctx, cut: cut,
-		sessions: register.GetSessions(),
-		out:      make(chan *pb.ControllerMessage, queueLength),
-		parts:    make(map[Part]Reported),
-		orders:   make(map[Part]Order),
-		limits:   make(map[Part]uint32), suspends: make(map[Part]uint32), saves: make(map[Part]saveSent),
+		clients: register.GetClients(),
+		out:     make(chan *pb.ControllerMessage, queueLength),
+		parts:   make(map[Part]Reported),
+		orders:  make(map[Part]Order),
+		limits:  make(map[Part]uint32), suspends: make(map[Part]uint32), saves: make(map[Part]saveSent),
 		grades: make(map[Part]Grade),
 		saving: register.GetInventory().GetSaving(),
 		held:   register.GetImages()[:min(len(register.GetImages()), maxParts)],

@@ -29,7 +29,7 @@ func TestJoinSession(t *testing.T) {
 	listener, err := listen(p.dir.path(runDir, pid1.StepSocket), os.Getuid(), os.Getgid())
 	must(t, err)
 	defer listener.Close()
-	order := &pb.Connect{Part: p.order.Part, Channel: "channel", Session: true}
+	order := &pb.Connect{Part: p.order.Part, Channel: "channel", Client: true}
 	if err := p.joinTunnel(deadline(t), order); status.Code(err) != codes.Unavailable {
 		t.Errorf("before the container is up: %v", err)
 	}

@@ -22,7 +22,7 @@ func (p *part) joinTunnel(ctx context.Context, request *pb.Connect) error {
 	if partID(request.Part) != p.dir.id() {
 		return status.Errorf(codes.NotFound, "this is part %s, not %s", p.dir.id(), partID(request.Part))
 	}
-	if request.Session {
+	if request.Client {
 		return p.joinSession(ctx, request)
 	}
 	if request.Line == "" {

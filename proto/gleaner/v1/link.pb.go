@@ -797,8 +797,8 @@ type Register struct {
 	Instance  string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // a UUID for this start of gnoded
 	// CLOCK_BOOTTIME when it was sent: the first lease counts from then.
 	SentBoottimeNs int64    `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
-	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"`      // that lie in the stores this node can reach by itself
-	Sessions       bool     `protobuf:"varint,8,opt,name=sessions,proto3" json:"sessions,omitempty"` // it takes Connect with session
+	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"`    // that lie in the stores this node can reach by itself
+	Clients        bool     `protobuf:"varint,8,opt,name=clients,proto3" json:"clients,omitempty"` // it takes Connect with client
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -882,9 +882,9 @@ func (x *Register) GetImages() []*Image {
 	return nil
 }
 
-func (x *Register) GetSessions() bool {
+func (x *Register) GetClients() bool {
 	if x != nil {
-		return x.Sessions
+		return x.Clients
 	}
 	return false
 }
@@ -2070,7 +2070,7 @@ type Connect struct {
 	Again      bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
 	// A client attaches from outside the job. What stands in the way is answered
 	// in the tunnel: Refused.
-	Session       bool `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
+	Client        bool `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2140,9 +2140,9 @@ func (x *Connect) GetAgain() bool {
 	return false
 }
 
-func (x *Connect) GetSession() bool {
+func (x *Connect) GetClient() bool {
 	if x != nil {
-		return x.Session
+		return x.Client
 	}
 	return false
 }
@@ -3361,7 +3361,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04what\"0\n" +
 	"\x06PartId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xc8\x02\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xc6\x02\n" +
 	"\bRegister\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\tinventory\x18\x02 \x01(\v2\x15.gleaner.v1.InventoryR\tinventory\x121\n" +
@@ -3370,8 +3370,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
 	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\x12)\n" +
-	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12\x1a\n" +
-	"\bsessions\x18\b \x01(\bR\bsessions\"\xba\x01\n" +
+	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12\x18\n" +
+	"\aclients\x18\b \x01(\bR\aclients\"\xba\x01\n" +
 	"\vRunningPart\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -3471,7 +3471,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"@\n" +
 	"\tLeftOvers\x123\n" +
 	"\n" +
-	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xaf\x01\n" +
+	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xad\x01\n" +
 	"\aConnect\x12&\n" +
 	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
@@ -3479,8 +3479,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"controller\x18\x03 \x01(\tR\n" +
 	"controller\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
-	"\x05again\x18\x05 \x01(\bR\x05again\x12\x18\n" +
-	"\asession\x18\x06 \x01(\bR\asession\"\xeb\x02\n" +
+	"\x05again\x18\x05 \x01(\bR\x05again\x12\x16\n" +
+	"\x06client\x18\x06 \x01(\bR\x06client\"\xeb\x02\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +

@@ -15,9 +15,9 @@ import (
 // refusePatience bounds telling a client why it cannot attach.
 const refusePatience = 5 * time.Second
 
-// joinSession asks a part's supervisor to join the tunnel of a client that
+// attachClient asks a part's supervisor to join the tunnel of a client that
 // attaches, and tells the client if it does not.
-func (a *agent) joinSession(ctx context.Context, s *session, p *part, shim supervisor, order *pb.Connect) {
+func (a *agent) attachClient(ctx context.Context, s *session, p *part, shim supervisor, order *pb.Connect) {
 	order = proto.CloneOf(order)
 	order.Controller = s.target
 	if !s.tunnels.TryAcquire(1) {
@@ -26,7 +26,7 @@ func (a *agent) joinSession(ctx context.Context, s *session, p *part, shim super
 	}
 	refuse := func(err error) {
 		if err != nil {
-			a.refuseSession(ctx, order, err)
+			a.refuseClient(ctx, order, err)
 		}
 	}
 	a.tending.Go(func() {
@@ -42,8 +42,8 @@ func (a *agent) joinSession(ctx context.Context, s *session, p *part, shim super
 	})
 }
 
-// refuseSession joins a tunnel only to say why nobody else does.
-func (a *agent) refuseSession(ctx context.Context, order *pb.Connect, why error) {
+// refuseClient joins a tunnel only to say why nobody else does.
+func (a *agent) refuseClient(ctx context.Context, order *pb.Connect, why error) {
 	ctx, cancel := context.WithTimeout(ctx, refusePatience)
 	defer cancel()
 	connection, err := dial.Dial([]string{order.Controller}, a.machine.config.TLSDir)
