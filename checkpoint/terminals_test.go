@@ -1,0 +1,65 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/checkpoint-restore/go-criu/v8/crit/images/pstree"
+	"github.com/checkpoint-restore/go-criu/v8/crit/images/tty"
+	"github.com/checkpoint-restore/go-criu/v8/magic"
+	"google.golang.org/protobuf/proto"
+)
+
+// setMagic gives an image the two words by which CRIU knows its kind.
+func setMagic(t *testing.T, path string, words ...uint64) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, word := range words {
+		binary.LittleEndian.PutUint32(data[i*wordSize:], uint32(word))
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A terminal whose foreground group has ended is its session leader's.
+func TestTerminalsOfGoneGroups(t *testing.T) {
+	dir := t.TempDir()
+	task := func(pid, group, session uint32) *pstree.PstreeEntry {
+		return &pstree.PstreeEntry{Pid: &pid, Ppid: set(uint32(1)), Pgid: &group, Sid: &session, Threads: []uint32{pid}}
+	}
+	terminal := func(id, session, group uint32) *tty.TtyInfoEntry {
+		return &tty.TtyInfoEntry{
+			Id: &id, Type: tty.TtyType_PTY.Enum(), Locked: set(false), Exclusive: set(false), PacketMode: set(false),
+			Sid: &session, Pgrp: &group, Rdev: set(uint32(0)),
+		}
+	}
+	tree := filepath.Join(dir, "pstree.img")
+	writeImage(t, tree, task(20, 20, 20), task(30, 30, 20))
+	known := magic.LoadMagic().ByName
+	setMagic(t, tree, known["IMG_COMMON"], known["PSTREE"])
+	path := filepath.Join(dir, "tty-info.img")
+	writeImage(t, path, terminal(1, 20, 59), terminal(2, 20, 30), terminal(3, 0, 0), terminal(4, 77, 59))
+	if err := mendTerminals(dir); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	err := rewriteImage(path, func() proto.Message { return new(tty.TtyInfoEntry) }, func(entry proto.Message) bool {
+		got = append(got, entry.(*tty.TtyInfoEntry).GetPgrp())
+		return false
+	})
+	want := []uint32{20, 30, 0, 59}
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("groups %v: %v", got, err)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("terminal %d has group %d, not %d", i+1, got[i], want[i])
+		}
+	}
+}
