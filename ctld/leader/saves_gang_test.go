@@ -122,7 +122,9 @@ func TestGangGoesOn(t *testing.T) {
 	if s.OverlaySaved(s.now(), &overlay); s.now().Phase != state.Waiting || overlay.Reason != "ImageNotRestorable" || !strings.Contains(overlay.Detail, "n2: kernel is another") {
 		t.Fatalf("it waits for %+v", overlay)
 	}
-	s.KeepSaved(context.Background(), time.Now().Add(noAnswerLasts))
+	clock := s.clock
+	s.clock = func() time.Time { return clock().Add(noAnswerLasts) }
+	s.KeepSaved(context.Background(), time.Now())
 	s.answer("n2", "")
 	plan(t, s.Leader)
 	for i, node := range []string{"n1", "n2"} {
