@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/pstree"
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/tty"
 	"github.com/checkpoint-restore/go-criu/v8/magic"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -61,5 +63,37 @@ func TestTerminalsOfGoneGroups(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("terminal %d has group %d, not %d", i+1, got[i], want[i])
 		}
+	}
+}
+
+// Output that nobody has read yet is written to its terminal once more, which is
+// to make of it what it is now; what was typed stays as it is.
+func TestTerminalsQueuedLines(t *testing.T) {
+	dir := t.TempDir()
+	side := func(id uint32, device uint64, flags uint32) *tty.TtyInfoEntry {
+		return &tty.TtyInfoEntry{
+			Id: &id, Type: tty.TtyType_PTY.Enum(), Locked: set(false), Exclusive: set(false), PacketMode: set(false),
+			Sid: set(uint32(0)), Pgrp: set(uint32(0)), Rdev: set(uint32(device)),
+			Termios: &tty.TermiosEntry{CIflag: set(uint32(0)), COflag: &flags, CCflag: set(uint32(0)), CLflag: set(uint32(0)), CLine: set(uint32(0)), CIspeed: set(uint32(0)), COspeed: set(uint32(0))},
+		}
+	}
+	master, slave := unix.Mkdev(5, 2), unix.Mkdev(136, 0)
+	writeImage(t, filepath.Join(dir, terminalsImage), side(1, master, 5), side(2, slave, 5), side(3, master, 4))
+	path := filepath.Join(dir, "tty-data.img")
+	var queued []proto.Message
+	for id := range uint32(3) {
+		queued = append(queued, &tty.TtyDataEntry{TtyId: set(id + 1), Data: []byte("a\r\nb\r\r\nc\r\n")})
+	}
+	writeImage(t, path, queued...)
+	if err := undoLineEnds(dir); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err := rewriteImage(path, func() proto.Message { return new(tty.TtyDataEntry) }, func(entry proto.Message) bool {
+		got = append(got, string(entry.(*tty.TtyDataEntry).GetData()))
+		return false
+	})
+	if want := []string{"a\nb\r\nc\n", "a\r\nb\r\r\nc\r\n", "a\r\nb\r\r\nc\r\n"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("queued is %q: %v", got, err)
 	}
 }

@@ -120,7 +120,8 @@ func TestSavedSession(t *testing.T) {
 	}
 	say := func(text string) { must(t, at.Send(&step.Input{All: true, Data: []byte(text)})) }
 	until("$ ")
-	say("kept=here; i=0; (while :; do i=$((i+1)); echo [$i]; sleep 0.01; done)\n")
+	// It waits in the shell itself: a shell whose child ends just as ^C comes goes on.
+	say("kept=here; exec 9<> <(:); i=0; (while :; do i=$((i+1)); echo [$i]; read -rt 0.01 -u 9; done)\n")
 	until("[20]\r\n")
 	at.Close()
 	saved := first.save(&pb.SavePart{Number: 1, Then: stand})

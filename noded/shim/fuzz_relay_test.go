@@ -85,7 +85,7 @@ func FuzzRelay(f *testing.F) {
 		f.Fatal(err)
 	}
 	serveRaw(f, listener, heard.handle)
-	p := &part{order: order, user: userOf(order.Owner), settings: &Settings{Controllers: []string{"unix://" + socket}}, log: slog.New(slog.DiscardHandler)}
+	p := &part{order: order, user: userOf(order.Owner), settings: &Settings{Controllers: []string{"unix://" + socket}}, log: slog.New(slog.DiscardHandler), changed: make(chan struct{})}
 	p.relay = newRelay(p)
 	f.Cleanup(p.relay.close)
 	job := bufServer(f, func(server any, stream grpc.ServerStream) error { return p.relay.handle(server, stream) })

@@ -96,7 +96,7 @@ func relayed(t *testing.T, uid uint32) (*part, *controller, *grpc.ClientConn) {
 	p := &part{
 		dir: dir, settings: &Settings{Controllers: []string{"unix://" + socket}}, log: slog.New(slog.DiscardHandler),
 		order: &pb.StartPart{Part: &pb.PartId{Job: 12, Epoch: 3}, Node: "n1"},
-		user:  container.User{UID: uid, GID: uint32(os.Getgid())},
+		user:  container.User{UID: uid, GID: uint32(os.Getgid())}, changed: make(chan struct{}),
 	}
 	p.relay = newRelay(p)
 	if uid != uint32(os.Getuid()) && os.Getuid() != 0 {
