@@ -47,17 +47,16 @@ const maxObstacles = 16
 
 // Obstacles looks for what keeps a tree from being saved, as far as the kernel
 // tells it from outside: what is found is in the way for certain, and there
-// may be more. The processes may run meanwhile. parked says of a device
-// whether what it holds is saved by other means, and may be nil.
+// may be more. The processes may run meanwhile.
 //
 // It reads a few files for each process and descriptor, and the tables of the
 // sockets of the tree's network: milliseconds, unless there are very many.
-func Obstacles(tree Tree, parked func(major, minor uint32) bool) ([]Obstacle, error) {
+func Obstacles(tree Tree) ([]Obstacle, error) {
 	pids, err := tree.Procs()
 	if err != nil || len(pids) == 0 {
 		return nil, err
 	}
-	s := &survey{parked: parked, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
+	s := &survey{sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
 	for _, pid := range pids {
 		if err := s.process(pid); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 			return nil, err // one that has gone is in nobody's way
@@ -80,7 +79,6 @@ func Obstacles(tree Tree, parked func(major, minor uint32) bool) ([]Obstacle, er
 
 // survey is what was seen of a tree.
 type survey struct {
-	parked    func(major, minor uint32) bool
 	found     []Obstacle
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open
@@ -179,7 +177,6 @@ func (s *survey) device(pid int, fd, path string) {
 		}
 	case kind == unix.S_IFCHR && major >= firstPts && major <= lastPts:
 		s.terminals[int(major-firstPts)<<8|int(minor)] = pid
-	case s.parked != nil && s.parked(major, minor):
 	default:
 		s.add(pid, true, "has the device "+path+" open", "save the work in the program itself: --checkpoint=app")
 	}

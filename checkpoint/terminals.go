@@ -52,7 +52,8 @@ func undoLineEnds(images string) error {
 	doing := map[uint32]bool{} // by the number of the master's side, at which output is read
 	err := rewriteImage(filepath.Join(images, terminalsImage), func() proto.Message { return new(tty.TtyInfoEntry) }, func(entry proto.Message) bool {
 		terminal := entry.(*tty.TtyInfoEntry)
-		master := unix.Major(uint64(terminal.GetRdev())) == masterMajor
+		device := uint64(terminal.GetRdev())
+		master := unix.Major(device) == majorTTY && unix.Minor(device) == minorPtmx
 		doing[terminal.GetId()] = master && terminal.GetTermios().GetCOflag()&both == both
 		return false
 	})
@@ -69,9 +70,5 @@ func undoLineEnds(images string) error {
 	})
 }
 
-// terminalsImage has an entry for each side of each terminal; masterMajor is the
-// device number of /dev/ptmx.
-const (
-	terminalsImage = "tty-info.img"
-	masterMajor    = 5
-)
+// terminalsImage has an entry for each side of each terminal.
+const terminalsImage = "tty-info.img"

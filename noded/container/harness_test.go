@@ -173,7 +173,7 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		_, err = engine.Dump(ctx, checkpoint.DumpOptions{Images: o.Image, Log: filepath.Dir(o.Image), Pid: c.Pid(), Tree: group(), External: mounts})
 		return c, err
 	case "reasons":
-		found, err := c.NotSavable(false)
+		found, err := c.NotSavable()
 		for _, o := range found {
 			r.Reasons = append(r.Reasons, o.String())
 		}

@@ -23,9 +23,6 @@ type SaveOptions struct {
 	// Timeout bounds how long CRIU tries to get hold of the processes, 0 = a
 	// minute; the context bounds all.
 	Timeout time.Duration
-	// Parked says that what the job holds in its own devices is saved by other
-	// means: that it has them open is no obstacle.
-	Parked bool
 	// Copied is called when everything that the job could change has been
 	// copied, and it may run on; what follows is only arithmetic. May be nil.
 	Copied func()
@@ -57,7 +54,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.NotSavable(o.Parked)
+	found, err := c.NotSavable()
 	if err = errors.Join(err, checkpoint.Refuse(found)); err != nil {
 		return nil, err
 	}
