@@ -134,6 +134,8 @@ func checkEnd(t *testing.T, got *pb.PartEnded, ran string, scriptEnded bool) {
 	times := strings.Count(string(text), "ran")
 	exited := got.Cause == pb.EndCause_END_CAUSE_EXITED && got.ExitCode == 7
 	died := got.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED && !scriptEnded
+	// One that is killed before it has taken up the part has not begun to run it.
+	died = died || got.Cause == pb.EndCause_END_CAUSE_NODE_FAULT && times == 0
 	if times > 1 || exited && times != 1 || !exited && !died {
 		t.Errorf("it ran %d times, had ended when its supervisor was killed: %v, and is told as %v", times, scriptEnded, got)
 	}
