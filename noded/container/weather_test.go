@@ -137,6 +137,7 @@ func TestKillCRIU(t *testing.T) {
 			t.Logf("%v: saved again it says %s", delay, again.Error)
 		}
 		s.must(order{Do: "thaw"})
+		time.Sleep(300 * time.Millisecond) // one that does not survive may write a line before
 		before := b.read()
 		time.Sleep(200 * time.Millisecond)
 		if len(b.read()) == len(before) {
