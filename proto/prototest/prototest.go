@@ -1,6 +1,7 @@
-// Package prototest helps fuzz targets to play a hostile peer. It promises
-// messages in which every field is set (Fill), several messages in one input
-// (Join and Split), and a test for texts that are safe to print (Plain). It is
+// Package prototest helps fuzz targets to play a hostile peer, and tests to
+// wait. It promises messages in which every field is set (Fill), several
+// messages in one input (Join and Split), a test for texts that are safe to
+// print (Plain), and one bound for all that a test waits for (Patience). It is
 // for tests only.
 package prototest
 
