@@ -8,10 +8,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
+
+// inFakeTime runs a test in a bubble of its own time, which goes on when all
+// wait: elections take no time, and a machine that is slow elects nobody by
+// chance.
+func inFakeTime(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // who asks a peer that was closed sees it
+		test(t)
+	})
+}
 
 // mesh is a network in memory between peers of one process.
 type mesh struct {
@@ -122,18 +136,13 @@ func (g *group) join(name string) {
 }
 
 func (g *group) soon() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	g.t.Cleanup(cancel)
-	return ctx
+	g.t.Helper()
+	return prototest.Soon(g.t)
 }
 
 func (g *group) eventually(what string, so func() bool) {
 	g.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			g.t.Fatalf("not within a minute: %s", what)
-		}
-	}
+	prototest.Eventually(g.t, what, so)
 }
 
 // leader waits for one that leads by the word of a majority.
@@ -143,7 +152,7 @@ func (g *group) leader() (name string) {
 		for _, candidate := range slices.Sorted(maps.Keys(g.peers)) {
 			peer := g.peers[candidate]
 			term := peer.Term()
-			if peer.IsLeader() && peer.Barrier(time.Second) == nil && peer.Confirm(g.soon(), term) == nil {
+			if peer.IsLeader() && peer.Barrier(10*time.Second) == nil && peer.Confirm(g.soon(), term) == nil {
 				name = candidate
 				return true
 			}
@@ -173,7 +182,7 @@ func (g *group) propose(command string) {
 func (g *group) same(want []string) {
 	g.t.Helper()
 	for name := range g.peers {
-		deadline := time.Now().Add(time.Minute)
+		deadline := time.Now().Add(prototest.Patience)
 		for !slices.Equal(g.machines[name].all(), want) {
 			if time.Now().After(deadline) {
 				g.t.Fatalf("%s has\n%.40q\nand not\n%.40q", name, g.machines[name].all(), want)
@@ -184,165 +193,175 @@ func (g *group) same(want []string) {
 }
 
 func TestThreePeersGoOn(t *testing.T) {
-	g := newGroup(t, 3)
-	var want []string
-	for round := range 3 {
-		for i := range 5 {
-			want = append(want, fmt.Sprintf("r%d.%d", round, i))
+	inFakeTime(t, func(t *testing.T) {
+		g := newGroup(t, 3)
+		var want []string
+		for round := range 3 {
+			for i := range 5 {
+				want = append(want, fmt.Sprintf("r%d.%d", round, i))
+				g.propose(want[len(want)-1])
+			}
+			leader := g.leader()
+			g.close(leader)
+			want = append(want, fmt.Sprintf("r%d without %s", round, leader))
 			g.propose(want[len(want)-1])
+			g.reopen(leader)
+			g.same(want)
 		}
-		leader := g.leader()
-		g.close(leader)
-		want = append(want, fmt.Sprintf("r%d without %s", round, leader))
-		g.propose(want[len(want)-1])
-		g.reopen(leader)
-		g.same(want)
-	}
+	})
 }
 
 // TestDivergedLogIsCut: what a cut-off leader wrote and nobody else has is
 // taken away again, also from the chain of checksums on its disk.
 func TestDivergedLogIsCut(t *testing.T) {
-	g := newGroup(t, 3)
-	want := []string{"before"}
-	g.propose("before")
-	former := g.leader()
-	g.mesh.cut(former)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	lost := make(chan error, 20)
-	for i := range cap(lost) {
-		go func() {
-			_, err := g.peers[former].Propose(ctx, fmt.Appendf(nil, "lost %d %s", i, strings.Repeat("x", 10_000)))
-			lost <- err
-		}()
-	}
-	for range cap(lost) {
-		if err := <-lost; !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrNotLeader) {
-			t.Fatalf("a command that nobody else has: %v", err)
+	inFakeTime(t, func(t *testing.T) {
+		g := newGroup(t, 3)
+		want := []string{"before"}
+		g.propose("before")
+		former := g.leader()
+		g.mesh.cut(former)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		lost := make(chan error, 20)
+		for i := range cap(lost) {
+			go func() {
+				_, err := g.peers[former].Propose(ctx, fmt.Appendf(nil, "lost %d %s", i, strings.Repeat("x", 10_000)))
+				lost <- err
+			}()
 		}
-	}
-	if last := g.peers[former].LastIndex(); last < 10 {
-		t.Fatalf("the cut-off leader wrote nothing: its log ends at %d", last)
-	}
-	cutOff := g.peers[former]
-	delete(g.peers, former)
-	for i := range 5 {
-		want = append(want, fmt.Sprintf("meanwhile %d", i))
-		g.propose(want[len(want)-1])
-	}
-	g.peers[former] = cutOff
-	g.mesh.heal(former)
-	g.same(want)
-	for _, name := range slices.Sorted(maps.Keys(g.peers)) { // each log must be whole on disk
-		g.close(name)
-		g.reopen(name)
-	}
-	want = append(want, "after")
-	g.propose("after")
-	g.same(want)
+		for range cap(lost) {
+			if err := <-lost; !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrNotLeader) {
+				t.Fatalf("a command that nobody else has: %v", err)
+			}
+		}
+		if last := g.peers[former].LastIndex(); last < 10 {
+			t.Fatalf("the cut-off leader wrote nothing: its log ends at %d", last)
+		}
+		cutOff := g.peers[former]
+		delete(g.peers, former)
+		for i := range 5 {
+			want = append(want, fmt.Sprintf("meanwhile %d", i))
+			g.propose(want[len(want)-1])
+		}
+		g.peers[former] = cutOff
+		g.mesh.heal(former)
+		g.same(want)
+		for _, name := range slices.Sorted(maps.Keys(g.peers)) { // each log must be whole on disk
+			g.close(name)
+			g.reopen(name)
+		}
+		want = append(want, "after")
+		g.propose("after")
+		g.same(want)
+	})
 }
 
 // TestFarBehindGetsSnapshot: what the log of the others does not hold any more
 // comes as a snapshot, and is there after a restart.
 func TestFarBehindGetsSnapshot(t *testing.T) {
-	g := newGroup(t, 3, func(o *Options) { o.KeepCommands, o.SnapshotEvery = 1, 1_000_000 })
-	var want []string
-	put := func(n int) {
-		for range n {
-			want = append(want, fmt.Sprintf("c%d", len(want)))
-			g.propose(want[len(want)-1])
+	inFakeTime(t, func(t *testing.T) {
+		g := newGroup(t, 3, func(o *Options) { o.KeepCommands, o.SnapshotEvery = 1, 1_000_000 })
+		var want []string
+		put := func(n int) {
+			for range n {
+				want = append(want, fmt.Sprintf("c%d", len(want)))
+				g.propose(want[len(want)-1])
+			}
 		}
-	}
-	put(5)
-	away := slices.Sorted(maps.Keys(g.peers))[0]
-	if away == g.leader() {
-		away = slices.Sorted(maps.Keys(g.peers))[1]
-	}
-	g.close(away)
-	put(30)
-	for _, peer := range g.peers {
-		if err := peer.Snapshot(); err != nil {
-			t.Fatal(err)
+		put(5)
+		away := slices.Sorted(maps.Keys(g.peers))[0]
+		if away == g.leader() {
+			away = slices.Sorted(maps.Keys(g.peers))[1]
 		}
-	}
-	put(3)
-	g.reopen(away)
-	g.same(want)
-	if first, _ := g.peers[away].log.FirstIndex(); first < 20 {
-		t.Fatalf("its log begins at %d: it got no snapshot", first)
-	}
-	g.close(away)
-	g.reopen(away)
-	put(3)
-	g.same(want)
+		g.close(away)
+		put(30)
+		for _, peer := range g.peers {
+			if err := peer.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(3)
+		g.reopen(away)
+		g.same(want)
+		if first, _ := g.peers[away].log.FirstIndex(); first < 20 {
+			t.Fatalf("its log begins at %d: it got no snapshot", first)
+		}
+		g.close(away)
+		g.reopen(away)
+		put(3)
+		g.same(want)
+	})
 }
 
 // TestCutOffLeaderConfirmsNothing: from the moment the others can have elected
 // another leader on, and before it knows of it itself.
 func TestCutOffLeaderConfirmsNothing(t *testing.T) {
-	g := newGroup(t, 3)
-	former := g.peers[g.leader()]
-	term := former.Term()
-	if err := former.Confirm(g.soon(), term); err != nil {
-		t.Fatal(err)
-	}
-	g.mesh.cut(former.Name())
-	if !former.IsLeader() {
-		t.Log("it has noticed already, so this run shows less")
-	}
-	if err := former.Confirm(g.soon(), term); !errors.Is(err, ErrNotLeader) {
-		t.Fatalf("cut off: %v", err)
-	}
-	delete(g.peers, former.Name())
-	g.leader()
-	g.mesh.heal(former.Name())
-	if err := former.Confirm(g.soon(), term); !errors.Is(err, ErrNotLeader) {
-		t.Fatalf("voted out: %v", err)
-	}
+	inFakeTime(t, func(t *testing.T) {
+		g := newGroup(t, 3)
+		former := g.peers[g.leader()]
+		term := former.Term()
+		if err := former.Confirm(g.soon(), term); err != nil {
+			t.Fatal(err)
+		}
+		g.mesh.cut(former.Name())
+		if !former.IsLeader() {
+			t.Log("it has noticed already, so this run shows less")
+		}
+		if err := former.Confirm(g.soon(), term); !errors.Is(err, ErrNotLeader) {
+			t.Fatalf("cut off: %v", err)
+		}
+		delete(g.peers, former.Name())
+		g.leader()
+		g.mesh.heal(former.Name())
+		if err := former.Confirm(g.soon(), term); !errors.Is(err, ErrNotLeader) {
+			t.Fatalf("voted out: %v", err)
+		}
+	})
 }
 
 // TestConfirmIsAskedAfterwards: an answer to what was sent before Confirm was
 // called does not count, however late it comes. raft's own VerifyLeader takes
 // it.
 func TestConfirmIsAskedAfterwards(t *testing.T) {
-	g := newGroup(t, 3)
-	peer := g.peers[g.leader()]
-	slow := &slowTransport{Transport: peer.confirmer.transport, held: make(chan struct{}), release: make(chan struct{})}
-	g.eventually("nobody is being asked", func() bool {
-		peer.confirmer.mu.Lock()
-		defer peer.confirmer.mu.Unlock()
-		for _, asking := range peer.confirmer.asking {
-			if asking {
-				return false
+	inFakeTime(t, func(t *testing.T) {
+		g := newGroup(t, 3)
+		peer := g.peers[g.leader()]
+		slow := &slowTransport{Transport: peer.confirmer.transport, held: make(chan struct{}), release: make(chan struct{})}
+		g.eventually("nobody is being asked", func() bool {
+			peer.confirmer.mu.Lock()
+			defer peer.confirmer.mu.Unlock()
+			for _, asking := range peer.confirmer.asking {
+				if asking {
+					return false
+				}
 			}
+			peer.confirmer.transport, peer.confirmer.limit = slow, 10*time.Second
+			return true
+		})
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { first <- peer.Confirm(g.soon(), peer.Term()) }()
+		<-slow.held
+		<-slow.held // both others were asked, and have not answered
+		go func() { second <- peer.Confirm(g.soon(), peer.Term()) }()
+		g.eventually("the second waits", func() bool {
+			peer.confirmer.mu.Lock()
+			defer peer.confirmer.mu.Unlock()
+			return len(peer.confirmer.waiting) == 2
+		})
+		slow.release <- struct{}{}
+		if err := <-first; err != nil {
+			t.Fatal(err)
 		}
-		peer.confirmer.transport, peer.confirmer.limit = slow, 10*time.Second
-		return true
+		select {
+		case err := <-second:
+			t.Fatalf("an answer from before it asked served: %v", err)
+		case <-slow.held: // it is asked for anew
+		}
+		close(slow.release)
+		if err := <-second; err != nil {
+			t.Fatal(err)
+		}
 	})
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- peer.Confirm(g.soon(), peer.Term()) }()
-	<-slow.held
-	<-slow.held // both others were asked, and have not answered
-	go func() { second <- peer.Confirm(g.soon(), peer.Term()) }()
-	g.eventually("the second waits", func() bool {
-		peer.confirmer.mu.Lock()
-		defer peer.confirmer.mu.Unlock()
-		return len(peer.confirmer.waiting) == 2
-	})
-	slow.release <- struct{}{}
-	if err := <-first; err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-second:
-		t.Fatalf("an answer from before it asked served: %v", err)
-	case <-slow.held: // it is asked for anew
-	}
-	close(slow.release)
-	if err := <-second; err != nil {
-		t.Fatal(err)
-	}
 }
 
 // slowTransport holds each heartbeat of a confirmer after it was answered.
@@ -365,20 +384,22 @@ func (s *slowTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r
 // TestConfirmOfEarlierTerm: a peer that lost the lead and has it again confirms
 // for the new term only.
 func TestConfirmOfEarlierTerm(t *testing.T) {
-	g := newGroup(t, 3)
-	first := g.leader()
-	term := g.peers[first].Term()
-	if err := g.peers[first].Transfer(g.soon(), "", ""); err != nil {
-		t.Fatal(err)
-	}
-	g.eventually("another leads", func() bool { return g.leader() != first })
-	if err := g.peers[g.leader()].Transfer(g.soon(), first, first); err != nil {
-		t.Fatal(err)
-	}
-	g.eventually("the first leads again", func() bool { return g.leader() == first })
-	if err := g.peers[first].Confirm(g.soon(), term); !errors.Is(err, ErrNotLeader) {
-		t.Fatalf("for the earlier term: %v", err)
-	}
+	inFakeTime(t, func(t *testing.T) {
+		g := newGroup(t, 3)
+		first := g.leader()
+		term := g.peers[first].Term()
+		if err := g.peers[first].Transfer(g.soon(), "", ""); err != nil {
+			t.Fatal(err)
+		}
+		g.eventually("another leads", func() bool { return g.leader() != first })
+		if err := g.peers[g.leader()].Transfer(g.soon(), first, first); err != nil {
+			t.Fatal(err)
+		}
+		g.eventually("the first leads again", func() bool { return g.leader() == first })
+		if err := g.peers[first].Confirm(g.soon(), term); !errors.Is(err, ErrNotLeader) {
+			t.Fatalf("for the earlier term: %v", err)
+		}
+	})
 }
 
 func TestLonePeerConfirms(t *testing.T) {

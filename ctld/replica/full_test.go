@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // inOwnMounts marks the process that runs a test in mounts of its own.
@@ -30,7 +32,7 @@ func smallDisk(t *testing.T, bytes int) string {
 		t.Skip("needs root: it mounts a small file system")
 	}
 	if os.Getenv(inOwnMounts) == "" {
-		command := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v=true", "-test.timeout=60s")
+		command := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v=true", "-test.timeout=5m")
 		command.Env = append(os.Environ(), inOwnMounts+"=1")
 		command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 		out, err := command.CombinedOutput()
@@ -183,7 +185,7 @@ func TestFullDiskUnforeseen(t *testing.T) {
 	var want []string
 	for i := 0; ; i++ {
 		command := fmt.Sprintf("%d ", i) + strings.Repeat("x", 1<<20)
-		err := peer.raft.Apply([]byte(command), time.Second).Error() // past the gate
+		err := peer.raft.Apply([]byte(command), prototest.Patience).Error() // past the gate
 		if err != nil {
 			if translated := translate(err); !errors.Is(translated, ErrFull) {
 				t.Fatalf("refused with %v", translated)
@@ -199,7 +201,7 @@ func TestFullDiskUnforeseen(t *testing.T) {
 		}
 	}
 	empty()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(prototest.Patience)
 	for {
 		_, err := peer.Propose(context.Background(), []byte("again"))
 		if err == nil {
@@ -251,13 +253,8 @@ func TestWaitsForRoomToSaveTheTerm(t *testing.T) {
 	case <-time.After(600 * time.Millisecond):
 	}
 	empty()
-	select {
-	case err := <-saved:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("it still waits, with room on the disk")
+	if err := prototest.Receive(t, "it is saved, with room on the disk", saved); err != nil {
+		t.Fatal(err)
 	}
 	if err := logs.Close(); err != nil {
 		t.Fatal(err)

@@ -16,47 +16,49 @@ import (
 // help to elect a leader that lacks what was accepted, and not count for a
 // majority.
 func TestReplacedDiskHasNoVoice(t *testing.T) {
-	g := newGroup(t, 3)
-	leader := g.leader()
-	var others []string
-	for name := range g.peers {
-		if name != leader {
-			others = append(others, name)
+	inFakeTime(t, func(t *testing.T) {
+		g := newGroup(t, 3)
+		leader := g.leader()
+		var others []string
+		for name := range g.peers {
+			if name != leader {
+				others = append(others, name)
+			}
 		}
-	}
-	slices.Sort(others)
-	stale, wiped := others[0], others[1]
-	g.close(stale)
-	g.propose("accepted by the leader and one other")
-	g.close(wiped)
-	if err := os.RemoveAll(g.dirs[wiped]); err != nil {
-		t.Fatal(err)
-	}
-	g.open(wiped, func(o *Options) { o.Join = true })
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-	defer cancel()
-	if _, err := g.peers[leader].Propose(ctx, []byte("with a wiped one")); err == nil {
-		t.Fatal("a peer that has forgotten everything counted for a majority")
-	}
-	g.close(leader)
-	g.reopen(stale)
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if g.peers[stale].IsLeader() || g.peers[wiped].IsLeader() {
-			t.Fatalf("a leader was elected that lacks what was accepted: %v", g.machines[stale].all())
+		slices.Sort(others)
+		stale, wiped := others[0], others[1]
+		g.close(stale)
+		g.propose("accepted by the leader and one other")
+		g.close(wiped)
+		if err := os.RemoveAll(g.dirs[wiped]); err != nil {
+			t.Fatal(err)
 		}
-	}
-	// The one that has it comes back, and the replaced disk is added again.
-	g.reopen(leader)
-	if err := g.peers[g.leader()].Remove(g.soon(), wiped); err != nil {
-		t.Fatal(err)
-	}
-	g.join(wiped)
-	g.propose("after")
-	all := g.machines[g.leader()].all()
-	if all[0] != "accepted by the leader and one other" || all[len(all)-1] != "after" {
-		t.Fatalf("in the log: %q", all)
-	}
-	g.same(all)
+		g.open(wiped, func(o *Options) { o.Join = true })
+		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+		defer cancel()
+		if _, err := g.peers[leader].Propose(ctx, []byte("with a wiped one")); err == nil {
+			t.Fatal("a peer that has forgotten everything counted for a majority")
+		}
+		g.close(leader)
+		g.reopen(stale)
+		for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if g.peers[stale].IsLeader() || g.peers[wiped].IsLeader() {
+				t.Fatalf("a leader was elected that lacks what was accepted: %v", g.machines[stale].all())
+			}
+		}
+		// The one that has it comes back, and the replaced disk is added again.
+		g.reopen(leader)
+		if err := g.peers[g.leader()].Remove(g.soon(), wiped); err != nil {
+			t.Fatal(err)
+		}
+		g.join(wiped)
+		g.propose("after")
+		all := g.machines[g.leader()].all()
+		if all[0] != "accepted by the leader and one other" || all[len(all)-1] != "after" {
+			t.Fatalf("in the log: %q", all)
+		}
+		g.same(all)
+	})
 }
 
 // TestGate: what reaches a peer that joins, and when.

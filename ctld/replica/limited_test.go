@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -49,29 +48,30 @@ func (w weighingPipeline) AppendEntries(request *raft.AppendEntriesRequest, answ
 // TestLargeEntriesAreSentFewAtOnce: a peer that was away gets many large
 // entries in several requests, and all of them.
 func TestLargeEntriesAreSentFewAtOnce(t *testing.T) {
-	var largest atomic.Int64
-	g := newGroup(t, 3, func(o *Options) {
-		inner := o.Transport
-		o.ElectionTimeout = 3 * time.Second // a busy disk elects nobody by chance
-		o.Transport = func() (raft.Transport, error) {
-			transport, err := inner()
-			return weighing{around{transport}, &largest}, err
+	inFakeTime(t, func(t *testing.T) {
+		var largest atomic.Int64
+		g := newGroup(t, 3, func(o *Options) {
+			inner := o.Transport
+			o.Transport = func() (raft.Transport, error) {
+				transport, err := inner()
+				return weighing{around{transport}, &largest}, err
+			}
+		})
+		away := "p1"
+		if g.leader() == away {
+			away = "p2"
+		}
+		g.close(away)
+		var want []string
+		for i := range 12 {
+			want = append(want, fmt.Sprintf("%d %s", i, strings.Repeat("x", 3<<20)))
+			g.propose(want[i])
+		}
+		largest.Store(0)
+		g.reopen(away)
+		g.same(want)
+		if bytes := largest.Load(); bytes > maxSentBytes || bytes < maxSentBytes/2 {
+			t.Errorf("the largest request held %d bytes: the bound is %d", bytes, maxSentBytes)
 		}
 	})
-	away := "p1"
-	if g.leader() == away {
-		away = "p2"
-	}
-	g.close(away)
-	var want []string
-	for i := range 12 {
-		want = append(want, fmt.Sprintf("%d %s", i, strings.Repeat("x", 3<<20)))
-		g.propose(want[i])
-	}
-	largest.Store(0)
-	g.reopen(away)
-	g.same(want)
-	if bytes := largest.Load(); bytes > maxSentBytes || bytes < maxSentBytes/2 {
-		t.Errorf("the largest request held %d bytes: the bound is %d", bytes, maxSentBytes)
-	}
 }

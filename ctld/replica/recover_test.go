@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestRestore puts another state in the place of the present one, and goes on
@@ -68,11 +69,7 @@ func TestRestoreOfDamage(t *testing.T) {
 	if err := peer.Restore(context.Background(), 5, strings.NewReader("{{{{{")); err == nil {
 		t.Fatal("it was taken")
 	}
-	select {
-	case <-peer.Failed():
-	case <-time.After(5 * time.Second):
-		t.Fatal("the peer goes on")
-	}
+	prototest.Receive(t, "the peer stops", peer.Failed())
 }
 
 // TestRestoreInterrupted: the snapshot of a restore is there, the entries before

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 var errUnknown = errors.New("unknown command")
@@ -80,15 +82,10 @@ func tryOpen(dir string, change ...func(*Options)) (*Peer, *ledger, error) {
 
 func waitLeader(t testing.TB, peer *Peer) {
 	t.Helper()
-	select {
-	case leads := <-peer.Leadership():
-		if !leads {
-			t.Fatal("lost leadership at once")
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("no leader after a minute")
+	if leads := prototest.Receive(t, "a leader", peer.Leadership()); !leads {
+		t.Fatal("lost leadership at once")
 	}
-	if err := peer.Barrier(5 * time.Second); err != nil {
+	if err := peer.Barrier(prototest.Patience); err != nil {
 		t.Fatal(err)
 	}
 }

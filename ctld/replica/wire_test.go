@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // pair is a certificate that signs itself, for both ends.
@@ -60,7 +62,7 @@ func dialAs(wire *Wire, client *tls.Config, protocols ...string) (*tls.Conn, err
 		return nil, err
 	}
 	// With TLS 1.3 what the server thinks of it comes with the first read.
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(prototest.Patience))
 	return conn, nil
 }
 
@@ -80,13 +82,9 @@ func TestTwoProtocolsOnOneAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	select {
-	case got := <-accepted:
-		if protocol := got.(*tls.Conn).ConnectionState().NegotiatedProtocol; protocol != ProtocolRequests {
-			t.Errorf("accepted for requests: %q", protocol)
-		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("a connection for requests was not accepted")
+	got := prototest.Receive(t, "a connection for requests is accepted", accepted)
+	if protocol := got.(*tls.Conn).ConnectionState().NegotiatedProtocol; protocol != ProtocolRequests {
+		t.Errorf("accepted for requests: %q", protocol)
 	}
 	// raft's own, through the whole stack.
 	request := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, Addr: []byte("x")}, Term: 7}
@@ -139,12 +137,11 @@ func TestStalledHandshakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	select {
-	case <-accepted:
-	case <-time.After(handshakeLimit / 2):
-		t.Fatal("it waits behind those that say nothing")
+	if limit := handshakeLimit * time.Duration(len(silent)); limit < 2*prototest.Patience {
+		t.Fatalf("one behind the other takes only %v", limit)
 	}
-	_ = silent[0].SetReadDeadline(time.Now().Add(4 * handshakeLimit))
+	prototest.Receive(t, "it does not wait behind those that say nothing", accepted)
+	_ = silent[0].SetReadDeadline(time.Now().Add(prototest.Patience))
 	if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("one that says nothing: %v", err)
 	}
