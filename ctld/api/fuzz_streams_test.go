@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -148,7 +147,7 @@ func FuzzTunnel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, caller byte, first, second []byte, from string) {
 		from = strings.ToValidUTF8(from, "?")
 		s, l := newFuzzServer(t, base)
-		ctx, cancel := context.WithTimeout(callerContext(caller, "", "", ""), 5*time.Second)
+		ctx, cancel := context.WithTimeout(callerContext(caller, "", "", ""), prototest.Patience)
 		defer cancel()
 		target := l.sessions.Connect(ctx, &pb.Register{Node: "n0001"}, &pb.Registered{})
 		ends := make(chan error, 2)
@@ -177,6 +176,9 @@ func FuzzTunnel(f *testing.F) {
 				}
 			case err := <-ends:
 				waiting--
+				if status.Code(err) == codes.DeadlineExceeded {
+					t.Fatalf("an end waits in vain: %v", err)
+				}
 				if err != nil && ctx.Err() == nil {
 					checkStatus(t, err)
 				}

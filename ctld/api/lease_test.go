@@ -13,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // doubtful is a ledger whose majority, and whose log when the term is opened,
@@ -103,7 +104,7 @@ func TestUnconfirmedLeaderGrantsNothing(t *testing.T) {
 		}
 		waiting := make(renewals, 1)
 		waiting.put(asked{&pb.RenewLease{SentBoottimeNs: 1}, time.Now()})
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 		s.renew(ctx, link, waiting)
 		cancel()
 		if link.Cause() == nil {
@@ -135,7 +136,7 @@ func TestNewestRenewalCounts(t *testing.T) {
 			if renewed = message.GetLeaseRenewed(); renewed != nil && renewed.SentBoottimeNs != 2 {
 				t.Errorf("answered the request of %d", renewed.SentBoottimeNs)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(prototest.Patience):
 			t.Fatal("no answer")
 		}
 	}

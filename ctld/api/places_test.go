@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestRequestsPerUser: one user's requests are bounded, until some are over;
@@ -41,11 +41,9 @@ func TestRequestsPerUser(t *testing.T) {
 		}
 	}
 	end()
-	for range 1000 { // the place comes back in a goroutine of its own
-		if _, err := ask(1000, pb.Controller_Submit_FullMethodName); err == nil {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Error("a request that is over keeps its place")
+	// It comes back in a goroutine of its own.
+	prototest.Eventually(t, "a request that is over gives its place back", func() bool {
+		_, err := ask(1000, pb.Controller_Submit_FullMethodName)
+		return err == nil
+	})
 }

@@ -3,10 +3,12 @@ package leader
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -49,7 +51,7 @@ func TestNextPass(t *testing.T) {
 	if b.job(t, late).Phase != state.Waiting {
 		t.Error("it was ended by the clock of one pass, and not by that of the log")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	for _, channel := range []chan struct{}{l.freedWake, l.queuedWake} {
 		woken(channel)
@@ -62,17 +64,19 @@ func TestNextPass(t *testing.T) {
 // TestDeadlinePasses: a job that can meet its deadline no more is ended by the
 // pass that finds it.
 func TestDeadlinePasses(t *testing.T) {
-	l, b := begin(t)
-	id := submitSpec(t, b, &pb.JobSpec{DeadlineMs: time.Now().UnixMilli() + 60_050, TimeLimitS: 60})
-	plan(t, l)
-	if b.job(t, id).Phase != state.Waiting || l.NextPass().IsZero() {
-		t.Fatal("it is over before its time, or no pass is due")
-	}
-	time.Sleep(time.Until(l.NextPass()) + time.Millisecond)
-	plan(t, l)
-	if b.job(t, id).State() != pb.JobState_JOB_STATE_DEADLINE {
-		t.Errorf("it is %v", b.job(t, id).State())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l, b := begin(t)
+		id := submitSpec(t, b, &pb.JobSpec{DeadlineMs: time.Now().UnixMilli() + 3_660_000, TimeLimitS: 60})
+		plan(t, l)
+		if b.job(t, id).Phase != state.Waiting || l.NextPass().IsZero() {
+			t.Fatal("it is over before its time, or no pass is due")
+		}
+		time.Sleep(time.Until(l.NextPass()) + time.Millisecond)
+		plan(t, l)
+		if b.job(t, id).State() != pb.JobState_JOB_STATE_DEADLINE {
+			t.Errorf("it is %v", b.job(t, id).State())
+		}
+	})
 }
 
 // TestStartWakesWhatWaitsForIt, though the plan was carried out whole.

@@ -11,6 +11,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -220,16 +221,12 @@ func TestLoops(t *testing.T) {
 	<-began
 	s := connect(t, l, b, "n1")
 	id := submit(t, b)
-	select {
-	case message := <-s.Out():
-		for message.GetRegistered() != nil {
-			message = <-s.Out()
-		}
-		if message.GetStartPart().GetPart().GetJob() != id {
-			t.Fatalf("order: %v", message)
-		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("nothing was ordered")
+	message := prototest.Receive(t, "an order", s.Out())
+	for message.GetRegistered() != nil {
+		message = prototest.Receive(t, "an order", s.Out())
+	}
+	if message.GetStartPart().GetPart().GetJob() != id {
+		t.Fatalf("order: %v", message)
 	}
 	cancel()
 	<-done
