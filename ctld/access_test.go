@@ -45,7 +45,7 @@ func TestStranger(t *testing.T) {
 	}
 	conn := connectTo(t, target, "")
 	client := pb.NewControllerClient(conn)
-	ctx := within(t, 20*time.Second)
+	ctx := soon(t)
 	var acts strangerActs
 	code := func(err error) string { return status.Code(err).String() }
 	own := job(func(r *pb.SubmitRequest) { r.AsUser = ""; r.Spec.Hold = true })
@@ -172,7 +172,7 @@ func TestVouching(t *testing.T) {
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
 	waitState(t, conn, other, pb.JobState_JOB_STATE_RUNNING)
 	as := func(job, uid, node string) context.Context {
-		return metadata.AppendToOutgoingContext(within(t, 5*time.Second), "gleaner-job", job, "gleaner-uid", uid, "gleaner-node", node)
+		return metadata.AppendToOutgoingContext(soon(t), "gleaner-job", job, "gleaner-uid", uid, "gleaner-node", node)
 	}
 	for _, c := range []struct {
 		name, job, uid, node string
@@ -215,7 +215,7 @@ func TestRootJobsAreRefused(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
 	client := pb.NewControllerClient(conn)
-	ctx := within(t, 10*time.Second)
+	ctx := soon(t)
 	rootJob := func() *pb.SubmitRequest { return job(func(r *pb.SubmitRequest) { r.AsUser = "" }) }
 	if _, err := client.Submit(ctx, rootJob()); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "--uid=USER") {
 		t.Fatalf("root's job: %v", err)
@@ -271,7 +271,7 @@ func TestCertificates(t *testing.T) {
 			return err
 		}
 		defer conn.Close()
-		session, err := pb.NewNodeLinkClient(conn).Session(within(t, 3*time.Second))
+		session, err := pb.NewNodeLinkClient(conn).Session(soon(t))
 		if err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func TestCertificates(t *testing.T) {
 		t.Error("a certificate of another authority was believed")
 	}
 	asNode := pb.NewControllerClient(connectTo(t, remote, node))
-	if _, err := asNode.Submit(within(t, 3*time.Second), job()); status.Code(err) != codes.PermissionDenied {
+	if _, err := asNode.Submit(soon(t), job()); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node submits: %v", err)
 	}
 	user := connectTo(t, remote, bundle(own, pki.User, "nobody"))
@@ -313,7 +313,7 @@ func TestTunnel(t *testing.T) {
 	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.MinNodes = 2 }))
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
 	open := func(message *pb.TunnelOpen) pb.NodeLink_TunnelClient {
-		stream, err := pb.NewNodeLinkClient(conn).Tunnel(within(t, 20*time.Second))
+		stream, err := pb.NewNodeLinkClient(conn).Tunnel(soon(t))
 		if err != nil {
 			t.Fatal(err)
 		}

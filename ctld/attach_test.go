@@ -3,7 +3,6 @@ package ctld
 import (
 	"context"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,7 +34,7 @@ func TestAttach(t *testing.T) {
 	}
 	refused := func(message *pb.TunnelMessage, want codes.Code) {
 		t.Helper()
-		if answer, err := attach(within(t, 5*time.Second), message).Recv(); status.Code(err) != want {
+		if answer, err := attach(soon(t), message).Recv(); status.Code(err) != want {
 			t.Errorf("%v, %v; want %v", answer, err, want)
 		}
 	}
@@ -50,7 +49,7 @@ func TestAttach(t *testing.T) {
 	refused(to(there), codes.Unimplemented)
 	refused(&pb.TunnelMessage{What: &pb.TunnelMessage_Data{Data: []byte("x")}}, codes.InvalidArgument)
 
-	client := attach(within(t, 20*time.Second), to(id))
+	client := attach(soon(t), to(id))
 	answer, err := client.Recv()
 	if attached := answer.GetAttached(); err != nil || attached.GetNode() != "n1" || attached.GetPart().GetJob() != id || attached.GetPart().GetEpoch() != 1 {
 		t.Fatalf("%v, %v", answer, err)
@@ -76,10 +75,10 @@ func TestAttach(t *testing.T) {
 		}
 		return stream
 	}
-	if _, err := join(within(t, 5*time.Second), "n2").Recv(); status.Code(err) != codes.PermissionDenied {
+	if _, err := join(soon(t), "n2").Recv(); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("another node joins: %v", err)
 	}
-	end := join(within(t, 20*time.Second), "n1")
+	end := join(soon(t), "n1")
 	say(t, client, "ls")
 	hear(t, end, "ls")
 	say(t, end, "files")

@@ -63,7 +63,7 @@ func TestBackups(t *testing.T) {
 	broken := &backups{dir: filepath.Join(config.Socket, "below-a-socket"), name: "c1", keep: 1, cluster: server.cluster}
 	why := broken.write(time.Now()).Error()
 	b.failed.Store(&why)
-	status, err := pb.NewControllerClient(conn).Status(within(t, 5*time.Second), &pb.StatusRequest{})
+	status, err := pb.NewControllerClient(conn).Status(soon(t), &pb.StatusRequest{})
 	if err != nil || !slices.ContainsFunc(status.GetProblems(), func(p string) bool { return strings.Contains(p, "c1 can not write backups") }) {
 		t.Fatalf("%v, %v", status.GetProblems(), err)
 	}

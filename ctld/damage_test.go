@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,16 +69,17 @@ func attempt(t *testing.T, config Config) (jobs []*pb.Job, said string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	go func() {
-		for range 200 {
+	var over atomic.Bool
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ; !over.Load(); time.Sleep(20 * time.Millisecond) {
 			if jobs, err := tryList(t, conn, &pb.ListJobsRequest{Filter: all(), WithScript: true}); err == nil {
 				answered <- jobs
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
-	}()
+	})
+	defer func() { over.Store(true); _ = conn.Close(); asking.Wait() }()
 	select {
 	case jobs := <-answered:
 		_ = command.Process.Kill()
@@ -87,9 +90,9 @@ func attempt(t *testing.T, config Config) (jobs []*pb.Job, said string) {
 			t.Errorf("it ended with %v and said %s", err, log.String())
 		}
 		return nil, log.String()
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		_ = command.Process.Kill()
-		t.Fatalf("neither ready nor ended after 20 s: %s", log.String())
+		t.Fatalf("neither ready nor ended after %v", patience)
 	}
 	return nil, ""
 }

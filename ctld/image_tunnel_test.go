@@ -2,7 +2,6 @@ package ctld
 
 import (
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,7 +18,7 @@ func TestImageTunnel(t *testing.T) {
 	t.Cleanup(first.connect(conn))
 	t.Cleanup(second.connect(conn))
 	open := func(message *pb.TunnelOpen) pb.NodeLink_TunnelClient {
-		stream, err := pb.NewNodeLinkClient(conn).Tunnel(within(t, 20*time.Second))
+		stream, err := pb.NewNodeLinkClient(conn).Tunnel(soon(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func TestKillLosesNothing(t *testing.T) {
 			for range jobs / clients {
 				request := job()
 				for {
-					ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 					answer, err := client.Submit(ctx, request)
 					cancel()
 					if err == nil {

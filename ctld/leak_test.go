@@ -37,7 +37,7 @@ func TestStreamsLeaveNothing(t *testing.T) {
 		stop()
 	}
 	known := func() bool { return server.cluster.feed.followed() || len(server.leader.Sessions().All()) > 0 }
-	for deadline := time.Now().Add(10 * time.Second); known() || runtime.NumGoroutine() > before+slack; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); known() || runtime.NumGoroutine() > before+slack; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("streams known: %t; %d goroutines before, %d now:\n%s", known(), before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestFencedNode: a job on a node that falls silent goes on there as far as
@@ -23,13 +24,14 @@ func TestFencedNode(t *testing.T) {
 	leave := first.connect(conn)
 	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Requeue = true }))
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
+	first.renew()
 	fence := &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_FENCED, Reason: "its power was cut"}
-	if _, err := client.UpdateNode(within(t, 5*time.Second), fence); status.Code(err) != codes.FailedPrecondition {
+	if _, err := client.UpdateNode(soon(t), fence); status.Code(err) != codes.FailedPrecondition {
 		t.Fatalf("a node that responds was fenced: %v", err)
 	}
 	leave()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		_, err := client.UpdateNode(within(t, 5*time.Second), fence)
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		_, err := client.UpdateNode(soon(t), fence)
 		if err == nil {
 			break
 		}
@@ -47,11 +49,7 @@ func TestFencedNode(t *testing.T) {
 		t.Fatalf("after it was fenced: epoch %d on %s", done.GetEpoch(), done.GetNodeList())
 	}
 	t.Cleanup(first.connect(conn)) // with the part of epoch 1
-	for deadline := time.Now().Add(10 * time.Second); len(first.kept()) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the former run was not ended: %v", first.kept())
-		}
-	}
+	prototest.Eventually(t, "the former run is ended", func() bool { return len(first.kept()) == 0 })
 	if first.begun()[id] != 1 || second.begun()[id] != 1 {
 		t.Fatalf("begun: %v and %v", first.begun(), second.begun())
 	}
@@ -65,7 +63,7 @@ func TestSecondDaemonOfANode(t *testing.T) {
 	t.Cleanup(node.connect(conn))
 	id := submit(t, conn, job())
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
-	stream, err := pb.NewNodeLinkClient(conn).Session(within(t, 5*time.Second))
+	stream, err := pb.NewNodeLinkClient(conn).Session(soon(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,15 +81,16 @@ func TestSecondDaemonOfANode(t *testing.T) {
 	}
 }
 
-// shortenLease makes nodes count as silent after three seconds.
+// shortenLease makes nodes count as silent after six seconds: long enough for
+// one request to a node that has just renewed its lease.
 func shortenLease(t *testing.T, client pb.ControllerClient) {
 	t.Helper()
-	config, err := client.ShowConfig(within(t, 5*time.Second), &pb.ShowConfigRequest{})
+	config, err := client.ShowConfig(soon(t), &pb.ShowConfigRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.GetPolicy().LeaseS = 3
-	_, err = client.ApplyPolicy(within(t, 5*time.Second), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()})
+	config.GetPolicy().LeaseS = 6
+	_, err = client.ApplyPolicy(soon(t), &pb.ApplyPolicyRequest{Policy: config.GetPolicy()})
 	if status.Code(err) == codes.PermissionDenied && os.Getuid() != 0 {
 		t.Skipf("needs root, who is an administrator: changes the policy: %v", err)
 	}

@@ -94,7 +94,7 @@ func TestLogsFollowOneJob(t *testing.T) {
 		{"part ended", map[string]any{"job": jobID, "epoch": 1, "node": "n1"}},
 		{"job ended", map[string]any{"job": jobID, "epoch": 1, "state": "COMPLETED", "exit_code": 0}},
 	}
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		records = written.records(t)
 		missing := ""
 		for _, step := range steps {
@@ -114,7 +114,7 @@ func TestLogsFollowOneJob(t *testing.T) {
 	}
 
 	// A retry is seen to be one, and changes nothing.
-	again, err := pb.NewControllerClient(conn).Submit(within(t, 5*time.Second), job(func(r *pb.SubmitRequest) { r.RequestId = id }))
+	again, err := pb.NewControllerClient(conn).Submit(soon(t), job(func(r *pb.SubmitRequest) { r.RequestId = id }))
 	if err != nil || again.GetJobId() != jobID {
 		t.Fatal(again, err)
 	}
@@ -129,7 +129,7 @@ func TestLogsOfRefusals(t *testing.T) {
 	server, written := startLogged(t, slog.LevelInfo)
 	client := pb.NewControllerClient(connectTo(t, server.Addresses()[0], ""))
 	bad := "x\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\u009b2J"
-	ctx := within(t, 30*time.Second)
+	ctx := soon(t)
 	for range 500 {
 		if _, err := client.Submit(ctx, job(func(r *pb.SubmitRequest) { r.Spec.Partitions = []string{bad} })); err == nil {
 			t.Fatal("a partition that nobody has was accepted")

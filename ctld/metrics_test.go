@@ -150,10 +150,10 @@ func TestMetrics(t *testing.T) {
 	})
 	stop()
 	client := pb.NewControllerClient(conn)
-	if _, err := client.UpdateNode(within(t, 5*time.Second), &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "test"}); err != nil {
+	if _, err := client.UpdateNode(soon(t), &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.UpdateNode(within(t, 5*time.Second), &pb.UpdateNodeRequest{Names: "nosuch", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "test"}); err == nil {
+	if _, err := client.UpdateNode(soon(t), &pb.UpdateNodeRequest{Names: "nosuch", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "test"}); err == nil {
 		t.Error("a node that nobody has was drained")
 	}
 	wantSamples(t, server, map[string]string{
@@ -181,7 +181,7 @@ func TestMetrics(t *testing.T) {
 func wantSamples(t *testing.T, server *Server, want map[string]string) {
 	t.Helper()
 	wrong := ""
-	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
 		text := scrape(t, server)
 		wrong = ""
 		for series, value := range want {
@@ -207,7 +207,7 @@ func TestMetricsRequeue(t *testing.T) {
 	defer node.connect(conn)()
 	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Requeue = true }))
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
-	answer, err := pb.NewControllerClient(conn).Control(within(t, 5*time.Second), &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_REQUEUE, Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}}})
+	answer, err := pb.NewControllerClient(conn).Control(soon(t), &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_REQUEUE, Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}}})
 	if err != nil || len(answer.GetResults()) != 1 || answer.GetResults()[0].GetError() != "" {
 		t.Fatal(answer, err)
 	}
@@ -243,7 +243,7 @@ func TestMetricsAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(conn, request)
 		head := make([]byte, 12)
 		if _, err := io.ReadFull(conn, head); err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 4") && !strings.HasPrefix(string(head), "HTTP/1.1 5") {

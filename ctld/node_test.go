@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // fakeNode is a node's daemon that runs nothing: it takes orders, remembers
@@ -117,6 +118,19 @@ func (n *fakeNode) send(message *pb.NodeMessage) {
 	n.sendMu.Lock()
 	defer n.sendMu.Unlock()
 	_ = stream.Send(message) // a broken session is seen by serve
+}
+
+// renew renews the lease, and answers when the controller has.
+func (n *fakeNode) renew() {
+	n.t.Helper()
+	sent := time.Now().UnixNano()
+	n.send(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: sent}}})
+	for {
+		renewed := prototest.Receive(n.t, "the lease of "+n.name+" is renewed", n.orders).GetLeaseRenewed()
+		if renewed.GetSentBoottimeNs() == sent && renewed.GetLeaseMs() > 0 {
+			return
+		}
+	}
 }
 
 func (n *fakeNode) serve(stream pb.NodeLink_SessionClient) {

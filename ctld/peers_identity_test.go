@@ -16,6 +16,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // linkTo is a connection to the address for controllers, with the certificate
@@ -61,7 +62,7 @@ func TestForgedCaller(t *testing.T) {
 	for who, bundle := range bundles {
 		client := pb.NewControllerClient(connectTo(t, remote, bundle))
 		for _, key := range []string{"gleaner-caller", "gleaner-trusted"} {
-			ctx := metadata.AppendToOutgoingContext(within(t, 5*time.Second), key, "uid 0 root")
+			ctx := metadata.AppendToOutgoingContext(soon(t), key, "uid 0 root")
 			if _, err := client.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{Policy: &pb.Policy{}}); status.Code(err) != codes.PermissionDenied {
 				t.Errorf("%s on the address for clients says %s: %v", who, key, err)
 			}
@@ -70,18 +71,18 @@ func TestForgedCaller(t *testing.T) {
 			}
 		}
 		conn := connectTo(t, remote, bundle)
-		if _, err := pb.NewPeerLinkClient(conn).Hello(within(t, 5*time.Second), &pb.HelloRequest{}); status.Code(err) != codes.Unimplemented {
+		if _, err := pb.NewPeerLinkClient(conn).Hello(soon(t), &pb.HelloRequest{}); status.Code(err) != codes.Unimplemented {
 			t.Errorf("%s on the address for clients says hello: %v", who, err)
 		}
 	}
 	for _, name := range c.names() {
-		if _, err := c.client(name).ListPartitions(asCaller(within(t, 5*time.Second), "uid 0 root"), &pb.ListPartitionsRequest{}); status.Code(err) != codes.PermissionDenied {
+		if _, err := c.client(name).ListPartitions(asCaller(soon(t), "uid 0 root"), &pb.ListPartitionsRequest{}); status.Code(err) != codes.PermissionDenied {
 			t.Errorf("on the socket of %s: %v", name, err)
 		}
 	}
 	for who, bundle := range bundles {
 		conn := connectTo(t, c.configs[leader].PeerListen, bundle)
-		ctx := asCaller(within(t, 5*time.Second), "uid 0 root")
+		ctx := asCaller(soon(t), "uid 0 root")
 		if who == "a controller" { // of the authority, and no member
 			if _, err := pb.NewControllerClient(conn).ListPartitions(ctx, &pb.ListPartitionsRequest{}); status.Code(err) != codes.Unavailable {
 				t.Errorf("a controller that is no member passes a request on: %v", err)
@@ -93,17 +94,17 @@ func TestForgedCaller(t *testing.T) {
 		}
 	}
 	member := pb.NewControllerClient(linkTo(t, c, c.other(leader), leader))
-	if _, err := member.ListPartitions(asCaller(within(t, 5*time.Second), "uid 0 root"), &pb.ListPartitionsRequest{}); err != nil {
+	if _, err := member.ListPartitions(asCaller(soon(t), "uid 0 root"), &pb.ListPartitionsRequest{}); err != nil {
 		t.Errorf("a member passes a request on: %v", err)
 	}
-	if _, err := member.ListPartitions(within(t, 5*time.Second), &pb.ListPartitionsRequest{}); status.Code(err) != codes.Unauthenticated {
+	if _, err := member.ListPartitions(soon(t), &pb.ListPartitionsRequest{}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a member that does not say who asks: %v", err)
 	}
-	_, err := member.ListPartitions(asCaller(within(t, 5*time.Second), "uid 65534 somebody-else"), &pb.ListPartitionsRequest{})
+	_, err := member.ListPartitions(asCaller(soon(t), "uid 65534 somebody-else"), &pb.ListPartitionsRequest{})
 	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "same accounts") {
 		t.Errorf("hosts that do not agree who a user is: %v", err)
 	}
-	if _, err := member.ApplyPolicy(asCaller(within(t, 5*time.Second), "uid 65534 nobody"), &pb.ApplyPolicyRequest{Policy: &pb.Policy{}}); status.Code(err) != codes.PermissionDenied {
+	if _, err := member.ApplyPolicy(asCaller(soon(t), "uid 65534 nobody"), &pb.ApplyPolicyRequest{Policy: &pb.Policy{}}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a request that was passed on for a user is an administrator's: %v", err)
 	}
 }
@@ -119,12 +120,12 @@ func TestCallerIsKept(t *testing.T) {
 	if owner := list(t, user, &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}})[0].GetOwner(); owner.GetUser() != "nobody" {
 		t.Errorf("a user's job belongs to %v", owner)
 	}
-	if _, err := pb.NewControllerClient(user).UpdateNode(within(t, 5*time.Second), &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_RESUME}); status.Code(err) != codes.PermissionDenied {
+	if _, err := pb.NewControllerClient(user).UpdateNode(soon(t), &pb.UpdateNodeRequest{Names: "n1", Action: pb.NodeAction_NODE_ACTION_RESUME}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a user resumes a node: %v", err)
 	}
 	node := connectTo(t, remote, c.certificates(pki.Node, "n1"))
 	for name, want := range map[string]codes.Code{"n1": codes.OK, "n2": codes.PermissionDenied} {
-		stream, err := pb.NewNodeLinkClient(node).Session(within(t, 10*time.Second))
+		stream, err := pb.NewNodeLinkClient(node).Session(soon(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestCallerIsKept(t *testing.T) {
 	c.eventually("the job runs", func() bool {
 		return list(t, user, &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}})[0].GetState() == pb.JobState_JOB_STATE_RUNNING
 	})
-	inside := metadata.AppendToOutgoingContext(within(t, 10*time.Second), "gleaner-job", "1.1", "gleaner-uid", "65534", "gleaner-node", "n1")
+	inside := metadata.AppendToOutgoingContext(soon(t), "gleaner-job", "1.1", "gleaner-uid", "65534", "gleaner-node", "n1")
 	answer, err := pb.NewControllerClient(node).Submit(inside, job(func(r *pb.SubmitRequest) { r.AsUser = "" }))
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +148,7 @@ func TestCallerIsKept(t *testing.T) {
 	if owner := list(t, user, &pb.JobFilter{Ids: []*pb.JobId{{Job: answer.GetJobId()}}})[0].GetOwner(); owner.GetUser() != "nobody" {
 		t.Errorf("a job submitted inside a job belongs to %v", owner)
 	}
-	elsewhere := metadata.AppendToOutgoingContext(within(t, 10*time.Second), "gleaner-job", "1.1", "gleaner-uid", "0", "gleaner-node", "n1")
+	elsewhere := metadata.AppendToOutgoingContext(soon(t), "gleaner-job", "1.1", "gleaner-uid", "0", "gleaner-node", "n1")
 	if _, err := pb.NewControllerClient(node).Submit(elsewhere, job()); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node vouches for another user: %v", err)
 	}
@@ -159,29 +160,38 @@ func TestBoundsHoldForThosePassedOn(t *testing.T) {
 	c := startCluster(t, 2)
 	leader := c.leader()
 	conn := linkTo(t, c, c.other(leader), leader)
-	wait := func(who string) error { // a session that never registers
-		stream, err := pb.NewNodeLinkClient(conn).Session(asCaller(within(t, 30*time.Second), who))
+	const sessions = 200
+	answers := make(chan error, sessions+1)
+	wait := func(who string) { // a session that never registers is answered when it is refused
+		stream, err := pb.NewNodeLinkClient(conn).Session(asCaller(soon(t), who))
 		if err != nil {
-			return err
+			answers <- err
+			return
 		}
-		answered := make(chan error, 1)
-		go func() { _, err := stream.Recv(); answered <- err }()
+		go func() { _, err := stream.Recv(); answers <- err }()
+	}
+	for range sessions {
+		wait("uid 65534 nobody")
+	}
+	refused := prototest.Receive(t, "a request of a user is refused", answers)
+	if status.Code(refused) != codes.Unavailable || !strings.Contains(refused.Error(), "under way") {
+		t.Errorf("a request of a user: %v", refused)
+	}
+	for n := 1; ; n++ {
 		select {
-		case err := <-answered:
-			return err
-		case <-time.After(20 * time.Millisecond):
-			return nil
+		case <-answers:
+			continue
+		case <-time.After(200 * time.Millisecond):
 		}
+		if n > sessions/2 {
+			t.Errorf("%d requests of a user of %d are refused", n, sessions)
+		}
+		break
 	}
-	var refused error
-	n := 0
-	for ; n < 200 && refused == nil; n++ {
-		refused = wait("uid 65534 nobody")
-	}
-	if status.Code(refused) != codes.Unavailable || !strings.Contains(refused.Error(), "under way") || n < 100 {
-		t.Errorf("the request %d of a user: %v", n, refused)
-	}
-	if err := wait("uid 0 root"); err != nil {
+	wait("uid 0 root")
+	select {
+	case err := <-answers:
 		t.Errorf("root's: %v", err)
+	case <-time.After(200 * time.Millisecond):
 	}
 }

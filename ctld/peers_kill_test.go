@@ -32,7 +32,7 @@ func startProcesses(t *testing.T) *processes {
 	if testing.Short() {
 		t.Skip("needs several seconds: it waits for elections")
 	}
-	p := &processes{testCluster: startCluster(t, 3, func(config *Config) { config.ElectionTimeout = "500ms"; config.LogLevel = "error" }), running: make(map[string]*exec.Cmd)}
+	p := &processes{testCluster: startCluster(t, 3, func(config *Config) { config.ElectionTimeout = "1s"; config.LogLevel = "error" }), running: make(map[string]*exec.Cmd)}
 	for _, name := range p.names() {
 		p.stop(name)
 	}
@@ -79,7 +79,7 @@ func (p *processes) leads(except ...string) (leader string) {
 			if slices.Contains(except, name) {
 				continue
 			}
-			answer, err := p.client(name).Ping(within(p.t, time.Second), &pb.PingRequest{})
+			answer, err := p.client(name).Ping(soon(p.t), &pb.PingRequest{})
 			if err == nil && answer.GetLeader() == name && !slices.Contains(except, name) {
 				leader = name
 				return true
@@ -118,7 +118,7 @@ func TestKilledLeaderLosesNothing(t *testing.T) {
 			for range jobs / clients {
 				request := job()
 				for {
-					ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 					answer, err := client.Submit(ctx, request)
 					cancel()
 					if err == nil {
@@ -238,7 +238,7 @@ func TestPausedLeaderAnswersNothingOld(t *testing.T) {
 		}
 		t.Logf("round %d: of %d questions %d were refused, the others answered as it is now", round, questions, refused)
 		p.eventually("it follows", func() bool {
-			answer, err := p.client(leader).Ping(within(t, time.Second), &pb.PingRequest{})
+			answer, err := p.client(leader).Ping(soon(t), &pb.PingRequest{})
 			return err == nil && answer.GetRole() == "follower" && answer.GetLeader() != ""
 		})
 	}

@@ -31,7 +31,7 @@ func (c *testCluster) load(through ...string) (stop func() map[uint32]string) {
 			for ctx.Err() == nil {
 				request := job(func(r *pb.SubmitRequest) { r.Spec.Hold = true })
 				for {
-					limited, end := context.WithTimeout(context.Background(), 10*time.Second)
+					limited, end := context.WithTimeout(context.Background(), patience)
 					answer, err := client.Submit(limited, request)
 					end()
 					if err == nil {
@@ -96,9 +96,9 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start("c3")
-	if list := c.peers("c1"); !strings.Contains(list["c3"].GetProblem(), "gcontrol peer add c3") {
-		t.Errorf("of a controller that lost its disk the list says %q", list["c3"].GetProblem())
-	}
+	c.eventually("the list says that c3 lost its disk", func() bool {
+		return strings.Contains(c.peers("c1")["c3"].GetProblem(), "gcontrol peer add c3")
+	})
 	c.add("c3")
 	c.remove("c1", "c2") // which leads
 	c.eventually("c2 stops, because it was removed", func() bool {
@@ -114,7 +114,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	}
 	delete(c.servers, "c2")
 	// It comes back under its former name, on an empty directory.
-	if _, err := c.client("c1").AddPeer(within(t, 10*time.Second), &pb.AddPeerRequest{Name: "c2", Address: c.configs["c2"].PeerListen}); status.Code(err) != codes.FailedPrecondition {
+	if _, err := c.client("c1").AddPeer(soon(t), &pb.AddPeerRequest{Name: "c2", Address: c.configs["c2"].PeerListen}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("add a controller that does not run: %v", err)
 	}
 	if err := os.RemoveAll(c.configs["c2"].DataDir); err != nil {
@@ -150,7 +150,7 @@ func (c *testCluster) remove(through, name string) {
 // peers is the list that one controller answers, by name.
 func (c *testCluster) peers(through string) map[string]*pb.Peer {
 	c.t.Helper()
-	list, err := c.client(through).ListPeers(within(c.t, 10*time.Second), &pb.ListPeersRequest{})
+	list, err := c.client(through).ListPeers(soon(c.t), &pb.ListPeersRequest{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func (c *testCluster) peers(through string) map[string]*pb.Peer {
 func TestMembershipRefusals(t *testing.T) {
 	c := startCluster(t, 2)
 	client := c.client(c.followers()[0])
-	ctx := within(t, 60*time.Second)
+	ctx := soon(t)
 	elsewhere := startCluster(t, 1) // of another authority
 	add := func(name, address string) error {
 		_, err := client.AddPeer(ctx, &pb.AddPeerRequest{Name: name, Address: address})
@@ -230,11 +230,12 @@ func TestMembershipRefusals(t *testing.T) {
 // TestLoneControllerGetsCompany: one that began without an address for others
 // gets one later, and another controller joins.
 func TestLoneControllerGetsCompany(t *testing.T) {
-	c := startCluster(t, 1, func(config *Config) { config.PeerListen = "" })
+	soonElected := func(config *Config) { config.ElectionTimeout = "1s" } // all that is asked here is asked again
+	c := startCluster(t, 1, soonElected, func(config *Config) { config.PeerListen = "" })
 	id := c.submit("c1", job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
-	c.prepare("c2")
+	c.prepare("c2", soonElected)
 	c.start("c2")
-	if _, err := c.client("c1").AddPeer(within(t, 5*time.Second), &pb.AddPeerRequest{Name: "c2", Address: c.configs["c2"].PeerListen}); err == nil || !strings.Contains(err.Error(), "peer_listen") {
+	if _, err := c.client("c1").AddPeer(soon(t), &pb.AddPeerRequest{Name: "c2", Address: c.configs["c2"].PeerListen}); err == nil || !strings.Contains(err.Error(), "peer_listen") {
 		t.Errorf("added by one that has no address for others: %v", err)
 	}
 	c.stop("c1")

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // followers are the controllers that do not lead.
@@ -39,20 +40,9 @@ func TestNodesBehindFollowers(t *testing.T) {
 	conn := c.conns[through[1]]
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
 
-	const sent = 12345
-	first.send(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: sent}}})
-	timeout := time.After(10 * time.Second)
-	for renewed := false; !renewed; {
-		select {
-		case message := <-first.orders:
-			renewed = message.GetLeaseRenewed().GetSentBoottimeNs() == sent && message.GetLeaseRenewed().GetLeaseMs() > 0
-		case <-timeout:
-			t.Fatal("the lease was not renewed")
-		}
-	}
-
+	first.renew()
 	c.tunnel(id, second, through)
-	if _, err := c.client(through[0]).Cancel(within(t, 10*time.Second), &pb.CancelRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}}}); err != nil {
+	if _, err := c.client(through[0]).Cancel(soon(t), &pb.CancelRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}}}); err != nil {
 		t.Fatal(err)
 	}
 	waitState(t, conn, id, pb.JobState_JOB_STATE_CANCELLED)
@@ -64,7 +54,7 @@ func (c *testCluster) tunnel(id uint32, target *fakeNode, through []string) {
 	c.t.Helper()
 	t, run := c.t, &pb.PartId{Job: id, Epoch: 1}
 	open := func(via string, message *pb.TunnelOpen) pb.NodeLink_TunnelClient {
-		stream, err := pb.NewNodeLinkClient(c.conns[via]).Tunnel(within(t, 60*time.Second))
+		stream, err := pb.NewNodeLinkClient(c.conns[via]).Tunnel(soon(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,13 +65,8 @@ func (c *testCluster) tunnel(id uint32, target *fakeNode, through []string) {
 	}
 	a := open(through[0], &pb.TunnelOpen{Part: run, FromNode: "n1", TargetNode: "n2"})
 	var channel string
-	for timeout := time.After(10 * time.Second); channel == ""; {
-		select {
-		case message := <-target.orders:
-			channel = message.GetConnect().GetChannel()
-		case <-timeout:
-			t.Fatal("the target was not asked to connect")
-		}
+	for channel == "" {
+		channel = prototest.Receive(t, "the target is asked to connect", target.orders).GetConnect().GetChannel()
 	}
 	b := open(through[1], &pb.TunnelOpen{Part: run, FromNode: "n2", Channel: channel})
 	data := make([]byte, 16<<20)
@@ -129,7 +114,7 @@ func (c *testCluster) tunnel(id uint32, target *fakeNode, through []string) {
 func TestFollowThroughFollower(t *testing.T) {
 	c := startCluster(t, 3)
 	through := c.followers()[0]
-	stream, err := c.client(through).Follow(within(t, 60*time.Second), &pb.FollowRequest{})
+	stream, err := c.client(through).Follow(soon(t), &pb.FollowRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +125,7 @@ func TestFollowThroughFollower(t *testing.T) {
 	if event, err := stream.Recv(); err != nil || event.GetJob().GetId().GetJob() != id {
 		t.Fatalf("after a submission: %v, %v", event, err)
 	}
-	if _, err := c.client(through).TransferLeadership(within(t, 10*time.Second), &pb.TransferLeadershipRequest{To: through}); err != nil {
+	if _, err := c.client(through).TransferLeadership(soon(t), &pb.TransferLeadershipRequest{To: through}); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -159,8 +144,8 @@ func TestFollowThroughFollower(t *testing.T) {
 func TestForwardedEndings(t *testing.T) {
 	c := startCluster(t, 3)
 	through, leader := c.followers()[0], c.servers[c.leader()]
-	_, err := c.client(through).Submit(within(t, 10*time.Second), &pb.SubmitRequest{RequestId: "nonsense", Spec: job().GetSpec()})
-	_, direct := c.client(leader.cluster.Name()).Submit(within(t, 10*time.Second), &pb.SubmitRequest{RequestId: "nonsense", Spec: job().GetSpec()})
+	_, err := c.client(through).Submit(soon(t), &pb.SubmitRequest{RequestId: "nonsense", Spec: job().GetSpec()})
+	_, direct := c.client(leader.cluster.Name()).Submit(soon(t), &pb.SubmitRequest{RequestId: "nonsense", Spec: job().GetSpec()})
 	if status.Code(err) != codes.InvalidArgument || status.Convert(err).Message() != status.Convert(direct).Message() {
 		t.Errorf("a refusal: %v, and from the leader itself %v", err, direct)
 	}
@@ -190,7 +175,7 @@ func TestForwardedEndings(t *testing.T) {
 	large := job(func(r *pb.SubmitRequest) {
 		r.Spec.Script = append([]byte("#!/bin/sh\n"), bytes.Repeat([]byte("#"), 4<<20-100)...)
 	})
-	if _, err := c.client(through).Submit(within(t, 20*time.Second), large); err != nil {
+	if _, err := c.client(through).Submit(soon(t), large); err != nil {
 		t.Errorf("the largest script: %v", err)
 	}
 	jobs, err := tryList(t, c.conns[through], &pb.ListJobsRequest{Filter: all(), WithScript: true})
@@ -205,7 +190,7 @@ func TestNoLoop(t *testing.T) {
 	c := startCluster(t, 3)
 	followers := c.followers()
 	conn := linkTo(t, c, followers[0], followers[1])
-	ctx := asCaller(within(t, 5*time.Second), "uid 0 root")
+	ctx := asCaller(soon(t), "uid 0 root")
 	_, err := pb.NewControllerClient(conn).Submit(ctx, job())
 	if status.Code(err) != codes.Unavailable {
 		t.Fatalf("passed on to a controller that does not lead: %v", err)

@@ -58,7 +58,7 @@ func (c *testCluster) grow(n int, change ...func(*Config)) {
 func (c *testCluster) prepare(name string, change ...func(*Config)) {
 	c.t.Helper()
 	config := DefaultConfig()
-	config.Name, config.ElectionTimeout = name, "3s" // a busy machine elects nobody by chance
+	config.Name, config.ElectionTimeout = name, "10s" // a busy machine elects nobody by chance
 	config.DataDir, config.Socket = filepath.Join(c.dir, name), filepath.Join(c.dir, name+".s")
 	config.PeerListen = freeAddress(c.t)
 	for _, f := range change {
@@ -135,7 +135,7 @@ func (c *testCluster) add(name string) {
 		return err
 	})
 	c.eventually(name+" votes", func() bool {
-		list, err := c.client(c.other(name)).ListPeers(within(c.t, 5*time.Second), &pb.ListPeersRequest{})
+		list, err := c.client(c.other(name)).ListPeers(soon(c.t), &pb.ListPeersRequest{})
 		return err == nil && slices.ContainsFunc(list.GetPeers(), func(p *pb.Peer) bool { return p.GetName() == name && p.GetVoter() })
 	})
 }
@@ -153,8 +153,8 @@ func (c *testCluster) other(name string) string {
 // retry asks again while a controller says that it can not answer now.
 func (c *testCluster) retry(what string, ask func(context.Context) error) {
 	c.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		err := ask(within(c.t, 10*time.Second))
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := ask(soon(c.t))
 		if err == nil {
 			return
 		}
@@ -166,9 +166,9 @@ func (c *testCluster) retry(what string, ask func(context.Context) error) {
 
 func (c *testCluster) eventually(what string, so func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !so(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			c.t.Fatalf("not within a minute: %s", what)
+			c.t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (c *testCluster) leader() string {
 	leader := ""
 	c.eventually("one leads", func() bool {
 		for name, server := range c.servers {
-			if server.api != nil && server.cluster.Confirm(within(c.t, time.Second)) == nil {
+			if server.api != nil && server.cluster.Confirm(soon(c.t)) == nil {
 				leader = name
 				return true
 			}

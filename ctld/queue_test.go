@@ -15,6 +15,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
@@ -31,7 +32,7 @@ func TestListFilters(t *testing.T) {
 	running := submit(t, conn, job())
 	waitState(t, conn, running, pb.JobState_JOB_STATE_RUNNING)
 	cancelled := submit(t, conn, job(held))
-	if _, err := pb.NewControllerClient(conn).Cancel(within(t, 5*time.Second), &pb.CancelRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: cancelled}}}}); err != nil {
+	if _, err := pb.NewControllerClient(conn).Cancel(soon(t), &pb.CancelRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: cancelled}}}}); err != nil {
 		t.Fatal(err)
 	}
 	task := uint32(3)
@@ -96,7 +97,7 @@ func TestReasonsAndRefusals(t *testing.T) {
 		"memory":    func(r *pb.SubmitRequest) { r.Spec.MemoryPerCpuBytes, r.Spec.MemoryPerNodeBytes = 0, 1<<40 },
 		"CPUs":      func(r *pb.SubmitRequest) { r.Spec.CpusPerTask = 65 },
 	} {
-		_, err := client.Submit(within(t, 5*time.Second), job(change))
+		_, err := client.Submit(soon(t), job(change))
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -105,7 +106,7 @@ func TestReasonsAndRefusals(t *testing.T) {
 	first := submit(t, conn, job(gpus(3)))
 	waitState(t, conn, first, pb.JobState_JOB_STATE_RUNNING)
 	second := submit(t, conn, job(gpus(2)))
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		waiting := list(t, conn, &pb.JobFilter{Ids: []*pb.JobId{{Job: second}, {Job: early}}})
 		if waiting[1].GetReason() == "Resources" && strings.Contains(waiting[1].GetReasonDetail(), "GPU") && waiting[0].GetReason() == "PartitionConfig" {
 			break
@@ -119,7 +120,7 @@ func TestReasonsAndRefusals(t *testing.T) {
 func TestFollow(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
-	stream, err := pb.NewControllerClient(conn).Follow(within(t, 20*time.Second), &pb.FollowRequest{})
+	stream, err := pb.NewControllerClient(conn).Follow(soon(t), &pb.FollowRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,18 +172,13 @@ func TestSlowFollowerIsCutOff(t *testing.T) {
 // differ from the others.
 func TestUnknownCommandStopsController(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
-	if _, err := server.cluster.peer.Propose(within(t, 5*time.Second), []byte("nonsense")); !errors.Is(err, state.ErrCorruptCommand) {
+	if _, err := server.cluster.peer.Propose(soon(t), []byte("nonsense")); !errors.Is(err, state.ErrCorruptCommand) {
 		t.Fatalf("nonsense was applied: %v", err)
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Wait() }()
-	select {
-	case err := <-stopped:
-		if !errors.Is(err, state.ErrCorruptCommand) {
-			t.Fatalf("stopped with %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the controller goes on")
+	if err := prototest.Receive(t, "the controller stops", stopped); !errors.Is(err, state.ErrCorruptCommand) {
+		t.Fatalf("stopped with %v", err)
 	}
 }
 
@@ -195,29 +191,22 @@ func TestSilentNodeIsLostAndComesBack(t *testing.T) {
 	t.Cleanup(node.connect(conn))
 	id := submit(t, conn, job())
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
-	waitResponding := func(want bool) {
-		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			stream, err := client.ListNodes(within(t, 5*time.Second), &pb.ListNodesRequest{Names: "n1"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			message, err := stream.Recv()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if message.GetNodes()[0].GetNotResponding() != want {
-				return
-			}
+	silent := func() bool {
+		stream, err := client.ListNodes(soon(t), &pb.ListNodesRequest{Names: "n1"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Fatalf("node n1 responding = %v never came", want)
+		message, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return message.GetNodes()[0].GetNotResponding()
 	}
-	waitResponding(false)
+	prototest.Eventually(t, "the node is silent", silent)
 	if state := list(t, conn, all())[0].GetState(); state != pb.JobState_JOB_STATE_RUNNING {
 		t.Fatalf("the job on the silent node is %v", state)
 	}
-	node.send(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: 7}}})
-	waitResponding(true)
+	prototest.Eventually(t, "the node is back", func() bool { node.renew(); return !silent() })
 	if begun := node.begun()[id]; begun != 1 {
 		t.Fatalf("begun %d times", begun)
 	}

@@ -58,7 +58,7 @@ func TestRecoverOneOfThree(t *testing.T) {
 	if jobs := c.list("c2"); len(jobs) != 11 || jobs[0].GetId().GetJob() != ids[0] {
 		t.Fatalf("%d jobs", len(jobs))
 	}
-	list, err := c.client("c2").ListPeers(within(t, 5e9), &pb.ListPeersRequest{})
+	list, err := c.client("c2").ListPeers(soon(t), &pb.ListPeersRequest{})
 	if err != nil || len(list.GetPeers()) != 1 || list.GetPeers()[0].GetAddress() != config.PeerListen {
 		t.Fatalf("%v, %v", list, err)
 	}

@@ -21,7 +21,7 @@ import (
 // save takes a backup.
 func save(t *testing.T, conn *grpc.ClientConn) []*pb.SnapshotChunk {
 	t.Helper()
-	stream, err := pb.NewControllerClient(conn).SaveSnapshot(within(t, 10*time.Second), &pb.SaveSnapshotRequest{})
+	stream, err := pb.NewControllerClient(conn).SaveSnapshot(soon(t), &pb.SaveSnapshotRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func save(t *testing.T, conn *grpc.ClientConn) []*pb.SnapshotChunk {
 // putBack restores one, of which only some may be sent.
 func putBack(t *testing.T, conn *grpc.ClientConn, chunks []*pb.SnapshotChunk) (*pb.RestoreSnapshotResponse, error) {
 	t.Helper()
-	stream, err := pb.NewControllerClient(conn).RestoreSnapshot(within(t, 30*time.Second))
+	stream, err := pb.NewControllerClient(conn).RestoreSnapshot(soon(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestSaveAndRestore(t *testing.T) {
 	if header.GetJobsWaiting() != 2 || header.GetJobsRunning() != 1 || header.GetNodes() != 1 || !slices.Equal(header.GetPeers(), []string{"c1"}) {
 		t.Fatalf("header %v", header)
 	}
-	if _, err := pb.NewControllerClient(conn).Control(within(t, 5*time.Second), &pb.ControlRequest{
+	if _, err := pb.NewControllerClient(conn).Control(soon(t), &pb.ControlRequest{
 		Verb: pb.ControlVerb_CONTROL_VERB_RELEASE, Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: waiting}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestSaveAndRestore(t *testing.T) {
 		t.Fatalf("a request carried out before the backup made job %d, and %d when asked again", asked, again)
 	}
 	waitFor(t, conn, fresh, func(job *pb.Job) bool { return strings.Contains(job.GetReasonDetail(), "after a restore") })
-	config, err := pb.NewControllerClient(conn).ShowConfig(within(t, 5*time.Second), &pb.ShowConfigRequest{})
+	config, err := pb.NewControllerClient(conn).ShowConfig(soon(t), &pb.ShowConfigRequest{})
 	if err != nil || !slices.ContainsFunc(config.GetEntries(), func(e *pb.ConfigEntry) bool { return e.GetKey() == "AwaitedNodes" && e.GetValue() == "n1" }) {
 		t.Fatalf("config: %v, %v", config.GetEntries(), err)
 	}
@@ -156,8 +156,8 @@ func TestRestoreRefused(t *testing.T) {
 // submitSoon submits as clients do: again, while no controller leads.
 func submitSoon(t *testing.T, conn *grpc.ClientConn, request *pb.SubmitRequest) uint32 {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		answer, err := pb.NewControllerClient(conn).Submit(within(t, 10*time.Second), request)
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		answer, err := pb.NewControllerClient(conn).Submit(soon(t), request)
 		if err == nil {
 			return answer.GetJobId()
 		}
@@ -171,12 +171,8 @@ func submitSoon(t *testing.T, conn *grpc.ClientConn, request *pb.SubmitRequest) 
 func waitFor(t *testing.T, conn *grpc.ClientConn, id uint32, right func(*pb.Job) bool) {
 	t.Helper()
 	var last *pb.Job
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		jobs, err := tryList(t, conn, &pb.ListJobsRequest{Filter: &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: id}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if last = jobs[0]; right(last) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if last = list(t, conn, &pb.JobFilter{AllStates: true, Ids: []*pb.JobId{{Job: id}}})[0]; right(last) {
 			return
 		}
 	}

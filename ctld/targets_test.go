@@ -3,7 +3,6 @@ package ctld
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -44,7 +43,7 @@ func TestTargetsMeetAllConditions(t *testing.T) {
 	}
 	cancel := func(filter *pb.JobFilter, tasks []*pb.ArrayTasks) int {
 		t.Helper()
-		answer, err := client.Cancel(within(t, 5*time.Second), &pb.CancelRequest{Filter: filter, Tasks: tasks})
+		answer, err := client.Cancel(soon(t), &pb.CancelRequest{Filter: filter, Tasks: tasks})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,11 +59,11 @@ func TestTargetsMeetAllConditions(t *testing.T) {
 		t.Fatalf("no job runs: %d answers", n)
 	}
 	// Without a condition unknown tasks are answered, one by one.
-	answer, err := client.Cancel(within(t, 5*time.Second), &pb.CancelRequest{Tasks: tasksOf(one, "4,20-21")})
+	answer, err := client.Cancel(soon(t), &pb.CancelRequest{Tasks: tasksOf(one, "4,20-21")})
 	if err != nil || len(answer.GetResults()) != 3 || answer.GetResults()[2].GetId().GetArrayTask() != 21 || answer.GetResults()[2].GetError() == "" {
 		t.Fatalf("unknown tasks: %v, %v", answer, err)
 	}
-	released, err := client.Control(within(t, 5*time.Second), &pb.ControlRequest{
+	released, err := client.Control(soon(t), &pb.ControlRequest{
 		Verb: pb.ControlVerb_CONTROL_VERB_RELEASE, Filter: &pb.JobFilter{Names: []string{"two"}, Ids: []*pb.JobId{{Job: one}}}, Tasks: tasksOf(two, "8-9"),
 	})
 	if err != nil || len(released.GetResults()) != 1 || left() != "one[5-9]0 two[0-7]0 two[8-9]1 " {
@@ -76,14 +75,14 @@ func TestTargetsMeetAllConditions(t *testing.T) {
 		many.Filter.Ids = append(many.Filter.Ids, &pb.JobId{Job: one})
 		many.Tasks = append(many.Tasks, tasksOf(two, "0-1")...)
 	}
-	if answer, err := client.Cancel(within(t, 5*time.Second), many); err != nil || len(answer.GetResults()) != 4 || left() != "two[2-7]0 two[8-9]1 " {
+	if answer, err := client.Cancel(soon(t), many); err != nil || len(answer.GetResults()) != 4 || left() != "two[2-7]0 two[8-9]1 " {
 		t.Fatalf("repeated: %v, %v, left %s", answer, err, left())
 	}
 	for name, request := range map[string]*pb.CancelRequest{
 		"nothing": {}, "everything": {Filter: &pb.JobFilter{AllStates: true}},
 		"task": {Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: one, ArrayTask: proto.Uint32(1<<32 - 1)}}}},
 	} {
-		if _, err := client.Cancel(within(t, 5*time.Second), request); status.Code(err) != codes.InvalidArgument {
+		if _, err := client.Cancel(soon(t), request); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
