@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestPingAsksEachByItself: one that is down, one that accepts and says
 // nothing and one that answers, all within one deadline.
 func TestPingAsksEachByItself(t *testing.T) {
 	defer func(before time.Duration) { pingTime = before }(pingTime)
-	pingTime = 300 * time.Millisecond
+	pingTime = 3 * time.Second
 	directory := t.TempDir()
 	up, mute, down := filepath.Join(directory, "up.sock"), filepath.Join(directory, "mute.sock"), filepath.Join(directory, "down.sock")
 	t.Cleanup(listenStub(t, up, stubCluster()))
@@ -52,7 +54,7 @@ func TestPingAsksEachByItself(t *testing.T) {
 // command fails.
 func TestStatusWithoutLeader(t *testing.T) {
 	defer func(ping, status time.Duration) { pingTime, statusTime = ping, status }(pingTime, statusTime)
-	pingTime, statusTime = 300*time.Millisecond, 400*time.Millisecond
+	pingTime, statusTime = prototest.Patience, 2*time.Second
 	directory := t.TempDir()
 	up, down := filepath.Join(directory, "up.sock"), filepath.Join(directory, "down.sock")
 	stub := stubCluster()

@@ -104,7 +104,7 @@ func FuzzAnswers(f *testing.F) {
 		controller.answers.Store(&hostileAnswers{codes.Code(code % 17), text, messages})
 		controller.calls.Store(0)
 		line := strings.ReplaceAll(hostileCommands[int(which)%len(hostileCommands)], "%", policy)
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 		defer cancel()
 		var stdout, stderr bytes.Buffer
 		exit := dispatch(ctx, strings.Fields(line), option.Streams{Stdin: strings.NewReader("y\n"), Stdout: &stdout, Stderr: &stderr})

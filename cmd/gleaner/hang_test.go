@@ -14,7 +14,7 @@ import (
 func TestControllerThatHangs(t *testing.T) {
 	impatient(t)
 	before, beforePing := answerTime, pingTime
-	answerTime, pingTime = 300*time.Millisecond, 300*time.Millisecond
+	answerTime, pingTime = time.Second, time.Second
 	t.Cleanup(func() { answerTime, pingTime = before, beforePing })
 	target := hangingController(t)
 	for line, want := range map[string]string{

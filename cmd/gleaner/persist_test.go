@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +55,9 @@ func stoppedTarget(t *testing.T) string {
 // one gets the same request.
 func TestNextController(t *testing.T) {
 	impatient(t)
-	contactTime = 20 * time.Second // what must not be used up
+	contactTime = time.Hour // what must not be used up
 	before := answerTime
-	answerTime = 200 * time.Millisecond
+	answerTime = time.Second
 	t.Cleanup(func() { answerTime = before })
 	leaderless := &scripted{
 		onSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
@@ -74,19 +75,21 @@ func TestNextController(t *testing.T) {
 	} {
 		second := accepting(7)
 		targets := first + "," + second.start(t)
-		begun := time.Now()
 		got := command(t, targets, "", nil, "gsubmit", "--wrap=true")
-		if got.stdout != "Submitted batch job 7\n" || got.status != 0 || len(second.submits) != 1 {
-			t.Errorf("%s: %+v, %d calls of the second", name, got, len(second.submits))
+		if got.stdout != "Submitted batch job 7\n" || got.status != 0 || len(second.submits) == 0 {
+			t.Fatalf("%s: %+v, %d calls of the second", name, got, len(second.submits))
 		}
-		if first := leaderless.submits; name == "without a leader" && (len(first) != 1 || first[0].RequestId != second.submits[0].RequestId) {
-			t.Errorf("%s: the request was sent as %v, then as %v", name, first, second.submits)
+		// Where all is slow the second may be asked once more.
+		sent := second.submits
+		if name == "without a leader" {
+			sent = append(leaderless.submits, sent...)
+		}
+		if len(sent) == len(second.submits) && name == "without a leader" ||
+			slices.ContainsFunc(sent, func(request *pb.SubmitRequest) bool { return request.RequestId != sent[0].RequestId }) {
+			t.Errorf("%s: the request was sent as %v", name, sent)
 		}
 		if got := command(t, targets, "", nil, "gqueue", "-h"); got.status != 0 {
 			t.Errorf("%s: %+v", name, got)
-		}
-		if took := time.Since(begun); took > contactTime/2 {
-			t.Errorf("%s: it took %v", name, took)
 		}
 	}
 }
@@ -137,29 +140,36 @@ func TestListBeginsAnew(t *testing.T) {
 
 // TestInterruptedSearch: Ctrl-C ends the search at once.
 func TestInterruptedSearch(t *testing.T) {
+	endless(t)
 	for _, target := range []string{deadTarget(t), stoppedTarget(t), hangingController(t)} {
 		for _, line := range []string{"gsubmit --wrap=true", "gqueue", "gcancel 1", "gcontrol show node"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(50*time.Millisecond, cancel)
-			begun := time.Now()
 			got := commandIn(ctx, t, target, "", nil, strings.Fields(line)...)
-			if got.status == 0 || time.Since(begun) > 2*time.Second {
-				t.Errorf("%s: %+v after %v", line, got, time.Since(begun))
+			if got.status == 0 || strings.Contains(strings.ToLower(got.stderr), "unable to contact") {
+				t.Errorf("%s: %+v", line, got)
 			}
 			cancel()
 		}
 	}
 }
 
+// endless makes commands look for a controller for longer than a test may take.
+func endless(t *testing.T) {
+	contact, query, answer := contactTime, queryTime, answerTime
+	contactTime, queryTime, answerTime = time.Hour, time.Hour, time.Hour
+	t.Cleanup(func() { contactTime, queryTime, answerTime = contact, query, answer })
+}
+
 // TestTimeoutVariable: how long a command looks can be said, for questions and
 // changes alike.
 func TestTimeoutVariable(t *testing.T) {
+	endless(t)
 	target := deadTarget(t)
 	for _, line := range []string{"gsubmit --wrap=true", "gqueue"} {
-		begun := time.Now()
 		got := command(t, target, "", []string{timeoutVariable + "=1"}, strings.Fields(line)...)
-		if took := time.Since(begun); got.status != 1 || took > 4*time.Second {
-			t.Errorf("%s: %+v after %v", line, got, took)
+		if got.status != 1 || !strings.Contains(strings.ToLower(got.stderr), "unable to contact a controller") {
+			t.Errorf("%s: %+v", line, got)
 		}
 	}
 	for _, wrong := range []string{"0", "-1", "soon", "1e9", "9999999"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // atTerminal runs a command line with a terminal as its standard input, at which
@@ -36,7 +37,7 @@ func atTerminal(t *testing.T, line, answer string) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	status := dispatch(ctx, words, option.Streams{Stdin: terminal, Stdout: &stdout, Stderr: &stderr})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // manyJobs streams n waiting jobs, 500 a message, falling in priority; after
@@ -133,7 +134,7 @@ func TestSpecialExit(t *testing.T) {
 func TestQueueRepeats(t *testing.T) {
 	fixTime(t)
 	serveStub(t, stubCluster())
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), prototest.Patience)
 	defer cancel()
 	reader, writer := io.Pipe()
 	done := make(chan int, 1)
@@ -213,7 +214,7 @@ func TestReaderGone(t *testing.T) {
 	fixTime(t)
 	serveStub(t, &stubController{list: manyJobs(30_000, -1, nil), nodes: stubNodes(), partitions: stubPartitions()})
 	for _, args := range [][]string{{"gqueue"}, {"gqueue", "-i1"}, {"gqueue", "--json"}, {"ginfo"}, {"ginfo", "--json"}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), prototest.Patience)
 		if status := dispatch(ctx, args, option.Streams{Stdout: brokenPipe{}, Stderr: io.Discard}); status == 0 || ctx.Err() != nil {
 			t.Errorf("%v: status %d, %v", args, status, ctx.Err())
 		}

@@ -23,10 +23,9 @@ var (
 	giveUpTime = 15 * time.Second
 	// gatherTime is how long ends of tasks are gathered into one message.
 	gatherTime = 100 * time.Millisecond
+	// interruptPair is how close two interrupts must be to kill the tasks.
+	interruptPair = time.Second
 )
-
-// interruptPair is how close two interrupts must be to kill the tasks.
-const interruptPair = time.Second
 
 // maxWaitingSignals bounds the signals that wait for tasks to start.
 const maxWaitingSignals = 16

@@ -11,13 +11,17 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-// hasty makes steps end soon that must.
+// hasty makes steps end soon that must, but not before what obeys has ended;
+// nothing else depends on how fast a node is.
 func hasty(t *testing.T) {
-	start, kill, give := startTime, stepKillWait, giveUpTime
-	startTime, stepKillWait, giveUpTime = 20*time.Second, 300*time.Millisecond, 5*time.Second
-	t.Cleanup(func() { startTime, stepKillWait, giveUpTime = start, kill, give })
+	start, kill, give, gather, pair := startTime, stepKillWait, giveUpTime, gatherTime, interruptPair
+	startTime, stepKillWait, giveUpTime, gatherTime, interruptPair = prototest.Patience, 3*time.Second, prototest.Patience, prototest.Patience, prototest.Patience
+	t.Cleanup(func() {
+		startTime, stepKillWait, giveUpTime, gatherTime, interruptPair = start, kill, give, gather, pair
+	})
 }
 
 func TestRunOnTwoNodes(t *testing.T) {
@@ -54,7 +58,7 @@ func TestRunExitStatus(t *testing.T) {
 		"killed":     {[]string{"-N1", "-n1", "sh", "-c", "kill -9 $$"}, 137, "grun: error: n1: task 0: Killed"},
 		"crashed":    {[]string{"-N1", "-n1", "sh", "-c", "kill -11 $$"}, 139, "grun: error: n1: task 0: Segmentation fault"},
 		"no program": {[]string{"-N1", "-n2", "nonexist"}, 2, "grun: error: n1: execve(): nonexist: No such file or directory"},
-		"kill on bad exit": {[]string{"-K", "-n2", "sh", "-c", "test $SLURM_PROCID = 1 && exit 9; exec sleep 30"}, 143,
+		"kill on bad exit": {[]string{"-K", "-n2", "sh", "-c", "test $SLURM_PROCID = 1 && exit 9; exec sleep 600"}, 143,
 			"grun: Terminating StepId=7.|grun: error: n1: task 0: Terminated|grun: error: n2: task 1: Exited with exit code 9"},
 		"kill what ignores it": {[]string{"-K1", "-n2", "sh", "-c", "if test $SLURM_PROCID = 1; then until test -e " + deaf + "; do sleep 0.01; done; exit 9; fi; trap '' TERM; : > " + deaf + "; while :; do sleep 0.1; done"}, 137,
 			"grun: Terminating StepId=7.|grun: error: n1: task 0: Killed|grun: error: n2: task 1: Exited with exit code 9"},
@@ -180,7 +184,7 @@ func TestRunLosesANode(t *testing.T) {
 	hasty(t)
 	job := newTestJob(t, "n1", "n2")
 	job.refuse["n2"] = true
-	got := job.run("", "-n2", "sleep", "30")
+	got := job.run("", "-n2", "sleep", "600")
 	if got.status != 143 || !strings.Contains(got.stderr, "grun: error: n2: lost the connection to task 1") {
 		t.Errorf("%+v", got)
 	}

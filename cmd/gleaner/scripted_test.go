@@ -15,6 +15,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // scripted is a controller that answers as a test tells it to.
@@ -113,7 +114,7 @@ type outcome struct {
 // NAME=VALUE.
 func command(t *testing.T, target, stdin string, environ []string, argv ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	return commandIn(ctx, t, target, stdin, environ, argv...)
 }
@@ -128,10 +129,16 @@ func commandIn(ctx context.Context, t *testing.T, target, stdin string, environ 
 	return outcome{status, stdout.String(), stderr.String()}
 }
 
+// TestMain: what is slow is asked once; tests of what hangs are less patient.
+func TestMain(m *testing.M) {
+	answerTime, pingTime = prototest.Patience, prototest.Patience
+	os.Exit(m.Run())
+}
+
 // impatient makes commands give up soon.
 func impatient(t *testing.T) {
 	contact, notice := contactTime, noticeTime
-	contactTime, noticeTime = 500*time.Millisecond, 100*time.Millisecond
+	contactTime, noticeTime = 1500*time.Millisecond, 100*time.Millisecond
 	t.Cleanup(func() { contactTime, noticeTime = contact, notice })
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 const goodScript = "#!/bin/sh\n#SBATCH --ntasks=3 --job-name=inside\n#GSUB -t5\nhostname\n"
@@ -372,7 +373,7 @@ func TestWaitSurvivesBreaks(t *testing.T) {
 func TestWaitLeavesAControllerThatHangs(t *testing.T) {
 	impatient(t)
 	before := answerTime
-	answerTime = 500 * time.Millisecond // enough for the question to arrive
+	contactTime, answerTime = prototest.Patience, 3*time.Second // enough for the question to arrive
 	t.Cleanup(func() { answerTime = before })
 	hanging := &scripted{onFollow: func(_ int, stream grpc.ServerStreamingServer[pb.Event]) error {
 		<-stream.Context().Done()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // peer is a controller that pings as it is told, and whose followers hear
@@ -63,8 +64,9 @@ func TestControllersLeave(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = controllers.Close() })
 	client := pb.NewControllerClient(controllers)
+	limit := prototest.Patience
 	ping := func() (string, codes.Code) {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		answer, err := client.Ping(ctx, &pb.PingRequest{})
 		return answer.GetPeer(), status.Code(err)
@@ -96,9 +98,11 @@ func TestControllersLeave(t *testing.T) {
 	}
 	// One that hangs is left too, and one that refuses is not.
 	first.err, second.hang = nil, true
+	limit = 300 * time.Millisecond
 	if _, code := ping(); code != codes.DeadlineExceeded {
 		t.Fatalf("answered with %v", code)
 	}
+	limit = prototest.Patience
 	answered("c1")
 	first.err = status.Error(codes.InvalidArgument, "no")
 	if _, code := ping(); code != codes.InvalidArgument {
