@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -54,6 +55,8 @@ type job struct {
 	t   *testing.T
 	dir string
 	cmd *exec.Cmd
+
+	namespace string // of its processes
 }
 
 func start(t *testing.T, config *Config) *job {
@@ -92,9 +95,19 @@ func start(t *testing.T, config *Config) *job {
 	}
 	t.Cleanup(func() { _ = j.cmd.Process.Kill(); _ = j.cmd.Wait() })
 	write.Close()
-	_ = read.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = read.SetReadDeadline(time.Now().Add(prototest.Patience))
 	if n, err := read.Read(make([]byte, 2)); n != 1 {
 		t.Fatalf("not ready: %d bytes, %v", n, err)
+	}
+	// Open, or another namespace could get its number after its end.
+	namespace := fmt.Sprintf("/proc/%d/ns/pid", j.cmd.Process.Pid)
+	held, err := os.Open(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.Close() })
+	if j.namespace, err = os.Readlink(namespace); err != nil {
+		t.Fatal(err)
 	}
 	return j
 }
@@ -118,10 +131,10 @@ func (j *job) read(name string) string {
 // end waits for process 1 and answers its status and exit.json.
 func (j *job) end() (int, Exit) {
 	j.t.Helper()
-	timer := time.AfterFunc(20*time.Second, func() { _ = j.cmd.Process.Kill() })
+	timer := time.AfterFunc(prototest.Patience, func() { _ = j.cmd.Process.Kill() })
 	_ = j.cmd.Wait()
 	if !timer.Stop() {
-		j.t.Fatal("process 1 did not end within 20 s")
+		j.t.Fatalf("process 1 did not end within %v", prototest.Patience)
 	}
 	var exit Exit
 	if err := json.Unmarshal([]byte(j.read(ExitFile)), &exit); err != nil {
@@ -297,7 +310,7 @@ func TestSignalScopes(t *testing.T) {
 	batchLines := func(n int) {
 		t.Helper()
 		want := "armed\n" + strings.Repeat("batch\n", n)
-		for deadline := time.Now().Add(5 * time.Second); j.read("out") != want; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(prototest.Patience); j.read("out") != want; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("batch said %q, want %q", j.read("out"), want)
 			}
@@ -340,15 +353,15 @@ func TestEnds(t *testing.T) {
 			break
 		}
 	}
-	for deadline := time.Now().Add(5 * time.Second); !slices.Contains(j.commands(), "sleep 1001"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(prototest.Patience); !slices.Contains(j.commands(), "sleep 1001"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the task does not run")
 		}
 	}
 	gone.Close()
-	for deadline := time.Now().Add(5 * time.Second); slices.Contains(j.commands(), "sleep 1001"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(prototest.Patience); slices.Contains(j.commands(), "sleep 1001"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the task outlived its client by 5 s")
+			t.Fatal("the task outlives its client")
 		}
 	}
 	held := j.dial()
@@ -372,13 +385,16 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// commands lists the command lines of processes whose PID namespace has
-// several levels and that hold this test's sleeps.
+// commands lists the command lines of the sleeps in this job's PID namespace:
+// other tests have theirs.
 func (j *job) commands() []string {
 	var found []string
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range paths {
-		data, _ := os.ReadFile(path)
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		if namespace, err := os.Readlink(process + "/ns/pid"); err != nil || namespace != j.namespace {
+			continue
+		}
+		data, _ := os.ReadFile(process + "/cmdline")
 		line := strings.TrimSpace(strings.ReplaceAll(string(data), "\x00", " "))
 		if strings.HasPrefix(line, "sleep 100") {
 			found = append(found, line)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -27,7 +28,7 @@ func (j *job) attach(ask step.Message) (*client, error) {
 	if err != nil {
 		j.t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(prototest.Patience))
 	c := &client{t: j.t, at: step.NewAttachment(conn)}
 	j.t.Cleanup(func() { c.at.Close() })
 	if c.said, err = c.at.Begin(ask); err == nil {
@@ -121,13 +122,13 @@ func TestSessionTerminal(t *testing.T) {
 	if exited := c.until(""); exited.Code != 7 {
 		t.Errorf("exited %+v", exited)
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(j.commands()) > 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(prototest.Patience); len(j.commands()) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it left %q behind", j.commands())
 		}
 	}
 	c.ended()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(prototest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := j.attach(&step.Attach{Step: 0, Client: "x"}); err != nil {
 			break
 		}
@@ -223,7 +224,7 @@ func TestSessionDetached(t *testing.T) {
 		}
 		return sessions
 	}
-	for deadline := time.Now().Add(10 * time.Second); list()[0].Attached; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(prototest.Patience); list()[0].Attached; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a client that left is still attached")
 		}
