@@ -8,7 +8,7 @@ import (
 )
 
 // How long one controller is tried. Variables, since tests cannot wait that
-// long.
+// long, and some must not hurry.
 var (
 	// connectDeadline bounds reaching it: one that hangs must not keep the node
 	// from the others.
@@ -16,6 +16,8 @@ var (
 	// registerDeadline bounds the registration after that. It is on a majority's
 	// disks before it is answered, and every node may register at once.
 	registerDeadline = 10 * time.Second
+	// mostPatience bounds how long it may leave a renewal unanswered.
+	mostPatience = 20 * time.Second
 )
 
 // Pauses between rounds over all controllers. The first spreads the nodes that
@@ -27,11 +29,8 @@ const (
 	lastReconnect  = 5 * time.Second
 )
 
-// Bounds of how long a controller may leave a renewal unanswered.
-const (
-	leastPatience = 2 * time.Second
-	mostPatience  = 20 * time.Second
-)
+// leastPatience bounds how long a controller may leave a renewal unanswered.
+const leastPatience = 2 * time.Second
 
 // patienceOf is after how long without an answer another controller is looked
 // for: soon enough to renew the lease there before it ends, and, where leases

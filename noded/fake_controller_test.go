@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // fakeController is a controller of which the test plays the mind.
@@ -63,18 +64,15 @@ func (c *fakeController) Session(stream pb.NodeLink_SessionServer) error {
 // next waits for a node to register, and answers it.
 func (c *fakeController) next() *fakeSession {
 	c.t.Helper()
-	select {
-	case s := <-c.sessions:
-		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_Registered{
-			Registered: &pb.Registered{
-				ClusterName: "test", LeaseMs: 60000, RenewEveryMs: 60000, SentBoottimeNs: s.register.SentBoottimeNs,
-			},
-		}})
-		return s
-	case <-time.After(patience):
-		c.t.Fatal("no node registered")
-		return nil
-	}
+	s := prototest.Receive(c.t, "a node registers", c.sessions)
+	s.send(registered(s.register))
+	return s
+}
+
+func registered(register *pb.Register) *pb.ControllerMessage {
+	return &pb.ControllerMessage{What: &pb.ControllerMessage_Registered{Registered: &pb.Registered{
+		ClusterName: "test", LeaseMs: 3600_000, RenewEveryMs: 3600_000, SentBoottimeNs: register.SentBoottimeNs,
+	}}}
 }
 
 func (s *fakeSession) send(m *pb.ControllerMessage) {
@@ -105,12 +103,7 @@ func (s *fakeSession) acknowledge(part *pb.PartId) {
 // expect waits for the next message of a kind, passing over others.
 func expect[T any](s *fakeSession, what string, pick func(*pb.NodeMessage) *T) *T {
 	s.t.Helper()
-	return expectWithin(s, patience, what, pick)
-}
-
-func expectWithin[T any](s *fakeSession, limit time.Duration, what string, pick func(*pb.NodeMessage) *T) *T {
-	s.t.Helper()
-	deadline := time.After(limit)
+	deadline := time.After(patience)
 	for {
 		select {
 		case m, ok := <-s.received:
@@ -134,24 +127,6 @@ func (s *fakeSession) ready() *pb.PartReady {
 func (s *fakeSession) ended() *pb.PartEnded {
 	s.t.Helper()
 	return expect(s, "PartEnded", (*pb.NodeMessage).GetPartEnded)
-}
-
-// Real containers take longer: the node would look for another controller if
-// its leases were not renewed meanwhile.
-func (s *fakeSession) readyWithin(limit time.Duration) *pb.PartReady {
-	s.t.Helper()
-	return expectWithin(s, limit, "PartReady", func(m *pb.NodeMessage) *pb.PartReady { s.renew(m); return m.GetPartReady() })
-}
-
-func (s *fakeSession) endedWithin(limit time.Duration) *pb.PartEnded {
-	s.t.Helper()
-	return expectWithin(s, limit, "PartEnded", func(m *pb.NodeMessage) *pb.PartEnded { s.renew(m); return m.GetPartEnded() })
-}
-
-func (s *fakeSession) renew(m *pb.NodeMessage) {
-	if asked := m.GetRenewLease(); asked != nil {
-		s.answer(asked, time.Minute)
-	}
 }
 
 func (s *fakeSession) waitClosed() {

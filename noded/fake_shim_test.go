@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -19,9 +18,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/shim"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-const patience = 10 * time.Second
+const patience = prototest.Patience
 
 // fakeShims keeps parts as a disk would: they outlive the agent.
 type fakeShims struct {
@@ -399,11 +399,7 @@ func startNode(t *testing.T, socket string, s *fakeShims, change ...func(*machin
 	go func() { defer close(done); a.serve(ctx) }()
 	n := &node{t: t, agent: a, socket: socket, stop: func() {
 		cancel()
-		select {
-		case <-done:
-		case <-time.After(patience):
-			t.Error("the agent does not stop")
-		}
+		prototest.Receive(t, "the agent stops", done)
 	}}
 	t.Cleanup(n.stop)
 	return n
@@ -436,11 +432,5 @@ func startOrder(job, epoch uint32) *pb.StartPart {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	prototest.Eventually(t, what, condition)
 }

@@ -170,8 +170,6 @@ func TestKeepImagesLate(t *testing.T) {
 // TestAskRestore: whether a node could go on with an image, and by which
 // property not.
 func TestAskRestore(t *testing.T) {
-	askPatience = 2 * time.Second
-	t.Cleanup(func() { askPatience = time.Minute })
 	_, s, _, n := setUp(t, savingMachine(t))
 	sound := n.putImage(7, 1, "n1")
 	older := n.putImage(7, 2, "n1", func(m *checkpoint.Manifest) { m.Machine.Kernel = "99.0.0" })
@@ -192,14 +190,31 @@ func TestAskRestore(t *testing.T) {
 		{library, nil, "file /nonexistent/lib.so"},
 		{gone, nil, "image"},
 		{&pb.Image{}, nil, "image"},
-		{&pb.Image{Part: sound.Part, Digest: sound.Digest, Node: "n2"}, nil, "store"}, // nobody answers
 	} {
-		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{
-			Token: "t", Image: row.image, DeviceModels: row.models}}})
-		answer := expectWithin(s, time.Minute, "RestoreAnswer", (*pb.NodeMessage).GetRestoreAnswer)
+		answer := s.askRestore(row.image, row.models)
 		if answer.Token != "t" || answer.Can != (row.property == "") || answer.Property != row.property || answer.Can != (answer.Reason == "") {
 			t.Errorf("%v, %v: %v", row.image, row.models, answer)
 		}
+	}
+}
+
+// askRestore asks whether the node could go on with an image.
+func (s *fakeSession) askRestore(image *pb.Image, models []string) *pb.RestoreAnswer {
+	s.t.Helper()
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{
+		Token: "t", Image: image, DeviceModels: models}}})
+	return expect(s, "RestoreAnswer", (*pb.NodeMessage).GetRestoreAnswer)
+}
+
+// TestAskRestoreOfSilentNode: the node that has the image does not answer.
+func TestAskRestoreOfSilentNode(t *testing.T) {
+	askPatience = time.Second
+	t.Cleanup(func() { askPatience = time.Minute })
+	_, s, _, n := setUp(t, savingMachine(t))
+	elsewhere := n.putImage(7, 1, "n1")
+	elsewhere.Node = "n2"
+	if answer := s.askRestore(elsewhere, nil); answer.Can || answer.Property != "store" {
+		t.Errorf("answered %v", answer)
 	}
 }
 

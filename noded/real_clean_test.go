@@ -117,7 +117,7 @@ func TestRealKilledInCleanUp(t *testing.T) {
 func (s *fakeSession) endedOf(told map[uint32]*pb.PartEnded, job uint32) *pb.PartEnded {
 	s.t.Helper()
 	for {
-		got := s.endedWithin(time.Minute)
+		got := s.ended()
 		if before := told[got.Part.Job]; before != nil && !proto.Equal(before, got) {
 			s.t.Errorf("told once %v\nand then %v", before, got)
 		}

@@ -25,9 +25,9 @@ func TestRealDaemonIsKilledInLaunch(t *testing.T) {
 		n.killDaemon()
 		s = n.startDaemon()
 		s.start(order) // as a controller does that has not heard of an end
-		got := s.endedWithin(time.Minute)
+		got := s.ended()
 		for got.Part.Job != job { // the end of the one before, said once more
-			got = s.endedWithin(time.Minute)
+			got = s.ended()
 		}
 		ran, _ := os.ReadFile(filepath.Join(n.directory, "work", fmt.Sprintf("ran-%d", job)))
 		finished := got.Cause == pb.EndCause_END_CAUSE_EXITED && got.ExitCode == 5
@@ -57,7 +57,7 @@ func TestRealStopJobsWhileStarting(t *testing.T) {
 		}
 		time.Sleep(time.Duration(round) * 25 * time.Millisecond)
 		n.killDaemon()
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		if err := StopJobs(ctx, n.config, slog.New(slog.DiscardHandler)); err != nil {
 			t.Errorf("round %d: %v", round, err)
 		}

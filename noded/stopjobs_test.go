@@ -40,7 +40,7 @@ func TestStopAll(t *testing.T) {
 	if err := group.Create(); err != nil {
 		t.Fatal(err)
 	}
-	stray := exec.Command("sleep", "60")
+	stray := exec.Command("sleep", "600")
 	if err := stray.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,15 +78,15 @@ func TestStopAll(t *testing.T) {
 }
 
 func TestStopAllSaysWhatIsLeft(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
 	shims := newFakeShims(t)
-	if _, err := shims.Launch(ctx, resources{}, startOrder(12, 1)); err != nil {
+	if _, err := shims.Launch(context.Background(), resources{}, startOrder(12, 1)); err != nil {
 		t.Fatal(err)
 	}
 	shim := shims.get(12, 1)
 	shim.recoverErrs = 1 << 30
 	shim.kill()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // long enough to try it once
+	defer cancel()
 	err := stopAll(ctx, shims, Config{StateDir: t.TempDir(), CgroupParent: "/gleaner-none/n1"}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "part 12.1") || !strings.Contains(err.Error(), "4711") {
 		t.Errorf("stop-jobs said: %v", err)
