@@ -15,10 +15,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // bed is a place for parts and a user's home.
@@ -127,18 +127,15 @@ func (b *bed) start() *supervisor {
 func (s *supervisor) group() *cgroup.Group { return cgroup.New(testParent+"/"+s.id, cgroup.Limits{}) }
 
 func (s *supervisor) killRest() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	if err := s.group().Kill(ctx); err != nil {
 		s.b.t.Errorf("left behind: %v", err)
 	}
-	for range 100 {
-		if err := s.group().Remove(); err == nil || errors.Is(err, cgroup.ErrNotFound) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.b.t.Errorf("left behind: %s", s.group().Path())
+	eventually(s.b.t, s.group().Path()+" can be removed", func() bool {
+		err := s.group().Remove()
+		return err == nil || errors.Is(err, cgroup.ErrNotFound)
+	})
 }
 
 // do gives an order and answers how it went.
@@ -209,11 +206,7 @@ func (s *supervisor) move() *supervisor {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not happen that %s", what)
-		}
-	}
+	prototest.Eventually(t, what, ok)
 }
 
 func isAny(r report, name string) bool { return slices.Contains(r.Is, name) }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 const counting = "#!/bin/bash\nfor i in $(seq 1 100000); do echo $i; sleep 0.02; done\n"
@@ -161,7 +162,7 @@ func TestKillCRIU(t *testing.T) {
 // killChild kills the first child of a process whose arguments contain a word,
 // a while after it appears.
 func killChild(parent int, word string, delay time.Duration) {
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(prototest.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		out, _ := exec.Command("pgrep", "-P", jsonOf(parent), "-f", word).Output()
 		if pid := strings.Fields(string(out)); len(pid) > 0 {
 			time.Sleep(delay)

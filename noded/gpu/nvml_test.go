@@ -18,6 +18,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxh100"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxh200"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // quiet gives the mock's devices the answers of a healthy GPU to the calls
@@ -221,10 +223,7 @@ func TestNVMLEvents(t *testing.T) {
 	events <- xid(2, 79)
 	events <- xid(3, 48)
 	events <- xid(3, 79) // the first cause stays
-	deadline := time.Now().Add(5 * time.Second)
-	for devicesOf(t, n)[3].Health == OK && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
+	prototest.Eventually(t, "a device has failed", func() bool { return devicesOf(t, n)[3].Health != OK })
 	devices := devicesOf(t, n)
 	if devices[1].Health != OK {
 		t.Errorf("after a program's fault: %+v", devices[1])
