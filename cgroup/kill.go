@@ -90,6 +90,9 @@ const (
 	lastPause  = 50 * time.Millisecond
 )
 
+// freezeAnew is after how long a freeze that does not come to an end begins anew.
+const freezeAnew = 250 * time.Millisecond
+
 // Kill sends SIGKILL until the group is empty. It returns nil when nothing is
 // left, also when the group does not exist, and an error wrapping ErrBusy and
 // the context's own when processes remain at the context's end: the kernel
@@ -167,9 +170,18 @@ func (g *Group) Freeze(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	anew := time.Now().Add(freezeAnew)
 	for pause := firstPause; ; pause = min(pause*2, lastPause) {
 		// Written anew in each pass: v1 can miss a process that was forked
-		// while it froze the others.
+		// while it froze the others. And where one waits in the kernel for another
+		// that stands already, only letting both go for a moment helps.
+		if time.Now().After(anew) {
+			if err := setFrozen(directories, false); err != nil {
+				return fmt.Errorf("freeze cgroup %s: %w", g.path, err)
+			}
+			time.Sleep(firstPause)
+			anew = time.Now().Add(freezeAnew)
+		}
 		if err := setFrozen(directories, true); err != nil {
 			return fmt.Errorf("freeze cgroup %s: %w", g.path, err)
 		}

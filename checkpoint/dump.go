@@ -71,6 +71,10 @@ var (
 	// ErrUnsettled is returned, wrapped, by Dump for a tree in which a CRIU that
 	// was killed has left its traces. They go when the tree runs for a moment.
 	ErrUnsettled = errors.New("the processes have to run for a moment after the last attempt")
+	// ErrBetween is returned, wrapped, by Dump for a tree that was stopped in the
+	// middle of something that is over in no time, and that an image cannot hold.
+	// When it has run for a moment it can be dumped.
+	ErrBetween = errors.New("the processes were stopped in the middle of something")
 	// ErrRuns is returned, joined with the cause, by Dump when the tree runs
 	// and could not be stopped again.
 	ErrRuns = errors.New("the processes run and could not be stopped again")
@@ -109,6 +113,9 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 		return nil, err
 	}
 	if err := before.compare(o.Images); err != nil {
+		return nil, err
+	}
+	if err := checkPeers(o.Images); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(rearmTimers(o.Images), mendTerminals(o.Images)); err != nil {

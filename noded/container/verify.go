@@ -97,7 +97,7 @@ func (c *Container) checkRestored(ctx context.Context, pid int) error {
 	if err := c.checkNamespaces(pid); err != nil {
 		return err
 	}
-	inside := 0
+	var inside []int
 	for _, p := range pids {
 		same, err := sameNamespace(p, pid, "pid")
 		if errors.Is(err, os.ErrNotExist) {
@@ -109,13 +109,16 @@ func (c *Container) checkRestored(ctx context.Context, pid int) error {
 		if !same {
 			continue // CRIU itself
 		}
-		inside++
+		inside = append(inside, p)
 		if err := checkThreads(p, pid); err != nil {
 			return err
 		}
 	}
-	if inside == 0 {
+	if len(inside) == 0 {
 		return errors.New("no process was restored")
+	}
+	if err := c.givePipes(inside); err != nil {
+		return err
 	}
 	return checkDevices(ctx, group, c.spec.Devices)
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -93,24 +94,13 @@ func (p *part) dump(ctx context.Context, s *save) error {
 	if !p.mayRun() {
 		return &notNowError{"the lease of the job has ended: see whether this node reaches the controllers"}
 	}
-	dir := p.dir.path(saveDir)
-	if err := removeTree(dir); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("make a directory for the image: %w", err)
-	}
-	if p.gpus != nil {
-		if err := p.gpus.writeParked(dir); err != nil {
-			return err
+	manifest, err := p.writeImage(ctx)
+	for try := 1; errors.Is(err, checkpoint.ErrBetween) && try < betweenTries; try++ {
+		p.log.Info("the job was stopped in the middle of something that cannot be saved, and is stopped again", "image", s.order.Number, "error", err)
+		if err = p.stopAnew(ctx, s); err == nil {
+			manifest, err = p.writeImage(ctx)
 		}
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, p.dumpPatience(), fmt.Errorf("%w: criu does not come to an end", errSaveLate))
-	manifest, err := p.saver.Save(limited, dir)
-	if err != nil && limited.Err() != nil {
-		err = errors.Join(context.Cause(limited), err)
-	}
-	cancel()
 	p.mu.Lock()
 	taken := s.taken
 	if err != nil {
@@ -129,6 +119,49 @@ func (p *part) dump(ctx context.Context, s *save) error {
 	manifest.Machine.GPUs = manifestGPUs(s.facts)
 	s.manifest = manifest
 	return nil
+}
+
+// How often a job is stopped anew that was stopped in the middle of something, and
+// for how long it runs before.
+const (
+	betweenTries = 5
+	betweenPause = 5 * time.Millisecond
+)
+
+// stopAnew lets the job run for a moment.
+func (p *part) stopAnew(ctx context.Context, s *save) error {
+	if err := p.letGo(); err != nil {
+		return fmt.Errorf("let the job run on: %w", err)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(betweenPause):
+	}
+	return p.stopForSave(ctx, s)
+}
+
+// writeImage has the image's files written into a directory made anew.
+func (p *part) writeImage(ctx context.Context) (*checkpoint.Manifest, error) {
+	dir := p.dir.path(saveDir)
+	if err := removeTree(dir); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make a directory for the image: %w", err)
+	}
+	if p.gpus != nil {
+		if err := p.gpus.writeParked(dir); err != nil {
+			return nil, err
+		}
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, p.dumpPatience(), fmt.Errorf("%w: criu does not come to an end", errSaveLate))
+	defer cancel()
+	manifest, err := p.saver.Save(limited, dir)
+	if err != nil && limited.Err() != nil {
+		err = errors.Join(context.Cause(limited), err)
+	}
+	return manifest, err
 }
 
 // What a dump may take: longer than any that was seen, since to break one off
