@@ -17,6 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// patience is what a test waits for what has to come: it says nothing about
+// speed.
+const patience = 2 * time.Minute
+
 // parent is the group below which this run of the tests makes all others.
 var parent = fmt.Sprintf("/gleaner-cgroup-test-%d", os.Getpid())
 
@@ -24,7 +28,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if os.Getuid() == 0 {
 		g := New(parent, Limits{})
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := errors.Join(g.Kill(ctx), g.Remove()); err != nil {
 			fmt.Fprintln(os.Stderr, "left behind:", err)
@@ -42,7 +46,7 @@ func create(t *testing.T, limits Limits) *Group {
 	}
 	g := New(parent+"/"+strings.ReplaceAll(t.Name(), "/", "-"), limits)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := errors.Join(g.Kill(ctx), g.Remove()); err != nil {
 			t.Errorf("clean up: %v", err)
@@ -89,10 +93,10 @@ func run(t *testing.T, g *Group, script string) (exitCode int) {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(patience)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -201,7 +205,7 @@ func TestCreateListRemove(t *testing.T) {
 	if removed, err := above.RemoveEmpty(); err != nil || removed {
 		t.Fatalf("RemoveEmpty with a child: %v, %v", removed, err)
 	}
-	start(t, g, "sleep 60")
+	start(t, g, "sleep 600")
 	if err := g.Remove(); !errors.Is(err, ErrBusy) {
 		t.Fatalf("Remove with a process: %v, want ErrBusy", err)
 	}
@@ -261,7 +265,7 @@ func TestKillForkingTree(t *testing.T) {
 	g := create(t, Limits{Pids: 100})
 	start(t, g, `f() { while :; do ( sleep 0.01 & ) ; done; }; f & f & f & f & wait`)
 	eventually(t, "the tree grows", func() bool { return count(t, g) > 5 })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := g.Kill(ctx); err != nil {
 		t.Fatal(err)
@@ -270,7 +274,7 @@ func TestKillForkingTree(t *testing.T) {
 
 func TestKillSaysWhatSurvives(t *testing.T) {
 	g := create(t, Limits{})
-	start(t, g, "sleep 60")
+	start(t, g, "sleep 600")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	// A cancelled context still gets one pass, and the error says so unless
@@ -320,7 +324,7 @@ func TestUsage(t *testing.T) {
 func TestPidsLimit(t *testing.T) {
 	g := create(t, Limits{Pids: 3})
 	requireController(t, "pids")
-	if code := run(t, g, `sleep 5 & sleep 5 & sleep 5 & sleep 5 & kill %1 %2; exit 0`); code == 0 {
+	if code := run(t, g, `sleep 600 & sleep 600 & sleep 600 & sleep 600 & kill %1 %2; exit 0`); code == 0 {
 		t.Error("four children and a shell ran under a limit of 3")
 	}
 }
@@ -401,7 +405,7 @@ func requireController(t *testing.T, name string) {
 // TestLeaderHasEnded: a process that has ended, but whose number its group still
 // has, is gone, whatever the kernel calls that.
 func TestLeaderHasEnded(t *testing.T) {
-	cmd := exec.Command("/bin/sh", "-c", "sleep 60 & exit 0")
+	cmd := exec.Command("/bin/sh", "-c", "sleep 600 & exit 0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestLimitsWritten(t *testing.T) {
 func TestChangePids(t *testing.T) {
 	g := create(t, Limits{Pids: 2})
 	requireController(t, "pids")
-	start(t, g, "sleep 60")
+	start(t, g, "sleep 600")
 	eventually(t, "it has a child", func() bool { return count(t, g) == 2 })
 	const three = `true & true & wait`
 	if run(t, g, three) == 0 {
@@ -78,7 +78,7 @@ func TestChangeMemory(t *testing.T) {
 	g := create(t, Limits{MemoryBytes: 64 << 20})
 	requireController(t, "memory")
 	const held = 12 << 20
-	start(t, g, `{ head -c 12582912 /dev/zero; sleep 60; } | tail -c 12582912`)
+	start(t, g, `{ head -c 12582912 /dev/zero; sleep 600; } | tail -c 12582912`)
 	current := func() uint64 {
 		usage, err := g.Usage()
 		if err != nil {

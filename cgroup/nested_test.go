@@ -39,7 +39,7 @@ func counting(t *testing.T, g *Group) (counted func() int64) {
 // soon is a context for what should take no time.
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -77,7 +77,7 @@ func TestNestedFreezeAndKill(t *testing.T) {
 func TestRemoveNestedBusy(t *testing.T) {
 	g := create(t, Limits{})
 	inner := below(t, g, "inner")
-	start(t, inner, "exec sleep 60")
+	start(t, inner, "exec sleep 600")
 	below(t, g, "empty")
 	if err := g.Remove(); !errors.Is(err, ErrBusy) {
 		t.Errorf("Remove: %v, want ErrBusy", err)
@@ -115,7 +115,7 @@ func TestNestedMemory(t *testing.T) {
 func TestMovedOut(t *testing.T) {
 	g := create(t, Limits{})
 	other := below(t, New(parent, Limits{}), t.Name()+"-other")
-	cmd := start(t, g, "exec sleep 60")
+	cmd := start(t, g, "exec sleep 600")
 	t.Cleanup(func() {
 		if err := errors.Join(other.Kill(soon(t)), other.Remove()); err != nil {
 			t.Error(err)

@@ -48,7 +48,7 @@ func TestPrepareOccupied(t *testing.T) {
 	if !isV2() {
 		t.Skip("needs cgroup v2: v1 lets a group with processes have groups below")
 	}
-	cmd := start(t, g, "exec sleep 60")
+	cmd := start(t, g, "exec sleep 600")
 	for _, place := range []string{g.Path(), g.Path() + "/below", g.Path() + "/below/twice"} {
 		_, err := Prepare(place)
 		if !errors.Is(err, ErrOccupied) || !strings.Contains(err.Error(), "cgroup "+g.Path()+" has processes of its own, "+strconv.Itoa(cmd.Process.Pid)+" (s") {

@@ -64,6 +64,13 @@ func standinLibrary(t testing.TB) string {
 	return built.path
 }
 
+// patience is what a test waits for what has to come; hangs is after how long a
+// driver hangs, where that is waited for.
+const (
+	patience = 2 * time.Minute
+	hangs    = 2 * time.Second
+)
+
 // machine is one with the stand-in's driver and made-up processes.
 type machine struct {
 	t    testing.TB
@@ -86,7 +93,7 @@ func newMachine(t testing.TB, states ...State) *machine {
 	}
 	m.Helper = NewHelper(Options{
 		Command: []string{self, Word}, Library: library, Proc: filepath.Join(m.dir, "proc"),
-		LockTimeout: 50 * time.Millisecond, CopyTimeout: 50 * time.Millisecond, AnswerTime: 400 * time.Millisecond, StartTime: 20 * time.Second,
+		LockTimeout: 50 * time.Millisecond, CopyTimeout: 50 * time.Millisecond, AnswerTime: patience, StartTime: 30 * time.Second,
 	})
 	m.driver.environ = append(m.driver.environ, "STANDIN="+m.dir)
 	t.Cleanup(func() {
@@ -102,7 +109,7 @@ func newMachine(t testing.TB, states ...State) *machine {
 func (m *machine) endHelpers() {
 	m.t.Helper()
 	m.Close()
-	for end := time.Now().Add(20 * time.Second); m.driver.stray.Load() > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); m.driver.stray.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			m.t.Fatalf("%d helpers are left", m.driver.stray.Load())
 		}
@@ -165,7 +172,14 @@ func (m *machine) set(pid int, state State) {
 }
 
 // fault makes the driver misbehave: see testdata/standin.c.
-func (m *machine) fault(lines ...string) { m.write(strings.Join(lines, "\n")+"\n", "fault") }
+func (m *machine) fault(lines ...string) {
+	m.t.Helper()
+	text := strings.Join(lines, "\n") + "\n"
+	if m.driver.margin = patience; strings.Contains(text, "hang") {
+		m.driver.margin = hangs
+	}
+	m.write(text, "fault")
+}
 
 // reset forgets faults, and how often what was called.
 func (m *machine) reset() {

@@ -111,7 +111,7 @@ func slowWriter(path string) {
 		err = d.disk.MakeDirectory(filepath.Join(makingName, d.writer.next()))
 	}
 	fmt.Println(err)
-	time.Sleep(time.Minute)
+	time.Sleep(time.Hour)
 	os.Exit(1)
 }
 
