@@ -27,7 +27,7 @@ const (
 	gpusPerNode   = 4
 	cpusPerNode   = 8
 	nodeMemory    = "4G"
-	startLimit    = 60 * time.Second
+	startLimit    = 3 * time.Minute
 	userPort      = 6817
 	peerPort      = 6818
 	firstNode     = 11 // host number of the first node

@@ -15,7 +15,7 @@ import (
 
 // damageLimit is how long a controller with a damaged file may take to refuse
 // to start.
-const damageLimit = 20 * time.Second
+const damageLimit = 2 * time.Minute
 
 // othersWell says whether every controller but one answers and the cluster has
 // a leader among them: only then may one be taken away for long.

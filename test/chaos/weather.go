@@ -144,7 +144,7 @@ func (w *weather) one(ctx context.Context, l lane, c cast) {
 
 // healLimit bounds the healing of one fault: the longest wait for a host to be
 // up, or a peer to have caught up, in the midst of other faults.
-const healLimit = 90 * time.Second
+const healLimit = 3 * time.Minute
 
 func lasting(length time.Duration) string {
 	if length == 0 {

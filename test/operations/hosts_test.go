@@ -156,7 +156,7 @@ func (h *hosts) shutDown(name string, holder *exec.Cmd) {
 // run types commands on a machine, as root in /root, and answers what they
 // print.
 func (h *hosts) run(name, commands string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "nsenter", "--mount", "--uts", "--target", fmt.Sprint(h.ids[name]), "--wd=/root", "bash", "-euo", "pipefail", "-c", "cd /root\n"+commands)
 	command.Env = h.environment(name)

@@ -70,7 +70,7 @@ func TestRunbook(t *testing.T) {
 
 // play types one block.
 func (h *hosts) play(s step) bool {
-	deadline := time.Now().Add(2 * time.Minute) // three leases
+	deadline := time.Now().Add(5 * time.Minute) // three leases take two
 	for {
 		out, err := h.run(s.host, s.commands)
 		missing := firstMissing(out, s.prints)

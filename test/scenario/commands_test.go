@@ -248,7 +248,7 @@ func waitJob(ts *testscript.TestScript, neg bool, args []string) {
 		askAgain(asked)
 	}
 	out, _ := quietly(ts, "gcontrol", "show", "job", args[0])
-	ts.Fatalf("job %s is not %s (waited up to %d s) but:\n%s\n%s", args[0], args[1], seconds, states, out)
+	ts.Fatalf("job %s is not %s (waited up to %v) but:\n%s\n%s", args[0], args[1], patience(time.Duration(seconds)*time.Second), states, out)
 }
 
 // quietly runs a program without a line in the story's log, for what is asked
@@ -307,13 +307,18 @@ func retry(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// patience stretches a deadline by the factor GLEANER_SCENARIO_PATIENCE, for
-// machines that are much slower than others.
+// leastPatience is how long is waited for what has to come, at the least: no
+// story fails because a machine is slow.
+const leastPatience = 2 * time.Minute
+
+// patience is how long is waited for what takes d at most on a machine that does
+// nothing else. GLEANER_SCENARIO_PATIENCE is a factor for machines that are much
+// slower than others.
 func patience(d time.Duration) time.Duration {
 	if factor, err := strconv.Atoi(os.Getenv("GLEANER_SCENARIO_PATIENCE")); err == nil && factor > 1 {
-		return d * time.Duration(factor)
+		d *= time.Duration(factor)
 	}
-	return d
+	return max(d, leastPatience)
 }
 
 // askAgain waits before the next of many questions. On a machine so slow that

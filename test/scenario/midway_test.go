@@ -124,7 +124,7 @@ func criuOf(parent int, what string) int {
 
 // stopped waits until a process stands.
 func stopped(pid int) bool {
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(leastPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			return false

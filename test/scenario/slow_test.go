@@ -91,7 +91,7 @@ func badClients(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	process := "/proc/" + strings.TrimSpace(ts.ReadFile(args[2]))
 	before, files := residentBytes(ts, process), openFiles(ts, process)
-	deadline := time.Now().Add(seconds)
+	deadline := time.Now().Add(patience(seconds))
 
 	over := make(chan error)
 	waiting := 0
@@ -120,7 +120,7 @@ func badClients(ts *testscript.TestScript, neg bool, args []string) {
 	start("never reads", func() error { return neverReads(ts.Getenv("GLEANER_CONTROLLER"), deadline) })
 
 	time.Sleep(time.Second) // all are there now, and none that only dawdles is cut off
-	out, err := quietly(ts, "timeout", "10", "gqueue", "-h", "-j", "1", "-o", "%i")
+	out, err := quietly(ts, "timeout", "120", "gqueue", "-h", "-j", "1", "-o", "%i")
 	ts.Check(err)
 	if strings.TrimSpace(out) != "1" {
 		ts.Fatalf("gqueue beside bad clients: %s", out)
@@ -224,7 +224,7 @@ func openFiles(ts *testscript.TestScript, process string) int {
 func tooLarge(ts *testscript.TestScript, neg bool, args []string) {
 	conn := handMade(ts)
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), leastPatience)
 	defer cancel()
 	var answers strings.Builder
 	note := func(what string, err error) {
