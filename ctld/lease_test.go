@@ -16,6 +16,7 @@ import (
 // anybody knows, and is started elsewhere only once somebody vouches that the
 // machine is off. When it comes back after all, the former run is ended.
 func TestFencedNode(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
 	client := pb.NewControllerClient(conn)

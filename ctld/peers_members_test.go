@@ -230,6 +230,7 @@ func TestMembershipRefusals(t *testing.T) {
 // TestLoneControllerGetsCompany: one that began without an address for others
 // gets one later, and another controller joins.
 func TestLoneControllerGetsCompany(t *testing.T) {
+	t.Parallel()                                                          // it waits more than it works
 	soonElected := func(config *Config) { config.ElectionTimeout = "1s" } // all that is asked here is asked again
 	c := startCluster(t, 1, soonElected, func(config *Config) { config.PeerListen = "" })
 	id := c.submit("c1", job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))

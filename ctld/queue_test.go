@@ -183,6 +183,7 @@ func TestUnknownCommandStopsController(t *testing.T) {
 }
 
 func TestSilentNodeIsLostAndComesBack(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
 	client := pb.NewControllerClient(conn)

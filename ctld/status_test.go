@@ -44,6 +44,7 @@ func untilStatus(t *testing.T, client pb.ControllerClient, what string, right fu
 
 // TestStatus: leases, counts, and what is wrong with what to do.
 func TestStatus(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
 	client := pb.NewControllerClient(conn)
