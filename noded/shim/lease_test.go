@@ -11,6 +11,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // ticking is a job under "fence" that writes for ever, and says when a TERM
@@ -36,18 +37,23 @@ func (s *started) renewal(length time.Duration, named bool) *pb.LeaseRenewed {
 	return renewed
 }
 
-// goesOn gives leases until the job has written. A slow machine may get one
-// that has ended when it comes.
+// goesOn gives leases until the job has written: longer and longer ones, since
+// on a slow machine a short one has ended before the job runs.
 func (s *started) goesOn(length time.Duration) {
 	s.b.t.Helper()
 	size := len(s.b.output())
 	if strings.Contains(s.b.output(), "no such file") {
 		size = 0
 	}
-	eventually(s.b.t, "the job runs", func() bool {
+	for end := time.Now().Add(prototest.Patience); time.Now().Before(end); length *= 2 {
 		s.grant(length, true)
-		return strings.Contains(s.b.output(), "x") && len(s.b.output()) != size
-	})
+		for given := time.Now(); time.Since(given) < length; time.Sleep(5 * time.Millisecond) {
+			if strings.Contains(s.b.output(), "x") && len(s.b.output()) != size {
+				return
+			}
+		}
+	}
+	s.b.t.Fatal("the job does not run")
 }
 
 func (s *started) freezes() {
@@ -63,7 +69,7 @@ func (s *started) freezes() {
 // saysFrozen is the first word to a new watcher.
 func (s *started) saysFrozen() bool {
 	s.b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
 	must(s.b.t, err)
@@ -76,6 +82,7 @@ func (s *started) saysFrozen() bool {
 }
 
 func TestFenceStandsStillAfterItsLease(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := newBed(t)
 	s := b.launch(b.ticking())
 	time.Sleep(300 * time.Millisecond)
@@ -88,7 +95,7 @@ func TestFenceStandsStillAfterItsLease(t *testing.T) {
 	s.freezes()
 	// With its lease again it gets its grace.
 	s.goesOn(time.Minute)
-	_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 20})
+	_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 600})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 3, 0)
 	if !strings.HasSuffix(b.output(), "term\n") {
@@ -104,7 +111,7 @@ func TestFrozenPartEndsWithoutRunning(t *testing.T) {
 		cause pb.EndCause
 	}{
 		"an order, with a grace": {func(s *started) {
-			_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 20})
+			_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 600})
 			must(t, err)
 		}, pb.EndCause_END_CAUSE_CANCELLED},
 		"an answer that leaves it out": {func(s *started) { s.grant(time.Minute, false) }, pb.EndCause_END_CAUSE_LEASE_ENDED},
@@ -140,6 +147,7 @@ func TestFenceNeverStartsWhenLeftOut(t *testing.T) {
 // TestGraceEndsWithTheLease: a job that takes long to end is killed at the end
 // of its lease.
 func TestGraceEndsWithTheLease(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := newBed(t)
 	order := b.order("trap 'echo term' TERM; while :; do echo x; sleep 0.01; done")
 	order.LeaseAction = lease.Fence
@@ -168,13 +176,14 @@ func TestRunOnNeedsNoLease(t *testing.T) {
 
 // TestFrozenTimeIsNotCounted against the time limit.
 func TestFrozenTimeIsNotCounted(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	b := newBed(t)
 	order := b.ticking()
-	order.TimeLimitS = 2
+	order.TimeLimitS = 6
 	s := b.launch(order)
 	s.goesOn(200 * time.Millisecond)
 	s.freezes()
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(6500 * time.Millisecond)
 	s.freezes() // and did not end
 	s.goesOn(time.Minute)
 	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_TIME_LIMIT {
@@ -194,11 +203,7 @@ func TestLimit(t *testing.T) {
 		t.Error("it runs though it stands")
 	}
 	l.run()
-	select {
-	case <-l.timer.C:
-	case <-time.After(10 * time.Second):
-		t.Error("a shorter limit is not met")
-	}
+	prototest.Receive(t, "a shorter limit is met", l.timer.C)
 	l.set(0)
 	endless := newLimit(0)
 	endless.run()

@@ -72,12 +72,19 @@ func TestParkedStands(t *testing.T) {
 	s.want(cuda.Running)
 }
 
+// hangs is after how long a driver hangs, where that is waited for.
+const hangs = 2 * time.Second
+
 // TestParkingFails: whatever the driver does, and whatever was asked, all
 // processes have their GPUs again and the job runs on.
 func TestParkingFails(t *testing.T) {
 	for _, fault := range []string{"lock 2 fail 801", "lock 1 crash", "lock 2 hang", "checkpoint 1 fail 2", "checkpoint 2 latecrash", "checkpoint 2 lie", "init 1 fail 999", "state 3 crash"} {
 		t.Run(fault, func(t *testing.T) {
-			s := newGPUPart(t)
+			var answer []time.Duration
+			if strings.HasSuffix(fault, "hang") {
+				answer = append(answer, hangs)
+			}
+			s := newGPUPart(t, answer...)
 			s.standin.fault(t, fault)
 			s.save(1, stand)
 			saved := s.told(1)
@@ -190,7 +197,7 @@ func TestParkedLeaseEnds(t *testing.T) {
 	former := repayPause
 	repayPause = 50 * time.Millisecond
 	t.Cleanup(func() { repayPause = former })
-	s := newGPUPart(t)
+	s := newGPUPart(t, hangs)
 	t.Cleanup(s.gpus.repayer.stop)
 	s.lease = lease.Lease{Fence: true, Begun: boottime.Now(), End: boottime.Now() + time.Hour, Margin: time.Minute, Runs: true}
 	ends := func(in time.Duration) {

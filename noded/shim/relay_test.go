@@ -22,6 +22,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // controller is a stand-in that remembers who vouched for what.
@@ -114,9 +115,8 @@ func relayed(t *testing.T, uid uint32) (*part, *controller, *grpc.ClientConn) {
 }
 
 func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	t.Cleanup(cancel)
-	return ctx
+	t.Helper()
+	return prototest.Soon(t)
 }
 
 func TestRelay(t *testing.T) {
@@ -201,7 +201,7 @@ func TestJoinTunnel(t *testing.T) {
 	conn, err := listener.Accept()
 	must(t, err)
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	must(t, conn.SetDeadline(time.Now().Add(prototest.Patience)))
 	sent := make([]byte, 1<<20)
 	for i := range sent {
 		sent[i] = byte(i * 7)

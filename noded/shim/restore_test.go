@@ -16,6 +16,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // newSavingBed is a bed whose parts can be saved, with a CRIU that works.
@@ -64,7 +65,7 @@ func (s *started) save(order *pb.SavePart) *pb.PartSaved {
 	t := s.b.t
 	t.Helper()
 	order.Part = s.order.Part
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	_, err := s.client().Save(ctx, order)
 	must(t, err)
@@ -75,7 +76,7 @@ func (s *started) save(order *pb.SavePart) *pb.PartSaved {
 func (s *started) saved(number uint32) *pb.PartSaved {
 	t := s.b.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
 	must(t, err)

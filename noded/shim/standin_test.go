@@ -15,6 +15,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // GPUs that the stand-in's machines have.
@@ -132,7 +133,9 @@ type gpuPart struct {
 	facts   cuda.Facts // beside what the stand-in says
 }
 
-func newGPUPart(t *testing.T) *gpuPart {
+// newGPUPart starts them. answer is how long the driver may take for what takes
+// no time: short only where it hangs, and the test waits for that.
+func newGPUPart(t *testing.T, answer ...time.Duration) *gpuPart {
 	t.Helper()
 	standin := newStandin(t)
 	s := &gpuPart{savedPart: newSavedPart(t), standin: standin}
@@ -143,7 +146,7 @@ func newGPUPart(t *testing.T) *gpuPart {
 	s.gpus = newGPUMemory(s.settings, s.own)
 	s.gpus.driver = cuda.NewHelper(cuda.Options{
 		Command: []string{self, cuda.Word}, LockTimeout: 50 * time.Millisecond, CopyTimeout: 50 * time.Millisecond,
-		AnswerTime: 400 * time.Millisecond, StartTime: 20 * time.Second,
+		AnswerTime: append(answer, prototest.Patience)[0], StartTime: prototest.Patience,
 	})
 	s.gpus.facts = func(_ context.Context, ids []string) (cuda.Facts, error) {
 		facts := standin.facts(ids)

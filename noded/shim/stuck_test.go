@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // frozenDisk mounts a file system that can be frozen: who writes to it then is
@@ -71,7 +71,7 @@ func TestStuckProcess(t *testing.T) {
 	} {
 		_ = os.Remove(b.home + "/go")
 		s := b.launch(b.order(c.script))
-		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*prototest.Patience)
 		defer cancel()
 		stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
 		must(t, err)

@@ -20,8 +20,9 @@ const (
 	// lookEvery is how often an ending part is looked at.
 	lookEvery = 20 * time.Millisecond
 	// initPatience is how long process 1 may take to end by itself once it is
-	// alone, so that it can leave the script's exit code.
-	initPatience = 2 * time.Second
+	// alone, so that it can leave the script's exit code: on a node that is busy
+	// that is seconds.
+	initPatience = 10 * time.Second
 	// killAttempt bounds one attempt to freeze or thaw everything.
 	killAttempt = 30 * time.Second
 	// stuckAfter is how long what was killed, or has ended, may stay before it
