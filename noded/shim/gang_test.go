@@ -27,9 +27,12 @@ func TestRestoredGangWaits(t *testing.T) {
 	order.Gang = true
 	first := b.launch(order)
 	first.ready()
+	if early := first.save(&pb.SavePart{Number: 1, Then: stand}); early.Image != nil || early.Stands {
+		t.Errorf("saved before its script has begun: %v", early)
+	}
 	first.release()
 	b.countsOn()
-	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
+	saved := first.save(&pb.SavePart{Number: 2, Then: stand})
 	wantSaved(t, saved)
 	_, err := first.client().End(context.Background(), endOrder(first))
 	must(t, err)
@@ -41,6 +44,13 @@ func TestRestoredGangWaits(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	if now := b.counts(); now != at {
 		t.Fatalf("it ran before the others were there: %d, %d", at, now)
+	}
+	second.suspend(1, true)
+	second.says(1, true)
+	second.release()
+	time.Sleep(100 * time.Millisecond)
+	if now := b.counts(); now != at {
+		t.Fatalf("it ran though it is suspended: %d, %d", at, now)
 	}
 	if early := second.save(&pb.SavePart{Number: 2, Then: stand}); early.Image != nil || early.Stands {
 		t.Errorf("what has not run is saved: %v", early)
@@ -57,7 +67,9 @@ func TestRestoredGangWaits(t *testing.T) {
 	order.Part.Epoch++
 	third := b.launch(restored(order, saved.Image))
 	third.ready()
+	third.suspend(1, true)
 	third.release()
+	third.suspend(2, false)
 	third.release()
 	b.countsOn()
 	// Process 1 answers as before.

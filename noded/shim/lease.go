@@ -165,7 +165,7 @@ func (p *part) suspension() *pb.PartSuspended {
 	if p.suspendNumber == 0 {
 		return nil
 	}
-	return &pb.PartSuspended{Part: p.order.Part, Number: p.suspendNumber, Stands: p.ready && p.lease.Suspended && !p.lease.Runs}
+	return &pb.PartSuspended{Part: p.order.Part, Number: p.suspendNumber, Stands: p.ready && p.lease.Suspended && (!p.lease.Runs || p.awaits)}
 }
 
 // loseLease ends the part without letting it run again.

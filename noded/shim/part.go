@@ -58,6 +58,7 @@ type part struct {
 	saves      saves
 	changed    chan struct{} // closed and replaced when ready or ended changes
 	ready      bool
+	awaits     bool  // it is restored, and stands until the other parts are too
 	released   bool  // the script may run
 	releasedMS int64 // Unix milliseconds since when
 	ended      *pb.PartEnded

@@ -86,18 +86,23 @@ func (p *part) mayBegin() error {
 }
 
 // awaitOthers tells that this part is there, and returns when it may run, or is to
-// end.
+// end. One that is suspended meanwhile stands here, and says so.
 func (p *part) awaitOthers() {
 	p.mu.Lock()
-	p.ready = true
+	p.ready, p.awaits = true, true
 	p.notify()
 	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.awaits = false
+		p.mu.Unlock()
+	}()
 	p.log.Info("the part is restored, and stands until those on the other nodes are")
 	for {
 		p.mu.Lock()
-		released, changed := p.released, p.changed
+		goesOn, changed := p.released && !p.lease.Suspended, p.changed
 		p.mu.Unlock()
-		if released {
+		if goesOn {
 			return
 		}
 		select {

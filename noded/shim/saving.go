@@ -182,7 +182,7 @@ func (p *part) maySave() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch grade := p.saves.grade; {
-	case !p.ready || p.saver == nil:
+	case !p.ready || p.saver == nil || !p.released: // an image without the script could not go on with it
 		return &notNowError{"the job has not started yet: ask again in a moment"}
 	case p.ending != nil:
 		return errEnding
