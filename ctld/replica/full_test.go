@@ -265,7 +265,10 @@ func TestWaitsForRoomToSaveTheTerm(t *testing.T) {
 // many commands reserve theirs at once and however fast the log grows.
 func TestManyAtOnceAreNotFull(t *testing.T) {
 	peer, machine := openPeer(t, t.TempDir())
-	const clients, each = 600, 40
+	clients, each := 600, 40
+	if testing.Short() {
+		each = 10
+	}
 	command := bytes.Repeat([]byte("x"), 3000)
 	var group sync.WaitGroup
 	for range clients {
