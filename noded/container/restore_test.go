@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A script that counts goes on counting in another container, under another
@@ -24,5 +26,25 @@ func TestMoveCounter(t *testing.T) {
 	}
 	if b.read() != want.String() {
 		t.Errorf("it printed %q", b.read())
+	}
+}
+
+// What is bound into a container may lie on a file system that writes times of access
+// otherwise than the one it lay on when the image was made.
+func TestMoveOverAccessTimes(t *testing.T) {
+	b := newBed(t)
+	images, home := b.image(""), b.home()
+	must(t, unix.Mount(images, images, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(images, unix.MNT_DETACH)) })
+	must(t, unix.Mount("", images, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOATIME, ""))
+	s := b.start()
+	s.must(order{Do: "start", Script: "#!/bin/bash\nfor i in $(seq 1 100); do echo $i; sleep 0.02; done\n"})
+	eventually(t, "it counts", func() bool { return strings.Contains(b.read(), "\n10\n") })
+	must(t, unix.Mount(home, home, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(home, unix.MNT_DETACH)) })
+	must(t, unix.Mount("", home, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOATIME|unix.MS_NODIRATIME, ""))
+	s = s.move()
+	if r := s.must(order{Do: "wait"}); r.Code != 0 || !strings.HasSuffix(b.read(), "\n99\n100\n") {
+		t.Errorf("it ended with %d, signal %d, and printed %q", r.Code, r.Signal, b.read())
 	}
 }
