@@ -54,7 +54,7 @@ func (t *tally) add(r *ordered.Result) {
 		return
 	}
 	switch r.Failure.Class() {
-	case "doubled", "half a gang":
+	case "doubled", "half a gang", "torn", "runs on":
 		t.doubled++
 	case "lost", "stuck":
 		t.lost++
@@ -83,6 +83,8 @@ func (t *tally) print(out io.Writer) {
 	s := &t.SaveCounts
 	fmt.Fprintf(out, "%d parts saved (%d saves failed), %d runs left with their image (%d to make room), %d restored (%d restores failed), %d went on exactly there, %d runs repeated something, %d images deleted, %d jobs lost theirs, %d times suspended\n",
 		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Repeated, s.Deleted, s.Dropped, s.Suspended)
+	fmt.Fprintf(out, "of jobs on several nodes: %d images of all parts, %d runs left with one, %d went on from one, %d of them on other nodes\n",
+		s.Gangs, s.GangsLeft, s.GangsOn, s.GangsSent)
 	fmt.Fprintf(out, "lost %d, doubled %d, devices twice %d, other invariants %d\n", t.lost, t.doubled, t.devices, t.other)
 }
 

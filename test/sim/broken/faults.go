@@ -92,6 +92,25 @@ var Faults = []Fault{
 		{"ctld/state/suspend_continue.go", "if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {", "if cpu >= node.Inventory.CPUs {"},
 		{"sched/continue.go", "return !part.CPUs.Minus(p.nodes[part.Node].FreeCPUs).Empty()", "return part.CPUs.Empty()"},
 	}, nil},
+
+	// Jobs on several nodes, which are saved as one.
+	{"an image is there with its first part", []Edit{
+		{"ctld/state/gang_saved.go", "if !made.whole() {", "if len(made.Parts) == 0 {"},
+	}, nil},
+	{"parts run on before all are saved", []Edit{
+		{"ctld/state/wanted.go", "saving.Number, saving.Purpose.stands() || job.IsGang()", "saving.Number, saving.Purpose.stands()"},
+		{"ctld/state/gang_saved.go", "	case !report.Stands:\n", "	case !report.Stands && report.Number == 0:\n"},
+	}, nil},
+	{"a part goes on before all are restored", []Edit{
+		{"ctld/state/wanted.go", "job.Run.Restore != nil) && !job.Configuring()", "job.Run.Restore != nil)"},
+	}, nil},
+	{"a job waits again with the end of its first part", []Edit{
+		{"ctld/state/part_ended.go", "	if next.allReleased() {", "	if part.Released {"},
+	}, nil},
+	// What a node says comes late only where it says it twice.
+	{"a report on a save counts for any run of its job", []Edit{
+		{"ctld/state/parts_saved.go", "	job, part := t.LivePart(PartRef{report.Job, report.Epoch, report.Node})", "	job, _ := t.Job(report.Job)\n	if job == nil {\n		return false\n	}\n	job, part := t.LivePart(PartRef{report.Job, job.Epoch, report.Node})"},
+	}, []string{"-repeats"}},
 }
 
 // Unconfirmed is a leader that answers without asking a majority. It shows with

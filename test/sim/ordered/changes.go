@@ -102,17 +102,19 @@ func (w *World) update(in *intent) {
 // later has a user ask for a change of a job, or of some tasks of it, and look
 // what came of it.
 func (w *World) later(in *intent, tasks []state.TaskRange, c change) {
+	w.after(between(w.rng, 0, 20*time.Minute), func() { w.askFor(in, tasks, c) })
+}
+
+func (w *World) askFor(in *intent, tasks []state.TaskRange, c change) {
 	job, listed := in.submit.jobID, in.spec.GetArray() == nil
-	w.after(between(w.rng, 0, 20*time.Minute), func() {
-		what := fmt.Sprintf("%s %d", c.name, job)
-		w.trace("user", "%s", what)
-		w.ask(&request{
-			what: what, kind: c.kind, listed: c.listed, job: job, took: c.took,
-			command: func() (state.Command, error) { return c.command([]state.Target{{Job: job, Tasks: tasks}}), nil },
-			then: func() {
-				w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: listed, job: job})
-			},
-		})
+	what := fmt.Sprintf("%s %d", c.name, job)
+	w.trace("user", "%s", what)
+	w.ask(&request{
+		what: what, kind: c.kind, listed: c.listed, job: job, took: c.took,
+		command: func() (state.Command, error) { return c.command([]state.Target{{Job: job, Tasks: tasks}}), nil },
+		then: func() {
+			w.ask(&request{what: fmt.Sprintf("query %d", job), kind: history.Query, listed: listed, job: job})
+		},
 	})
 }
 

@@ -16,21 +16,33 @@ type image struct {
 	digest  string
 	key     partKey // of the run
 	number  uint32
+	index   int      // of the part, among those of the run
 	node    *machine // that made it
 	store   string   // in which it lies; "" = its node's own
 	done    time.Duration
-	damaged bool // some byte is not what it was
-	spoiled bool // and so is what says what is in it
+	stood   time.Duration // since when its part stood for it
+	ranOn   time.Duration // when that ran again; 0 = it did not
+	damaged bool          // some byte is not what it was
+	spoiled bool          // and so is what says what is in it
+	lost    bool          // by a fault
 }
 
 // scratch is the store that some nodes share, on some days.
 const scratch = "scratch"
 
 // newImage makes an image; it is nowhere yet.
-func (w *World) newImage(s *shim, number uint32, store string, done time.Duration) *image {
+func (w *World) newImage(s *shim, x *save) *image {
 	w.truth.imageCount++
+	number := x.order.GetNumber()
 	digest := sha256.Sum256(fmt.Appendf(nil, "%d %d %v %d", w.seed, w.truth.imageCount, s.key, number))
-	i := &image{digest: string(digest[:]), key: s.key, number: number, node: s.m, store: store, done: done}
+	i := &image{
+		digest: string(digest[:]), key: s.key, number: number, index: s.index(), node: s.m, store: s.storeFor(x.order),
+		done: x.done, stood: x.stood,
+	}
+	if s.ranAt > x.stood {
+		i.ranOn = s.ranAt
+	}
+	s.mine = append(s.mine, i)
 	w.truth.images[i.digest] = i
 	return i
 }
@@ -88,6 +100,9 @@ func (m *machine) held() []*pb.Image {
 	}
 	return all
 }
+
+// there says whether it is where it should be.
+func (i *image) there() bool { return i.node.store(i.store)[i.digest] == i }
 
 // remove deletes an image, or loses it.
 func (i *image) remove() { delete(i.node.store(i.store), i.digest) }

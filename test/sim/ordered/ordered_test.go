@@ -77,6 +77,8 @@ func TestCheckersNoticeBrokenModels(t *testing.T) {
 		"a node says too early that a part is saved":      {SavedEarly: true},
 		"a part that is not restored runs all the same":   {RunsAnyway: true},
 		"an order to keep images is carried out late":     {KeepsLate: true},
+		"a part that leaves with its image ends gently":   {EndsGently: true},
+		"a part of a gang goes on alone":                  {GoesOnAlone: true},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,9 @@ import (
 type SaveCounts struct {
 	Saves, SavesFailed, Restores, RestoresFailed                int
 	Left, Leaving, Moved, Repeated, Dropped, Deleted, Suspended int
+	// Of jobs on several nodes: images of all parts, runs that ended with one, and
+	// runs that went on from one, on which of their own nodes or where they were sent.
+	Gangs, GangsLeft, GangsOn, GangsSent int
 }
 
 // Add adds up two.
@@ -25,6 +28,8 @@ func (c *SaveCounts) Add(o *SaveCounts) {
 	c.Left, c.Leaving, c.Moved = c.Left+o.Left, c.Leaving+o.Leaving, c.Moved+o.Moved
 	c.Repeated, c.Dropped, c.Deleted = c.Repeated+o.Repeated, c.Dropped+o.Dropped, c.Deleted+o.Deleted
 	c.Suspended += o.Suspended
+	c.Gangs, c.GangsLeft = c.Gangs+o.Gangs, c.GangsLeft+o.GangsLeft
+	c.GangsOn, c.GangsSent = c.GangsOn+o.GangsOn, c.GangsSent+o.GangsSent
 }
 
 // work is what has really been done of a job, over all its runs. What a job does is
@@ -40,14 +45,17 @@ type work struct {
 	number uint32
 	stood  time.Duration // where it did
 	excuse string
-	// images are those that the log needs for it, by digest.
+	// images are those that the log needs for it, by digest, and restores how many
+	// of them it knows to have failed.
 	images map[string]bool
+	tries  int
+	seen   map[uint32]bool // numbers of the images of which the log has learned
 }
 
 func (t *truth) workOf(job uint32) *work {
 	of := t.work[job]
 	if of == nil {
-		of = &work{}
+		of = &work{seen: map[uint32]bool{}}
 		t.work[job] = of
 	}
 	return of
@@ -68,6 +76,7 @@ func (t *truth) checkRestore(m *machine, s *shim) {
 
 // begins checks from where a run begins, when its processes run for the first time.
 func (t *truth) begins(s *shim) {
+	t.checkSource(s)
 	if !s.isBatch() {
 		return
 	}
@@ -81,8 +90,6 @@ func (t *truth) begins(s *shim) {
 		repeats = repeats || asked.GetCheckpoint().GetIntervalS() > 0 || asked.GetCheckpoint().GetIntervalAuto()
 	}
 	switch want := s.order.GetRestore(); {
-	case s.image != nil && (want == nil || s.image.key.job != s.key.job || s.image.key.epoch >= s.key.epoch || s.image.number != want.GetNumber()):
-		t.w.fail("wrong image: part %s goes on from %s", s.key, s.image)
 	case want != nil && s.image == nil:
 		t.w.fail("runs unrestored: part %s starts from its script, and was to go on from image %d", s.key, want.GetNumber())
 	case from > of.furthest:
@@ -128,7 +135,10 @@ func (t *truth) deleted(i *image) {
 }
 
 // lost notes that an image is gone or spoiled by a fault.
-func (t *truth) lost(i *image) { t.excuse(i.key.job, i.String()+" was lost") }
+func (t *truth) lost(i *image) {
+	i.lost = true
+	t.excuse(i.key.job, i.String()+" was lost")
+}
 
 // spoiled says whether a job that waits will never go on from its image.
 func (t *truth) spoiled(job *state.Job) bool {
@@ -147,12 +157,9 @@ func (t *truth) spoiled(job *state.Job) bool {
 func (t *truth) follow(result *state.Result, job *state.Job, was state.Phase) {
 	of := t.workOf(job.ID)
 	before := of.images
-	of.images = map[string]bool{}
-	for i := range job.Images() {
-		for _, part := range job.Images()[i].Parts {
-			of.images[string(part.Digest[:])] = true
-		}
-	}
+	of.images = needed(job)
+	t.checkImages(of, job)
+	t.tried(of, job)
 	if job.Phase == state.Ending && job.End.Stands && was == state.Running {
 		t.leaves(job)
 	}
@@ -169,10 +176,8 @@ func (t *truth) follow(result *state.Result, job *state.Job, was state.Phase) {
 			of.excuse = "it waited"
 			return
 		}
-		for digest := range before {
-			if i := t.images[digest]; !of.images[digest] && i != nil && i.node.store(i.store)[digest] == i && !i.spoiled && of.excuse == "" {
-				t.w.fail("image forgotten: %s is there, and job %d does not go on from it: %s", i, job.ID, job.Detail)
-			}
+		if of.excuse == "" {
+			t.checkForgotten(before, job)
 		}
 	}
 }
@@ -185,13 +190,21 @@ func (t *truth) leaves(job *state.Job) {
 	of := t.workOf(job.ID)
 	of.left, of.number, of.excuse = key, image.Number, ""
 	t.w.trace("log", "job %d leaves %v: %s", job.ID, image.Nodes(), job.End.Detail)
-	for _, part := range image.Parts {
+	for k, part := range image.Parts {
 		i := t.images[string(part.Digest[:])]
-		if i == nil || i.node.store(i.store)[i.digest] != i {
+		if i == nil || !i.there() {
 			t.w.fail("not durable: job %d leaves with image %d, whose part of node %s is nowhere", job.ID, image.Number, part.Node)
 			return
 		}
-		of.stood = i.done
+		if k == 0 { // of the batch host
+			of.stood = i.done
+		}
+		if i.lost { // while the others were made
+			of.excuse = i.String() + " was lost"
+		}
+	}
+	if len(image.Parts) > 1 {
+		t.w.GangsLeft++
 	}
 	for s := range t.running[job.ID] {
 		t.w.fail("runs on: part %s of job %d runs on %s, and leaves with image %d", s.key, job.ID, s.m.name, image.Number)

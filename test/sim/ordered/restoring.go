@@ -45,10 +45,41 @@ func (s *shim) restore(i *image) {
 			s.restoreFails("its lease is over")
 		default:
 			s.image, s.left = i, s.left-i.done
+			if s.order.GetGang() {
+				s.awaitOthers()
+				return
+			}
 			s.made = true
 			s.look()
 		}
 	})
+}
+
+// awaitOthers tells that a part of several is restored. It stands until all are.
+func (s *shim) awaitOthers() {
+	s.ready = true
+	s.m.w.truth.there(s)
+	s.m.daemon.shimReady(s)
+	s.m.daemon.shimSuspended(s)
+	s.goOn()
+}
+
+// awaits says whether it does that. One that is suspended meanwhile goes on awaiting.
+func (s *shim) awaits() bool {
+	return s.ready && !s.made
+}
+
+// goOn lets a part of several go on, if all are restored and nothing else is in the
+// way.
+func (s *shim) goOn() {
+	switch {
+	case !s.released && !s.m.w.broken.GoesOnAlone || s.lease.Suspended:
+	case !s.mayRun():
+		s.restoreFails("its lease is over")
+	default:
+		s.made = true
+		s.look()
+	}
 }
 
 func (s *shim) restoreFails(why string) {

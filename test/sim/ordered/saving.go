@@ -26,6 +26,7 @@ type save struct {
 	ranOn   bool
 	taken   bool // back, while it was dumped
 	done    time.Duration
+	stood   time.Duration // since when the part has stood for it
 }
 
 const takenBack = "the save was taken back"
@@ -50,7 +51,9 @@ func (s *shim) takeSave(order *pb.SavePart) {
 	case v.now != nil && number == v.now.order.GetNumber():
 		v.now.order = order
 	case v.now != nil && number > v.now.order.GetNumber():
-		v.next = order
+		if number >= v.next.GetNumber() { // else it was late on its way
+			v.next = order
+		}
 	case v.now != nil: // older than what is under way: its outcome was told
 	case v.last.GetNumber() >= number:
 		if order.GetThen() == pb.SaveThen_SAVE_THEN_GO_ON && v.last.GetNumber() == number {
@@ -64,6 +67,9 @@ func (s *shim) takeSave(order *pb.SavePart) {
 }
 
 func (s *shim) takeBack(order *pb.SavePart) {
+	if x := s.saves.stands; x != nil && order.GetNumber() < x.order.GetNumber() {
+		return // it is late: the part stands for a later one
+	}
 	s.standNoMore()
 	if order.GetNumber() > s.saves.last.GetNumber() {
 		s.saves.last = &pb.PartSaved{Part: s.key.id(), Number: order.GetNumber(), Error: takenBack}
@@ -96,7 +102,7 @@ func (s *shim) beginSave(order *pb.SavePart) {
 	w.ambush(s, inSave)
 	s.step(x, between(w.rng, 10*time.Millisecond, time.Second), func() {
 		switch {
-		case !s.up:
+		case !s.up || !s.scriptRuns() && s.isBatch():
 			s.saveOver(x, nil, "the job has not started yet")
 		case s.saves.grade == pb.SaveGrade_SAVE_GRADE_NO:
 			s.saveOver(x, nil, s.saves.why)
@@ -122,7 +128,7 @@ func (s *shim) dump(x *save) {
 	w := s.m.w
 	s.held = true
 	s.settle()
-	x.dumping, x.done = true, s.done()
+	x.dumping, x.done, x.stood = true, s.done(), w.now
 	s.step(x, between(w.rng, 50*time.Millisecond, 4*time.Second), func() {
 		x.dumping = false
 		switch {
@@ -150,7 +156,7 @@ func (s *shim) pack(x *save) {
 	}
 	if w.broken.SavedEarly {
 		s.step(x, delay/2, func() {
-			i := s.m.w.newImage(s, x.order.GetNumber(), s.storeFor(x.order), x.done)
+			i := w.newImage(s, x)
 			s.after(delay/2, func() { i.node.store(i.store)[i.digest] = i })
 			s.saveOver(x, i, "")
 		})
@@ -165,7 +171,7 @@ func (s *shim) pack(x *save) {
 			s.saveOver(x, nil, "not enough space")
 			return
 		}
-		i := w.newImage(s, x.order.GetNumber(), s.storeFor(x.order), x.done)
+		i := w.newImage(s, x)
 		i.node.store(i.store)[i.digest] = i
 		s.step(x, between(w.rng, 0, 20*time.Millisecond), func() { s.saveOver(x, i, "") })
 	})
@@ -236,8 +242,6 @@ func (s *shim) firstGrade() {
 	switch mode := s.order.GetSpec().GetCheckpoint().GetMode(); {
 	case mode == "none" || mode == "app":
 		v.grade, v.why = pb.SaveGrade_SAVE_GRADE_NO, "it was submitted with --checkpoint="+mode
-	case len(s.order.GetAllocation()) > 1:
-		v.grade, v.why = pb.SaveGrade_SAVE_GRADE_NO, "its parts talk to each other"
 	case !s.m.criu:
 		v.grade, v.why = pb.SaveGrade_SAVE_GRADE_NO, "the node has no CRIU"
 	}
@@ -250,13 +254,16 @@ func (s *shim) suspend(order *pb.SuspendPart) {
 		return
 	}
 	s.suspendNumber, s.lease.Suspended = order.GetNumber(), order.GetSuspended()
+	if s.awaits() {
+		s.goOn()
+	}
 	s.look()
 	s.m.daemon.shimSuspended(s)
 }
 
 // stands says whether the part stands by an order to do so.
 func (s *shim) stands() bool {
-	return s.up && s.alive && !s.ending && s.lease.Suspended && !s.lease.Runs
+	return s.ready && s.alive && !s.ending && s.lease.Suspended && !s.lease.Runs
 }
 
 // mayRun says whether its lease lets it run, if only to end.

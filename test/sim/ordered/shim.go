@@ -19,22 +19,26 @@ type shim struct {
 	alive bool // the supervisor runs
 	made  bool // the container could start
 	up    bool // it has started: under "fence" not before a lease names it
+	ready bool // and its daemon was told, or it is restored and stands until all parts are
 	lease lease.Lease
 	looks int  // what was planned for an earlier look is void
 	held  bool // by a save
 	runs  bool // its processes: nothing keeps them from it
 	saves saves
-	image *image // from which it goes on; nil = from the script
+	image *image   // from which it goes on; nil = from the script
+	mine  []*image // that were made of it
 
 	suspendNumber uint32        // of the order to stand still, or to go on, that counts
 	saidBy        time.Duration // when what it said last is heard
 
-	released bool // of a gang's batch host: ReleaseBatch came
+	released bool // of a gang: ReleaseBatch came, to the batch host or, restored, to all
 	ending   bool
 	left     time.Duration // of the script's work
 	after85  time.Duration // of that, what a script that saves itself leaves to its next run
 	since    time.Duration // true time from which it has run on, while it runs
-	counted  bool          // among those that were up
+	counted  bool          // among the parts of its run that are there
+	began    bool          // its processes have run
+	ranAt    time.Duration // when they began to run last
 	turn     int           // what was planned for an earlier turn is void
 	result   *pb.PartEnded // on its disk
 }
@@ -133,7 +137,7 @@ func (s *shim) settle() {
 		s.m.w.truth.runs(s.m, s)
 		s.work()
 		if !s.up {
-			s.up = true
+			s.up, s.ready = true, true
 			s.firstGrade()
 			s.m.daemon.shimReady(s)
 			s.m.daemon.shimGraded(s)
@@ -170,6 +174,11 @@ func (s *shim) work() {
 	})
 }
 
+// index is the part's, among those of its run.
+func (s *shim) index() int {
+	return slices.IndexFunc(s.order.GetAllocation(), func(a *pb.NodeAllocation) bool { return a.GetNode() == s.m.name })
+}
+
 func (s *shim) isBatch() bool    { return s.order.GetNode() == s.order.GetBatchHost() }
 func (s *shim) scriptRuns() bool { return !s.order.GetGang() || s.released }
 
@@ -183,12 +192,16 @@ func (s *shim) rest() {
 	s.m.w.truth.stands(s.m, s)
 }
 
-// release starts a gang's script.
+// release starts a gang's script, or has a part go on that is restored.
 func (s *shim) release() {
-	if s.released || s.ending {
+	if s.released || s.ending || !s.isBatch() && s.image == nil {
 		return
 	}
 	s.released = true
+	if s.image != nil {
+		s.goOn()
+		return
+	}
 	if s.runs {
 		s.turn++
 		s.since = s.m.w.now
@@ -204,8 +217,8 @@ func (s *shim) end(grace time.Duration, cause pb.EndCause) {
 	}
 	s.ending = true
 	s.stopSaving(jobEnds)
-	if s.saves.stands != nil || !s.mayRun() {
-		grace = 0 // it may go on elsewhere, from where it stands
+	if s.saves.stands != nil && !s.m.w.broken.EndsGently || !s.mayRun() || !s.up {
+		grace = 0 // it may go on elsewhere, from where it stands, or has not begun
 	} else if grace > 0 {
 		s.lease.Runs = s.up // one that is suspended too
 		s.letGo()

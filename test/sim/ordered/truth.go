@@ -1,6 +1,8 @@
 package ordered
 
 import (
+	"cmp"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -10,7 +12,8 @@ type truth struct {
 	running map[uint32]map[*shim]bool // by job: the parts whose processes run now
 	devices map[string]*shim          // who has a device, from the start of its container to its end
 	results map[partKey]*pb.PartEnded // what the batch host of a run saw
-	wereUp  map[partKey]int           // parts of a run whose processes ever ran
+	wereUp  map[partKey]int           // parts of a run that were ever there: ran, or were restored
+	sources map[partKey]source        // from what a run goes on
 	started map[started]bool          // parts that ever had a supervisor
 
 	work       map[uint32]*work  // by job
@@ -27,7 +30,7 @@ type started struct {
 func newTruth(w *World) *truth {
 	return &truth{
 		w: w, running: map[uint32]map[*shim]bool{}, devices: map[string]*shim{},
-		results: map[partKey]*pb.PartEnded{}, wereUp: map[partKey]int{}, started: map[started]bool{},
+		results: map[partKey]*pb.PartEnded{}, wereUp: map[partKey]int{}, sources: map[partKey]source{}, started: map[started]bool{},
 		work: map[uint32]*work{}, images: map[string]*image{},
 	}
 }
@@ -116,9 +119,13 @@ func (t *truth) runs(m *machine, s *shim) {
 	if left := t.workOf(s.key.job).left; left == s.key {
 		t.w.fail("runs on: part %s runs, and its job goes on from where it stood", s.key)
 	}
-	if !s.counted {
-		s.counted = true
-		t.wereUp[s.key]++
+	s.ranAt = t.w.now
+	for _, i := range s.mine {
+		i.ranOn = cmp.Or(i.ranOn, t.w.now)
+	}
+	if !s.began {
+		s.began = true
+		t.there(s)
 		t.begins(s)
 	}
 	if !s.ending {
@@ -126,6 +133,14 @@ func (t *truth) runs(m *machine, s *shim) {
 	}
 	t.checkLimits()
 	t.w.trace(m.name, "part %s runs", s.key)
+}
+
+// there counts the parts of a run that are up, or restored.
+func (t *truth) there(s *shim) {
+	if !s.counted {
+		s.counted = true
+		t.wereUp[s.key]++
+	}
 }
 
 // stands notes that they do not run any more, for good or because they are
@@ -149,6 +164,9 @@ func (t *truth) ended(m *machine, s *shim, result *pb.PartEnded) {
 	delete(t.running[s.key.job], s)
 	if s.isBatch() {
 		t.results[s.key] = result
+	}
+	if s.order.GetRestore() != nil && !s.began {
+		t.excuse(s.key.job, "a part of it did not go on")
 	}
 }
 

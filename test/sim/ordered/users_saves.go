@@ -3,6 +3,7 @@ package ordered
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,36 +46,89 @@ func (w *World) drawCheckpoint(in *intent) {
 	in.spec.Checkpoint = policy
 }
 
+func unlisted(name string, command func(targets []state.Target) state.Command) change {
+	return change{name, history.Query, false, command, nil}
+}
+
+// migrate moves jobs to nodes, ascending; none = to any other.
+func migrate(to []string) change {
+	return unlisted("migrate to "+strings.Join(to, ","), func(t []state.Target) state.Command {
+		return state.SaveJobs{Targets: t, Privileged: true, Purpose: state.SaveMove, To: to}
+	})
+}
+
+// sendOn has an operator look at a job on several nodes now and then, and move a part
+// of it to another node if it runs.
+func (w *World) sendOn(in *intent, looks int) {
+	w.after(between(w.rng, time.Minute, 10*time.Minute), func() {
+		if looks == 0 || w.over[in.job] {
+			return
+		}
+		w.sendOn(in, looks-1)
+		to := w.truth.nodesOf(in.job)
+		if len(to) != int(in.spec.GetMinNodes()) {
+			return
+		}
+		other := pick(w.rng, w.machines).name
+		if !slices.Contains(to, other) {
+			to[w.rng.IntN(len(to))] = other
+			slices.Sort(to)
+		}
+		w.askFor(in, nil, migrate(to))
+	})
+}
+
+// nodesOf are those on which parts of a job run now, ascending.
+func (t *truth) nodesOf(job uint32) []string {
+	var names []string
+	for s := range t.running[job] {
+		names = append(names, s.m.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // meddleWithRuns has operators and users save, move and suspend a job.
 func (w *World) meddleWithRuns(in *intent) {
-	plain := func(name string, command func(targets []state.Target) state.Command) change {
-		return change{name, history.Query, false, command, nil}
+	if in.spec.GetMinNodes() > 1 && w.rng.IntN(2) == 0 {
+		w.sendOn(in, 40)
 	}
 	switch n := w.rng.IntN(12); {
 	case n < 4:
 		for range 1 + w.rng.IntN(3) {
 			var to []string
-			if w.rng.IntN(2) == 0 {
-				to = []string{pick(w.rng, w.machines).name}
+			if n := int(in.spec.GetMinNodes()); n > 1 || w.rng.IntN(2) == 0 {
+				to = w.someNodes(max(n, 1))
 			}
-			w.later(in, nil, plain("migrate to "+strings.Join(to, ","), func(t []state.Target) state.Command {
-				return state.SaveJobs{Targets: t, Privileged: true, Purpose: state.SaveMove, To: to}
-			}))
+			w.later(in, nil, migrate(to))
 		}
 	case n < 6:
 		for range 1 + w.rng.IntN(2) {
-			w.later(in, nil, plain("checkpoint", func(t []state.Target) state.Command {
+			w.later(in, nil, unlisted("checkpoint", func(t []state.Target) state.Command {
 				return state.SaveJobs{Targets: t, UID: in.uid, Purpose: state.SaveAsked}
 			}))
 		}
 	case n < 8:
-		w.later(in, nil, plain("suspend", func(t []state.Target) state.Command {
+		w.later(in, nil, unlisted("suspend", func(t []state.Target) state.Command {
 			return state.SuspendJobs{Targets: t, Privileged: true}
 		}))
-		w.later(in, nil, plain("resume", func(t []state.Target) state.Command {
+		w.later(in, nil, unlisted("resume", func(t []state.Target) state.Command {
 			return state.ResumeJobs{Targets: t, Privileged: true}
 		}))
 	}
+}
+
+// someNodes are as many nodes, ascending; now and then one too few.
+func (w *World) someNodes(n int) []string {
+	if n > 1 && w.rng.IntN(8) == 0 {
+		n--
+	}
+	var names []string
+	for _, i := range w.rng.Perm(len(w.machines))[:n] {
+		names = append(names, w.machines[i].name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // appRuns is in how many runs a job that saves itself does its work.
