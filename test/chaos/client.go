@@ -65,6 +65,9 @@ func (c *cluster) submitAs(ctx context.Context, r *rand.Rand, u user, partition 
 		Requeue: !j.noRequeue, Fence: partition == fenced, ExitCode: j.exit, TimeLimit: j.timeLimit.Microseconds(),
 		After: j.after, Parent: j.parent, Licenses: j.licenses, Throttle: j.throttle, Urgent: j.urgent,
 	}
+	if j.counts {
+		s.Counts = int(j.length / recordPulse)
+	}
 	words := append([]string{
 		"--parsable", "-J", s.Name, "-p", partition, "-o", "/dev/null", "--mem=24M",
 	}, j.options...)
@@ -81,10 +84,14 @@ func (c *cluster) submitAs(ctx context.Context, r *rand.Rand, u user, partition 
 	return s, u
 }
 
+// recordPath is where jobs see the folder of the records. It is not below /var, whose
+// files belong to the system: there a job goes on only where they are as they were.
+const recordPath = "/srv"
+
 // script is the job's script: record takes the place of the shell, and hears
 // its signals.
 func (c *cluster) script(j job) string {
-	script := fmt.Sprintf("exec %s %s -dir %s -for %s -exit %d", c.options.recorder, j.record, c.path(recordFolder), j.length, j.exit)
+	script := fmt.Sprintf("exec %s %s -dir %s -for %s -exit %d", c.options.recorder, j.record, recordPath, j.length, j.exit)
 	if j.deaf {
 		script += " -deaf"
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/test/chaos/host"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 )
 
@@ -56,6 +57,8 @@ type cluster struct {
 	nodes       []*node
 	journal     journal
 	weather     weatherLog
+
+	saves bool // nodes can save and restore jobs
 
 	keepers    sync.WaitGroup
 	stopKeeper context.CancelFunc
@@ -117,6 +120,9 @@ func (c *cluster) makeFolders() error {
 	}
 	if err := os.Chmod(c.path(recordFolder), 0o1777); err != nil { // mkdir's mode is cut by the umask
 		return err
+	}
+	if err := unix.Mount(c.path(recordFolder), recordPath, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount the records on %s: %w", recordPath, err)
 	}
 	for _, u := range users {
 		home := c.path(homeFolder, u.name)

@@ -222,7 +222,7 @@ func (c *cluster) addNode(i int) error {
 		Name: name, TLSDir: c.path(tlsFolder, name), StateDir: one.state, MinFreeDisk: "16M",
 		Ginit: c.program("ginit"), CPUs: cpusPerNode, Memory: nodeMemory, Address: h.IP().String(),
 		CgroupParent: host.Group(c.options.directory) + "/" + name,
-		Container:    containerConfig{Bind: []string{c.options.binaries, c.path(recordFolder), c.path(homeFolder)}},
+		Container:    containerConfig{Bind: []string{c.options.binaries, recordPath, c.path(homeFolder)}},
 	}
 	for _, controller := range c.controllers {
 		config.Controllers = append(config.Controllers, fmt.Sprintf("%s:%d", controller.host.IP(), userPort))

@@ -30,6 +30,7 @@ type job struct {
 	licenses int
 	throttle int
 	urgent   bool
+	counts   bool // its script counts in its memory, so that it may be saved
 }
 
 // kind is one kind of job and how common it is.
@@ -108,6 +109,33 @@ var kinds = []kind{
 	}},
 }
 
+// savedKinds are jobs that are saved and moved, where nodes can.
+var savedKinds = []kind{
+	{"saved", 14, counted},
+	{"saved-often", 6, func(r *rand.Rand, j *job) {
+		counted(r, j)
+		j.options = append(j.options, "--checkpoint-interval=0:0"+fmt.Sprint(3+r.IntN(4)))
+	}},
+	{"saved-once", 6, func(r *rand.Rand, j *job) {
+		counted(r, j)
+		j.noRequeue = true
+		j.options = append(j.options, "--no-requeue")
+	}},
+	{"saved-gpu", 6, func(r *rand.Rand, j *job) {
+		counted(r, j)
+		j.options = append(j.options, "--gpus=1")
+	}},
+	{"saved-gang", 6, func(r *rand.Rand, j *job) {
+		counted(r, j)
+		j.nodes = 2 + r.IntN(2)
+		j.options = append(j.options, fmt.Sprintf("--nodes=%d", j.nodes), "--ntasks-per-node=1")
+	}},
+}
+
+func counted(r *rand.Rand, j *job) {
+	j.record, j.counts, j.length = "count", true, between(r, 5*time.Second, 20*time.Second).Truncate(time.Second)
+}
+
 // waits are what a chain's job waits for. Half of them for a good end.
 var waits = []history.Wait{history.AfterOK, history.AfterOK, history.AfterAny, history.AfterNotOK}
 
@@ -132,7 +160,7 @@ func gang(r *rand.Rand, j *job) {
 
 // pick makes a job of some kind. Slow ones are left out where the test itself
 // is shorter than they are.
-func pick(r *rand.Rand, slow bool) job {
+func pick(r *rand.Rand, kinds []kind, slow bool) job {
 	total := 0
 	for _, k := range kinds {
 		total += k.weight
@@ -143,7 +171,7 @@ func pick(r *rand.Rand, slow bool) job {
 			j := job{kind: k.name, record: "job", nodes: 1}
 			k.make(r, &j)
 			if j.timeLimit > 0 && !slow {
-				return pick(r, slow)
+				return pick(r, kinds, slow)
 			}
 			return j
 		}

@@ -43,7 +43,7 @@ func (l *load) run(ctx context.Context) {
 		default:
 			continue // all clients wait for an answer
 		}
-		j := pick(l.random, l.cluster.options.length > slowFrom)
+		j := pick(l.random, l.cluster.kinds(), l.cluster.options.length > slowFrom)
 		r := rand.New(rand.NewPCG(l.random.Uint64(), 0))
 		if j.after != "" {
 			known := l.cluster.journal.recent()

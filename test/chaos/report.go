@@ -20,7 +20,7 @@ func processesBelow(directory string) []string {
 	var left []string
 	for _, process := range host.Processes() {
 		words := strings.Join(process.Words, " ")
-		if isShim(process.Words) || isInit(process.Words) || strings.Contains(words, filepath.Join(directory, recordFolder)) {
+		if isShim(process.Words) || isInit(process.Words) || process.Words[0] == filepath.Join(directory, "bin", "record") {
 			left = append(left, fmt.Sprintf("process %d: %s", process.PID, words))
 		}
 	}
@@ -67,6 +67,9 @@ func (t *test) summary(h *history.History, found []history.Violation) {
 	t.out.plain("chaos: %.1f minutes, seed %d, faults %s", time.Since(t.started).Minutes(), t.options.seed, t.weather.summary())
 	t.out.plain("jobs: %d submissions accepted (%d more of unknown fate), %d jobs finished (%d completed, %d failed, %d cancelled, %d timed out, %d preempted, %d by node failure), %d requeues, %d runs recorded",
 		accepted, unanswered, len(h.Jobs)-counts[history.NotEnded], states["COMPLETED"], states["FAILED"], states["CANCELLED"], states["TIMEOUT"], states["PREEMPTED"], states["NODE_FAIL"], requeued, len(h.Runs))
+	exactly, back, silent := h.Moves()
+	t.out.plain("saves: jobs went on from an image %d times: %d times with the next number, %d times with one that they had written, %d times they were ended before they wrote one; gaps %d, repeated against their wish %d",
+		exactly+back+silent, exactly, back, silent, counts[history.Gap], counts[history.Repeated])
 	t.out.plain("lost %d, doubled %d, ran twice at once %d, devices twice %d, gangs in part %d, requeued against their wish %d, never accepted %d, wrong ends %d, not ended %d, untouched but ended %d, too early %d, limits passed %d, not free %d, left behind %d, else %d",
 		counts[history.Lost], counts[history.Doubled], counts[history.Overlap], counts[history.DeviceTwice], counts[history.PartialGang], counts[history.BadRequeue],
 		counts[history.NotAccepted], counts[history.WrongEnd], counts[history.NotEnded], counts[history.Touched], counts[history.TooEarly], counts[history.LimitPassed], counts[history.NodeNotFree], counts[history.LeftBehind], len(t.failed))

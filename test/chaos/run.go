@@ -43,6 +43,7 @@ func run(ctx context.Context, o options) (int, error) {
 		return 1, err
 	}
 	out.say("all are up")
+	c.seeWhetherSaves(ctx)
 	if o.story != "" {
 		return t.tell(ctx, o.story)
 	}

@@ -205,17 +205,20 @@ func (t *test) readRecords(h *history.History) error {
 		if err != nil {
 			return err
 		}
-		run, ok, err := history.ReadRecord(text)
+		runs, err := history.ReadRecord(text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if !ok {
-			continue
+		for _, run := range runs {
+			list := run.NodeList
+			if run.Moved {
+				list = t.watch.seenOn(run.Job, run.Epoch)
+			}
+			if run.Nodes, err = spec.ParseHostList(list); list != "" && err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			h.Runs = append(h.Runs, run)
 		}
-		if run.Nodes, err = spec.ParseHostList(run.NodeList); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		h.Runs = append(h.Runs, run)
 	}
 	return nil
 }

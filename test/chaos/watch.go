@@ -35,12 +35,17 @@ type watcher struct {
 	resumed    int // nodes that the operator took back
 	released   int // jobs likewise
 	elections  int
-	changes    []int64 // when another leader was seen
-	twoLeaders string  // two peers that led in one term
+	changes    []int64          // when another leader was seen
+	twoLeaders string           // two peers that led in one term
+	jobs       []*pb.Job        // in the queue, by the last look
+	seen       map[runOf]string // the nodes of runs
 }
 
+// runOf names a run of a job.
+type runOf struct{ job, epoch uint32 }
+
 func newWatcher(c *cluster, l *load) *watcher {
-	return &watcher{cluster: c, load: l, since: time.Now(), terms: map[uint64]string{}}
+	return &watcher{cluster: c, load: l, since: time.Now(), terms: map[uint64]string{}, seen: map[runOf]string{}}
 }
 
 // run looks until ctx ends.
@@ -115,14 +120,22 @@ func (w *watcher) lookAtQueue(ctx context.Context) {
 	w.load.live.Store(int64(len(jobs)))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running, w.waiting = 0, 0
+	w.running, w.waiting, w.jobs = 0, 0, jobs
 	for _, job := range jobs {
 		if job.State == pb.JobState_JOB_STATE_PENDING {
 			w.waiting++
 		} else {
 			w.running++
+			w.seen[runOf{job.GetId().GetJob(), job.Epoch}] = job.NodeList
 		}
 	}
+}
+
+// seenOn are the nodes of a run; "" if nobody looked while it ran.
+func (w *watcher) seenOn(job, epoch uint32) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[runOf{job, epoch}]
 }
 
 func (w *watcher) progress(context.Context) {

@@ -64,6 +64,7 @@ func lanes() []lane {
 		{"processes", 2 * time.Second, processFaults},
 		{"disks", 5 * time.Second, diskFaults},
 		{"everything", 90 * time.Second, everythingFaults},
+		{savesLane, 1500 * time.Millisecond, saveFaults},
 	}
 }
 
@@ -72,7 +73,7 @@ func (w *weather) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for number, l := range lanes() {
 		l.faults = slices.DeleteFunc(slices.Clone(l.faults), func(f fault) bool {
-			return f.three && len(w.controllers) < 3 || w.options.only != "" && !slices.Contains(strings.Split(w.options.only, ","), f.name)
+			return f.three && len(w.controllers) < 3 || l.name == savesLane && !w.saves || w.options.only != "" && !slices.Contains(strings.Split(w.options.only, ","), f.name)
 		})
 		if len(l.faults) == 0 {
 			continue

@@ -271,22 +271,22 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := slices.Concat(line, Beat(110), Term(115), End(120, 3))
-	read, ok, err := ReadRecord(text)
-	if err != nil || !ok {
-		t.Fatal(ok, err)
+	runs, err := ReadRecord(text)
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
 	}
-	if read.Job != 4 || read.Epoch != 2 || read.Last != 120 || read.Beats != 1 || !read.Term || !read.Ended || read.Code != 3 {
+	if read := &runs[0]; read.Job != 4 || read.Epoch != 2 || read.Last != 120 || read.Beats != 1 || !read.Term || !read.Ended || read.Code != 3 {
 		t.Errorf("read %+v", read)
 	}
 	// Killed in the middle of a line, at every place.
 	for length := range text {
-		read, ok, err := ReadRecord(text[:length])
-		if err != nil || ok != (length >= len(line)) || ok && read.Ended {
-			t.Fatalf("cut to %d bytes: %+v, %v, %v", length, read, ok, err)
+		runs, err := ReadRecord(text[:length])
+		if err != nil || len(runs) > 1 || (len(runs) == 1) != (length >= len(line)) || len(runs) == 1 && runs[0].Ended {
+			t.Fatalf("cut to %d bytes: %+v, %v", length, runs, err)
 		}
 	}
-	for _, bad := range []string{"x\n", "{}\nbeat\n", "{}\nbeat x\n", "{}\nnap 3\n", "{}\nend 3\n", "{}\nend 3 0\nbeat 4\n"} {
-		if _, _, err := ReadRecord([]byte(bad)); err == nil {
+	for _, bad := range []string{"x\n", "{}\nbeat\n", "{}\nbeat x\n", "{}\nnap 3\n", "{}\nend 3\n", "{}\nend 3 0\nbeat 4\n", "{}\nmoved 3\n", "{}\nmoved 3 0\n", "{}\nmoved 3 x n\n", "{}\ncount 3 1\ncount 4 3\n"} {
+		if _, err := ReadRecord([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}
@@ -294,13 +294,16 @@ func TestRecord(t *testing.T) {
 
 func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte("{\"job\":1}\nbeat 1\nend 2 0\n"))
+	f.Add([]byte("{\"job\":1}\ncount 1 1\nmoved 2 3 gpu0\ncount 2 2\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		run, ok, err := ReadRecord(text)
-		if err != nil && ok {
+		runs, err := ReadRecord(text)
+		if err != nil && len(runs) > 0 {
 			t.Error("both read and not")
 		}
-		if ok && run.Last < run.Start {
-			t.Error("it ended before it began")
+		for i := range runs {
+			if runs[i].Last < runs[i].Start || i > 0 && (!runs[i].Moved || runs[i].Epoch <= runs[i-1].Epoch) {
+				t.Errorf("a run that cannot be: %+v", runs[i])
+			}
 		}
 	})
 }

@@ -20,6 +20,7 @@ func (c *checker) checkJob(job *Job) {
 	c.checkEnd(job, s, lastScript(runs, job.Epoch))
 	c.checkRuns(job, s, runs)
 	c.checkWait(job, s, runs)
+	c.checkCounted(job, s, runs)
 	if s.Nodes > 1 {
 		c.checkGang(job, s, runs)
 	}
@@ -128,8 +129,13 @@ func (c *checker) checkRuns(job *Job, s *Submission, runs []*Run) {
 			until = epochs[sorted[i+1]].Start
 		}
 		early := again || job.State == "NODE_FAIL"
+		if again && s.Counts > 0 && epochs[sorted[i+1]].Moved {
+			c.checkMoved(job, s, run, epochs[sorted[i+1]])
+			continue
+		}
 		switch {
 		case asked:
+		case again && c.savedOften(job, s):
 		case again && !s.Requeue:
 			c.wrong(BadRequeue, job.ID, "%s: the job ran again as run %d, though it may not be requeued", run.What(), sorted[i+1])
 		case early && !c.explained(s, run, until) && !c.preempted(s, run):
@@ -154,7 +160,7 @@ func (c *checker) hit(run *Run, until int64, least Harm, onItsNodes bool) bool {
 			return false
 		}
 		there := func(node string) bool { return slices.Contains(f.Nodes, node) }
-		return !onItsNodes || f.Everywhere || slices.ContainsFunc(run.Nodes, there)
+		return !onItsNodes || f.Everywhere || run.Moved && len(run.Nodes) == 0 || slices.ContainsFunc(run.Nodes, there)
 	})
 }
 
@@ -171,6 +177,9 @@ func (c *checker) asked(verb Verb, job *Job, after int64) bool {
 func (c *checker) checkGang(job *Job, s *Submission, runs []*Run) {
 	where := map[string]bool{}
 	for _, run := range runs {
+		if run.Moved {
+			continue // its record knows only where it began
+		}
 		if len(run.Nodes) != s.Nodes || !slices.Contains(run.Nodes, run.Node) {
 			c.wrong(PartialGang, job.ID, "%s: the job has the nodes %v, and needs %d", run.What(), run.Nodes, s.Nodes)
 		}
@@ -178,7 +187,7 @@ func (c *checker) checkGang(job *Job, s *Submission, runs []*Run) {
 			where[run.Node] = true
 		}
 	}
-	if job.State == "COMPLETED" && len(where) != s.Nodes {
+	if job.State == "COMPLETED" && len(where) != s.Nodes && s.Counts == 0 {
 		c.wrong(PartialGang, job.ID, "job %d (%s) is complete, and its tasks ended well only on %v of %d nodes", job.ID, job.Name, slices.Sorted(maps.Keys(where)), s.Nodes)
 	}
 }

@@ -44,6 +44,7 @@ type Submission struct {
 	Licenses int    // that it needs
 	Throttle int    // tasks of the array that may run at once; 0 = all
 	Urgent   bool   // others may have to make room for it
+	Counts   int    // up to which its script counts, in its memory; 0 = it does not
 }
 
 // Verb is what a client asked to be done with a job.
@@ -53,6 +54,7 @@ type Verb string
 const (
 	Cancel  Verb = "cancel"
 	Requeue Verb = "requeue"
+	Move    Verb = "migrate"
 )
 
 // Request is a request about a job, whether or not it was answered.
@@ -87,6 +89,14 @@ type Run struct {
 	Term  bool     `json:"-"` // it was asked to end
 	Ended bool     `json:"-"` // it wrote its end
 	Code  int      `json:"-"` // with which it ended
+
+	// Moved: its processes are those of an earlier run, and went on from an image.
+	// Node is that on which they began then. First and Count are between which
+	// numbers it counted; 0 = it did not.
+	Moved bool `json:"-"`
+	First int  `json:"-"`
+	Count int  `json:"-"`
+	stray int  // a number that it wrote once more
 }
 
 // What names a run in messages.
@@ -174,6 +184,8 @@ const (
 	UnreadRecord Wrong = "bad record"    // a record of a run can not be read
 	TooEarly     Wrong = "too early"     // a job ran before that for which it was to wait
 	LimitPassed  Wrong = "limit passed"  // more ran together than licenses or a throttle let
+	Gap          Wrong = "gap"           // a job went on, or ended, beyond what it had done
+	Repeated     Wrong = "repeated"      // a job did something twice that may not
 )
 
 // Violation is one thing that must not be.

@@ -12,11 +12,16 @@ import (
 // A record is a file of lines. The first is the Run as JSON; then come signs of
 // life, "beat TIME", "term TIME" when the process was asked to end, and "end
 // TIME CODE" as its last act. A process that is killed leaves a record without
-// an end, perhaps with a torn last line.
+// an end, perhaps with a torn last line. One that counts writes "count TIME N";
+// one that was saved and goes on, perhaps on another node, goes on with its record,
+// with "moved TIME EPOCH DEVICE,DEVICE" before what it writes in its new run. If it
+// went on from an image of some time ago, its numbers are smaller again.
 const (
-	beatWord = "beat"
-	termWord = "term"
-	endWord  = "end"
+	beatWord  = "beat"
+	countWord = "count"
+	movedWord = "moved"
+	termWord  = "term"
+	endWord   = "end"
 )
 
 // ErrRecord is returned for a record that no process of the test can have
@@ -32,34 +37,78 @@ func (r *Run) Line() ([]byte, error) {
 // Beat, Term and End are the further lines.
 func Beat(now int64) []byte { return fmt.Appendf(nil, "%s %d\n", beatWord, now) }
 
+// Count is a sign of life with a number.
+func Count(now int64, n int) []byte { return fmt.Appendf(nil, "%s %d %d\n", countWord, now, n) }
+
+// Moved is written by a process that finds itself in another run of its job.
+func Moved(now int64, epoch uint32, devices []string) []byte {
+	return fmt.Appendf(nil, "%s %d %d %s\n", movedWord, now, epoch, strings.Join(devices, ","))
+}
+
 // Term is written when the process was asked to end.
 func Term(now int64) []byte { return fmt.Appendf(nil, "%s %d\n", termWord, now) }
 
 // End is a process's last act.
 func End(now int64, code int) []byte { return fmt.Appendf(nil, "%s %d %d\n", endWord, now, code) }
 
-// ReadRecord reads a record. ok is false for one whose process was killed
-// before its first line was whole: it says nothing. Nodes is left to the caller,
-// who knows how host lists are written.
-func ReadRecord(text []byte) (run Run, ok bool, err error) {
+// ReadRecord reads a record: the run in which it was begun, and those in which its
+// process went on. There is none if the process was killed before its first line
+// was whole. Nodes is left to the caller, who knows how host lists are written.
+func ReadRecord(text []byte) ([]Run, error) {
+	var run Run
 	first, rest, whole := bytes.Cut(text, []byte("\n"))
 	if !whole {
-		return run, false, nil
+		return nil, nil
 	}
 	if err := json.Unmarshal(first, &run); err != nil {
-		return run, false, fmt.Errorf("%w: %q: %w", ErrRecord, shorten(first), err)
+		return nil, fmt.Errorf("%w: %q: %w", ErrRecord, shorten(first), err)
 	}
 	run.Last = run.Start
+	runs := []Run{run}
 	for len(rest) > 0 {
 		var line []byte
 		if line, rest, whole = bytes.Cut(rest, []byte("\n")); !whole {
 			break // torn
 		}
-		if err := run.read(string(line)); err != nil {
-			return run, false, err
+		last := &runs[len(runs)-1]
+		next, err := last.moved(string(line))
+		if err != nil {
+			return nil, err
+		}
+		if next != nil {
+			runs = append(runs, *next)
+		} else if err := last.read(string(line)); err != nil {
+			return nil, err
 		}
 	}
-	return run, true, nil
+	return runs, nil
+}
+
+// moved reads a line that begins another run of the process; nil if it is none.
+func (r *Run) moved(line string) (*Run, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 || words[0] != movedWord {
+		return nil, nil
+	}
+	var at int64
+	var epoch uint64
+	err := ErrRecord
+	if len(words) == 3 || len(words) == 4 {
+		at, err = strconv.ParseInt(words[1], 10, 64)
+	}
+	if err == nil {
+		epoch, err = strconv.ParseUint(words[2], 10, 32)
+	}
+	if err != nil || r.Ended || uint32(epoch) <= r.Epoch {
+		return nil, fmt.Errorf("%w: %q", ErrRecord, line)
+	}
+	next := *r
+	next.Epoch, next.Moved, next.Start, next.Last = uint32(epoch), true, at, at
+	next.Beats, next.Term, next.First, next.Count, next.Devices = 0, false, 0, 0, nil
+	if len(words) == 4 {
+		next.Devices = strings.Split(words[3], ",")
+	}
+	return &next, nil
 }
 
 func (r *Run) read(line string) error {
@@ -74,6 +123,10 @@ func (r *Run) read(line string) error {
 	switch {
 	case words[0] == beatWord:
 		r.Beats++
+	case words[0] == countWord && len(words) == 3:
+		if err := r.count(words[2]); err != nil {
+			return fmt.Errorf("%w: %q: %w", ErrRecord, line, err)
+		}
 	case words[0] == termWord:
 		r.Term = true
 	case words[0] == endWord && len(words) == 3:
@@ -85,6 +138,25 @@ func (r *Run) read(line string) error {
 		return fmt.Errorf("%w: %q", ErrRecord, line)
 	}
 	r.Last = max(r.Last, at)
+	return nil
+}
+
+// count reads the next number: of one run they follow each other.
+func (r *Run) count(word string) error {
+	n, err := strconv.Atoi(word)
+	switch {
+	case err != nil:
+		return err
+	case r.First == 0:
+		r.First = n
+	case n == r.stray+1 && r.stray > 0, n != r.Count+1 && n > r.Count:
+		return fmt.Errorf("it follows %d", r.Count)
+	case n <= r.Count: // it was stopped when it was about to write, and went on from there
+		r.stray = n
+		return nil
+	}
+	r.Count = n
+	r.Beats++
 	return nil
 }
 

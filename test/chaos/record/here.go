@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,19 +24,10 @@ func here(batch bool) (history.Run, error) {
 		Restarts: number("SLURM_RESTART_COUNT"), Name: os.Getenv("SLURM_JOB_NAME"), Node: os.Getenv("SLURMD_NODENAME"),
 		NodeList: os.Getenv("SLURM_JOB_NODELIST"), Batch: batch, Devices: devices(), Start: now(),
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
+	var err error
+	if run.Epoch, err = epochNow(); err != nil {
 		return run, err
 	}
-	part := partDirectory.FindSubmatch(mounts)
-	if part == nil || string(part[1]) != os.Getenv("SLURM_JOB_ID") {
-		return run, errors.New("no mount tells which run of the job this is")
-	}
-	epoch, err := strconv.ParseUint(string(part[2]), 10, 32)
-	if err != nil {
-		return run, err
-	}
-	run.Epoch = uint32(epoch)
 	if !batch {
 		run.Task = int(number("SLURM_PROCID"))
 	}
@@ -43,6 +35,20 @@ func here(batch bool) (history.Run, error) {
 		return run, errors.New("the environment is not that of a job")
 	}
 	return run, nil
+}
+
+// epochNow is in which run of its job this process is.
+func epochNow() (uint32, error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return 0, err
+	}
+	part := partDirectory.FindSubmatch(mounts)
+	if part == nil || string(part[1]) != os.Getenv("SLURM_JOB_ID") {
+		return 0, errors.New("no mount tells which run of the job this is")
+	}
+	epoch, err := strconv.ParseUint(string(part[2]), 10, 32)
+	return uint32(epoch), err
 }
 
 func number(variable string) uint32 {
@@ -53,8 +59,9 @@ func number(variable string) uint32 {
 	return uint32(n)
 }
 
-// devices are the stand-in GPUs that this process can open, by their names,
-// which are unique in the cluster.
+// devices are the stand-in GPUs that this process can open, by their numbers, which
+// are unique in the cluster: one that has gone on elsewhere has others there, under
+// the names that it knows.
 func devices() []string {
 	var opened []string
 	paths, _ := filepath.Glob("/dev/gpu-*")
@@ -63,8 +70,12 @@ func devices() []string {
 		if err == nil {
 			file.Close()
 		}
+		var info unix.Stat_t
 		if err == nil || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) { // let through, and nobody drives it
-			opened = append(opened, filepath.Base(path))
+			if err := unix.Stat(path, &info); err != nil {
+				continue
+			}
+			opened = append(opened, fmt.Sprintf("gpu-%d", unix.Minor(info.Rdev)))
 		}
 	}
 	return opened

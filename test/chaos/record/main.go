@@ -10,6 +10,7 @@
 //	record job  -dir DIR -for 3s [-exit N] [-deaf]   a batch script of its own
 //	record gang -dir DIR -for 3s [-exit N]           a script that runs a task on each node
 //	record task -dir DIR -for 3s [-exit N]           such a task
+//	record count -dir DIR -for 3s [-exit N]          a script that counts its signs of life, may be saved, and go on elsewhere
 package main
 
 import (
@@ -50,7 +51,7 @@ func main() {
 
 func command(words []string) (int, error) {
 	if len(words) == 0 {
-		return 0, errors.New("what to record is missing: job, gang or task")
+		return 0, errors.New("what to record is missing: job, gang, task or count")
 	}
 	var o options
 	flags := flag.NewFlagSet("record", flag.ExitOnError)
@@ -68,17 +69,26 @@ func command(words []string) (int, error) {
 		return 0, err
 	}
 	defer r.file.Close()
-	code := o.exit
-	if words[0] == "gang" {
+	code, ended := o.exit, false
+	switch words[0] {
+	case "gang":
 		code, err = r.gang(o, told)
-	} else if r.live(o, told) {
+	case "count":
+		ended, err = r.counting(o, told)
+	default:
+		ended = r.live(o, told)
+	}
+	if ended {
 		code = terminated
 	}
 	return code, errors.Join(err, r.end(code))
 }
 
 // record is a run's record while it is written.
-type record struct{ file *os.File }
+type record struct {
+	file  *os.File
+	epoch uint32 // of the run in which the process was last
+}
 
 // begin writes the first line, and has it on disk.
 func begin(directory string, batch bool) (*record, error) {
@@ -95,7 +105,7 @@ func begin(directory string, batch bool) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &record{file}
+	r := &record{file, run.Epoch}
 	if err := errors.Join(r.write(line), file.Sync()); err != nil {
 		return nil, err
 	}
