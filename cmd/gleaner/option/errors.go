@@ -1,6 +1,7 @@
 package option
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -86,9 +87,14 @@ func Report(program string, err error) (text string, status int) {
 	case errors.As(err, &usage):
 		return fmt.Sprintf("%s: %s\nTry %q for more information\n", usage.Program, format.PrintableLines(usage.message), usage.Program+" --help"),
 			max(usage.Status, 1)
+	case errors.Is(err, context.Canceled):
+		return lines(program, "interrupted before there was an answer: what was asked for may have been done all the same"), statusInterrupted
 	}
 	return lines(program, err.Error()), 1
 }
+
+// statusInterrupted is that of a program that SIGINT ends, as a shell says it.
+const statusInterrupted = 128 + 2
 
 func lines(program, message string) string {
 	if message == "" {
