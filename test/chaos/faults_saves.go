@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -53,6 +54,25 @@ func (c *cluster) kinds() []kind {
 		return slices.Concat(kinds, savedKinds)
 	}
 	return kinds
+}
+
+// images are those that lie on the nodes.
+func (c *cluster) images() []string {
+	var all []string
+	for _, n := range c.nodes {
+		found, _ := filepath.Glob(filepath.Join(n.state, "images", "images", "*"))
+		all = append(all, found...)
+	}
+	return all
+}
+
+// imagesGone waits until no node has an image: no job needs one.
+func (c *cluster) imagesGone(ctx context.Context) error {
+	err := until(ctx, "images to go", func() bool { return len(c.images()) == 0 })
+	if err != nil {
+		err = fmt.Errorf("%w: %v", err, c.images())
+	}
+	return err
 }
 
 // saveFaults are what an operator does with jobs that run, and what comes in the

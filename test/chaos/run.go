@@ -80,6 +80,7 @@ func (t *test) storm(ctx context.Context) {
 	t.limited(ctx, calmLimit, "a healthy cluster", t.healthy)
 	t.limited(ctx, drainLimit, "all jobs to end", t.drain)
 	t.limited(ctx, calmLimit, "all nodes to be idle", t.idle)
+	t.limited(ctx, calmLimit, "the images of all jobs to be deleted", t.imagesGone)
 	stopWatching()
 	watch.Wait()
 }

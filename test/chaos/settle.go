@@ -207,7 +207,8 @@ func (t *test) readRecords(h *history.History) error {
 		}
 		runs, err := history.ReadRecord(text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			t.failed = append(t.failed, fmt.Sprintf("%s: %v:\n%s", path, err, text))
+			continue
 		}
 		for _, run := range runs {
 			list := run.NodeList

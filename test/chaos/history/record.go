@@ -75,6 +75,9 @@ func ReadRecord(text []byte) ([]Run, error) {
 		if err != nil {
 			return nil, err
 		}
+		if next == last {
+			continue
+		}
 		if next != nil {
 			runs = append(runs, *next)
 		} else if err := last.read(string(line)); err != nil {
@@ -84,7 +87,8 @@ func ReadRecord(text []byte) ([]Run, error) {
 	return runs, nil
 }
 
-// moved reads a line that begins another run of the process; nil if it is none.
+// moved reads a line that begins another run of the process, or this one once more;
+// nil if it is none.
 func (r *Run) moved(line string) (*Run, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 || words[0] != movedWord {
@@ -99,8 +103,12 @@ func (r *Run) moved(line string) (*Run, error) {
 	if err == nil {
 		epoch, err = strconv.ParseUint(words[2], 10, 32)
 	}
-	if err != nil || r.Ended || uint32(epoch) <= r.Epoch {
+	again := uint32(epoch) <= r.Epoch && at <= r.Last // it was saved when it was about to write that
+	if err != nil || r.Ended || uint32(epoch) <= r.Epoch && !again {
 		return nil, fmt.Errorf("%w: %q", ErrRecord, line)
+	}
+	if again {
+		return r, nil
 	}
 	next := *r
 	next.Epoch, next.Moved, next.Start, next.Last = uint32(epoch), true, at, at
