@@ -31,11 +31,10 @@ func main() {
 	shrink := flag.Bool("shrink", false, "look for fewer faults with which a failing seed still fails")
 	limit := flag.Duration("limit", 0, "begin no further seed after this time; 0 = run all")
 	forgetful := flag.Bool("forgetful", false, "nodes do not remember the parts that they had: a fault, which the cluster may notice or not")
-	repeats := flag.Bool("repeats", false, "nodes tell once more how parts were saved that they have forgotten: that must do no harm")
 	flag.Parse()
 	// Almost all that is made in a run is garbage at its end.
 	debug.SetGCPercent(400)
-	options := ordered.Options{Hours: *hours, Only: numbers(*only), Broken: ordered.Broken{NoMemory: *forgetful, TellsTwice: *repeats}}
+	options := ordered.Options{Hours: *hours, Only: numbers(*only), Broken: ordered.Broken{NoMemory: *forgetful}}
 	ok := false
 	if *seed >= 0 {
 		options.Seed = uint64(*seed)

@@ -107,10 +107,6 @@ var Faults = []Fault{
 	{"a job waits again with the end of its first part", []Edit{
 		{"ctld/state/part_ended.go", "	if next.allReleased() {", "	if part.Released {"},
 	}, nil},
-	// What a node says comes late only where it says it twice.
-	{"a report on a save counts for any run of its job", []Edit{
-		{"ctld/state/parts_saved.go", "	job, part := t.LivePart(PartRef{report.Job, report.Epoch, report.Node})", "	job, _ := t.Job(report.Job)\n	if job == nil {\n		return false\n	}\n	job, part := t.LivePart(PartRef{report.Job, job.Epoch, report.Node})"},
-	}, []string{"-repeats"}},
 }
 
 // Unconfirmed is a leader that answers without asking a majority. It shows with

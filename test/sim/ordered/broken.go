@@ -22,10 +22,8 @@ type Broken struct {
 	// KeepsLate: an order to keep images that waited is carried out as if it had just
 	// come.
 	KeepsLate bool
-	// TellsTwice: a node tells once more how a part was saved that it has forgotten.
-	TellsTwice bool
-	// EndsGently: a part that stands with its image is let go on for its time to end.
-	EndsGently bool
+	// LeaseLetsGo: a part that stands with its image goes on when its lease is renewed.
+	LeaseLetsGo bool
 	// GoesOnAlone: a part of several runs as soon as it is restored.
 	GoesOnAlone bool
 }

@@ -282,9 +282,6 @@ func (d *daemon) forget(p *part) {
 	delete(d.parts, p.key)
 	delete(d.m.shims, p.key)
 	d.gone[p.key] = p.result
-	if saved := cmp.Or(p.saved, p.savedKnown); d.w.broken.TellsTwice && saved.GetImage() != nil {
-		d.after(between(d.w.rng, time.Second, 3*time.Minute), func() { d.sendSaved(saved) })
-	}
 	d.left[p.key.job] = d.w.now
 }
 

@@ -77,6 +77,9 @@ func (s *shim) after(delay time.Duration, do func()) {
 // grant takes in what a controller answered to a request for the lease.
 func (s *shim) grant(g lease.Grant) {
 	s.lease = s.lease.Granted(g)
+	if s.saves.stands != nil && s.m.w.broken.LeaseLetsGo {
+		s.letGo()
+	}
 	s.look()
 }
 
@@ -217,7 +220,7 @@ func (s *shim) end(grace time.Duration, cause pb.EndCause) {
 	}
 	s.ending = true
 	s.stopSaving(jobEnds)
-	if s.saves.stands != nil && !s.m.w.broken.EndsGently || !s.mayRun() || !s.up {
+	if s.saves.stands != nil || !s.mayRun() || !s.up {
 		grace = 0 // it may go on elsewhere, from where it stands, or has not begun
 	} else if grace > 0 {
 		s.lease.Runs = s.up // one that is suspended too

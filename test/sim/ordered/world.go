@@ -149,12 +149,16 @@ func Run(o Options) Result {
 func (w *World) settle(day time.Duration) {
 	w.trace("check", "the faults are over")
 	w.tidy()
-	for limit := day + settleLimit; w.failure == nil; {
+	finished, since := w.Finished, w.now
+	for w.failure == nil {
 		if w.checkQuiet() == "" {
 			break
 		}
-		if w.now >= limit {
-			w.fail("stuck: %v after the last fault: %s", settleLimit, w.checkQuiet())
+		if w.Finished > finished {
+			finished, since = w.Finished, w.now
+		}
+		if w.now >= day+settleLimit && w.now >= since+settlePatience || w.now >= day+4*settleLimit {
+			w.fail("stuck: %v after the last fault: %s", w.now-day, w.checkQuiet())
 			break
 		}
 		for until := w.now + time.Minute; w.failure == nil && w.step(until); {
@@ -178,8 +182,12 @@ func (w *World) settle(day time.Duration) {
 }
 
 // settleLimit is how long the last jobs may take once nothing fails any more:
-// their work, several times over.
-const settleLimit = 18 * time.Hour
+// their work, several times over. Where limits let few run at once it may take
+// longer, as long as one comes to its end within settlePatience.
+const (
+	settleLimit    = 18 * time.Hour
+	settlePatience = 9 * time.Hour
+)
 
 func (w *World) chosen(faults []Fault) []Fault {
 	if w.Options.Only == nil {
