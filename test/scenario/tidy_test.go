@@ -113,8 +113,7 @@ func groupsOfJobs(cluster string) (patterns []string) {
 }
 
 // mountSlowDisk is `slowdisk DIRECTORY MEGABYTES`: mounts a disk of its own on a
-// directory until the story's end. fsfreeze(8) has it answer nobody for a while,
-// but for no longer than half a minute.
+// directory until the story's end. fsfreeze(8) has it answer nobody for a while.
 func mountSlowDisk(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: slowdisk DIRECTORY MEGABYTES")
@@ -125,7 +124,7 @@ func mountSlowDisk(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Exec("mount", "-o", "loop", image, directory))
 	unmountLater(ts, directory)
 	// Also if this program is killed: what waits for a frozen disk cannot be.
-	guard := exec.Command("sh", "-c", `for i in $(seq 1000); do sleep 30; fsfreeze -u "$1"; mountpoint -q "$1" || exit 0; done`, "guard", directory)
+	guard := exec.Command("sh", "-c", `while kill -0 "$2"; do sleep 1; done; fsfreeze -u "$1"`, "guard", directory, strconv.Itoa(os.Getpid()))
 	ts.Check(guard.Start())
 	ts.Defer(func() {
 		_ = exec.Command("fsfreeze", "-u", directory).Run()
