@@ -13,7 +13,7 @@ var Faults = []Fault{
 		{"ctld/state/part_ready.go", "if !known || job.Epoch != ref.Epoch || !job.HoldsNodes() {", "if !known || !job.HoldsNodes() {"},
 	}, nil},
 	{"request ids are not remembered", []Edit{
-		{"ctld/state/remember.go", "	if id == (RequestID{}) || result.Refused != nil", "	if id != (RequestID{}) || result.Refused != nil"},
+		{"ctld/state/remember.go", "	if id == (RequestID{}) || result.Refused != nil", "	if id == id || result.Refused != nil"},
 	}, nil},
 	// A node answers an order for a part that it had with how it ended, so this
 	// shows only where nodes do not.
