@@ -32,7 +32,7 @@ func (b *bench) moveOnce(ctx context.Context, d *development, mib int) error {
 	}
 	begin := time.Now()
 	number, err := run(ctx, d, submitVerb, "--parsable", "--uid="+userName, "-o", "/dev/null", "-D", b.scripts.output,
-		fmt.Sprintf("--mem=%dM", 3*mib+512), script)
+		fmt.Sprintf("--mem=%dM", 2*mib+512), script)
 	if err != nil {
 		return err
 	}
