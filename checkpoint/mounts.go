@@ -6,7 +6,6 @@ import (
 
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/mnt"
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
 )
 
 // CRIU gives each mount the flags that it had, also what the host has mounted at a
@@ -24,15 +23,14 @@ func AccessTimes(images string) (map[string]uint64, error) {
 		return nil, err
 	}
 	for _, table := range tables {
-		err := rewriteImage(table, func() proto.Message { return new(mnt.MntEntry) }, func(entry proto.Message) bool {
-			m := entry.(*mnt.MntEntry)
+		mounts, err := readEntries[mnt.MntEntry](table)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range mounts {
 			if attr, said := accessTime(m.GetFlags()); said {
 				found[path.Clean("/"+m.GetMountpoint())] = attr
 			}
-			return false
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
 	return found, nil

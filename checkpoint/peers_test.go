@@ -26,7 +26,7 @@ func TestPeers(t *testing.T) {
 	if err := checkPeers(dir); err != nil {
 		t.Errorf("no files at all: %v", err)
 	}
-	path := filepath.Join(dir, "files.img")
+	path := filepath.Join(dir, filesImage)
 	writeImage(t, path, socket(7, 8), socket(8, 7), socket(9, 0), socket(10, 9))
 	if err := checkPeers(dir); err != nil {
 		t.Error(err)

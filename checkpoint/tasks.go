@@ -9,9 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/checkpoint-restore/go-criu/v8/crit"
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/pstree"
-	"google.golang.org/protobuf/proto"
 )
 
 // tasks are processes with the number of their threads, by the number that
@@ -98,32 +96,16 @@ func (t tasks) missingIn(dumped tasks) error {
 
 // imageTasks reads which processes an image holds.
 func imageTasks(images string) (tasks, error) {
-	entries, err := readImage(filepath.Join(images, "pstree.img"), &pstree.PstreeEntry{})
+	entries, err := readEntries[pstree.PstreeEntry](filepath.Join(images, treeImage))
 	if err != nil {
 		return nil, err
 	}
 	found := make(tasks, len(entries))
-	for _, entry := range entries {
-		task := entry.(*pstree.PstreeEntry)
+	for _, task := range entries {
 		found[int(task.GetPid())] = len(task.GetThreads())
 	}
 	return found, nil
 }
 
-// readImage reads one of CRIU's files, all of whose entries are of one kind.
-func readImage(path string, kind proto.Message) ([]proto.Message, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the image: %w", err)
-	}
-	defer file.Close()
-	image, err := crit.New(file, nil, "", false, true).Decode(kind)
-	if err != nil {
-		return nil, fmt.Errorf("read the image's %s: %w", filepath.Base(path), err)
-	}
-	entries := make([]proto.Message, len(image.Entries))
-	for i, entry := range image.Entries {
-		entries[i] = entry.Message
-	}
-	return entries, nil
-}
+// treeImage has an entry for each process.
+const treeImage = "pstree.img"

@@ -2,13 +2,11 @@ package checkpoint
 
 import (
 	"bytes"
-	"fmt"
 	"path/filepath"
 
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/pstree"
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/tty"
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
 )
 
 // mendTerminals changes in an image what CRIU would not restore as it was.
@@ -23,18 +21,16 @@ func mendTerminals(images string) error {
 // foreground process group has no process: its last one had just ended, and the
 // shell not yet taken the terminal back. CRIU can set no such group.
 func giveBackTerminals(images string) error {
-	entries, err := readImage(filepath.Join(images, "pstree.img"), &pstree.PstreeEntry{})
+	tasks, err := readEntries[pstree.PstreeEntry](filepath.Join(images, treeImage))
 	if err != nil {
 		return err
 	}
 	groups, leaders := map[uint32]bool{}, map[uint32]uint32{}
-	for _, entry := range entries {
-		task := entry.(*pstree.PstreeEntry)
+	for _, task := range tasks {
 		groups[task.GetPgid()] = true
 		leaders[task.GetPid()] = task.GetPgid()
 	}
-	return rewriteImage(filepath.Join(images, terminalsImage), func() proto.Message { return new(tty.TtyInfoEntry) }, func(entry proto.Message) bool {
-		terminal := entry.(*tty.TtyInfoEntry)
+	return changeEntries(filepath.Join(images, terminalsImage), func(terminal *tty.TtyInfoEntry) bool {
 		group, there := leaders[terminal.GetSid()]
 		if terminal.GetPgrp() == 0 || groups[terminal.GetPgrp()] || !there {
 			return false
@@ -49,19 +45,17 @@ func giveBackTerminals(images string) error {
 // once more: a line would end in two carriage returns.
 func undoLineEnds(images string) error {
 	const both = unix.OPOST | unix.ONLCR
+	terminals, err := readEntries[tty.TtyInfoEntry](filepath.Join(images, terminalsImage))
+	if err != nil {
+		return err
+	}
 	doing := map[uint32]bool{} // by the number of the master's side, at which output is read
-	err := rewriteImage(filepath.Join(images, terminalsImage), func() proto.Message { return new(tty.TtyInfoEntry) }, func(entry proto.Message) bool {
-		terminal := entry.(*tty.TtyInfoEntry)
+	for _, terminal := range terminals {
 		device := uint64(terminal.GetRdev())
 		master := unix.Major(device) == majorTTY && unix.Minor(device) == minorPtmx
 		doing[terminal.GetId()] = master && terminal.GetTermios().GetCOflag()&both == both
-		return false
-	})
-	if err != nil {
-		return fmt.Errorf("terminals: %w", err)
 	}
-	return rewriteImage(filepath.Join(images, "tty-data.img"), func() proto.Message { return new(tty.TtyDataEntry) }, func(entry proto.Message) bool {
-		queued := entry.(*tty.TtyDataEntry)
+	return changeEntries(filepath.Join(images, "tty-data.img"), func(queued *tty.TtyDataEntry) bool {
 		if !doing[queued.GetTtyId()] || !bytes.Contains(queued.Data, []byte("\r\n")) {
 			return false
 		}

@@ -1,33 +1,15 @@
 package checkpoint
 
 import (
-	"encoding/binary"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/pstree"
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/tty"
-	"github.com/checkpoint-restore/go-criu/v8/magic"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 )
-
-// setMagic gives an image the two words by which CRIU knows its kind.
-func setMagic(t *testing.T, path string, words ...uint64) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, word := range words {
-		binary.LittleEndian.PutUint32(data[i*wordSize:], uint32(word))
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A terminal whose foreground group has ended is its session leader's.
 func TestTerminalsOfGoneGroups(t *testing.T) {
@@ -41,28 +23,19 @@ func TestTerminalsOfGoneGroups(t *testing.T) {
 			Sid: &session, Pgrp: &group, Rdev: set(uint32(0)),
 		}
 	}
-	tree := filepath.Join(dir, "pstree.img")
+	tree := filepath.Join(dir, treeImage)
 	writeImage(t, tree, task(20, 20, 20), task(30, 30, 20))
-	known := magic.LoadMagic().ByName
-	setMagic(t, tree, known["IMG_COMMON"], known["PSTREE"])
-	path := filepath.Join(dir, "tty-info.img")
+	path := filepath.Join(dir, terminalsImage)
 	writeImage(t, path, terminal(1, 20, 59), terminal(2, 20, 30), terminal(3, 0, 0), terminal(4, 77, 59))
 	if err := mendTerminals(dir); err != nil {
 		t.Fatal(err)
 	}
 	var got []uint32
-	err := rewriteImage(path, func() proto.Message { return new(tty.TtyInfoEntry) }, func(entry proto.Message) bool {
-		got = append(got, entry.(*tty.TtyInfoEntry).GetPgrp())
-		return false
-	})
-	want := []uint32{20, 30, 0, 59}
-	if err != nil || len(got) != len(want) {
-		t.Fatalf("groups %v: %v", got, err)
+	for _, terminal := range entriesOf[tty.TtyInfoEntry](t, path) {
+		got = append(got, terminal.GetPgrp())
 	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("terminal %d has group %d, not %d", i+1, got[i], want[i])
-		}
+	if want := []uint32{20, 30, 0, 59}; !slices.Equal(got, want) {
+		t.Errorf("groups %v, not %v", got, want)
 	}
 }
 
@@ -89,11 +62,10 @@ func TestTerminalsQueuedLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	err := rewriteImage(path, func() proto.Message { return new(tty.TtyDataEntry) }, func(entry proto.Message) bool {
-		got = append(got, string(entry.(*tty.TtyDataEntry).GetData()))
-		return false
-	})
-	if want := []string{"a\nb\r\nc\n", "a\r\nb\r\r\nc\r\n", "a\r\nb\r\r\nc\r\n"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("queued is %q: %v", got, err)
+	for _, entry := range entriesOf[tty.TtyDataEntry](t, path) {
+		got = append(got, string(entry.GetData()))
+	}
+	if want := []string{"a\nb\r\nc\n", "a\r\nb\r\r\nc\r\n", "a\r\nb\r\r\nc\r\n"}; !slices.Equal(got, want) {
+		t.Errorf("queued is %q", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	criu_core "github.com/checkpoint-restore/go-criu/v8/crit/images/criu-core"
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/fdinfo"
-	"google.golang.org/protobuf/proto"
 )
 
 // A timer that rings again and again rings once while the tree stands, and the
@@ -15,8 +14,8 @@ import (
 
 // rearmTimers does that in an image.
 func rearmTimers(images string) error {
-	err := rewriteImage(filepath.Join(images, "files.img"), func() proto.Message { return new(fdinfo.FileEntry) }, func(entry proto.Message) bool {
-		timer := entry.(*fdinfo.FileEntry).GetTfd()
+	err := changeEntries(filepath.Join(images, filesImage), func(file *fdinfo.FileEntry) bool {
+		timer := file.GetTfd()
 		// One that was turned off has rung for nobody.
 		if timer.GetTicks() == 0 || timer.GetVsec() != 0 || timer.GetVnsec() != 0 || timer.GetIsec() == 0 && timer.GetInsec() == 0 {
 			return false
@@ -32,8 +31,8 @@ func rearmTimers(images string) error {
 		return err
 	}
 	for _, path := range cores {
-		err := rewriteImage(path, func() proto.Message { return new(criu_core.CoreEntry) }, func(entry proto.Message) bool {
-			timer := entry.(*criu_core.CoreEntry).GetTc().GetTimers().GetReal()
+		err := changeEntries(path, func(core *criu_core.CoreEntry) bool {
+			timer := core.GetTc().GetTimers().GetReal()
 			if timer.GetVsec() != 0 || timer.GetVusec() != 0 || timer.GetIsec() == 0 && timer.GetIusec() == 0 {
 				return false
 			}

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"bytes"
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,24 +11,7 @@ import (
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/fown"
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/timer"
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/timerfd"
-	"google.golang.org/protobuf/proto"
 )
-
-// writeImage writes one of CRIU's files.
-func writeImage(t *testing.T, path string, entries ...proto.Message) {
-	t.Helper()
-	data := []byte("12345678")
-	for _, entry := range entries {
-		text, err := proto.Marshal(entry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data = append(binary.LittleEndian.AppendUint32(data, uint32(len(text))), text...)
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func timerFile(id uint32, ticks, left, every uint64) *fdinfo.FileEntry {
 	return &fdinfo.FileEntry{Type: fdinfo.FdTypes_TIMERFD.Enum(), Id: &id, Tfd: &timerfd.TimerfdEntry{
@@ -51,7 +33,7 @@ func timerOf(left, every uint64) *criu_core.CoreEntry {
 // Timers that have rung and wait to be noticed are armed again, and no others.
 func TestTimersAreArmedAgain(t *testing.T) {
 	dir := t.TempDir()
-	files := filepath.Join(dir, "files.img")
+	files := filepath.Join(dir, filesImage)
 	writeImage(t, files, timerFile(1, 1, 0, 500), timerFile(2, 0, 0, 500), timerFile(3, 1, 20, 500), timerFile(4, 1, 0, 0))
 	rang, waits, off := filepath.Join(dir, "core-1.img"), filepath.Join(dir, "core-2.img"), filepath.Join(dir, "core-3.img")
 	writeImage(t, rang, timerOf(0, 700))
@@ -62,21 +44,14 @@ func TestTimersAreArmedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries := func(path string, kind func() proto.Message) (all []proto.Message) {
-		err := rewriteImage(path, kind, func(entry proto.Message) bool { all = append(all, entry); return false })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
 	for i, want := range []uint64{500, 0, 20, 0} {
-		entry := entries(files, func() proto.Message { return new(fdinfo.FileEntry) })[i].(*fdinfo.FileEntry)
+		entry := entriesOf[fdinfo.FileEntry](t, files)[i]
 		if got := entry.GetTfd().GetVnsec(); got != want || entry.GetId() != uint32(i+1) {
 			t.Errorf("timer file %d has %d left, not %d", entry.GetId(), got, want)
 		}
 	}
 	for path, want := range map[string]uint64{rang: 700, waits: 30, off: 0} {
-		entry := entries(path, func() proto.Message { return new(criu_core.CoreEntry) })[0].(*criu_core.CoreEntry)
+		entry := entriesOf[criu_core.CoreEntry](t, path)[0]
 		if got := entry.GetTc().GetTimers().GetReal().GetVusec(); got != want {
 			t.Errorf("%s: the timer has %d left, not %d", filepath.Base(path), got, want)
 		}

@@ -14,8 +14,7 @@ import (
 // BenchmarkSave saves and restores a program that holds memory of which no two
 // pages are the same, in turn with CRIU alone and with writing as many bytes.
 // Times are medians: "freeze" until every process stood; "dump" CRIU alone;
-// "copied" until the job might run on; "save" all of it;
-// "restore" until it ran. What a store adds is not in it. "x/bare" is save by
+// "save" until the job might run on; "restore" until it ran. What a store adds is not in it. "x/bare" is save by
 // dump and write together.
 func BenchmarkSave(b *testing.B) {
 	for _, megabytes := range []int{100, 1000} {
@@ -46,7 +45,6 @@ func benchmarkSave(b *testing.B, megabytes int) {
 		bed.writeManifest(image, r.Manifest)
 		add("dump", dump)
 		add("write", write)
-		add("copied", r.Took["copied"])
 		add("save", r.Took["save"])
 		b.ReportMetric(float64(r.Took["save"])/float64(dump+write), "x/bare")
 		s.must(order{Do: "thaw"})

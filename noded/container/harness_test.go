@@ -160,10 +160,7 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		return c, group().Thaw(ctx)
 	case "save":
 		var err error
-		begin := time.Now()
-		r.Manifest, err = c.Save(ctx, engine, SaveOptions{
-			Dir: o.Image, Log: filepath.Dir(o.Image), Copied: func() { r.Took["copied"] = time.Since(begin) },
-		})
+		r.Manifest, err = c.Save(ctx, engine, SaveOptions{Dir: o.Image, Log: filepath.Dir(o.Image)})
 		return c, err
 	case "dump": // with CRIU alone
 		mounts, err := foreignMounts(c.Pid())

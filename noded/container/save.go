@@ -23,9 +23,6 @@ type SaveOptions struct {
 	// Timeout bounds how long CRIU tries to get hold of the processes, 0 = a
 	// minute; the context bounds all.
 	Timeout time.Duration
-	// Copied is called when everything that the job could change has been
-	// copied, and it may run on; what follows is only arithmetic. May be nil.
-	Copied func()
 }
 
 // The parts of an image, as files in its directory.
@@ -88,9 +85,6 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	}
 	if err := c.listFiles(ctx, group, manifest, o.Dir); err != nil {
 		return nil, err
-	}
-	if o.Copied != nil {
-		o.Copied()
 	}
 	if manifest.Parts, err = checkpoint.ListParts(o.Dir); err != nil {
 		return nil, err

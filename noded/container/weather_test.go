@@ -79,14 +79,11 @@ func jsonOf(value any) string {
 func TestSaveAndGoOn(t *testing.T) {
 	b := newBed(t)
 	s := startCounting(b)
-	image, r := s.save()
+	image, _ := s.save()
 	before := b.read()
 	time.Sleep(100 * time.Millisecond)
 	if b.read() != before {
 		t.Error("it ran while it was frozen")
-	}
-	if r.Took["copied"] <= 0 || r.Took["copied"] > r.Took["save"] {
-		t.Errorf("it took %v", r.Took)
 	}
 	s.must(order{Do: "thaw"})
 	eventually(t, "it counts on", func() bool { return len(b.read()) > len(before) })

@@ -1,0 +1,104 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// One of CRIU's files begins with two words that say of what kind its entries
+// are; each entry after them has its size, a word, before it. What has more than
+// entries in it (pages, what pipes hold) is not read here.
+const (
+	magicSize = 8
+	wordSize  = 4
+)
+
+// entry is what the entries of a file are: P is *T.
+type entry[T any] interface {
+	*T
+	proto.Message
+}
+
+// readEntries answers the entries of one of CRIU's files, all of one kind. A file
+// that is not there has none.
+func readEntries[T any, P entry[T]](path string) ([]P, error) {
+	_, texts, err := splitEntries(path)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]P, len(texts))
+	for i, text := range texts {
+		if entries[i], err = decodeEntry[T, P](path, text); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// changeEntries changes entries of one of CRIU's files; change says of each
+// whether it did. All others stay byte by byte as they are.
+func changeEntries[T any, P entry[T]](path string, change func(P) bool) error {
+	out, texts, err := splitEntries(path)
+	if err != nil {
+		return err
+	}
+	changed := false
+	for _, text := range texts {
+		e, err := decodeEntry[T, P](path, text)
+		if err != nil {
+			return err
+		}
+		if change(e) {
+			changed = true
+			if text, err = proto.Marshal(e); err != nil {
+				return fmt.Errorf("write the image's %s: %w", filepath.Base(path), err)
+			}
+		}
+		out = append(binary.LittleEndian.AppendUint32(out, uint32(len(text))), text...)
+	}
+	if !changed {
+		return nil
+	}
+	return os.WriteFile(path, out, 0o600)
+}
+
+func decodeEntry[T any, P entry[T]](path string, text []byte) (P, error) {
+	e := P(new(T))
+	if err := proto.Unmarshal(text, e); err != nil {
+		return nil, fmt.Errorf("read the image's %s: %w", filepath.Base(path), err)
+	}
+	return e, nil
+}
+
+// splitEntries answers what one of CRIU's files begins with, and its entries as
+// they are encoded. One that ends in the middle of an entry is an error.
+func splitEntries(path string) (magic []byte, texts [][]byte, err error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the image: %w", err)
+	}
+	broken := fmt.Errorf("read the image's %s: it is not whole", filepath.Base(path))
+	if len(data) < magicSize {
+		return nil, nil, broken
+	}
+	magic, rest := data[:magicSize:magicSize], data[magicSize:]
+	for len(rest) > 0 {
+		if len(rest) < wordSize {
+			return nil, nil, broken
+		}
+		size := int(binary.LittleEndian.Uint32(rest))
+		if rest = rest[wordSize:]; size > len(rest) {
+			return nil, nil, broken
+		}
+		texts, rest = append(texts, rest[:size]), rest[size:]
+	}
+	return magic, texts, nil
+}
