@@ -20,7 +20,9 @@ COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gattach gdoc
 SUDO    := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH)
 # lint has vetted all of it. Most tests wait most of the time, for processes and
 # elections, so that more packages run at once than there are cores.
-GO_TEST := go test -tags '$(TAGS)' -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if $(SUDO),-exec '$(SUDO)')
+TEST_FLAGS := -tags '$(TAGS)' -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if $(SUDO),-exec '$(SUDO)')
+# At the end it tells which tests were skipped, and why.
+GO_TEST := go tool gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
 .PHONY: help setup build demo demo-failover demo-fairshare demo-preempt demo-migrate migrations sim-fairshare test unit race scenario runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
@@ -144,7 +146,7 @@ bench: build ## measure beside Slurm and libcontainer (BENCH=quick|full SLURM=au
 	$(SUDO) .build/bench -bin $(BIN) -size '$(BENCH)' -slurm '$(SLURM)' -markdown .build/bench.md -json .build/bench.json
 
 microbench: build ## Go's benchmarks of single functions, in all packages
-	$(GO_TEST) -run '^$$' -bench . -benchtime 1s ./...
+	go test $(TEST_FLAGS) -run '^$$' -bench . -benchtime 1s ./...
 
 man: build ## the man pages, into bin/man
 	$(BIN)/gleaner man --dir $(BIN)/man
