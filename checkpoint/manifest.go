@@ -138,6 +138,20 @@ func (m *Manifest) Bytes() int64 {
 	return n
 }
 
+// DataBytes answers how many bytes the parts have without their holes, if it is
+// known what chunks they are of.
+func (m *Manifest) DataBytes() int64 {
+	n := int64(0)
+	for i := range m.Parts {
+		for _, c := range m.Parts[i].Chunks {
+			if !c.Hole() {
+				n += c.Size
+			}
+		}
+	}
+	return n
+}
+
 // Encode answers the manifest's bytes, which are the same for the same
 // manifest, and their digest.
 func (m *Manifest) Encode() ([]byte, Digest, error) {

@@ -36,8 +36,8 @@ type disk interface {
 type newFile interface {
 	io.Writer
 	// Push starts to write out what was written since the last Push, and waits
-	// for what that one started: little is left for Sync, little memory is
-	// dirty, and the writer feels how fast the disk is.
+	// for what was started some time ago: little is left for Sync, little memory
+	// is dirty, and the writer feels how fast the disk is.
 	Push() error
 	// Sync makes the file's bytes durable, and takes them out of the page cache.
 	Sync() error

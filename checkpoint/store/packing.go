@@ -64,6 +64,10 @@ type piece struct {
 const (
 	batchBytes   = 1 << 20
 	batchesBytes = 128 << 20
+	// The reader and the writer have some beside: while the writer waits for the
+	// disk others are made ready.
+	leastSpare = 3
+	mostSpare  = 8
 )
 
 func (p *packing) run(ctx context.Context, directory string) (err error) {
@@ -73,8 +77,9 @@ func (p *packing) run(ctx context.Context, directory string) (err error) {
 	}
 	defer unix.Close(top)
 	length := max(batchBytes, 2*p.cut.maximum)
-	workers := min(runtime.GOMAXPROCS(0), max(1, batchesBytes/length/2-3))
-	batches := workers + 3
+	most := batchesBytes / length / 2 // each has what is read, and what is stored of it
+	workers := min(runtime.GOMAXPROCS(0), max(1, most-leastSpare))
+	batches := min(workers+mostSpare, max(most, workers+leastSpare))
 	p.idle, p.todo, p.order = make(chan *batch, batches), make(chan *batch, batches), make(chan *batch, batches)
 	for range batches {
 		p.idle <- &batch{data: make([]byte, length)}

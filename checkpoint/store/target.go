@@ -52,14 +52,7 @@ func (t *target) fits(m *checkpoint.Manifest) error {
 	if err := unix.Fstatfs(t.top, &state); err != nil {
 		return fmt.Errorf("look at the space of %s: %w", t.path, err)
 	}
-	needed := int64(0)
-	for i := range m.Parts {
-		for _, c := range m.Parts[i].Chunks {
-			if !c.Hole() {
-				needed += c.Size
-			}
-		}
-	}
+	needed := m.DataBytes()
 	if free := int64(state.Bavail) * state.Bsize; needed > free {
 		return fmt.Errorf("%w: the image has %s, and %s has %s free", ErrFull, size(needed), t.path, size(free))
 	}

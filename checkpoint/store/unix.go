@@ -175,6 +175,10 @@ type unixFile struct {
 	begun, pushed int64 // what is being written out lies between these
 }
 
+// underWay is how much may be on its way to the disk, at the least: the disk is
+// never without work while the writer has some more for it.
+const underWay = 48 << 20
+
 func (f *unixFile) Push() error {
 	end, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -183,12 +187,13 @@ func (f *unixFile) Push() error {
 	fd := int(f.Fd())
 	// A file system that cannot do it writes everything at Sync.
 	_ = unix.SyncFileRange(fd, f.pushed, end-f.pushed, unix.SYNC_FILE_RANGE_WRITE)
-	if f.pushed > f.begun {
-		_ = unix.SyncFileRange(fd, f.begun, f.pushed-f.begun,
+	if done := f.pushed - underWay; done > f.begun {
+		_ = unix.SyncFileRange(fd, f.begun, done-f.begun,
 			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-		_ = unix.Fadvise(fd, f.begun, f.pushed-f.begun, unix.FADV_DONTNEED)
+		_ = unix.Fadvise(fd, f.begun, done-f.begun, unix.FADV_DONTNEED)
+		f.begun = done
 	}
-	f.begun, f.pushed = f.pushed, end
+	f.pushed = end
 	return nil
 }
 

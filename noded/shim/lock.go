@@ -14,11 +14,12 @@ import (
 // The lock is one of the open file description, which a look does not take:
 // so nobody who asks whether a supervisor lives can get into its way.
 
-// takeLock locks the part for the life of the process.
+// takeLock locks a file for the life of the process, or until the answer is
+// closed. It fails with ErrAlive when somebody else has locked it.
 func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the part's lock: %w", err)
+		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
@@ -26,7 +27,7 @@ func takeLock(path string) (*os.File, error) {
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 			return nil, ErrAlive
 		}
-		return nil, fmt.Errorf("lock the part: %w", err)
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return f, nil
 }

@@ -111,6 +111,7 @@ func number(text string) uint64 {
 func (p *part) run() *pb.PartEnded {
 	var manifest *checkpoint.Manifest
 	if p.order.Restore != nil {
+		defer p.dropImageDir()
 		var err error
 		if manifest, err = p.fetch(p.startContext); err == nil {
 			err = p.planUnpark(p.startContext, manifest)
@@ -129,6 +130,7 @@ func (p *part) run() *pb.PartEnded {
 	}
 	running, err := p.begin(spec, manifest)
 	cleanup()
+	p.dropImageDir()
 	if err != nil {
 		return p.failed(err)
 	}

@@ -42,6 +42,7 @@ type part struct {
 	saver     saver // once the container is up
 	stores    *images.Stores
 	images    imageStore
+	image     imageDir   // from which it goes on
 	gpus      *gpuMemory // nil = no device has a memory of its own
 
 	freezer sync.Mutex // held while the kernel is told that the job is to stand or run

@@ -13,10 +13,6 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// restoreDir is where the image is from which the part goes on, in the part's
-// directory.
-const restoreDir = "restored"
-
 // fetch brings the image that the part goes on from into its directory, with
 // every byte checked, and answers its manifest.
 func (p *part) fetch(ctx context.Context) (*checkpoint.Manifest, error) {
@@ -40,10 +36,10 @@ func (p *part) fetch(ctx context.Context) (*checkpoint.Manifest, error) {
 		return nil, fmt.Errorf("image: it is of run %d of job %d of user %d, and this is run %d of job %d of user %d",
 			m.Epoch, m.Job, m.UID, p.order.Part.Epoch, p.order.Part.Job, p.user.UID)
 	}
-	if err := removeTree(p.dir.path(restoreDir)); err != nil {
+	if err := p.makeImageDir(manifest); err != nil {
 		return nil, err
 	}
-	if err := reader.Get(ctx, digest, p.dir.path(restoreDir)); err != nil {
+	if err := reader.Get(ctx, digest, p.image.path); err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
 	return manifest, nil
@@ -56,7 +52,7 @@ func (p *part) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*co
 	if err != nil {
 		return nil, err
 	}
-	image := container.Image{Dir: p.dir.path(restoreDir), Manifest: manifest, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.isParked()}
+	image := container.Image{Dir: p.image.path, Manifest: manifest, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.isParked()}
 	running, err := container.Restore(p.startContext, spec, p.settings.Checkpoint.Engine, image)
 	if err != nil {
 		return nil, err

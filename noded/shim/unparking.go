@@ -95,7 +95,7 @@ func manifestGPUs(facts cuda.Facts) (gpus []checkpoint.GPU) {
 // planUnpark compares the GPUs of this run with those of the image, before
 // anything is made of it, and wakes their driver.
 func (p *part) planUnpark(ctx context.Context, m *checkpoint.Manifest) error {
-	parked, err := readParked(p.dir.path(restoreDir), m)
+	parked, err := readParked(p.image.path, m)
 	if err != nil {
 		return err
 	}
