@@ -35,7 +35,7 @@
 // while 60 scattered pages of 65,536 cost 1.5 % in place of 1.9 %; chunks four
 // times as long cost four times as much. Chunks grow with images of more than
 // 4 GiB, so that their list does not: with two processors, heap is at most about
-// 65 MiB for 1 GiB and 115 MiB for 4 and more; with many, batches on their way
+// 80 MiB for 1 GiB and 115 MiB for 4 and more; with many, batches on their way
 // take up to 128 MiB of it. Zeros cost a look. An image keeps at most about twice its
 // size (base.go). A Put makes durable each pack, of about 64 MiB, the manifest,
 // and two directories. Thousands of other images cost one reading of one

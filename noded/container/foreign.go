@@ -9,8 +9,6 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
-
-	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
 // foreignMounts answers the paths inside at which something is mounted that
@@ -58,10 +56,6 @@ func (s *stage) sources(spec *Spec, a *assembled, image *Image) (map[string]stri
 	if err != nil {
 		return nil, err
 	}
-	times, err := checkpoint.AccessTimes(filepath.Join(image.Dir, imageDir))
-	if err != nil {
-		return nil, err
-	}
 	sources := make(map[string]string, len(image.Manifest.Mounts))
 	for _, path := range image.Manifest.Mounts {
 		below, options := "", cloneOptions{}
@@ -84,10 +78,6 @@ func (s *stage) sources(spec *Spec, a *assembled, image *Image) (map[string]stri
 		}
 		if path == initPath {
 			options = cloneOptions{idmap: true, attr: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
-		}
-		if attr, said := times[path]; said {
-			options.attr |= attr
-			options.clear = checkpoint.AccessTimeMask
 		}
 		tree, err := s.clone(below, nil, options)
 		if err != nil {

@@ -92,6 +92,9 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	if err := c.stage.makeMountPoints(a.root, sources); err != nil {
 		return err
 	}
+	if err := image.setMountFlags(sources); err != nil {
+		return err
+	}
 	if err := image.open(); err != nil {
 		return err
 	}

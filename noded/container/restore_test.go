@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -29,22 +30,36 @@ func TestMoveCounter(t *testing.T) {
 	}
 }
 
-// What is bound into a container may lie on a file system that writes times of access
-// otherwise than the one it lay on when the image was made.
-func TestMoveOverAccessTimes(t *testing.T) {
+// What is bound into a container may lie on a file system that is mounted otherwise
+// than the one it lay on when the image was made: when times of access are written,
+// and what is forbidden there. It stays forbidden.
+func TestMoveOverMountFlags(t *testing.T) {
+	for _, here := range []struct {
+		flags uintptr
+		said  string
+	}{
+		{unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_NODEV | unix.MS_NOEXEC, "nosuid,nodev,noexec,noatime,nodiratime"},
+		{unix.MS_STRICTATIME | unix.MS_NODEV, "nosuid,nodev"},
+	} {
+		t.Run(here.said, func(t *testing.T) { moveOverMountFlags(t, here.flags, here.said) })
+	}
+}
+
+func moveOverMountFlags(t *testing.T, flags uintptr, said string) {
 	b := newBed(t)
 	images, home := b.image(""), b.home()
 	must(t, unix.Mount(images, images, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(images, unix.MNT_DETACH)) })
 	must(t, unix.Mount("", images, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOATIME, ""))
 	s := b.start()
-	s.must(order{Do: "start", Script: "#!/bin/bash\nfor i in $(seq 1 100); do echo $i; sleep 0.02; done\n"})
+	s.must(order{Do: "start", Script: "#!/bin/bash\nfor i in $(seq 1 100); do echo $i; sleep 0.02; done\ngrep " + home + " /proc/self/mountinfo\n"})
 	eventually(t, "it counts", func() bool { return strings.Contains(b.read(), "\n10\n") })
 	must(t, unix.Mount(home, home, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(home, unix.MNT_DETACH)) })
-	must(t, unix.Mount("", home, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOATIME|unix.MS_NODIRATIME, ""))
+	must(t, unix.Mount("", home, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
 	s = s.move()
-	if r := s.must(order{Do: "wait"}); r.Code != 0 || !strings.HasSuffix(b.read(), "\n99\n100\n") {
+	mounted := regexp.MustCompile(` rw,` + said + `(,idmapped)? - `)
+	if r := s.must(order{Do: "wait"}); r.Code != 0 || !strings.Contains(b.read(), "\n99\n100\n") || !mounted.MatchString(b.read()) {
 		t.Errorf("it ended with %d, signal %d, and printed %q", r.Code, r.Signal, b.read())
 	}
 }

@@ -112,7 +112,6 @@ type cloneOptions struct {
 	noAutomount bool
 	idmap       bool // where the file system can; else as it is
 	attr        uint64
-	clear       uint64 // attributes that are cleared first
 }
 
 // clone answers a detached copy of the mount at path, or below the open file.
@@ -137,7 +136,7 @@ func (s *stage) clone(path string, file *os.File, o cloneOptions) (*os.File, err
 	}
 	tree := os.NewFile(uintptr(fd), path)
 	// Private: what is mounted on the host later stays there.
-	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: o.attr, Attr_clr: o.clear, Propagation: unix.MS_PRIVATE})
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: o.attr, Propagation: unix.MS_PRIVATE})
 	if err == nil && o.idmap {
 		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|depth, &unix.MountAttr{
 			Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(s.userns.Fd()),

@@ -135,6 +135,6 @@ func (d *imageDir) drop() error {
 // dropImageDir is called when the part goes on, or does not.
 func (p *part) dropImageDir() {
 	if err := p.image.drop(); err != nil {
-		p.log.Warn("the memory of an image is not given back before the part ends", "error", err)
+		p.log.Warn("the memory of an image is given back only when the job ends: until then the node has so much less", "error", err)
 	}
 }
