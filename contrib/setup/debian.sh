@@ -94,7 +94,7 @@ machine)
 	;;
 programs)
 	missing=()
-	for program in bc jq rsync screen sqlite3 strace tclsh:tcl tmux xz:xz-utils zstd; do
+	for program in bc jq mpicc:libmpich-dev mpiexec.hydra:mpich rsync screen sqlite3 strace tclsh:tcl tmux xz:xz-utils zstd; do
 		command -v "${program%:*}" >/dev/null || missing+=("${program#*:}")
 	done
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)

@@ -65,7 +65,8 @@ func (d *doctor) leftOvers() (left []string, err error) {
 	known := map[string]bool{}
 	for _, h := range handles {
 		known[filepath.Base(h.Dir())] = true
-		if _, err := h.Result(); errors.Is(err, shim.ErrNoResult) && !h.Alive() {
+		alive := h.Alive() // asked first: it may write its result, and go, at this moment
+		if _, err := h.Result(); errors.Is(err, shim.ErrNoResult) && !alive {
 			left = append(left, h.Dir()+" is of a job whose supervisor is dead")
 		}
 	}

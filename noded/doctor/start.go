@@ -137,8 +137,9 @@ func (d *doctor) trialOrder() *pb.StartPart {
 // awaitResult waits until the supervisor has written the part's end and is gone.
 func awaitResult(ctx context.Context, handle *shim.Handle) (ended *pb.PartEnded, err error) {
 	waited := waitUntil(ctx, func() bool {
+		alive := handle.Alive() // asked first: it writes its result, and goes
 		ended, err = handle.Result()
-		return err == nil && !handle.Alive() || err != nil && !errors.Is(err, shim.ErrNoResult) || err != nil && !handle.Alive()
+		return !alive || err != nil && !errors.Is(err, shim.ErrNoResult)
 	})
 	if waited != nil {
 		return nil, fmt.Errorf("a job of one program did not end: %w", waited)

@@ -68,7 +68,8 @@ func (h *Handle) Client() (pb.ShimClient, error) {
 	return pb.NewShimClient(h.conn), nil
 }
 
-// Alive says whether the supervisor runs.
+// Alive says whether the supervisor runs. It writes the result before it ends: who
+// asks for both asks this first.
 func (h *Handle) Alive() bool { return locked(h.dir.path(lockFile)) }
 
 // Stands says whether no process of the part runs, by the kernel's word: it is

@@ -63,7 +63,8 @@ func Launch(ctx context.Context, executable string, s Settings, order *pb.StartP
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("the supervisor of part %s does not answer: %w", dir.id(), context.Cause(ctx))
 	}
-	if _, err := h.Result(); err == nil || h.Alive() {
+	alive := h.Alive() // asked first: it may write its result, and go, at this moment
+	if _, err := h.Result(); err == nil || alive {
 		return h, nil // another one was or is at work
 	}
 	return nil, fmt.Errorf("the supervisor of part %s ended at once: see %s", dir.id(), dir.path(logFile))
