@@ -25,6 +25,9 @@ const patience = 2 * time.Minute
 var parent = fmt.Sprintf("/gleaner-cgroup-test-%d", os.Getpid())
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(roomFile); file != "" {
+		os.Exit(answerRoom(file))
+	}
 	code := m.Run()
 	if os.Getuid() == 0 {
 		g := New(parent, Limits{})
