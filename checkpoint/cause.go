@@ -30,7 +30,8 @@ func (f *Failure) Error() string {
 // Unwrap answers what the conversation with CRIU ended with.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// failure reads CRIU's log for the cause. A context's end is cause enough.
+// failure reads CRIU's log for the cause. A context's end is cause enough. It wraps
+// ErrBetween if the cause is one that passes.
 func failure(what, log string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s was given up: %w", what, err)
@@ -41,6 +42,9 @@ func failure(what, log string, err error) error {
 		f.Lines = causes(bufio.NewScanner(file))
 	}
 	f.Cause = strings.Join(f.Lines[:min(len(f.Lines), 2)], "; ")
+	if slices.ContainsFunc(f.Lines, passing.MatchString) {
+		return fmt.Errorf("%w: %w", ErrBetween, f)
+	}
 	return f
 }
 
@@ -61,6 +65,10 @@ var consequences = []*regexp.Regexp{
 	regexp.MustCompile(`(exited, status|killed by signal|Task \d+ exited|exited unexpectedly)`),
 	regexp.MustCompile(`Couldn't collect|Can't (wait|detach)`),
 }
+
+// passing are causes that are over when the processes have run for a moment: a
+// connection, say, that the other process has not accepted yet.
+var passing = regexp.MustCompile(`unix: .* in-flight socket`)
 
 // logLine is "(00.012345)   12: Error (criu/files.c:12): text".
 var logLine = regexp.MustCompile(`^\([0-9.]+\)\s+(?:\d+: )?Error \((?:[^)]*)\): (.*)$`)

@@ -89,7 +89,7 @@ type report struct {
 var knownErrors = map[string]error{
 	"misfit": ErrMisfit, "manifest": checkpoint.ErrManifest, "half": checkpoint.ErrHalf, "runs": checkpoint.ErrRuns,
 	"let go": checkpoint.ErrLetGo, "incomplete": checkpoint.ErrIncomplete, "deadline": context.DeadlineExceeded, "obstacles": checkpoint.ErrObstacles,
-	"unsettled": checkpoint.ErrUnsettled,
+	"unsettled": checkpoint.ErrUnsettled, "between": checkpoint.ErrBetween,
 }
 
 // supervise is the supervisor process, on its main goroutine.

@@ -2,7 +2,9 @@ package container
 
 import (
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,6 +58,40 @@ func TestObstacles(t *testing.T) {
 			}
 			s.must(order{Do: "end"})
 		})
+	}
+}
+
+// A connection that nobody has accepted yet, with something in it already, cannot be
+// saved. When the job has run for a moment it can.
+func TestStoppedInBetween(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("needs python3: opens sockets")
+	}
+	b := newBed(t)
+	s := b.start()
+	s.must(order{Do: "start", Script: `#!/usr/bin/env python3
+import os, socket, time
+l = socket.socket(socket.AF_UNIX); l.bind("/tmp/socket"); l.listen()
+a = socket.socket(socket.AF_UNIX); a.connect("/tmp/socket"); a.send(b"x")
+print("ready", flush=True)
+while not os.path.exists("` + b.home() + `/go"): time.sleep(0.01)
+c, _ = l.accept()
+print("taken", c.recv(1), flush=True)
+while os.path.exists("` + b.home() + `/go"): time.sleep(0.01)
+a.send(b"y"); print("and", c.recv(1), flush=True)
+`})
+	eventually(t, "it is ready", func() bool { return strings.Contains(b.read(), "ready") })
+	s.must(order{Do: "freeze"})
+	if r := s.do(order{Do: "save", Image: b.image("one")}); !isAny(r, "between") {
+		t.Errorf("saving it: %q, %v\n%s", r.Error, r.Is, b.log())
+	}
+	s.must(order{Do: "thaw"})
+	must(t, os.WriteFile(filepath.Join(b.home(), "go"), nil, 0o644))
+	eventually(t, "the connection is accepted", func() bool { return strings.Contains(b.read(), "taken b'x'") })
+	s = s.move()
+	must(t, os.Remove(filepath.Join(b.home(), "go")))
+	if r := s.must(order{Do: "wait"}); r.Code != 0 || !strings.Contains(b.read(), "and b'y'") {
+		t.Errorf("it ended with %d, signal %d, and printed %q", r.Code, r.Signal, b.read())
 	}
 }
 

@@ -97,7 +97,7 @@ func (p *part) dump(ctx context.Context, s *save) error {
 	manifest, err := p.writeImage(ctx)
 	for try := 1; errors.Is(err, checkpoint.ErrBetween) && try < betweenTries; try++ {
 		p.log.Info("the job was stopped in the middle of something that cannot be saved, and is stopped again", "image", s.order.Number, "error", err)
-		if err = p.stopAnew(ctx, s); err == nil {
+		if err = p.stopAnew(ctx, s, betweenPause<<(try-1)); err == nil {
 			manifest, err = p.writeImage(ctx)
 		}
 	}
@@ -122,21 +122,21 @@ func (p *part) dump(ctx context.Context, s *save) error {
 }
 
 // How often a job is stopped anew that was stopped in the middle of something, and
-// for how long it runs before.
+// for how long it runs before, at first: each time twice as long.
 const (
 	betweenTries = 5
 	betweenPause = 5 * time.Millisecond
 )
 
-// stopAnew lets the job run for a moment.
-func (p *part) stopAnew(ctx context.Context, s *save) error {
+// stopAnew lets the job run for a while.
+func (p *part) stopAnew(ctx context.Context, s *save, while time.Duration) error {
 	if err := p.letGo(); err != nil {
 		return fmt.Errorf("let the job run on: %w", err)
 	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(betweenPause):
+	case <-time.After(while):
 	}
 	return p.stopForSave(ctx, s)
 }

@@ -70,13 +70,13 @@ type migration struct {
 	StandingMs   uint64 `json:"standing_ms"`
 }
 
-// migrate moves a job, and answers how that went: an error only if that is not
-// known.
-func (c *cluster) migrate(ctx context.Context, job string) (migration, error) {
-	out, err := c.command(ctx, "/", "gcontrol", "--json", "migrate", job)
+// save moves a job, or saves it where it is, and answers how that went: an error only
+// if that is not known.
+func (c *cluster) save(ctx context.Context, verb, job string) (migration, error) {
+	out, err := c.command(ctx, "/", "gcontrol", "--json", verb, job)
 	var answer struct{ Jobs []migration }
 	if parseErr := json.Unmarshal([]byte(out), &answer); parseErr != nil || len(answer.Jobs) != 1 {
-		return migration{}, errors.Join(fmt.Errorf("the answer to a migration is %q", out), err)
+		return migration{}, errors.Join(fmt.Errorf("the answer to gcontrol %s is %q", verb, out), err)
 	}
 	m := answer.Jobs[0]
 	if m.Done && m.SavedOn == m.GoesOnOn {

@@ -82,7 +82,11 @@ func (c *cluster) disturb(ctx context.Context, p *programs.Program, r *run, job 
 		if err := pause(ctx, m.after); err != nil {
 			return err
 		}
-		moved, err := c.migrate(ctx, job)
+		verb := "migrate"
+		if p.Nodes > 1 { // where it would go on had to be said
+			verb = "checkpoint"
+		}
+		moved, err := c.save(ctx, verb, job)
 		if err != nil {
 			return err
 		}
