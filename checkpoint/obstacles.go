@@ -20,6 +20,8 @@ type Obstacle struct {
 	Remedy  string // in a sentence
 	// Lasts: it will not pass while the program does what it is for.
 	Lasts bool
+	// Passing: it is over, as a rule, when the processes have run for a moment.
+	Passing bool
 }
 
 // String answers it in a sentence.
@@ -30,17 +32,30 @@ func (o Obstacle) String() string {
 // ErrObstacles is returned, wrapped, when a tree cannot be saved as it is now.
 var ErrObstacles = errors.New("it cannot be saved now")
 
-// Refuse answers an error that names the obstacles; nil when there are none.
+// Refuse answers an error that names the obstacles; nil when there are none. It wraps
+// ErrBetween too if all of them pass.
 func Refuse(found []Obstacle) error {
 	if len(found) == 0 {
 		return nil
 	}
+	passes := true
 	texts := make([]string, len(found))
 	for i, o := range found {
 		texts[i] = o.String()
+		passes = passes && o.Passing
 	}
-	return fmt.Errorf("%w: %s", ErrObstacles, strings.Join(texts, "; "))
+	err := fmt.Errorf("%w: %s", ErrObstacles, strings.Join(texts, "; "))
+	if passes {
+		return fmt.Errorf("%w: %w", ErrBetween, err)
+	}
+	return err
 }
+
+// Remedies that serve for several.
+const (
+	saveItself = "save the work in the program itself: --checkpoint=app"
+	waitOrSave = "wait until it is closed, or " + saveItself
+)
 
 // maxObstacles bounds the answer.
 const maxObstacles = 16
@@ -86,7 +101,7 @@ type survey struct {
 }
 
 // add adds an obstacle, once for each process and kind.
-func (s *survey) add(pid int, lasts bool, what, remedy string) {
+func (s *survey) add(pid int, o Obstacle) {
 	status, err := readStatus(pid)
 	if err != nil {
 		return
@@ -95,7 +110,7 @@ func (s *survey) add(pid int, lasts bool, what, remedy string) {
 	if err != nil {
 		return
 	}
-	o := Obstacle{Pid: inside, Program: status["Name"], What: what, Remedy: remedy, Lasts: lasts}
+	o.Pid, o.Program = inside, status["Name"]
 	if !slices.Contains(s.found, o) {
 		s.found = append(s.found, o)
 	}
@@ -107,7 +122,7 @@ func (s *survey) process(pid int) error {
 		return err
 	}
 	if tracer := status["TracerPid"]; tracer != "0" && tracer != "" {
-		s.add(pid, false, "is traced by another", "end the debugger or tracer, or wait for its end")
+		s.add(pid, Obstacle{What: "is traced by another", Remedy: "end the debugger or tracer, or wait for its end"})
 	}
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
@@ -140,7 +155,7 @@ func (s *survey) descriptor(pid int, fd, target string) {
 	}
 	for prefix, name := range unsaved {
 		if strings.HasPrefix(target, prefix) {
-			s.add(pid, true, "uses "+name+", which cannot be saved", "save the work in the program itself: --checkpoint=app")
+			s.add(pid, Obstacle{Lasts: true, What: "uses " + name + ", which cannot be saved", Remedy: saveItself})
 			return
 		}
 	}
@@ -170,7 +185,7 @@ func (s *survey) device(pid int, fd, path string) {
 	switch {
 	case kind == unix.S_IFCHR && major == majorMem:
 	case kind == unix.S_IFCHR && major == majorTTY && minor == minorTTY:
-		s.add(pid, false, "has its terminal open as /dev/tty, which CRIU cannot save", "leave that program, or wait for its end")
+		s.add(pid, Obstacle{What: "has its terminal open as /dev/tty, which CRIU cannot save", Remedy: "leave that program, or wait for its end"})
 	case kind == unix.S_IFCHR && major == majorTTY && minor == minorPtmx:
 		if index, ok := terminalIndex(pid, fd); ok {
 			s.masters[index] = true
@@ -178,7 +193,7 @@ func (s *survey) device(pid int, fd, path string) {
 	case kind == unix.S_IFCHR && major >= firstPts && major <= lastPts:
 		s.terminals[int(major-firstPts)<<8|int(minor)] = pid
 	default:
-		s.add(pid, true, "has the device "+path+" open", "save the work in the program itself: --checkpoint=app")
+		s.add(pid, Obstacle{Lasts: true, What: "has the device " + path + " open", Remedy: saveItself})
 	}
 }
 
@@ -201,7 +216,7 @@ func terminalIndex(pid int, fd string) (int, bool) {
 func (s *survey) orphanedTerminals() {
 	for index, pid := range s.terminals {
 		if !s.masters[index] {
-			s.add(pid, false, "has a terminal whose window was closed", "end it, or wait for its end")
+			s.add(pid, Obstacle{What: "has a terminal whose window was closed", Remedy: "end it, or wait for its end"})
 		}
 	}
 }

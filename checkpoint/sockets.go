@@ -57,7 +57,7 @@ func (s *survey) connections(pids []int) error {
 	}
 	for _, pid := range left {
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
-			s.add(pid, false, "has a socket of a kind that cannot be saved", "wait until it is closed, or save the work in the program itself: --checkpoint=app")
+			s.add(pid, Obstacle{What: "has a socket of a kind that cannot be saved", Remedy: waitOrSave})
 		}
 	}
 	return nil
@@ -134,13 +134,13 @@ func (s *survey) streams(pid int, table string, private bool, left map[uint64]in
 		}
 	}
 	for _, c := range open {
-		const wait = "wait until it is closed, or save the work in the program itself: --checkpoint=app"
 		inside := ends[[2]netip.AddrPort{c.remote, c.local}]
 		switch {
 		case !inside:
-			s.add(c.pid, false, fmt.Sprintf("has a connection to %s", c.remote), wait)
+			// In a network of the tree's own it is being made or closed.
+			s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection to %s", c.remote), Remedy: waitOrSave, Passing: private})
 		case !private:
-			s.add(c.pid, false, fmt.Sprintf("has a connection on the host's network to another process of the job, %s", c.remote), "submit with --network=private")
+			s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection on the host's network to another process of the job, %s", c.remote), Remedy: "submit with --network=private"})
 		}
 	}
 	return nil
@@ -200,8 +200,10 @@ func (s *survey) unixSockets(pid int, left map[uint64]int) error {
 		}
 		peer := uint64(*socket.Peer)
 		if _, inside := s.sockets[peer]; !inside {
-			s.add(owner, false, "is connected to a program outside of the job"+throughName(names[peer], names[inode]),
-				"wait until that is closed: a step, an attached session or a question to a service of the host")
+			s.add(owner, Obstacle{
+				What:   "is connected to a program outside of the job" + throughName(names[peer], names[inode]),
+				Remedy: "wait until that is closed: a step, an attached session or a question to a service of the host",
+			})
 		}
 	}
 	return nil

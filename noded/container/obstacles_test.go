@@ -21,6 +21,7 @@ func TestObstacles(t *testing.T) {
 		script  string
 		private bool
 		want    string // "" = none, and it is saved
+		passing bool
 	}{
 		"nothing": {script: "pass"},
 		"a connection to outside": {
@@ -29,6 +30,10 @@ func TestObstacles(t *testing.T) {
 		},
 		"a connection among its own, on a network of its own": {script: pair, private: true},
 		"a connection among its own, on the host's network":   {script: pair, want: "--network=private"},
+		"a connection that is not accepted yet": {
+			script:  "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(); a = socket.create_connection(l.getsockname())",
+			private: true, want: "has a connection to 127.0.0.1:", passing: true,
+		},
 		"a listening socket": {script: "a = socket.socket(); a.bind(('127.0.0.1', 0)); a.listen()"},
 		"datagrams":          {script: "a = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); a.bind(('127.0.0.1', 0))"},
 		"the terminal as /dev/tty": {
@@ -53,7 +58,7 @@ func TestObstacles(t *testing.T) {
 				t.Errorf("it says %q", found)
 			}
 			s.must(order{Do: "freeze"})
-			if r := s.do(order{Do: "save", Image: b.image(s.id)}); isAny(r, "obstacles") != (c.want != "") || (r.Error != "") != (c.want != "") {
+			if r := s.do(order{Do: "save", Image: b.image(s.id)}); isAny(r, "obstacles") != (c.want != "") || (r.Error != "") != (c.want != "") || isAny(r, "between") != c.passing {
 				t.Errorf("saving it: %q\n%s", r.Error, b.log())
 			}
 			s.must(order{Do: "end"})
