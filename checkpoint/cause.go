@@ -67,8 +67,9 @@ var consequences = []*regexp.Regexp{
 }
 
 // passing are causes that are over when the processes have run for a moment: a
-// connection, say, that the other process has not accepted yet.
-var passing = regexp.MustCompile(`unix: .* in-flight socket`)
+// connection that the other process has not accepted yet; a process that was woken
+// while CRIU worked in it.
+var passing = regexp.MustCompile(`unix: .* in-flight socket|task interruption, aborting`)
 
 // logLine is "(00.012345)   12: Error (criu/files.c:12): text".
 var logLine = regexp.MustCompile(`^\([0-9.]+\)\s+(?:\d+: )?Error \((?:[^)]*)\): (.*)$`)

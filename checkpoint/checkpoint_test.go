@@ -67,6 +67,25 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// TestPassingCauses: a dump that failed for one of them is worth another one.
+func TestPassingCauses(t *testing.T) {
+	for line, passes := range map[string]bool{
+		"(00.1) Error (criu/sk-unix.c:1): unix: Found a closed in-flight socket to 0x1":           true,
+		"(00.1) Error (criu/sk-unix.c:1): unix: Non-empty write queue on an in-flight socket 0x1": true,
+		"(00.1) Error (compel/src/lib/infect.c:1): Unexpected 7 task interruption, aborting":      true,
+		"(00.1) Error (criu/sk-unix.c:1): unix: External socket is used":                          false,
+	} {
+		log := filepath.Join(t.TempDir(), dumpLog)
+		if err := os.WriteFile(log, []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var said *Failure
+		if err := failure("dump", log, errors.New("it gave up")); errors.Is(err, ErrBetween) != passes || !errors.As(err, &said) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
 func TestFits(t *testing.T) {
 	machine := Machine{Arch: "amd64", Kernel: "6.1.0-18-amd64", CRIU: "4.2.1", Processor: "GenuineIntel: avx avx2 sse4_2", Cgroup: "v1"}
 	file := File{Path: "/usr/lib/x.so", Size: 7, SHA256: Digest{1}}
