@@ -118,7 +118,7 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	if err := checkPeers(o.Images); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(rearmTimers(o.Images), mendTerminals(o.Images)); err != nil {
+	if err := errors.Join(listenersFirst(o.Images), rearmTimers(o.Images), mendTerminals(o.Images)); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	bytes, err := sizeOf(o.Images)

@@ -43,26 +43,34 @@ func readEntries[T any, P entry[T]](path string) ([]P, error) {
 // changeEntries changes entries of one of CRIU's files; change says of each
 // whether it did. All others stay byte by byte as they are.
 func changeEntries[T any, P entry[T]](path string, change func(P) bool) error {
-	out, texts, err := splitEntries(path)
+	magic, texts, err := splitEntries(path)
 	if err != nil {
 		return err
 	}
 	changed := false
-	for _, text := range texts {
+	for i, text := range texts {
 		e, err := decodeEntry[T, P](path, text)
 		if err != nil {
 			return err
 		}
 		if change(e) {
 			changed = true
-			if text, err = proto.Marshal(e); err != nil {
+			if texts[i], err = proto.Marshal(e); err != nil {
 				return fmt.Errorf("write the image's %s: %w", filepath.Base(path), err)
 			}
 		}
-		out = append(binary.LittleEndian.AppendUint32(out, uint32(len(text))), text...)
 	}
 	if !changed {
 		return nil
+	}
+	return writeEntries(path, magic, texts)
+}
+
+// writeEntries is the reverse of splitEntries.
+func writeEntries(path string, magic []byte, texts [][]byte) error {
+	out := magic
+	for _, text := range texts {
+		out = append(binary.LittleEndian.AppendUint32(out, uint32(len(text))), text...)
 	}
 	return os.WriteFile(path, out, 0o600)
 }

@@ -32,5 +32,40 @@ func checkPeers(images string) error {
 	return nil
 }
 
+// listenersFirst puts the sockets that listen before all other files if one of them
+// comes behind a connection that waits to be accepted by it: CRIU looks for the
+// listening socket among those that it has read already.
+func listenersFirst(images string) error {
+	path := filepath.Join(images, filesImage)
+	magic, texts, err := splitEntries(path)
+	if err != nil {
+		return err
+	}
+	var listening, others [][]byte
+	awaited, late := map[uint32]bool{}, false // listening sockets with a connection before them
+	for _, text := range texts {
+		file, err := decodeEntry[fdinfo.FileEntry](path, text)
+		if err != nil {
+			return err
+		}
+		socket := file.GetUsk()
+		if socket == nil || socket.GetState() != unixListens {
+			others = append(others, text)
+			awaited[socket.GetPeer()] = true
+			continue
+		}
+		listening = append(listening, text)
+		late = late || awaited[socket.GetIno()]
+	}
+	if !late {
+		return nil
+	}
+	return writeEntries(path, magic, append(listening, others...))
+}
+
+// unixListens is the state of a UNIX socket that listens: TCP_LISTEN of the kernel's
+// tcp_states.h.
+const unixListens = 10
+
 // filesImage has an entry for each open file.
 const filesImage = "files.img"

@@ -100,6 +100,31 @@ a.send(b"y"); print("and", c.recv(1), flush=True)
 	}
 }
 
+// A connection that waits to be accepted goes on waiting, also if CRIU sees it before
+// the socket that listens.
+func TestMoveWaitingConnection(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("needs python3: opens sockets")
+	}
+	b := newBed(t)
+	s := b.start()
+	s.must(order{Do: "start", Script: `#!/usr/bin/env python3
+import os, socket, time
+early, l, late = [socket.socket(socket.AF_UNIX) for i in range(3)]
+l.bind("/tmp/socket"); l.listen(); early.connect("/tmp/socket"); late.connect("/tmp/socket")
+print("ready", flush=True)
+while not os.path.exists("` + b.home() + `/go"): time.sleep(0.01)
+early.send(b"early"); late.send(b"late")
+for i in range(2): c, _ = l.accept(); print(c.recv(9), flush=True)
+`})
+	eventually(t, "it is ready", func() bool { return strings.Contains(b.read(), "ready") })
+	s = s.move()
+	must(t, os.WriteFile(filepath.Join(b.home(), "go"), nil, 0o644))
+	if r := s.must(order{Do: "wait"}); r.Code != 0 || !strings.Contains(b.read(), "b'early'\nb'late'\n") {
+		t.Errorf("it ended with %d, signal %d, and printed %q", r.Code, r.Signal, b.read())
+	}
+}
+
 const pair = "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(); a = socket.create_connection(l.getsockname()); b, _ = l.accept()"
 
 func port(l net.Listener) string {
