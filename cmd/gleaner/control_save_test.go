@@ -51,6 +51,10 @@ func TestCheckpointAndMigrate(t *testing.T) {
 	saved := job(running, 1, "n1", &pb.JobSaved{Images: []*pb.SavedImage{image}})
 	waits := job(waiting, 1, "", &pb.JobSaved{Images: []*pb.SavedImage{image}})
 	gone := job(running, 2, "n2", &pb.JobSaved{Images: []*pb.SavedImage{image}, RestoredFrom: image})
+	waits.ReasonDetail = "moved from node n1"
+	tried := job(waiting, 2, "", &pb.JobSaved{Images: []*pb.SavedImage{image}})
+	tried.ReasonDetail = "image 3 could not be restored on n2: no luck"
+	elsewhere := job(running, 3, "n1", &pb.JobSaved{Images: []*pb.SavedImage{image}})
 	failed := job(running, 1, "n1", &pb.JobSaved{FailedNumber: 3, Failed: "an attached session is open"})
 	over := job(pb.JobState_JOB_STATE_COMPLETED, 1, "n1", &pb.JobSaved{})
 	for _, row := range []struct {
@@ -65,6 +69,8 @@ func TestCheckpointAndMigrate(t *testing.T) {
 		{"checkpoint 7", []*pb.Job{saving, over}, 1, "job 7 was not saved: it ended before that\n"},
 		{"checkpoint 7 --json", []*pb.Job{saved}, 0, `"written_bytes": 5242880`},
 		{"migrate 7 n2", []*pb.Job{saving, saved, waits, gone}, 0, "job 7: goes on on node n2 from image 3, made on node n1: 3.0 GiB, 5.0 MiB of it new; it stood still for about "},
+		{"migrate 7", []*pb.Job{saving, saved, waits, tried, elsewhere}, 1, "job 7 was saved, and has not gone on: it runs on node n1, and not from image 3: image 3 could not be restored on n2: no luck\n"},
+		{"migrate 7", []*pb.Job{saving, waits, elsewhere}, 1, "it runs on node n1, and not from image 3\n"},
 		{"migrate 7 n9", nil, 1, "job 7: it can not go on on node n9: is drained\n"},
 		{"migrate 7 n2 n3", nil, 1, "too many arguments for keyword:migrate\n"},
 		{"checkpoint", nil, 1, "too few arguments for keyword:checkpoint\n"},

@@ -35,6 +35,7 @@ type savedJob struct {
 	settled bool
 	image   *pb.SavedImage // once it is there
 	since   time.Time      // when that was seen
+	tried   string         // why it waits again after that
 }
 
 // lookEvery is how often a controller is asked how it goes on.
@@ -136,8 +137,15 @@ func (w *saveWatch) moved(job *savedJob, now *pb.Job) {
 			job.GoesOnOn, job.Image, job.SavedOn, imageText(job.image), secondsOf(job.StandingMs))
 	case running:
 		job.GoesOnOn = now.GetNodeList()
-		w.give(job, fmt.Sprintf("it runs on node %s, and not from image %d", job.GoesOnOn, job.Image))
+		why := ""
+		if job.tried != "" {
+			why = ": " + job.tried
+		}
+		w.give(job, fmt.Sprintf("it runs on node %s, and not from image %d%s", job.GoesOnOn, job.Image, why))
 	default:
+		if now.GetEpoch() > job.image.Epoch { // it was tried, and waits again
+			job.tried = now.GetReasonDetail()
+		}
 		w.progress("job %s is saved as image %d (%s) and waits: %s", job.Job, job.Image, sizeText(job.Bytes), now.GetReasonDetail())
 	}
 }
