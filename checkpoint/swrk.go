@@ -85,7 +85,11 @@ func (s *swrk) run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err == nil && waitErr != nil {
-		err = fmt.Errorf("criu: %w", waitErr)
+		// Killed between its answer and its end: it held the processes all the same.
+		if s.hold != nil {
+			s.hold()
+		}
+		err = fmt.Errorf("criu: %w", errors.Join(waitErr, errEnded))
 	}
 	return err
 }
