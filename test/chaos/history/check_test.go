@@ -292,6 +292,18 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestEndedAndMoved: a process may have ended on a node that was lost before that was
+// heard, and then goes on elsewhere from an image; in the same run it may not.
+func TestEndedAndMoved(t *testing.T) {
+	runs, err := ReadRecord([]byte("{\"epoch\":2}\ncount 1 1\nend 2 0\nmoved 3 3 \ncount 4 1\nend 5 7\n"))
+	if err != nil || len(runs) != 2 || !runs[0].Ended || !runs[1].Ended || runs[1].Code != 7 || runs[1].Epoch != 3 {
+		t.Errorf("read %+v, %v", runs, err)
+	}
+	if runs, err := ReadRecord([]byte("{\"epoch\":2}\nend 2 0\nmoved 2 2 \n")); err == nil {
+		t.Errorf("read %+v", runs)
+	}
+}
+
 func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte("{\"job\":1}\nbeat 1\nend 2 0\n"))
 	f.Add([]byte("{\"job\":1}\ncount 1 1\nmoved 2 3 gpu0\ncount 2 2\n"))

@@ -104,7 +104,7 @@ func (r *Run) moved(line string) (*Run, error) {
 		epoch, err = strconv.ParseUint(words[2], 10, 32)
 	}
 	again := uint32(epoch) <= r.Epoch && at <= r.Last // it was saved when it was about to write that
-	if err != nil || r.Ended || uint32(epoch) <= r.Epoch && !again {
+	if err != nil || uint32(epoch) <= r.Epoch && (r.Ended || !again) {
 		return nil, fmt.Errorf("%w: %q", ErrRecord, line)
 	}
 	if again {
@@ -113,6 +113,7 @@ func (r *Run) moved(line string) (*Run, error) {
 	next := *r
 	next.Epoch, next.Moved, next.Start, next.Last = uint32(epoch), true, at, at
 	next.Beats, next.Term, next.First, next.Count, next.Devices = 0, false, 0, 0, nil
+	next.Ended, next.Code = false, 0 // a node that was lost may have come to the end of its run
 	if len(words) == 4 {
 		next.Devices = strings.Split(words[3], ",")
 	}
