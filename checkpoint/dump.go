@@ -115,10 +115,10 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	if err := before.compare(o.Images); err != nil {
 		return nil, err
 	}
-	if err := checkPeers(o.Images); err != nil {
+	if err := mendSockets(o.Images); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(listenersFirst(o.Images), rearmTimers(o.Images), mendTerminals(o.Images)); err != nil {
+	if err := errors.Join(rearmTimers(o.Images), mendTerminals(o.Images)); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	bytes, err := sizeOf(o.Images)

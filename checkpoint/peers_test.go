@@ -23,16 +23,16 @@ func TestPeers(t *testing.T) {
 		}}
 	}
 	dir := t.TempDir()
-	if err := checkPeers(dir); err != nil {
+	if err := mendSockets(dir); err != nil {
 		t.Errorf("no files at all: %v", err)
 	}
 	path := filepath.Join(dir, filesImage)
 	writeImage(t, path, socket(7, 8), socket(8, 7), socket(9, 0), socket(10, 9))
-	if err := checkPeers(dir); err != nil {
+	if err := mendSockets(dir); err != nil {
 		t.Error(err)
 	}
 	writeImage(t, path, socket(7, 8), socket(9, 0))
-	if err := checkPeers(dir); !errors.Is(err, ErrBetween) {
+	if err := mendSockets(dir); !errors.Is(err, ErrBetween) {
 		t.Errorf("half a connection: %v", err)
 	}
 }

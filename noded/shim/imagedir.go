@@ -53,9 +53,6 @@ func (p *part) makeImageDir(m *checkpoint.Manifest) error {
 
 // useMemory mounts a file system in memory, or answers why not.
 func (d *imageDir) useMemory(lock string, bytes uint64) error {
-	if err := enoughMemory(bytes); err != nil {
-		return err
-	}
 	held, err := takeLock(lock)
 	if errors.Is(err, ErrAlive) {
 		return errors.New("another image is in memory at this moment")
@@ -63,10 +60,8 @@ func (d *imageDir) useMemory(lock string, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	const slack = 64 << 20 // a file's last page, and directories
-	err = mountMemory(d.path, bytes+slack, ",huge=within_size")
-	if errors.Is(err, unix.EINVAL) { // a kernel without large pages
-		err = mountMemory(d.path, bytes+slack, "")
+	if err = enoughMemory(bytes); err == nil {
+		err = mountMemory(d.path, bytes)
 	}
 	if err != nil {
 		return errors.Join(err, held.Close())
@@ -75,8 +70,13 @@ func (d *imageDir) useMemory(lock string, bytes uint64) error {
 	return nil
 }
 
-func mountMemory(path string, bytes uint64, options string) error {
-	err := unix.Mount("gleaner", path, "tmpfs", unix.MS_NOSUID, fmt.Sprintf("mode=0700,size=%d%s", bytes, options))
+func mountMemory(path string, bytes uint64) error {
+	const slack = 64 << 20 // a file's last page, and directories
+	options := fmt.Sprintf("mode=0700,size=%d", bytes+slack)
+	err := unix.Mount("gleaner", path, "tmpfs", unix.MS_NOSUID, options+",huge=within_size")
+	if errors.Is(err, unix.EINVAL) { // a kernel without large pages
+		err = unix.Mount("gleaner", path, "tmpfs", unix.MS_NOSUID, options)
+	}
 	if err != nil {
 		return &os.PathError{Op: "mount tmpfs on", Path: path, Err: err}
 	}
