@@ -74,8 +74,8 @@ func (g *Group) Config() *cgroups.Cgroup {
 }
 
 // Create makes the group in all hierarchies and applies the limits. A group
-// that exists is kept and gets the limits, with the processes it has; what is 0
-// in them stays as it is. A memory limit below what is in use is refused.
+// that exists keeps its processes and gets the limits; a limit of 0 leaves the former
+// one as it is. A memory limit below what is in use is refused.
 func (g *Group) Create() error {
 	manager, err := g.manager()
 	if err != nil {
@@ -133,7 +133,7 @@ func (g *Group) directories() (map[string]string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.found == nil {
-		// To look for where every hierarchy is mounted takes longer than
+		// Finding out where every hierarchy is mounted takes longer than
 		// most of what is done with the answer.
 		manager, err := g.manager()
 		if err != nil {

@@ -40,6 +40,13 @@ func (g *Group) Procs() ([]int, error) {
 // go meanwhile may be missed. The error is the first that a process refused
 // with; a process that has gone is none.
 func (g *Group) Signal(sig syscall.Signal) error {
+	return g.SignalThose(sig, func(int) bool { return true })
+}
+
+// SignalThose is Signal for the processes that wanted says yes to. It is asked
+// about numbers. Each is that of a process of the group, or of one that has ended and
+// no longer gets a signal.
+func (g *Group) SignalThose(sig syscall.Signal, wanted func(pid int) bool) error {
 	before, err := g.Procs()
 	if err != nil || len(before) == 0 {
 		return err
@@ -69,7 +76,7 @@ func (g *Group) Signal(sig syscall.Signal) error {
 	}
 	for _, pid := range after {
 		fd, ok := descriptors[pid]
-		if !ok {
+		if !ok || !wanted(pid) {
 			continue
 		}
 		err := unix.PidfdSendSignal(fd, sig, nil, 0)
@@ -80,8 +87,8 @@ func (g *Group) Signal(sig syscall.Signal) error {
 	return first
 }
 
-// ended says that there is no such process any more. To older kernels, such as 6.1,
-// that is EINVAL while the number is still that of a session or a process group.
+// ended says that there is no longer such a process. Older kernels, such as 6.1,
+// answer EINVAL while the number is still that of a session or a process group.
 func ended(err error) bool { return errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) }
 
 // Pauses between the passes of Kill and Freeze.
@@ -90,13 +97,13 @@ const (
 	lastPause  = 50 * time.Millisecond
 )
 
-// freezeAnew is after how long a freeze that does not come to an end begins anew.
-const freezeAnew = 250 * time.Millisecond
+// freezeAgain is how long a freeze may take before it is begun again.
+const freezeAgain = 250 * time.Millisecond
 
 // Kill sends SIGKILL until the group is empty. It returns nil when nothing is
 // left, also when the group does not exist, and an error wrapping ErrBusy and
 // the context's own when processes remain at the context's end: the kernel
-// does not let go of a process that waits uninterruptibly. A frozen group is
+// keeps a process that waits uninterruptibly. A frozen group is
 // thawed once its processes have the signal, and is left thawed.
 func (g *Group) Kill(ctx context.Context) error {
 	if empty, err := g.empty(); empty || err != nil {
@@ -162,25 +169,25 @@ func (g *Group) killOnce(stop bool) error {
 	return nil
 }
 
-// Freeze stops all processes of the group and returns when all stand still.
-// When the context ends first the group is thawed again and the context's
-// error returned. Processes that enter a frozen group freeze too.
+// Freeze freezes all processes of the group and returns when all are frozen.
+// If the context ends first, Freeze thaws the group again and returns the context's
+// error. Processes that enter a frozen group freeze too.
 func (g *Group) Freeze(ctx context.Context) error {
 	directories, err := g.present()
 	if err != nil {
 		return err
 	}
-	anew := time.Now().Add(freezeAnew)
+	again := time.Now().Add(freezeAgain)
 	for pause := firstPause; ; pause = min(pause*2, lastPause) {
-		// Written anew in each pass: v1 can miss a process that was forked
-		// while it froze the others. And where one waits in the kernel for another
-		// that stands already, only letting both go for a moment helps.
-		if time.Now().After(anew) {
+		// It is written again in each pass: v1 can miss a process that was forked
+		// while it froze the others. And where one process waits in the kernel for
+		// another that is frozen already, only a brief thaw of both helps.
+		if time.Now().After(again) {
 			if err := setFrozen(directories, false); err != nil {
 				return fmt.Errorf("freeze cgroup %s: %w", g.path, err)
 			}
 			time.Sleep(firstPause)
-			anew = time.Now().Add(freezeAnew)
+			again = time.Now().Add(freezeAgain)
 		}
 		if err := setFrozen(directories, true); err != nil {
 			return fmt.Errorf("freeze cgroup %s: %w", g.path, err)
@@ -201,7 +208,7 @@ func (g *Group) Freeze(ctx context.Context) error {
 	}
 }
 
-// Thaw lets the processes of a frozen group go on. On a group that is not
+// Thaw lets the processes of a frozen group run. On a group that is not
 // frozen it does nothing.
 func (g *Group) Thaw(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -217,8 +224,8 @@ func (g *Group) Thaw(ctx context.Context) error {
 	return nil
 }
 
-// Frozen says whether all processes of the group stand still because it was
-// frozen. A group that is being frozen is not frozen yet.
+// Frozen says whether all processes of the group are frozen. A group that is being
+// frozen is not frozen yet.
 func (g *Group) Frozen() (bool, error) {
 	directories, err := g.present()
 	if err != nil {
@@ -231,7 +238,7 @@ func (g *Group) Frozen() (bool, error) {
 	return frozen, nil
 }
 
-// FreezerDirectory answers where the kernel's files are that freeze the group,
+// FreezerDirectory answers the directory of the kernel's files that freeze the group,
 // for programs that do it themselves.
 func (g *Group) FreezerDirectory() (string, error) {
 	directories, err := g.present()
@@ -265,7 +272,7 @@ func setFrozen(directories map[string]string, frozen bool) error {
 	return ErrNoFreezer
 }
 
-// isFrozen says whether all processes stand still.
+// isFrozen says whether all processes are frozen.
 func isFrozen(directories map[string]string) (bool, error) {
 	if directory, ok := directories["freezer"]; ok {
 		text, err := os.ReadFile(filepath.Join(directory, "freezer.state"))

@@ -26,8 +26,8 @@ type Device struct {
 type Limits struct {
 	// CPUs are the ids of the CPUs they may run on; empty = all.
 	CPUs []int
-	// CPUWeight is the number of CPUs in proportion to which CPU time that is
-	// contended for is shared; 0 = the number of CPUs, or the kernel's default.
+	// CPUWeight is the group's share of contended CPU time, as a number of CPUs;
+	// 0 = the number of CPUs, or the kernel's default.
 	CPUWeight int
 	// MemoryBytes bounds memory and swap together; 0 = no limit.
 	MemoryBytes uint64
@@ -46,8 +46,8 @@ func (l Limits) clone() Limits {
 }
 
 // sharesPerCPU is the kernel's default of cpu.shares, and maxShares its
-// maximum. On v2 cpu.weight has its maximum at 10000; the weight of one CPU
-// leaves room for 500. The library's conversion of shares is no proportion: it
+// maximum. On v2 the maximum of cpu.weight is 10000; the weight of one CPU
+// leaves room for 500. The library's conversion of shares is not proportional: it
 // gives eight CPUs five times the weight of one.
 const (
 	sharesPerCPU = 1024

@@ -96,7 +96,7 @@ func TestNestedMemory(t *testing.T) {
 	g := create(t, Limits{MemoryBytes: 16 << 20})
 	requireController(t, "memory")
 	inner := below(t, g, "inner")
-	if code := run(t, inner, `head -c 24000000 /dev/zero | tail -c 24000000 >/dev/null`); code != 137 {
+	if code := run(t, inner, spareTheShell+tooLarge); code != 137 {
 		t.Errorf("exit code %d, want 137: killed at the limit of the group above", code)
 	}
 	// v1 counts where the process was, v2 there and above.

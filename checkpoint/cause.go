@@ -58,7 +58,7 @@ var harmless = []*regexp.Regexp{
 	regexp.MustCompile(`tun: Unable to create tun`), // looked for in the container's control group
 }
 
-// consequences are said by CRIU after the cause, for any cause.
+// consequences are what CRIU says after the cause, whatever the cause.
 var consequences = []*regexp.Regexp{
 	regexp.MustCompile(`(Dumping|Restoring|Pre-dumping) (FAILED|failed)`),
 	regexp.MustCompile(`Dump files \(pid: \d+\) failed`),
@@ -74,9 +74,9 @@ var passing = regexp.MustCompile(`unix: .* in-flight socket|task interruption, a
 // logLine is "(00.012345)   12: Error (criu/files.c:12): text".
 var logLine = regexp.MustCompile(`^\([0-9.]+\)\s+(?:\d+: )?Error \((?:[^)]*)\): (.*)$`)
 
-// causes answers what a log gives as errors: first those that are the cause of
-// something, in the order in which they were written, then what followed from
-// them. What is said by a machine that works is left out.
+// causes answers the errors in a log: first those that are the cause of something, in
+// the order in which they were written, then their consequences. What a machine that
+// works also says is left out.
 func causes(lines *bufio.Scanner) []string {
 	lines.Buffer(nil, 1<<20)
 	var first, then []string

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,8 +11,8 @@ import (
 const (
 	MaxManifestBytes = 64 << 20
 	MaxParts         = 1 << 17
-	// MaxChunks is how many chunks all parts have together; a store takes
-	// longer ones for an image that would need more.
+	// MaxChunks is how many chunks all parts have together; a store makes
+	// longer chunks for an image that would need more.
 	MaxChunks = 1 << 19
 	// MaxChunkBytes bounds a chunk that is not a hole: a reader needs that much
 	// memory for it.
@@ -25,9 +24,9 @@ const (
 	maxNodeNameBytes = 255
 )
 
-// Check refuses a manifest by which a restore could write outside of its
-// directory, read another part than it says, or need memory without bound; and
-// one that would not be read as it was meant.
+// Check refuses a manifest with which a restore could write outside its
+// directory, read a part that it does not name, or need unbounded memory; and
+// one that would be read as something else than was meant.
 func (m *Manifest) Check() error {
 	if m.Version != ManifestVersion {
 		return fmt.Errorf("%w: it is of version %d, and this program reads %d", ErrManifest, m.Version, ManifestVersion)
@@ -53,12 +52,15 @@ func (m *Manifest) Check() error {
 			return fmt.Errorf("%w: %q is no shared file's path", ErrManifest, shared.Path)
 		}
 	}
-	for _, inside := range slices.Concat(m.Mounts, m.Devices) {
+	for _, inside := range m.Mounts {
 		if !isPath(inside) {
-			return fmt.Errorf("%w: %q is no path of a mount or a device", ErrManifest, inside)
+			return fmt.Errorf("%w: %q is no path of a mount", ErrManifest, inside)
 		}
 	}
-	return nil
+	if err := m.checkHeld(); err != nil {
+		return err
+	}
+	return m.checkDevices()
 }
 
 // checkParts answers the names of the parts.

@@ -15,8 +15,8 @@ func whole() *Manifest {
 		Version: ManifestVersion, Job: 7, Epoch: 2, Number: 3, Node: "node-1", SavedMS: 1700000000123, UID: 1000, Root: "host",
 		Machine: Machine{Arch: "amd64", Kernel: "6.1", CRIU: "4.2.1", Processor: "p", Cgroup: "v2"},
 		Files:   []File{{Path: "/usr/lib/libc.so.6", Size: 10, SHA256: Digest{1}}, {Path: "/tmp/gone", Size: 1, SHA256: Digest{2}, Carried: "files/0"}},
-		Mounts:  []string{"/home/alice"},
-		Devices: []string{"/dev/nvidia0"},
+		Mounts:  []string{"/dev/nvidia0", "/dev/nvidiactl", "/home/alice"},
+		Devices: []Device{{Path: "/dev/nvidia0"}, {Path: "/dev/nvidiactl", Companion: true}},
 		Shared:  []SharedFile{{Path: "/home/alice/log", Size: 5}},
 		Parts: []Part{
 			{Name: "criu/pages-1.img", Size: 300, Chunks: []Chunk{{Size: 100, SHA256: Digest{3}}, {Size: 200}}},
@@ -88,17 +88,20 @@ func TestAManifestThatCannotBeIsRefused(t *testing.T) {
 		"huge chunk": func(m *Manifest) {
 			m.Parts[0] = Part{Name: "criu/pages-1.img", Size: MaxChunkBytes + 1, Chunks: []Chunk{{Size: MaxChunkBytes + 1, SHA256: Digest{1}}}}
 		},
-		"relative file":      func(m *Manifest) { m.Files[0].Path = "usr/lib" },
-		"file with dots":     func(m *Manifest) { m.Files[0].Path = "/usr/../lib" },
-		"file not UTF-8":     func(m *Manifest) { m.Files[0].Path = "/usr/\xff" },
-		"carried by no part": func(m *Manifest) { m.Files[1].Carried = "files/1" },
-		"relative mount":     func(m *Manifest) { m.Mounts[0] = "home" },
-		"relative device":    func(m *Manifest) { m.Devices[0] = "dev/nvidia0" },
-		"shared with dots":   func(m *Manifest) { m.Shared[0].Path = "/home/../etc" },
-		"shared not UTF-8":   func(m *Manifest) { m.Shared[0].Path = "/home/\xff" },
-		"shared below 0":     func(m *Manifest) { m.Shared[0].Size = -1 },
-		"mode of a device":   func(m *Manifest) { m.Files[0].Mode = 0o60600 },
-		"root not UTF-8":     func(m *Manifest) { m.Root = "\xc3" },
+		"relative file":         func(m *Manifest) { m.Files[0].Path = "usr/lib" },
+		"file with dots":        func(m *Manifest) { m.Files[0].Path = "/usr/../lib" },
+		"file not UTF-8":        func(m *Manifest) { m.Files[0].Path = "/usr/\xff" },
+		"carried by no part":    func(m *Manifest) { m.Files[1].Carried = "files/1" },
+		"relative mount":        func(m *Manifest) { m.Mounts[0] = "home" },
+		"relative device":       func(m *Manifest) { m.Devices[0].Path = "dev/nvidia0" },
+		"a device elsewhere":    func(m *Manifest) { m.Mounts[0], m.Devices[0].Path = "/home/nvidia0", "/home/nvidia0" },
+		"two devices of a path": func(m *Manifest) { m.Devices[1].Path = m.Devices[0].Path },
+		"no mount of a device":  func(m *Manifest) { m.Mounts = m.Mounts[1:] },
+		"shared with dots":      func(m *Manifest) { m.Shared[0].Path = "/home/../etc" },
+		"shared not UTF-8":      func(m *Manifest) { m.Shared[0].Path = "/home/\xff" },
+		"shared below 0":        func(m *Manifest) { m.Shared[0].Size = -1 },
+		"mode of a device":      func(m *Manifest) { m.Files[0].Mode = 0o60600 },
+		"root not UTF-8":        func(m *Manifest) { m.Root = "\xc3" },
 	} {
 		m := whole()
 		spoil(m)

@@ -91,12 +91,6 @@ func TestFits(t *testing.T) {
 	file := File{Path: "/usr/lib/x.so", Size: 7, SHA256: Digest{1}}
 	image := &Manifest{Version: 1, Machine: machine, Files: []File{file, {Path: "/bin/y", Carried: "carried/0"}}}
 	there := func(string) (File, error) { return file, nil }
-	gpus := func(names ...string) (g []GPU) {
-		for _, name := range names {
-			g = append(g, GPU{Model: name, Driver: "570"})
-		}
-		return g
-	}
 	for name, c := range map[string]struct {
 		change func(*Machine)
 		look   func(string) (File, error)
@@ -109,14 +103,13 @@ func TestFits(t *testing.T) {
 		"a lesser processor":     {func(m *Machine) { m.Processor = "GenuineIntel: avx sse4_2" }, there, "processor"},
 		"another vendor":         {func(m *Machine) { m.Processor = strings.Replace(m.Processor, "GenuineIntel", "AuthenticAMD", 1) }, there, "processor"},
 		"other control groups":   {func(m *Machine) { m.Cgroup = "v2" }, there, "control groups"},
-		"a GPU more":             {func(m *Machine) { m.GPUs = gpus("H100") }, there, "GPU"},
 		"no such file":           {func(*Machine) {}, func(string) (File, error) { return File{}, fs.ErrNotExist }, "file /usr/lib/x.so"},
 		"a file of other bytes":  {func(*Machine) {}, func(string) (File, error) { return File{Size: 7, SHA256: Digest{2}}, nil }, "file /usr/lib/x.so"},
 		"a file that is no file": {func(*Machine) {}, func(string) (File, error) { return File{}, errors.New("no file") }, "file /usr/lib/x.so"},
 	} {
 		here := machine
 		c.change(&here)
-		found := image.Fits(here, c.look)
+		found := image.Fits(Here{Machine: here, Look: c.look})
 		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Property != c.want) {
 			t.Errorf("%s: %v", name, found)
 		}

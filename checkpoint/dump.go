@@ -16,11 +16,11 @@ import (
 type Tree interface {
 	// Procs answers the ids of all processes, as the caller sees them.
 	Procs() ([]int, error)
-	// Freeze stops all of them and returns when they stand.
+	// Freeze freezes all of them and returns when they are frozen.
 	Freeze(ctx context.Context) error
-	// Frozen says whether all stand still.
+	// Frozen says whether all are frozen.
 	Frozen() (bool, error)
-	// FreezerDirectory is where the kernel's files of the freezer are.
+	// FreezerDirectory is the directory of the freezer's files in the kernel.
 	FreezerDirectory() (string, error)
 }
 
@@ -28,11 +28,11 @@ type Tree interface {
 type DumpOptions struct {
 	// Images is the directory for CRIU's files, which exists and is empty.
 	Images string
-	// Log is the directory, not a part of the image, for CRIU's log, which is
-	// there to be read whatever happens: dump.log.
+	// Log is the directory, outside the image, for CRIU's log, which can be
+	// read whatever happens: dump.log.
 	Log  string
 	Pid  int  // of the container's process 1, as the caller sees it
-	Tree Tree // which was frozen by the caller
+	Tree Tree // frozen by the caller
 	// External are the paths inside at which something is mounted that is not
 	// the container's own and is not saved.
 	External []string
@@ -55,7 +55,7 @@ const (
 	ghostLimit = 1<<32 - 1
 	// defaultTimeout is for a tree of very many processes. CRIU's own is 10 s.
 	defaultTimeout = time.Minute
-	// refreezePatience bounds the wait until what CRIU let go stands again.
+	// refreezePatience bounds the wait until what CRIU let go is frozen again.
 	refreezePatience = 30 * time.Second
 	// logLevel tells what CRIU does; without it a failure has no cause.
 	logLevel = 4
@@ -65,15 +65,15 @@ var (
 	// ErrIncomplete is returned, wrapped, by Dump when a process of the tree is
 	// not in the image.
 	ErrIncomplete = errors.New("the image does not hold every process")
-	// ErrLetGo is returned, joined with the cause, by Dump when CRIU was killed
-	// by somebody else: the tree may have run for a moment, and stands again.
-	ErrLetGo = errors.New("CRIU was killed, and the processes may have run until they were stopped again")
+	// ErrReleased is returned, joined with the cause, by Dump when CRIU was killed
+	// by somebody else: the tree may have run for a moment, and is frozen again.
+	ErrReleased = errors.New("CRIU was killed, and the processes may have run until they were stopped again")
 	// ErrUnsettled is returned, wrapped, by Dump for a tree in which a CRIU that
-	// was killed has left its traces. They go when the tree runs for a moment.
+	// was killed has left its traces. They disappear when the tree runs for a moment.
 	ErrUnsettled = errors.New("the processes have to run for a moment after the last attempt")
-	// ErrBetween is returned, wrapped, by Dump for a tree that was stopped in the
-	// middle of something that is over in no time, and that an image cannot hold.
-	// When it has run for a moment it can be dumped.
+	// ErrBetween is returned, wrapped, by Dump for a tree that was frozen in the
+	// middle of something brief that an image cannot hold. It can be dumped after
+	// it has run for a moment.
 	ErrBetween = errors.New("the processes were stopped in the middle of something")
 	// ErrRuns is returned, joined with the cause, by Dump when the tree runs
 	// and could not be stopped again.
@@ -81,14 +81,16 @@ var (
 )
 
 // Dump writes an image of a frozen tree, which stays frozen whatever happens,
-// unless the error wraps ErrRuns. After an error the image is not whole.
+// unless the error wraps ErrRuns. After an error the image is not whole. A process 1
+// that was stopped runs after the next thaw: continueInit says why. Other stopped
+// processes stay stopped.
 //
-// CRIU itself thaws a tree on control groups v1 while it holds each process
-// with ptrace, so if CRIU is killed the tree runs; it is frozen again before
-// anything else is done. And CRIU works inside the processes: one in which it
-// was just beginning or ending may not survive that it is killed. So at the
-// context's end it is first made to fail by itself. Memory is written as it is found: for each gigabyte
-// that much disk, and one or two seconds.
+// On control groups v1, CRIU itself thaws a tree while it holds each process
+// with ptrace, so the tree runs if CRIU is killed. Dump then freezes it again before
+// anything else. And CRIU works inside the processes: if it is killed while it begins
+// or ends to work in one, that process may die. So at the context's end, CRIU is first
+// made to fail by itself. Memory is written as it is found: each gigabyte takes a
+// gigabyte of disk, and one or two seconds.
 func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	begin := time.Now()
 	if frozen, err := o.Tree.Frozen(); err != nil || !frozen {
@@ -109,7 +111,7 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	err = e.dump(ctx, &o, freezer)
-	if err = errors.Join(err, o.keepFrozen(err)); err != nil {
+	if err = errors.Join(err, continueInit(o.Pid), o.keepFrozen(err)); err != nil {
 		return nil, err
 	}
 	if err := before.compare(o.Images); err != nil {
@@ -118,7 +120,7 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	if err := mendSockets(o.Images); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(rearmTimers(o.Images), mendTerminals(o.Images)); err != nil {
+	if err := errors.Join(rearmTimers(o.Images), mendTerminals(o.Images), writeClocks(o.Images, o.Pid)); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
 	bytes, err := sizeOf(o.Images)
@@ -147,8 +149,12 @@ func (e *Engine) dump(ctx context.Context, o *DumpOptions, freezer string) error
 	for _, path := range o.External {
 		options.ExtMnt = append(options.ExtMnt, &rpc.ExtMountMap{Key: set(path), Val: set(path)})
 	}
+	owner, err := ownerOf(o.Pid)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
 	call := &swrk{
-		engine: e, hold: func() { stopNow(freezer) },
+		owner: owner, through: inTimeOf(o.Pid), engine: e, hold: func() { stopNow(freezer) },
 		request: &rpc.CriuReq{Type: set(rpc.CriuReqType_DUMP), Opts: options},
 	}
 	if err := call.run(ctx); err != nil {
@@ -176,16 +182,16 @@ func commonOptions(images, logs *os.File, log string, timeout time.Duration) *rp
 		ManageCgroups: set(true), ManageCgroupsMode: set(rpc.CriuCgMode_IGNORE),
 		TcpEstablished: set(true), FileLocks: set(true), LinkRemap: set(true),
 		GhostLimit: set(uint32(ghostLimit)), OrphanPtsMaster: set(false),
-		// A connection that is saved has both ends in the tree, which stands.
+		// A connection that is saved has both ends in the tree, which is frozen.
 		NetworkLock: set(rpc.CriuNetworkLockMethod_SKIP),
-		// A file of the machine's could change what is asked for here.
+		// A configuration file of the machine could change these options.
 		ConfigFile: set("/dev/null"),
 	}
 }
 
 func set[T any](v T) *T { return &v }
 
-// keepFrozen makes sure that the tree stands, as it did before.
+// keepFrozen makes sure that the tree is frozen, as it was before.
 func (o *DumpOptions) keepFrozen(dumped error) error {
 	if frozen, err := o.Tree.Frozen(); dumped == nil && frozen && err == nil {
 		return nil
@@ -196,14 +202,14 @@ func (o *DumpOptions) keepFrozen(dumped error) error {
 		return errors.Join(ErrRuns, err)
 	}
 	if errors.Is(dumped, errEnded) {
-		return ErrLetGo
+		return ErrReleased
 	}
 	return nil
 }
 
-// stopNow asks the kernel to stop the tree, and does not wait until it stands:
-// it cannot before CRIU, which holds it, has ended. From then on it stands
-// without having run.
+// stopNow asks the kernel to freeze the tree, and does not wait for that: the kernel
+// cannot freeze it before CRIU, which holds it, has ended. From then on the tree is
+// frozen without having run.
 func stopNow(freezer string) {
 	for name, text := range map[string]string{"freezer.state": "FROZEN", "cgroup.freeze": "1"} {
 		if file, err := os.OpenFile(filepath.Join(freezer, name), os.O_WRONLY, 0); err == nil {

@@ -10,15 +10,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// One of CRIU's files begins with two words that say of what kind its entries
-// are; each entry after them has its size, a word, before it. What has more than
-// entries in it (pages, what pipes hold) is not read here.
+// One of CRIU's files begins with two words that name the kind of its entries. Before
+// each entry is its size, a word. Files that hold more than entries (pages, what pipes
+// hold) are not read here.
 const (
 	magicSize = 8
 	wordSize  = 4
 )
 
-// entry is what the entries of a file are: P is *T.
+// entry is the type of a file's entries: P is *T.
 type entry[T any] interface {
 	*T
 	proto.Message
@@ -40,8 +40,8 @@ func readEntries[T any, P entry[T]](path string) ([]P, error) {
 	return entries, nil
 }
 
-// changeEntries changes entries of one of CRIU's files; change says of each
-// whether it did. All others stay byte by byte as they are.
+// changeEntries changes entries of one of CRIU's files; change says for each
+// whether it did. All others stay the same, byte by byte.
 func changeEntries[T any, P entry[T]](path string, change func(P) bool) error {
 	magic, texts, err := splitEntries(path)
 	if err != nil {
@@ -83,8 +83,8 @@ func decodeEntry[T any, P entry[T]](path string, text []byte) (P, error) {
 	return e, nil
 }
 
-// splitEntries answers what one of CRIU's files begins with, and its entries as
-// they are encoded. One that ends in the middle of an entry is an error.
+// splitEntries answers the beginning of one of CRIU's files, and its entries as
+// they are encoded. A file that ends in the middle of an entry is an error.
 func splitEntries(path string) (magic []byte, texts [][]byte, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -8,22 +8,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Used is a file with a name that processes have mapped or open.
 type Used struct {
 	Path string // inside
 	Link string // below /proc: leads to that very file, whatever is at Path now
-	// Mapped: a process has it in its memory. Else it is only open.
+	// Mapped: a process has it in its memory. Otherwise it is only open.
 	Mapped  bool
+	Runs    bool // as code
 	Written bool // a process may write to it
 	// Appends: every process that may write to it can only append.
 	Appends bool
 }
 
 // UsedFiles answers what processes have mapped or open, in the order of the
-// paths. Left out is what has no name any more, and what is no file. The
-// processes must stand still.
+// paths. It leaves out what no longer has a name, and what is not a file. The
+// processes must be frozen.
 func UsedFiles(pids []int) ([]Used, error) {
 	found := map[string]*Used{}
 	add := func(u Used) {
@@ -36,6 +40,7 @@ func UsedFiles(pids []int) ([]Used, error) {
 			known.Link = u.Link
 		}
 		known.Mapped = known.Mapped || u.Mapped
+		known.Runs = known.Runs || u.Runs
 		known.Appends = (known.Appends || !known.Written) && (u.Appends || !u.Written)
 		known.Written = known.Written || u.Written
 	}
@@ -62,8 +67,25 @@ func hasName(path string) bool {
 		!strings.HasPrefix(path, "/memfd:") && !strings.HasPrefix(path, "/SYSV") && !strings.HasPrefix(path, "/anon_hugepage")
 }
 
-// mappedFiles reads /proc/PID/maps, see proc_pid_maps(5).
+// mapping is a line of /proc/PID/maps, see proc_pid_maps(5), that has a path.
+// device is written as in maps: major:minor, in hexadecimal digits.
+type mapping struct{ addresses, access, device, path string }
+
+// mappedFiles answers the files in a process's memory.
 func mappedFiles(pid int, add func(Used)) error {
+	return eachMapping(pid, func(m mapping) {
+		if !hasName(m.path) {
+			return
+		}
+		add(Used{
+			Path: m.path, Link: fmt.Sprintf("/proc/%d/map_files/%s", pid, trimZeros(m.addresses)), Mapped: true,
+			Runs:    strings.Contains(m.access, "x"),
+			Written: strings.Contains(m.access, "s") && strings.Contains(m.access, "w"),
+		})
+	})
+}
+
+func eachMapping(pid int, do func(mapping)) error {
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return err
@@ -74,22 +96,30 @@ func mappedFiles(pid int, add func(Used)) error {
 	for lines.Scan() {
 		// address perms offset dev inode path
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
-			continue
+		if len(fields) >= 6 && strings.HasPrefix(fields[5], "/") {
+			do(mapping{fields[0], fields[1], fields[3], unescape(lines.Text()[strings.Index(lines.Text(), fields[5]):])})
 		}
-		path := unescape(lines.Text()[strings.Index(lines.Text(), fields[5]):])
-		if !hasName(path) {
-			continue
-		}
-		add(Used{
-			Path: path, Link: fmt.Sprintf("/proc/%d/map_files/%s", pid, trimZeros(fields[0])), Mapped: true,
-			Written: strings.Contains(fields[1], "s") && strings.Contains(fields[1], "w"),
-		})
 	}
 	return lines.Err()
 }
 
-// trimZeros: the addresses of maps have leading zeros, those of map_files not.
+// memoryDevice answers the device that backs shared memory and memfd_create(2).
+// The kernel gives such memory names (/dev/zero, /SYSV00000000) at which nothing ever
+// was.
+var memoryDevice = sync.OnceValues(func() (string, error) {
+	fd, err := unix.MemfdCreate("device", unix.MFD_CLOEXEC)
+	if err != nil {
+		return "", fmt.Errorf("find the device of shared memory: %w", err)
+	}
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return "", fmt.Errorf("find the device of shared memory: %w", err)
+	}
+	return fmt.Sprintf("%02x:%02x", unix.Major(stat.Dev), unix.Minor(stat.Dev)), nil
+})
+
+// trimZeros: addresses have leading zeros in maps, and none in map_files.
 func trimZeros(addresses string) string {
 	from, to, _ := strings.Cut(addresses, "-")
 	trim := func(s string) string {
@@ -101,7 +131,7 @@ func trimZeros(addresses string) string {
 	return trim(from) + "-" + trim(to)
 }
 
-// unescape undoes what the kernel does to a path with a line's end.
+// unescape undoes what the kernel does to the line ends in a path.
 func unescape(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }
 
 // openFiles reads /proc/PID/fd.
@@ -121,7 +151,7 @@ func openFiles(pid int, add func(Used)) error {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		flags, err := openFlags(pid, entry.Name())
+		flags, err := OpenFlags(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, entry.Name()))
 		if err != nil {
 			return err
 		}
@@ -131,9 +161,9 @@ func openFiles(pid int, add func(Used)) error {
 	return nil
 }
 
-// openFlags reads how a descriptor was opened.
-func openFlags(pid int, fd string) (flags int, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd))
+// OpenFlags reads from /proc/PID/fdinfo/FD how a descriptor was opened.
+func OpenFlags(fdinfo string) (flags int, err error) {
+	text, err := os.ReadFile(fdinfo)
 	if err != nil {
 		return 0, err
 	}
@@ -143,5 +173,5 @@ func openFlags(pid int, fd string) (flags int, err error) {
 			return flags, err
 		}
 	}
-	return 0, fmt.Errorf("descriptor %s of process %d has no flags", fd, pid)
+	return 0, fmt.Errorf("%s has no flags", fdinfo)
 }

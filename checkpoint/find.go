@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PrivateProgram is where the project's set-up puts a CRIU of its own, on a
+// PrivateProgram is where the project's set-up installs a CRIU, on a
 // machine whose own does not work.
 const PrivateProgram = "/usr/local/lib/gleaner/criu/criu"
 
-// leastMajor is the oldest major version of CRIU that works on the kernels of
-// today: 3.17, for one, does not start on 6.18.
+// leastMajor is the oldest major version of CRIU that works on present kernels:
+// 3.17, for example, does not start on 6.18.
 const leastMajor = 4
 
 // checkTimeout bounds one run of a program that is tried.
@@ -39,8 +39,8 @@ type Rejected struct {
 	Reason  string // in a sentence
 }
 
-// Programs answers where to look for CRIU, in order: the configured path
-// alone if there is one, else PrivateProgram and those in PATH.
+// Programs answers where to look for CRIU, in order: only the configured path
+// if there is one, otherwise PrivateProgram and those in PATH.
 func Programs(configured string) []string {
 	if configured != "" {
 		return []string{configured}
@@ -54,11 +54,11 @@ func Programs(configured string) []string {
 	return programs
 }
 
-// Find answers the first of programs that works: it tells a version that is
-// new enough, and "criu check", which needs root, finds nothing missing in the
-// kernel. nil = none does. What was rejected on the way is told as well; a
-// program that does not exist is not. What was found out is remembered as
-// long as the file stays the same, so to ask again costs one look at it.
+// Find answers the first of programs that works: its version is new enough,
+// and "criu check", which needs root, finds nothing missing in the
+// kernel. nil = none works. It also answers which programs it rejected, without
+// those that do not exist. It remembers what it found out as long as the file
+// stays the same, so asking again costs one look at the file.
 func Find(ctx context.Context, programs []string) (*Engine, []Rejected) {
 	var rejected []Rejected
 	seen := map[fileID]bool{}
@@ -127,6 +127,12 @@ func tryProgram(ctx context.Context, program string) (*Engine, *Rejected) {
 		}
 		return nil, &Rejected{Path: program, Version: version, Reason: "its own check fails: " + said(err, out)}
 	}
+	// These restore and save a tree in a time namespace; see clocks.go.
+	for _, name := range []string{"unshare", "nsenter"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return nil, &Rejected{Path: program, Version: version, Reason: fmt.Sprintf("%s is missing, which a restored job's clocks need: install util-linux", name)}
+		}
+	}
 	return &Engine{Path: program, Version: version}, nil
 }
 
@@ -161,7 +167,7 @@ type fileID struct {
 	mtime, ctime unix.Timespec
 }
 
-// identify follows links. A path that is no regular file is refused.
+// identify follows links. It refuses a path that is not a regular file.
 func identify(path string) (fileID, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {

@@ -4,19 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Misfit is something by which a machine cannot go on with an image.
+// Misfit is a property of a machine that keeps it from resuming an image.
 type Misfit struct {
 	Property   string // "kernel", "CRIU", "processor", "GPU", "file /usr/lib/…"
 	Want, Have string // "" = none
+	Reason     string // in a sentence, in place of these two; may be ""
 	Remedy     string // in a sentence
 }
 
 // String answers it in a sentence.
 func (m Misfit) String() string {
+	if m.Reason != "" {
+		return m.Property + ": " + m.Reason + "; " + m.Remedy
+	}
 	have := m.Have
 	if have == "" {
 		have = "there is none"
@@ -28,27 +34,70 @@ func (m Misfit) String() string {
 // file.
 const maxMisfits = 16
 
-// Fits answers why this machine cannot go on with the image; nothing = it can.
-// look answers what lies at a path of the root, as a job would see it; an
-// error that wraps fs.ErrNotExist when nothing does. Files that the image
-// carries along are not looked at.
-func (m *Manifest) Fits(here Machine, look func(path string) (File, error)) []Misfit {
-	found := m.Machine.fits(here)
+// Here is what a machine would give the job of an image.
+type Here struct {
+	Machine Machine
+	UID     uint32 // whose job it would be
+	Root    string // what the container's root would be made of
+	IDs     IDs    // of its user namespace
+	Limits  Limits
+	// Memory is how many bytes the job may use; 0 = as many as it likes.
+	Memory int64
+	// Devices are those that the container would have, in order.
+	Devices []Device
+	// Look answers what is at a path of the root, as a job would see it, or an
+	// error that wraps fs.ErrNotExist.
+	Look func(path string) (File, error)
+}
+
+// Fits answers why a machine cannot resume the image; nothing = it can. The question
+// beforehand and the restore itself use the same answer. Fits does not look at files
+// that the image carries, nor at the GPU memory in it: see cuda.Fits.
+func (m *Manifest) Fits(here Here) []Misfit {
+	_, found := ReplaceDevices(m.Devices, here.Devices)
+	found = slices.Concat(m.Machine.fits(here.Machine), m.jobFits(&here), m.Needs.fits(here.Limits), found)
 	for i := range m.Files {
 		if len(found) >= maxMisfits {
 			break
 		}
 		if want := &m.Files[i]; want.Carried == "" {
-			found = append(found, want.fits(look)...)
+			found = append(found, want.fits(here.Look)...)
 		}
 	}
 	return found
 }
 
+// jobFits: the user and the groups are the same, and there is room.
+func (m *Manifest) jobFits(here *Here) (found []Misfit) {
+	if m.UID != here.UID {
+		found = append(found, Misfit{Property: "user", Reason: fmt.Sprintf("its processes are user %d's, and not user %d's", m.UID, here.UID), Remedy: "choose a node that knows the user by the same number"})
+	}
+	if m.Root != here.Root {
+		found = append(found, Misfit{Property: "root", Reason: fmt.Sprintf("its root is %q, and jobs here have %q", m.Root, here.Root), Remedy: "choose a node whose jobs have the same"})
+	}
+	if m.IDs != (IDs{}) && m.IDs != here.IDs {
+		found = append(found, Misfit{Property: "groups", Reason: "the user has not the groups here that the job began with", Remedy: "choose a node on which the user has the same"})
+	}
+	if want := m.memory(); here.Memory > 0 && want > here.Memory {
+		found = append(found, Misfit{Property: "memory", Want: fmt.Sprintf("%d bytes", want), Have: fmt.Sprintf("the job may take %d", here.Memory), Remedy: "give it more, or choose a node with more"})
+	}
+	return found
+}
+
+// memory is what the processes need at least, in bytes.
+func (m *Manifest) memory() (n int64) {
+	for i := range m.Parts {
+		if base := path.Base(m.Parts[i].Name); strings.HasPrefix(base, "pages-") {
+			n += m.Parts[i].Size
+		}
+	}
+	return n
+}
+
 func (want Machine) fits(have Machine) (found []Misfit) {
 	differ := func(property, want, have, remedy string) {
 		if want != have {
-			found = append(found, Misfit{property, want, have, remedy})
+			found = append(found, Misfit{Property: property, Want: want, Have: have, Remedy: remedy})
 		}
 	}
 	differ("architecture", want.Arch, have.Arch, "choose a node of the same kind")
@@ -60,15 +109,7 @@ func (want Machine) fits(have Machine) (found []Misfit) {
 		differ("CRIU", want.CRIU, have.CRIU, "choose a node whose CRIU is the same or newer, or update it there")
 	}
 	if lack := lackingFeatures(want.Processor, have.Processor); len(lack) > 0 {
-		found = append(found, Misfit{"processor", strings.Join(lack, ", "), "it lacks that", "choose a node whose processor is the same or newer"})
-	}
-	if len(want.GPUs) != len(have.GPUs) {
-		found = append(found, Misfit{"GPU", strconv.Itoa(len(want.GPUs)), strconv.Itoa(len(have.GPUs)), "choose a node with as many"})
-		return found
-	}
-	for i := range want.GPUs {
-		differ(fmt.Sprintf("GPU %d", i), want.GPUs[i].Model, have.GPUs[i].Model, "choose a node with the same model")
-		differ(fmt.Sprintf("driver of GPU %d", i), want.GPUs[i].Driver, have.GPUs[i].Driver, "choose a node with the same driver")
+		found = append(found, Misfit{Property: "processor", Want: strings.Join(lack, ", "), Have: "it lacks that", Remedy: "choose a node whose processor is the same or newer"})
 	}
 	return found
 }
@@ -79,11 +120,11 @@ func (want *File) fits(look func(path string) (File, error)) []Misfit {
 	have, err := look(want.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return []Misfit{{property, want.describe(), "", remedy}}
+		return []Misfit{{Property: property, Want: want.describe(), Remedy: remedy}}
 	case err != nil:
-		return []Misfit{{property, want.describe(), "it cannot be read: " + err.Error(), remedy}}
+		return []Misfit{{Property: property, Want: want.describe(), Have: "it cannot be read: " + err.Error(), Remedy: remedy}}
 	case have.Size != want.Size || have.SHA256 != want.SHA256:
-		return []Misfit{{property, want.describe(), have.describe(), remedy}}
+		return []Misfit{{Property: property, Want: want.describe(), Have: have.describe(), Remedy: remedy}}
 	}
 	return nil
 }
@@ -92,8 +133,8 @@ func (f *File) describe() string {
 	return fmt.Sprintf("%d bytes with SHA-256 %.12s…", f.Size, f.SHA256.String())
 }
 
-// kernelFits: an image may go on on a newer kernel, which still knows what
-// programs have been told about the older one. Only the first two numbers
+// kernelFits: an image may resume on a newer kernel, because what programs have
+// learned about the older one still holds there. Only the first two numbers
 // count: the rest are corrections.
 func kernelFits(want, have string) bool {
 	w, okW := numbers(want, 2)

@@ -3,9 +3,11 @@ package checkpoint
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -14,10 +16,9 @@ import (
 // maxHashes bounds what a cache remembers: more than all libraries of a system.
 const maxHashes = 65536
 
-// Hashes remembers the SHA-256 of files as long as they stay the same, by the
-// device, number, size and times that the kernel tells. So a library is read
-// once, however often something that has it mapped is saved. It may be used by
-// several goroutines.
+// Hashes remembers the SHA-256 of files as long as their device, number, size and
+// times stay the same. So a library is read once, however often processes that have
+// it mapped are saved. Several goroutines may use it.
 type Hashes struct {
 	mu    sync.Mutex
 	known map[fileID]Digest
@@ -54,16 +55,30 @@ func (h *Hashes) Of(ctx context.Context, file *os.File) (int64, Digest, error) {
 	return size, digest, nil
 }
 
-// Look answers the file at a path, for Fits. Links are followed; what is no
+// Look answers the file at a path, for Fits. It follows links. Anything but a
 // regular file is an error.
 func (h *Hashes) Look(path string) (File, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := OpenFile(path)
 	if err != nil {
 		return File{}, err
 	}
 	defer file.Close()
 	size, digest, err := h.Of(context.Background(), file)
 	return File{Path: path, Size: size, SHA256: digest}, err
+}
+
+// OpenFile opens a regular file for reading, and nothing else: opening a device may
+// start something, and a name that a job chose is not trusted that far.
+func OpenFile(path string) (*os.File, error) {
+	seen, err := os.OpenFile(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer seen.Close()
+	if info, err := seen.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(&os.PathError{Op: "open", Path: path, Err: errors.New("it is no regular file")}, err)
+	}
+	return os.Open("/proc/self/fd/" + strconv.Itoa(int(seen.Fd())))
 }
 
 func openID(file *os.File) (fileID, error) {
@@ -88,7 +103,7 @@ func digestOf(ctx context.Context, file *os.File) (int64, Digest, error) {
 	return size, Digest(hash.Sum(nil)), nil
 }
 
-// onlyWriter and contextReader keep io.CopyBuffer from going other ways.
+// onlyWriter and contextReader keep io.CopyBuffer from taking shortcuts.
 type onlyWriter struct{ io.Writer }
 
 type contextReader struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // ThisMachine answers what images made here need, and what those restored
-// here find. GPUs are left to the caller, who knows which a container has.
+// here find. The caller adds the GPUs, because it knows which a container has.
 func ThisMachine(_ context.Context, engine *Engine) (Machine, error) {
 	m := Machine{Arch: runtime.GOARCH, CRIU: engine.Version, Cgroup: "v1"}
 	var name unix.Utsname
@@ -33,7 +33,7 @@ func ThisMachine(_ context.Context, engine *Engine) (Machine, error) {
 }
 
 // hiddenFlags tell what the kernel does with the processor, or what only the
-// kernel can use. Programs cannot have come to depend on them.
+// kernel can use. Programs cannot depend on them.
 var hiddenFlags = map[string]bool{
 	"pti": true, "ibrs": true, "ibpb": true, "stibp": true, "ssbd": true, "ibrs_enhanced": true, "retpoline": true,
 	"tpr_shadow": true, "flexpriority": true, "ept": true, "vpid": true, "ept_ad": true, "vnmi": true, "vmx": true, "svm": true,

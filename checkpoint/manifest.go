@@ -14,7 +14,7 @@ import (
 const ManifestVersion = 1
 
 // ErrManifest is returned, wrapped, for a manifest that is not whole or says
-// what cannot be.
+// something impossible.
 var ErrManifest = errors.New("not the manifest of an image")
 
 // Digest is a SHA-256. It is written in hexadecimal.
@@ -36,9 +36,9 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Manifest says what an image consists of and what a machine must have to go
-// on with it. Its digest names the image: whoever has the digest from somebody
-// he trusts can check everything else.
+// Manifest says what an image consists of and what a machine must have to resume
+// it. Its digest names the image: whoever has the digest from a trusted source can
+// check everything else.
 type Manifest struct {
 	Version int    `json:"version"`
 	Job     uint32 `json:"job"`
@@ -51,21 +51,43 @@ type Manifest struct {
 	Machine Machine `json:"machine"`
 	// Root is what the container's root is made of: "host", or an image's digest.
 	Root string `json:"root"`
-	// Files are those of the root, outside of shared file systems, that were
+	// TmpBytes is the size of the disk that holds what the job has written into
+	// its root and its private directories. After a restore, the disk is as large. 0 = no
+	// bound.
+	TmpBytes uint64 `json:"tmp_bytes,omitempty"`
+	// Files are those of the root, outside shared file systems, that were
 	// mapped or open. A restore needs the same bytes at the same paths, or
-	// brings them along.
+	// the image carries them.
 	Files []File `json:"files"`
 	// Mounts are the paths inside at which something of the host was bound.
-	// A restore needs something there.
+	// A restore needs something at each of them.
 	Mounts []string `json:"mounts"`
-	// Devices are the paths inside of the container's own devices, in order. A
-	// restore has as many, and puts each at the place of the one before it.
-	Devices []string `json:"devices,omitempty"`
+	// Devices are the container's own, in order: what the job has seen since its
+	// first start, and sees after a restore.
+	Devices []Device `json:"devices,omitempty"`
 	// Shared are files of shared file systems that were open. They are not
 	// part of the image.
 	Shared []SharedFile `json:"shared,omitempty"`
 	// Parts are the image's own, in the order of their names.
 	Parts []Part `json:"parts"`
+	// Held is what processes used in file systems that are not part of the image.
+	Held []Held `json:"held,omitempty"`
+	// IDs are the users and groups of the container's user namespace.
+	IDs IDs `json:"ids,omitzero"`
+	// Locks: its processes hold locks on files. While they do, nobody else gets these
+	// locks, not even the processes that are restored from the image.
+	Locks bool `json:"locks,omitempty"`
+	// Needs are what its processes use of the kernel.
+	Needs Needs `json:"needs,omitzero"`
+	// Data is how many bytes the parts have without their holes, if only the facts of
+	// the image are known.
+	Data int64 `json:"data,omitempty"`
+}
+
+// IDs are the maps of a user namespace, as the kernel tells them: see user_namespaces(7).
+type IDs struct {
+	Users  string `json:"users"`
+	Groups string `json:"groups"`
 }
 
 // Machine is what CRIU and the drivers compare.
@@ -92,8 +114,8 @@ type File struct {
 	Size   int64  `json:"size"`
 	SHA256 Digest `json:"sha256"`
 	Mode   uint32 `json:"mode,omitempty"` // permission bits; only of what is carried
-	// Carried names the part that holds its bytes, for a machine that has other
-	// ones or none; "" = the machine must have it.
+	// Carried names the part that holds its bytes, for a machine where the file is
+	// another one or missing; "" = the machine must have it.
 	Carried string `json:"carried,omitempty"`
 }
 
@@ -101,16 +123,16 @@ type File struct {
 type SharedFile struct {
 	Path string `json:"path"` // inside
 	Size int64  `json:"size"` // when it was saved
-	// Exact: a restore needs it to have this very size. Not so what is only
-	// appended to.
+	// Exact: a restore needs this very size. A file that is only appended to may
+	// have another one.
 	Exact bool `json:"exact"`
 	// Written: it was open for writing.
 	Written bool `json:"written"`
 }
 
 // Part is one file of the image. Whoever makes an image fills in names and
-// sizes; the store fills in the chunks, whose SHA-256s are the part's: hashing
-// a part as a whole would be a second pass that one processor alone can do.
+// sizes; the store fills in the chunks, whose SHA-256s stand for the part's: hashing
+// a part as a whole would be a second pass, on only one processor.
 type Part struct {
 	Name   string  `json:"name"` // with slashes, below the image's directory
 	Size   int64   `json:"size"`
@@ -138,10 +160,10 @@ func (m *Manifest) Bytes() int64 {
 	return n
 }
 
-// DataBytes answers how many bytes the parts have without their holes, if it is
-// known what chunks they are of.
+// DataBytes answers how many bytes the parts have without their holes, if their
+// chunks are known.
 func (m *Manifest) DataBytes() int64 {
-	n := int64(0)
+	n := m.Data
 	for i := range m.Parts {
 		for _, c := range m.Parts[i].Chunks {
 			if !c.Hole() {
@@ -172,9 +194,9 @@ func (m *Manifest) Encode() ([]byte, Digest, error) {
 	return data, sha256.Sum256(data), nil
 }
 
-// DecodeManifest reads what Encode wrote, and nothing else: a field that is
-// not understood could be a condition that is not kept, and what can be
-// written in two ways can be read in two.
+// DecodeManifest reads what Encode wrote, and nothing else: an unknown field
+// could be a condition that would not be kept, and what can be
+// written in two ways can be read in two ways.
 func DecodeManifest(data []byte, want Digest) (*Manifest, error) {
 	if len(data) > MaxManifestBytes {
 		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrManifest, MaxManifestBytes)

@@ -13,11 +13,11 @@ import (
 const mountFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOSYMFOLLOW |
 	unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME | unix.MS_STRICTATIME
 
-// SetMountFlags changes in an image, for each of these paths inside, with which
-// flags of mount(2) something is mounted there. CRIU gives each mount the flags
-// that it had, also one of the host's. In a user namespace the kernel refuses to take
-// away what such a mount forbids (devices, programs), and to change when times of
-// access are written. So what is mounted otherwise here is restored as it is here.
+// SetMountFlags changes in an image the flags of mount(2) of the mounts at these paths
+// inside. CRIU gives each mount the flags that it had, also a mount of the host's. In a
+// user namespace the kernel does not let CRIU lift what such a mount forbids (devices,
+// programs), or change when access times are written. So a mount that has other flags
+// here is restored with the flags that it has here.
 func SetMountFlags(images string, flags map[string]uint32) error {
 	tables, err := filepath.Glob(filepath.Join(images, "mountpoints-*.img"))
 	if err != nil {

@@ -14,18 +14,21 @@ import (
 
 // Obstacle is something that keeps a tree from being saved.
 type Obstacle struct {
-	Pid     int    // of the process, inside
+	Pid     int    // of the process, inside; 0 = it is not known
 	Program string // its name
 	What    string // it does: "has a connection to 10.0.0.1:443"
 	Remedy  string // in a sentence
-	// Lasts: it will not pass while the program does what it is for.
+	// Lasts: it stays as long as the program does its work.
 	Lasts bool
-	// Passing: it is over, as a rule, when the processes have run for a moment.
+	// Passing: as a rule, it is over after the processes have run for a moment.
 	Passing bool
 }
 
 // String answers it in a sentence.
 func (o Obstacle) String() string {
+	if o.Pid == 0 {
+		return fmt.Sprintf("it %s: %s", o.What, o.Remedy)
+	}
 	return fmt.Sprintf("process %d (%s) %s: %s", o.Pid, o.Program, o.What, o.Remedy)
 }
 
@@ -61,20 +64,21 @@ const (
 const maxObstacles = 16
 
 // Obstacles looks for what keeps a tree from being saved, as far as the kernel
-// tells it from outside: what is found is in the way for certain, and there
-// may be more. The processes may run meanwhile.
+// shows that from outside: each obstacle that it finds is certain, and there
+// may be more. The processes may run meanwhile. saved says whether the file system of
+// a path inside is saved with the tree, and whether no link leads to it: see Named.
 //
 // It reads a few files for each process and descriptor, and the tables of the
 // sockets of the tree's network: milliseconds, unless there are very many.
-func Obstacles(tree Tree) ([]Obstacle, error) {
+func Obstacles(tree Tree, saved func(path string) bool) ([]Obstacle, error) {
 	pids, err := tree.Procs()
 	if err != nil || len(pids) == 0 {
 		return nil, err
 	}
-	s := &survey{sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
+	s := &survey{saved: saved, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
 	for _, pid := range pids {
 		if err := s.process(pid); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
-			return nil, err // one that has gone is in nobody's way
+			return nil, err // a process that has ended is no obstacle
 		}
 	}
 	s.orphanedTerminals()
@@ -95,6 +99,7 @@ func Obstacles(tree Tree) ([]Obstacle, error) {
 // survey is what was seen of a tree.
 type survey struct {
 	found     []Obstacle
+	saved     func(path string) bool
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open
 	terminals map[int]int    // pseudo terminals that are open: a process that has it
@@ -132,13 +137,34 @@ func (s *survey) process(pid int) error {
 	for _, entry := range entries {
 		if target, err := os.Readlink(filepath.Join(dir, entry.Name())); err == nil {
 			s.descriptor(pid, entry.Name(), target)
+			s.removed(pid, target)
 		}
 	}
-	return nil
+	for _, name := range []string{"cwd", "root", "exe"} {
+		if target, err := os.Readlink(fmt.Sprintf("/proc/%d/%s", pid, name)); err == nil {
+			s.removed(pid, target)
+		}
+	}
+	memory, err := memoryDevice()
+	if err != nil {
+		return err
+	}
+	return eachMapping(pid, func(m mapping) {
+		if m.device != memory {
+			s.removed(pid, m.path)
+		}
+	})
 }
 
-// unsaved are the kernel's objects that CRIU does not know, by what their
-// link in /proc starts with.
+// removed looks at what a link of /proc, or a map, says about something in use.
+func (s *survey) removed(pid int, text string) {
+	if path, removed := removedPath(text); removed && !s.saved(path) {
+		s.add(pid, removedObstacle(path))
+	}
+}
+
+// unsaved are the kernel's objects that CRIU does not know, by the first letters of
+// their link in /proc.
 var unsaved = map[string]string{
 	"anon_inode:[io_uring]": "io_uring", "anon_inode:[perf_event]": "performance counters", "anon_inode:[userfaultfd]": "userfaultfd",
 	"anon_inode:bpf": "BPF", "anon_inode:[fanotify]": "fanotify", "anon_inode:kvm": "a virtual machine", "anon_inode:[landlock": "landlock rules",
@@ -164,7 +190,7 @@ func (s *survey) descriptor(pid int, fd, target string) {
 	}
 }
 
-// The kernel's numbers of devices that CRIU saves, or that hold nothing.
+// The kernel's numbers of devices that CRIU saves, or that hold no state.
 const (
 	majorMem  = 1
 	majorTTY  = 5

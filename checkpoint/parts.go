@@ -9,7 +9,7 @@ import (
 )
 
 // ListParts answers the files below dir as parts of an image, in the order of
-// their names. What is neither a file nor a directory is refused.
+// their names. It refuses what is neither a file nor a directory.
 func ListParts(dir string) ([]Part, error) {
 	var parts []Part
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -35,8 +35,8 @@ func ListParts(dir string) ([]Part, error) {
 }
 
 // Verify makes sure that dir holds the parts of the image, each as long as it
-// was, and nothing else. Their bytes were compared by the store that unpacked
-// them there: to read a large image twice would double the time of a restore.
+// was, and nothing else. The store that unpacked them has compared their bytes:
+// reading a large image twice would double the time of a restore.
 // Its errors name the part, and wrap ErrManifest.
 func (m *Manifest) Verify(dir string) error {
 	have, err := ListParts(dir)

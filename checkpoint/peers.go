@@ -8,11 +8,11 @@ import (
 	sk_unix "github.com/checkpoint-restore/go-criu/v8/crit/images/sk-unix"
 )
 
-// mendSockets refuses an image with a socket of which the other end is in no
-// process: a connection that was just being made or closed. CRIU writes such an
-// image, and cannot restore it. And it puts the sockets that listen before all other
-// files if one of them comes behind a connection that waits to be accepted by it:
-// CRIU looks for the listening socket among those that it has read already.
+// mendSockets refuses an image with a socket whose other end no process has: a
+// connection that was just being made or closed. CRIU writes such an
+// image, and cannot restore it. And if a listening socket comes after a connection
+// that waits for it to accept, mendSockets puts the listening sockets before all other
+// files: CRIU looks for the listening socket only among those that it has already read.
 func mendSockets(images string) error {
 	path := filepath.Join(images, filesImage)
 	magic, texts, err := splitEntries(path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func (s *survey) connections(pids []int) error {
 	return nil
 }
 
-// inodeColumns: which column of a table in /proc/PID/net names the inode.
+// inodeColumns are the columns of the tables in /proc/PID/net that name the inode.
 var inodeColumns = map[string][]int{"tcp": {9}, "tcp6": {9}, "udp": {9}, "udp6": {9}, "netlink": {9}, "packet": {8}}
 
 // columns are the fields of a line.
@@ -76,7 +77,7 @@ func (c columns) at(i int) string {
 	return ""
 }
 
-// readTable reads a table of /proc/PID/net without its heading. One that the
+// readTable reads a table of /proc/PID/net without its heading. A table that the
 // kernel does not have is empty.
 func readTable(pid int, name string) ([]columns, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, name))
@@ -105,9 +106,9 @@ type stream struct {
 	local, remote netip.AddrPort
 }
 
-// streams looks for connections that lead out of the tree. In a network that
-// is the tree's own all are saved whose two ends are in it; in the host's none,
-// since to make one again needs a right over the host.
+// streams looks for connections that lead out of the tree. In the tree's own network,
+// all connections with both ends in the tree are saved; in the host's, none, because
+// making one again needs a right over the host.
 func (s *survey) streams(pid int, table string, private bool, left map[uint64]int) error {
 	lines, err := readTable(pid, table)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *survey) streams(pid int, table string, private bool, left map[uint64]in
 		inside := ends[[2]netip.AddrPort{c.remote, c.local}]
 		switch {
 		case !inside:
-			// In a network of the tree's own it is being made or closed.
+			// In the tree's own network, it is being made or closed.
 			s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection to %s", c.remote), Remedy: waitOrSave, Passing: private})
 		case !private:
 			s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection on the host's network to another process of the job, %s", c.remote), Remedy: "submit with --network=private"})
@@ -177,6 +178,10 @@ func (s *survey) unixSockets(pid int, left map[uint64]int) error {
 		if owner, ok := left[inode]; ok && err == nil {
 			ours[inode] = owner
 			delete(left, inode)
+			// CRIU finds out where a relative path leads.
+			if path := strings.Join(fields[min(7, len(fields)):], " "); filepath.IsAbs(path) && !s.saved(path) {
+				s.add(owner, boundObstacle(path))
+			}
 		}
 	}
 	if len(ours) == 0 {
@@ -209,8 +214,8 @@ func (s *survey) unixSockets(pid int, left map[uint64]int) error {
 	return nil
 }
 
-// diagnosisTries is how often the kernel is asked when sockets came and went
-// meanwhile, and so some may be missing in its answer. CRIU looks once more.
+// diagnosisTries is how often the kernel is asked again if sockets came and went
+// meanwhile, because some may be missing in its answer. CRIU looks once more.
 const diagnosisTries = 5
 
 // unixDiagnosis asks for all sockets of a process's network, see sock_diag(7).
@@ -236,8 +241,8 @@ func unixDiagnosis(pid int) (all []*netlink.UnixDiagInfoResp, err error) {
 	return all, nil
 }
 
-// throughName tells the path of a connection's socket: that of whoever has
-// listened, which is the one with a name.
+// throughName answers the path of a connection's socket: the path of the end that
+// listened, because only that one has a name.
 func throughName(names ...string) string {
 	for _, name := range names {
 		if strings.HasPrefix(name, "/") {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The freezer of control groups v1 holds a process that a signal has stopped
-// so that ptrace waits for it until it is thawed, for ever. A stop that is
-// still to come, which CRIU knows, can be waited for: so a stopped process of a
-// frozen tree is told to go on and to stop again. It does neither before it
-// is thawed, and then it is stopped as it was.
+// If a signal has stopped a process and the freezer of control groups v1 has frozen it,
+// ptrace waits for it until it is thawed: for ever. But CRIU can handle a stop that is
+// still pending. So renewStops tells each stopped process of a frozen tree to continue
+// and to stop again. It does neither before it is thawed, and then it is stopped as it
+// was.
 
-// renewStops does that to every stopped process of a frozen tree.
+// renewStops makes the stops of a frozen tree pending.
 func renewStops(tree Tree, freezer string) error {
 	if _, err := os.Stat(filepath.Join(freezer, "freezer.state")); err != nil {
 		return nil // v2 lets ptrace through
@@ -28,7 +28,7 @@ func renewStops(tree Tree, freezer string) error {
 		return fmt.Errorf("list the processes: %w", err)
 	}
 	for _, pid := range pids {
-		// Of a frozen process the kernel does not tell more than where it is.
+		// About a frozen process, the kernel only tells where it waits.
 		where, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
 		if err != nil || string(where) != "do_signal_stop" {
 			continue
@@ -42,12 +42,24 @@ func renewStops(tree Tree, freezer string) error {
 	return nil
 }
 
+// continueInit wakes process 1 of a tree from a stop. Nobody inside can stop it: the
+// kernel drops such signals. Whoever stopped it from outside may send SIGCONT at any
+// time, and a save loses that signal: CRIU stops the process again when it lets go of
+// it, and after a restore the signal goes to the number that the process had before.
+// A process 1 that stays stopped collects no children, so its job would never end.
+func continueInit(pid int) error {
+	if err := unix.Kill(pid, unix.SIGCONT); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("continue process 1: %w", err)
+	}
+	return nil
+}
+
 // trace is how the kernel names CRIU's own code in a process's memory.
 const trace = "/memfd:CRIUMFD"
 
-// checkSettled makes sure that no process is in the middle of CRIU's own code,
-// which one that was killed has left there: the processes were stopped before
-// they could leave it. That it lies in their memory does no harm.
+// checkSettled makes sure that no process is in the middle of code that a killed
+// CRIU left in it. Such a process was frozen before it could leave that code. The code
+// itself does no harm in its memory.
 func checkSettled(tree Tree) error {
 	pids, err := tree.Procs()
 	if err != nil {
@@ -92,7 +104,7 @@ func readTraces(pid int) (found []addresses) {
 	return found
 }
 
-// readPosition answers where a thread that stands would go on: the last word of
+// readPosition answers where a frozen thread would continue: the last word of
 // /proc/PID/task/TID/syscall, see proc_pid_syscall(5).
 func readPosition(path string) (uint64, bool) {
 	text, err := os.ReadFile(path)

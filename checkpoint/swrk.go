@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This is CRIU's "swrk" mode: one process for one request, with which one
-// talks over a socket. Neither libcontainer's own use of it nor go-criu's is
-// taken: the former starts the first "criu" of PATH and knows no external
-// mounts but those of its configuration; neither of them can be given up in
-// the middle, nor tells the process's id before it begins.
+// This is CRIU's "swrk" mode: one process for each request, which is reached over a
+// socket. Neither libcontainer nor go-criu serves here: libcontainer starts the first
+// "criu" in PATH and knows no external mounts except those of its configuration;
+// neither of them can be aborted in the middle, or tells the process's id before it
+// begins.
 
 const (
 	// maxMessage bounds one message of CRIU's.
 	maxMessage = 64 << 10
-	// lastWords is how long an answer is waited for when CRIU has ended.
-	lastWords = time.Second
+	// answerPatience is how long an answer may still come after CRIU has ended.
+	answerPatience = time.Second
 )
 
 // swrk is one request to CRIU.
@@ -34,16 +34,24 @@ type swrk struct {
 	request *rpc.CriuReq
 	// started is called with CRIU's process id before it gets the request.
 	started func(pid int) error
-	// notified is called at each step of which CRIU tells; its error ends the
+	// notified is called at each step that CRIU announces; its error ends the
 	// request. CRIU waits meanwhile.
 	notified func(notify *rpc.CriuNotify) error
-	// hold is called before CRIU is killed, or at once when it was: what CRIU
-	// holds with ptrace runs as soon as CRIU has ended.
+	// hold is called before CRIU is killed, or at once if somebody else killed it: what
+	// CRIU holds with ptrace runs as soon as CRIU has ended.
 	hold func()
+	// through is a command before CRIU's own that leads it to its place.
+	through []string
+	// owner is the user as whom CRIU runs; see runAs.
+	owner uint32
+	// maker is the user who makes a user namespace for CRIU to run in. images and logs
+	// are the directories that CRIU gets; see runBelow.
+	maker        uint32
+	images, logs *os.File
 }
 
-// run makes the request and waits until CRIU has ended. At the context's end
-// CRIU is killed. So it is when the calling thread ends.
+// run makes the request and waits until CRIU has ended. CRIU is killed at the
+// context's end, and when the calling thread ends.
 func (s *swrk) run(ctx context.Context) error {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -51,12 +59,30 @@ func (s *swrk) run(ctx context.Context) error {
 	}
 	defer ours.Close()
 	// Descriptor 3 is the first of ExtraFiles. For the trap see giveUp.
-	cmd := exec.Command("/bin/sh", "-c", `trap "" XFSZ; exec "$@"`, "sh", s.engine.Path, "swrk", "3")
+	cmd := exec.Command("/bin/sh", "-c", `trap "" XFSZ; exec "$@"`, "sh")
+	cmd.Args = append(append(cmd.Args, s.through...), s.engine.Path, "swrk", "3")
 	cmd.ExtraFiles = []*os.File{theirs}
+	words, err := newLastWords()
+	if err != nil {
+		ours.Close()
+		theirs.Close()
+		return err
+	}
+	defer words.Close()
+	cmd.Stderr = words.File
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
+	if s.owner != 0 {
+		if err := s.runAs(cmd.SysProcAttr); err != nil {
+			return err
+		}
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err = cmd.Start()
+	if s.maker != 0 {
+		err = s.runBelow(cmd)
+	} else {
+		err = cmd.Start()
+	}
 	theirs.Close()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.engine.Path, err)
@@ -66,8 +92,8 @@ func (s *swrk) run(ctx context.Context) error {
 	go func() {
 		waitErr = cmd.Wait()
 		close(ended)
-		// What it has forked may hold the other end of the socket.
-		_ = ours.SetReadDeadline(time.Now().Add(lastWords))
+		// A process that it forked may hold the other end of the socket.
+		_ = ours.SetReadDeadline(time.Now().Add(answerPatience))
 	}()
 	stop := context.AfterFunc(ctx, func() { s.giveUp(cmd.Process, ended) })
 	err = s.converse(cmd.Process.Pid, ours)
@@ -76,7 +102,7 @@ func (s *swrk) run(ctx context.Context) error {
 		if s.hold != nil && errors.Is(err, errEnded) {
 			s.hold()
 		}
-		// It may wait for an answer, or work on what nobody wants any more.
+		// It may wait for an answer, or work on something that nobody wants any longer.
 		kill(cmd.Process)
 	}
 	ours.Close()
@@ -84,12 +110,15 @@ func (s *swrk) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if errors.Is(err, errEnded) {
+		err = words.join(err, waitErr)
+	}
 	if err == nil && waitErr != nil {
-		// Killed between its answer and its end: it held the processes all the same.
+		// It was killed between its answer and its end: it still held the processes.
 		if s.hold != nil {
 			s.hold()
 		}
-		err = fmt.Errorf("criu: %w", errors.Join(waitErr, errEnded))
+		err = words.join(fmt.Errorf("criu: %w", errEnded), waitErr)
 	}
 	return err
 }
@@ -97,12 +126,11 @@ func (s *swrk) run(ctx context.Context) error {
 // undoPatience is how long CRIU may take to undo what it has begun.
 const undoPatience = 10 * time.Second
 
-// giveUp ends CRIU. It works inside the processes, which may not survive that
-// it is killed just then: so first it may write no byte more to any file, and
-// undoes what it did because of that. SIGXFSZ, which it would die of, it ignores.
+// giveUp ends CRIU. CRIU works inside the processes, which may die if it is killed
+// at that moment. So giveUp first keeps it from writing another byte to any file, and
+// CRIU then fails and undoes what it did. It ignores SIGXFSZ, which would kill it.
 func (s *swrk) giveUp(process *os.Process, ended <-chan struct{}) {
-	none := unix.Rlimit{}
-	if unix.Prlimit(process.Pid, unix.RLIMIT_FSIZE, &none, nil) == nil {
+	if s.forbidWriting(process.Pid) == nil {
 		select {
 		case <-ended:
 			return
@@ -162,8 +190,8 @@ func (s *swrk) converse(pid int, conn *net.UnixConn) error {
 }
 
 // refusal is what CRIU answers when it cannot do what was asked. It also quotes
-// the first line that it calls an error, which need not be the cause: the log
-// is read for that.
+// the first line that it calls an error. That need not be the cause, which is looked up
+// in the log.
 type refusal struct{ errno syscall.Errno }
 
 func (r *refusal) Error() string {
@@ -177,6 +205,9 @@ func send(conn *net.UnixConn, request *rpc.CriuReq) error {
 	data, err := request.MarshalVT()
 	if err == nil {
 		_, err = conn.Write(data)
+	}
+	if errors.Is(err, unix.EPIPE) {
+		err = errors.Join(err, errEnded)
 	}
 	if err != nil {
 		return fmt.Errorf("ask criu: %w", err)

@@ -16,7 +16,7 @@ import (
 // they have inside.
 type tasks map[int]int
 
-// readTasks answers the processes of a tree that stands.
+// readTasks answers the processes of a frozen tree.
 func readTasks(tree Tree) (tasks, error) {
 	pids, err := tree.Procs()
 	if err != nil {
@@ -55,7 +55,11 @@ func numberInside(pid int) (int, error) {
 
 // readStatus reads /proc/PID/status, see proc_pid_status(5).
 func readStatus(pid int) (map[string]string, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return readStatusFile(fmt.Sprintf("/proc/%d/status", pid))
+}
+
+func readStatusFile(path string) (map[string]string, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("look at a process: %w", err)
 	}
@@ -67,8 +71,8 @@ func readStatus(pid int) (map[string]string, error) {
 	return status, nil
 }
 
-// compare makes sure that every process and thread is in an image. A zombie
-// may be there in addition: it is in no control group any more.
+// compare makes sure that every process and thread is in an image. The image may
+// also have zombies, which are no longer in any control group.
 func (t tasks) compare(images string) error {
 	dumped, err := imageTasks(images)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mendTerminals changes in an image what CRIU would not restore as it was.
+// mendTerminals changes in an image the terminals that CRIU would restore wrongly.
 func mendTerminals(images string) error {
 	if err := giveBackTerminals(images); err != nil {
 		return err
@@ -18,8 +18,8 @@ func mendTerminals(images string) error {
 }
 
 // giveBackTerminals gives terminals back to their session's leader if their
-// foreground process group has no process: its last one had just ended, and the
-// shell not yet taken the terminal back. CRIU can set no such group.
+// foreground process group has no process. The last one had just ended, and the shell
+// had not yet taken the terminal back. CRIU cannot set such a group.
 func giveBackTerminals(images string) error {
 	tasks, err := readEntries[pstree.PstreeEntry](filepath.Join(images, treeImage))
 	if err != nil {
@@ -40,8 +40,8 @@ func giveBackTerminals(images string) error {
 	})
 }
 
-// undoLineEnds takes back what terminals have made of the ends of lines in output
-// that nobody has read yet. CRIU writes it to the terminal again, which does it
+// undoLineEnds undoes what terminals did to the line ends of output that nobody has
+// read yet. CRIU writes this output to the terminal again, which would do the same
 // once more: a line would end in two carriage returns.
 func undoLineEnds(images string) error {
 	const both = unix.OPOST | unix.ONLCR

@@ -7,16 +7,16 @@ import (
 	"github.com/checkpoint-restore/go-criu/v8/crit/images/fdinfo"
 )
 
-// A timer that rings again and again rings once while the tree stands, and the
-// kernel arms it anew only when the process has taken note of that: until then
-// it says that no time is left. CRIU writes that down, and to set a timer so
-// turns it off. So such timers are given their whole interval.
+// A periodic timer expires once while the tree is frozen, and the kernel arms it again
+// only when the process has noticed that. Until then the kernel says that no time is
+// left. CRIU saves that, and setting a timer to no time turns it off. So such timers
+// get their whole interval.
 
-// rearmTimers does that in an image.
+// rearmTimers gives the timers of an image that have just expired their interval.
 func rearmTimers(images string) error {
 	err := changeEntries(filepath.Join(images, filesImage), func(file *fdinfo.FileEntry) bool {
 		timer := file.GetTfd()
-		// One that was turned off has rung for nobody.
+		// A timer that was turned off did not expire.
 		if timer.GetTicks() == 0 || timer.GetVsec() != 0 || timer.GetVnsec() != 0 || timer.GetIsec() == 0 && timer.GetInsec() == 0 {
 			return false
 		}

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Fair share on a one-machine cluster: physics with 60 shares and chemistry with
-# 40 submit 500 jobs each, as users of their own, chemistry first. Every second
-# the cluster is asked what both have used (gshare), and at the end when each job
-# ran (gqueue). From that comes a table, and a picture (PICTURE=.build/fairshare.svg).
-# Exits 0 only if all jobs ran, and from half of the time on in which both labs had
-# jobs waiting their use was within 5 points of their shares.
+# 40 submit 500 jobs each, as separate users, chemistry first. The script asks the
+# cluster every second what both have used (gshare), and at the end when each job
+# ran (gqueue). It makes a table, and a picture (PICTURE=.build/fairshare.svg).
+# Exits 0 only if all jobs ran, and if in the second half of the time in which both
+# labs had jobs waiting, their use was within 5 points of their shares.
 set -euo pipefail
 
 # shellcheck source=contrib/demo-lib.sh

@@ -1,9 +1,9 @@
-# What the demonstrations share; they source it. One has a directory of its own
-# ($directory, with $work in it), mostly a cluster (start_cluster), perhaps users
-# of its own (in_own_mounts, then add_users), and $failures. However it ends, the
-# cluster ends with it and nothing is left, but for logs and outputs where
-# something went wrong. Loops in the background are in $background and end by
-# themselves once $directory/stop is there.
+# The demonstrations source this file. Each has its own directory ($directory, with
+# $work in it), usually a cluster (start_cluster), sometimes its own users
+# (in_own_mounts, then add_users), and $failures. However a demonstration ends, its
+# cluster ends with it. Nothing is left except logs and outputs if something went
+# wrong. Background loops are in $background and end by themselves when
+# $directory/stop exists.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -98,7 +98,7 @@ start_cluster() {
 
 ready_or_dead() { grep -q '^ready' "$directory/dev.log" || ! kill -0 "$cluster"; }
 
-# in_own_mounts "$@": goes on in a mount namespace of its own, so that users may
+# in_own_mounts "$@": continues in a mount namespace of its own, so that users may
 # be added whom the machine never sees. Before begin.
 in_own_mounts() {
 	[ -n "${GLEANER_DEMO_MOUNTS:-}" ] || GLEANER_DEMO_MOUNTS=1 exec unshare --mount --propagation private -- "$0" "$@"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A job that moves: a Python program counts in its memory, on a one-machine cluster
-# of two nodes, and is moved from one to the other and back while somebody watches
-# its output, and somebody else has a shell in it that counts too. Nothing of the
-# counts is on a disk. The script checks that they neither skip nor repeat a number,
-# and that what Python holds in memory came along.
-# Exits 0 only if all went as it should. Needs root, and a CRIU that works here
-# (make setup brings one).
+# A job that moves: on a one-machine cluster of two nodes, a Python program counts
+# in memory. The job moves from one node to the other and back while one user
+# watches its output, and another has a shell in it that counts too. The counts are
+# never on a disk. The script checks that they neither skip nor repeat a number,
+# and that Python's memory came along.
+# Exits 0 only if all of this worked. Needs root, and a CRIU that works here (make
+# setup installs one).
 set -euo pipefail
 
 # shellcheck source=contrib/demo-lib.sh
@@ -61,7 +61,7 @@ until_true 30 counted_to 50 || fail "it does not count: $(cat count.out 2>&1); $
 home=$(gqueue --noheader --jobs="$job" --format=%N)
 other=$([ "$home" = n1 ] && echo n2 || echo n1)
 gqueue --Format=JobID,Name,State,NodeList,Checkpoint
-gcontrol show job "$job" | grep CheckpointGrade
+gcontrol show job "$job" | grep Checkpointable
 
 step "opening a session in it: a shell at a terminal, which counts in a variable"
 mkfifo "$directory/keys"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Preemption on a one-machine cluster: jobs of a low QOS fill both nodes, a dear
-# one the first and two cheap ones the second, and one more waits. Then one of a
-# high QOS comes that needs a whole node. The cluster says whom it sends away, what
-# that costs and what the next best choice would have cost; the demonstration
-# reckons both itself. Exits 0 only if the cheap ones went, saved their work, ran
-# again to their end, and all sums are right.
+# Preemption on a one-machine cluster. Jobs of a low QOS fill both nodes: an
+# expensive one the first, and two cheap ones the second. One more waits. Then a job
+# of a high QOS needs a whole node. The cluster says which jobs it preempts, what
+# that costs, and what the next best choice would have cost. The demonstration
+# computes both itself. Exits 0 only if the cheap jobs were preempted, saved their
+# work and ran again to their end, and all sums are right.
 set -euo pipefail
 
 # shellcheck source=contrib/demo-lib.sh
@@ -13,8 +13,8 @@ in_own_mounts "$@"
 begin preempt
 add_users ada eve
 
-# A victim takes three seconds to save its work when it is told to go, and is done
-# at once when it runs again.
+# A preempted job takes three seconds to save its work. When it runs again, it
+# ends at once.
 cat > "$directory/victim.sh" <<'SCRIPT'
 #!/bin/bash
 #GSUB --requeue --mem=16M --output=/dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The main job on a one-machine cluster: starts `gleaner dev`, submits the batch
-# scripts of contrib/examples, shows the queue while they run, and checks how
-# each of them ended. Exits 0 only if all went as they should.
+# The basic demonstration on a one-machine cluster: starts `gleaner dev`, submits
+# the batch scripts of contrib/examples, shows the queue while they run, and checks
+# how each of them ended. Exits 0 only if all of them ended as expected.
 set -euo pipefail
 
 # shellcheck source=contrib/demo-lib.sh
@@ -13,8 +13,8 @@ step "starting a cluster of two nodes in $directory"
 start_cluster --nodes 2 --gpus-per-node 4 --cpus-per-node 4
 ginfo
 
-# Device files of all GPUs, in the folder the jobs see: having the file is not
-# having the device.
+# Device files of all GPUs, in the folder that the jobs see: a device file alone
+# does not give access to the device.
 mkdir "$work/gpus"
 for gpu in "$directory"/nodes/*/dev/gpu*; do
 	[ -e "$gpu" ] || continue

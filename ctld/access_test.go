@@ -21,6 +21,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // asStranger makes this test program act as a client of another user.
@@ -262,6 +263,16 @@ func TestCertificates(t *testing.T) {
 		if err := authority.WriteBundle(kind, name, out); err != nil {
 			t.Fatal(err)
 		}
+		if kind == pki.Node && authorityDir == PKIDir(config.DataDir) {
+			prototest.Eventually(t, "the node is admitted", func() bool {
+				for c := range server.cluster.View().Certificates {
+					if c.Name == name {
+						return true
+					}
+				}
+				return false
+			})
+		}
 		return out
 	}
 	own := PKIDir(config.DataDir)
@@ -322,18 +333,18 @@ func TestTunnel(t *testing.T) {
 		}
 		return stream
 	}
-	run := &pb.PartId{Job: id, Epoch: 1}
-	a := open(&pb.TunnelOpen{Part: run, FromNode: "n1", TargetNode: "n2"})
+	run := &pb.AllocId{Job: id, Epoch: 1}
+	a := open(&pb.TunnelOpen{Alloc: run, FromNode: "n1", TargetNode: "n2"})
 	var asked *pb.Connect
 	for order := range second.orders {
 		if asked = order.GetConnect(); asked != nil {
 			break
 		}
 	}
-	if stray, err := open(&pb.TunnelOpen{Part: &pb.PartId{Job: id, Epoch: 2}, FromNode: "n2", Channel: asked.GetChannel()}).Recv(); err == nil {
+	if stray, err := open(&pb.TunnelOpen{Alloc: &pb.AllocId{Job: id, Epoch: 2}, FromNode: "n2", Channel: asked.GetChannel()}).Recv(); err == nil {
 		t.Errorf("another run joined the tunnel: %v", stray)
 	}
-	b := open(&pb.TunnelOpen{Part: run, FromNode: "n2", Channel: asked.GetChannel()})
+	b := open(&pb.TunnelOpen{Alloc: run, FromNode: "n2", Channel: asked.GetChannel()})
 	say(t, a, "question")
 	hear(t, b, "question")
 	if err := a.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_HalfClose{HalfClose: true}}); err != nil {
@@ -356,9 +367,9 @@ func TestTunnel(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string]*pb.TunnelOpen{
-		"unknown target":  {Part: run, FromNode: "n1", TargetNode: "n3"},
-		"unknown job":     {Part: &pb.PartId{Job: 99, Epoch: 1}, FromNode: "n1", TargetNode: "n2"},
-		"unknown channel": {Part: run, FromNode: "n1", Channel: "x"},
+		"unknown target":  {Alloc: run, FromNode: "n1", TargetNode: "n3"},
+		"unknown job":     {Alloc: &pb.AllocId{Job: 99, Epoch: 1}, FromNode: "n1", TargetNode: "n2"},
+		"unknown channel": {Alloc: run, FromNode: "n1", Channel: "x"},
 	} {
 		if _, err := open(bad).Recv(); err == nil {
 			t.Errorf("%s: opened", name)

@@ -11,14 +11,12 @@ import (
 )
 
 // TestAttach: a client is joined with the node of its job's script, for the run
-// that is there; a job that does not run, and an older node, are refused at once.
+// that is there; a job that does not run is refused at once.
 func TestAttach(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
-	node, older := newFakeNode(t, "n1", -1), newFakeNode(t, "n2", -1)
-	older.older = true
+	node := newFakeNode(t, "n1", -1)
 	t.Cleanup(node.connect(conn))
-	t.Cleanup(older.connect(conn))
 	attach := func(ctx context.Context, message *pb.TunnelMessage) pb.Controller_AttachClient {
 		stream, err := pb.NewControllerClient(conn).Attach(ctx)
 		if err != nil {
@@ -39,19 +37,16 @@ func TestAttach(t *testing.T) {
 		}
 	}
 	held := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
-	there := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.NodeList = "n2" }))
 	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.NodeList = "n1" }))
-	waitState(t, conn, there, pb.JobState_JOB_STATE_RUNNING)
 	waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
 	refused(to(4242), codes.NotFound)
 	refused(to(0), codes.InvalidArgument)
 	refused(to(held), codes.FailedPrecondition)
-	refused(to(there), codes.Unimplemented)
 	refused(&pb.TunnelMessage{What: &pb.TunnelMessage_Data{Data: []byte("x")}}, codes.InvalidArgument)
 
 	client := attach(soon(t), to(id))
 	answer, err := client.Recv()
-	if attached := answer.GetAttached(); err != nil || attached.GetNode() != "n1" || attached.GetPart().GetJob() != id || attached.GetPart().GetEpoch() != 1 {
+	if attached := answer.GetAttached(); err != nil || attached.GetNode() != "n1" || attached.GetAlloc().GetJob() != id || attached.GetAlloc().GetEpoch() != 1 {
 		t.Fatalf("%v, %v", answer, err)
 	}
 	var asked *pb.Connect
@@ -60,7 +55,7 @@ func TestAttach(t *testing.T) {
 			break
 		}
 	}
-	if !asked.GetClient() || asked.GetPart().GetJob() != id {
+	if !asked.GetClient() || asked.GetAlloc().GetJob() != id {
 		t.Fatalf("asked for %v", asked)
 	}
 	join := func(ctx context.Context, from string) pb.NodeLink_TunnelClient {
@@ -69,7 +64,7 @@ func TestAttach(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := stream.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{
-			Part: asked.Part, FromNode: from, Channel: asked.Channel,
+			Alloc: asked.Alloc, FromNode: from, Channel: asked.Channel,
 		}}}); err != nil {
 			t.Fatal(err)
 		}

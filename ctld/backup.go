@@ -19,7 +19,7 @@ import (
 
 // backups are written by each controller for itself, leader or not: so each
 // host has its own, none waits for another, and the loss of two leaves a third.
-// A follower's lags by as much as it does.
+// A follower's backup is as old as its state.
 type backups struct {
 	dir     string
 	every   time.Duration
@@ -28,7 +28,7 @@ type backups struct {
 	version string
 	cluster *cluster
 	log     *slog.Logger
-	failed  atomic.Pointer[string] // why there is no new one; nil = there is
+	failed  atomic.Pointer[string] // why there is no new one; nil = there is one
 }
 
 // Bounds of a configuration.
@@ -45,7 +45,7 @@ const (
 	backupStamp = "20060102T150405Z"
 )
 
-// checkBackups refuses what can not work.
+// checkBackups refuses what cannot work.
 func (c *Config) checkBackups() error {
 	if c.BackupDir == "" {
 		return nil
@@ -63,16 +63,15 @@ func (c *Config) checkBackups() error {
 
 func (c *Config) backupEvery() (time.Duration, error) { return time.ParseDuration(c.BackupEvery) }
 
-// How soon a backup is tried again: one that failed, and one for which there is
-// no state yet, as in a cluster that just begins or a peer that waits to be
-// added.
+// How soon a backup is tried again: after a failure, and while there is no
+// state yet, as in a cluster that just begins or a peer that waits to be added.
 const (
 	retryBackup  = time.Minute
 	awaitedState = time.Second
 )
 
 // run writes one backup after another until ctx ends. The first is due once the
-// controller answers, and the newest that is there is old enough.
+// controller answers, and the newest existing one is old enough.
 func (b *backups) run(ctx context.Context, ready <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -102,7 +101,7 @@ func (b *backups) run(ctx context.Context, ready <-chan struct{}) {
 	}
 }
 
-// until is how long the next backup waits.
+// until is how long to wait for the next backup.
 func (b *backups) until(now time.Time) time.Duration {
 	names, err := b.list()
 	if err != nil || len(names) == 0 {
@@ -116,18 +115,19 @@ func (b *backups) until(now time.Time) time.Duration {
 	return max(newest.Add(b.every).Sub(now), 0)
 }
 
-// problems is what somebody should look at.
+// problems is what an administrator should look at.
 func (b *backups) problems() []string {
 	if b == nil {
 		return nil
 	}
 	if why := b.failed.Load(); why != nil {
-		return []string{fmt.Sprintf("controller %s can not write backups: %s", b.name, *why)}
+		return []string{fmt.Sprintf("controller %s cannot write backups: %s", b.name, *why)}
 	}
 	return nil
 }
 
-// write writes a backup whole, or nothing, and removes those that are too many.
+// write writes a backup whole, or nothing, and removes the oldest ones above
+// the limit.
 func (b *backups) write(now time.Time) error {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return err

@@ -64,7 +64,7 @@ func TestBackups(t *testing.T) {
 	why := broken.write(time.Now()).Error()
 	b.failed.Store(&why)
 	status, err := pb.NewControllerClient(conn).Status(soon(t), &pb.StatusRequest{})
-	if err != nil || !slices.ContainsFunc(status.GetProblems(), func(p string) bool { return strings.Contains(p, "c1 can not write backups") }) {
+	if err != nil || !slices.ContainsFunc(status.GetProblems(), func(p string) bool { return strings.Contains(p, "c1 cannot write backups") }) {
 		t.Fatalf("%v, %v", status.GetProblems(), err)
 	}
 }

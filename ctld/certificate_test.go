@@ -34,7 +34,7 @@ func TestCertificateProblem(t *testing.T) {
 		name         string
 		certificates *pki.Authority
 		remedy       string
-	}{{"c1", begun, "restart gctld here"}, {"c2", joined, "gctld cert --controller c2 --out DIR"}} {
+	}{{"c1", begun, "see the log of gctld"}, {"c2", joined, "gctld cert --controller c2 --out DIR"}} {
 		ends, soon := test.certificates.Expires(time.Now())
 		if soon || certificateProblem(test.certificates, test.name, time.Now()) != "" {
 			t.Errorf("%s: a new certificate, until %v, is said to end soon", test.name, ends)

@@ -1,17 +1,14 @@
 package ctld
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
-	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
 )
 
@@ -33,9 +30,9 @@ Examples:
       one that joins it, on another host; then type on the cluster
       gcontrol peer add c2 c2.lab:6818
 
-Settings may also stand in a TOML file (--config): name, data_dir, socket,
+Settings may also be in a TOML file (--config): name, data_dir, socket,
 listen, peer_listen, peer_advertise, join, certificates, election_timeout,
-metrics_listen, client_timeout, fence_command, backup_dir, backup_every,
+metrics_listen, client_timeout, fence_command, audit, audit_file, backup_dir, backup_every,
 backup_keep, log_level, log_format. Partitions and everything else about the
 cluster is policy: see "gcontrol apply --help".`
 
@@ -52,7 +49,7 @@ func Command(version string) *cli.App {
 			&cli.IntFlag{Name: "ready-fd", Usage: "write a line to this open descriptor `N` when ready", Value: -1},
 		),
 		Action: func(c *cli.Context) error { return run(c, version) },
-		// The error says it; the whole help would only hide it.
+		// The error says what is wrong; the whole help would only hide it.
 		OnUsageError: usageError,
 		Commands:     []*cli.Command{certCommand(), doctorCommand(version), recoverCommand()},
 	}
@@ -120,25 +117,33 @@ func run(c *cli.Context, version string) error {
 	}
 	log := logs.New(os.Stderr, logs.Options{Format: config.LogFormat, Level: level, Often: []string{api.MessageRefused}})
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	server, err := Start(config, version, log)
 	if err != nil {
 		return err
 	}
 	go func() {
-		select {
-		case got := <-signals:
-			log.Info("stopping", "signal", got.String())
-			server.Stop()
-		case <-server.stopped:
+		for {
+			select {
+			case got := <-signals:
+				if got == syscall.SIGHUP {
+					server.audit.Reopen()
+					continue
+				}
+				log.Info("stopping", "signal", got.String())
+				server.Stop()
+			case <-server.stopped:
+			}
+			return
 		}
 	}()
 	go announce(server, c.Int("ready-fd"))
 	return server.Wait()
 }
 
-// announce tells who started it, through a descriptor, that it is ready.
+// announce tells the parent process, through a descriptor, that the controller
+// is ready.
 func announce(server *Server, descriptor int) {
 	select {
 	case <-server.Ready():
@@ -154,58 +159,3 @@ func announce(server *Server, descriptor int) {
 	}
 	_ = file.Close()
 }
-
-func certCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "cert",
-		Usage: "issue a certificate for a node or a user of another host, or another controller",
-		Description: `Writes ca.pem, cert.pem and key.pem. Copy the directory to the other host,
-readable by its holder only, and set GLEANER_TLS_DIR to it there; a controller
-is started with --certificates DIR. Run it on the host of the controller that
-began the cluster, as who runs gctld; gctld need not be stopped.
-
-Examples:
-   gctld cert --node gpu01 --out ./gpu01
-   gctld cert --user ann --out ./ann
-   gctld cert --controller c2 --out ./c2`,
-		Flags: append(configFlags(),
-			&cli.StringFlag{Name: "node", Usage: "`NAME` of the node"},
-			&cli.StringFlag{Name: "user", Usage: "login `NAME` of the user"},
-			&cli.StringFlag{Name: "controller", Usage: "`NAME` of the controller"},
-			&cli.PathFlag{Name: "out", Usage: "`DIR` to write to", Required: true},
-		),
-		Action:       issueCertificate,
-		OnUsageError: usageError,
-	}
-}
-
-func issueCertificate(c *cli.Context) error {
-	var kind pki.Kind
-	var name string
-	for flag, of := range map[string]pki.Kind{"node": pki.Node, "user": pki.User, "controller": pki.Controller} {
-		if given := c.String(flag); given != "" {
-			if name != "" {
-				return errOneHolder
-			}
-			kind, name = of, given
-		}
-	}
-	if name == "" {
-		return errOneHolder
-	}
-	config, err := configOf(c)
-	if err != nil {
-		return err
-	}
-	authority, err := pki.Open(PKIDir(config.DataDir))
-	if err != nil {
-		return err
-	}
-	if err := authority.WriteBundle(kind, name, c.Path("out")); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.App.Writer, "wrote ca.pem, cert.pem and key.pem for %s %s to %s\n", kind, name, strings.TrimSuffix(c.Path("out"), "/"))
-	return nil
-}
-
-var errOneHolder = errors.New("name one of --node, --user and --controller")

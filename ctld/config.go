@@ -34,8 +34,8 @@ type Config struct {
 	PeerListen string `toml:"peer_listen"`
 	// PeerAdvertise is HOST:PORT the other controllers dial; "" = PeerListen.
 	PeerAdvertise string `toml:"peer_advertise"`
-	// Join says that an empty data directory waits to be added to a cluster
-	// that runs (gcontrol peer add). It means nothing once it has been.
+	// Join says that an empty data directory waits to be added to a running
+	// cluster (gcontrol peer add). It has no effect once it has been added.
 	Join bool `toml:"join"`
 	// Certificates is a directory that "gctld cert --controller" wrote for this
 	// controller; it is copied into the data directory. "" = what is there.
@@ -57,6 +57,11 @@ type Config struct {
 	BackupDir   string `toml:"backup_dir"`
 	BackupEvery string `toml:"backup_every"`
 	BackupKeep  int    `toml:"backup_keep"`
+	// Audit is "on" (a line for each change and each read of another user's
+	// script), "required" (and nothing is done that cannot be written there) or
+	// "off". AuditFile is its path; "" = audit.log in the data directory.
+	Audit     string `toml:"audit"`
+	AuditFile string `toml:"audit_file"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
 	// LogFormat is text or json.
@@ -73,8 +78,8 @@ func (c *Config) network() replica.Network {
 	return c.Network
 }
 
-// listenSocket opens the socket for this host: a file of the system's, or what
-// another network takes for one.
+// listenSocket opens the socket for this host: a file of the system, or its
+// equivalent in another network.
 func (c *Config) listenSocket() (net.Listener, error) {
 	if c.Network == nil {
 		return listenUnix(c.Socket)
@@ -82,11 +87,11 @@ func (c *Config) listenSocket() (net.Listener, error) {
 	return c.Network.Listen("unix", c.Socket)
 }
 
-// maxSocketPath is what unix(7) leaves for a path in sun_path, 108 bytes with
-// its end.
+// maxSocketPath is what unix(7) leaves for a path in sun_path: 108 bytes with
+// the terminating zero.
 const maxSocketPath = 107
 
-// ErrConfig is returned when a configuration can not be used.
+// ErrConfig is returned when a configuration cannot be used.
 var ErrConfig = errors.New("bad configuration")
 
 // DefaultConfig is a controller alone on its host.
@@ -103,6 +108,8 @@ func DefaultConfig() Config {
 
 		BackupEvery: "1h",
 		BackupKeep:  48,
+
+		Audit: AuditOn,
 	}
 }
 
@@ -123,7 +130,7 @@ func LoadConfig(path string) (Config, error) {
 	return config, nil
 }
 
-// Check refuses what can not work, before anything is touched.
+// Check refuses what cannot work, before anything is changed.
 func (c *Config) Check() error {
 	for _, path := range []struct{ key, value string }{{"data_dir", c.DataDir}, {"socket", c.Socket}} {
 		if !filepath.IsAbs(path.value) {
@@ -157,6 +164,9 @@ func (c *Config) Check() error {
 	if err := errors.Join(c.checkPeers(), c.checkBackups()); err != nil {
 		return err
 	}
+	if err := c.checkAudit(); err != nil {
+		return err
+	}
 	if err := logs.CheckFormat(c.LogFormat); err != nil {
 		return fmt.Errorf("%w: log_format: %w", ErrConfig, err)
 	}
@@ -172,7 +182,7 @@ func (c *Config) unreadLimit() (time.Duration, error) {
 	return limit, nil
 }
 
-// checkPeers refuses an address that the other controllers can not dial.
+// checkPeers refuses an address that the other controllers cannot dial.
 func (c *Config) checkPeers() error {
 	if c.PeerListen == "" {
 		if c.Join || c.PeerAdvertise != "" {
@@ -182,14 +192,14 @@ func (c *Config) checkPeers() error {
 	}
 	host, _, _ := net.SplitHostPort(cmp.Or(c.PeerAdvertise, c.PeerListen))
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("%w: peer_listen = %q stands for every address of this host: set peer_advertise = \"HOST:PORT\" to the one at which the other controllers reach it", ErrConfig, c.PeerListen)
+		return fmt.Errorf("%w: peer_listen = %q means every address of this host: set peer_advertise = \"HOST:PORT\" to the one at which the other controllers reach it", ErrConfig, c.PeerListen)
 	}
 	return nil
 }
 
-// peerAddress is what the others dial, and are told: as it was written, since
-// an address by name outlives a change of its number. "" = that which the
-// kernel chose.
+// peerAddress is the address that the others dial, as it was written: an
+// address by name survives a change of its number. "" = the one that the kernel
+// chose.
 func (c *Config) peerAddress() string {
 	if _, port, _ := net.SplitHostPort(c.PeerListen); c.PeerAdvertise == "" && port == "0" {
 		return ""
@@ -197,8 +207,8 @@ func (c *Config) peerAddress() string {
 	return cmp.Or(c.PeerAdvertise, c.PeerListen)
 }
 
-// Bounds of an election timeout: below, a busy machine elects a leader again
-// and again; above, nobody would wait.
+// Bounds of an election timeout: below, a busy machine elects leaders again and
+// again; above, nobody would wait.
 const (
 	minElection = 100 * time.Millisecond
 	maxElection = time.Minute

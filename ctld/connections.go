@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxConnections bounds what one listener has open: every node of the largest
-// cluster, with a supervisor for each of many jobs. Where the system allows
-// fewer descriptors it is a third of those, so that two listeners leave enough
-// for the log.
+// maxConnections bounds the open connections of one listener: every node of the
+// largest cluster, with a supervisor for each of many jobs. Where the system
+// allows fewer descriptors it is a third of those, so that two listeners leave
+// enough for the log.
 const maxConnections = 65536
 
-// bound makes a listener close connections over the bound at once: to leave
-// them waiting would keep out those that come after.
+// bound makes a listener close connections over the bound at once: if they
+// waited, they would keep out later ones.
 func bound(listener net.Listener) net.Listener {
 	limit := int64(maxConnections)
 	var files unix.Rlimit
@@ -55,5 +55,5 @@ func (b *boundConn) Close() error {
 	return b.Conn.Close()
 }
 
-// NetConn is the connection itself, of which the kernel can be asked.
+// NetConn is the connection itself, for questions to the kernel.
 func (b *boundConn) NetConn() net.Conn { return b.Conn }

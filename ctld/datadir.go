@@ -14,17 +14,16 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
 
-// nameFile keeps the name of the controller in its data directory. It is
-// written when the log is there, so where it stands the log must not be
-// missing.
+// nameFile holds the name of the controller, in its data directory. It is
+// written after the log, so where it exists the log must exist too.
 const nameFile = "name"
 
 // maxNameFile bounds what is read of it.
 const maxNameFile = 1 << 10
 
 // checkDataDir makes the data directory, or refuses one that this controller
-// can not write, or that others can: who may replace the log may run jobs as
-// anybody.
+// cannot write, or that others can: a user who can replace the log can run jobs
+// as anybody.
 func checkDataDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w: give another --data-dir", err)
@@ -45,7 +44,7 @@ func refuseDataDir(path string) error {
 		return fmt.Errorf("data directory %s has mode %04o: others may write to it: chmod 700 it after a look at what is in it", path, mode)
 	}
 	if err := unix.Access(path, unix.W_OK|unix.X_OK); err != nil {
-		return fmt.Errorf("data directory %s can not be written (%w): make it writable, or give another --data-dir", path, err)
+		return fmt.Errorf("data directory %s cannot be written (%w): make it writable, or give another --data-dir", path, err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 func doctorCommand(version string) *cli.Command {
 	return &cli.Command{
 		Name:         "doctor",
-		Usage:        "say as JSON what this host lacks to be a controller; gdoctor asks it and is for people",
+		Usage:        "say as JSON what this host lacks to be a controller; gdoctor reads it; use gdoctor yourself",
 		Flags:        configFlags(),
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
@@ -30,8 +30,8 @@ func doctorCommand(version string) *cli.Command {
 }
 
 // examine looks at the configuration and the data directory, and changes
-// nothing. A configuration that cannot be used is told, and the host examined
-// with the defaults.
+// nothing. It reports a configuration that cannot be used, and then examines
+// the host with the defaults.
 func examine(c *cli.Context, version string) finding.Report {
 	const name = "configuration"
 	path := c.Path("config")
@@ -61,7 +61,7 @@ func examine(c *cli.Context, version string) finding.Report {
 	return finding.Report{Host: host, Findings: append(found, examineDataDir(&config))}
 }
 
-// examineDataDir says whether the controller would take its data directory.
+// examineDataDir reports whether the controller would take its data directory.
 func examineDataDir(config *Config) finding.Finding {
 	const name = "data directory"
 	dir := config.DataDir
@@ -75,10 +75,10 @@ func examineDataDir(config *Config) finding.Finding {
 	case err != nil && os.Geteuid() != 0:
 		return finding.Unseen(name, fmt.Sprintf("only root, or who runs gctld, can look: %v", err))
 	case err != nil:
-		return finding.Bad(name, err.Error(), "gctld does not start", "do what stands there")
+		return finding.Bad(name, err.Error(), "gctld does not start", "follow the message")
 	}
 	if _, _, err := peerName(config); err != nil {
-		return finding.Bad(name, err.Error(), "gctld does not start", "do what stands there")
+		return finding.Bad(name, err.Error(), "gctld does not start", "follow the message")
 	}
 	_, nameErr := os.Stat(filepath.Join(dir, nameFile))
 	_, logErr := os.Stat(filepath.Join(dir, "raft", "raft.db"))

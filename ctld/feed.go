@@ -7,12 +7,12 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 )
 
-// feedLength bounds what waits for one follower. Who is further behind than
-// that lists anew, which costs less than catching up.
+// feedLength bounds what waits for one follower. A follower further behind
+// lists again, which costs less than catching up.
 const feedLength = 4096
 
-// feed passes changes to those who follow. It never waits for one of them: a
-// follower whose queue is full finds it closed.
+// feed passes changes to followers. It never waits for one of them: a follower
+// whose queue is full finds it closed.
 type feed struct {
 	mu        sync.Mutex
 	followers map[chan api.Change]struct{}

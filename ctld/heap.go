@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// How far the heap may grow between two collections. Most of a large one is a
-// queue that stays for days, for which Go's own 100 % takes the same again. A
-// small one would be collected a hundred times a second while jobs come in,
-// which took a sixth of the controller's time.
+// How far the heap may grow between two collections. Most of a large heap is a
+// queue that stays for days, for which Go's default of 100 % takes the same
+// amount again. A small heap would be collected a hundred times a second while
+// jobs arrive, which took a sixth of the controller's time.
 const (
 	heapGrowthPercent = 70
 	heapGrowthBytes   = 24 << 20 // at least
 )
 
-// paceHeap keeps to that until ctx ends, unless the environment says GOGC.
+// paceHeap applies that until ctx ends, unless the environment sets GOGC.
 func paceHeap(ctx context.Context) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -40,8 +40,8 @@ func paceHeap(ctx context.Context) {
 	}
 }
 
-// heapPercent is Go's GOGC for a heap of which so many bytes are alive, in
-// steps, since to set it stops the program for a moment.
+// heapPercent is GOGC for a heap with that many live bytes. It goes in steps,
+// since setting it stops the program for a moment.
 func heapPercent(live uint64) int {
 	const step, most = 10, 1000
 	percent := min(heapGrowthBytes*100/max(live, 1), most)

@@ -12,7 +12,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-// TestFencedNode: a job on a node that falls silent goes on there as far as
+// TestFencedNode: a job on a node that falls silent resumes there as far as
 // anybody knows, and is started elsewhere only once somebody vouches that the
 // machine is off. When it comes back after all, the former run is ended.
 func TestFencedNode(t *testing.T) {
@@ -49,14 +49,14 @@ func TestFencedNode(t *testing.T) {
 	if done.GetNodeList() != "n2" || done.GetEpoch() != 2 || second.begun()[id] != 1 {
 		t.Fatalf("after it was fenced: epoch %d on %s", done.GetEpoch(), done.GetNodeList())
 	}
-	t.Cleanup(first.connect(conn)) // with the part of epoch 1
+	t.Cleanup(first.connect(conn)) // with the allocation of epoch 1
 	prototest.Eventually(t, "the former run is ended", func() bool { return len(first.kept()) == 0 })
 	if first.begun()[id] != 1 || second.begun()[id] != 1 {
 		t.Fatalf("begun: %v and %v", first.begun(), second.begun())
 	}
 }
 
-// TestSecondDaemonOfANode: it is refused, and the first one's job goes on.
+// TestSecondDaemonOfANode: it is refused, and the first one's job continues.
 func TestSecondDaemonOfANode(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")

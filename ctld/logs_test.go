@@ -91,7 +91,7 @@ func TestLogsFollowOneJob(t *testing.T) {
 		{"applied", map[string]any{"command": "SubmitJob", "request_id": id, "repeated": false}},
 		{"job starts", map[string]any{"job": jobID, "epoch": 1}},
 		{"start ordered", map[string]any{"job": jobID, "epoch": 1, "node": "n1"}},
-		{"part ended", map[string]any{"job": jobID, "epoch": 1, "node": "n1"}},
+		{"allocation ended", map[string]any{"job": jobID, "epoch": 1, "node": "n1"}},
 		{"job ended", map[string]any{"job": jobID, "epoch": 1, "state": "COMPLETED", "exit_code": 0}},
 	}
 	for limit := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

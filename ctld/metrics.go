@@ -8,8 +8,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// registry is what this controller's metrics come from. It is its own: what a
-// library counts in the registry of the whole process is not shown.
+// registry is the registry of this controller's metrics. It is separate from
+// the process's own, so that counters of libraries are not shown.
 func (s *Server) registry(version string) (*prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gleaner_build_info", Help: "1, with the program's version."}, []string{"version"})
@@ -28,10 +28,10 @@ func (s *Server) registry(version string) (*prometheus.Registry, error) {
 	return registry, nil
 }
 
-// stateCollector counts the state when somebody asks: one look at each job
-// that is not over and each node, about 3 ms for 100,000 jobs, on a View, which
-// holds up nobody. Every controller shows its own copy of the state; sessions
-// are the leader's.
+// stateCollector counts the state on request: one look at each job that is not
+// over and each node, about 3 ms for 100,000 jobs, on a View, which delays
+// nobody. Every controller shows its own copy of the state; sessions are the
+// leader's.
 type stateCollector struct {
 	cluster *cluster
 	leader  *leader.Leader

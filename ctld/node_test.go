@@ -17,34 +17,34 @@ import (
 // fakeNode is a node's daemon that runs nothing: it takes orders, remembers
 // them across sessions, and reports what the test tells it to.
 type fakeNode struct {
-	t     testing.TB
-	name  string
-	runs  time.Duration // how long a script takes; <0 = until it is told to end
-	older bool          // its gnoded takes no clients
+	t    testing.TB
+	name string
+	runs time.Duration // how long a script takes; <0 = until it is told to end
+	slow bool          // it never reports that an allocation is there
 
 	mu       sync.Mutex
 	stream   pb.NodeLink_SessionClient
-	parts    map[part]*fakePart
-	started  map[part]int // how often a script was begun, for ever
-	released map[part]bool
-	signals  []*pb.SignalPart
-	gone     map[part]bool // acknowledged
+	allocs   map[alloc]*fakeAlloc
+	started  map[alloc]int // how often a script was begun, forever
+	released map[alloc]bool
+	signals  []*pb.SignalAlloc
+	gone     map[alloc]bool // acknowledged
 	sendMu   sync.Mutex
 	orders   chan *pb.ControllerMessage // a copy of everything received
 	boot     string
 }
 
-type part struct{ job, epoch uint32 }
+type alloc struct{ job, epoch uint32 }
 
-type fakePart struct {
-	order *pb.StartPart
-	ended *pb.PartEnded
+type fakeAlloc struct {
+	order *pb.StartAlloc
+	ended *pb.AllocEnded
 }
 
 func newFakeNode(t testing.TB, name string, runs time.Duration) *fakeNode {
 	return &fakeNode{
 		t: t, name: name, runs: runs, boot: "boot-1",
-		parts: make(map[part]*fakePart), started: make(map[part]int), released: make(map[part]bool), gone: make(map[part]bool),
+		allocs: make(map[alloc]*fakeAlloc), started: make(map[alloc]int), released: make(map[alloc]bool), gone: make(map[alloc]bool),
 		orders: make(chan *pb.ControllerMessage, 100_000),
 	}
 }
@@ -54,7 +54,7 @@ func (n *fakeNode) inventory() *pb.Inventory {
 	for i := range uint32(4) {
 		devices = append(devices, &pb.Device{Id: n.name + "-gpu" + string(rune('0'+i)), Index: i, Model: "standin", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Shares: 1})
 	}
-	return &pb.Inventory{Cpus: 64, RealCpus: 64, MemoryBytes: 64 << 30, RealMemoryBytes: 64 << 30, BootId: n.boot, Version: "test", Devices: devices}
+	return &pb.Inventory{Cpus: 64, RealCpus: 64, MemoryBytes: 64 << 30, RealMemoryBytes: 64 << 30, BootId: n.boot, Version: "test", Devices: devices, Saving: &pb.Saving{Criu: "4.2"}}
 }
 
 // connect begins a session and serves it until it ends, in the background. It
@@ -80,10 +80,10 @@ func (n *fakeNode) open(ctx context.Context, conn *grpc.ClientConn) (pb.NodeLink
 	if err != nil {
 		return nil, err
 	}
-	register := &pb.Register{Node: n.name, Inventory: n.inventory(), Instance: "test", Clients: !n.older}
+	register := &pb.Register{Node: n.name, Inventory: n.inventory(), Instance: "test"}
 	n.mu.Lock()
-	for p := range n.parts {
-		register.Running = append(register.Running, &pb.RunningPart{Part: &pb.PartId{Job: p.job, Epoch: p.epoch}, Ready: true})
+	for p := range n.allocs {
+		register.Running = append(register.Running, &pb.RunningAlloc{Alloc: &pb.AllocId{Job: p.job, Epoch: p.epoch}, Ready: true})
 	}
 	n.mu.Unlock()
 	if err := stream.Send(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: register}}); err != nil {
@@ -98,15 +98,15 @@ func (n *fakeNode) open(ctx context.Context, conn *grpc.ClientConn) (pb.NodeLink
 	}
 	n.mu.Lock()
 	n.stream = stream
-	var again []*pb.PartEnded
-	for _, p := range n.parts {
+	var again []*pb.AllocEnded
+	for _, p := range n.allocs {
 		if p.ended != nil {
 			again = append(again, p.ended)
 		}
 	}
 	n.mu.Unlock()
 	for _, ended := range again {
-		n.send(&pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: ended}})
+		n.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocEnded{AllocEnded: ended}})
 	}
 	return stream, nil
 }
@@ -120,7 +120,7 @@ func (n *fakeNode) send(message *pb.NodeMessage) {
 	_ = stream.Send(message) // a broken session is seen by serve
 }
 
-// renew renews the lease, and answers when the controller has.
+// renew renews the lease and returns when the controller has.
 func (n *fakeNode) renew() {
 	n.t.Helper()
 	sent := time.Now().UnixNano()
@@ -141,52 +141,55 @@ func (n *fakeNode) serve(stream pb.NodeLink_SessionClient) {
 		}
 		n.orders <- message
 		switch what := message.GetWhat().(type) {
-		case *pb.ControllerMessage_StartPart:
-			n.start(what.StartPart)
+		case *pb.ControllerMessage_StartAlloc:
+			n.start(what.StartAlloc)
 		case *pb.ControllerMessage_ReleaseBatch:
-			n.release(partOf(what.ReleaseBatch.GetPart()))
-		case *pb.ControllerMessage_EndPart:
-			n.end(partOf(what.EndPart.GetPart()), pb.EndCause_END_CAUSE_CANCELLED, 15)
+			n.release(allocOf(what.ReleaseBatch.GetAlloc()))
+		case *pb.ControllerMessage_EndAlloc:
+			n.end(allocOf(what.EndAlloc.GetAlloc()), pb.EndCause_END_CAUSE_CANCELLED, 15)
 		case *pb.ControllerMessage_EndedAcknowledged:
 			n.mu.Lock()
-			p := partOf(what.EndedAcknowledged.GetPart())
-			delete(n.parts, p)
+			p := allocOf(what.EndedAcknowledged.GetAlloc())
+			delete(n.allocs, p)
 			n.gone[p] = true
 			n.mu.Unlock()
-		case *pb.ControllerMessage_SignalPart:
+		case *pb.ControllerMessage_SignalAlloc:
 			n.mu.Lock()
-			n.signals = append(n.signals, what.SignalPart)
+			n.signals = append(n.signals, what.SignalAlloc)
 			n.mu.Unlock()
-			n.send(&pb.NodeMessage{What: &pb.NodeMessage_SignalResult{SignalResult: &pb.SignalResult{Token: what.SignalPart.GetToken()}}})
+			n.send(&pb.NodeMessage{What: &pb.NodeMessage_SignalResult{SignalResult: &pb.SignalResult{Token: what.SignalAlloc.GetToken()}}})
 		}
 	}
 }
 
-func partOf(id *pb.PartId) part { return part{id.GetJob(), id.GetEpoch()} }
+func allocOf(id *pb.AllocId) alloc { return alloc{id.GetJob(), id.GetEpoch()} }
 
-func (p part) id() *pb.PartId { return &pb.PartId{Job: p.job, Epoch: p.epoch} }
+func (p alloc) id() *pb.AllocId { return &pb.AllocId{Job: p.job, Epoch: p.epoch} }
 
-func (n *fakeNode) start(order *pb.StartPart) {
-	p := partOf(order.GetPart())
+func (n *fakeNode) start(order *pb.StartAlloc) {
+	p := allocOf(order.GetAlloc())
 	n.mu.Lock()
 	if n.gone[p] {
 		n.t.Errorf("node %s: ordered to start %v, whose end was acknowledged", n.name, p)
 	}
-	if n.parts[p] != nil {
+	if n.allocs[p] != nil {
 		n.mu.Unlock()
 		return // it has it: answered, not obeyed
 	}
-	n.parts[p] = &fakePart{order: order}
+	n.allocs[p] = &fakeAlloc{order: order}
 	n.mu.Unlock()
-	n.send(&pb.NodeMessage{What: &pb.NodeMessage_PartReady{PartReady: &pb.PartReady{Part: p.id()}}})
+	if n.slow {
+		return
+	}
+	n.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocReady{AllocReady: &pb.AllocReady{Alloc: p.id()}}})
 	if !order.GetGang() {
 		n.begin(p)
 	}
 }
 
-func (n *fakeNode) release(p part) {
+func (n *fakeNode) release(p alloc) {
 	n.mu.Lock()
-	known, before := n.parts[p] != nil, n.released[p]
+	known, before := n.allocs[p] != nil, n.released[p]
 	n.released[p] = true
 	n.mu.Unlock()
 	if known && !before {
@@ -195,7 +198,7 @@ func (n *fakeNode) release(p part) {
 }
 
 // begin is the first instruction of a script.
-func (n *fakeNode) begin(p part) {
+func (n *fakeNode) begin(p alloc) {
 	n.mu.Lock()
 	n.started[p]++
 	n.mu.Unlock()
@@ -204,14 +207,14 @@ func (n *fakeNode) begin(p part) {
 	}
 }
 
-// end reports that a part is over, also of one it does not have.
-func (n *fakeNode) end(p part, cause pb.EndCause, signal uint32) {
-	ended := &pb.PartEnded{Part: p.id(), Cause: cause, ExitSignal: signal, EndMs: time.Now().UnixMilli()}
+// end reports that an allocation is over, also of one it does not have.
+func (n *fakeNode) end(p alloc, cause pb.EndCause, signal uint32) {
+	ended := &pb.AllocEnded{Alloc: p.id(), Cause: cause, ExitSignal: signal, EndMs: time.Now().UnixMilli()}
 	n.mu.Lock()
-	known := n.parts[p]
+	known := n.allocs[p]
 	switch {
 	case known == nil:
-		ended.Cause = pb.EndCause_END_CAUSE_UNKNOWN_PART
+		ended.Cause = pb.EndCause_END_CAUSE_UNKNOWN_ALLOC
 	case known.ended != nil:
 		n.mu.Unlock()
 		return
@@ -219,14 +222,14 @@ func (n *fakeNode) end(p part, cause pb.EndCause, signal uint32) {
 		known.ended = ended
 	}
 	n.mu.Unlock()
-	n.send(&pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: ended}})
+	n.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocEnded{AllocEnded: ended}})
 }
 
-// kept are the parts it has.
-func (n *fakeNode) kept() []part {
+// kept are the allocations it has.
+func (n *fakeNode) kept() []alloc {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Collect(maps.Keys(n.parts))
+	return slices.Collect(maps.Keys(n.allocs))
 }
 
 // begun is how often scripts were begun here, by job.

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
 // installCertificates copies what was issued to this controller into its data
-// directory. A controller that joins needs it: it must not make an authority
-// of its own.
+// directory. A controller that joins needs it: it must not make an authority of
+// its own.
 func installCertificates(config *Config) error {
 	dir := PKIDir(config.DataDir)
 	if config.Certificates != "" {
@@ -31,11 +32,24 @@ func (s *Server) openCertificates(name string) (err error) {
 	if s.certificates != nil {
 		return nil
 	}
-	s.certificates, err = pki.Open(PKIDir(s.config.DataDir))
-	return err
+	if s.certificates, err = pki.Open(PKIDir(s.config.DataDir)); err != nil {
+		return err
+	}
+	s.certificates.SetRefuse(func(kind pki.Kind, name, serial string) string {
+		return s.cluster.View().CertificateProblem(string(kind), name, serial)
+	})
+	return nil
 }
 
-// newPeers makes the dealings with the other controllers.
+// authority is what handlers need of it; nil where there is none.
+func (s *Server) authority() api.Authority {
+	if s.certificates == nil {
+		return nil
+	}
+	return s.certificates
+}
+
+// newPeers makes this controller's dealings with the others.
 func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) {
 	options := peerlink.Options{Network: s.config.network(), Version: version, Level: uint32(state.Newest), Logger: s.log,
 		LevelInForce: func() uint32 { return uint32(s.cluster.View().Level()) },

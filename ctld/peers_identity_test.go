@@ -3,6 +3,9 @@ package ctld
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/ctld/audit"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -49,7 +53,7 @@ func asCaller(ctx context.Context, who string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "gleaner-caller", who)
 }
 
-// TestForgedCaller: only controllers that are members may say who asks.
+// TestForgedCaller: only controllers that are members may name the caller.
 func TestForgedCaller(t *testing.T) {
 	c := startCluster(t, 2, func(config *Config) { config.Listen = "127.0.0.1:0" })
 	leader := c.leader()
@@ -151,6 +155,41 @@ func TestCallerIsKept(t *testing.T) {
 	elsewhere := metadata.AppendToOutgoingContext(soon(t), "gleaner-job", "1.1", "gleaner-uid", "0", "gleaner-node", "n1")
 	if _, err := pb.NewControllerClient(node).Submit(elsewhere, job()); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node vouches for another user: %v", err)
+	}
+	c.auditedOnce(follower, id)
+}
+
+// auditedOnce: what was passed on has its line with the leader and nowhere
+// else, with who asked, from where, and the controller that vouched for it.
+func (c *testCluster) auditedOnce(follower string, id uint32) {
+	c.t.Helper()
+	var found []string
+	for name := range c.servers {
+		config := c.configs[name]
+		text, err := os.ReadFile(config.auditPath())
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, line := range strings.Split(strings.Trim(string(text), "\n"), "\n") {
+			if line == "" {
+				continue // the whole file: nothing was answered here
+			}
+			var e audit.Entry
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				c.t.Fatalf("%q: %v", line, err)
+			}
+			if e.Verb != "Submit" || e.Result != "OK" || e.Jobs[0].Job != fmt.Sprint(id) {
+				continue
+			}
+			found = append(found, fmt.Sprintf("%s: %s %s via %s, job of %s", name, e.User, e.Certificate, e.Via, e.Jobs[0].Owner))
+			if !strings.HasPrefix(e.From, "127.0.0.1:") {
+				c.t.Errorf("a line says it came from %q", e.From)
+			}
+		}
+	}
+	want := fmt.Sprintf("%s: nobody user nobody via %s, job of nobody", c.leader(), follower)
+	if len(found) != 1 || found[0] != want {
+		c.t.Errorf("lines of what was passed on: %q, want %q", found, want)
 	}
 }
 

@@ -193,7 +193,7 @@ func keepConnectedTo(node *fakeNode, targets []string) (stop func()) {
 }
 
 // TestPausedLeaderAnswersNothingOld stops the process that leads, lets another
-// one be elected and a job be accepted there, and lets the first go on with
+// one be elected and a job be accepted there, and lets the first continue with
 // questions waiting: none may be answered from the state before.
 func TestPausedLeaderAnswersNothingOld(t *testing.T) {
 	p := startProcesses(t)

@@ -90,7 +90,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	told := stop()
 	stop = c.load("c1", "c2", "c3")
 	c.transfer("c2")
-	// c3's disk is replaced: its certificates are issued anew, its name stays.
+	// c3's disk is replaced: its certificates are reissued, its name stays.
 	c.stop("c3")
 	if err := os.RemoveAll(c.configs["c3"].DataDir); err != nil {
 		t.Fatal(err)

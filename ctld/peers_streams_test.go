@@ -52,7 +52,7 @@ func TestNodesBehindFollowers(t *testing.T) {
 // two different controllers.
 func (c *testCluster) tunnel(id uint32, target *fakeNode, through []string) {
 	c.t.Helper()
-	t, run := c.t, &pb.PartId{Job: id, Epoch: 1}
+	t, run := c.t, &pb.AllocId{Job: id, Epoch: 1}
 	open := func(via string, message *pb.TunnelOpen) pb.NodeLink_TunnelClient {
 		stream, err := pb.NewNodeLinkClient(c.conns[via]).Tunnel(soon(t))
 		if err != nil {
@@ -63,12 +63,12 @@ func (c *testCluster) tunnel(id uint32, target *fakeNode, through []string) {
 		}
 		return stream
 	}
-	a := open(through[0], &pb.TunnelOpen{Part: run, FromNode: "n1", TargetNode: "n2"})
+	a := open(through[0], &pb.TunnelOpen{Alloc: run, FromNode: "n1", TargetNode: "n2"})
 	var channel string
 	for channel == "" {
 		channel = prototest.Receive(t, "the target is asked to connect", target.orders).GetConnect().GetChannel()
 	}
-	b := open(through[1], &pb.TunnelOpen{Part: run, FromNode: "n2", Channel: channel})
+	b := open(through[1], &pb.TunnelOpen{Alloc: run, FromNode: "n2", Channel: channel})
 	data := make([]byte, 16<<20)
 	_, _ = rand.Read(data)
 	type end struct {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // testCluster is several controllers in one process, on loopback.
@@ -82,6 +83,18 @@ func (c *testCluster) certificates(kind pki.Kind, name string) string {
 	if err := authority.WriteBundle(kind, name, out); err != nil {
 		c.t.Fatal(err)
 	}
+	prototest.Eventually(c.t, "every controller knows of a node that is admitted", func() bool {
+		known := 0
+		for _, server := range c.servers {
+			for one := range server.cluster.View().Certificates {
+				if one.Name == name {
+					known++
+					break
+				}
+			}
+		}
+		return kind != pki.Node || known == len(c.servers)
+	})
 	return out
 }
 
@@ -150,7 +163,7 @@ func (c *testCluster) other(name string) string {
 	return ""
 }
 
-// retry asks again while a controller says that it can not answer now.
+// retry asks again while a controller says that it cannot answer now.
 func (c *testCluster) retry(what string, ask func(context.Context) error) {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

@@ -168,7 +168,7 @@ func TestSlowFollowerIsCutOff(t *testing.T) {
 	}
 }
 
-// TestUnknownCommandStopsController: going on without it would make this peer
+// TestUnknownCommandStopsController: continuing without it would make this peer
 // differ from the others.
 func TestUnknownCommandStopsController(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))

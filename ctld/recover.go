@@ -16,8 +16,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// recovering is the state that a directory holds, while it is looked at or
-// made the only one of its cluster.
+// recovering is the state in a directory that is being examined, or made the
+// only one of its cluster.
 type recovering struct {
 	state *state.State
 	safe  *state.Restored // applied before the state is written; nil = only looked at
@@ -36,8 +36,8 @@ func (r *recovering) Restore(reader io.Reader) (err error) {
 	return err
 }
 
-// Capture implements replica.Machine: what is written is safe to go on from,
-// so that there is no moment at which the directory holds one that is not.
+// Capture implements replica.Machine: what is written is safe to continue from,
+// so that the directory never holds a state that is not.
 func (r *recovering) Capture() replica.Image {
 	if r.safe != nil {
 		r.err = r.state.Recover(*r.safe)
@@ -56,7 +56,7 @@ func (r *recovering) Persist(w io.Writer) error {
 func recoverCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "recover",
-		Usage: "go on with this controller alone, when the majority of the others is lost for good",
+		Usage: "continue with this controller alone, when the majority of the others is lost for good",
 		Description: `Makes the controller whose data directory this is the only one of its cluster.
 Use it when more controllers are lost for good than the cluster bears: of three,
 two. It is done on a stopped controller, without a network.
@@ -66,7 +66,7 @@ two. It is done on a stopped controller, without a network.
    command and, where those are the same, the highest index: it is furthest.
 3. There: gctld recover --yes, then start gctld.
 4. The others must not come back as they are: empty their data directories and
-   let them join anew (gctld --join, gcontrol peer add).
+   let them join again (gctld --join, gcontrol peer add).
 
 What only the lost controllers had is lost. Numbers of jobs jump far ahead, and
 nothing starts until every node has registered or is declared fenced. If it is
@@ -137,12 +137,12 @@ func recoverNow(out io.Writer, config *Config, options replica.Options, survey *
 	fmt.Fprintf(out, "what was committed after index %d is lost, and what the others were told of it does not count any more\n", survey.LastIndex)
 	fmt.Fprintf(out, "the next job is %d; nothing starts until these nodes have registered, or are declared fenced: %s\n", view.NextJob(), orNone(view.Awaited()))
 	if len(others) > 0 {
-		fmt.Fprintf(out, "before %s run again, empty their data directories: they must join anew\n", strings.Join(others, " and "))
+		fmt.Fprintf(out, "before %s run again, empty their data directories: they must join again\n", strings.Join(others, " and "))
 	}
 	return nil
 }
 
-// showSurvey prints what a directory holds.
+// showSurvey prints the contents of a directory.
 func showSurvey(out io.Writer, config *Config, name string, survey *replica.Survey, view *state.View) {
 	counts := view.Counts()
 	var members []string

@@ -9,7 +9,7 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// gctld runs the command line, and answers what it printed.
+// gctld runs the command line and returns what it printed.
 func gctld(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -19,8 +19,8 @@ func gctld(t *testing.T, arguments ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestRecoverOneOfThree: two of three are lost; the one that is left goes on
-// with what it has, and the others join anew.
+// TestRecoverOneOfThree: two of three are lost; the one that is left continues
+// with what it has, and the others join again.
 func TestRecoverOneOfThree(t *testing.T) {
 	c := startCluster(t, 3)
 	var ids []uint32

@@ -14,7 +14,7 @@ import (
 )
 
 // TestDamagedPeerRejoins: a controller with a damaged file stops with a message,
-// the others go on, and what the message says brings it back. The first one,
+// the others continue, and what the message says brings it back. The first one,
 // which has the authority, as well as one that joined.
 func TestDamagedPeerRejoins(t *testing.T) {
 	c := startCluster(t, 3)
@@ -46,7 +46,7 @@ func TestDamagedPeerRejoins(t *testing.T) {
 		c.stop(name)
 		path := damage(filepath.Join(c.configs[name].DataDir, "raft"))
 		_, err := Start(c.configs[name], "test", slog.New(slog.DiscardHandler))
-		if !errors.Is(err, replica.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "the cluster goes on without this one") {
+		if !errors.Is(err, replica.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "the cluster continues without this one") {
 			t.Fatalf("%s: %v", name, err)
 		}
 		c.submit(c.other(name), job(held))

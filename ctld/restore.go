@@ -9,11 +9,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// restoreLimit bounds a restore, from the moment at which all of it is here.
+// restoreLimit bounds a restore, from the moment at which all of it has
+// arrived.
 const restoreLimit = 10 * time.Minute
 
 // Members are the names of the controllers.
@@ -26,10 +26,10 @@ func (c *cluster) Members() []string {
 	return names
 }
 
-// Replace puts the state that a file holds from its beginning in the place of
-// the present one, on every controller, made safe to go on from. It answers
-// that state. The file is written over. Nothing is proposed meanwhile: what
-// the present state gives out up to its end is known when the other is made.
+// Replace replaces the present state by the one in a file, on every controller,
+// made safe to continue from. It returns that state. The file is overwritten.
+// Nothing is proposed meanwhile, so that all that the present state gives out
+// is known when the other is made.
 func (c *cluster) Replace(ctx context.Context, file *os.File) (*state.View, error) {
 	replaced, err := readState(file)
 	if err != nil {
@@ -43,9 +43,6 @@ func (c *cluster) Replace(ctx context.Context, file *os.File) (*state.View, erro
 		return nil, err
 	}
 	former := c.View()
-	if former.Level() < state.LevelPeers && len(c.Members()) > 1 {
-		return nil, api.ErrOldPeers
-	}
 	if err := replaced.Recover(state.Restored{TimeMS: time.Now().UnixMilli(), Former: former}); err != nil {
 		return nil, err
 	}

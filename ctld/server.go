@@ -1,8 +1,8 @@
 // Package ctld is the controller daemon.
 //
 // Contract: Start brings up one controller on its data directory and listens;
-// Wait returns when it has stopped, and why. Everything that is decided is
-// decided in the packages below; this file wires them.
+// Wait returns when it has stopped, and why. The packages below make all
+// decisions; this file wires them.
 package ctld
 
 import (
@@ -19,9 +19,9 @@ import (
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
+	"github.com/gleaner-hpc/gleaner/ctld/audit"
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
@@ -48,8 +48,9 @@ type Server struct {
 	backups *backups    // nil without backup_dir
 	web     *web.Server // nil without metrics_listen
 
-	certificates *pki.Authority // nil when it has no address but the socket
-	wire         *replica.Wire  // nil when it has none for other controllers
+	credentials  *api.ServerCredentials // nil when it has no address but the socket
+	certificates *pki.Authority         // nil when it has no address but the socket
+	wire         *replica.Wire          // nil when it has none for other controllers
 	peers        *peerlink.Peers
 	linkGRPC     *grpc.Server
 
@@ -57,6 +58,7 @@ type Server struct {
 	ready     chan struct{} // closed when it answers for the first time
 	once      sync.Once     // closes ready
 	stopped   chan struct{}
+	audit     *audit.Log // nil = there is none
 	stop      context.CancelFunc
 	tasks     sync.WaitGroup
 	closing   sync.Once
@@ -65,7 +67,7 @@ type Server struct {
 	failure error
 }
 
-// Start brings up a controller. version is shown to who asks.
+// Start brings up a controller. version is shown to clients.
 func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -82,6 +84,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{config: config, log: log, cluster: newCluster(log), ready: make(chan struct{}), stopped: make(chan struct{}), stop: stop}
+	s.leader = leader.New(s.cluster, config.FenceCommand, log)
 	if err := s.openPeer(name, existing); err != nil {
 		stop()
 		return nil, err
@@ -90,13 +93,6 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
-	s.leader = leader.New(s.cluster, log)
-	s.leader.Know(s.peers)
-	s.leader.SetFenceCommand(config.FenceCommand)
-	changed := s.leader.Changed
-	s.cluster.onChange.Store(&changed)
-	behind := s.leader.Behind
-	s.cluster.behind.Store(&behind)
 	host, _ := os.Hostname()
 	unread, err := config.unreadLimit()
 	if err != nil {
@@ -104,11 +100,21 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
 	if config.BackupDir != "" {
-		every, _ := config.backupEvery() // Check has seen to it
+		every, _ := config.backupEvery() // Check has checked it
 		s.backups = &backups{dir: config.BackupDir, every: every, keep: config.BackupKeep, name: name, version: version, cluster: s.cluster, log: log}
 		s.tasks.Go(func() { s.backups.run(ctx, s.ready) })
 	}
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir, Problems: s.backups.problems})
+	if config.Listen != "" {
+		if err := s.openCertificates(name); err != nil {
+			stop()
+			return nil, errors.Join(err, s.cluster.peer.Close())
+		}
+	}
+	if s.audit, err = config.openAudit(name, log); err != nil {
+		stop()
+		return nil, errors.Join(err, s.cluster.peer.Close())
+	}
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Authority: s.authority(), Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir, Problems: auditProblems(s.audit, s.backups.problems), Audit: s.audit, AuditRequired: config.Audit == AuditRequired})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
@@ -118,7 +124,12 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		return nil, s.Wait()
 	}
 	s.tasks.Go(func() { paceHeap(ctx) })
-	s.tasks.Go(func() { watchCertificate(ctx, log, s.certificates, name) })
+	if s.certificates != nil {
+		s.tasks.Go(func() { watchCertificate(ctx, log, s.certificates, name) })
+		s.tasks.Go(func() { s.cutRevoked(ctx) })
+		s.tasks.Go(func() { s.tellIssued(ctx) })
+		s.tasks.Go(func() { s.renewCertificate(ctx, name) })
+	}
 	s.tasks.Go(func() { s.followLeadership(ctx) })
 	s.tasks.Go(func() { s.peers.Watch(ctx, s.follows) })
 	s.tasks.Go(func() {
@@ -157,9 +168,9 @@ func (s *Server) openPeer(name string, existing bool) error {
 			return err
 		}
 	}
-	s.cluster.peer, err = replica.Open(options, s.cluster)
+	s.cluster.peer, err = replica.Open(options, &applier{cluster: s.cluster, loops: s.leader})
 	if errors.Is(err, replica.ErrForeign) && s.config.Name == "" && existing {
-		return fmt.Errorf("%w (its name stands in %s)", err, filepath.Join(s.config.DataDir, nameFile))
+		return fmt.Errorf("%w (its name is in %s)", err, filepath.Join(s.config.DataDir, nameFile))
 	}
 	if err != nil || existing || s.config.Join {
 		return withRemedy(err, &s.config, name) // one that joins keeps its name when it votes
@@ -186,7 +197,7 @@ func (s *Server) listenPeers(name string) (raft.Transport, error) {
 	return s.wire.Transport(s.log), nil
 }
 
-// PKIDir is where the certificate authority lies.
+// PKIDir is the directory of the certificate authority.
 func PKIDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
 
 // listen opens the sockets and serves them.
@@ -203,6 +214,7 @@ func (s *Server) listen(name string) error {
 			return errors.Join(err, local.Close())
 		}
 		listeners = append(listeners, bound(remote))
+		s.credentials = credentials
 	}
 	s.grpc = s.api.GRPC(credentials)
 	s.linkGRPC = s.api.LinkGRPC()
@@ -227,7 +239,7 @@ func (s *Server) serve(server *grpc.Server, listener net.Listener) {
 }
 
 // listenRemote opens the address for users and nodes of other hosts.
-func (s *Server) listenRemote(name string) (net.Listener, credentials.TransportCredentials, error) {
+func (s *Server) listenRemote(name string) (net.Listener, *api.ServerCredentials, error) {
 	if err := s.openCertificates(name); err != nil {
 		return nil, nil, err
 	}
@@ -242,7 +254,7 @@ func (s *Server) listenRemote(name string) (net.Listener, credentials.TransportC
 	return listener, api.Credentials(config), nil
 }
 
-// listenMetrics opens the address for Prometheus, if there is to be one.
+// listenMetrics opens the address for Prometheus, if one is configured.
 func (s *Server) listenMetrics(version string) error {
 	if s.config.MetricsListen == "" {
 		return nil
@@ -258,7 +270,7 @@ func (s *Server) listenMetrics(version string) error {
 	return nil
 }
 
-// inUse says what to do about an address that another program has.
+// inUse says what to do about an address that another program uses.
 func inUse(err error, key string) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: stop the other program (ss -ltnp shows it), or give another %s", err, key)
@@ -267,7 +279,7 @@ func inUse(err error, key string) error {
 }
 
 // followLeadership runs the leader's loops while this peer leads, and stops
-// the controller when its peer can not go on.
+// the controller when its peer cannot continue.
 func (s *Server) followLeadership(ctx context.Context) {
 	end, leading := func() {}, false
 	defer func() { end() }()
@@ -279,16 +291,16 @@ func (s *Server) followLeadership(ctx context.Context) {
 			s.fail(withRemedy(s.cluster.peer.Failure(), &s.config, s.cluster.Name()))
 			return
 		case <-s.cluster.replaced:
-			// What the loops and the sessions know is of another state: begin
-			// as a new leader does.
+			// The loops and the sessions know another state: begin as a new
+			// leader does.
 			if end(); leading {
-				end = s.reign(ctx)
+				end = s.startLeading(ctx)
 			}
 		case leads := <-s.cluster.peer.Leadership():
 			end()
 			end, leading = func() {}, leads
 			if leads {
-				end = s.reign(ctx)
+				end = s.startLeading(ctx)
 			} else {
 				s.log.Warn("this controller does not lead any more; if that happens often, look at its disk and network", "leader", s.cluster.Leader())
 			}
@@ -296,8 +308,8 @@ func (s *Server) followLeadership(ctx context.Context) {
 	}
 }
 
-// reign starts the leader's loops, and answers what ends them.
-func (s *Server) reign(ctx context.Context) (end func()) {
+// startLeading starts the leader's loops and returns what ends them.
+func (s *Server) startLeading(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { s.lead(ctx) })
@@ -313,7 +325,7 @@ func (s *Server) lead(ctx context.Context) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			s.log.Warn("this controller was to lead and could not catch up; it is tried again, look at its disk if it goes on", "error", err)
+			s.log.Warn("this controller was to lead and could not catch up; it is tried again, look at its disk if it continues", "error", err)
 		}
 		return
 	}
@@ -323,17 +335,18 @@ func (s *Server) lead(ctx context.Context) {
 	var members sync.WaitGroup
 	defer members.Wait()
 	members.Go(func() { s.peers.Promote(ctx) })
+	members.Go(func() { s.cluster.raiseLevel(ctx, s.peers.List) })
 	s.leader.Lead(ctx, term, s.announce)
 }
 
-// follows is called when a controller that leads is known.
+// follows is called when the leader is known.
 func (s *Server) follows() {
 	if !s.cluster.IsLeader() {
 		s.announce()
 	}
 }
 
-// announce says, once, that this controller answers.
+// announce logs, once, that this controller answers.
 func (s *Server) announce() {
 	s.once.Do(func() {
 		s.log.Info("ready", "peer", s.cluster.Name(), "socket", s.config.Socket)
@@ -356,7 +369,7 @@ func (s *Server) Addresses() []string { return s.addresses }
 // knows who does, or waits to be added.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// fail notes why the controller stops, and makes it stop.
+// fail notes why the controller stops, and stops it.
 func (s *Server) fail(err error) {
 	s.mu.Lock()
 	if s.failure == nil {
@@ -367,7 +380,7 @@ func (s *Server) fail(err error) {
 }
 
 // handOver lets another controller lead before this one stops, if there is one:
-// that takes less than an election after it.
+// that is faster than an election afterwards.
 func (s *Server) handOver() {
 	if !s.cluster.IsLeader() || s.cluster.peer.Failure() != nil || len(s.cluster.peer.Members()) == 1 {
 		return
@@ -379,8 +392,8 @@ func (s *Server) handOver() {
 	}
 }
 
-// Stop lets another controller lead, ends streams and requests, then the loops, then the log. It returns
-// when all is down.
+// Stop lets another controller lead, ends streams and requests, then the loops,
+// then the log. It returns when all is down.
 func (s *Server) Stop() {
 	s.closing.Do(func() {
 		s.handOver()
@@ -403,6 +416,9 @@ func (s *Server) Stop() {
 		}
 		s.stop()
 		s.tasks.Wait()
+		if err := s.audit.Close(); err != nil {
+			s.log.Warn("the audit log was not closed cleanly: its last lines may not be on the disk", "error", err)
+		}
 		if err := s.cluster.peer.Close(); err != nil {
 			s.log.Warn("the log was not closed cleanly; it is checked at the next start", "error", err)
 		}
@@ -412,7 +428,7 @@ func (s *Server) Stop() {
 }
 
 // Wait returns when the controller has stopped: nil after Stop, else why it
-// could not go on.
+// could not continue.
 func (s *Server) Wait() error {
 	<-s.stopped
 	s.mu.Lock()

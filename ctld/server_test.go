@@ -203,7 +203,7 @@ func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		id := submit(b, conn, job())
 		for order := range node.orders {
-			if order.GetStartPart().GetPart().GetJob() == id {
+			if order.GetStartAlloc().GetAlloc().GetJob() == id {
 				break
 			}
 		}
@@ -222,7 +222,7 @@ func TestGangIsReleasedTogether(t *testing.T) {
 	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.MinNodes = 2 }))
 	done := waitState(t, conn, id, pb.JobState_JOB_STATE_COMPLETED)
 	if first.begun()[id] != 1 || second.begun()[id] != 0 {
-		t.Fatalf("begun: %v on the batch host, %v beside it", first.begun(), second.begun())
+		t.Fatalf("begun: %v on the batch host, %v on the other node", first.begun(), second.begun())
 	}
 	if done.GetNodeList() != "n[1-2]" {
 		t.Fatalf("node list %q", done.GetNodeList())

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/snapshotfile"
 )
@@ -60,8 +59,8 @@ func waitRunning(t *testing.T, conn *grpc.ClientConn, id uint32) *pb.Job {
 	return waitState(t, conn, id, pb.JobState_JOB_STATE_RUNNING)
 }
 
-// TestSaveAndRestore: what was running at the backup goes on, what began later
-// is ended, numbers go on far ahead, and nothing starts before the node speaks.
+// TestSaveAndRestore: what was running at the backup continues, what began later
+// is ended, numbers continue far ahead, and nothing starts before the node speaks.
 func TestSaveAndRestore(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")
@@ -110,7 +109,7 @@ func TestSaveAndRestore(t *testing.T) {
 	t.Cleanup(node.connect(conn))
 	waitRunning(t, conn, fresh)
 	if job := waitRunning(t, conn, kept); job.GetEpoch() != 1 {
-		t.Fatalf("the job that ran goes on as epoch %d", job.GetEpoch())
+		t.Fatalf("the job that ran continues as epoch %d", job.GetEpoch())
 	}
 	begun := node.begun()
 	if begun[kept] != 1 || begun[fresh] != 1 {
@@ -184,7 +183,6 @@ func waitFor(t *testing.T, conn *grpc.ClientConn, id uint32, right func(*pb.Job)
 func TestRestoreOnThree(t *testing.T) {
 	c := startCluster(t, 3)
 	held := func(r *pb.SubmitRequest) { r.Spec.Hold = true }
-	c.eventually("all understand restored states", func() bool { return c.servers[c.leader()].cluster.View().Level() >= state.LevelPeers })
 	kept := c.submit("c1", job(held))
 	follower := c.other(c.leader())
 	chunks := save(t, c.conns[follower])

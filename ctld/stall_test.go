@@ -16,8 +16,8 @@ import (
 
 // BenchmarkSnapshotStall measures the longest time between two submissions that
 // are answered, by clients that submit without a pause, with and without a
-// snapshot of 100,000 waiting jobs being taken. What is compared stands in one
-// run: machines differ. The aim is that a snapshot adds less than 200 ms.
+// snapshot of 100,000 waiting jobs being taken. One run compares both, because
+// machines differ. The aim is that a snapshot adds less than 200 ms.
 func BenchmarkSnapshotStall(b *testing.B) {
 	server := startServer(b, configIn(shortDir(b)))
 	fillQueue(b, server, 100_000)

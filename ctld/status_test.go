@@ -90,7 +90,7 @@ func TestStatusOfThree(t *testing.T) {
 	third := c.names()[slices.IndexFunc(c.names(), func(name string) bool { return name != leader && name != follower })]
 	c.stop(third)
 	untilStatus(t, c.client(follower), "one down", func(s *pb.StatusResponse) bool {
-		return hasProblem(s, "no further controller may fail") && hasProblem(s, "controller "+third+" can not be reached", "look at gctld there")
+		return hasProblem(s, "no further controller may fail") && hasProblem(s, "controller "+third+" cannot be reached", "look at gctld there")
 	})
 	leader = c.leader() // it may have been the third that led while that stopped
 	wantSamples(t, c.servers[leader], map[string]string{

@@ -27,8 +27,8 @@ func tasksOf(array uint32, text string) []*pb.ArrayTasks {
 	return []*pb.ArrayTasks{{Job: array, Ranges: parsed.GetRanges()}}
 }
 
-// TestTargetsMeetAllConditions: ids and tasks name jobs, and conditions beside
-// them narrow that down, for Cancel and for Control.
+// TestTargetsMeetAllConditions: ids and tasks name jobs, and further conditions
+// narrow that down, for Cancel and for Control.
 func TestTargetsMeetAllConditions(t *testing.T) {
 	server := startServer(t, configIn(shortDir(t)))
 	conn := connectTo(t, server.Addresses()[0], "")

@@ -2,25 +2,24 @@ package noded
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gleaner-hpc/gleaner/noded/job"
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // Bounds of what one node holds at once.
 const (
-	// maxParts is far above what a node's CPUs can run; beyond it the node
+	// maxAllocs is far above what a node's CPUs can run; beyond it the node
 	// refuses, so that a mad controller cannot fill its disk.
-	maxParts = 4096
-	// maxForgotten is how many finished parts are remembered after their
+	maxAllocs = 4096
+	// maxForgotten is how many finished allocations are remembered after their
 	// directories are gone, to answer an order that was long under way.
 	maxForgotten = 1024
 	// launchesPerCPU bounds the containers that are made at once: making one
@@ -28,25 +27,16 @@ const (
 	launchesPerCPU = 2
 )
 
-// Times of the agent's loops. Variables, since tests cannot wait that long.
+// Times of the agent's loops. They are variables because tests cannot wait that long.
 var (
 	resendEvery    = 10 * time.Second // reports of ends that are not acknowledged
 	inventoryEvery = 30 * time.Second // looking whether a device has failed
 	roomEvery      = 5 * time.Second  // looking whether the disk has room
-	sweepEvery     = 30 * time.Second // removing what belongs to no part
+	sweepEvery     = 30 * time.Second // removing what belongs to no allocation
 	endPatience    = time.Minute      // beyond the grace of an order to end, for clean-up
 )
 
-type partKey struct{ job, epoch uint32 }
-
-func keyOf(id *pb.PartId) partKey { return partKey{id.GetJob(), id.GetEpoch()} }
-
-func (k partKey) message() *pb.PartId { return &pb.PartId{Job: k.job, Epoch: k.epoch} }
-
-// String answers JOB.EPOCH, the name of the part's directory and group.
-func (k partKey) String() string { return fmt.Sprintf("%d.%d", k.job, k.epoch) }
-
-// agent holds the node's parts and its connection to a controller.
+// agent holds the node's allocations and its connection to a controller.
 type agent struct {
 	machine     *machine
 	supervisors supervisors
@@ -56,35 +46,41 @@ type agent struct {
 	tending     sync.WaitGroup
 	imaging     *imaging
 
-	mu        sync.Mutex
-	parts     map[partKey]*part
-	forgotten forgottenParts
-	strays    []*pb.LeftOver   // what is on disk beside the parts
-	session   *session         // nil while there is none
-	lease     *pb.LeaseRenewed // the latest
+	mu       sync.Mutex
+	registry registry.Registry       // decides
+	allocs   map[registry.Key]*alloc // what carries it out, of each of its allocations
+	strays   []*pb.LeftOver          // what is on disk beside the allocations
+	session  *session                // nil while there is none
 }
 
 func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *agent {
-	return &agent{
+	a := &agent{
 		machine: m, supervisors: s, instance: instance, log: log,
 		launches: semaphore.NewWeighted(int64(launchesPerCPU * max(1, len(m.realCPUs)))),
-		parts:    map[partKey]*part{}, imaging: newImaging(m),
+		allocs:   map[registry.Key]*alloc{}, imaging: newImaging(m),
 	}
+	a.registry = registry.Registry{Most: maxAllocs, Remembers: maxForgotten, Fits: a.checkOrder}
+	return a
 }
 
-// adopt takes over the parts that an earlier daemon left running or finished.
+// timeNow is what time it is, for those who decide.
+func timeNow() registry.Time {
+	return registry.Time{Boot: boottime.Now(), WallMS: time.Now().UnixMilli()}
+}
+
+// adopt takes over the allocations that an earlier daemon left running or finished.
 // Those whose files are damaged are ended: their jobs may run, and a
 // controller that were not told of them would start them elsewhere.
 func (a *agent) adopt(ctx context.Context) {
 	found, err := a.supervisors.List()
 	a.mu.Lock()
 	if err != nil {
-		a.log.Error("files of some parts of jobs cannot be used: these jobs are ended, see whether the disk is sound", "error", err)
+		a.log.Error("files of some allocations of jobs cannot be used: these jobs are ended, see whether the disk is sound", "error", err)
 	}
 	for _, s := range found {
-		p := a.newPart(s.Order())
-		p.supervisor, p.lease = s, adoptLease(s.Order())
-		p.log.Info("found a part of a job", "alive", s.Alive())
+		p := a.newAlloc(a.registry.Adopt(s.Order(), timeNow()))
+		p.supervisor, p.Lease = s, adoptLease(p.Lease)
+		p.log.Info("found an allocation of a job", "alive", s.Alive())
 		a.tend(ctx, p)
 	}
 	a.mu.Unlock()
@@ -92,7 +88,7 @@ func (a *agent) adopt(ctx context.Context) {
 }
 
 // serve runs until ctx ends, and then waits for what it started. Supervisors
-// go on.
+// continue.
 func (a *agent) serve(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { a.connect(ctx) })
@@ -100,8 +96,10 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { every(ctx, inventoryEvery, a.checkInventory) })
 	loops.Go(func() { every(ctx, roomEvery, func() { a.checkRoom() }) })
 	loops.Go(func() { every(ctx, sweepEvery, a.sweep) })
+	loops.Go(func() { a.tendSelfTest(ctx) })
 	loops.Go(func() { every(ctx, guardEvery, a.guard) })
 	loops.Go(func() { a.tendImages(ctx) })
+	loops.Go(func() { a.tendCertificate(ctx) })
 	loops.Wait()
 	a.tending.Wait()
 }
@@ -120,8 +118,8 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// send gives a message to the present session. Without one it is dropped:
-// what it said is said anew when the next session opens.
+// send gives a message to the present session. Without one, the message is dropped:
+// the agent says the same again when the next session opens.
 func (a *agent) send(m *pb.NodeMessage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,13 +140,8 @@ func (a *agent) resend() {
 }
 
 func (a *agent) resendLocked() {
-	for _, p := range a.sortedParts() {
-		if p.saved != nil { // before its end, by which a controller is done with it
-			a.sendLocked(savedMessage(p.saved))
-		}
-		if p.life.State() == job.Ended {
-			a.sendLocked(endedMessage(p.result))
-		}
+	for _, m := range a.registry.Unacknowledged() {
+		a.sendLocked(m)
 	}
 }
 
@@ -180,28 +173,13 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 	defer a.mu.Unlock()
 	message := &pb.Register{
 		Node: a.machine.config.Name, Inventory: inventory, Instance: a.instance, LeftOvers: a.leftOversLocked(),
-		SentBoottimeNs: int64(s.opened), Images: a.heldImages(), Clients: true,
-	}
-	for _, p := range a.sortedParts() {
-		// A part whose end is not acknowledged is not lost: it is told as
-		// ending, and the report of its end follows at once.
-		if p.life.State() == job.Acknowledged {
-			continue
-		}
-		message.Running = append(message.Running, &pb.RunningPart{
-			Part: p.key.message(), Ready: p.ready, Ending: p.life.State() >= job.Ending, Frozen: p.frozen,
-			SuspendNumber: p.suspendNumber, Stands: p.stands,
-		})
+		SentBoottimeNs: int64(s.opened), Images: a.heldImages(),
 	}
 	s.inventory = inventory
 	a.session = s
-	s.post(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: message}})
-	for _, p := range a.sortedParts() {
-		if p.grade != nil && !p.life.Over() {
-			s.post(gradeMessage(p.grade))
-		}
+	for _, m := range a.registry.Register(message) {
+		s.post(m)
 	}
-	a.resendLocked()
 }
 
 // unregister takes the session away, if it is still the present one.
@@ -210,41 +188,5 @@ func (a *agent) unregister(s *session) {
 	defer a.mu.Unlock()
 	if a.session == s {
 		a.session = nil
-	}
-}
-
-// sortedParts answers the parts by job and epoch, so that messages and logs do
-// not depend on the order of a map.
-func (a *agent) sortedParts() []*part {
-	all := make([]*part, 0, len(a.parts))
-	for _, p := range a.parts {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(x, y *part) int {
-		if x.key.job != y.key.job {
-			return int(int64(x.key.job) - int64(y.key.job))
-		}
-		return int(int64(x.key.epoch) - int64(y.key.epoch))
-	})
-	return all
-}
-
-// forgottenParts remembers the results of the last parts that are gone.
-type forgottenParts struct {
-	results map[partKey]*pb.PartEnded
-	order   []partKey
-}
-
-func (f *forgottenParts) add(key partKey, result *pb.PartEnded) {
-	if f.results == nil {
-		f.results = map[partKey]*pb.PartEnded{}
-	}
-	if _, ok := f.results[key]; !ok {
-		f.order = append(f.order, key)
-	}
-	f.results[key] = result
-	if len(f.order) > maxForgotten {
-		delete(f.results, f.order[0])
-		f.order = f.order[1:]
 	}
 }

@@ -16,26 +16,26 @@ func TestSignal(t *testing.T) {
 	shim := shims.get(12, 1)
 	shim.ready()
 	s.ready()
-	signal := func(part *pb.PartId, token string) *pb.SignalResult {
-		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SignalPart{
-			SignalPart: &pb.SignalPart{Part: part, Signal: 10, Token: token},
+	signal := func(alloc *pb.AllocId, token string) *pb.SignalResult {
+		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SignalAlloc{
+			SignalAlloc: &pb.SignalAlloc{Alloc: alloc, Signal: 10, Token: token},
 		}})
 		return expect(s, "SignalResult", (*pb.NodeMessage).GetSignalResult)
 	}
-	if got := signal(order.Part, "a"); got.Token != "a" || got.Error != "" || shim.count("signal") != 1 {
+	if got := signal(order.Alloc, "a"); got.Token != "a" || got.Error != "" || shim.count("signal") != 1 {
 		t.Errorf("answer %v after %d signals", got, shim.count("signal"))
 	}
 	shim.signalErr = status.Error(codes.FailedPrecondition, "the script is over")
-	if got := signal(order.Part, "b"); got.Token != "b" || got.Error != "the script is over" {
+	if got := signal(order.Alloc, "b"); got.Token != "b" || got.Error != "the script is over" {
 		t.Errorf("answer %v", got)
 	}
-	if got := signal(&pb.PartId{Job: 1, Epoch: 1}, "c"); got.Token != "c" || got.Error == "" {
+	if got := signal(&pb.AllocId{Job: 1, Epoch: 1}, "c"); got.Token != "c" || got.Error == "" {
 		t.Errorf("answer %v", got)
 	}
 }
 
 // TestSetTimeLimit: it reaches the supervisor, after what was ordered before; of
-// a part that is not here nothing is said.
+// an allocation that is not here nothing is said.
 func TestSetTimeLimit(t *testing.T) {
 	_, s, shims, _ := setUp(t)
 	order := startOrder(12, 1)
@@ -43,9 +43,9 @@ func TestSetTimeLimit(t *testing.T) {
 	shim := shims.get(12, 1)
 	shim.ready()
 	s.ready()
-	for _, part := range []*pb.PartId{{Job: 1, Epoch: 1}, order.Part} {
+	for _, alloc := range []*pb.AllocId{{Job: 1, Epoch: 1}, order.Alloc} {
 		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SetTimeLimit{
-			SetTimeLimit: &pb.SetTimeLimit{Part: part, TimeLimitS: 120},
+			SetTimeLimit: &pb.SetTimeLimit{Alloc: alloc, TimeLimitS: 120},
 		}})
 	}
 	eventually(t, "the supervisor has its limit", func() bool { return shim.count("limit 120") == 1 })
@@ -59,7 +59,7 @@ func TestTunnelNamesTheController(t *testing.T) {
 	shim.ready()
 	s.ready()
 	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{
-		Connect: &pb.Connect{Part: order.Part, Channel: "x"},
+		Connect: &pb.Connect{Alloc: order.Alloc, Channel: "x"},
 	}})
 	eventually(t, "the tunnel is joined", func() bool { return shim.count("join") == 1 })
 	if got := shim.connects[0]; got.Channel != "x" || got.Controller != "unix://"+n.socket {

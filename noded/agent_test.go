@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -31,20 +32,20 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-func TestLifeOfAPart(t *testing.T) {
+func TestLifeOfAAlloc(t *testing.T) {
 	setTimes(t, 20*time.Millisecond, time.Hour)
 	_, s, shims, n := setUp(t)
 	order := startOrder(12, 1)
 	s.start(order)
 	shim := shims.get(12, 1)
 	shim.ready()
-	if got := s.ready(); keyOf(got.Part) != (partKey{12, 1}) {
+	if got := s.ready(); registry.KeyOf(got.Alloc) != (registry.Key{Job: 12, Epoch: 1}) {
 		t.Errorf("ready: %v", got)
 	}
 	shim.exit(3)
 	// Reported until it is acknowledged.
 	for range 3 {
-		if got := s.ended(); keyOf(got.Part) != (partKey{12, 1}) || got.ExitCode != 3 ||
+		if got := s.ended(); registry.KeyOf(got.Alloc) != (registry.Key{Job: 12, Epoch: 1}) || got.ExitCode != 3 ||
 			got.Cause != pb.EndCause_END_CAUSE_EXITED {
 			t.Errorf("ended: %v", got)
 		}
@@ -52,11 +53,11 @@ func TestLifeOfAPart(t *testing.T) {
 	if !shims.onDisk(12, 1) {
 		t.Error("forgotten before it was acknowledged")
 	}
-	s.acknowledge(order.Part)
-	eventually(t, "the part is forgotten", func() bool {
+	s.acknowledge(order.Alloc)
+	eventually(t, "the allocation is forgotten", func() bool {
 		n.agent.mu.Lock()
 		defer n.agent.mu.Unlock()
-		return !shims.onDisk(12, 1) && len(n.agent.parts) == 0
+		return !shims.onDisk(12, 1) && len(n.agent.allocs) == 0
 	})
 	// An order that was long under way does not start it again.
 	s.start(order)
@@ -83,18 +84,18 @@ func TestDuplicateOrdersAreAnswered(t *testing.T) {
 	s.ended()
 	s.start(order)
 	s.ended()
-	s.end(order.Part)
+	s.end(order.Alloc)
 	s.ended()
 	if got := shims.launchCount(); got != 1 {
 		t.Errorf("launched %d times", got)
 	}
 }
 
-func TestEndOfUnknownPart(t *testing.T) {
+func TestEndOfUnknownAlloc(t *testing.T) {
 	_, s, _, _ := setUp(t)
-	s.end(&pb.PartId{Job: 99, Epoch: 7})
+	s.end(&pb.AllocId{Job: 99, Epoch: 7})
 	got := s.ended()
-	if keyOf(got.Part) != (partKey{99, 7}) || got.Cause != pb.EndCause_END_CAUSE_UNKNOWN_PART {
+	if registry.KeyOf(got.Alloc) != (registry.Key{Job: 99, Epoch: 7}) || got.Cause != pb.EndCause_END_CAUSE_UNKNOWN_ALLOC {
 		t.Errorf("answered with %v", got)
 	}
 }
@@ -105,13 +106,13 @@ func TestEnd(t *testing.T) {
 	s.start(order)
 	shims.get(12, 1).ready()
 	s.ready()
-	s.end(order.Part)
+	s.end(order.Alloc)
 	if got := s.ended(); got.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("ended: %v", got)
 	}
 }
 
-// A supervisor that does not end its part, because it is stopped or waits for
+// A supervisor that does not end its allocation, because it is stopped or waits for
 // ever itself, is killed.
 func TestEndOfAHangingSupervisor(t *testing.T) {
 	before := endPatience
@@ -124,7 +125,7 @@ func TestEndOfAHangingSupervisor(t *testing.T) {
 	shim.ready()
 	s.ready()
 	shim.deaf = true
-	s.end(order.Part)
+	s.end(order.Alloc)
 	if got := s.ended(); got.Cause != pb.EndCause_END_CAUSE_CANCELLED || !strings.Contains(got.Detail, "killed") {
 		t.Errorf("ended: %v", got)
 	}
@@ -142,20 +143,20 @@ func TestEndBeforeLaunch(t *testing.T) {
 	}
 	eventually(t, "all launches that may be made at once", func() bool { return shims.launchCount() == most })
 	n.agent.mu.Lock()
-	var waiting *pb.PartId
-	for key, p := range n.agent.parts {
+	var waiting *pb.AllocId
+	for key, p := range n.agent.allocs {
 		if p.supervisor == nil {
-			waiting = key.message()
+			waiting = key.Message()
 		}
 	}
 	n.agent.mu.Unlock()
 	for job := range uint32(most + 1) {
-		s.end(&pb.PartId{Job: job + 1, Epoch: 1})
+		s.end(&pb.AllocId{Job: job + 1, Epoch: 1})
 	}
 	if waiting == nil {
-		t.Fatal("no part waits")
+		t.Fatal("no allocation waits")
 	}
-	s.end(&pb.PartId{Job: 1000, Epoch: 1}) // its answer shows that all orders were taken in
+	s.end(&pb.AllocId{Job: 1000, Epoch: 1}) // its answer shows that all orders were taken in
 	s.ended()
 	close(hold)
 	cancelled := 0
@@ -169,7 +170,7 @@ func TestEndBeforeLaunch(t *testing.T) {
 	}
 }
 
-// TestLaunchesAreBounded: a part has its turn until its container is up.
+// TestLaunchesAreBounded: an allocation has its turn until its container is up.
 func TestLaunchesAreBounded(t *testing.T) {
 	_, s, shims, n := setUp(t)
 	var starting, most atomic.Int64
@@ -201,8 +202,8 @@ func TestGangIsReleased(t *testing.T) {
 			s.start(order)
 			shim := shims.get(12, 1)
 			if early {
-				s.release(order.Part)
-				s.end(&pb.PartId{Job: 1, Epoch: 1}) // answered after the release was taken in
+				s.release(order.Alloc)
+				s.end(&pb.AllocId{Job: 1, Epoch: 1}) // answered after the release was taken in
 				s.ended()
 			}
 			shim.ready()
@@ -211,10 +212,10 @@ func TestGangIsReleased(t *testing.T) {
 				if shim.count("start") != 0 {
 					t.Error("started before it was released")
 				}
-				s.release(order.Part)
+				s.release(order.Alloc)
 			}
 			eventually(t, "the script is started", func() bool { return shim.count("start") == 1 })
-			s.release(order.Part) // a repeated order is passed on: shims know
+			s.release(order.Alloc) // a repeated order is passed on: shims know
 			eventually(t, "passed on again", func() bool { return shim.count("start") == 2 })
 		})
 	}
@@ -252,7 +253,7 @@ func TestLeftOversAreReportedAndRetried(t *testing.T) {
 	s.start(order)
 	shims.get(12, 1).exit(0)
 	s.ended()
-	s.acknowledge(order.Part)
+	s.acknowledge(order.Alloc)
 	left := expect(s, "LeftOvers", (*pb.NodeMessage).GetLeftOvers)
 	if len(left.LeftOvers) != 1 || !strings.Contains(left.LeftOvers[0].What, "12.1") {
 		t.Errorf("left over: %v", left)
@@ -260,10 +261,10 @@ func TestLeftOversAreReportedAndRetried(t *testing.T) {
 	if left := expect(s, "LeftOvers", (*pb.NodeMessage).GetLeftOvers); len(left.LeftOvers) != 0 {
 		t.Errorf("still left over: %v", left)
 	}
-	eventually(t, "the part is forgotten", func() bool {
+	eventually(t, "the allocation is forgotten", func() bool {
 		n.agent.mu.Lock()
 		defer n.agent.mu.Unlock()
-		return len(n.agent.parts) == 0
+		return len(n.agent.allocs) == 0
 	})
 }
 
@@ -282,7 +283,7 @@ func TestLaunchFails(t *testing.T) {
 	shims.leaveDir = true
 	shims.mu.Unlock()
 	s.start(startOrder(13, 1))
-	if got := s.ended(); keyOf(got.Part) != (partKey{13, 1}) || got.Cause != pb.EndCause_END_CAUSE_CANCELLED {
+	if got := s.ended(); registry.KeyOf(got.Alloc) != (registry.Key{Job: 13, Epoch: 1}) || got.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("ended: %v", got)
 	}
 	// One that died is cleaned up, and the cause is the node's.
@@ -290,7 +291,7 @@ func TestLaunchFails(t *testing.T) {
 	shims.prepare = func(s *fakeShim) { s.alive = false }
 	shims.mu.Unlock()
 	s.start(startOrder(14, 1))
-	if got := s.ended(); keyOf(got.Part) != (partKey{14, 1}) || got.Cause != pb.EndCause_END_CAUSE_NODE_FAULT {
+	if got := s.ended(); registry.KeyOf(got.Alloc) != (registry.Key{Job: 14, Epoch: 1}) || got.Cause != pb.EndCause_END_CAUSE_NODE_FAULT {
 		t.Errorf("ended: %v", got)
 	}
 }
@@ -301,15 +302,15 @@ func TestOrdersThatDoNotFit(t *testing.T) {
 	_, s, shims, _ := setUp(t, func(m *machine) { m.source = source })
 	job := uint32(20)
 	for name, c := range map[string]struct {
-		change func(*pb.StartPart)
+		change func(*pb.StartAlloc)
 		detail string
 	}{
-		"other node":     {func(o *pb.StartPart) { o.Node = "n2" }, `for node "n2"`},
-		"no spec":        {func(o *pb.StartPart) { o.Spec = nil }, "no specification"},
-		"no allocation":  {func(o *pb.StartPart) { o.Allocation = o.Allocation[:1] }, "allocates nothing"},
-		"too many CPUs":  {func(o *pb.StartPart) { o.Allocation[1].CpuIds = []uint32{4} }, "CPU 4 of 4"},
-		"unknown device": {func(o *pb.StartPart) { o.Allocation[1].Devices = devices("g7") }, `no device "g7"`},
-		"failed device":  {func(o *pb.StartPart) { o.Allocation[1].Devices = devices("g0", "g1") }, "Xid 79"},
+		"other node":     {func(o *pb.StartAlloc) { o.Node = "n2" }, `for node "n2"`},
+		"no spec":        {func(o *pb.StartAlloc) { o.Spec = nil }, "no specification"},
+		"no allocation":  {func(o *pb.StartAlloc) { o.Allocation = o.Allocation[:1] }, "allocates nothing"},
+		"too many CPUs":  {func(o *pb.StartAlloc) { o.Allocation[1].CpuIds = []uint32{4} }, "CPU 4 of 4"},
+		"unknown device": {func(o *pb.StartAlloc) { o.Allocation[1].Devices = devices("g7") }, `no device "g7"`},
+		"failed device":  {func(o *pb.StartAlloc) { o.Allocation[1].Devices = devices("g0", "g1") }, "Xid 79"},
 	} {
 		job++
 		order := startOrder(job, 1)
@@ -358,7 +359,7 @@ func TestResources(t *testing.T) {
 	}
 	order.Allocation[1].Devices = nil
 	if got, err := m.resources(order); err != nil || len(got.files) != 0 {
-		t.Errorf("a part without GPUs gets %v, %v", got.files, err)
+		t.Errorf("an allocation without GPUs gets %v, %v", got.files, err)
 	}
 }
 
@@ -369,7 +370,7 @@ func TestEarlierRunIsEndedFirst(t *testing.T) {
 	earlier.ready()
 	s.ready()
 	s.start(startOrder(12, 2))
-	if got := s.ended(); keyOf(got.Part) != (partKey{12, 1}) {
+	if got := s.ended(); registry.KeyOf(got.Alloc) != (registry.Key{Job: 12, Epoch: 1}) {
 		t.Errorf("ended: %v", got)
 	}
 	shims.get(12, 2)
@@ -379,20 +380,6 @@ func TestEarlierRunIsEndedFirst(t *testing.T) {
 	s.start(startOrder(12, 1)) // known
 	if got := s.ended(); got.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("ended: %v", got)
-	}
-}
-
-func TestForgottenPartsAreBounded(t *testing.T) {
-	var f forgottenParts
-	for job := range uint32(2 * maxForgotten) {
-		f.add(partKey{job, 1}, &pb.PartEnded{})
-		f.add(partKey{job, 1}, &pb.PartEnded{})
-	}
-	if len(f.results) != maxForgotten || len(f.order) != maxForgotten {
-		t.Errorf("%d results, %d keys", len(f.results), len(f.order))
-	}
-	if f.results[partKey{2*maxForgotten - 1, 1}] == nil {
-		t.Error("the latest is gone")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -15,9 +16,9 @@ import (
 // refusePatience bounds telling a client why it cannot attach.
 const refusePatience = 5 * time.Second
 
-// attachClient asks a part's supervisor to join the tunnel of a client that
+// attachClient asks an allocation's supervisor to join the tunnel of a client that
 // attaches, and tells the client if it does not.
-func (a *agent) attachClient(ctx context.Context, s *session, p *part, shim supervisor, order *pb.Connect) {
+func (a *agent) attachClient(ctx context.Context, s *session, p *alloc, shim supervisor, order *pb.Connect) {
 	order = proto.CloneOf(order)
 	order.Controller = s.target
 	if !s.tunnels.TryAcquire(1) {
@@ -56,8 +57,8 @@ func (a *agent) refuseClient(ctx context.Context, order *pb.Connect, why error) 
 		return
 	}
 	for _, message := range []*pb.TunnelMessage{
-		{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Part: order.Part, FromNode: a.machine.config.Name, Channel: order.Channel}}},
-		{What: &pb.TunnelMessage_Refused{Refused: &pb.Refused{Reason: words(userMessage(why)), Later: worthTrying(why)}}},
+		{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Alloc: order.Alloc, FromNode: a.machine.config.Name, Channel: order.Channel}}},
+		{What: &pb.TunnelMessage_Refused{Refused: &pb.Refused{Reason: registry.Words(userMessage(why)), Later: worthTrying(why)}}},
 		{What: &pb.TunnelMessage_HalfClose{HalfClose: true}},
 	} {
 		if tunnel.Send(message) != nil {

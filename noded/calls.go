@@ -2,13 +2,13 @@ package noded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -29,8 +29,8 @@ type call struct {
 }
 
 // deliver hands orders and renewed leases to the supervisor, one at a time and
-// in order, until the part is over.
-func (a *agent) deliver(ctx context.Context, p *part, s supervisor) {
+// in order, until the allocation is over.
+func (a *agent) deliver(ctx context.Context, p *alloc, s supervisor) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -51,7 +51,7 @@ func (a *agent) deliver(ctx context.Context, p *part, s supervisor) {
 
 // run makes one call to the supervisor. A controller sends an order to start
 // or to end once in a session, so these are repeated.
-func (p *part) run(ctx context.Context, s supervisor, c call) {
+func (p *alloc) run(ctx context.Context, s supervisor, c call) {
 	pause := newPause(20*time.Millisecond, 2*time.Second)
 	for {
 		err := callOnce(ctx, s, c)
@@ -94,7 +94,7 @@ func worthTrying(err error) bool {
 }
 
 // finish tells how a call went.
-func (p *part) finish(c call, err error) {
+func (p *alloc) finish(c call, err error) {
 	switch {
 	case c.then != nil:
 		c.then(err)
@@ -103,15 +103,13 @@ func (p *part) finish(c call, err error) {
 	}
 }
 
-var errOver = errors.New("the job's part on this node has ended")
-
 // refuseCalls answers the orders that came too late.
-func (p *part) refuseCalls() {
+func (p *alloc) refuseCalls() {
 	for {
 		select {
 		case c := <-p.calls:
 			if c.then != nil {
-				c.then(errOver)
+				c.then(registry.ErrOver)
 			}
 		default:
 			return
@@ -120,16 +118,17 @@ func (p *part) refuseCalls() {
 }
 
 // put queues an order for the supervisor.
-func (p *part) put(c call) {
+func (p *alloc) put(c call) {
 	select {
 	case p.calls <- c:
 	default:
-		p.finish(c, fmt.Errorf("%d orders wait for the supervisor already", maxCalls))
+		// Not here: the caller may hold what the answer needs.
+		go p.finish(c, fmt.Errorf("%d orders wait for the supervisor already", maxCalls))
 	}
 }
 
 // renew replaces the lease that waits to be passed on.
-func (p *part) renew(lease *pb.LeaseRenewed) {
+func (p *alloc) renew(lease *pb.LeaseRenewed) {
 	for {
 		select {
 		case p.renewals <- lease:

@@ -37,22 +37,28 @@ type Config struct {
 	Name         string   // node name, unique in the cluster
 	Controllers  []string // targets, tried in turn
 	TLSDir       string   // holds ca.pem, cert.pem and key.pem; "" = not needed
-	StateDir     string   // where parts of jobs live
+	StateDir     string   // where allocations of jobs live
 	MinFreeBytes uint64   // that must be free in StateDir for a job to start
+	TmpDiskBytes uint64   // that jobs may write there; 0 = what is free, less a reserve
+	DefTmpPerCPU uint64   // bytes of it for each CPU of a job that does not ask; 0 = half of an even share
+	TmpUnbounded bool     // a job may fill the disk
 	Init         string   // path of ginit, process 1 of the containers
 	CPUs         int      // that jobs may be given; 0 = those that exist
 	MemoryBytes  uint64   // that jobs may be given; 0 = what exists, less a reserve
 	Features     []string // labels for --constraint
 	Address      string   // host name or address other nodes reach this one by
-	CgroupParent string   // below which the groups of parts are made
+	CgroupParent string   // below which the groups of allocations are made
 	Bind         []string // host directories bound into containers, at the same path
 	Hide         []string // host directories that containers do not see
-	MaxProcesses int64    // processes and threads of one part; 0 = by the kernel's room
-	GPUs         []gpu.Configured
-	DetectGPUs   bool // ask the NVIDIA driver; false when GPUs are named
-	LogLevel     slog.Level
-	LogFormat    string // of package logs; supervisors write alike
-	Checkpoint   CheckpointConfig
+	CommandsDir  string   // linked in /usr/local/bin of containers; "" = the commands are there, or somewhere as good
+	MaxProcesses int64    // processes and threads of one allocation, at most its share by its CPUs; 0 = that share
+	// MaxTotalProcesses is of all allocations; 0 = the kernel's room less a reserve.
+	MaxTotalProcesses int64
+	GPUs              []gpu.Configured
+	DetectGPUs        bool // ask the NVIDIA driver; false when GPUs are named
+	LogLevel          slog.Level
+	LogFormat         string // of package logs; supervisors write alike
+	Checkpoint        CheckpointConfig
 }
 
 // configFile is the configuration file's shape.
@@ -62,6 +68,8 @@ type configFile struct {
 	TLSDir       string   `toml:"tls_dir"`
 	StateDir     string   `toml:"state_dir"`
 	MinFreeDisk  string   `toml:"min_free_disk"`
+	TmpDisk      string   `toml:"tmp_disk"`
+	DefTmpPerCPU string   `toml:"def_tmp_per_cpu"`
 	Init         string   `toml:"ginit"`
 	CPUs         int      `toml:"cpus"`
 	Memory       string   `toml:"memory"`
@@ -75,7 +83,10 @@ type configFile struct {
 		Bind []string `toml:"bind"`
 		Hide []string `toml:"hide"`
 
-		MaxProcesses int64 `toml:"max_processes"`
+		Commands string `toml:"commands"`
+
+		MaxProcesses      int64 `toml:"max_processes"`
+		MaxTotalProcesses int64 `toml:"max_total_processes"`
 	} `toml:"container"`
 	Checkpoint checkpointFile `toml:"checkpoint"`
 	GPUs       []struct {
@@ -106,7 +117,7 @@ func LoadConfig(path string) (Config, error) {
 }
 
 // ParseConfig reads a configuration, fills in the defaults and checks it.
-// Errors begin with ":LINE:COLUMN: " where the place is known, else with ": ",
+// Errors begin with ":LINE:COLUMN: " if the place is known, otherwise with ": ",
 // so that a file's name goes before them.
 func ParseConfig(text []byte) (Config, error) {
 	var file configFile
@@ -132,13 +143,13 @@ func (f *configFile) config() (Config, error) {
 	c := Config{
 		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Init: f.Init,
 		CPUs: f.CPUs, Features: f.Features, Address: f.Address, CgroupParent: f.CgroupParent,
-		Bind: f.Container.Bind, Hide: f.Container.Hide, MaxProcesses: f.Container.MaxProcesses,
+		Bind: f.Container.Bind, Hide: f.Container.Hide, CommandsDir: f.Container.Commands, MaxProcesses: f.Container.MaxProcesses, MaxTotalProcesses: f.Container.MaxTotalProcesses,
 	}
 	if err := c.fillDefaults(); err != nil {
 		return Config{}, err
 	}
 	for _, step := range []func(*Config) error{
-		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkFeatures, f.checkGPUs, f.checkLog, f.checkCheckpoint,
+		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkTmpDisk, f.checkFeatures, f.checkGPUs, f.checkLog, f.checkCheckpoint,
 	} {
 		if err := step(&c); err != nil {
 			return Config{}, err

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/memory"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -75,6 +76,14 @@ func (f *configFile) checkPaths(c *Config) error {
 			}
 		}
 	}
+	if c.CommandsDir != "" {
+		if err := checkAbsolute("container.commands", c.CommandsDir); err != nil {
+			return err
+		}
+		if info, err := os.Stat(path.Join(c.CommandsDir, "gleaner")); err != nil || info.IsDir() {
+			return fmt.Errorf("container.commands %q: it has no program gleaner: name the directory that has, or leave the key out", c.CommandsDir)
+		}
+	}
 	for _, directory := range c.Bind {
 		if _, err := os.Stat(directory); err != nil {
 			return fmt.Errorf("container.bind: %w: make it or take it out of the list", err)
@@ -96,7 +105,10 @@ func (f *configFile) checkResources(c *Config) error {
 		return fmt.Errorf("cpus %d: give 0 for those that exist, or up to %d", c.CPUs, maxCPUs)
 	}
 	if c.MaxProcesses != 0 && c.MaxProcesses < leastProcesses {
-		return fmt.Errorf("container.max_processes %d: give 0 for a quarter of the kernel's room, or at least %d", c.MaxProcesses, leastProcesses)
+		return fmt.Errorf("container.max_processes %d: give 0 for each job's share by its CPUs, or at least %d", c.MaxProcesses, leastProcesses)
+	}
+	if c.MaxTotalProcesses != 0 && c.MaxTotalProcesses < leastProcesses {
+		return fmt.Errorf("container.max_total_processes %d: give 0 for what the kernel has room for, less a reserve, or at least %d", c.MaxTotalProcesses, leastProcesses)
 	}
 	c.MinFreeBytes = defaultMinFree
 	var err error
@@ -111,7 +123,7 @@ func (f *configFile) checkResources(c *Config) error {
 	if c.MemoryBytes, err = parseMemory("memory", f.Memory); err != nil {
 		return err
 	}
-	exists, err := realMemory()
+	exists, err := memory.Total()
 	if err != nil {
 		return err
 	}

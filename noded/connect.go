@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// How long one controller is tried. Variables, since tests cannot wait that
+// How long one controller is tried. They are variables because tests cannot wait that
 // long, and some must not hurry.
 var (
 	// connectDeadline bounds reaching it: one that hangs must not keep the node
@@ -56,10 +56,10 @@ func (a *agent) connect(ctx context.Context) {
 			failures = 0
 		}
 		if errors.Is(err, errInventoryChanged) {
-			a.log.Info("registering anew", "reason", err)
+			a.log.Info("registering again", "reason", err)
 			continue
 		}
-		a.log.Warn("no session with a controller: jobs go on, trying the next", "controller", target, "error", userMessage(err))
+		a.log.Warn("no session with a controller: jobs continue, trying the next", "controller", target, "error", userMessage(err))
 		next++
 		// A round over all controllers is one attempt of the cluster.
 		if failures++; registered || failures%len(targets) == 0 {

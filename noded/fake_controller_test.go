@@ -82,21 +82,21 @@ func (s *fakeSession) send(m *pb.ControllerMessage) {
 	}
 }
 
-func (s *fakeSession) start(order *pb.StartPart) {
-	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_StartPart{StartPart: order}})
+func (s *fakeSession) start(order *pb.StartAlloc) {
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_StartAlloc{StartAlloc: order}})
 }
 
-func (s *fakeSession) end(part *pb.PartId) {
-	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndPart{EndPart: &pb.EndPart{Part: part}}})
+func (s *fakeSession) end(alloc *pb.AllocId) {
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndAlloc{EndAlloc: &pb.EndAlloc{Alloc: alloc}}})
 }
 
-func (s *fakeSession) release(part *pb.PartId) {
-	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{ReleaseBatch: &pb.ReleaseBatch{Part: part}}})
+func (s *fakeSession) release(alloc *pb.AllocId) {
+	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{ReleaseBatch: &pb.ReleaseBatch{Alloc: alloc}}})
 }
 
-func (s *fakeSession) acknowledge(part *pb.PartId) {
+func (s *fakeSession) acknowledge(alloc *pb.AllocId) {
 	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndedAcknowledged{
-		EndedAcknowledged: &pb.EndedAcknowledged{Part: part},
+		EndedAcknowledged: &pb.EndedAcknowledged{Alloc: alloc},
 	}})
 }
 
@@ -119,14 +119,14 @@ func expect[T any](s *fakeSession, what string, pick func(*pb.NodeMessage) *T) *
 	}
 }
 
-func (s *fakeSession) ready() *pb.PartReady {
+func (s *fakeSession) ready() *pb.AllocReady {
 	s.t.Helper()
-	return expect(s, "PartReady", (*pb.NodeMessage).GetPartReady)
+	return expect(s, "AllocReady", (*pb.NodeMessage).GetAllocReady)
 }
 
-func (s *fakeSession) ended() *pb.PartEnded {
+func (s *fakeSession) ended() *pb.AllocEnded {
 	s.t.Helper()
-	return expect(s, "PartEnded", (*pb.NodeMessage).GetPartEnded)
+	return expect(s, "AllocEnded", (*pb.NodeMessage).GetAllocEnded)
 }
 
 func (s *fakeSession) waitClosed() {

@@ -4,131 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
-	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/gleaner-hpc/gleaner/cgroup"
-	"github.com/gleaner-hpc/gleaner/noded/gpu"
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
-
-const patience = prototest.Patience
-
-// fakeShims keeps parts as a disk would: they outlive the agent.
-type fakeShims struct {
-	t *testing.T
-
-	mu        sync.Mutex
-	parts     map[partKey]*fakeShim
-	launched  []resources
-	hold      chan struct{} // when not nil, launches wait until it is closed
-	launchErr error
-	leaveDir  bool // a failing launch leaves a part on disk
-	prepare   func(*fakeShim)
-	strays    []*shim.LeftOver
-}
-
-func newFakeShims(t *testing.T) *fakeShims {
-	return &fakeShims{t: t, parts: map[partKey]*fakeShim{}}
-}
-
-func (f *fakeShims) Launch(ctx context.Context, r resources, order *pb.StartPart) (supervisor, error) {
-	f.mu.Lock()
-	f.launched = append(f.launched, r)
-	hold := f.hold
-	f.mu.Unlock()
-	if hold != nil {
-		select {
-		case <-hold:
-		case <-ctx.Done():
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.launchErr == nil || f.leaveDir {
-		f.parts[keyOf(order.Part)] = newFakeShim(f, order)
-	}
-	if f.launchErr != nil {
-		return nil, f.launchErr
-	}
-	return f.parts[keyOf(order.Part)], nil
-}
-
-func (f *fakeShims) List() ([]supervisor, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var all []supervisor
-	for _, s := range f.parts {
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-func (f *fakeShims) Sweep(isPart func(string) bool) []*shim.LeftOver {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.strays
-}
-
-func (f *fakeShims) launchCount() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.launched)
-}
-
-// get waits for the part to be launched.
-func (f *fakeShims) get(job, epoch uint32) *fakeShim {
-	f.t.Helper()
-	var found *fakeShim
-	eventually(f.t, "the part is launched", func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		found = f.parts[partKey{job, epoch}]
-		return found != nil
-	})
-	return found
-}
-
-func (f *fakeShims) onDisk(job, epoch uint32) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.parts[partKey{job, epoch}] != nil
-}
 
 // fakeShim serves the real protocol over an in-memory connection.
 type fakeShim struct {
 	pb.UnimplementedShimServer
 	all    *fakeShims
-	order  *pb.StartPart
+	order  *pb.StartAlloc
 	client pb.ShimClient
 
 	mu                      sync.Mutex
 	changed                 *sync.Cond
 	events                  []*pb.ShimEvent
 	alive                   bool
-	result                  *pb.PartEnded
-	saved                   *pb.PartSaved // on disk
+	result                  *pb.AllocEnded
+	saved                   *pb.AllocSaved // on disk
 	saveErr                 error
 	calls                   []string
 	renewals                []*pb.LeaseRenewed
 	connects                []*pb.Connect
 	endCode                 uint32 // exit code after End
 	deaf                    bool   // to End
-	stands                  bool   // as the kernel sees it
+	frozen                  bool   // as the kernel sees it
 	signalErr               error
 	recoverErrs, forgetErrs int // how often these still fail
 }
 
-func newFakeShim(all *fakeShims, order *pb.StartPart) *fakeShim {
+func newFakeShim(all *fakeShims, order *pb.StartAlloc) *fakeShim {
 	s := &fakeShim{all: all, order: order, alive: true}
 	s.changed = sync.NewCond(&s.mu)
 	if all.prepare != nil {
@@ -155,7 +66,7 @@ func newFakeShim(all *fakeShims, order *pb.StartPart) *fakeShim {
 	return s
 }
 
-func (s *fakeShim) Order() *pb.StartPart           { return s.order }
+func (s *fakeShim) Order() *pb.StartAlloc          { return s.order }
 func (s *fakeShim) Client() (pb.ShimClient, error) { return s.client, nil }
 
 func (s *fakeShim) Alive() bool {
@@ -164,15 +75,15 @@ func (s *fakeShim) Alive() bool {
 	return s.alive
 }
 
-func (s *fakeShim) Stands() (bool, error) {
+func (s *fakeShim) Frozen() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stands || !s.alive, nil
+	return s.frozen || !s.alive, nil
 }
 
 var errNone = errors.New("no result")
 
-func (s *fakeShim) Result() (*pb.PartEnded, error) {
+func (s *fakeShim) Result() (*pb.AllocEnded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.result == nil {
@@ -181,13 +92,13 @@ func (s *fakeShim) Result() (*pb.PartEnded, error) {
 	return s.result, nil
 }
 
-func (s *fakeShim) Saved() *pb.PartSaved {
+func (s *fakeShim) Saved() *pb.AllocSaved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.saved
 }
 
-func (s *fakeShim) Save(context.Context, *pb.SavePart) (*pb.ShimResponse, error) {
+func (s *fakeShim) Save(context.Context, *pb.SaveAlloc) (*pb.ShimResponse, error) {
 	s.mu.Lock()
 	err := s.saveErr
 	s.mu.Unlock()
@@ -202,14 +113,14 @@ func (s *fakeShim) Kill() error {
 	return nil
 }
 
-func (s *fakeShim) Recover(context.Context) (*pb.PartEnded, error) {
+func (s *fakeShim) Recover(context.Context) (*pb.AllocEnded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.recoverErrs > 0 {
 		s.recoverErrs--
 		return nil, errors.New("process 4711 does not die")
 	}
-	s.result = &pb.PartEnded{Part: s.order.Part, Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}
+	s.result = &pb.AllocEnded{Alloc: s.order.Alloc, Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}
 	return s.result, nil
 }
 
@@ -222,7 +133,7 @@ func (s *fakeShim) Forget() error {
 	}
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	delete(s.all.parts, keyOf(s.order.Part))
+	delete(s.all.allocs, registry.KeyOf(s.order.Alloc))
 	return nil
 }
 
@@ -234,14 +145,14 @@ func (s *fakeShim) event(e *pb.ShimEvent) {
 }
 
 func (s *fakeShim) ready() {
-	s.event(&pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.PartReady{Part: s.order.Part}}})
+	s.event(&pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.AllocReady{Alloc: s.order.Alloc}}})
 }
 
 // exit ends the job by itself.
 func (s *fakeShim) exit(code uint32) { s.finish(pb.EndCause_END_CAUSE_EXITED, code) }
 
 func (s *fakeShim) finish(cause pb.EndCause, code uint32) {
-	result := &pb.PartEnded{Part: s.order.Part, Cause: cause, ExitCode: code}
+	result := &pb.AllocEnded{Alloc: s.order.Alloc, Cause: cause, ExitCode: code}
 	s.mu.Lock()
 	s.result = result
 	s.mu.Unlock()
@@ -298,9 +209,9 @@ func (s *fakeShim) StartBatch(context.Context, *pb.ReleaseBatch) (*pb.ShimRespon
 	return s.record("start")
 }
 
-func (s *fakeShim) End(_ context.Context, order *pb.EndPart) (*pb.ShimResponse, error) {
+func (s *fakeShim) End(_ context.Context, order *pb.EndAlloc) (*pb.ShimResponse, error) {
 	if s.Alive() && !s.deaf {
-		s.finish(endCause(order), s.endCode)
+		s.finish(registry.EndCause(order), s.endCode)
 	}
 	return s.record("end")
 }
@@ -309,11 +220,11 @@ func (s *fakeShim) SetLimit(_ context.Context, order *pb.SetTimeLimit) (*pb.Shim
 	return s.record(fmt.Sprintf("limit %d", order.TimeLimitS))
 }
 
-func (s *fakeShim) Suspend(_ context.Context, order *pb.SuspendPart) (*pb.ShimResponse, error) {
+func (s *fakeShim) Suspend(_ context.Context, order *pb.SuspendAlloc) (*pb.ShimResponse, error) {
 	return s.record(fmt.Sprintf("suspend %d %t", order.Number, order.Suspended))
 }
 
-func (s *fakeShim) Signal(_ context.Context, order *pb.SignalPart) (*pb.ShimResponse, error) {
+func (s *fakeShim) Signal(_ context.Context, order *pb.SignalAlloc) (*pb.ShimResponse, error) {
 	if s.signalErr != nil {
 		return nil, s.signalErr
 	}
@@ -341,96 +252,4 @@ func (s *fakeShim) lastRenewal() *pb.LeaseRenewed {
 		return &pb.LeaseRenewed{}
 	}
 	return s.renewals[len(s.renewals)-1]
-}
-
-// node is an agent under test.
-type node struct {
-	t      *testing.T
-	agent  *agent
-	stop   func()
-	socket string
-}
-
-// fakeSource is a list of GPUs that a test may change.
-type fakeSource struct {
-	mu      sync.Mutex
-	devices []gpu.Device
-	err     error
-}
-
-func (f *fakeSource) Devices() ([]gpu.Device, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]gpu.Device(nil), f.devices...), f.err
-}
-
-func (f *fakeSource) Companions() ([]gpu.File, []string) {
-	return []gpu.File{{Path: "/dev/nvidiactl", ContainerPath: "/dev/nvidiactl", Major: 195, Minor: 255}}, nil
-}
-
-func (f *fakeSource) Close() error { return nil }
-
-func newFakeSource() *fakeSource {
-	return &fakeSource{devices: []gpu.Device{
-		{ID: "g0", Index: 0, Model: "standin", File: gpu.File{Path: "/dev/g0", ContainerPath: "/dev/g0", Major: 7, Minor: 1}},
-		{ID: "g1", Index: 1, Model: "standin", File: gpu.File{Path: "/dev/g1", ContainerPath: "/dev/g1", Major: 7, Minor: 2}},
-	}}
-}
-
-func testMachine(socket string) *machine {
-	return &machine{
-		config:   Config{Name: "n1", Controllers: []string{"unix://" + socket}, Address: "n1", MemoryBytes: 1 << 30},
-		realCPUs: []int{0, 2, 4, 6}, memory: 2 << 30, cgroups: cgroup.Info{Version: cgroup.V1},
-		bootID: "boot", source: newFakeSource(), room: &room{directory: "/"},
-	}
-}
-
-// startNode starts an agent with the parts that s keeps.
-func startNode(t *testing.T, socket string, s *fakeShims, change ...func(*machine)) *node {
-	t.Helper()
-	m := testMachine(socket)
-	for _, f := range change {
-		f(m)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	a := newAgent(m, s, "instance", slog.New(slog.NewTextHandler(logWriter{t}, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	a.adopt(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); a.serve(ctx) }()
-	n := &node{t: t, agent: a, socket: socket, stop: func() {
-		cancel()
-		prototest.Receive(t, "the agent stops", done)
-	}}
-	t.Cleanup(n.stop)
-	return n
-}
-
-type logWriter struct{ t *testing.T }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	w.t.Logf("%s", b)
-	return len(b), nil
-}
-
-// setUp starts a controller and a node that has registered with it.
-func setUp(t *testing.T, change ...func(*machine)) (*fakeController, *fakeSession, *fakeShims, *node) {
-	t.Helper()
-	socket := filepath.Join(t.TempDir(), "c.sock")
-	controller := startController(t, socket)
-	shims := newFakeShims(t)
-	n := startNode(t, socket, shims, change...)
-	return controller, controller.next(), shims, n
-}
-
-func startOrder(job, epoch uint32) *pb.StartPart {
-	return &pb.StartPart{
-		Part: &pb.PartId{Job: job, Epoch: epoch}, Id: &pb.JobId{Job: job},
-		Spec: &pb.JobSpec{}, Owner: &pb.Identity{Uid: 1000}, Node: "n1", BatchHost: "n1",
-		Allocation: []*pb.NodeAllocation{{Node: "n0"}, {Node: "n1", CpuIds: []uint32{1, 3}}},
-	}
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	prototest.Eventually(t, what, condition)
 }

@@ -16,7 +16,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -29,46 +32,50 @@ type wildShims struct {
 
 	mu       sync.Mutex
 	running  map[uint32]uint32 // epoch by job
-	launched map[partKey]bool
+	launched map[registry.Key]bool
 }
 
-func (w *wildShims) Launch(_ context.Context, r resources, order *pb.StartPart) (supervisor, error) {
+func (w *wildShims) Launch(_ context.Context, r resources, order *pb.StartAlloc) (supervisor, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := keyOf(order.Part)
-	if epoch, twice := w.running[key.job]; twice || w.launched[key] {
-		w.t.Errorf("job %d is started as run %d beside run %d", key.job, key.epoch, epoch)
+	key := registry.KeyOf(order.Alloc)
+	if epoch, twice := w.running[key.Job]; twice || w.launched[key] {
+		w.t.Errorf("job %d is started as run %d beside run %d", key.Job, key.Epoch, epoch)
 	}
 	if len(r.cpus) > len(order.Allocation)*1<<20 {
 		w.t.Errorf("%d CPUs", len(r.cpus))
 	}
-	if key.epoch%7 == 6 {
+	if key.Epoch%7 == 6 {
 		return nil, errors.New("\xff no room \x1b[2J")
 	}
-	w.running[key.job], w.launched[key] = key.epoch, true
+	w.running[key.Job], w.launched[key] = key.Epoch, true
 	return &wildShim{all: w, order: order, events: w.events}, nil
 }
 
-func (w *wildShims) List() ([]supervisor, error)              { return nil, nil }
-func (w *wildShims) Discard(context.Context) error            { return nil }
-func (w *wildShims) Sweep(func(string) bool) []*shim.LeftOver { return nil }
+func (w *wildShims) Fits(context.Context, resources, *pb.StartAlloc, *checkpoint.Manifest) (bundle.Misfit, error) {
+	return bundle.Misfit{}, nil
+}
+func (w *wildShims) List() ([]supervisor, error)                { return nil, nil }
+func (w *wildShims) Discard(context.Context) error              { return nil }
+func (w *wildShims) Try(context.Context) error                  { return nil }
+func (w *wildShims) Sweep(func(string) bool) []*remove.LeftOver { return nil }
 
 // wildShim is one of them, and the client of itself. It is over when it has
 // said everything.
 type wildShim struct {
 	grpc.ClientStream
 	all    *wildShims
-	order  *pb.StartPart
+	order  *pb.StartAlloc
 	mu     sync.Mutex
 	events [][]byte
 	dead   bool
 }
 
-func (s *wildShim) Order() *pb.StartPart           { return s.order }
-func (s *wildShim) Client() (pb.ShimClient, error) { return s, nil }
-func (s *wildShim) Result() (*pb.PartEnded, error) { return nil, errNone }
-func (s *wildShim) Forget() error                  { return nil }
-func (s *wildShim) Saved() *pb.PartSaved           { return &pb.PartSaved{Number: 7, Stands: true} }
+func (s *wildShim) Order() *pb.StartAlloc           { return s.order }
+func (s *wildShim) Client() (pb.ShimClient, error)  { return s, nil }
+func (s *wildShim) Result() (*pb.AllocEnded, error) { return nil, errNone }
+func (s *wildShim) Forget() error                   { return nil }
+func (s *wildShim) Saved() *pb.AllocSaved           { return &pb.AllocSaved{Number: 7, Frozen: true} }
 
 func (s *wildShim) Alive() bool {
 	s.mu.Lock()
@@ -76,7 +83,7 @@ func (s *wildShim) Alive() bool {
 	return !s.dead
 }
 
-func (s *wildShim) Stands() (bool, error) { return true, nil }
+func (s *wildShim) Frozen() (bool, error) { return true, nil }
 func (s *wildShim) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,16 +91,16 @@ func (s *wildShim) Kill() error {
 	return nil
 }
 
-func (s *wildShim) Recover(context.Context) (*pb.PartEnded, error) {
+func (s *wildShim) Recover(context.Context) (*pb.AllocEnded, error) {
 	s.over()
-	return &pb.PartEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}, nil
+	return &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}, nil
 }
 
 func (s *wildShim) over() {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	if s.all.running[s.order.Part.Job] == s.order.Part.Epoch {
-		delete(s.all.running, s.order.Part.Job)
+	if s.all.running[s.order.Alloc.Job] == s.order.Alloc.Epoch {
+		delete(s.all.running, s.order.Alloc.Job)
 	}
 }
 
@@ -129,11 +136,11 @@ func (s *wildShim) StartBatch(context.Context, *pb.ReleaseBatch, ...grpc.CallOpt
 	return s.answer(false)
 }
 
-func (s *wildShim) End(context.Context, *pb.EndPart, ...grpc.CallOption) (*pb.ShimResponse, error) {
+func (s *wildShim) End(context.Context, *pb.EndAlloc, ...grpc.CallOption) (*pb.ShimResponse, error) {
 	return s.answer(false)
 }
 
-func (s *wildShim) Signal(_ context.Context, order *pb.SignalPart, _ ...grpc.CallOption) (*pb.ShimResponse, error) {
+func (s *wildShim) Signal(_ context.Context, order *pb.SignalAlloc, _ ...grpc.CallOption) (*pb.ShimResponse, error) {
 	return s.answer(order.GetSignal() > 64)
 }
 
@@ -145,11 +152,11 @@ func (s *wildShim) SetLimit(context.Context, *pb.SetTimeLimit, ...grpc.CallOptio
 	return s.answer(false)
 }
 
-func (s *wildShim) Save(context.Context, *pb.SavePart, ...grpc.CallOption) (*pb.ShimResponse, error) {
+func (s *wildShim) Save(context.Context, *pb.SaveAlloc, ...grpc.CallOption) (*pb.ShimResponse, error) {
 	return s.answer(false)
 }
 
-func (s *wildShim) Suspend(context.Context, *pb.SuspendPart, ...grpc.CallOption) (*pb.ShimResponse, error) {
+func (s *wildShim) Suspend(context.Context, *pb.SuspendAlloc, ...grpc.CallOption) (*pb.ShimResponse, error) {
 	return s.answer(false)
 }
 
@@ -163,7 +170,7 @@ func (s *wildShim) ShowUsage(context.Context, *pb.ShimUsageRequest, ...grpc.Call
 
 // FuzzOrders: whatever a controller orders, in whatever order, and whatever
 // the supervisors say, no job runs twice at once, every report is one that can
-// be sent and names a part that was ordered, and the agent stops when it is
+// be sent and names an allocation that was ordered, and the agent stops when it is
 // told to.
 func FuzzOrders(f *testing.F) {
 	seedOrders(f)
@@ -171,20 +178,20 @@ func FuzzOrders(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			_, said := prototest.Split(events, 8)
 			_, messages := prototest.Split(orders, 32)
-			shims := &wildShims{t: t, events: said, running: map[uint32]uint32{}, launched: map[partKey]bool{}}
+			shims := &wildShims{t: t, events: said, running: map[uint32]uint32{}, launched: map[registry.Key]bool{}}
 			ctx, cancel := context.WithCancel(context.Background())
 			a := newAgent(testMachine("/x"), shims, "instance", slog.New(slog.DiscardHandler))
 			s := &session{target: "unix:///x", outgoing: make(chan *pb.NodeMessage, 256), tunnels: semaphore.NewWeighted(4), end: func(error) {}}
 			a.register(s, &pb.Inventory{})
-			ordered := map[partKey]bool{}
+			ordered := map[registry.Key]bool{}
 			for _, data := range messages {
 				m := &pb.ControllerMessage{}
 				if proto.Unmarshal(data, m) != nil {
 					continue
 				}
-				ordered[keyOf(m.GetStartPart().GetPart())] = true
-				ordered[keyOf(m.GetEndPart().GetPart())] = true
-				ordered[keyOf(m.GetSavePart().GetPart())] = true
+				ordered[registry.KeyOf(m.GetStartAlloc().GetAlloc())] = true
+				ordered[registry.KeyOf(m.GetEndAlloc().GetAlloc())] = true
+				ordered[registry.KeyOf(m.GetSaveAlloc().GetAlloc())] = true
 				a.obey(ctx, s, m)
 				synctest.Wait()
 			}
@@ -194,9 +201,9 @@ func FuzzOrders(f *testing.F) {
 			checkReports(t, s, ordered)
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			for key, p := range a.parts {
-				if p.key != key || p.impatience != nil && p.life.Over() && p.impatience.Stop() {
-					t.Errorf("part %v is listed as %v, or waits for what is over", p.key, key)
+			for key, p := range a.allocs {
+				if p.Key != key || p.impatience != nil && p.Life.Over() && p.impatience.Stop() {
+					t.Errorf("allocation %v is listed as %v, or waits for what is over", p.Key, key)
 				}
 				if p.impatience != nil {
 					p.impatience.Stop()
@@ -206,19 +213,19 @@ func FuzzOrders(f *testing.F) {
 	})
 }
 
-func checkReports(t *testing.T, s *session, ordered map[partKey]bool) {
+func checkReports(t *testing.T, s *session, ordered map[registry.Key]bool) {
 	for {
 		select {
 		case m := <-s.outgoing:
 			if _, err := proto.Marshal(m); err != nil {
 				t.Fatalf("a report that cannot be sent ends every session: %v", err)
 			}
-			for _, part := range []*pb.PartId{
-				m.GetPartEnded().GetPart(), m.GetPartReady().GetPart(), m.GetPartSuspended().GetPart(),
-				m.GetPartSaved().GetPart(), m.GetPartGrade().GetPart(),
+			for _, alloc := range []*pb.AllocId{
+				m.GetAllocEnded().GetAlloc(), m.GetAllocReady().GetAlloc(), m.GetAllocSuspended().GetAlloc(),
+				m.GetAllocSaved().GetAlloc(), m.GetAllocCheckpointable().GetAlloc(),
 			} {
-				if part != nil && !ordered[keyOf(part)] {
-					t.Fatalf("a report of a part that nobody asked for: %v", m)
+				if alloc != nil && !ordered[registry.KeyOf(alloc)] {
+					t.Fatalf("a report of an allocation that nobody asked for: %v", m)
 				}
 			}
 		default:
@@ -228,27 +235,27 @@ func checkReports(t *testing.T, s *session, ordered map[partKey]bool) {
 }
 
 func seedOrders(f *testing.F) {
-	part := &pb.PartId{Job: 12, Epoch: 1}
+	alloc := &pb.AllocId{Job: 12, Epoch: 1}
 	start, wide, gang := startOrder(12, 1), startOrder(12, 2), startOrder(13, 1)
 	wide.Allocation[1].CpuIds = []uint32{math.MaxUint32}
 	gang.Gang = true
 	gang.Allocation[1].Devices = []*pb.AllocatedDevice{{DeviceId: "g1"}}
 	messages := []*pb.ControllerMessage{
-		{What: &pb.ControllerMessage_StartPart{StartPart: start}},
-		{What: &pb.ControllerMessage_ReleaseBatch{ReleaseBatch: &pb.ReleaseBatch{Part: part}}},
-		{What: &pb.ControllerMessage_SignalPart{SignalPart: &pb.SignalPart{Part: part, Signal: 99, Token: "t"}}},
+		{What: &pb.ControllerMessage_StartAlloc{StartAlloc: start}},
+		{What: &pb.ControllerMessage_ReleaseBatch{ReleaseBatch: &pb.ReleaseBatch{Alloc: alloc}}},
+		{What: &pb.ControllerMessage_SignalAlloc{SignalAlloc: &pb.SignalAlloc{Alloc: alloc, Signal: 99, Token: "t"}}},
 		{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: &pb.LeaseRenewed{SentBoottimeNs: math.MinInt64, LeaseMs: math.MaxUint32}}},
-		{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{Part: part, Channel: "c", Controller: "x:1"}}},
-		{What: &pb.ControllerMessage_EndPart{EndPart: &pb.EndPart{Part: part, GraceS: math.MaxUint32}}},
-		{What: &pb.ControllerMessage_EndedAcknowledged{EndedAcknowledged: &pb.EndedAcknowledged{Part: part}}},
-		{What: &pb.ControllerMessage_StartPart{StartPart: wide}},
-		{What: &pb.ControllerMessage_StartPart{StartPart: gang}},
-		{What: &pb.ControllerMessage_StartPart{StartPart: startOrder(14, 6)}},
-		{What: &pb.ControllerMessage_SuspendPart{SuspendPart: &pb.SuspendPart{Part: part, Number: math.MaxUint32, Suspended: true}}},
-		{What: &pb.ControllerMessage_SavePart{SavePart: &pb.SavePart{Part: part, Number: 1, Then: pb.SaveThen_SAVE_THEN_STAND}}},
-		{What: &pb.ControllerMessage_SavedAcknowledged{SavedAcknowledged: &pb.SavedAcknowledged{Part: part, Number: 7}}},
+		{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{Alloc: alloc, Channel: "c", Controller: "x:1"}}},
+		{What: &pb.ControllerMessage_EndAlloc{EndAlloc: &pb.EndAlloc{Alloc: alloc, GraceS: math.MaxUint32}}},
+		{What: &pb.ControllerMessage_EndedAcknowledged{EndedAcknowledged: &pb.EndedAcknowledged{Alloc: alloc}}},
+		{What: &pb.ControllerMessage_StartAlloc{StartAlloc: wide}},
+		{What: &pb.ControllerMessage_StartAlloc{StartAlloc: gang}},
+		{What: &pb.ControllerMessage_StartAlloc{StartAlloc: startOrder(14, 6)}},
+		{What: &pb.ControllerMessage_SuspendAlloc{SuspendAlloc: &pb.SuspendAlloc{Alloc: alloc, Number: math.MaxUint32, Suspended: true}}},
+		{What: &pb.ControllerMessage_SaveAlloc{SaveAlloc: &pb.SaveAlloc{Alloc: alloc, Number: 1, Then: pb.SaveThen_SAVE_THEN_FREEZE}}},
+		{What: &pb.ControllerMessage_SavedAcknowledged{SavedAcknowledged: &pb.SavedAcknowledged{Alloc: alloc, Number: 7}}},
 		{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{Token: "t", Image: &pb.Image{Digest: make([]byte, 32)}}}},
-		{What: &pb.ControllerMessage_KeepImages{KeepImages: &pb.KeepImages{Images: []*pb.Image{{Part: part}}}}},
+		{What: &pb.ControllerMessage_KeepImages{KeepImages: &pb.KeepImages{Images: []*pb.Image{{Alloc: alloc}}}}},
 		{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: &pb.Image{Digest: make([]byte, 32), Store: "x"}}}},
 		{},
 	}
@@ -258,11 +265,11 @@ func seedOrders(f *testing.F) {
 	}
 	kinds := make([]byte, 64)
 	join := func(messages ...[]byte) []byte { return prototest.Join(kinds[:len(messages)], messages) }
-	ready := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.PartReady{Part: &pb.PartId{Job: 99}}}})
-	ended := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Ended{Ended: &pb.PartEnded{Part: &pb.PartId{Job: 99}, ExitCode: math.MaxUint32, Detail: "\u009b"}}})
-	saved := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Saved{Saved: &pb.PartSaved{
-		Part: &pb.PartId{Job: 99}, Number: math.MaxUint32, Image: &pb.Image{}, Error: "\u009b"}}})
-	graded := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Grade{}})
+	ready := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Ready{Ready: &pb.AllocReady{Alloc: &pb.AllocId{Job: 99}}}})
+	ended := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Ended{Ended: &pb.AllocEnded{Alloc: &pb.AllocId{Job: 99}, ExitCode: math.MaxUint32, Detail: "\u009b"}}})
+	saved := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Saved{Saved: &pb.AllocSaved{
+		Alloc: &pb.AllocId{Job: 99}, Number: math.MaxUint32, Image: &pb.Image{}, Error: "\u009b"}}})
+	graded := prototest.Marshal(&pb.ShimEvent{What: &pb.ShimEvent_Checkpointable{}})
 	f.Add(join(sound...), join(ready, saved, graded, saved, ended))
 	f.Add(join(sound...), join(ready, ended))
 	f.Add(join(sound...), join(ready, ready, ready))
@@ -283,10 +290,10 @@ func seedOrders(f *testing.F) {
 func TestLeftOversCanBeSent(t *testing.T) {
 	a := newAgent(testMachine("/x"), &wildShims{t: t}, "instance", slog.New(slog.DiscardHandler))
 	a.mu.Lock()
-	p := a.newPart(startOrder(12, 1))
+	p := a.newAlloc(a.registry.Adopt(startOrder(12, 1), timeNow()))
 	a.mu.Unlock()
 	for range 2 {
-		a.setLeftOver(p, &shim.LeftOver{Path: "/jobs/12.1/\xff", Err: errors.New("remove \xfe: device or resource busy")})
+		a.setLeftOver(p, &remove.LeftOver{Path: "/jobs/12.1/\xff", Err: errors.New("remove \xfe: device or resource busy")})
 	}
 	s := &session{outgoing: make(chan *pb.NodeMessage, 4)}
 	a.register(s, &pb.Inventory{})

@@ -14,27 +14,28 @@ type driverSource interface {
 	Driver() (gpu.Driver, error)
 }
 
-// gpusFor answers those of this node's GPUs with which a job could go on that
-// was saved from others, in their order: the very same where they are here, else
-// of the same chip, else whatever there is, so that what differs can be told. It
-// also answers why the driver could not bring the job's memory to them. Which
-// are free is not looked at.
-func (m *machine) gpusFor(wanted []checkpoint.GPU) (here []checkpoint.GPU, found []checkpoint.Misfit, err error) {
+// gpusMisfit answers why what a job had in the memory of GPUs cannot come back on this
+// node's: on the very same if they are here, otherwise on those of the same chip, otherwise on
+// whatever there is, so that what differs can be told. Which are free is not looked at.
+func (m *machine) gpusMisfit(wanted []checkpoint.GPU) (found []checkpoint.Misfit, err error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
 	source, ok := m.source.(driverSource)
-	if len(wanted) == 0 || !ok {
-		return nil, nil, nil
+	if !ok {
+		return []checkpoint.Misfit{{Property: "GPU", Want: fmt.Sprintf("%d whose driver can be asked", len(wanted)), Remedy: "choose a node with as many"}}, nil
 	}
 	driver, err := source.Driver()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	devices, err := m.devices()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	devices = slices.Clone(devices)
 	devices = slices.DeleteFunc(devices, func(d gpu.Device) bool { return d.Health == gpu.Failed })
-	here = make([]checkpoint.GPU, len(wanted))
+	here := make([]cuda.GPU, len(wanted))
 	for _, like := range []func(checkpoint.GPU, gpu.Device) bool{
 		func(w checkpoint.GPU, d gpu.Device) bool { return w.UUID == d.ID },
 		func(w checkpoint.GPU, d gpu.Device) bool { return w.Model == d.Product },
@@ -45,18 +46,16 @@ func (m *machine) gpusFor(wanted []checkpoint.GPU) (here []checkpoint.GPU, found
 			if here[i].UUID != "" || at < 0 {
 				continue
 			}
-			here[i] = checkpoint.GPU{UUID: devices[at].ID, Model: devices[at].Product, Driver: driver.Version}
+			here[i] = cuda.GPU{UUID: devices[at].ID, Model: devices[at].Product}
 			devices = slices.Delete(devices, at, at+1)
 		}
 	}
-	here = slices.DeleteFunc(here, func(g checkpoint.GPU) bool { return g.UUID == "" })
-	_, obstacles := cuda.Remap(chips(wanted), chips(here), driver.Version)
+	here = slices.DeleteFunc(here, func(g cuda.GPU) bool { return g.UUID == "" })
+	_, obstacles := cuda.Fits(chips(wanted), wanted[0].Driver, cuda.Facts{Driver: driver.Version, GPUs: here})
 	for _, o := range obstacles {
-		if o.Property == "driver" { // the others are found by who compares
-			found = append(found, checkpoint.Misfit{Property: o.Property, Want: "one that can bring memory to other GPUs", Have: fmt.Sprintf("is %s: %s", driver.Version, o.Reason), Remedy: o.Remedy})
-		}
+		found = append(found, checkpoint.Misfit{Property: o.Property, Reason: o.Reason, Remedy: o.Remedy})
 	}
-	return here, found, nil
+	return found, nil
 }
 
 func chips(gpus []checkpoint.GPU) []cuda.GPU {

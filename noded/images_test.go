@@ -3,7 +3,6 @@ package noded
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +10,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
-	"github.com/gleaner-hpc/gleaner/checkpoint/store"
-	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -53,7 +51,7 @@ func (n *node) putImage(job, number uint32, made string, change ...func(*checkpo
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return &pb.Image{Part: &pb.PartId{Job: job, Epoch: 1}, Number: number, Digest: receipt.Digest[:], Node: made, Bytes: 2}
+	return &pb.Image{Alloc: &pb.AllocId{Job: job, Epoch: 1}, Number: number, Digest: receipt.Digest[:], Node: made, Bytes: 2}
 }
 
 func (n *node) held() (numbers []uint32) {
@@ -127,47 +125,45 @@ func TestKeepImages(t *testing.T) {
 	s.ready()
 	n.putImage(7, 1, "n1")
 	kept := n.putImage(7, 2, "n1")
-	n.putImage(8, 2, "n1") // of a part that is here, and newer than what is named
+	n.putImage(8, 2, "n1") // of an allocation that is here, and newer than what is named
 	n.putImage(9, 1, "n2")
 	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_KeepImages{KeepImages: &pb.KeepImages{Images: []*pb.Image{kept}}}})
 	eventually(t, "what no job needs is gone", func() bool { return slices.Equal(n.held(), []uint32{72, 81, 82, 91}) })
 }
 
-// TestKeepImagesLate: an order to keep images that waits for a slow store was given
-// by somebody who has not heard of what was saved since. It deletes none of that,
-// though the part is gone by then.
+// TestKeepImagesLate: an order to keep images that waits for a slow store does not delete
+// what was saved since it came. registry's TestKeeps has the other cases.
 func TestKeepImagesLate(t *testing.T) {
 	_, s, shims, n := setUp(t, savingMachine(t))
 	a := n.agent
 	s.start(startOrder(8, 2))
 	shims.get(8, 2).ready()
 	s.ready()
-	named := n.putImage(8, 1, "n1")
+	named := &pb.KeepImages{Images: []*pb.Image{n.putImage(8, 1, "n1")}}
 	n.putImage(8, 2, "n1")
 	n.putImage(7, 1, "n1")
-	order := keepOrder{&pb.KeepImages{Images: []*pb.Image{named}}, time.Now()}
+	order := registry.NewKeep(named, "n1", timeNow())
 	a.mu.Lock()
-	delete(a.parts, partKey{8, 2})
-	a.partLeft(8)
+	a.registry.Forget(a.allocs[registry.Key{Job: 8, Epoch: 2}].Alloc, timeNow())
+	delete(a.allocs, registry.Key{Job: 8, Epoch: 2})
 	a.mu.Unlock()
 	a.deleteImages(context.Background(), order)
 	if held := n.held(); !slices.Equal(held, []uint32{81, 82}) {
 		t.Fatalf("images %v are left", held)
 	}
-	order.came = time.Now()
-	a.deleteImages(context.Background(), order)
-	if held := n.held(); !slices.Equal(held, []uint32{81}) {
-		t.Fatalf("of an order that came after the part had gone, images %v are left", held)
-	}
-	n.putImage(7, 1, "n1")
-	order.came = order.came.Add(-2 * keepLasts)
-	a.deleteImages(context.Background(), order)
-	if held := n.held(); !slices.Equal(held, []uint32{71, 81}) {
+	old := timeNow()
+	old.Boot -= time.Hour
+	a.deleteImages(context.Background(), registry.NewKeep(&pb.KeepImages{}, "n1", old))
+	if held := n.held(); !slices.Equal(held, []uint32{81, 82}) {
 		t.Fatalf("an order that is too old was carried out: images %v are left", held)
+	}
+	a.deleteImages(context.Background(), registry.NewKeep(named, "n1", timeNow()))
+	if held := n.held(); !slices.Equal(held, []uint32{81}) {
+		t.Fatalf("of an order that came after the allocation had gone, images %v are left", held)
 	}
 }
 
-// TestAskRestore: whether a node could go on with an image, and by which
+// TestAskRestore: whether a node could resume an image, and by which
 // property not.
 func TestAskRestore(t *testing.T) {
 	_, s, _, n := setUp(t, savingMachine(t))
@@ -176,14 +172,26 @@ func TestAskRestore(t *testing.T) {
 	library := n.putImage(7, 3, "n1", func(m *checkpoint.Manifest) {
 		m.Files = []checkpoint.File{{Path: "/nonexistent/lib.so", Size: 1}}
 	})
-	gone := &pb.Image{Part: sound.Part, Digest: make([]byte, 32), Node: "n1"}
+	gone := &pb.Image{Alloc: sound.Alloc, Digest: make([]byte, 32), Node: "n1"}
+	withDevices := func(number uint32, devices ...checkpoint.Device) *pb.Image {
+		return n.putImage(7, number, "n1", func(m *checkpoint.Manifest) {
+			for m.Devices = devices; len(devices) > 0; devices = devices[1:] {
+				m.Mounts = append(m.Mounts, devices[0].Path)
+			}
+		})
+	}
+	one, two := checkpoint.Device{Path: "/dev/elsewhere3"}, checkpoint.Device{Path: "/dev/gpu1"}
+	gpus, companion := withDevices(4, one, two), withDevices(5, one, checkpoint.Device{Path: "/dev/nvidia-uvm", Companion: true})
 	for _, row := range []struct {
 		image    *pb.Image
 		models   []string
 		property string
 	}{
 		{sound, nil, ""},
-		{sound, []string{"standin", "standin"}, ""},
+		{gpus, []string{"standin", "standin"}, ""},
+		{gpus, []string{"standin"}, "GPU"},
+		{sound, []string{"standin"}, "GPU"},
+		{companion, []string{"standin"}, "device /dev/nvidia-uvm"},
 		{sound, []string{"standin", "standin", "standin"}, "GPU"},
 		{sound, []string{"h100"}, "GPU"},
 		{older, nil, "kernel"},
@@ -198,11 +206,11 @@ func TestAskRestore(t *testing.T) {
 	}
 }
 
-// askRestore asks whether the node could go on with an image.
+// askRestore asks whether the node could resume an image.
 func (s *fakeSession) askRestore(image *pb.Image, models []string) *pb.RestoreAnswer {
 	s.t.Helper()
 	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{
-		Token: "t", Image: image, DeviceModels: models}}})
+		Token: "t", Image: image, DeviceModels: models, Start: startOrder(7, 2)}}})
 	return expect(s, "RestoreAnswer", (*pb.NodeMessage).GetRestoreAnswer)
 }
 
@@ -224,80 +232,5 @@ func TestAskRestoreWithoutCRIU(t *testing.T) {
 	answer := expect(s, "RestoreAnswer", (*pb.NodeMessage).GetRestoreAnswer)
 	if answer.Can || answer.Property != "CRIU" || answer.Reason != "install it" {
 		t.Errorf("answered %v", answer)
-	}
-}
-
-// Tunnel is the controller's end, at which the test plays the other node.
-func (c *fakeController) Tunnel(stream pb.NodeLink_TunnelServer) error {
-	first, err := stream.Recv()
-	if err != nil {
-		return err
-	}
-	over := make(chan struct{})
-	c.tunnels <- &fakeTunnel{open: first.GetOpen(), stream: stream, over: over}
-	<-over
-	return nil
-}
-
-type fakeTunnel struct {
-	open   *pb.TunnelOpen
-	stream pb.NodeLink_TunnelServer
-	over   chan struct{}
-}
-
-// serverEnd is a server's stream, which has no CloseSend: a controller says so
-// instead.
-type serverEnd struct{ pb.NodeLink_TunnelServer }
-
-func (e serverEnd) CloseSend() error {
-	return e.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_HalfClose{HalfClose: true}})
-}
-
-// TestSendImage: an image comes through a tunnel byte by byte, no faster than
-// the node's rate; one that is not there is told so.
-func TestSendImage(t *testing.T) {
-	controller, s, _, n := setUp(t, savingMachine(t), func(m *machine) { m.config.Checkpoint.Rate = 64 << 10 })
-	image := n.putImage(7, 1, "n1")
-	fetch := func(image *pb.Image) error {
-		dial := func(context.Context) (io.ReadWriteCloser, error) {
-			s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: "c1"}}})
-			select {
-			case tunnel := <-controller.tunnels:
-				if tunnel.open.Channel != "c1" || tunnel.open.FromNode != "n1" || string(tunnel.open.Image.GetDigest()) != string(image.Digest) {
-					t.Errorf("opened %v", tunnel.open)
-				}
-				return images.Stream(context.Background(), serverEnd{tunnel.stream}, nil, func() { close(tunnel.over) }), nil
-			case <-time.After(patience):
-				return nil, errors.New("the node does not come")
-			}
-		}
-		digest, err := images.Digest(image)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		into := filepath.Join(t.TempDir(), "got")
-		if err := store.NewRemote(dial).Get(ctx, digest, into); err != nil {
-			return err
-		}
-		if data, err := os.ReadFile(filepath.Join(into, "pages")); err != nil || string(data) != "\x07\x01" {
-			t.Errorf("got %q, %v", data, err)
-		}
-		return nil
-	}
-	if err := fetch(image); err != nil {
-		t.Error(err)
-	}
-	foreign := &pb.Image{Part: &pb.PartId{Job: 8, Epoch: 1}, Digest: image.Digest, Node: "n1"}
-	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: foreign, Channel: "c2"}}})
-	select {
-	case tunnel := <-controller.tunnels:
-		t.Errorf("another job's image is served: %v", tunnel.open)
-	case <-time.After(200 * time.Millisecond):
-	}
-	gone := &pb.Image{Part: image.Part, Digest: make([]byte, 32), Node: "n1"}
-	if err := fetch(gone); !errors.Is(err, store.ErrNoImage) {
-		t.Errorf("an image that is not there: %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/checkpoint/store"
 	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -32,10 +31,6 @@ const (
 	// maxImages is how many images a node speaks of; a store with more is kept
 	// from growing by its limit.
 	maxImages = 4096
-	// keepLasts is how long what is needed of images counts as that: an order to
-	// keep them that waited longer, for a slow store, is not carried out. It comes
-	// again.
-	keepLasts = time.Minute
 )
 
 // imagesEvery is how often the stores are looked into without a reason, and
@@ -45,36 +40,27 @@ var (
 	askPatience = time.Minute
 )
 
-// imaging is what the agent does with images: it knows which lie in the stores
+// imaging is what the agent does with images: it knows which are in the stores
 // that this node reaches, deletes those that no job needs, sends one to a node
-// that restores it, and says whether a job could go on here.
+// that restores it, and says whether a job could resume here.
 type imaging struct {
 	stores *images.Stores
 	pace   *images.Pace
 	asks   *semaphore.Weighted
 	sends  *semaphore.Weighted
-	look   chan struct{}        // asks for a look into the stores
-	keep   chan keepOrder       // the latest
-	left   map[uint32]time.Time // when the last part of a job was forgotten here; guarded by agent.mu
-	fits   func(context.Context, *checkpoint.Manifest) ([]checkpoint.Misfit, error)
+	look   chan struct{}       // asks for a look into the stores
+	keep   chan *registry.Keep // the latest
 
 	mu   sync.Mutex
 	held *pb.ImagesHeld // as found last
 }
 
-// keepOrder is an order to keep images, and when it came.
-type keepOrder struct {
-	images *pb.KeepImages
-	came   time.Time
-}
-
 func newImaging(m *machine) *imaging {
 	c := &m.config
 	return &imaging{
-		fits:   m.fits,
 		stores: images.New(c.stores()), pace: images.NewPace(int64(c.Checkpoint.Rate)),
 		asks: semaphore.NewWeighted(maxAsks), sends: semaphore.NewWeighted(maxSends),
-		look: make(chan struct{}, 1), keep: make(chan keepOrder, 1), left: map[uint32]time.Time{},
+		look: make(chan struct{}, 1), keep: make(chan *registry.Keep, 1),
 	}
 }
 
@@ -88,7 +74,7 @@ func (a *agent) lookAtImages() {
 
 // keepImages has what no job needs deleted soon. Only the latest order counts.
 func (a *agent) keepImages(images *pb.KeepImages) {
-	order := keepOrder{images, time.Now()}
+	order := registry.NewKeep(images, a.machine.config.Name, timeNow())
 	for {
 		select {
 		case a.imaging.keep <- order:
@@ -190,19 +176,18 @@ func (a *agent) heldImages() []*pb.Image {
 }
 
 // deleteImages deletes what this node made and no job needs.
-func (a *agent) deleteImages(ctx context.Context, order keepOrder) {
-	if time.Since(order.came) > keepLasts {
+func (a *agent) deleteImages(ctx context.Context, order *registry.Keep) {
+	if order.Late(timeNow()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	keep := a.keeping(order)
 	for _, name := range a.imaging.stores.Names() {
 		s, err := a.imaging.stores.Open(ctx, name)
 		if err != nil {
 			continue // told by listImages
 		}
-		deleted, err := store.Keep(ctx, s, keep)
+		deleted, err := store.Keep(ctx, s, func(about store.About) bool { return a.keeps(order, about) })
 		for _, about := range deleted {
 			a.log.Info("deleted an image that no job needs", "job", about.Job, "image", about.Number, "store", name)
 		}
@@ -212,42 +197,11 @@ func (a *agent) deleteImages(ctx context.Context, order keepOrder) {
 	}
 }
 
-// keeping says which images stay: those that are named, those of other nodes,
-// those from which a part here goes on, and those newer than the named ones of a
-// job of which a part has been here since the order came: whoever gave that may
-// not have heard of these.
-func (a *agent) keeping(order keepOrder) func(store.About) bool {
-	named, newest := map[string]bool{}, map[uint32]uint32{}
-	for _, image := range order.images.GetImages() {
-		named[string(image.Digest)] = true
-		job := image.GetPart().GetJob()
-		newest[job] = max(newest[job], image.Number)
-	}
-	node := a.machine.config.Name
-	return func(about store.About) bool {
-		return about.Node != node || named[string(about.Digest[:])] || a.mayNeed(about, order.came, about.Number > newest[about.Job])
-	}
-}
-
-// mayNeed says whether a job may need an image because of a part that is here, or
-// has been since a time: one that it goes on from, or a new one.
-func (a *agent) mayNeed(about store.About, since time.Time, isNew bool) bool {
+// keeps says whether an image stays.
+func (a *agent) keeps(order *registry.Keep, about store.About) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key, p := range a.parts {
-		if key.job == about.Job && (isNew || string(p.order.GetRestore().GetDigest()) == string(about.Digest[:])) {
-			return true
-		}
-	}
-	left, was := a.imaging.left[about.Job]
-	return isNew && was && left.After(since)
-}
-
-// partLeft notes that a part of a job is forgotten. The caller holds a.mu.
-func (a *agent) partLeft(job uint32) {
-	now := time.Now()
-	maps.DeleteFunc(a.imaging.left, func(_ uint32, left time.Time) bool { return now.Sub(left) > keepLasts })
-	a.imaging.left[job] = now
+	return a.registry.Keeps(order, registry.Image{Job: about.Job, Number: about.Number, Digest: string(about.Digest[:]), Node: about.Node})
 }
 
 // sendImage joins a tunnel and serves an image there, to a node that restores
@@ -259,7 +213,7 @@ func (a *agent) sendImage(ctx context.Context, s *session, order *pb.SendImage) 
 	}
 	a.tending.Go(func() {
 		defer a.imaging.sends.Release(1)
-		log := a.log.With("job", order.GetImage().GetPart().GetJob(), "image", order.GetImage().GetNumber())
+		log := a.log.With("job", order.GetImage().GetAlloc().GetJob(), "image", order.GetImage().GetNumber())
 		begun := time.Now()
 		if err := a.serveImage(ctx, cmp.Or(order.Controller, s.target), order); err != nil && ctx.Err() == nil {
 			log.Warn("an image could not be sent: whoever restores it asks again", "error", err)
@@ -281,16 +235,19 @@ func (a *agent) serveImage(ctx context.Context, controller string, order *pb.Sen
 	}
 	// The controller knows by whom this job's images may be had, and the digest
 	// says nothing of the job. One that is not there is told by Serve.
-	if m, err := s.Manifest(ctx, digest); err == nil && m.Job != order.Image.GetPart().GetJob() {
-		return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, m.Job, order.Image.GetPart().GetJob())
+	if m, err := s.Manifest(ctx, digest); err == nil && m.Job != order.Image.GetAlloc().GetJob() {
+		return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, m.Job, order.Image.GetAlloc().GetJob())
 	}
 	tunnel, err := a.openTunnel(ctx, controller, &pb.TunnelOpen{
-		Part: order.Image.Part, FromNode: a.machine.config.Name, Channel: order.Channel, Image: order.Image,
+		Alloc: order.Image.Alloc, FromNode: a.machine.config.Name, Channel: order.Channel, Image: order.Image, Facts: order.Facts,
 	})
 	if err != nil {
 		return err
 	}
 	defer tunnel.Close()
+	if order.Facts {
+		return store.ServeFacts(ctx, tunnel, s, digest)
+	}
 	return store.Serve(ctx, tunnel, s, digest)
 }
 
@@ -316,11 +273,11 @@ func (a *agent) openTunnel(ctx context.Context, controller string, open *pb.Tunn
 	return images.Stream(ctx, tunnel, a.imaging.pace, end), nil
 }
 
-// askRestore answers whether this node could go on with an image.
+// askRestore answers whether this node could resume an image.
 func (a *agent) askRestore(ctx context.Context, s *session, order *pb.AskRestore) {
 	answer := func(property, reason string) {
 		a.send(&pb.NodeMessage{What: &pb.NodeMessage_RestoreAnswer{RestoreAnswer: &pb.RestoreAnswer{
-			Token: order.Token, Can: property == "", Property: words(property), Reason: words(reason),
+			Token: order.Token, Can: property == "", Property: registry.Words(property), Reason: registry.Words(reason),
 		}}})
 	}
 	if !a.imaging.asks.TryAcquire(1) {
@@ -335,7 +292,7 @@ func (a *agent) askRestore(ctx context.Context, s *session, order *pb.AskRestore
 	})
 }
 
-// misfit answers the property of this node by which it could not go on with an
+// misfit answers the property that keeps this node from resuming an
 // image, and why in a sentence; "" = it can.
 func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRestore) (property, reason string) {
 	if a.machine.saving.GetCriu() == "" {
@@ -348,30 +305,29 @@ func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRest
 	if err != nil {
 		return "image", err.Error()
 	}
+	if err := a.checkOrder(order.Start); err != nil {
+		return "node", err.Error()
+	}
 	name := a.machine.config.Name
-	reader, err := a.imaging.stores.Reader(ctx, order.Image, name, func(ctx context.Context) (io.ReadWriteCloser, error) {
+	manifest, err := a.imaging.stores.Facts(ctx, order.Image, digest, name, func(ctx context.Context) (io.ReadWriteCloser, error) {
 		return a.openTunnel(ctx, controller, &pb.TunnelOpen{
-			Part: order.Image.Part, FromNode: name, TargetNode: order.Image.Node, Image: order.Image,
+			Alloc: order.Image.Alloc, FromNode: name, TargetNode: order.Image.Node, Image: order.Image, Facts: true,
 		})
 	})
-	if err != nil {
-		return "store", err.Error()
+	if err == nil {
+		err = images.Same(manifest, order.Image)
 	}
-	manifest, err := reader.Manifest(ctx, digest)
 	switch {
-	case errors.Is(err, store.ErrSilent), err != nil && ctx.Err() != nil:
+	case errors.Is(err, images.ErrClosed), errors.Is(err, store.ErrSilent), err != nil && ctx.Err() != nil:
 		return "store", err.Error() // of the image itself this says nothing
 	case err != nil:
 		return "image", err.Error()
 	}
-	misfits, err := a.imaging.fits(ctx, manifest)
+	found, err := a.machine.fits(ctx, manifest, order, a.supervisors.Fits)
 	if err != nil {
 		return "node", err.Error()
 	}
-	if len(misfits) > 0 {
-		return misfits[0].Property, misfits[0].String()
-	}
-	return "", ""
+	return found.Property, found.Reason
 }
 
 // lackingModel answers a model of GPU of which this node has fewer than wanted;

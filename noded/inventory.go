@@ -17,6 +17,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/memory"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/trial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -40,6 +44,8 @@ type machine struct {
 	bootID   string
 	source   gpu.Source
 	room     *room
+	selfTest *selfTest
+	tmp      tmpDisk
 	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
 	saving   *pb.Saving
 
@@ -61,15 +67,18 @@ func (m *machine) cpus() int {
 // lookAround finds out what there is. It fails where a node could not run a
 // container.
 func lookAround(config Config, source gpu.Source) (*machine, error) {
-	m := &machine{config: config, source: source, room: &room{directory: config.StateDir, minFree: config.MinFreeBytes}}
+	m := &machine{config: config, source: source, selfTest: newSelfTest(), room: &room{directory: config.StateDir, minFree: config.MinFreeBytes}}
 	var err error
 	if m.realCPUs, err = usableCPUs(); err != nil {
 		return nil, err
 	}
-	if m.memory, err = realMemory(); err != nil {
+	if m.memory, err = memory.Total(); err != nil {
 		return nil, err
 	}
 	if m.cgroups, err = cgroup.Detect(); err != nil {
+		return nil, err
+	}
+	if m.tmp, err = findTmpDisk(&m.config, m.cpus()); err != nil {
 		return nil, err
 	}
 	bootID, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -80,10 +89,10 @@ func lookAround(config Config, source gpu.Source) (*machine, error) {
 	return m, nil
 }
 
-// neededControllers are those without which no part can be limited as it must.
+// neededControllers are those without which no allocation can be limited as it must.
 var neededControllers = []string{"devices", "memory", "pids"}
 
-// prepareGroups makes the group below which those of parts are made, and fails
+// prepareGroups makes the group below which those of allocations are made, and fails
 // where they could not be limited.
 func (m *machine) prepareGroups() error {
 	var err error
@@ -96,7 +105,8 @@ func (m *machine) prepareGroups() error {
 				m.config.CgroupParent, strings.Join(m.cgroups.Controllers, ", "), name, name)
 		}
 	}
-	return nil
+	// What jobs have, and beside it what the node's test of itself needs.
+	return cgroup.LimitProcesses(m.config.CgroupParent, bundle.AllProcesses(m.config.MaxTotalProcesses)+trial.MaxProcesses)
 }
 
 // openGPUs answers the source that the configuration asks for. A machine
@@ -135,14 +145,17 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		Os:              kernel(),
 		Arch:            architecture(),
 		BootId:          m.bootID,
-		HostName:        words(hostName),
+		HostName:        registry.Words(hostName),
 		Address:         m.config.Address,
 		CgroupVersion:   m.cgroups.Version,
 		Sockets:         sockets,
 		CoresPerSocket:  cores,
 		ThreadsPerCore:  threads,
-		Trouble:         m.room.known(),
+		Trouble:         m.trouble(),
 		Saving:          m.saving,
+		TmpBytes:        m.tmp.bytes,
+		TmpPerCpuBytes:  m.tmp.perCPU,
+		TmpUnbounded:    m.tmp.unbounded,
 	}
 	for _, d := range devices {
 		inventory.Devices = append(inventory.Devices, deviceMessage(d))
@@ -180,7 +193,7 @@ func (m *machine) offeredMemory() uint64 {
 func deviceMessage(d gpu.Device) *pb.Device {
 	message := &pb.Device{
 		Id: d.ID, Index: uint32(d.Index), Model: d.Model, MemoryBytes: d.MemoryBytes,
-		HealthDetail: words(d.HealthDetail), Shares: 1, Links: d.Links, Product: words(d.Product),
+		HealthDetail: registry.Words(d.HealthDetail), Shares: 1, Links: d.Links, Product: registry.Words(d.Product),
 	}
 	switch d.Health {
 	case gpu.OK:
@@ -209,14 +222,6 @@ func usableCPUs() ([]int, error) {
 		}
 	}
 	return ids, nil
-}
-
-func realMemory() (uint64, error) {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 0, fmt.Errorf("find the memory of this machine: %w", err)
-	}
-	return uint64(info.Totalram) * uint64(info.Unit), nil
 }
 
 // topology answers sockets, cores a socket and threads a core. Where the CPUs

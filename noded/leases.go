@@ -1,15 +1,14 @@
 package noded
 
 import (
-	"slices"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// adoptPatience is how long the supervisor of a part that was found may keep
+// adoptPatience is how long the supervisor of an allocation that was found may keep
 // its job running before a lease for it is heard of.
 const adoptPatience = 20 * time.Second
 
@@ -17,42 +16,22 @@ const adoptPatience = 20 * time.Second
 // frozen their jobs. A variable for tests.
 var guardEvery = 100 * time.Millisecond
 
-// newLease is that of a part that has just come here. The supervisor keeps its
-// own; this one is to notice that it does not.
-func newLease(order *pb.StartPart) lease.Lease {
-	return lease.Lease{Fence: order.LeaseAction == lease.Fence, Begun: boottime.Now(), Runs: true}
-}
-
-// adoptLease is that of a part that an earlier daemon left.
-func adoptLease(order *pb.StartPart) lease.Lease {
-	l := newLease(order)
+// adoptLease is that of an allocation that an earlier daemon left.
+func adoptLease(l lease.Lease) lease.Lease {
 	l.End, l.Margin = l.Begun, 2*adoptPatience
 	return l
-}
-
-// renewal asks for the lease. The caller holds a.mu.
-func (a *agent) renewal() *pb.NodeMessage {
-	message := &pb.RenewLease{SentBoottimeNs: int64(boottime.Now())}
-	for _, p := range a.sortedParts() {
-		if p.frozen && !p.life.Over() {
-			message.Frozen = append(message.Frozen, p.key.message())
-		}
-	}
-	return &pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: message}}
 }
 
 // leaseRenewed passes the answer of a controller on to all supervisors, which
 // keep the leases themselves: to each whether it is named.
 func (a *agent) leaseRenewed(s *session, renewed *pb.LeaseRenewed) {
-	sent := time.Duration(renewed.SentBoottimeNs)
-	if sent < s.opened || sent > boottime.Now() {
+	if !registry.Answers(renewed, s.opened, timeNow()) {
 		a.log.Error("a controller answered a request for a lease that this node did not send in this session; the answer is ignored, report this as a fault of gctld")
 		return
 	}
 	s.renewed()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lease = renewed
 	if s.leaseMS != 0 && s.leaseMS != renewed.LeaseMs {
 		select {
 		case <-s.lengths:
@@ -61,103 +40,58 @@ func (a *agent) leaseRenewed(s *session, renewed *pb.LeaseRenewed) {
 		s.lengths <- time.Duration(renewed.LeaseMs) * time.Millisecond
 	}
 	s.leaseMS = renewed.LeaseMs
-	named := make(map[partKey]bool, len(renewed.Parts))
-	for _, id := range renewed.Parts {
-		named[keyOf(id)] = true
-	}
-	for _, p := range a.parts {
-		if !p.life.Over() {
-			p.grant(renewed, named[p.key])
-		}
+	for _, granted := range a.registry.Renewed(renewed) {
+		a.allocs[granted.Alloc.Key].renew(granted.Answer)
 	}
 }
 
 // grantLatest gives a supervisor that has just been started the answer that
 // came meanwhile.
-func (a *agent) grantLatest(p *part) {
+func (a *agent) grantLatest(p *alloc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if latest := a.lease; latest != nil {
-		p.grant(latest, slices.ContainsFunc(latest.Parts, func(id *pb.PartId) bool { return keyOf(id) == p.key }))
+	if latest := a.registry.Latest(p.Alloc); latest != nil {
+		p.renew(latest)
 	}
 }
 
-// grant takes in whether the part has the lease, and queues that for its
-// supervisor. The caller holds agent.mu.
-func (p *part) grant(renewed *pb.LeaseRenewed, named bool) {
-	own := &pb.LeaseRenewed{SentBoottimeNs: renewed.SentBoottimeNs, LeaseMs: renewed.LeaseMs, LeaseMarginMs: renewed.LeaseMarginMs}
-	if named {
-		own.Parts = []*pb.PartId{p.key.message()}
-	}
-	p.lease = p.lease.Granted(lease.Grant{
-		Sent:   time.Duration(own.SentBoottimeNs),
-		Length: time.Duration(own.LeaseMs) * time.Millisecond,
-		Margin: time.Duration(own.LeaseMarginMs) * time.Millisecond,
-		Named:  named,
-	})
-	p.renew(own)
-}
-
-// setFrozen notes what a supervisor says of its part.
-func (a *agent) setFrozen(p *part, frozen bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if p.frozen == frozen {
-		return
-	}
-	p.frozen = frozen
-	if frozen {
-		p.log.Warn("the job is frozen, because its lease has ended: see whether this node reaches the controllers")
-	} else {
-		p.log.Info("the job goes on with a renewed lease")
-	}
-}
-
-// guard is the net below the supervisors: one that is stopped, or hangs, does
+// guard is the safety net below the supervisors: one that is stopped, or hangs, does
 // not freeze its job when it must. It is killed, and its job dies with it. The
-// kernel, not the supervisor, says whether the job stands.
+// kernel, not the supervisor, says whether the job is frozen.
 func (a *agent) guard() {
-	now := boottime.Now()
+	now := timeNow()
 	a.mu.Lock()
-	var late []*part
-	for _, p := range a.parts {
-		if p.supervisor != nil && !p.life.Over() && !p.leaseKilled && p.lease.End != 0 && p.lease.At(now) == lease.Remove {
+	var late []*alloc
+	for _, decided := range a.registry.Late(now) {
+		if p := a.allocs[decided.Key]; p.supervisor != nil {
 			late = append(late, p)
 		}
 	}
 	a.mu.Unlock()
 	for _, p := range late {
 		a.mu.Lock()
-		s, gone, asked := p.supervisor, p.lease.Gone, p.impatience != nil
+		s, gone, asked := p.supervisor, p.Lease.Gone, p.impatience != nil
 		a.mu.Unlock()
-		switch stands, err := s.Stands(); {
+		switch frozen, err := s.Frozen(); {
 		case err != nil:
-			p.log.Error("cannot see whether a job without a lease stands still: its supervisor is killed", "error", err)
-		case stands && gone && !asked:
+			p.log.Error("cannot see whether a job without a lease is frozen: its supervisor is killed", "error", err)
+		case frozen && gone && !asked:
 			// The supervisor ends it; not for ever.
 			a.mu.Lock()
 			a.expectEnd(p, endPatience)
 			a.mu.Unlock()
 			continue
-		case stands:
+		case frozen:
 			continue
-		case gone && now < p.lease.Limit():
+		case gone && now.Boot < p.Lease.Limit():
 			continue // it has only just heard of it
 		}
 		a.mu.Lock()
-		p.leaseKilled = true
+		p.LeaseKilled = true
 		a.mu.Unlock()
 		p.log.Warn("the lease of a job has ended and its supervisor did not freeze it: the supervisor is killed, see whether somebody stopped it")
 		if err := s.Kill(); err != nil {
-			p.log.Error("a supervisor whose job must not run on cannot be killed: find it with ps and kill it", "error", err)
+			p.log.Error("a supervisor whose job must no longer run cannot be killed: find it with ps and kill it", "error", err)
 		}
-	}
-}
-
-// askForLease asks at once, so that a part that has just been ordered need not
-// wait for the next renewal. The caller holds a.mu.
-func (a *agent) askForLease(p *part) {
-	if p.lease.Fence {
-		a.sendLocked(a.renewal())
 	}
 }

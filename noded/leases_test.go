@@ -6,18 +6,19 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-func fencedOrder(job, epoch uint32) *pb.StartPart {
+func fencedOrder(job, epoch uint32) *pb.StartAlloc {
 	order := startOrder(job, epoch)
 	order.LeaseAction = "fence"
 	return order
 }
 
-func (s *fakeSession) answer(asked *pb.RenewLease, length time.Duration, parts ...*pb.PartId) {
+func (s *fakeSession) answer(asked *pb.RenewLease, length time.Duration, allocs ...*pb.AllocId) {
 	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: &pb.LeaseRenewed{
-		SentBoottimeNs: asked.SentBoottimeNs, LeaseMs: uint32(length.Milliseconds()), LeaseMarginMs: 100, Parts: parts,
+		SentBoottimeNs: asked.SentBoottimeNs, LeaseMs: uint32(length.Milliseconds()), LeaseMarginMs: 100, Allocs: allocs,
 	}}})
 }
 
@@ -32,8 +33,8 @@ func (s *fakeSession) askedAfter(after time.Duration) *pb.RenewLease {
 	}
 }
 
-// TestOnlyNamedPartsHaveTheLease, each its own word.
-func TestOnlyNamedPartsHaveTheLease(t *testing.T) {
+// TestOnlyNamedAllocsHaveTheLease, each its own word.
+func TestOnlyNamedAllocsHaveTheLease(t *testing.T) {
 	_, s, shims, _ := setUp(t)
 	before := boottime.Now()
 	s.start(fencedOrder(12, 1))
@@ -41,13 +42,13 @@ func TestOnlyNamedPartsHaveTheLease(t *testing.T) {
 	s.start(fencedOrder(13, 1))
 	s.askedAfter(time.Duration(asked.SentBoottimeNs))
 	one, two := shims.get(12, 1), shims.get(13, 1)
-	s.answer(asked, time.Hour, one.order.Part)
+	s.answer(asked, time.Hour, one.order.Alloc)
 	eventually(t, "it is passed on", func() bool { return one.lastRenewal().LeaseMarginMs == 100 && two.lastRenewal().LeaseMarginMs == 100 })
-	if got := one.lastRenewal().Parts; len(got) != 1 || keyOf(got[0]) != (partKey{12, 1}) {
-		t.Errorf("the part that is named was told %v", got)
+	if got := one.lastRenewal().Allocs; len(got) != 1 || registry.KeyOf(got[0]) != (registry.Key{Job: 12, Epoch: 1}) {
+		t.Errorf("the allocation that is named was told %v", got)
 	}
-	if got := two.lastRenewal().Parts; len(got) != 0 {
-		t.Errorf("the part that is left out was told %v", got)
+	if got := two.lastRenewal().Allocs; len(got) != 0 {
+		t.Errorf("the allocation that is left out was told %v", got)
 	}
 }
 
@@ -58,10 +59,10 @@ func TestAnswersToNobody(t *testing.T) {
 	s.start(fencedOrder(12, 1))
 	shim := shims.get(12, 1)
 	for _, sent := range []time.Duration{1, boottime.Now() + time.Hour} {
-		s.answer(&pb.RenewLease{SentBoottimeNs: int64(sent)}, 77*time.Second, shim.order.Part)
+		s.answer(&pb.RenewLease{SentBoottimeNs: int64(sent)}, 77*time.Second, shim.order.Alloc)
 	}
-	s.answer(s.askedAfter(0), time.Hour, shim.order.Part)
-	eventually(t, "the answer to its own is passed on", func() bool { return shim.lastRenewal().LeaseMs == 3600_000 && len(shim.lastRenewal().Parts) == 1 })
+	s.answer(s.askedAfter(0), time.Hour, shim.order.Alloc)
+	eventually(t, "the answer to its own is passed on", func() bool { return shim.lastRenewal().LeaseMs == 3600_000 && len(shim.lastRenewal().Allocs) == 1 })
 	for _, renewal := range shim.renewals {
 		if renewal.LeaseMs == 77000 {
 			t.Errorf("passed on %v", renewal)
@@ -80,20 +81,20 @@ func TestFrozenIsTold(t *testing.T) {
 	eventually(t, "a renewal tells it", func() bool {
 		s.start(fencedOrder(uint32(100+boottime.Now()%1000000), 1)) // which makes the node ask
 		asked := s.askedAfter(before)
-		return len(asked.Frozen) == 1 && keyOf(asked.Frozen[0]) == partKey{12, 1}
+		return len(asked.Frozen) == 1 && registry.KeyOf(asked.Frozen[0]) == registry.Key{Job: 12, Epoch: 1}
 	})
 	n.agent.mu.Lock()
 	n.agent.session.end(errInventoryChanged)
 	n.agent.mu.Unlock()
 	next := controller.next()
 	for _, running := range next.register.Running {
-		if running.Frozen != (keyOf(running.Part) == partKey{12, 1}) {
+		if running.Frozen != (registry.KeyOf(running.Alloc) == registry.Key{Job: 12, Epoch: 1}) {
 			t.Errorf("registered %v", running)
 		}
 	}
 }
 
-// TestSupervisorThatDoesNotFreeze is killed in time, and one whose job stands
+// TestSupervisorThatDoesNotFreeze is killed in time, and one whose job is frozen
 // is left alone.
 func TestSupervisorThatDoesNotFreeze(t *testing.T) {
 	controller, s, shims, _ := setUp(t)
@@ -103,13 +104,13 @@ func TestSupervisorThatDoesNotFreeze(t *testing.T) {
 	s.start(startOrder(14, 1)) // run-on
 	stopped, sound, other := shims.get(12, 1), shims.get(13, 1), shims.get(14, 1)
 	sound.mu.Lock()
-	sound.stands = true
+	sound.frozen = true
 	sound.mu.Unlock()
 	asked := s.askedAfter(before)
-	s.answer(asked, time.Second, stopped.order.Part, sound.order.Part, other.order.Part)
+	s.answer(asked, time.Second, stopped.order.Alloc, sound.order.Alloc, other.order.Alloc)
 	s.waitClosed() // nothing more is answered; the next session hears how it ended
 	ended := controller.next().ended()
-	if keyOf(ended.Part) != (partKey{12, 1}) || ended.Cause != pb.EndCause_END_CAUSE_LEASE_ENDED {
+	if registry.KeyOf(ended.Alloc) != (registry.Key{Job: 12, Epoch: 1}) || ended.Cause != pb.EndCause_END_CAUSE_LEASE_ENDED {
 		t.Errorf("ended %v", ended)
 	}
 	if now := boottime.Now(); now < time.Duration(asked.SentBoottimeNs)+time.Second {
@@ -117,13 +118,13 @@ func TestSupervisorThatDoesNotFreeze(t *testing.T) {
 	}
 	time.Sleep(3 * guardEvery)
 	if !sound.Alive() || !other.Alive() {
-		t.Error("a supervisor whose job stands, or may run, was killed")
+		t.Error("a supervisor whose job is frozen, or may run, was killed")
 	}
 }
 
-// TestAdoptedPartIsGuardedToo: a daemon that has just started knows no lease.
-func TestAdoptedPartIsGuardedToo(t *testing.T) {
-	l := adoptLease(fencedOrder(12, 1))
+// TestAdoptedAllocIsGuardedToo: a daemon that has just started knows no lease.
+func TestAdoptedAllocIsGuardedToo(t *testing.T) {
+	l := adoptLease(new(registry.Registry).Adopt(fencedOrder(12, 1), timeNow()).Lease)
 	if at := l.Begun + adoptPatience - 1; l.At(at) == lease.Remove {
 		t.Error("not even a moment")
 	}

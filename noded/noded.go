@@ -1,14 +1,14 @@
 // Package noded is the node daemon: it tells the controllers what this node
-// has, starts a supervisor for each part of a job that they order, and tells
+// has, starts a supervisor for each allocation of a job that they order, and tells
 // them how it ended.
 //
 // What it promises:
-//   - It dials out; nothing listens. A lost connection is made anew for ever,
+//   - It dials out; nothing listens. It tries for ever to replace a lost connection,
 //     with a capped pause, at the next controller in turn.
 //   - Jobs do not depend on it. A supervisor (noded/shim) outlives the daemon;
-//     a new daemon finds all parts on disk and reports their ends as if
-//     nothing had been.
-//   - Everything may arrive twice. A part that is known is not started again,
+//     a new daemon finds all allocations on disk and reports their ends as if
+//     nothing had happened.
+//   - Everything may arrive twice. An allocation that is known is not started again,
 //     an end is reported until it is acknowledged, and only then forgotten.
 //   - What cannot be cleaned up is reported, and tried again for ever.
 //   - One daemon for a state directory.
@@ -17,7 +17,7 @@
 // executable, as "gnoded shim DIR") and ginit. Of the controllers it knows
 // only proto.
 //
-// A part's life is the table in noded/job; agent.go holds the parts, part.go
+// An allocation's life is the table in noded/job; agent.go holds the allocations, allocation.go
 // tends one and calls.go speaks to its supervisor, session.go is the connection,
 // orders.go what arrives on it, and settings.go what a supervisor is told.
 package noded
@@ -34,7 +34,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 )
 
 var (
@@ -44,7 +44,7 @@ var (
 	ErrLocked = errors.New("another gnoded uses this state directory: stop it, or give each node a state_dir of its own")
 )
 
-// Run is the node daemon. It returns nil when ctx ends; jobs go on then.
+// Run is the node daemon. It returns nil when ctx ends; jobs continue.
 // executable is the program that can be started as "executable shim DIR".
 func Run(ctx context.Context, config Config, executable string, log *slog.Logger) error {
 	if os.Geteuid() != 0 {
@@ -63,7 +63,7 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 	if err := checkExecutable(config.Init); err != nil {
 		return err
 	}
-	if err := shim.PrepareStateDir(config.StateDir); err != nil {
+	if err := client.PrepareStateDir(config.StateDir); err != nil {
 		return err
 	}
 	source, err := openGPUs(config, log)
@@ -83,7 +83,7 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 			"cpus", machine.cpus(), "real_cpus", len(machine.realCPUs))
 	}
 	saving := machine.findEngine(ctx, log)
-	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving}, uuid.NewString(), log)
+	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving, nodeCPUs: machine.cpus(), tmp: machine.tmp}, uuid.NewString(), log)
 	agent.checkRoom()
 	agent.adopt(ctx)
 	agent.serve(ctx)

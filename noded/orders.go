@@ -2,41 +2,22 @@ package noded
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gleaner-hpc/gleaner/noded/job"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // obey carries out one message of a controller. It never waits for a
-// supervisor, so that no part can hold up the lease of the others.
+// supervisor, so that no allocation can hold up the lease of the others.
 func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 	switch what := m.What.(type) {
 	case *pb.ControllerMessage_LeaseRenewed:
 		a.leaseRenewed(s, what.LeaseRenewed)
-	case *pb.ControllerMessage_StartPart:
-		a.startPart(ctx, what.StartPart)
-	case *pb.ControllerMessage_ReleaseBatch:
-		a.releaseBatch(what.ReleaseBatch)
-	case *pb.ControllerMessage_EndPart:
-		a.endPart(what.EndPart)
-	case *pb.ControllerMessage_SetTimeLimit:
-		a.setTimeLimit(what.SetTimeLimit)
-	case *pb.ControllerMessage_SuspendPart:
-		a.suspendPart(what.SuspendPart)
-	case *pb.ControllerMessage_SignalPart:
-		a.signalPart(what.SignalPart)
-	case *pb.ControllerMessage_EndedAcknowledged:
-		a.endedAcknowledged(what.EndedAcknowledged)
 	case *pb.ControllerMessage_Connect:
 		a.joinTunnel(ctx, s, what.Connect)
-	case *pb.ControllerMessage_SavePart:
-		a.savePart(what.SavePart)
-	case *pb.ControllerMessage_SavedAcknowledged:
-		a.savedAcknowledged(what.SavedAcknowledged)
 	case *pb.ControllerMessage_AskRestore:
 		a.askRestore(ctx, s, what.AskRestore)
 	case *pb.ControllerMessage_KeepImages:
@@ -44,113 +25,119 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 	case *pb.ControllerMessage_SendImage:
 		a.sendImage(ctx, s, what.SendImage)
 	default:
+		a.obeyAlloc(ctx, m)
+	}
+}
+
+// obeyAlloc carries out a message about the life of an allocation, as the registry
+// decides.
+func (a *agent) obeyAlloc(ctx context.Context, m *pb.ControllerMessage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	do, known := a.registry.Obey(m, timeNow())
+	if !known {
 		a.log.Warn("a message that this gnoded does not understand: is it older than the controller?")
+		return
+	}
+	if do.Refused != nil {
+		id := m.GetStartAlloc().GetAlloc()
+		a.log.Error("a start order is refused: the controller and this node disagree about what it has, see whether its configuration changed", "job", id.GetJob(), "epoch", id.GetEpoch(), "error", do.Refused)
+	}
+	a.carryOut(do)
+	if do.New != nil {
+		a.tend(ctx, a.newAlloc(do.New))
+	}
+	if do.Renew {
+		a.sendLocked(a.registry.Renewal(timeNow()))
+	}
+	if do.Done != nil {
+		close(a.allocs[do.Done.Key].acknowledged)
 	}
 }
 
-// startPart starts a part, or answers how the one it has already stands.
-func (a *agent) startPart(ctx context.Context, order *pb.StartPart) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key := keyOf(order.GetPart())
-	if result, ok := a.forgotten.results[key]; ok {
-		a.sendLocked(endedMessage(result))
-		return
+// carryOut sends and passes on what the registry decided. The caller holds a.mu.
+func (a *agent) carryOut(do registry.Do) {
+	if do.Mistake != nil {
+		a.log.Error("a mistake in gnoded, please report it", "error", do.Mistake)
 	}
-	if p, ok := a.parts[key]; ok {
-		switch {
-		case p.life.Over():
-			a.sendLocked(endedMessage(p.result))
-		case p.ready:
-			a.sendLocked(&pb.NodeMessage{What: &pb.NodeMessage_PartReady{PartReady: &pb.PartReady{Part: key.message()}}})
-		}
-		return
+	for _, m := range do.Send {
+		a.sendLocked(m)
 	}
-	if err := a.acceptLocked(order); err != nil {
-		a.log.Error("a start order is refused: the controller and this node disagree about what it has, see whether its configuration changed", "job", key.job, "epoch", key.epoch, "error", err)
-		a.sendLocked(endedMessage(neverStarted(key, pb.EndCause_END_CAUSE_NODE_FAULT, err.Error())))
-		return
+	for _, pass := range do.Pass {
+		a.pass(a.allocs[pass.Alloc.Key], pass.Order)
 	}
-	p := a.newPart(order)
-	a.tend(ctx, p)
-	a.askForLease(p)
 }
 
-func (a *agent) acceptLocked(order *pb.StartPart) error {
-	if err := a.checkOrder(order); err != nil {
+// pass queues an order for the supervisor of an allocation, which has it once there is
+// one. The caller holds a.mu.
+func (a *agent) pass(p *alloc, order *pb.ControllerMessage) {
+	switch what := order.What.(type) {
+	case *pb.ControllerMessage_ReleaseBatch:
+		p.put(call{name: "start the script", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+			_, err := client.StartBatch(ctx, what.ReleaseBatch)
+			return err
+		}})
+	case *pb.ControllerMessage_EndAlloc:
+		a.expectEnd(p, time.Duration(what.EndAlloc.GraceS)*time.Second+endPatience)
+		p.put(call{name: "end", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+			_, err := client.End(ctx, what.EndAlloc)
+			return err
+		}})
+	case *pb.ControllerMessage_SetTimeLimit:
+		p.put(call{name: "set the time limit", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+			_, err := client.SetLimit(ctx, what.SetTimeLimit)
+			return err
+		}})
+	case *pb.ControllerMessage_SuspendAlloc:
+		p.put(call{name: "suspend", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+			_, err := client.Suspend(ctx, what.SuspendAlloc)
+			return err
+		}})
+	case *pb.ControllerMessage_SignalAlloc:
+		a.passSignal(p, what.SignalAlloc)
+	case *pb.ControllerMessage_SaveAlloc:
+		a.passSave(p, what.SaveAlloc)
+	}
+}
+
+// passSignal has a signal delivered, and answers how that went.
+func (a *agent) passSignal(p *alloc, order *pb.SignalAlloc) {
+	p.put(call{name: "signal", do: func(ctx context.Context, client pb.ShimClient) error {
+		_, err := client.Signal(ctx, order)
 		return err
-	}
-	if len(a.parts) >= maxParts {
-		return fmt.Errorf("this node holds %d parts of jobs and takes no more", len(a.parts))
-	}
-	for key := range a.parts {
-		if key.job == order.Part.Job && key.epoch > order.Part.Epoch {
-			return fmt.Errorf("%w: run %d of the job is here already", errOrder, key.epoch)
+	}, then: func(err error) {
+		why := ""
+		if err != nil {
+			why = userMessage(err)
 		}
-	}
-	return nil
-}
-
-// releaseBatch lets a gang's script start, now or when its container is up.
-func (a *agent) releaseBatch(order *pb.ReleaseBatch) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, ok := a.parts[keyOf(order.GetPart())]
-	if !ok || p.life.State() > job.Running {
-		return
-	}
-	p.released = true
-	if p.life.State() != job.Preparing {
-		a.startBatchLocked(p)
-	}
-}
-
-func (a *agent) startBatchLocked(p *part) {
-	p.move(job.Running)
-	p.put(call{name: "start the script", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
-		_, err := client.StartBatch(ctx, &pb.ReleaseBatch{Part: p.key.message()})
-		return err
+		a.send(registry.Signalled(order, why))
 	}})
 }
 
-// endPart ends a part, or answers how it ended.
-func (a *agent) endPart(order *pb.EndPart) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	key := keyOf(order.GetPart())
-	p, ok := a.parts[key]
-	if !ok {
-		result := a.forgotten.results[key]
-		if result == nil {
-			result = neverStarted(key, pb.EndCause_END_CAUSE_UNKNOWN_PART, "")
-		}
-		a.sendLocked(endedMessage(result))
-		return
-	}
-	if p.life.Over() {
-		a.sendLocked(endedMessage(p.result))
-		return
-	}
-	a.endLocked(p, order)
-}
-
-// endLocked passes an order to end on to the supervisor, once there is one.
-func (a *agent) endLocked(p *part, order *pb.EndPart) {
-	p.endOrder = order
-	a.expectEnd(p, time.Duration(order.GraceS)*time.Second+endPatience)
-	if p.life.State() != job.Ending {
-		p.move(job.Ending)
-	}
-	p.put(call{name: "end", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
-		_, err := client.End(ctx, order)
+// passSave has an allocation saved. How that ends its supervisor tells, unless the
+// order does not reach it.
+func (a *agent) passSave(p *alloc, order *pb.SaveAlloc) {
+	p.put(call{name: "save", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+		_, err := client.Save(ctx, order)
 		return err
+	}, then: func(err error) {
+		if err != nil {
+			a.hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Saved{Saved: registry.NotSaved(order, userMessage(err))}})
+		}
 	}})
 }
 
-// expectEnd has the part's supervisor killed if the part has not ended by
+// endLocked ends an allocation. The caller holds a.mu.
+func (a *agent) endLocked(p *alloc, order *pb.EndAlloc) {
+	var do registry.Do
+	a.registry.End(p.Alloc, order, &do)
+	a.carryOut(do)
+}
+
+// expectEnd has the allocation's supervisor killed if the allocation has not ended by
 // then: one that is stopped, or waits for a file server that is away, must not
 // keep what the job has. The caller holds a.mu.
-func (a *agent) expectEnd(p *part, within time.Duration) {
+func (a *agent) expectEnd(p *alloc, within time.Duration) {
 	by := time.Now().Add(within)
 	if p.impatience != nil {
 		if !by.Before(p.impatientBy) {
@@ -162,80 +149,26 @@ func (a *agent) expectEnd(p *part, within time.Duration) {
 	p.impatience = time.AfterFunc(within, func() {
 		a.mu.Lock()
 		s := p.supervisor
-		if s == nil || p.life.Over() {
+		if s == nil || p.Life.Over() {
 			a.mu.Unlock()
 			return
 		}
-		p.killed = true
+		p.Killed = true
 		a.mu.Unlock()
-		p.log.Warn("a supervisor has not ended its part in time and is killed: see whether a file server or a device does not answer")
+		p.log.Warn("a supervisor has not ended its allocation in time and is killed: see whether a file server or a device does not answer")
 		if err := s.Kill(); err != nil {
 			p.log.Error("a supervisor that should have ended cannot be killed: find it with ps and kill it", "error", err)
 		}
 	})
 }
 
-// setTimeLimit passes a new time limit on to the supervisor, once there is one.
-func (a *agent) setTimeLimit(order *pb.SetTimeLimit) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, ok := a.parts[keyOf(order.GetPart())]
-	if !ok || p.life.Over() {
-		return
-	}
-	p.put(call{name: "set the time limit", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
-		_, err := client.SetLimit(ctx, order)
-		return err
-	}})
-}
-
-// signalPart delivers a signal, and answers how that went.
-func (a *agent) signalPart(order *pb.SignalPart) {
-	answer := func(err error) {
-		result := &pb.SignalResult{Token: order.Token}
-		if err != nil {
-			result.Error = words(userMessage(err))
-		}
-		a.send(&pb.NodeMessage{What: &pb.NodeMessage_SignalResult{SignalResult: result}})
-	}
-	a.mu.Lock()
-	p, ok := a.parts[keyOf(order.GetPart())]
-	over := ok && p.life.Over()
-	a.mu.Unlock()
-	if !ok || over {
-		answer(errOver)
-		return
-	}
-	p.put(call{name: "signal", then: answer, do: func(ctx context.Context, client pb.ShimClient) error {
-		_, err := client.Signal(ctx, order)
-		return err
-	}})
-	select {
-	case <-p.over: // it may have ended after we looked, with nobody left to deliver
-		p.refuseCalls()
-	default:
-	}
-}
-
-// endedAcknowledged: a controller has the result of a part.
-func (a *agent) endedAcknowledged(m *pb.EndedAcknowledged) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, ok := a.parts[keyOf(m.GetPart())]
-	if !ok || p.life.State() != job.Ended {
-		return
-	}
-	p.move(job.Acknowledged)
-	close(p.acknowledged)
-}
-
-// joinTunnel asks a part's supervisor to join a tunnel. It is done beside the
-// part's other orders, since dialling may take its time.
+// joinTunnel asks an allocation's supervisor to join a tunnel. It is done beside the
+// allocation's other orders, because dialling may take time.
 func (a *agent) joinTunnel(ctx context.Context, s *session, order *pb.Connect) {
 	a.mu.Lock()
-	p, ok := a.parts[keyOf(order.GetPart())]
+	p, ok := a.allocs[registry.KeyOf(order.GetAlloc())]
 	var shim supervisor
-	if ok && !p.life.Over() {
+	if ok && !p.Life.Over() {
 		shim = p.supervisor
 	}
 	a.mu.Unlock()
@@ -244,8 +177,8 @@ func (a *agent) joinTunnel(ctx context.Context, s *session, order *pb.Connect) {
 		return
 	}
 	if shim == nil {
-		a.log.Warn("a tunnel is asked for to a part that does not run here, which is harmless where a job just ended",
-			"job", order.GetPart().GetJob(), "epoch", order.GetPart().GetEpoch())
+		a.log.Warn("a tunnel is asked for to an allocation that does not run here, which is harmless where a job just ended",
+			"job", order.GetAlloc().GetJob(), "epoch", order.GetAlloc().GetEpoch())
 		return
 	}
 	if order.Controller == "" {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -28,7 +29,7 @@ ln -s / root; mkfifo pipe; mkdir closed; : > closed/file; chmod 0 closed
 echo ran >> %s; exit 7`
 
 // TestRealKilledInCleanUp kills the supervisor, the daemon, or both, at random
-// moments from the launch of a part to its forgetting. Whatever they had come
+// moments from the launch of an allocation to its forgetting. Whatever they had come
 // to, one result is told, however often; a script that had ended keeps its
 // exit code; and nothing stays.
 func TestRealKilledInCleanUp(t *testing.T) {
@@ -46,31 +47,31 @@ func TestRealKilledInCleanUp(t *testing.T) {
 
 	s := n.startDaemon()
 	const rounds = 16
-	told := map[uint32]*pb.PartEnded{}
+	told := map[uint32]*pb.AllocEnded{}
 	for job := uint32(1); job <= rounds; job++ {
 		ran := filepath.Join(n.directory, "work", fmt.Sprint("ran-", job))
 		s.start(n.order(job, fmt.Sprintf(litterScript, ran)))
-		part := filepath.Join(n.config.StateDir, "jobs", partKey{job, 1}.String())
+		alloc := filepath.Join(n.config.StateDir, "jobs", registry.Key{Job: job, Epoch: 1}.String())
 		var scriptEnded bool
 		switch job % 4 {
 		case 0: // at any moment
 			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		case 1: // once the script has ended
 			scriptEnded = true
-			eventually(t, "the script has ended", func() bool { return exists(part+"/run/exit.json") || exists(part+"/result.pb") })
+			eventually(t, "the script has ended", func() bool { return exists(alloc+"/run/exit.json") || exists(alloc+"/result.pb") })
 			time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
 		case 2: // once the result is known, while files are deleted
 			scriptEnded = true
-			eventually(t, "there is a result", func() bool { return exists(part + "/result.pb") })
+			eventually(t, "there is a result", func() bool { return exists(alloc + "/result.pb") })
 			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
-		default: // while the part is forgotten
+		default: // while the allocation is forgotten
 			scriptEnded = true
 			told[job] = s.endedOf(told, job)
-			s.acknowledge(&pb.PartId{Job: job, Epoch: 1})
+			s.acknowledge(&pb.AllocId{Job: job, Epoch: 1})
 			time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
 		}
 		if victim := random.IntN(3); victim != 0 {
-			killSupervisors(t, part)
+			killSupervisors(t, alloc)
 			if victim == 2 {
 				n.killDaemon()
 			}
@@ -87,14 +88,14 @@ func TestRealKilledInCleanUp(t *testing.T) {
 			told[job] = s.endedOf(told, job)
 		}
 		checkEnd(t, told[job], ran, scriptEnded)
-		s.acknowledge(&pb.PartId{Job: job, Epoch: 1})
+		s.acknowledge(&pb.AllocId{Job: job, Epoch: 1})
 	}
-	eventually(t, "all parts are forgotten", func() bool {
+	eventually(t, "all allocations are forgotten", func() bool {
 		for job := uint32(1); job <= rounds; job++ {
-			s.acknowledge(&pb.PartId{Job: job, Epoch: 1})
+			s.acknowledge(&pb.AllocId{Job: job, Epoch: 1})
 		}
 		time.Sleep(50 * time.Millisecond)
-		return len(n.parts()) == 0
+		return len(n.allocs()) == 0
 	})
 	// The next daemon has nothing to tell.
 	n.killDaemon()
@@ -112,36 +113,36 @@ func TestRealKilledInCleanUp(t *testing.T) {
 	}
 }
 
-// endedOf waits for the end of a job's part. What is told of others once more
+// endedOf waits for the end of a job's allocation. What is told of others once more
 // must be what was told of them before.
-func (s *fakeSession) endedOf(told map[uint32]*pb.PartEnded, job uint32) *pb.PartEnded {
+func (s *fakeSession) endedOf(told map[uint32]*pb.AllocEnded, job uint32) *pb.AllocEnded {
 	s.t.Helper()
 	for {
 		got := s.ended()
-		if before := told[got.Part.Job]; before != nil && !proto.Equal(before, got) {
+		if before := told[got.Alloc.Job]; before != nil && !proto.Equal(before, got) {
 			s.t.Errorf("told once %v\nand then %v", before, got)
 		}
-		if got.Part.Job == job {
+		if got.Alloc.Job == job {
 			return got
 		}
 	}
 }
 
 // checkEnd says whether an end is what has happened.
-func checkEnd(t *testing.T, got *pb.PartEnded, ran string, scriptEnded bool) {
+func checkEnd(t *testing.T, got *pb.AllocEnded, ran string, scriptEnded bool) {
 	t.Helper()
 	text, _ := os.ReadFile(ran)
 	times := strings.Count(string(text), "ran")
 	exited := got.Cause == pb.EndCause_END_CAUSE_EXITED && got.ExitCode == 7
 	died := got.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED && !scriptEnded
-	// One that is killed before it has taken up the part has not begun to run it.
+	// One that is killed before it has taken up the allocation has not begun to run it.
 	died = died || got.Cause == pb.EndCause_END_CAUSE_NODE_FAULT && times == 0
 	if times > 1 || exited && times != 1 || !exited && !died {
 		t.Errorf("it ran %d times, had ended when its supervisor was killed: %v, and is told as %v", times, scriptEnded, got)
 	}
 }
 
-// killSupervisors kills the part's supervisor, if there is one.
+// killSupervisors kills the allocation's supervisor, if there is one.
 func killSupervisors(t *testing.T, directory string) {
 	t.Helper()
 	want := mustExecutable(t) + "\x00shim\x00" + directory + "\x00"

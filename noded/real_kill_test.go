@@ -26,7 +26,7 @@ func TestRealDaemonIsKilledInLaunch(t *testing.T) {
 		s = n.startDaemon()
 		s.start(order) // as a controller does that has not heard of an end
 		got := s.ended()
-		for got.Part.Job != job { // the end of the one before, said once more
+		for got.Alloc.Job != job { // the end of the one before, said once more
 			got = s.ended()
 		}
 		ran, _ := os.ReadFile(filepath.Join(n.directory, "work", fmt.Sprintf("ran-%d", job)))
@@ -37,12 +37,12 @@ func TestRealDaemonIsKilledInLaunch(t *testing.T) {
 		}
 	}
 	// Not before: the daemon that is killed next might not have heard it.
-	eventually(t, "all parts are forgotten", func() bool {
+	eventually(t, "all allocations are forgotten", func() bool {
 		for job := uint32(1); job <= 8; job++ {
-			s.acknowledge(&pb.PartId{Job: job, Epoch: 1})
+			s.acknowledge(&pb.AllocId{Job: job, Epoch: 1})
 		}
 		time.Sleep(50 * time.Millisecond)
-		return len(n.parts()) == 0
+		return len(n.allocs()) == 0
 	})
 }
 
@@ -62,7 +62,7 @@ func TestRealStopJobsWhileStarting(t *testing.T) {
 			t.Errorf("round %d: %v", round, err)
 		}
 		cancel()
-		if left := n.parts(); len(left) != 0 {
+		if left := n.allocs(); len(left) != 0 {
 			t.Errorf("round %d: directories are left: %v", round, left)
 		}
 	}

@@ -15,13 +15,14 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // TestMain lets this test program be the daemon and its supervisors. Inside
 // containers it is "init", which package container answers by itself.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == shim.Word {
+	if len(os.Args) == 3 && os.Args[1] == client.Word {
 		exitWith(shim.Main(os.Args[2]))
 	}
 	// What a test answers late, or not at all, ends no session.
@@ -116,7 +117,7 @@ func (n *realNode) must(err error) {
 func (n *realNode) cleanUp() {
 	n.killDaemon()
 	if n.t.Failed() {
-		for _, name := range n.parts() {
+		for _, name := range n.allocs() {
 			log, _ := os.ReadFile(filepath.Join(n.config.StateDir, "jobs", name, "shim.log"))
 			n.t.Logf("shim.log of %s:\n%s", name, log)
 		}
@@ -156,10 +157,10 @@ func (n *realNode) killDaemon() {
 	}
 }
 
-func (n *realNode) order(job uint32, script string, gpus ...string) *pb.StartPart {
+func (n *realNode) order(job uint32, script string, gpus ...string) *pb.StartAlloc {
 	work := filepath.Join(n.directory, "work")
-	return &pb.StartPart{
-		Part: &pb.PartId{Job: job, Epoch: 1}, Id: &pb.JobId{Job: job}, Node: "n1", BatchHost: "n1",
+	return &pb.StartAlloc{
+		Alloc: &pb.AllocId{Job: job, Epoch: 1}, Id: &pb.JobId{Job: job}, Node: "n1", BatchHost: "n1",
 		Spec: &pb.JobSpec{
 			Name: "test", Script: []byte("#!/bin/sh\n" + script + "\n"), WorkDirectory: work,
 			Environment: []string{"PATH=/usr/bin:/bin"}, Umask: 0o022,
@@ -183,8 +184,8 @@ func (n *realNode) output(job uint32) string {
 	return string(text)
 }
 
-// parts answers the names in the directory of parts.
-func (n *realNode) parts() []string {
+// allocations answers the names in the directory of allocations.
+func (n *realNode) allocs() []string {
 	entries, _ := os.ReadDir(filepath.Join(n.config.StateDir, "jobs"))
 	var names []string
 	for _, entry := range entries {
@@ -210,21 +211,21 @@ func TestRealDaemonIsKilled(t *testing.T) {
 	n.killDaemon()
 	s = n.startDaemon()
 	if len(s.register.Running) != jobs {
-		t.Errorf("the new daemon found %d parts, want %d", len(s.register.Running), jobs)
+		t.Errorf("the new daemon found %d allocations, want %d", len(s.register.Running), jobs)
 	}
 	n.must(os.WriteFile(gate, nil, 0o644))
-	ended := map[uint32]*pb.PartEnded{}
+	ended := map[uint32]*pb.AllocEnded{}
 	for len(ended) < jobs {
 		got := s.ended()
-		ended[got.Part.Job] = got
-		s.acknowledge(got.Part)
+		ended[got.Alloc.Job] = got
+		s.acknowledge(got.Alloc)
 	}
 	for job, got := range ended {
 		if got.Cause != pb.EndCause_END_CAUSE_EXITED || got.ExitCode != job || got.StartMs == 0 {
 			t.Errorf("job %d: %v; output %q", job, got, n.output(job))
 		}
 	}
-	eventually(t, "all parts are forgotten", func() bool { return len(n.parts()) == 0 })
+	eventually(t, "all allocations are forgotten", func() bool { return len(n.allocs()) == 0 })
 }
 
 // TestRealSupervisorIsKilled: the job dies with its supervisor, is reported,
@@ -245,8 +246,8 @@ func TestRealSupervisorIsKilled(t *testing.T) {
 	if _, err := cgroup.Open(group); !errors.Is(err, cgroup.ErrNotFound) {
 		t.Errorf("reported while its group is there: %v", err)
 	}
-	s.acknowledge(order.Part)
-	eventually(t, "the part is forgotten", func() bool { return len(n.parts()) == 0 })
+	s.acknowledge(order.Alloc)
+	eventually(t, "the allocation is forgotten", func() bool { return len(n.allocs()) == 0 })
 }
 
 // supervisorOf finds the process that was started as "PROGRAM shim DIRECTORY".
@@ -262,7 +263,7 @@ func supervisorOf(t *testing.T, directory string) int {
 		if _, scanErr := fmt.Sscan(entry.Name(), &pid); err != nil || scanErr != nil {
 			continue
 		}
-		if string(line) == mustExecutable(t)+"\x00"+shim.Word+"\x00"+directory+"\x00" {
+		if string(line) == mustExecutable(t)+"\x00"+client.Word+"\x00"+directory+"\x00" {
 			return pid
 		}
 	}
@@ -295,7 +296,7 @@ test -e /dev/gpu0 && exit 2
 	}
 }
 
-// TestRealStopJobs: jobs go on when the daemon is told to stop, and stop-jobs
+// TestRealStopJobs: jobs continue when the daemon is told to stop, and stop-jobs
 // leaves nothing of them.
 func TestRealStopJobs(t *testing.T) {
 	n := newRealNode(t)
@@ -321,7 +322,7 @@ func TestRealStopJobs(t *testing.T) {
 	if err := StopJobs(ctx, n.config, slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
 	}
-	if left := n.parts(); len(left) != 0 {
+	if left := n.allocs(); len(left) != 0 {
 		t.Errorf("directories are left: %v", left)
 	}
 	for parent := n.config.CgroupParent; parent != "/"; parent = filepath.Dir(parent) {

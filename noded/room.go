@@ -9,17 +9,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 const (
 	// defaultMinFree is what a start needs free in the state directory when
-	// the configuration does not say: the part itself needs little, but its
+	// the configuration does not say: the allocation itself needs little, but its
 	// job has /tmp there.
 	defaultMinFree = 64 * mebibyte
-	// leastInodes is what a start needs of inodes: a part has some forty.
+	// leastInodes is what a start needs of inodes: an allocation has some forty.
 	leastInodes = 1024
 	// probeBytes are written to see whether a disk that had no room has some.
 	probeBytes = 64 << 10
@@ -27,7 +27,7 @@ const (
 
 // room watches the disk of the state directory. A node that has none takes no
 // new jobs until it has: otherwise it would fail every job of the queue, one
-// after another, since a node on which nothing runs is always free.
+// after another, because a node on which nothing runs is always free.
 type room struct {
 	directory string
 	minFree   uint64 // bytes
@@ -75,7 +75,7 @@ func (r *room) measure() string {
 	case err != nil:
 		return fmt.Sprintf("no job can be started: state_dir %s: %v", r.directory, err)
 	case fs.Flags&unix.ST_RDONLY != 0:
-		return fmt.Sprintf("no job can be started: state_dir %s is read-only: see the kernel log, and mount it anew", r.directory)
+		return fmt.Sprintf("no job can be started: state_dir %s is read-only: see the kernel log, and mount it again", r.directory)
 	case fs.Bavail*uint64(fs.Bsize) < r.minFree:
 		return fmt.Sprintf(full, r.directory, "less than "+spec.FormatSize(r.minFree)+" free")
 	case fs.Files > 0 && fs.Ffree < leastInodes: // some file systems do not count them
@@ -95,8 +95,8 @@ func (r *room) probe() error {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(name))
 }
 
-// checkRoom looks whether there is room, and answers why not. When that has
-// changed the node registers anew, and whatever is sent afterwards comes after
+// checkRoom looks whether there is room, and answers why not. If that has
+// changed, the node registers again, and whatever is sent afterwards comes after
 // that.
 func (a *agent) checkRoom() string {
 	trouble, news := a.machine.room.look()
@@ -106,18 +106,13 @@ func (a *agent) checkRoom() string {
 	case news:
 		a.log.Info("jobs are started here again: there is room", "directory", a.machine.room.directory)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.session != nil && a.session.inventory.GetTrouble() != trouble {
-		a.session.end(errInventoryChanged)
-		a.session = nil
-	}
+	a.tellTrouble()
 	return trouble
 }
 
-// launchCause says whose fault it is that a part could not be started.
+// launchCause says whose fault it is that an allocation could not be started.
 func (a *agent) launchCause(err error) pb.EndCause {
-	if shim.DiskFull(a.machine.config.StateDir, err) {
+	if bundle.DiskFull(a.machine.config.StateDir, err) {
 		a.machine.room.doubt()
 	} else if a.checkRoom() == "" {
 		return pb.EndCause_END_CAUSE_NODE_FAULT

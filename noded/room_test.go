@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -47,8 +47,8 @@ func TestNodeWithoutRoom(t *testing.T) {
 	shims.get(13, 1)
 }
 
-// The disk fills between two looks: the node registers anew before it reports
-// the part, or it would be sent the job again at once.
+// The disk fills between two looks: the node registers again before it reports
+// the allocation, or it would be sent the job again at once.
 func TestTroubleComesBeforeTheReport(t *testing.T) {
 	before := roomEvery
 	roomEvery = time.Hour
@@ -63,7 +63,7 @@ func TestTroubleComesBeforeTheReport(t *testing.T) {
 		t.Error("registered without trouble")
 	}
 	for m := range s.received {
-		if m.GetPartEnded() != nil {
+		if m.GetAllocEnded() != nil {
 			t.Errorf("the session before was told %v", m)
 		}
 	}
@@ -107,13 +107,13 @@ func TestStuckIsTold(t *testing.T) {
 	}
 }
 
-// What lies beside the parts is told once, keeps its time, and goes.
+// What lies beside the allocations is told once, keeps its time, and goes.
 func TestStraysAreTold(t *testing.T) {
 	before := sweepEvery
 	sweepEvery = 5 * time.Millisecond
 	t.Cleanup(func() { sweepEvery = before })
 	_, s, shims, _ := setUp(t)
-	set := func(left ...*shim.LeftOver) {
+	set := func(left ...*remove.LeftOver) {
 		shims.mu.Lock()
 		defer shims.mu.Unlock()
 		shims.strays = left
@@ -121,12 +121,12 @@ func TestStraysAreTold(t *testing.T) {
 	next := func() []*pb.LeftOver {
 		return expect(s, "LeftOvers", (*pb.NodeMessage).GetLeftOvers).LeftOvers
 	}
-	set(&shim.LeftOver{Path: "/jobs/README", Err: errors.New("remove it")})
+	set(&remove.LeftOver{Path: "/jobs/README", Err: errors.New("remove it")})
 	first := next()
 	if len(first) != 1 || first[0].What != "/jobs/README" || first[0].Error != "remove it" || first[0].SinceMs == 0 {
 		t.Fatalf("left over: %v", first)
 	}
-	set(&shim.LeftOver{Path: "/jobs/README", Err: errors.New("remove it")}, &shim.LeftOver{Path: "/jobs/x", Err: errors.New("remove it")})
+	set(&remove.LeftOver{Path: "/jobs/README", Err: errors.New("remove it")}, &remove.LeftOver{Path: "/jobs/x", Err: errors.New("remove it")})
 	if second := next(); len(second) != 2 || second[0].SinceMs != first[0].SinceMs {
 		t.Errorf("left over: %v, and before %v", second, first)
 	}

@@ -18,8 +18,8 @@ import (
 
 const (
 	// maxOutgoing bounds the messages that wait to be sent. A session that is
-	// further behind is ended; the next one tells everything anew.
-	maxOutgoing = 2*maxParts + 64
+	// further behind is ended; the next one tells everything again.
+	maxOutgoing = 2*maxAllocs + 64
 	// maxTunnels bounds the tunnels that are being made at once.
 	maxTunnels = 256
 	// Bounds of the interval at which a lease is renewed.
@@ -103,7 +103,7 @@ func (a *agent) hold(ctx context.Context, target string) (registered bool, err e
 		a.log.Info("registered", "controller", target, "cluster", answer.ClusterName, "lease_ms", answer.LeaseMs)
 		s.renewed()
 		a.leaseRenewed(s, &pb.LeaseRenewed{
-			SentBoottimeNs: answer.SentBoottimeNs, LeaseMs: answer.LeaseMs, LeaseMarginMs: answer.LeaseMarginMs, Parts: answer.Parts,
+			SentBoottimeNs: answer.SentBoottimeNs, LeaseMs: answer.LeaseMs, LeaseMarginMs: answer.LeaseMarginMs, Allocs: answer.Allocs,
 		})
 		group.Go(func() error { return a.keepLease(groupCtx, s, answer) })
 		for {
@@ -159,7 +159,7 @@ func (a *agent) keepLease(ctx context.Context, s *session, r *pb.Registered) err
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		s.post(a.renewal())
+		s.post(a.registry.Renewal(timeNow()))
 	}
 	for ask(); ; {
 		select {
@@ -179,8 +179,8 @@ func (a *agent) keepLease(ctx context.Context, s *session, r *pb.Registered) err
 	}
 }
 
-// renewalsALease is how often a lease is renewed before it ends, where the
-// controller says no more than its length.
+// renewalsALease is how often a lease is renewed before it ends, if the
+// controller only says its length.
 const renewalsALease = 3
 
 func boundRenewal(interval time.Duration) time.Duration {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -25,7 +26,7 @@ func TestLeaseIsPassedOn(t *testing.T) {
 		LeaseRenewed: &pb.LeaseRenewed{SentBoottimeNs: asked.SentBoottimeNs, LeaseMs: 300_000},
 	}})
 	eventually(t, "the lease is passed on", func() bool { return shim.count("renew") > 0 })
-	// A part that starts later gets the lease too.
+	// An allocation that starts later gets the lease too.
 	s.start(startOrder(13, 1))
 	later := shims.get(13, 1)
 	eventually(t, "the lease is passed on", func() bool { return later.count("renew") > 0 })
@@ -69,7 +70,7 @@ func TestControllerThatHangs(t *testing.T) {
 			m.config.Controllers = append(m.config.Controllers, "unix://"+filepath.Join(directory, name))
 		}
 	})
-	// The session that stands is not left for one that was tried in vain. Where
+	// The open session is not left for one that was tried in vain. Where
 	// all is slow the sound one may be tried more than once.
 	for asked := false; !asked; {
 		s := prototest.Receive(t, "a session", sound.sessions)
@@ -114,23 +115,23 @@ func TestControllerRestarts(t *testing.T) {
 	controller.server.Stop()
 	finished.exit(5) // while nobody listens
 	s = startController(t, n.socket).next()
-	states := map[uint32]*pb.RunningPart{}
+	states := map[uint32]*pb.RunningAlloc{}
 	for _, p := range s.register.Running {
-		states[p.Part.Job] = p
+		states[p.Alloc.Job] = p
 	}
 	if len(states) != 2 || !states[12].Ready || states[12].Ending {
 		t.Errorf("registered with %v", s.register.Running)
 	}
-	if got := s.ended(); keyOf(got.Part) != (partKey{13, 1}) || got.ExitCode != 5 {
+	if got := s.ended(); registry.KeyOf(got.Alloc) != (registry.Key{Job: 13, Epoch: 1}) || got.ExitCode != 5 {
 		t.Errorf("ended: %v", got)
 	}
 	running.exit(6)
-	if got := s.ended(); keyOf(got.Part) != (partKey{12, 1}) || got.ExitCode != 6 {
+	if got := s.ended(); registry.KeyOf(got.Alloc) != (registry.Key{Job: 12, Epoch: 1}) || got.ExitCode != 6 {
 		t.Errorf("ended: %v", got)
 	}
 }
 
-// TestDaemonRestarts: parts go on while no daemon is there, and each end is
+// TestDaemonRestarts: allocations continue while no daemon is there, and each end is
 // reported with its own exit code.
 func TestDaemonRestarts(t *testing.T) {
 	controller, s, shims, n := setUp(t)
@@ -152,15 +153,15 @@ func TestDaemonRestarts(t *testing.T) {
 	startNode(t, n.socket, shims)
 	s = controller.next()
 	if len(s.register.Running) != jobs {
-		t.Errorf("registered with %d parts, want %d", len(s.register.Running), jobs)
+		t.Errorf("registered with %d allocations, want %d", len(s.register.Running), jobs)
 	}
 	for job := uint32(jobs / 4); job < jobs-1; job++ {
 		shims.get(job+1, 1).exit(job + 1)
 	}
-	codes := map[uint32]*pb.PartEnded{}
+	codes := map[uint32]*pb.AllocEnded{}
 	for len(codes) < jobs {
 		got := s.ended()
-		codes[got.Part.Job] = got
+		codes[got.Alloc.Job] = got
 	}
 	for job, got := range codes {
 		switch {

@@ -1,29 +1,30 @@
 package noded
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // errOrder is returned for an order that this node cannot carry out as it
-// stands.
-var errOrder = errors.New("bad start order")
+// is.
+var errOrder = registry.ErrOrder
 
-// resources is what a part gets of this node.
+// resources is what an allocation gets of this node.
 type resources struct {
-	cpus  []int      // real ids, ascending; empty = not pinned
-	files []gpu.File // of its GPUs, and what goes with them
+	cpus   []int      // real ids, ascending; empty = not pinned
+	files  []gpu.File // of its GPUs, and what goes with them
+	others []string   // device files of the node's other GPUs
 }
 
 // checkOrder refuses what is not an order for this node.
-func (a *agent) checkOrder(order *pb.StartPart) error {
+func (a *agent) checkOrder(order *pb.StartAlloc) error {
 	switch {
-	case order.GetPart().GetJob() == 0 || order.GetPart().GetEpoch() == 0:
-		return fmt.Errorf("%w: it names no part", errOrder)
+	case order.GetAlloc().GetJob() == 0 || order.GetAlloc().GetEpoch() == 0:
+		return fmt.Errorf("%w: it names no allocation", errOrder)
 	case order.Node != a.machine.config.Name:
 		return fmt.Errorf("%w: it is for node %q, and this is %q", errOrder, shorten(order.Node), a.machine.config.Name)
 	case order.Spec == nil || order.Owner == nil:
@@ -34,7 +35,7 @@ func (a *agent) checkOrder(order *pb.StartPart) error {
 	return nil
 }
 
-func allocationOf(order *pb.StartPart) *pb.NodeAllocation {
+func allocationOf(order *pb.StartAlloc) *pb.NodeAllocation {
 	for _, allocation := range order.Allocation {
 		if allocation.Node == order.Node {
 			return allocation
@@ -45,7 +46,7 @@ func allocationOf(order *pb.StartPart) *pb.NodeAllocation {
 
 // resources finds the CPUs and the device files of an order's allocation. It
 // refuses devices that are unknown or not sound, and CPUs that do not exist.
-func (m *machine) resources(order *pb.StartPart) (resources, error) {
+func (m *machine) resources(order *pb.StartAlloc) (resources, error) {
 	allocation := allocationOf(order)
 	var r resources
 	for _, id := range allocation.CpuIds {
@@ -74,7 +75,20 @@ func (m *machine) resources(order *pb.StartPart) (resources, error) {
 		}
 		r.files = append(r.files, devices[i].File)
 	}
-	companions, _ := m.source.Companions()
-	r.files = append(r.files, companions...)
+	r.files = m.withCompanions(r.files)
+	for _, d := range devices {
+		if !slices.ContainsFunc(allocation.Devices, func(own *pb.AllocatedDevice) bool { return own.DeviceId == d.ID }) {
+			r.others = append(r.others, d.File.Path)
+		}
+	}
 	return r, nil
+}
+
+// withCompanions adds what goes with GPUs to their files, if there are any.
+func (m *machine) withCompanions(files []gpu.File) []gpu.File {
+	if len(files) == 0 {
+		return nil
+	}
+	companions, _ := m.source.Companions()
+	return append(files, companions...)
 }

@@ -15,20 +15,22 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 const (
-	// maxStops bounds the parts that StopJobs ends at once.
+	// maxStops bounds the allocations that StopJobs ends at once.
 	maxStops = 64
-	// stopPatience is how long a supervisor may take to hear that it shall end
+	// stopPatience is how long a supervisor may take to hear that it must end
 	// its job, before it is killed.
 	stopPatience = 5 * time.Second
 )
 
-// StopJobs ends every part of a job on this node at once, without grace, and
+// StopJobs ends every allocation of a job on this node at once, without grace, and
 // removes what they leave: processes, control groups and directories, also
-// those of parts that cannot be read any more. It is
+// those of allocations that can no longer be read. It is
 // for a node whose daemon has been stopped, and fails with ErrLocked while one
 // runs. The results are lost: controllers learn of them as of a node's
 // failure. It tries until ctx ends, and the error says all that is left.
@@ -54,26 +56,26 @@ func StopJobs(ctx context.Context, config Config, log *slog.Logger) error {
 }
 
 func stopAll(ctx context.Context, s supervisors, config Config, log *slog.Logger) error {
-	found, err := s.List() // a damaged part is stopped as any other
+	found, err := s.List() // a damaged allocation is stopped as any other
 	if err != nil && len(found) == 0 {
 		return err
 	}
 	failures := make([]error, len(found), len(found)+3)
 	var group errgroup.Group
 	group.SetLimit(maxStops)
-	for i, part := range found {
+	for i, alloc := range found {
 		group.Go(func() error {
-			key := keyOf(part.Order().GetPart())
-			if err := stopPart(ctx, part); err != nil {
-				failures[i] = fmt.Errorf("part %v: %w", key, err)
+			key := registry.KeyOf(alloc.Order().GetAlloc())
+			if err := stopAlloc(ctx, alloc); err != nil {
+				failures[i] = fmt.Errorf("allocation %v: %w", key, err)
 			} else {
-				log.Info("removed a part of a job", "job", key.job, "epoch", key.epoch)
+				log.Info("removed an allocation of a job", "job", key.Job, "epoch", key.Epoch)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait()
-	for _, left := range s.Sweep(func(name string) bool { return partName.MatchString(name) }) {
+	for _, left := range s.Sweep(func(name string) bool { return allocName.MatchString(name) }) {
 		failures = append(failures, left)
 	}
 	failures = append(failures, removeGroups(ctx, config.CgroupParent))
@@ -85,13 +87,13 @@ func stopAll(ctx context.Context, s supervisors, config Config, log *slog.Logger
 	return errors.Join(failures...)
 }
 
-// stopPart ends one part and deletes what is on disk.
-func stopPart(ctx context.Context, s supervisor) error {
+// stopAlloc ends one allocation and deletes what is on disk.
+func stopAlloc(ctx context.Context, s supervisor) error {
 	pause := newPause(10*time.Millisecond, time.Second)
 	var last error
 	for ctx.Err() == nil {
-		if last = stopOnce(ctx, s); last == nil {
-			return nil
+		if last = stopOnce(ctx, s); last == nil || errors.Is(last, bundle.ErrForeign) {
+			return last // what is no allocation's directory is not ours to remove, and stays
 		}
 		sleep(ctx, pause.NextBackOff())
 	}
@@ -116,17 +118,17 @@ func stopOnce(ctx context.Context, s supervisor) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	if _, err := client.End(limited, &pb.EndPart{Part: s.Order().GetPart()}); err != nil {
+	if _, err := client.End(limited, &pb.EndAlloc{Alloc: s.Order().GetAlloc()}); err != nil {
 		// It is stopped, or hangs. Its job ends with it.
 		return errors.Join(err, s.Kill())
 	}
 	return errStillEnding
 }
 
-// partName is the name of a part's group: JOB.EPOCH.
-var partName = regexp.MustCompile(`^[0-9]{1,10}\.[0-9]{1,10}$`)
+// allocName is the name of an allocation's group: JOB.EPOCH.
+var allocName = regexp.MustCompile(`^[0-9]{1,10}\.[0-9]{1,10}$`)
 
-// removeGroups kills what is in the groups of parts, and removes those and
+// removeGroups kills what is in the groups of allocations, and removes those and
 // their parents as far as they are ours and empty.
 func removeGroups(ctx context.Context, parent string) error {
 	names, err := cgroup.List(parent)
@@ -135,7 +137,7 @@ func removeGroups(ctx context.Context, parent string) error {
 	}
 	var failures []error
 	for _, name := range names {
-		if !partName.MatchString(name) {
+		if !allocName.MatchString(name) {
 			failures = append(failures, fmt.Errorf("cgroup %s/%s is not of a job: remove it by hand", parent, name))
 			continue
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 )
 
-// TestStopAll: running, finished and dead parts, and a process in a group that
-// no part knows any more.
+// TestStopAll: running, finished and dead allocations, and a process in a group that
+// no allocation knows any more.
 func TestStopAll(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: creates control groups")
@@ -64,7 +64,7 @@ func TestStopAll(t *testing.T) {
 		t.Error(err)
 	}
 	if left, _ := shims.List(); len(left) != 0 {
-		t.Errorf("%d parts are left", len(left))
+		t.Errorf("%d allocations are left", len(left))
 	}
 	if err := stray.Wait(); err == nil {
 		t.Error("the stray process ended by itself")
@@ -73,7 +73,7 @@ func TestStopAll(t *testing.T) {
 		t.Errorf("the parent group is left: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(config.StateDir, "jobs")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory of parts is left: %v", err)
+		t.Errorf("the directory of allocations is left: %v", err)
 	}
 }
 
@@ -88,8 +88,32 @@ func TestStopAllSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // long enough to try it once
 	defer cancel()
 	err := stopAll(ctx, shims, Config{StateDir: t.TempDir(), CgroupParent: "/gleaner-none/n1"}, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "part 12.1") || !strings.Contains(err.Error(), "4711") {
+	if err == nil || !strings.Contains(err.Error(), "allocation 12.1") || !strings.Contains(err.Error(), "4711") {
 		t.Errorf("stop-jobs said: %v", err)
+	}
+}
+
+// TestStopJobsLeavesForeignFiles: what lies where allocations do, and is none, is named and
+// waited for by nobody.
+func TestStopJobsLeavesForeignFiles(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: StopJobs refuses others")
+	}
+	config := Config{StateDir: t.TempDir(), CgroupParent: "/gleaner-none/n1"}
+	file, directory := filepath.Join(config.StateDir, "jobs", "1.1"), filepath.Join(config.StateDir, "jobs", "2.1")
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, filepath.Join(directory, "another's")} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := StopJobs(ctx, config, slog.New(slog.DiscardHandler))
+	if ctx.Err() != nil || err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), directory) {
+		t.Errorf("stop-jobs said: %v, %v", err, ctx.Err())
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-func (s *fakeShim) saysSuspended(number uint32, stands bool) {
-	s.event(&pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: &pb.PartSuspended{
-		Part: &pb.PartId{Job: 99}, Number: number, Stands: stands}}})
+func (s *fakeShim) saysSuspended(number uint32, frozen bool) {
+	s.event(&pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: &pb.AllocSuspended{
+		Alloc: &pb.AllocId{Job: 99}, Number: number, Frozen: frozen}}})
 }
 
 // TestSuspend: an order reaches the supervisor, and what that says of it the
-// controller, under the part's own name; also the next controller, and that of
+// controller, under the allocation's own name; also the next controller, and that of
 // a daemon which has just started.
 func TestSuspend(t *testing.T) {
 	c, s, shims, n := setUp(t)
@@ -21,25 +21,25 @@ func TestSuspend(t *testing.T) {
 	shim := shims.get(12, 1)
 	shim.ready()
 	s.ready()
-	for _, part := range []*pb.PartId{{Job: 1, Epoch: 1}, order.Part} {
-		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendPart{
-			SuspendPart: &pb.SuspendPart{Part: part, Number: 3, Suspended: true}}})
+	for _, alloc := range []*pb.AllocId{{Job: 1, Epoch: 1}, order.Alloc} {
+		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendAlloc{
+			SuspendAlloc: &pb.SuspendAlloc{Alloc: alloc, Number: 3, Suspended: true}}})
 	}
 	eventually(t, "the supervisor has the order", func() bool { return shim.count("suspend 3 true") == 1 })
-	for _, said := range []*pb.PartSuspended{{Number: 3}, {Number: 3, Stands: true}, {Number: 4}} {
-		shim.saysSuspended(said.Number, said.Stands)
-		got := expect(s, "PartSuspended", (*pb.NodeMessage).GetPartSuspended)
-		if got.Number != said.Number || got.Stands != said.Stands || got.Part.Job != 12 || got.Part.Epoch != 1 {
+	for _, said := range []*pb.AllocSuspended{{Number: 3}, {Number: 3, Frozen: true}, {Number: 4}} {
+		shim.saysSuspended(said.Number, said.Frozen)
+		got := expect(s, "AllocSuspended", (*pb.NodeMessage).GetAllocSuspended)
+		if got.Number != said.Number || got.Frozen != said.Frozen || got.Alloc.Job != 12 || got.Alloc.Epoch != 1 {
 			t.Errorf("%v is told as %v", said, got)
 		}
 	}
 	shim.saysSuspended(5, true)
-	expect(s, "PartSuspended", (*pb.NodeMessage).GetPartSuspended)
+	expect(s, "AllocSuspended", (*pb.NodeMessage).GetAllocSuspended)
 	n.agent.mu.Lock()
 	n.agent.session.end(errInventoryChanged)
 	n.agent.mu.Unlock()
 	next := c.next()
-	if running := next.register.Running; len(running) != 1 || running[0].SuspendNumber != 5 || !running[0].Stands {
+	if running := next.register.Running; len(running) != 1 || running[0].SuspendNumber != 5 || !running[0].Suspended {
 		t.Errorf("registered %v", running)
 	}
 	n.stop()
@@ -49,7 +49,7 @@ func TestSuspend(t *testing.T) {
 		if running := next.register.Running; len(running) == 1 && running[0].SuspendNumber == 5 {
 			return true
 		}
-		said := expect(next, "PartSuspended", (*pb.NodeMessage).GetPartSuspended)
-		return said.Number == 5 && said.Stands
+		said := expect(next, "AllocSuspended", (*pb.NodeMessage).GetAllocSuspended)
+		return said.Number == 5 && said.Frozen
 	})
 }

@@ -17,8 +17,8 @@ type Association struct {
 	UsageRaw int64
 	Priority uint32 // of its own, for the association factor
 	Limits   Limits
-	// Used is what the limits of groups count: past usage, not decayed below
-	// what the policy says. Of now the pass counts by itself.
+	// Used is what the limits of groups count: past usage, which decays only as
+	// the policy says. The pass adds running jobs by itself.
 	Used Used
 }
 
@@ -63,7 +63,7 @@ type Limits struct {
 	DenyOnLimit          bool // refuse at submission what can never be met
 }
 
-// NoLimit stands where there is no limit.
+// NoLimit is the value where there is no limit.
 const NoLimit = -1
 
 // Used is what has been used so far, of what is limited over time. Here, and in
@@ -73,8 +73,8 @@ type Used struct {
 	WallMinutes int64
 }
 
-// License is a number of floating licenses, of which some may be out of the
-// cluster's hands.
+// License is a number of floating licenses, some of which may be in use outside
+// of the cluster.
 type License struct {
 	Name  string
 	Total uint32

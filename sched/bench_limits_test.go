@@ -12,7 +12,7 @@ import (
 func benchmarkLimits(jobs int) Snapshot {
 	s := benchmarkCluster(1000, jobs, 20)
 	s.NowMS = 1_700_000_000_000
-	s.TRES = []string{TRESBilling, TRESCPU, TRESGPU, tresModel + "a100", TRESMemory, TRESNode}
+	s.TRES = []string{TRESBilling, TRESCPU, TRESGPU, TRESModel + "a100", TRESMemory, TRESNode}
 	s.Accounting.EnforceLimits = true
 	none := NoLimits()
 	s.Associations = []Association{{Parent: -1, Account: "root", Limits: none}}
@@ -55,8 +55,8 @@ func benchmarkLimits(jobs int) Snapshot {
 	return s
 }
 
-// BenchmarkFullWithLimits is BenchmarkFull with all that limits it, beside the
-// same without.
+// BenchmarkFullWithLimits is BenchmarkFull with all that limits it, compared to
+// the same without.
 func BenchmarkFullWithLimits(b *testing.B) {
 	for _, jobs := range []int{10000, 100000} {
 		s := benchmarkLimits(jobs)

@@ -7,16 +7,16 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// This file is the stage of suspended jobs: those that may go on do so when
+// This file is the stage of suspended jobs: those that may continue do so when
 // their own CPUs are free, and get no others.
 //
-// A suspended job has its turn behind all jobs that may preempt it, waiting or
-// suspended, and before all others. Who could suspend it again has been asked
-// first, so the two do not take turns; and who could not gets none of its CPUs,
-// not even while some of them are missing, or small jobs would keep it out for
-// ever. It does not go on where a promise stands: that is for somebody before it,
-// and is kept soon or given up. But it does where somebody before it only waits,
-// who may want what it holds while it stands.
+// A suspended job has its turn after all jobs that may preempt it, waiting or
+// suspended, and before all others. Jobs that could suspend it again have been
+// asked first, so the two do not take turns. Jobs that could not get none of
+// its CPUs, not even while some of them are missing, or small jobs would keep
+// it out forever. It does not continue where there is a promise: that is for a
+// job before it, and is kept soon or given up. But it does continue if a job
+// before it only waits, even for what the suspended job holds.
 
 // continuing is the suspended jobs of a pass that have not had their turn.
 type continuing struct {
@@ -29,7 +29,7 @@ type continuing struct {
 type suspended struct {
 	*Running
 	after int // the number of entries before its turn
-	// chosen: it was in this pass, and does not go on in it.
+	// chosen: it was in this pass, and does not continue in it.
 	chosen bool
 }
 
@@ -44,7 +44,7 @@ func newContinuing(p *pass, entries []entry) *continuing {
 	return c
 }
 
-// add has a job wait for its turn.
+// add makes a job wait for its turn.
 func (c *continuing) add(p *pass, s suspended) {
 	if c.rules == nil {
 		c.rules, c.last = newPreemptRules(p.Snapshot), map[waitingClass]int{}
@@ -61,14 +61,15 @@ func (c *continuing) add(p *pass, s suspended) {
 	c.jobs = append(c.jobs, s)
 }
 
-// waitingClass is what decides whom a waiting job may preempt.
+// waitingClass is what decides which jobs a waiting job may preempt.
 type waitingClass struct {
 	qos       int32
 	partition int
 }
 
 // sort puts the jobs in the order of their turns: one that may preempt another
-// is before it, and of the others with one turn the one that began first.
+// is before it, and of the others with one turn the one that began first comes
+// first.
 func (c *continuing) sort() {
 	slices.SortFunc(c.jobs, func(a, b suspended) int {
 		return cmp.Or(cmp.Compare(a.StartMS, b.StartMS), cmp.Compare(a.ID, b.ID))
@@ -91,7 +92,7 @@ func (c *continuing) sort() {
 	slices.SortStableFunc(c.jobs, func(a, b suspended) int { return cmp.Compare(a.after, b.after) })
 }
 
-// before has those go on whose turn is before an entry.
+// before lets the jobs continue whose turn is before an entry.
 func (c *continuing) before(p *pass, at int) {
 	for len(c.jobs) > 0 && c.jobs[0].after <= at {
 		p.tryContinue(c.jobs[0])
@@ -99,14 +100,15 @@ func (c *continuing) before(p *pass, at int) {
 	}
 }
 
-// tryContinue has a job go on if its CPUs are free and promised to nobody. If
-// not, at least nobody behind it gets them, also not those that it has still.
+// tryContinue lets a job continue if its CPUs are free and promised to nobody.
+// If they are not, at least nobody after it gets them, not even those that it
+// still has.
 func (p *pass) tryContinue(s suspended) {
-	stays := s.chosen || slices.ContainsFunc(s.Back, func(part place.Part) bool {
-		return !part.CPUs.Minus(p.nodes[part.Node].FreeCPUs).Empty()
+	stays := s.chosen || slices.ContainsFunc(s.Back, func(alloc place.Alloc) bool {
+		return !alloc.CPUs.Minus(p.nodes[alloc.Node].FreeCPUs).Empty()
 	})
-	all := slices.Concat(s.Back, s.Placement.Parts)
-	if p.room != nil && slices.ContainsFunc(all, func(part place.Part) bool { return p.room.kept[part.Node] }) {
+	all := slices.Concat(s.Back, s.Placement.Allocs)
+	if p.room != nil && slices.ContainsFunc(all, func(alloc place.Alloc) bool { return p.room.kept[alloc.Node] }) {
 		stays = true
 	}
 	if !stays {
@@ -117,7 +119,7 @@ func (p *pass) tryContinue(s suspended) {
 	p.room.withhold(all)
 }
 
-// holdsCPUs says whether some of its CPUs are not free.
+// holdsCPUs reports whether some of its CPUs are not free.
 func (r *Running) holdsCPUs() bool {
-	return slices.ContainsFunc(r.Placement.Parts, func(part place.Part) bool { return !part.CPUs.Empty() })
+	return slices.ContainsFunc(r.Placement.Allocs, func(alloc place.Alloc) bool { return !alloc.CPUs.Empty() })
 }

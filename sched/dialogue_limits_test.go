@@ -24,8 +24,8 @@ import (
 func (d *dialogue) limited() {
 	if d.snapshot.TRES == nil {
 		d.snapshot.TRES = []string{
-			TRESBilling, TRESCPU, TRESGPU, tresModel + "a100", tresModel + "v100",
-			tresLicense + "fluent", tresLicense + "matlab", TRESMemory, TRESNode,
+			TRESBilling, TRESCPU, TRESGPU, TRESModel + "a100", TRESModel + "v100",
+			TRESLicense + "fluent", TRESLicense + "matlab", TRESMemory, TRESNode,
 		}
 		d.snapshot.Associations = []Association{{Parent: -1, Account: "root", Limits: NoLimits()}}
 	}
@@ -190,12 +190,12 @@ func (d *dialogue) ended(words []string) error {
 	if at < 0 {
 		return fmt.Errorf("job %d does not run", id)
 	}
-	for _, part := range d.snapshot.Running[at].Placement.Parts {
-		n := &d.snapshot.Nodes[part.Node]
-		n.FreeCPUs, n.FreeMemory = n.FreeCPUs.Union(part.CPUs), n.FreeMemory+part.MemoryBytes
+	for _, alloc := range d.snapshot.Running[at].Placement.Allocs {
+		n := &d.snapshot.Nodes[alloc.Node]
+		n.FreeCPUs, n.FreeMemory = n.FreeCPUs.Union(alloc.CPUs), n.FreeMemory+alloc.MemoryBytes
 		n.Exclusive = n.Exclusive && !d.snapshot.Running[at].Exclusive
 		n.Devices = slices.Clone(n.Devices)
-		for _, grant := range part.Devices {
+		for _, grant := range alloc.Devices {
 			n.Devices[grant.Device].FreeShares += grant.Shares
 		}
 		n.Busy = !n.FreeCPUs.Equal(n.CPUs)
@@ -204,7 +204,7 @@ func (d *dialogue) ended(words []string) error {
 	return nil
 }
 
-// submit says whether a job is refused at submission for a limit.
+// submit reports whether a job is refused at submission for a limit.
 func (d *dialogue) submit(words []string) (string, error) {
 	job, shape, err := d.parse(words)
 	if err != nil {
@@ -217,7 +217,7 @@ func (d *dialogue) submit(words []string) (string, error) {
 	}
 	ask := l.AskLeast(c, &shape.Request)
 	if reached := l.NeverStarts(c, &ask); reached != nil {
-		return fmt.Sprintf("refused (%s) %s\n", reached.Reason(d.snapshot), reached.Sentence(d.snapshot)), nil
+		return fmt.Sprintf("refused (%s) %s\n", LimitReason(reached, d.snapshot), LimitSentence(reached, d.snapshot)), nil
 	}
 	return "accepted\n", nil
 }

@@ -91,7 +91,7 @@ func stayingOf(running []Running) func(place.NodeIndex) []place.Stay {
 		var staying []place.Stay
 		for i := range running {
 			r := &running[i]
-			if slices.ContainsFunc(r.Placement.Parts, func(p place.Part) bool { return p.Node == node }) {
+			if slices.ContainsFunc(r.Placement.Allocs, func(p place.Alloc) bool { return p.Node == node }) {
 				staying = append(staying, place.Stay{User: r.Placement.User, UserOnly: r.Placement.UserOnly, Exclusive: r.Exclusive})
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The dialogues' words for who goes first:
+// The dialogues' words for the order of jobs:
 //
 //	accounts    a tree, two blanks for each level: NAME [shares=N|parent] [usage=N] [priority=N], users as @NAME
 //	priority    one weight or setting in a line: age=N assoc=N fairshare=N jobsize=N partition=N qos=N tres/NAME=N
@@ -76,7 +76,7 @@ func (d *dialogue) priority(words []string) error {
 	return nil
 }
 
-// shareWords are a job's options that say who goes first.
+// shareWords are a job's options that say the order of jobs.
 type shareWords struct {
 	account, user, qos, age, licenses *string
 	nice, site                        *int

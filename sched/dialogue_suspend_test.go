@@ -12,9 +12,9 @@ import (
 //
 //	suspend     ID: an administrator does
 //	stands      ID: its nodes say that it stands still, and its CPUs are free
-//	resume      ID: an administrator says that it may go on
+//	resume      ID: an administrator says that it may continue
 //
-// What a plan suspends goes on by itself, and runs when the plan says so.
+// What a plan suspends continues by itself, and runs when the plan says so.
 
 func (d *dialogue) runningJob(word string) (*Running, error) {
 	id := JobID(number(word, 0))
@@ -51,21 +51,21 @@ func (d *dialogue) stands(words []string) error {
 
 // stand frees the CPUs of a suspended job.
 func (r *Running) stand(nodes []place.Node) {
-	place.ReleaseCPUs(nodes, r.Placement.Parts)
-	r.Placement.Parts = slices.Clone(r.Placement.Parts)
-	for i := range r.Placement.Parts {
-		part := &r.Placement.Parts[i]
-		r.Back = append(r.Back, place.Part{Node: part.Node, CPUs: part.CPUs})
-		part.CPUs = place.CPUSet{}
+	place.ReleaseCPUs(nodes, r.Placement.Allocs)
+	r.Placement.Allocs = slices.Clone(r.Placement.Allocs)
+	for i := range r.Placement.Allocs {
+		alloc := &r.Placement.Allocs[i]
+		r.Back = append(r.Back, place.Alloc{Node: alloc.Node, CPUs: alloc.CPUs})
+		alloc.CPUs = place.CPUSet{}
 	}
 }
 
-// goOn gives it its CPUs back.
-func (r *Running) goOn(nodes []place.Node) {
+// resume gives it its CPUs back.
+func (r *Running) resume(nodes []place.Node) {
 	for _, back := range r.Back {
-		for i := range r.Placement.Parts {
-			if part := &r.Placement.Parts[i]; part.Node == back.Node {
-				part.CPUs = back.CPUs
+		for i := range r.Placement.Allocs {
+			if alloc := &r.Placement.Allocs[i]; alloc.Node == back.Node {
+				alloc.CPUs = back.CPUs
 			}
 		}
 	}
@@ -73,13 +73,13 @@ func (r *Running) goOn(nodes []place.Node) {
 	r.Suspends, r.Suspended, r.Continues, r.Back = true, false, false, nil
 }
 
-// continued writes down who goes on, and has them run.
+// continued writes down who continues, and has them run.
 func (d *dialogue) continued(ids []JobID) string {
 	var out strings.Builder
 	for _, id := range ids {
 		fmt.Fprintf(&out, "continue %d\n", id)
 		if r, err := d.runningJob(fmt.Sprint(id)); err == nil {
-			r.goOn(d.snapshot.Nodes)
+			r.resume(d.snapshot.Nodes)
 		}
 	}
 	return out.String()

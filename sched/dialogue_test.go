@@ -160,6 +160,7 @@ func (d *dialogue) partition(words []string) error {
 	o := options(words[1:])
 	_, down := o["down"]
 	p := Partition{Name: words[0], Up: !down, MaxTimeS: Unlimited, PriorityTier: uint32(number(o["tier"], 1)), PriorityJobFactor: uint32(number(o["factor"], 1)), QOS: -1}
+	_, p.PrivateOnly = o["private-only"]
 	p.Exclusive, p.ExclusiveUser = o["exclusive"] == "node", o["exclusive"] == "user"
 	if o["qos"] != "" {
 		p.QOS, _ = d.findQOS(o["qos"])
@@ -233,13 +234,14 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	depends, never := set.Bool("depends", false, ""), set.Bool("never", false, "")
 	required, excluded, features := set.String("w", "", ""), set.String("x", "", ""), set.String("C", "", "")
 	gpus := set.String("gpus", "", "")
-	goesOn := set.String("image", "", "the nodes that can go on with it, or none")
+	goesOn := set.String("image", "", "the nodes that can resume it, or none")
 	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 0, "")
 	perNode, array := set.Uint("ntasks-per-node", 0, ""), set.Uint("array", 1, "")
 	placed := placementFlags(set, &job, &shape)
 	set.BoolVar(&r.Exclusive, "exclusive", false, "")
 	set.BoolVar(&job.Throttled, "throttled", false, "")
 	set.BoolVar(&shape.Root, "root", false, "")
+	set.BoolVar(&shape.PrivateNetwork, "private-network", false, "")
 	shares := d.shareOptions(set)
 	if err := set.Parse(words); err != nil {
 		return job, shape, err
@@ -273,7 +275,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 		job.DeadlineMS = d.snapshot.NowMS + *deadline*1000
 	}
 	if *goesOn != "" {
-		job.Image, job.NowhereToGoOn = 1, *goesOn == "none"
+		job.Image, job.NowhereToResume = 1, *goesOn == "none"
 		r.AmongNodes, r.MinNodes, r.MaxNodes = list(*goesOn), 1, 1
 	}
 	switch {
@@ -329,7 +331,7 @@ func (d *dialogue) schedule() string {
 	out.WriteString(d.continued(plan.Continues))
 	out.WriteString(d.preempted(plan.Preemptions))
 	for _, r := range plan.Reasons {
-		fmt.Fprintf(&out, "wait %d (%s) %s\n", r.Job, r.Display(d.snapshot), r.Sentence(d.snapshot))
+		fmt.Fprintf(&out, "wait %d (%s) %s\n", r.Job, Display(r, d.snapshot), Sentence(r, d.snapshot))
 	}
 	if plan.NextMS != 0 {
 		fmt.Fprintf(&out, "next pass in %d seconds\n", (plan.NextMS-d.snapshot.NowMS)/1000)
@@ -353,14 +355,14 @@ func (d *dialogue) schedule() string {
 // describe writes a placement as "n1 1 task cpus 0-3 4G gpus 0,1".
 func (d *dialogue) describe(p place.Placement) string {
 	var out strings.Builder
-	for i, part := range p.Parts {
+	for i, alloc := range p.Allocs {
 		if i > 0 {
 			out.WriteString(";")
 		}
-		fmt.Fprintf(&out, " %s %s cpus %s %s", d.snapshot.Nodes[part.Node].Name, count(uint64(part.Tasks), "task"), part.CPUs, bytes(part.MemoryBytes))
-		if len(part.Devices) > 0 {
+		fmt.Fprintf(&out, " %s %s cpus %s %s", d.snapshot.Nodes[alloc.Node].Name, count(uint64(alloc.Tasks), "task"), alloc.CPUs, bytes(alloc.MemoryBytes))
+		if len(alloc.Devices) > 0 {
 			var ids []uint32
-			for _, grant := range part.Devices {
+			for _, grant := range alloc.Devices {
 				ids = append(ids, uint32(grant.Device))
 			}
 			fmt.Fprintf(&out, " gpus %s", place.NewCPUSet(ids...))
@@ -378,5 +380,5 @@ func (d *dialogue) feasible(words []string) (string, error) {
 	if ok {
 		return "feasible\n", nil
 	}
-	return fmt.Sprintf("never (%s) %s\n", reason.Display(d.snapshot), reason.Sentence(d.snapshot)), nil
+	return fmt.Sprintf("never (%s) %s\n", Display(reason, d.snapshot), Sentence(reason, d.snapshot)), nil
 }

@@ -1,12 +1,12 @@
 package sched
 
-// eligible says whether nothing but the lack of resources keeps a job from
-// starting, and if something does, why: a hold, its begin, jobs that it waits
+// eligible reports whether only a lack of resources keeps a job from starting,
+// and if something else does, what: a hold, its begin time, jobs that it waits
 // for, its deadline.
 func (p *pass) eligible(job *Job) (ReasonCode, bool) {
 	switch {
 	case job.Held != NotHeld:
-		return job.Held.reason(), false
+		return job.Held.Reason(), false
 	case job.Dependency == DependencyNeverSatisfied:
 		return ReasonDependencyNeverSatisfied, false
 	case job.Dependency == DependencyUnfulfilled:
@@ -15,13 +15,13 @@ func (p *pass) eligible(job *Job) (ReasonCode, bool) {
 		return ReasonBeginTime, false
 	case job.DeadlineMS != 0 && p.latestStart(job) < p.NowMS:
 		return ReasonDeadline, false
-	case job.NowhereToGoOn:
+	case job.NowhereToResume:
 		return ReasonImage, false
 	}
 	return ReasonNone, true
 }
 
-// latestStart is until when a job with a deadline has to start. One without a
+// latestStart is until when a job with a deadline must start. A job without a
 // time limit is ended at its deadline.
 func (p *pass) latestStart(job *Job) int64 {
 	limit := p.Shapes[job.Shape].TimeLimitS
@@ -31,8 +31,9 @@ func (p *pass) latestStart(job *Job) int64 {
 	return job.DeadlineMS - int64(limit)*1000
 }
 
-// next is when the next job becomes able to start by time alone: its begin has
-// come, or the time after the start of a job that it waits for. 0 = none does.
+// next is when the next job becomes able to start by time alone: its begin time
+// comes, or the delay after the start of a job that it waits for is over. 0 =
+// none does.
 func (p *pass) next() int64 {
 	next := int64(0)
 	for i := range p.Waiting {

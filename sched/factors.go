@@ -6,7 +6,7 @@ import (
 )
 
 // This file has the factors of a job's priority, one function each. A factor
-// without anything to be relative to is 0.
+// whose whole is nothing is 0.
 
 func (p *priorities) association(i int32) priority.Fraction {
 	if i < 0 || int(i) >= len(p.Associations) {
@@ -57,7 +57,7 @@ func (p *priorities) jobSize(shape *Shape, partition int) priority.Fraction {
 	return size.Large()
 }
 
-// licensed is the factor of a license: of all that the cluster has.
+// licensed is the factor of a license: relative to all that the cluster has.
 func (p *priorities) licensed(job *Job, kind *tresKind) priority.Fraction {
 	for _, asked := range job.Licenses {
 		if asked.License == kind.license {
@@ -67,8 +67,8 @@ func (p *priorities) licensed(job *Job, kind *tresKind) priority.Fraction {
 	return priority.Fraction{}
 }
 
-// requested is the factor of a TRES that nodes have: of all that the partition
-// has.
+// requested is the factor of a TRES that nodes have: relative to all that the
+// partition has.
 func (p *priorities) requested(shape *Shape, partition int, kind *tresKind) priority.Fraction {
 	if partition < 0 {
 		return priority.Fraction{}
@@ -127,7 +127,7 @@ func askedGPUs(r *place.Request, nodes, gpus, of int64) int64 {
 	return asked
 }
 
-// share is what so many nodes have of what all have together.
+// share is the share of a number of nodes in what all nodes have.
 func share(amount, nodes, all int64) int64 {
 	if all <= 0 {
 		return 0

@@ -22,28 +22,28 @@ func (l *Limiter) AskLeast(c Charge, r *place.Request) Ask {
 // AskPlaced is what a job holds in a placement on the snapshot's nodes.
 func (l *Limiter) AskPlaced(c Charge, p place.Placement) Ask {
 	a := Ask{Amounts: l.Index.New(), Node: l.Index.New()}
-	part := l.Index.New()
-	for i := range p.Parts {
-		clear(part)
-		l.Index.addPart(part, &p.Parts[i], l.Nodes)
-		a.AddPart(part)
+	alloc := l.Index.New()
+	for i := range p.Allocs {
+		clear(alloc)
+		l.Index.addAlloc(alloc, &p.Allocs[i], l.Nodes)
+		a.AddAlloc(alloc)
 	}
 	return l.askWith(a, &c)
 }
 
-// AskHeld is what a job holds in parts that somebody else made, with the
-// TRESIndex of this Limiter: see AddPart.
-func (l *Limiter) AskHeld(c Charge, parts []Amounts) Ask {
+// AskHeld is what a job holds in allocations made elsewhere, with the TRESIndex
+// of this Limiter: see AddAlloc.
+func (l *Limiter) AskHeld(c Charge, allocs []Amounts) Ask {
 	a := Ask{Amounts: l.Index.New(), Node: l.Index.New()}
-	for _, part := range parts {
-		a.AddPart(part)
+	for _, alloc := range allocs {
+		a.AddAlloc(alloc)
 	}
 	return l.askWith(a, &c)
 }
 
-// AddPart adds what is held on one node.
-func (a *Ask) AddPart(part Amounts) {
-	for tres, amount := range part {
+// AddAlloc adds what is held on one node.
+func (a *Ask) AddAlloc(alloc Amounts) {
+	for tres, amount := range alloc {
 		a.Amounts.add(tres, uint64(amount))
 		a.Node[tres] = max(a.Node[tres], amount)
 	}
@@ -55,7 +55,7 @@ func (l *Limiter) askWith(a Ask, c *Charge) Ask {
 	return a
 }
 
-// open says whether the job may hold more of a TRES than is known yet.
+// open reports whether the job may hold more of a TRES than is known yet.
 func (a *Ask) open(x *TRESIndex, tres int) bool {
 	switch tres {
 	case x.node:

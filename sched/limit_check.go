@@ -63,7 +63,7 @@ func (l *Limiter) Stops(c Charge, a *Ask) *LimitReached {
 	return l.lacksLicense(c.Licenses)
 }
 
-// over says whether a rule would be broken, and what the job adds to what it
+// over reports whether a rule would be broken, and what the job adds to what it
 // bounds.
 func (l *Limiter) over(r *rule, p *payer, c *Charge, a *Ask) (need int64, over bool) {
 	var have *counted
@@ -117,7 +117,7 @@ func (l *Limiter) minutesUsed(r *rule, have *counted) int64 {
 	return billing.Add(before, have.spent.of(int(r.tres)))
 }
 
-// past is what was used under the limits of whom a rule belongs to.
+// past is what was used under the limits of a rule's owner.
 func (l *Limiter) past(r *rule) *Used {
 	if r.qos >= 0 {
 		return &l.QOS[r.qos].Used
@@ -238,7 +238,7 @@ func (l *Limiter) nameHolders(made *LimitReached, have *counted) {
 	}
 }
 
-// name adds a job, and answers false if there are enough of them. Tasks of an
+// name adds a job and returns false if there are enough of them. Tasks of an
 // array that start in one pass have no number of their own yet, and are added
 // up.
 func (r *LimitReached) name(h LimitHolder) bool {
@@ -257,7 +257,7 @@ func (r *LimitReached) name(h LimitHolder) bool {
 // inMinutes makes minutes of what is in seconds: what is used is rounded down,
 // what a job adds up.
 func (l *Limiter) inMinutes(made *LimitReached) *LimitReached {
-	if made.Kind.overTime() {
+	if made.Kind.OverTime() {
 		made.Limit, made.Used = made.Limit/60, made.Used/60
 		made.Need = made.Need/60 + min(made.Need%60, 1)
 	}

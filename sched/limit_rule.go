@@ -14,15 +14,15 @@ type rule struct {
 // ruleMaker collects the rules of one payer.
 type ruleMaker struct {
 	rules []rule
-	// Rules before this one stand in place of those of the same kind and TRES
-	// that come now.
+	// Rules before this one replace those of the same kind and TRES that come
+	// now.
 	before           int
 	association, qos int32
 	// The counts that limits of groups, of a user, and of an account bound.
 	group, user, account int32
 }
 
-// set adds a limit, unless an earlier one stands in its place.
+// set adds a limit, unless an earlier one replaces it.
 func (m *ruleMaker) set(kind LimitKind, tres int, value int64) {
 	if value < 0 {
 		return
@@ -41,7 +41,7 @@ func (m *ruleMaker) set(kind LimitKind, tres int, value int64) {
 	case LimitMaxJobsPerAccount, LimitMaxTRESPerAccount, LimitMaxSubmitPerAccount:
 		r.count = m.account
 	}
-	if kind.overTime() {
+	if kind.OverTime() {
 		r.value = product(value, 60)
 	}
 	m.rules = append(m.rules, r)
@@ -88,9 +88,9 @@ func (m *ruleMaker) setQOS(l *Limits) {
 // rulesOf are the limits that hold for a payer, in the order in which they are
 // checked, as resource_limits, "Hierarchy", has it: the partition's QOS, the
 // job's (the other way round under OverPartQOS), the association, and those
-// above it up to the root. A limit that was set stands in place of the same
-// one further on; only those of groups hold at each association, since each
-// counts something else.
+// above it up to the root. A limit that was set replaces the same one further
+// on; only those of groups hold at each association, since each counts
+// something else.
 func (l *Limiter) rulesOf(key payerKey) []rule {
 	m := ruleMaker{association: -1}
 	for _, qos := range l.qosInOrder(key) {

@@ -1,11 +1,11 @@
 package sched
 
-// NeverStarts is the limit for which a job could not start even if nothing
-// else ran and nothing had been used, if there is one and it has to be refused
-// at submission for it: under a QOS that says so (DenyOnLimit), where limits of
-// groups count like those of a job; and otherwise for the longest time that
-// its association allows (resource_limits, "MaxWallDurationPerJob"). What is
-// not refused waits with the limit as its reason.
+// NeverStarts is the limit that would keep a job from starting even if nothing
+// else ran and nothing had been used, if the job must be refused at submission
+// for it: under a QOS that says so (DenyOnLimit), where limits of groups count
+// like those of a job; and otherwise for the longest time that its association
+// allows (resource_limits, "MaxWallDurationPerJob"). A job that is not refused
+// waits with the limit as its reason.
 func (l *Limiter) NeverStarts(c Charge, a *Ask) *LimitReached {
 	if !l.Accounting.EnforceLimits {
 		return nil
@@ -27,7 +27,7 @@ func (l *Limiter) NeverStarts(c Charge, a *Ask) *LimitReached {
 	return nil
 }
 
-// overAlone says whether a job breaks a rule all by itself.
+// overAlone reports whether a job breaks a rule all by itself.
 func (l *Limiter) overAlone(r *rule, p *payer, c *Charge, a *Ask) (need int64, over bool) {
 	tres := int(r.tres)
 	switch r.kind {
@@ -44,8 +44,8 @@ func (l *Limiter) overAlone(r *rule, p *payer, c *Charge, a *Ask) (need int64, o
 	return l.over(r, p, c, a)
 }
 
-// LongestS is the longest time limit that a job may ask for; Unlimited if
-// nothing bounds it. A job that names none gets no more.
+// LongestS is the longest time limit that a job may request; Unlimited if
+// nothing bounds it. A job that requests none gets at most this.
 func (l *Limiter) LongestS(c Charge) uint32 {
 	if l.Accounting.EnforceLimits {
 		for _, r := range l.payerOf(&c).rules {
@@ -57,8 +57,9 @@ func (l *Limiter) LongestS(c Charge) uint32 {
 	return Unlimited
 }
 
-// StopsSubmission is the limit that so many more tasks of a job that waits or
-// runs would pass; nil if there is none. What was submitted was told to Submit.
+// StopsSubmission is the limit that the given number of further tasks, waiting
+// or running, would exceed; nil if there is none. Submit has counted those
+// submitted before.
 func (l *Limiter) StopsSubmission(c Charge, tasks int64) *LimitReached {
 	if !l.Accounting.EnforceLimits {
 		return nil

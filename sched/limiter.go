@@ -9,13 +9,13 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/billing"
 )
 
-// Limiter says which limit a job's start would pass: those of its association
-// and of all above it, of its QOS and its partition's, and the licenses. One
-// is made for a pass, or for a command that carries out a plan, and told each
-// start; so the plan and the state that it is checked against go by the same
-// rules.
+// Limiter says which limit a job's start would exceed: those of its association
+// and of all above it, of its QOS and its partition's, and the licenses. One is
+// made for a pass, or for a command that applies a plan, and told each start;
+// so the plan and the state that it is checked against use the same rules.
 //
-// Cost: making one, a step for each running job and each association above
+// Cost: making one, a step for each running job and each association above it;
+// asking, a step for each limit that is set for the job.
 // it; asking, a step for each limit that is set for the job.
 type Limiter struct {
 	*Snapshot
@@ -30,7 +30,7 @@ type Limiter struct {
 	reached  map[reachedKey]*LimitReached
 }
 
-// Charge is whom a job counts for, and for how long.
+// Charge is the account, user and QOS that a job counts for, and for how long.
 type Charge struct {
 	Job              JobID
 	Association, QOS int32 // as in Job
@@ -40,7 +40,7 @@ type Charge struct {
 	Licenses         []LicenseCount
 }
 
-// payerKey tells apart whom jobs count for. -1 is none.
+// payerKey tells apart what jobs count for. -1 is none.
 type payerKey struct {
 	association, qos, partitionQOS int32
 	uid                            uint32
@@ -95,18 +95,18 @@ type licenseHolding struct {
 // QOS and weights, and Running; Nodes only for running jobs without TRES.
 func NewLimiter(s *Snapshot) *Limiter { return newLimiter(s, s.limitsTime(), true) }
 
-// NewUses is a Limiter that counts what is over time also where nothing limits
-// it, for those who ask how much is used.
+// NewUses is a Limiter that also counts use over time where nothing limits it,
+// for requests that show the use.
 func NewUses(s *Snapshot) *Limiter { return newLimiter(s, true, true) }
 
 // NewKept is a Limiter that is kept while jobs come and go: see Return. It
-// cannot count what is over time, and says so; and it does not say which jobs
-// have what is used.
+// cannot count use over time, and says so; and it does not say which jobs have
+// what is used.
 func NewKept(s *Snapshot) (l *Limiter, all bool) {
 	return newLimiter(s, false, false), !s.limitsTime()
 }
 
-// limitsTime says whether some limit is over time.
+// limitsTime reports whether some limit is over time.
 func (s *Snapshot) limitsTime() bool {
 	timed := func(l *Limits) bool {
 		return l.GroupTRESMinutes != nil || l.GroupTRESRunMinutes != nil || l.GroupWallMinutes >= 0
@@ -141,13 +141,13 @@ func (l *Limiter) takeRunning(r *Running) {
 	amounts := r.TRES
 	if amounts == nil {
 		amounts = l.Index.New()
-		for i := range r.Placement.Parts {
-			l.Index.addPart(amounts, &r.Placement.Parts[i], l.Nodes)
+		for i := range r.Placement.Allocs {
+			l.Index.addAlloc(amounts, &r.Placement.Allocs[i], l.Nodes)
 		}
 		l.complete(amounts, &c)
 	}
 	spans := spans{ranS: max(l.NowMS-r.StartMS-r.PausedMS, 0) / 1000}
-	if !r.Suspended { // what it keeps meanwhile is charged when it goes on
+	if !r.Suspended { // what it keeps meanwhile is charged when it continues
 		spans.sinceS = max(l.NowMS-max(r.StartMS, r.ChargedMS), 0) / 1000
 	}
 	l.take(&c, amounts, spans)
@@ -232,7 +232,7 @@ func (l *Limiter) Submit(c Charge, tasks int64) {
 	}
 }
 
-// Counts is what is counted, by what it counts for, without what is nothing: for
+// Counts is what is counted, by what it counts for, without zeros: for
 // comparing two Limiters of one snapshot.
 func (l *Limiter) Counts() map[string]string {
 	counts := make(map[string]string)
@@ -277,7 +277,7 @@ func (l *Limiter) weights(partition int) []int64 {
 	return l.Partitions[partition].BillingWeights
 }
 
-// payerOf finds, or makes, whom a job counts for.
+// payerOf finds, or makes, the payer that a job counts for.
 func (l *Limiter) payerOf(c *Charge) *payer {
 	key := payerKey{association: l.association(c), qos: l.known(c.QOS), partitionQOS: -1, uid: c.UID}
 	if c.Partition >= 0 {

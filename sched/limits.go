@@ -2,15 +2,15 @@ package sched
 
 import "github.com/gleaner-hpc/gleaner/sched/place"
 
-// limits is the stage that keeps jobs from passing limits: those of accounts,
-// users and QOS, and the numbers of licenses. A job that it stops blocks nobody
-// behind it, as in Slurm: what it waits for is not the partition's nodes.
+// limits is the stage that keeps jobs from exceeding limits: those of accounts,
+// users and QOS, and the numbers of licenses. A job that it stops blocks no
+// later job, as in Slurm: it does not wait for the partition's nodes.
 type limits struct {
 	*Limiter
 	least [][]*Ask // by shape and choice of partition; nil = not asked yet
 }
 
-// newLimits answers nil when there is nothing to limit.
+// newLimits returns nil when there is nothing to limit.
 func newLimits(s *Snapshot) *limits {
 	if !s.Accounting.EnforceLimits && len(s.Licenses) == 0 {
 		return nil
@@ -22,7 +22,7 @@ func newLimits(s *Snapshot) *limits {
 	return l
 }
 
-// stops says whether a limit keeps a job from starting in a partition,
+// stops reports whether a limit keeps a job from starting in a partition,
 // wherever it may be placed, and notes it as the reason.
 func (p *pass) stops(e entry) bool {
 	if p.limits == nil {
@@ -33,7 +33,7 @@ func (p *pass) stops(e entry) bool {
 	return p.waitForLimit(e, p.limits.Stops(c, ask))
 }
 
-// stopsPlaced says the same of a placement, which may hold more than the job
+// stopsPlaced reports the same of a placement, which may hold more than the job
 // names: all of its nodes, or GPUs of a certain model. If nothing stops it, it
 // is counted.
 func (p *pass) stopsPlaced(e entry, placement place.Placement) bool {
@@ -70,8 +70,8 @@ func (p *pass) waitForLimit(e entry, reached *LimitReached) bool {
 	return true
 }
 
-// leastOf is what a job asks for at least. Jobs of a shape share it, unless
-// they want licenses, which are each job's own.
+// leastOf is the least that a job requests. Jobs of a shape share it, unless
+// they want licenses, which differ from job to job.
 func (l *limits) leastOf(shape int, choice int32, c *Charge) *Ask {
 	if len(c.Licenses) > 0 {
 		ask := l.AskLeast(*c, &l.Shapes[shape].Request)

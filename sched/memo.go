@@ -16,11 +16,11 @@ type Memo struct {
 
 // memo keeps the verdicts of this pass only, so that it does not grow with
 // requests that are long gone.
-func (j *judge) memo() Memo {
+func (j *feasibility) memo() Memo {
 	return Memo{verdicts: j.given, nodes: j.Nodes, partitions: j.Partitions}
 }
 
-// describes says whether the memo's verdicts hold for a snapshot.
+// describes reports whether the memo's verdicts hold for a snapshot.
 func (m Memo) describes(s *Snapshot) bool {
 	return slices.EqualFunc(m.nodes, s.Nodes, sameInventory) &&
 		slices.EqualFunc(m.partitions, s.Partitions, func(a, b Partition) bool {
@@ -31,7 +31,7 @@ func (m Memo) describes(s *Snapshot) bool {
 // sameInventory compares what verdicts depend on: everything but what is free.
 func sameInventory(a, b place.Node) bool {
 	return a.Name == b.Name && a.Available == b.Available &&
-		a.MemoryBytes == b.MemoryBytes && a.CPUs.Equal(b.CPUs) &&
+		a.MemoryBytes == b.MemoryBytes && a.TmpBytes == b.TmpBytes && a.TmpPerCPU == b.TmpPerCPU && a.TmpOpen == b.TmpOpen && a.CPUs.Equal(b.CPUs) &&
 		slices.Equal(a.Features, b.Features) && place.SameNetwork(a, b) &&
 		slices.EqualFunc(a.Devices, b.Devices, func(a, b place.Device) bool {
 			return a.Model == b.Model && a.Healthy == b.Healthy && a.Parent == b.Parent && a.Shares == b.Shares

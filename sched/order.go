@@ -15,11 +15,11 @@ type entry struct {
 	job      int32 // position in Snapshot.Waiting
 }
 
-// order is the turns of the jobs, in Slurm's order: jobs that may preempt others
-// before those, tier of the partition, priority of the job, and then the lower
-// number. A job for several partitions
-// has a turn in each, at its priority in that; within a tier and a priority they
-// come in its order of preference.
+// order is the turns of the jobs, in Slurm's order: jobs that may preempt
+// others before those, tier of the partition, priority of the job, and then the
+// lower number. A job for several partitions has a turn in each, at its
+// priority in that partition; within a tier and a priority they come in its
+// order of preference.
 func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 	entries := make([]entry, 0, len(jobs))
 	for _, i := range jobs {
@@ -38,8 +38,8 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 	return preemptorsFirst(s, entries)
 }
 
-// compareEntries tells most apart by the first two; comparing all four each
-// time would take twice as long.
+// compareEntries decides most comparisons by the first two fields; comparing
+// all four each time would take twice as long.
 func compareEntries(a, b entry) int {
 	if a.tier != b.tier {
 		return cmp.Compare(b.tier, a.tier)

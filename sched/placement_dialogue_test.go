@@ -27,10 +27,10 @@ func linkUp(n *place.Node, ranges string) {
 	}
 }
 
-// forget drops the jobs on a node that is described anew.
+// forget drops the jobs on a node that is described again.
 func (d *dialogue) forget(node place.NodeIndex) {
 	d.snapshot.Running = slices.DeleteFunc(d.snapshot.Running, func(r Running) bool {
-		return slices.ContainsFunc(r.Placement.Parts, func(p place.Part) bool { return p.Node == node })
+		return slices.ContainsFunc(r.Placement.Allocs, func(p place.Alloc) bool { return p.Node == node })
 	})
 }
 
@@ -137,9 +137,9 @@ func (d *dialogue) draw() string {
 
 func (d *dialogue) holder(node place.NodeIndex, device place.DeviceIndex) string {
 	for _, running := range d.snapshot.Running {
-		for _, part := range running.Placement.Parts {
-			held := slices.ContainsFunc(part.Devices, func(g place.Grant) bool { return g.Device == device })
-			if part.Node == node && held {
+		for _, alloc := range running.Placement.Allocs {
+			held := slices.ContainsFunc(alloc.Devices, func(g place.Grant) bool { return g.Device == device })
+			if alloc.Node == node && held {
 				return fmt.Sprintf("<%d>", running.ID)
 			}
 		}

@@ -49,7 +49,7 @@ func (w *world) wire() {
 }
 
 // vary asks for more than counts: features, switches, per device, and who may
-// be beside it.
+// share its nodes.
 func (w *world) vary(s *Shape) {
 	r := &s.Request
 	feature := func(name string) place.Expression { return place.Expression{{Feature: name}} }
@@ -90,8 +90,8 @@ func checkPlacement(t *testing.T, nodes []place.Node, job Job, shape Shape, star
 		oneOf[i] = true
 	}
 	counted := make([]uint32, len(r.Constraint.Groups))
-	for _, part := range start.Placement.Parts {
-		n := &nodes[part.Node]
+	for _, alloc := range start.Placement.Allocs {
+		n := &nodes[alloc.Node]
 		if !r.Constraint.Each.Met(n.Features) {
 			t.Fatalf("job %d on node %s with features %v, which do not meet %s", job.ID, n.Name, n.Features, r.Constraint.Each)
 		}
@@ -107,11 +107,11 @@ func checkPlacement(t *testing.T, nodes []place.Node, job Job, shape Shape, star
 		if (n.UserOnly || r.ExclusiveUser) && others {
 			t.Fatalf("job %d of user %d on node %s beside users %v", job.ID, job.UID, n.Name, n.Users)
 		}
-		if r.GPUsPerTask > 0 && !r.Exclusive && len(part.Devices) != int(part.Tasks*r.GPUsPerTask) {
-			t.Fatalf("job %d has %d devices for %d tasks", job.ID, len(part.Devices), part.Tasks)
+		if r.GPUsPerTask > 0 && !r.Exclusive && len(alloc.Devices) != int(alloc.Tasks*r.GPUsPerTask) {
+			t.Fatalf("job %d has %d devices for %d tasks", job.ID, len(alloc.Devices), alloc.Tasks)
 		}
 		if len(n.Above) > 0 {
-			leaves[part.Node] = n.Above[0].Name
+			leaves[alloc.Node] = n.Above[0].Name
 		}
 	}
 	if len(oneOf) > 0 && !slices.Contains(oneOf, true) {
@@ -127,8 +127,8 @@ func checkPlacement(t *testing.T, nodes []place.Node, job Job, shape Shape, star
 
 func checkSwitches(t *testing.T, nodes []place.Node, job Job, shape Shape, start Start, leaves map[place.NodeIndex]string) {
 	t.Helper()
-	parts := start.Placement.Parts
-	if len(parts) < 2 || !nodes[0].Wired {
+	allocs := start.Placement.Allocs
+	if len(allocs) < 2 || !nodes[0].Wired {
 		return
 	}
 	distinct := make(map[string]bool)
@@ -139,8 +139,8 @@ func checkSwitches(t *testing.T, nodes []place.Node, job Job, shape Shape, start
 	if limit := int(shape.Request.Switches); limit > 0 && !waited && len(distinct) > limit {
 		t.Fatalf("job %d is on %d switches, not %d", job.ID, len(distinct), limit)
 	}
-	common := slices.ContainsFunc(nodes[parts[0].Node].Above, func(above *place.Switch) bool {
-		return !slices.ContainsFunc(parts, func(p place.Part) bool { return !slices.Contains(above.Nodes, p.Node) })
+	common := slices.ContainsFunc(nodes[allocs[0].Node].Above, func(above *place.Switch) bool {
+		return !slices.ContainsFunc(allocs, func(p place.Alloc) bool { return !slices.Contains(above.Nodes, p.Node) })
 	})
 	if !common {
 		t.Fatalf("job %d is on nodes without a switch above them all", job.ID)

@@ -15,7 +15,7 @@ type PriorityPolicy struct {
 	FavorSmall        bool
 	// SmallRelativeToTime: size is CPUs over the minutes of the time limit.
 	SmallRelativeToTime bool
-	// MaxTRES: billed is the dearest TRES of the nodes, not their sum.
+	// MaxTRES: billed is the most expensive TRES of the nodes, not their sum.
 	MaxTRES bool
 }
 

@@ -7,19 +7,21 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// This file is the stage that makes room: a job that waits for nothing but
-// resources, and may preempt others, is promised nodes that will be free once
-// some jobs are gone. The nodes are kept for it, and it starts in a later pass.
+// This file is the stage that makes room: a job that waits only for resources,
+// and may preempt others, is promised nodes that will be free once some jobs
+// are gone. The nodes are kept for it, and it starts in a later pass.
 //
-// Nothing is kept of a promise but the jobs that leave. It comes out again in
-// the next pass, because jobs that end count as gone, those before it in the
-// order are the same, and those behind it got none of its nodes. Two jobs of
+// A promise is not stored; only the jobs that leave are. The next pass comes to
+// the same promise, because jobs that end count as gone, those before it in the
+// order are the same, and those after it got none of its nodes. Two jobs of
 // different kinds could take each other's promise, so at most one is promised
-// something in a region of nodes; behind it come only jobs of its own shape
-// that need one node, as many of which fit in whatever order they are placed.
+// something in a region of nodes; after it come only jobs of its own shape that
+// need one node, because the same number of those fits in whatever order they
+// are placed.
 
 // passSteps bounds what one pass spends on choosing, in nodes looked at: about
-// a tenth of a second. Whoever comes too late for it is tried in a later pass.
+// a tenth of a second. A job that comes too late for it is tried in a later
+// pass.
 const passSteps = 500_000
 
 // way is how a job gets room.
@@ -30,15 +32,15 @@ type way struct {
 	choice    *Choice
 }
 
-// makeRoom promises room to the tasks of a job that did not fit. stopped are the
-// turns in which a limit stops the job, and is kept up.
+// makeRoom promises room to the tasks of a job that did not fit. stopped are
+// the turns in which a limit stops the job; makeRoom updates it.
 func (p *pass) makeRoom(turns []entry, stopped []bool) {
 	if p.Preemption.Type == PreemptNone {
 		return
 	}
 	job := turns[0].job
 	for p.left[job] > 0 {
-		w, found := p.wayToRoom(turns, stopped)
+		w, found := p.findRoom(turns, stopped)
 		if !found {
 			return
 		}
@@ -54,9 +56,9 @@ func (p *pass) makeRoom(turns []entry, stopped []bool) {
 	}
 }
 
-// wayToRoom finds room for one task of a job in its partitions of one tier:
+// findRoom finds room for one task of a job in its partitions of one tier:
 // where the jobs that leave anyway suffice, or else where the least is lost.
-func (p *pass) wayToRoom(turns []entry, stopped []bool) (way, bool) {
+func (p *pass) findRoom(turns []entry, stopped []bool) (way, bool) {
 	var open []entry
 	for i, e := range turns {
 		if !stopped[i] && p.mayMakeRoom(e) {
@@ -83,7 +85,7 @@ func (p *pass) choose(open []entry) (way, bool) {
 	var best, next *option
 	var of entry
 	for _, e := range open {
-		g := p.gapFor(e)
+		g := p.victimSearchFor(e)
 		g.search()
 		p.room.steps += g.steps
 		for _, o := range []*option{g.best, g.next} {
@@ -100,8 +102,8 @@ func (p *pass) choose(open []entry) (way, bool) {
 		return way{}, false
 	}
 	w := way{entry: of, placement: best.placement, victims: best.victims, choice: &Choice{For: of.id, CostGPUMS: best.cost}}
-	for _, part := range best.placement.Parts {
-		w.choice.Nodes = append(w.choice.Nodes, part.Node)
+	for _, alloc := range best.placement.Allocs {
+		w.choice.Nodes = append(w.choice.Nodes, alloc.Node)
 	}
 	if next != nil {
 		w.choice.NextBest, w.choice.NextCostMS = next.ids, next.cost
@@ -109,9 +111,9 @@ func (p *pass) choose(open []entry) (way, bool) {
 	return w, true
 }
 
-// mayMakeRoom says whether a job may be promised something in a partition: it
-// waits there for nothing but resources, may preempt somebody, and takes no
-// room that was promised to another.
+// mayMakeRoom reports whether a job may be promised something in a partition:
+// it waits there only for resources, may preempt some job, and takes no room
+// that was promised to another.
 func (p *pass) mayMakeRoom(e entry) bool {
 	shape, index, t := p.at(e)
 	if p.partitions[index].blocker != 0 || p.rules(t, shape, index).Code != ReasonNone {
@@ -123,7 +125,7 @@ func (p *pass) mayMakeRoom(e entry) bool {
 	if !p.room.rules.isPreemptor(&p.Waiting[e.job], index) {
 		return false
 	}
-	if p.judge.decideOn(t, shape, index); t.verdict.code != ReasonNone {
+	if p.feasibility.decideOn(t, shape, index); t.verdict.code != ReasonNone {
 		return false
 	}
 	kind := p.kind(e)
@@ -137,7 +139,7 @@ func (p *pass) mayMakeRoom(e entry) bool {
 	return true
 }
 
-// kind tells apart whose promises may stand in one region: those of one shape
+// kind tells which promises may be in one region together: those of one shape
 // that need one node. 0 may not be compared: it is like no other.
 func (p *pass) kind(e entry) int32 {
 	shape := p.Waiting[e.job].Shape
@@ -147,7 +149,7 @@ func (p *pass) kind(e entry) int32 {
 	return int32(shape) + 1
 }
 
-// fitsBelow says whether the job fits on these nodes when its turn comes in
+// fitsBelow reports whether the job fits on these nodes when its turn comes in
 // other partitions, on nodes that it does not block before: then nobody is
 // chosen for it.
 func (p *pass) fitsBelow(turns []entry, nodes []place.Node) bool {
@@ -176,7 +178,7 @@ func (p *pass) fitsBelow(turns []entry, nodes []place.Node) bool {
 }
 
 // roomIn is the nodes of a partition where a job may be promised something:
-// those that are kept for nobody, or for jobs like it.
+// those that are kept for no job, or for jobs like it.
 func (p *pass) roomIn(e entry, index int) []place.NodeIndex {
 	kind := p.kind(e)
 	var nodes []place.NodeIndex
@@ -209,10 +211,10 @@ func (p *pass) promise(w *way) {
 		leaving = slices.Compact(leaving)
 	}
 	p.room.take(w.placement, shape.Request.Exclusive)
-	for _, part := range w.placement.Parts {
-		p.closedBy[part.Node] = cmp.Or(p.closedBy[part.Node], w.id)
-		p.room.promised[part.Node] = p.kind(w.entry)
-		p.room.kept[part.Node] = true
+	for _, alloc := range w.placement.Allocs {
+		p.closedBy[alloc.Node] = cmp.Or(p.closedBy[alloc.Node], w.id)
+		p.room.promised[alloc.Node] = p.kind(w.entry)
+		p.room.kept[alloc.Node] = true
 	}
 	for _, partition := range shape.Partitions {
 		for _, node := range p.Partitions[partition].Nodes {
@@ -236,11 +238,11 @@ func (p *pass) leavingFrom(placement place.Placement) []JobID {
 	return ids
 }
 
-// onNodes counts the parts of one placement that are on nodes of another.
-func onNodes(parts, nodes place.Placement) int {
+// onNodes counts the allocations of one placement that are on nodes of another.
+func onNodes(allocs, nodes place.Placement) int {
 	count := 0
-	for i := range parts.Parts {
-		_, found := slices.BinarySearchFunc(nodes.Parts, parts.Parts[i].Node, func(p place.Part, node place.NodeIndex) int {
+	for i := range allocs.Allocs {
+		_, found := slices.BinarySearchFunc(nodes.Allocs, allocs.Allocs[i].Node, func(p place.Alloc, node place.NodeIndex) int {
 			return cmp.Compare(p.Node, node)
 		})
 		if found {

@@ -9,22 +9,22 @@ import (
 )
 
 // This file has the rules that choose victims where there are too many sets to
-// look at them all. They find a set of which nobody can stay, not always the
+// look at them all. They find a set in which nobody can stay, not always the
 // cheapest:
 //
-//   - Each node gets a price: what its victims would cost that make room for an
-//     even share of the job, the cheapest first, a gang's cost divided by its
+//   - Each node gets a price: the cost of the victims that make room there for
+//     an even share of the job, the cheapest first, a gang's cost divided by its
 //     nodes. Nodes are cleared in the order of their prices until the job fits.
 //   - Or victims go one by one, the cheapest first, until it fits.
 //
-// Then they are taken back one by one, the dearest first, if the job still
-// fits. Both rules are tried with all victims and without gangs; and, for the
-// next best, the first without each of the dearest of those chosen.
+// Then they are taken back one by one, the most expensive first, if the job
+// still fits. Both rules are tried with all victims and without gangs; and, for
+// the next best, the first without each of the most expensive of those chosen.
 
 // banned bounds how many victims are left out, one by one, for the next best.
 const banned = 3
 
-func (g *gap) searchCheaply() {
+func (g *victimSearch) searchCheaply() {
 	all := allOf(g.victims)
 	singles := slices.DeleteFunc(slices.Clone(all), func(v int) bool { return g.victims[v].nodes > 1 })
 	for _, victims := range [][]int{all, singles} {
@@ -45,19 +45,19 @@ func (g *gap) searchCheaply() {
 }
 
 // clear takes away as many sets of victims as it needs for the job to fit.
-func (g *gap) clear(sets [][]int) {
+func (g *victimSearch) clear(sets [][]int) {
 	upTo := func(n int) []int { return union(sets[:n]) }
 	n := sort.Search(len(sets), func(n int) bool {
 		_, fits := g.try(upTo(n), g.candidates)
 		return fits
 	})
-	if set, placement := g.takeBack(upTo(n), g.candidates); set != nil {
+	if set, placement := g.spare(upTo(n), g.candidates); set != nil {
 		g.offer(set, placement)
 	}
 }
 
 // byCost is the victims, the cheapest first.
-func (g *gap) byCost(victims []int) [][]int {
+func (g *victimSearch) byCost(victims []int) [][]int {
 	sets := make([][]int, len(victims))
 	for i, v := range victims {
 		sets[i] = []int{v}
@@ -67,7 +67,7 @@ func (g *gap) byCost(victims []int) [][]int {
 }
 
 // byNode is the victims of each node, those of the cheapest node first.
-func (g *gap) byNode(victims []int) [][]int {
+func (g *victimSearch) byNode(victims []int) [][]int {
 	whole := g.request
 	share := evenShare(*whole)
 	type priced struct {
@@ -124,23 +124,23 @@ func evenShare(r place.Request) place.Request {
 
 // cheapest is victims taken cheapest first until the job fits, and then taken
 // back where it still does; nil if it never fits.
-func (g *gap) cheapest(victims []int, on []place.NodeIndex) ([]int, place.Placement) {
+func (g *victimSearch) cheapest(victims []int, on []place.NodeIndex) ([]int, place.Placement) {
 	for n := 1; n <= len(victims); n++ {
 		if _, fits := g.try(victims[:n], on); fits {
-			return g.takeBack(victims[:n], on)
+			return g.spare(victims[:n], on)
 		}
 	}
 	return nil, place.Placement{}
 }
 
-// takeBack leaves out victims one by one, the dearest first, as long as the job
-// fits; nil if it does not.
-func (g *gap) takeBack(set []int, on []place.NodeIndex) ([]int, place.Placement) {
+// spare leaves out victims one by one, the most expensive first, as long as the
+// job fits; nil if it does not.
+func (g *victimSearch) spare(set []int, on []place.NodeIndex) ([]int, place.Placement) {
 	placement, fits := g.try(set, on)
 	if !fits {
 		return nil, placement
 	}
-	// Who is on none of the nodes that it gets is not in the way.
+	// A job on none of the nodes that it gets is not in the way.
 	set = slices.DeleteFunc(slices.Clone(set), func(v int) bool { return onNodes(g.victims[v].Placement, placement) == 0 })
 	slices.Sort(set)
 	on = g.narrow(set, on)

@@ -20,9 +20,9 @@ type room struct {
 	closings         int // of the pass, after the last promise
 	steps            int // spent on choosing
 
-	// The search that was made last, for whom, and the nodes that something was
-	// given away or released on since.
-	last          *gap
+	// The search that was made last, the job that it was for, and the nodes
+	// that something was given away or released on since.
+	last          *victimSearch
 	lastKind      int32
 	lastPartition int
 	lastQOS       int32
@@ -38,13 +38,13 @@ type occupant struct {
 }
 
 func (o occupants) add(running int, placement place.Placement, exclusive bool) {
-	for i := range placement.Parts {
-		node := placement.Parts[i].Node
+	for i := range placement.Allocs {
+		node := placement.Allocs[i].Node
 		o[node] = append(o[node], occupant{running, place.Stay{User: placement.User, UserOnly: placement.UserOnly, Exclusive: exclusive}})
 	}
 }
 
-// without is who stays on a node when others are gone.
+// without lists the jobs that stay on a node when others are gone.
 func (o occupants) without(gone []bool) func(place.NodeIndex) []place.Stay {
 	return func(node place.NodeIndex) []place.Stay {
 		var staying []place.Stay
@@ -73,13 +73,13 @@ func newRoom(p *pass) *room {
 	}
 	for i := range p.starts {
 		placement := p.starts[i].Placement
-		r.on.add(-1, placement, p.nodes[placement.Parts[0].Node].Exclusive) // whose but its own
+		r.on.add(-1, placement, p.nodes[placement.Allocs[0].Node].Exclusive) // whose but its own
 	}
 	for i := range p.Running {
 		running := &p.Running[i]
 		stops := running.Suspended && running.holdsCPUs()
 		if by := running.LeavesByMS; !running.Ending && !stops || by != 0 && by <= p.NowMS {
-			continue // it stays, or may stay for ever
+			continue // it stays, or may stay forever
 		} else if by != 0 {
 			p.nextMS = sooner(p.nextMS, by)
 		}
@@ -89,27 +89,27 @@ func newRoom(p *pass) *room {
 	return r
 }
 
-// leave has a running job gone, or if it is suspended, its CPUs free.
+// leave removes a running job, or if it is suspended, frees its CPUs.
 func (r *room) leave(s *Snapshot, at int, suspended bool) {
 	r.leaving[at] = true
 	r.touch(s.Running[at].Placement)
 	if suspended {
-		place.ReleaseCPUs(r.nodes, s.Running[at].Placement.Parts)
+		place.ReleaseCPUs(r.nodes, s.Running[at].Placement.Allocs)
 		return
 	}
 	r.gone[at] = true
 	place.Release(r.nodes, s.Running[at].Placement, r.on.without(r.gone))
 }
 
-// withhold gives nobody the CPUs that suspended jobs get back.
-func (r *room) withhold(parts []place.Part) {
+// withhold keeps from all jobs the CPUs that suspended jobs get back.
+func (r *room) withhold(allocs []place.Alloc) {
 	if r == nil {
 		return
 	}
-	for i := range parts {
-		r.touched = append(r.touched, parts[i].Node)
+	for i := range allocs {
+		r.touched = append(r.touched, allocs[i].Node)
 	}
-	place.TakeCPUs(r.nodes, parts)
+	place.TakeCPUs(r.nodes, allocs)
 }
 
 // take books what a job starts on now, or was promised.
@@ -123,7 +123,7 @@ func (r *room) take(placement place.Placement, exclusive bool) {
 }
 
 func (r *room) touch(placement place.Placement) {
-	for i := range placement.Parts {
-		r.touched = append(r.touched, placement.Parts[i].Node)
+	for i := range placement.Allocs {
+		r.touched = append(r.touched, placement.Allocs[i].Node)
 	}
 }

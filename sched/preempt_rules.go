@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// preemptRules says who may preempt whom, and at what cost: preempt.html of
-// Slurm, and slurm.conf(5), PreemptType and the following.
+// preemptRules says which jobs may preempt which, and at what cost:
+// preempt.html of Slurm, and slurm.conf(5), PreemptType and the following.
 type preemptRules struct {
 	*Snapshot
 	circle []int // by QOS: those of one number preempt each other in a circle
@@ -16,7 +16,7 @@ func newPreemptRules(s *Snapshot) *preemptRules {
 	return &preemptRules{Snapshot: s, circle: circles(s.QOS)}
 }
 
-// isPreemptor says whether a job may preempt anybody from a partition.
+// isPreemptor reports whether a job may preempt anybody from a partition.
 func (r *preemptRules) isPreemptor(job *Job, partition int) bool {
 	switch r.Preemption.Type {
 	case PreemptByQOS:
@@ -35,9 +35,9 @@ func (r *preemptRules) preempts(qos int32) []int {
 	return r.QOS[qos].Preempts
 }
 
-// outranks says whether jobs of one QOS may preempt those of another. QOS that
-// list each other, or stand in a longer circle, do not: their jobs would
-// preempt each other for ever.
+// outranks reports whether jobs of one QOS may preempt those of another. QOS
+// that list each other, or form a longer circle, do not: their jobs would
+// preempt each other forever.
 func (r *preemptRules) outranks(qos, other int32) bool {
 	return other >= 0 && slices.Contains(r.preempts(qos), int(other)) && r.circle[qos] != r.circle[other]
 }
@@ -67,8 +67,8 @@ func (r *preemptRules) mode(job *Job, partition int, victim *Running) PreemptMod
 	return PreemptOff
 }
 
-// above says whether jobs of a QOS in a partition go before a running one, which
-// they may preempt as far as that goes.
+// above reports whether jobs of a QOS in a partition come before a running one,
+// which they may then preempt.
 func (r *preemptRules) above(qos int32, partition int, victim *Running) bool {
 	switch r.Preemption.Type {
 	case PreemptByQOS:
@@ -86,8 +86,8 @@ func orElse(mode, otherwise PreemptMode) PreemptMode {
 	return mode
 }
 
-// graceS is how long a job may go on between TERM and KILL when it is
-// preempted. One that is suspended is told nothing: it goes on.
+// graceS is how long a job may continue between TERM and KILL when it is
+// preempted. One that is suspended is told nothing: it continues.
 func (r *preemptRules) graceS(victim *Running, mode PreemptMode) uint32 {
 	if mode == PreemptSuspend {
 		return 0
@@ -110,7 +110,7 @@ func (s *Snapshot) PreemptEligibleMS(victim *Running) int64 {
 
 // lost is what a running job loses if it is preempted now, in GPU-milliseconds:
 // the time since its run began or since its work was saved, and what it takes
-// to go on from there.
+// to resume from there.
 func (r *preemptRules) lost(victim *Running, mode PreemptMode) int64 {
 	since, paused, restore := victim.StartMS, victim.PausedMS, int64(0)
 	if victim.SavedMS > since {
@@ -125,13 +125,12 @@ func (r *preemptRules) lost(victim *Running, mode PreemptMode) int64 {
 	return lostTimes(max(r.NowMS-since-paused, 0)+restore, victim.units())
 }
 
-// units is what a job's work is counted in: its GPUs, or its CPUs if it has
-// none.
+// units is the unit of a job's work: its GPUs, or its CPUs if it has none.
 func (j *Running) units() int64 {
 	gpus, cpus := 0, 0
-	for i := range j.Placement.Parts {
-		gpus += len(j.Placement.Parts[i].Devices)
-		cpus += j.Placement.Parts[i].CPUs.Count()
+	for i := range j.Placement.Allocs {
+		gpus += len(j.Placement.Allocs[i].Devices)
+		cpus += j.Placement.Allocs[i].CPUs.Count()
 	}
 	if gpus > 0 {
 		return int64(gpus)

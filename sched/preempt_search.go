@@ -11,18 +11,18 @@ import (
 // This file chooses victims. Of all sets of jobs without which a job fits, and
 // of which none could stay, the best one
 //
-//  1. clears the fewest nodes that the job does not get: so a gang goes for a
-//     gap that it does not fill only if no other set would do,
+//  1. clears the fewest nodes that the job does not get: so a gang is preempted
+//     for a gap that it does not fill only if no other set would do,
 //  2. loses the least, former losses counted,
 //  3. has the fewest jobs, then the lowest numbers.
 //
 // All sets are looked at while exactSteps last. For a job of one node they are
-// looked at node by node, the cheapest first, and never any that is dearer than
-// the two best so far; before that each node's cheap choice is taken: its
-// victims cheapest first until the job fits, then taken back, dearest first,
-// where it still does. For a job of several nodes all sets are looked at if
-// there are few enough of them; otherwise the cheap choices in
-// preempt_greedy.go stand.
+// looked at node by node, the cheapest first, and never any that is more
+// expensive than the two best so far; before that each node's cheap choice is
+// taken: its victims cheapest first until the job fits, then taken back, most
+// expensive first, where it still does. For a job of several nodes all sets are
+// looked at if there are few enough of them; otherwise the cheap choices in
+// preempt_greedy.go are used.
 
 // exactSteps bounds the search for one task, in nodes looked at. A try counts
 // for tryCost nodes more than it looks at.
@@ -31,7 +31,7 @@ const (
 	tryCost    = 8
 )
 
-func (g *gap) search() {
+func (g *victimSearch) search() {
 	if _, high := g.request.NodeBounds(); high == 1 {
 		g.searchNodes()
 		return
@@ -47,7 +47,7 @@ func (g *gap) search() {
 }
 
 // offer notes a set of which nobody can stay, if it is one of the two best.
-func (g *gap) offer(set []int, placement place.Placement) {
+func (g *victimSearch) offer(set []int, placement place.Placement) {
 	o := &option{placement: placement}
 	for _, v := range set {
 		victim := &g.victims[v]
@@ -71,7 +71,7 @@ func (g *gap) offer(set []int, placement place.Placement) {
 
 // searchSets looks at all sets, the smaller ones first, so that what contains
 // one that suffices need not be looked at.
-func (g *gap) searchSets() {
+func (g *victimSearch) searchSets() {
 	var enough []uint32
 	n := len(g.victims)
 	for size := 1; size <= n; size++ {
@@ -104,23 +104,23 @@ func members(mask uint32) []int {
 }
 
 // searchNodes is for a job of one node.
-func (g *gap) searchNodes() {
+func (g *victimSearch) searchNodes() {
 	on := g.victimsByNode()
 	nodes := slices.DeleteFunc(slices.Clone(g.candidates), func(node place.NodeIndex) bool { return len(on[node]) == 0 })
 	slices.SortFunc(nodes, func(a, b place.NodeIndex) int { // by the cheapest victim there
 		return cmp.Or(cmp.Compare(on[a][0], on[b][0]), cmp.Compare(a, b))
 	})
-	tooDear := func(node place.NodeIndex) bool {
+	tooExpensive := func(node place.NodeIndex) bool {
 		first := &g.victims[on[node][0]]
-		return g.tooDear(first.nodes-1, first.cost)
+		return g.tooExpensive(first.nodes-1, first.cost)
 	}
 	for i, node := range nodes {
-		if tooDear(node) {
+		if tooExpensive(node) {
 			break
 		}
 		set, placement := g.cheapest(on[node], nodes[i:i+1])
 		if set != nil && g.hasGang(set) {
-			set, placement = g.takeBack(set, g.candidates) // some may do for another of its nodes
+			set, placement = g.spare(set, g.candidates) // some may do for another of its nodes
 		}
 		if set != nil {
 			g.offer(set, placement)
@@ -128,33 +128,33 @@ func (g *gap) searchNodes() {
 	}
 	limit := g.steps + exactSteps
 	for i, node := range nodes {
-		if tooDear(node) || !g.explore(nodes[i:i+1], on[node], nil, 0, 0, limit) {
+		if tooExpensive(node) || !g.explore(nodes[i:i+1], on[node], nil, 0, 0, limit) {
 			return
 		}
 	}
 }
 
-// tooDear says whether a set of at least this weight is none of the two best.
-func (g *gap) tooDear(excess int, cost int64) bool {
+// tooExpensive reports whether a set of at least this weight is none of the two best.
+func (g *victimSearch) tooExpensive(excess int, cost int64) bool {
 	return g.next != nil && cmp.Or(cmp.Compare(excess, g.next.excess), cmp.Compare(cost, g.next.cost)) > 0
 }
 
-// victimsByNode is who is on each node, in the order of the victims.
-func (g *gap) victimsByNode() [][]int {
+// victimsByNode is the victims on each node, in their order.
+func (g *victimSearch) victimsByNode() [][]int {
 	on := make([][]int, len(g.nodes))
 	for v := range g.victims {
-		for i := range g.victims[v].Parts {
-			node := g.victims[v].Parts[i].Node
+		for i := range g.victims[v].Allocs {
+			node := g.victims[v].Allocs[i].Node
 			on[node] = append(on[node], v)
 		}
 	}
 	return on
 }
 
-// explore looks at the sets on one node that begin with chosen and go on with
-// some of rest, whose weights ascend. It answers false when the steps are
+// explore looks at the sets on one node that begin with chosen and continue with
+// some of rest, whose weights ascend. It returns false when the steps are
 // spent.
-func (g *gap) explore(node []place.NodeIndex, rest, chosen []int, excess int, cost int64, limit int) bool {
+func (g *victimSearch) explore(node []place.NodeIndex, rest, chosen []int, excess int, cost int64, limit int) bool {
 	if g.steps >= limit {
 		return false
 	}
@@ -172,24 +172,24 @@ func (g *gap) explore(node []place.NodeIndex, rest, chosen []int, excess int, co
 		return true
 	}
 	for i, v := range rest {
-		more, dearer := excess+g.victims[v].nodes-1, plus(cost, g.victims[v].cost)
-		if g.tooDear(more, dearer) {
+		more, costs := excess+g.victims[v].nodes-1, plus(cost, g.victims[v].cost)
+		if g.tooExpensive(more, costs) {
 			return true
 		}
-		if !g.explore(node, rest[i+1:], append(slices.Clip(chosen), v), more, dearer, limit) {
+		if !g.explore(node, rest[i+1:], append(slices.Clip(chosen), v), more, costs, limit) {
 			return false
 		}
 	}
 	return true
 }
 
-// hasGang says whether a set frees more than one node.
-func (g *gap) hasGang(set []int) bool {
+// hasGang reports whether a set frees more than one node.
+func (g *victimSearch) hasGang(set []int) bool {
 	return slices.ContainsFunc(set, func(v int) bool { return g.victims[v].nodes > 1 })
 }
 
-// isMinimal says whether none of a set could stay.
-func (g *gap) isMinimal(set []int, on []place.NodeIndex) bool {
+// isMinimal reports whether none of a set could stay.
+func (g *victimSearch) isMinimal(set []int, on []place.NodeIndex) bool {
 	for i := range set {
 		if _, fits := g.try(without(set, i), on); fits {
 			return false

@@ -15,7 +15,7 @@ func crowd(seed uint64, nodes, running int) (*rand.Rand, *Snapshot) {
 	random := rand.New(rand.NewPCG(seed, 11))
 	s := &Snapshot{
 		NowMS: 1_000_000_000,
-		TRES:  []string{TRESBilling, TRESCPU, TRESGPU, tresModel + "h200", TRESMemory, TRESNode},
+		TRES:  []string{TRESBilling, TRESCPU, TRESGPU, TRESModel + "h200", TRESMemory, TRESNode},
 		QOS: []QOS{
 			{Name: "low", Limits: NoLimits()},
 			{Name: "mid", Preempts: []int{0}, Limits: NoLimits()},
@@ -122,18 +122,18 @@ func bruteForce(s *Snapshot, request place.Request) (best, next *option, needles
 				break
 			}
 			units := int64(0)
-			for _, part := range r.Placement.Parts {
-				units += int64(len(part.Devices))
+			for _, alloc := range r.Placement.Allocs {
+				units += int64(len(alloc.Devices))
 			}
 			if units == 0 {
-				for _, part := range r.Placement.Parts {
-					units += int64(part.CPUs.Count())
+				for _, alloc := range r.Placement.Allocs {
+					units += int64(alloc.CPUs.Count())
 				}
 			}
 			o.ids = append(o.ids, r.ID)
 			o.cost += (s.NowMS-r.StartMS)*units + r.LostGPUMS
-			for _, part := range r.Placement.Parts {
-				if !slices.ContainsFunc(placement.Parts, func(p place.Part) bool { return p.Node == part.Node }) {
+			for _, alloc := range r.Placement.Allocs {
+				if !slices.ContainsFunc(placement.Allocs, func(p place.Alloc) bool { return p.Node == alloc.Node }) {
 					o.excess++
 				}
 			}
@@ -149,12 +149,12 @@ func bruteForce(s *Snapshot, request place.Request) (best, next *option, needles
 	return best, next, false
 }
 
-func gapFor(s *Snapshot, request place.Request) *gap {
+func victimSearchFor(s *Snapshot, request place.Request) *victimSearch {
 	s.Shapes = []Shape{{Partitions: []int{0}, Request: request}}
 	s.Waiting = []Job{{ID: 1000, Tasks: 1, QOS: 2}}
 	p := newPass(s, Memo{})
 	p.room = newRoom(p)
-	return p.newGap(entry{id: 1000}, &s.Shapes[0].Request, s.Partitions[0].Nodes)
+	return p.newVictimSearch(entry{id: 1000}, &s.Shapes[0].Request, s.Partitions[0].Nodes)
 }
 
 // TestVictimsAgainstBruteForce: on small clusters the choice is the best there
@@ -168,7 +168,7 @@ func TestVictimsAgainstBruteForce(t *testing.T) {
 		if needless {
 			continue
 		}
-		g := gapFor(s, request)
+		g := victimSearchFor(s, request)
 		g.search()
 		same := func(what string, got, want *option) {
 			t.Helper()
@@ -206,7 +206,7 @@ func TestCheapChoices(t *testing.T) {
 		if needless || best == nil {
 			continue
 		}
-		g := gapFor(s, request)
+		g := victimSearchFor(s, request)
 		g.searchCheaply()
 		if g.best == nil {
 			t.Fatalf("seed %d: nobody is chosen, though %v would do", seed, best.ids)
@@ -237,12 +237,12 @@ func checkSuffices(t *testing.T, s *Snapshot, request place.Request, o *option) 
 	t.Helper()
 	gone := func(id JobID) bool { return slices.Contains(o.ids, id) }
 	nodes := rebuilt(s, func(r *Running) bool { return !r.Ending && !gone(r.ID) })
-	for _, part := range o.placement.Parts {
-		n := &nodes[part.Node]
-		if !n.Available || n.Exclusive || request.Exclusive && n.Busy || !part.CPUs.Minus(n.FreeCPUs).Empty() || part.MemoryBytes > n.FreeMemory {
+	for _, alloc := range o.placement.Allocs {
+		n := &nodes[alloc.Node]
+		if !n.Available || n.Exclusive || request.Exclusive && n.Busy || !alloc.CPUs.Minus(n.FreeCPUs).Empty() || alloc.MemoryBytes > n.FreeMemory {
 			t.Fatalf("without %v there is no room on %s", o.ids, n.Name)
 		}
-		for _, grant := range part.Devices {
+		for _, grant := range alloc.Devices {
 			if d := &n.Devices[grant.Device]; d.FreeShares < grant.Shares || !d.Healthy {
 				t.Fatalf("without %v device %d of %s is not free", o.ids, grant.Device, n.Name)
 			}
@@ -290,7 +290,7 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// TestSearchIsUsedAgain: the search for the next task of an array, which goes on
+// TestSearchIsUsedAgain: the search for the next task of an array, which continues
 // from the last one, finds what a new one finds.
 func TestSearchIsUsedAgain(t *testing.T) {
 	again := 0
@@ -302,9 +302,9 @@ func TestSearchIsUsedAgain(t *testing.T) {
 		p.room = newRoom(p)
 		for task := 0; p.mayMakeRoom(e); task++ {
 			shape, index, _ := p.at(e)
-			fresh := p.newGap(e, &shape.Request, p.roomIn(e, index))
+			fresh := p.newVictimSearch(e, &shape.Request, p.roomIn(e, index))
 			fresh.search()
-			g := p.gapFor(e)
+			g := p.victimSearchFor(e)
 			g.search()
 			for _, pair := range [][2]*option{{g.best, fresh.best}, {g.next, fresh.next}} {
 				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && compareOptions(pair[0], pair[1]) != 0 {

@@ -74,8 +74,8 @@ func (g *stage) pass() {
 	plan, _ := Schedule(given, Memo{})
 	checkPlan(g.t, &given, plan)
 	for _, r := range plan.Reasons {
-		if r.Code == ReasonResources && r.short().What == place.Nothing && len(r.Lack.Leaving) == 0 {
-			g.t.Fatalf("seed %d: job %d waits for resources, and for nobody: %s", g.seed, r.Job, r.Sentence(given))
+		if r.Code == ReasonResources && (r.Lack == nil || r.Lack.Short.What == place.Nothing && len(r.Lack.Leaving) == 0) {
+			g.t.Fatalf("seed %d: job %d waits for resources, and for nobody: %s", g.seed, r.Job, Sentence(r, given))
 		}
 	}
 	for _, start := range plan.Starts {
@@ -91,21 +91,21 @@ func (g *stage) pass() {
 		g.starts++
 	}
 	slices.SortFunc(g.Running, func(a, b Running) int { return int(a.ID) - int(b.ID) })
-	g.goOn(plan.Continues)
+	g.resume(plan.Continues)
 	g.preempt(plan.Preemptions)
 }
 
-// goOn has suspended jobs run again, which takes CPUs that are free.
-func (g *stage) goOn(ids []JobID) {
+// resume has suspended jobs run again, which takes CPUs that are free.
+func (g *stage) resume(ids []JobID) {
 	for _, id := range ids {
 		at := slices.IndexFunc(g.Running, func(r Running) bool { return r.ID == id })
 		r := &g.Running[at]
-		for _, part := range r.Back {
-			if !r.Suspended || !part.CPUs.Minus(g.Nodes[part.Node].FreeCPUs).Empty() {
-				g.t.Fatalf("seed %d: job %d goes on, and is not suspended or has no CPUs", g.seed, id)
+		for _, alloc := range r.Back {
+			if !r.Suspended || !alloc.CPUs.Minus(g.Nodes[alloc.Node].FreeCPUs).Empty() {
+				g.t.Fatalf("seed %d: job %d continues, and is not suspended or has no CPUs", g.seed, id)
 			}
 		}
-		r.goOn(g.Nodes)
+		r.resume(g.Nodes)
 		g.continued++
 	}
 }
@@ -141,7 +141,7 @@ func (g *stage) preempt(preemptions []Preemption) {
 	}
 }
 
-// overtaken says whether a job came after a pass that goes before this one.
+// overtaken reports whether a job came after a pass that goes before this one.
 func (g *stage) overtaken(id JobID, since int) bool {
 	mine := g.submitted[id]
 	tier := func(job Job, best func(a, b uint32) uint32) uint32 {
@@ -180,7 +180,7 @@ func (g *stage) end(at int) {
 
 // TestPromisesAreKept: whatever ends in whatever order, nobody is chosen for a
 // job a second time unless another job came between; what is preempted waits
-// again, what is suspended goes on with its own CPUs, and in the end all have run.
+// again, what is suspended continues with its own CPUs, and in the end all have run.
 func TestPromisesAreKept(t *testing.T) {
 	starts, preemptions, again, suspensions, continued := 0, 0, 0, 0, 0
 	for seed := range uint64(600) {
@@ -206,7 +206,7 @@ func TestPromisesAreKept(t *testing.T) {
 					if r.holdsCPUs() && g.random.IntN(2) == 0 {
 						r.stand(g.Nodes)
 					}
-					continue // it ends only once it has gone on
+					continue // it ends only once it has resumed
 				}
 				if g.Running[at].Ending && g.random.IntN(3) == 0 || g.random.IntN(endsOneIn) == 0 {
 					g.end(at)
@@ -220,8 +220,8 @@ func TestPromisesAreKept(t *testing.T) {
 		starts, preemptions, again = starts+g.starts, preemptions+g.preemptions, again+g.again
 		suspensions, continued = suspensions+g.suspensions, continued+g.continued
 	}
-	t.Logf("%d starts, %d preemptions, %d suspensions, %d went on, %d times chosen again because of others", starts, preemptions, suspensions, continued, again)
+	t.Logf("%d starts, %d preemptions, %d suspensions, %d continued, %d times chosen again because of others", starts, preemptions, suspensions, continued, again)
 	if preemptions < 500 || suspensions < 200 || continued != suspensions {
-		t.Error("hardly anybody is preempted, or not all that were suspended went on")
+		t.Error("hardly anybody is preempted, or not all that were suspended continued")
 	}
 }

@@ -7,7 +7,7 @@ import "github.com/gleaner-hpc/gleaner/sched/place"
 type PreemptMode uint8
 
 // Preempt modes. Checkpoint is Gleaner's own: the job's processes are saved
-// and go on later from where they were.
+// and continue later from where they were.
 const (
 	PreemptUnset PreemptMode = iota // what the next wider setting says
 	PreemptOff
@@ -17,7 +17,7 @@ const (
 	PreemptCheckpoint
 )
 
-// PreemptType says who may preempt whom.
+// PreemptType says which jobs may preempt which.
 type PreemptType uint8
 
 // Preempt types (slurm.conf(5), PreemptType).
@@ -34,7 +34,7 @@ type PreemptionPolicy struct {
 	ExemptTimeS uint32 // a job runs at least this long before it may be preempted
 }
 
-// Preemption is one job that shall make room for another.
+// Preemption is one job that should make room for another.
 type Preemption struct {
 	Victim JobID
 	For    JobID
@@ -47,9 +47,9 @@ type Preemption struct {
 	Choice *Choice
 }
 
-// Choice tells what a set of victims costs, and what the next best would have.
-// The cost is what they lose, and what they have lost to preemptions before,
-// so that the same job is not hit again and again.
+// Choice says what a set of victims costs, and what the next best would have
+// cost. The cost is what they lose, and what they have lost to preemptions
+// before, so that the same job is not hit again and again.
 type Choice struct {
 	For        JobID
 	Nodes      []place.NodeIndex // where the job will fit

@@ -31,7 +31,7 @@ type Factors struct {
 	Priority uint32
 }
 
-// PriorityFactors answers the factors of the waiting jobs, in the order of
+// PriorityFactors returns the factors of the waiting jobs, in the order of
 // Waiting, once for each of a job's partitions. Like Slurm it leaves out jobs
 // that are not eligible: held, before their begin time, or waiting for others.
 func PriorityFactors(s Snapshot) iter.Seq[Factors] {
@@ -118,7 +118,7 @@ func FairShares(s Snapshot) ([]fairshare.Standing, uint32) {
 	return fairshare.Rank(tree)
 }
 
-// Weighs says whether any factor has a weight.
+// Weighs reports whether any factor has a weight.
 func (w *PriorityPolicy) Weighs() bool {
 	sum := uint64(w.WeightAge) + uint64(w.WeightAssociation) + uint64(w.WeightFairShare) + uint64(w.WeightJobSize) + uint64(w.WeightPartition) + uint64(w.WeightQOS)
 	for _, weight := range w.WeightTRES {

@@ -69,9 +69,9 @@ func (w *world) share() {
 	}
 }
 
-// TestPrioritiesOfRandomClusters: the pass and gprio say the same, it is the sum
-// of the factors, and of what a plan starts nothing that could have stood in
-// its place had a higher priority.
+// TestPrioritiesOfRandomClusters: the pass and gprio say the same, it is the
+// sum of the factors, and nothing that could have taken the place of what a
+// plan starts had a higher priority.
 func TestPrioritiesOfRandomClusters(t *testing.T) {
 	several := 0
 	for seed := range uint64(1500) {
@@ -153,7 +153,7 @@ func checkFirst(t *testing.T, s *Snapshot, plan Plan) {
 }
 
 // BenchmarkPriorities is BenchmarkFull with all weights and a tree of 1,000
-// accounts and 10,000 users, beside the same with priorities that are given.
+// accounts and 10,000 users, compared to the same with given priorities.
 func BenchmarkPriorities(b *testing.B) {
 	for _, weighted := range []bool{false, true} {
 		b.Run(fmt.Sprintf("jobs=100000/weights=%v", weighted), func(b *testing.B) {

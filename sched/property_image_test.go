@@ -8,7 +8,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// narrow has some jobs of a world go on from images, each on some nodes of its own.
+// narrow has some jobs of a world resume from images, each on some nodes of its own.
 func (w *world) narrow() map[JobID][]string {
 	among := make(map[JobID][]string)
 	for i := range w.snapshot.Waiting {
@@ -26,17 +26,17 @@ func (w *world) narrow() map[JobID][]string {
 		shape := w.snapshot.Shapes[job.Shape]
 		shape.Request.MinNodes, shape.Request.MaxNodes, shape.Request.AmongNodes = 1, 1, nodes
 		job.Shape = len(w.snapshot.Shapes)
-		job.Image, job.NowhereToGoOn = 1, len(nodes) == 0
+		job.Image, job.NowhereToResume = 1, len(nodes) == 0
 		w.snapshot.Shapes = append(w.snapshot.Shapes, shape)
 		among[job.ID] = nodes
 	}
 	return among
 }
 
-// TestImagesGoOnWhereTheyCan: what goes on from an image is placed on one of the
+// TestImagesResumeWhereTheyCan: what resumes from an image is placed on one of the
 // nodes that can, or waits; and while it waits for one of them nobody behind it
 // takes what is free there.
-func TestImagesGoOnWhereTheyCan(t *testing.T) {
+func TestImagesResumeWhereTheyCan(t *testing.T) {
 	placed, waits, kept := 0, 0, 0
 	for seed := range uint64(4000) {
 		w := newWorld(seed, 1+int(seed%4), 1+int(seed%12))
@@ -52,15 +52,15 @@ func TestImagesGoOnWhereTheyCan(t *testing.T) {
 				continue
 			}
 			placed++
-			name := w.snapshot.Nodes[start.Placement.Parts[0].Node].Name
-			if len(start.Placement.Parts) != 1 || !slices.Contains(nodes, name) {
-				t.Fatalf("seed %d: job %d goes on on %s, and can on %v", seed, start.Job, name, nodes)
+			name := w.snapshot.Nodes[start.Placement.Allocs[0].Node].Name
+			if len(start.Placement.Allocs) != 1 || !slices.Contains(nodes, name) {
+				t.Fatalf("seed %d: job %d resumes on %s, and can on %v", seed, start.Job, name, nodes)
 			}
 		}
 		for _, r := range plan.Reasons {
 			nodes, narrowed := among[r.Job]
 			if nowhere := r.Code == ReasonImage; nowhere && (!narrowed || len(nodes) > 0) {
-				t.Fatalf("seed %d: job %d has nowhere to go on: %v", seed, r.Job, nodes)
+				t.Fatalf("seed %d: job %d has nowhere to continue: %v", seed, r.Job, nodes)
 			} else if nowhere {
 				waits++
 			}
@@ -69,7 +69,7 @@ func TestImagesGoOnWhereTheyCan(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d go on, %d nowhere, %d times were nodes kept for one", placed, waits, kept)
+	t.Logf("%d continue, %d nowhere, %d times were nodes kept for one", placed, waits, kept)
 	if placed < 200 || waits < 50 || kept < 20 {
 		t.Error("the walk goes nowhere")
 	}
@@ -86,7 +86,7 @@ func keptFree(t *testing.T, seed uint64, s *Snapshot, plan Plan, r Reason, nodes
 	for _, start := range plan.Starts {
 		other := s.Waiting[slices.IndexFunc(s.Waiting, func(j Job) bool { return j.ID == start.Job })]
 		later := other.FixedPriority < job.FixedPriority || other.FixedPriority == job.FixedPriority && other.ID > job.ID
-		if later && slices.ContainsFunc(start.Placement.Parts, func(p place.Part) bool { return slices.Contains(nodes, s.Nodes[p.Node].Name) }) {
+		if later && slices.ContainsFunc(start.Placement.Allocs, func(p place.Alloc) bool { return slices.Contains(nodes, s.Nodes[p.Node].Name) }) {
 			t.Fatalf("seed %d: job %d starts on a node that is kept for job %d", seed, other.ID, job.ID)
 		}
 	}

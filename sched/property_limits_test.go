@@ -14,7 +14,7 @@ import (
 func (w *world) addLimits(seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 8))
 	s := &w.snapshot
-	s.TRES = []string{TRESBilling, TRESCPU, TRESGPU, tresModel + "a100", tresModel + "h200", tresLicense + "matlab", TRESMemory, TRESNode}
+	s.TRES = []string{TRESBilling, TRESCPU, TRESGPU, TRESModel + "a100", TRESModel + "h200", TRESLicense + "matlab", TRESMemory, TRESNode}
 	s.Licenses = []License{{Name: "fluent", Total: r.Uint32N(4)}, {Name: "matlab", Total: r.Uint32N(6)}}
 	s.Accounting = AccountingPolicy{EnforceLimits: r.IntN(5) > 0, Safe: r.IntN(2) == 0}
 	s.Priority.MaxTRES = r.IntN(2) == 0
@@ -131,7 +131,7 @@ func randomLimits(r *rand.Rand, s *Snapshot, qos bool) Limits {
 	return l
 }
 
-// naive says in the plainest way what limits say, by counting everything anew.
+// naive says in the plainest way what limits say, by counting everything again.
 type naive struct {
 	*Snapshot
 	jobs []naiveJob
@@ -145,19 +145,19 @@ type naiveJob struct {
 
 func (n *naive) job(c Charge, p place.Placement) naiveJob {
 	j := naiveJob{Charge: c, amounts: make(Amounts, len(n.TRES)), node: make(Amounts, len(n.TRES))}
-	for _, part := range p.Parts {
+	for _, alloc := range p.Allocs {
 		here := make(Amounts, len(n.TRES))
 		add := func(name string, amount int64) {
 			if at := slices.Index(n.TRES, name); at >= 0 {
 				here[at] += amount
 			}
 		}
-		add(TRESCPU, int64(part.CPUs.Count()))
-		add(TRESMemory, int64(part.MemoryBytes))
+		add(TRESCPU, int64(alloc.CPUs.Count()))
+		add(TRESMemory, int64(alloc.MemoryBytes))
 		add(TRESNode, 1)
-		for _, grant := range part.Devices {
+		for _, grant := range alloc.Devices {
 			add(TRESGPU, 1)
-			add(tresModel+n.Nodes[part.Node].Devices[grant.Device].Model, 1)
+			add(TRESModel+n.Nodes[alloc.Node].Devices[grant.Device].Model, 1)
 		}
 		here[0] = n.bill(here, c.Partition)
 		for tres := range here {
@@ -166,7 +166,7 @@ func (n *naive) job(c Charge, p place.Placement) naiveJob {
 		}
 	}
 	for _, l := range c.Licenses {
-		if at := slices.Index(n.TRES, tresLicense+n.Licenses[l.License].Name); at >= 0 {
+		if at := slices.Index(n.TRES, TRESLicense+n.Licenses[l.License].Name); at >= 0 {
 			j.amounts[at] += int64(l.Count)
 		}
 	}
@@ -187,7 +187,7 @@ func (n *naive) bill(a Amounts, partition int) int64 {
 	return (sum + a[5]*weights[5]) / 1_000_000
 }
 
-// under says whether a job counts for an association.
+// under reports whether a job counts for an association.
 func (n *naive) under(j *naiveJob, association int) bool {
 	for at := int(j.Association); at >= 0; at = n.Associations[at].Parent {
 		if at == association {
@@ -209,7 +209,7 @@ func (n *naive) account(j *naiveJob) string {
 }
 
 // holders calls back for each limit of a kind that holds for a job: with it,
-// what it belongs to, and the jobs that count beside the new one.
+// what it belongs to, and the other jobs that count.
 func (n *naive) holders(j *naiveJob, group bool, limit func(*Limits) int64, among func(qos bool, other *naiveJob) bool, check func(value int64, used *Used, others []naiveJob)) {
 	order := []int{n.Partitions[j.Partition].QOS, int(j.QOS)}
 	if order[1] >= 0 && n.QOS[order[1]].OverridesPartition {
@@ -406,11 +406,11 @@ func (n *naive) checkStopped(t *testing.T, plan Plan) {
 			continue
 		}
 		reached := r.Lack.Limit
-		if reached.Reason(*n.Snapshot) == "" || reached.Limit < 0 || reached.Used < 0 || reached.Need < 0 {
+		if LimitReason(reached, *n.Snapshot) == "" || reached.Limit < 0 || reached.Used < 0 || reached.Need < 0 {
 			t.Fatalf("job %d waits for %+v", r.Job, reached)
 		}
 		if reached.Kind == LimitGroupTRES && reached.Used+reached.Need <= reached.Limit {
-			t.Fatalf("job %d waits for a limit that it would not pass: %s", r.Job, reached.Sentence(*n.Snapshot))
+			t.Fatalf("job %d waits for a limit that it would not pass: %s", r.Job, LimitSentence(reached, *n.Snapshot))
 		}
 	}
 }

@@ -46,6 +46,13 @@ func newWorld(seed uint64, nodes, jobs int) *world {
 		})
 	}
 	w.addLimits(seed)
+	networks := rand.New(rand.NewPCG(seed, 11))
+	for i := range w.snapshot.Partitions {
+		w.snapshot.Partitions[i].PrivateOnly = networks.IntN(8) == 0
+	}
+	for i := range w.snapshot.Shapes {
+		w.snapshot.Shapes[i].PrivateNetwork = networks.IntN(4) > 0
+	}
 	return w
 }
 
@@ -119,15 +126,15 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 		checkRules(t, s, job, shape, start)
 		shape = *s.Partitions[start.Partition].shaped(&shape)
 		checkPlacement(t, free, job, shape, start)
-		for _, part := range start.Placement.Parts {
-			n := &free[part.Node]
-			if !slices.Contains(s.Partitions[start.Partition].Nodes, part.Node) || !n.Available || n.Exclusive || shape.Request.Exclusive && n.Busy {
+		for _, alloc := range start.Placement.Allocs {
+			n := &free[alloc.Node]
+			if !slices.Contains(s.Partitions[start.Partition].Nodes, alloc.Node) || !n.Available || n.Exclusive || shape.Request.Exclusive && n.Busy {
 				t.Fatalf("job %d on node %s, which is not for it", start.Job, n.Name)
 			}
-			if !part.CPUs.Minus(n.FreeCPUs).Empty() || part.MemoryBytes > n.FreeMemory {
+			if !alloc.CPUs.Minus(n.FreeCPUs).Empty() || alloc.MemoryBytes > n.FreeMemory {
 				t.Fatalf("job %d gets more of node %s than is free", start.Job, n.Name)
 			}
-			for _, grant := range part.Devices {
+			for _, grant := range alloc.Devices {
 				if d := n.Devices[grant.Device]; grant.Shares > d.FreeShares || !d.Healthy {
 					t.Fatalf("device %d of node %s is given twice or broken", grant.Device, n.Name)
 				}
@@ -148,7 +155,7 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 func checkRules(t *testing.T, s *Snapshot, job Job, shape Shape, start Start) {
 	t.Helper()
 	p := s.Partitions[start.Partition]
-	if job.Held != NotHeld || !p.Up || shape.TimeLimitS > p.MaxTimeS || shape.Root && !p.RootAllowed || !slices.Contains(shape.Partitions, start.Partition) {
+	if job.Held != NotHeld || !p.Up || shape.TimeLimitS > p.MaxTimeS || shape.Root && !p.RootAllowed || p.PrivateOnly && !shape.PrivateNetwork || !slices.Contains(shape.Partitions, start.Partition) {
 		t.Fatalf("job %+v starts in partition %+v", job, p)
 	}
 	if job.BeginMS > s.NowMS || job.Dependency != NoDependency || job.DeadlineMS != 0 && s.NowMS+int64(shape.TimeLimitS)*1000 > job.DeadlineMS {
@@ -156,22 +163,22 @@ func checkRules(t *testing.T, s *Snapshot, job Job, shape Shape, start Start) {
 	}
 	r := shape.Request
 	low, high := r.NodeBounds()
-	if n := uint32(len(start.Placement.Parts)); n < low || n > high {
+	if n := uint32(len(start.Placement.Allocs)); n < low || n > high {
 		t.Fatalf("job %d is split: %d nodes, not %d to %d", job.ID, n, low, high)
 	}
 	model, tasks, gpus := "", uint32(0), uint32(0)
-	for _, part := range start.Placement.Parts {
-		tasks += part.Tasks
-		gpus += uint32(len(part.Devices))
-		for _, grant := range part.Devices {
-			d := s.Nodes[part.Node].Devices[grant.Device]
+	for _, alloc := range start.Placement.Allocs {
+		tasks += alloc.Tasks
+		gpus += uint32(len(alloc.Devices))
+		for _, grant := range alloc.Devices {
+			d := s.Nodes[alloc.Node].Devices[grant.Device]
 			if model != "" && d.Model != model || r.Model != "" && d.Model != r.Model {
 				t.Fatalf("job %d gets models %s and %s", job.ID, model, d.Model)
 			}
 			model = d.Model
 		}
 	}
-	if r.Tasks > 0 && tasks != r.Tasks || gpus < r.GPUsPerJob || gpus < r.GPUsPerNode*uint32(len(start.Placement.Parts)) {
+	if r.Tasks > 0 && tasks != r.Tasks || gpus < r.GPUsPerJob || gpus < r.GPUsPerNode*uint32(len(start.Placement.Allocs)) {
 		t.Fatalf("job %d has %d tasks and %d devices", job.ID, tasks, gpus)
 	}
 }
@@ -186,13 +193,13 @@ func checkReasons(t *testing.T, s *Snapshot, plan Plan, started map[JobID]uint32
 			t.Fatalf("reasons of jobs %d and %d are out of order", last, r.Job)
 		}
 		last, reasons[r.Job] = r.Job, r
-		if r.Sentence(*s) == "" || r.Display(*s) == "" || r.Code == ReasonNone {
+		if Sentence(r, *s) == "" || Display(r, *s) == "" || r.Code == ReasonNone {
 			t.Fatalf("job %d waits without words: %+v", r.Job, r)
 		}
 		if (r.Code == ReasonPriority) != (r.Blocker != 0) || r.Blocker == r.Job {
 			t.Fatalf("job %d is blocked by job %d: %+v", r.Job, r.Blocker, r)
 		}
-		if (r.Code == ReasonReqNodeNotAvail) != (len(r.unavailable()) > 0) {
+		if (r.Code == ReasonReqNodeNotAvail) != (r.Lack != nil && len(r.Lack.Unavailable) > 0) {
 			t.Fatalf("job %d misses no node: %+v", r.Job, r)
 		}
 	}
@@ -237,7 +244,7 @@ func TestPlansOfRandomClusters(t *testing.T) {
 		checkMemoAfterChange(t, w, own)
 	}
 	t.Logf("%d starts, reasons %v", starts, codes)
-	for _, code := range []ReasonCode{ReasonBeginTime, ReasonDependency, ReasonDependencyNeverSatisfied, ReasonDeadline, ReasonLimit, ReasonLicenses} {
+	for _, code := range []ReasonCode{ReasonBeginTime, ReasonDependency, ReasonDependencyNeverSatisfied, ReasonDeadline, ReasonLimit, ReasonLicenses, ReasonNetwork} {
 		if codes[code] == 0 {
 			t.Errorf("no job waits for %s: the clusters are too tame", code)
 		}
@@ -293,7 +300,7 @@ func TestFeasibleAgreesWithSchedule(t *testing.T) {
 		}
 		for _, start := range plan.Starts {
 			if r, ok := Feasible(w.snapshot, shapes[start.Job]); !ok {
-				t.Fatalf("seed %d: job %d starts and is not feasible: %s", seed, start.Job, r.Sentence(w.snapshot))
+				t.Fatalf("seed %d: job %d starts and is not feasible: %s", seed, start.Job, Sentence(r, w.snapshot))
 			}
 		}
 		for _, r := range plan.Reasons {
@@ -309,18 +316,18 @@ func TestFeasibleBeforeAnyNodeIsKnown(t *testing.T) {
 	shape := Shape{Partitions: []int{0}, Request: place.Request{GPUsPerNode: 8, MinNodes: 2}}
 	s := Snapshot{Partitions: []Partition{{Name: "main", Up: true}}}
 	if r, ok := Feasible(s, shape); !ok {
-		t.Errorf("without nodes: %s", r.Sentence(s))
+		t.Errorf("without nodes: %s", Sentence(r, s))
 	}
 	s.Nodes = []place.Node{{Name: "n1"}}
 	s.Partitions[0].Nodes = []place.NodeIndex{0}
 	if r, ok := Feasible(s, shape); !ok {
-		t.Errorf("with a node that never registered: %s", r.Sentence(s))
+		t.Errorf("with a node that never registered: %s", Sentence(r, s))
 	}
 	s.Nodes[0].CPUs = place.FirstCPUs(4)
 	if _, ok := Feasible(s, shape); ok {
 		t.Error("eight GPUs on a node without any are feasible")
 	}
-	if r, ok := Feasible(s, Shape{}); ok || r.Sentence(s) == "" {
-		t.Errorf("a job without a partition: feasible %v, %q", ok, r.Sentence(s))
+	if r, ok := Feasible(s, Shape{}); ok || Sentence(r, s) == "" {
+		t.Errorf("a job without a partition: feasible %v, %q", ok, Sentence(r, s))
 	}
 }

@@ -50,7 +50,7 @@ type Snapshot struct {
 	// ascending; an Amounts has one number for each. See tres.go.
 	TRES []string
 	// Associations is the tree of accounts and users. The first is the root;
-	// each other one stands behind its parent. Empty on a cluster without
+	// each other one comes after its parent. Empty on a cluster without
 	// accounts.
 	Associations []Association
 	QOS          []QOS     // ascending by name
@@ -69,6 +69,7 @@ type Partition struct {
 	MaxTimeS     uint32
 	PriorityTier uint32
 	RootAllowed  bool
+	PrivateOnly  bool // jobs have a network of their own
 	// PriorityJobFactor is the partition's own weight among the partitions.
 	PriorityJobFactor uint32
 	// BillingWeights are per unit of each TRES, in millionths; nil = CPUs count
@@ -81,15 +82,17 @@ type Partition struct {
 	ExclusiveUser  bool // a node is one user's at a time
 }
 
-// Shape is what a job asks for, without who asks: jobs of one shape fit or do
-// not fit together, so each shape is tried once per partition and pass.
+// Shape is what a job requests, apart from its user: jobs of one shape fit or
+// do not fit together, so each shape is tried once per partition and pass.
 type Shape struct {
 	Partitions []int // indices into Snapshot.Partitions, in order of preference; with none its jobs wait
 	TimeLimitS uint32
 	Root       bool // runs as root, which only some partitions allow
 	Request    place.Request
+	// PrivateNetwork: it has a network of its own, which some partitions demand.
+	PrivateNetwork bool
 	// SwitchesWaitS is how long a job waits for Request.Switches; after that it
-	// takes any. 0 = for ever.
+	// takes any. 0 = forever.
 	SwitchesWaitS uint32
 }
 
@@ -106,7 +109,7 @@ type Job struct {
 
 	Association int32  // index into Snapshot.Associations; -1 = none
 	QOS         int32  // index into Snapshot.QOS; -1 = none
-	UID         uint32 // whom limits per user count it for
+	UID         uint32 // the user that limits per user count it for
 	AgeMS       int64  // how long it has waited eligible, at NowMS
 	Nice        int32
 	// FixedPriority was set by an administrator in place of the computed one;
@@ -117,14 +120,14 @@ type Job struct {
 	DeadlineMS    int64 // its end, at the latest; 0 = none
 	Dependency    Dependency
 	Licenses      []LicenseCount // positions in Snapshot.Licenses, ascending
-	// Image: it goes on from one, of that number, and not with its script; 0 = none.
+	// Image: it resumes from one, of that number, and not with its script; 0 = none.
 	// Its shape is narrowed to the nodes that can (Request.AmongNodes).
-	// NowhereToGoOn: there are none, as far as is known.
-	Image         uint32
-	NowhereToGoOn bool
+	// NowhereToResume: there are none, as far as is known.
+	Image           uint32
+	NowhereToResume bool
 }
 
-// Dependency says whether a job waits for others.
+// Dependency is whether a job waits for others.
 type Dependency uint8
 
 // Dependencies, as Slurm tells them apart.
@@ -169,18 +172,18 @@ type Running struct {
 	// TRES is what it holds, by Snapshot.TRES, with licenses and billing; nil =
 	// what its Placement has.
 	TRES Amounts
-	// Ending: its end is decided, what it holds comes free without anybody's
-	// doing. LeavesByMS is until when it should have, because then something is
-	// in its way that may stay; 0 = nobody knows.
+	// Ending: its end is decided, and what it holds comes free by itself.
+	// LeavesByMS is until when it should, because after that something is in
+	// its way that may stay; 0 = nobody knows.
 	Ending     bool
 	LeavesByMS int64
 	// Requeue: it may be started again from its beginning.
 	Requeue bool
 	// Saves: its processes can be saved when it makes room, so that it loses
-	// nothing but the time to restore them.
+	// only the time to restore them.
 	Saves bool
 	// SavedMS is when its work was saved last, by a checkpoint; 0 = never in
-	// this run. RestoreS is what it takes to go on from there.
+	// this run. RestoreS is what it takes to resume from there.
 	SavedMS  int64
 	RestoreS uint32
 	// LostGPUMS is what former preemptions have already cost it, in
@@ -189,11 +192,12 @@ type Running struct {
 
 	// Suspends: it can be suspended now, to make room.
 	Suspends bool
-	// Suspended: it stands still, or soon will. It keeps all but its CPUs: in its
-	// Placement are those that are not free yet, and in Back those that are, which
-	// it gets back when it goes on. Continues: it does so as soon as it can.
+	// Suspended: it is stopped, or soon will be. It keeps all but its CPUs: in
+	// its Placement are those that are not free yet, and in Back those that
+	// are, which it gets back when it continues. Continues: it does so as soon
+	// as it can.
 	Suspended, Continues bool
-	Back                 []place.Part // CPUs only, ascending by node
+	Back                 []place.Alloc // CPUs only, ascending by node
 	// PausedMS is how long it has been suspended in all. ChargedMS is until when
 	// what it used is in the usage of its associations; 0 = its start.
 	PausedMS, ChargedMS int64
@@ -202,10 +206,10 @@ type Running struct {
 // Plan is the answer: what starts, and why the rest waits.
 type Plan struct {
 	Starts []Start // in the order decided; an array appears once per task
-	// Preemptions are the jobs that shall make room, each for the job that it
+	// Preemptions are the jobs that should make room, each for the job that it
 	// makes room for; that one starts in a later pass, when they are gone.
 	Preemptions []Preemption
-	// Continues are the suspended jobs that go on, in the order decided.
+	// Continues are the suspended jobs that continue, in the order decided.
 	Continues []JobID
 	// Priorities are those of the waiting jobs, by position in Waiting, in the
 	// partition that each prefers; 0 for one that is held.
@@ -236,21 +240,20 @@ type Reason struct {
 	// Partition is the one that the reason is about; -1 if it is about none.
 	Partition int32
 	Code      ReasonCode
-	// Lack is what there is not (enough of); nil for reasons that are not
-	// about that. Reasons share it.
+	// Lack is what is missing or too little; nil for reasons that are not about
+	// that. Reasons share it.
 	Lack *Lack
 }
 
-// Lack is what there is not, or too little of, for a job.
+// Lack is what is missing, or too little, for a job.
 type Lack struct {
 	// Unavailable lists the nodes that are missing, for ReasonReqNodeNotAvail.
 	Unavailable []place.NodeIndex
-	// Short says what there was too little of, for ReasonResources,
+	// Short says what was too little, for ReasonResources,
 	// ReasonPartitionConfig and ReasonBadConstraints. For
 	// ReasonPartitionTimeLimit it has seconds.
 	Short place.Shortage
-	// Limit is the one that stands in the way, for ReasonLimit and
-	// ReasonLicenses.
+	// Limit is the one that was reached, for ReasonLimit and ReasonLicenses.
 	Limit *LimitReached
 	// Leaving are the jobs that make room, ascending, for ReasonResources: the
 	// job starts when they are gone.

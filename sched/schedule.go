@@ -10,7 +10,7 @@ import (
 // Schedule makes a plan. memo is what the pass before left, or the zero Memo;
 // it is not changed and the new one does not share anything that changes.
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
-	s, nextMS := spelledOut(s)
+	s, nextMS := expandShapes(s)
 	p, priorities := newPass(&s, memo), newPriorities(&s)
 	entries := order(&s, p.ready(), priorities)
 	p.suspended = newContinuing(p, entries)
@@ -24,30 +24,30 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	return Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
 		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(),
-	}, p.judge.memo()
+	}, p.feasibility.memo()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
 // it lasts, so what did not fit once does not fit later.
 type pass struct {
 	*Snapshot
-	nodes      []place.Node // with what is free after the starts so far
-	closedBy   []JobID      // by node: the job that the node is kept for, 0 = none
-	closings   int          // how often nodes were closed
-	partitions []partitionPass
-	trials     [][]trial // by shape and choice of partition
-	judge      *judge
-	limits     *limits  // nil = there are none
-	left       []uint32 // tasks not started, by position in Waiting
-	reasons    []Reason // by position in Waiting
-	starts     []Start
-	stopped    []bool // room for consider
+	nodes       []place.Node // with what is free after the starts so far
+	closedBy    []JobID      // by node: the job that the node is kept for, 0 = none
+	closings    int          // how often nodes were closed
+	partitions  []partitionPass
+	trials      [][]trial // by shape and choice of partition
+	feasibility *feasibility
+	limits      *limits  // nil = there are none
+	left        []uint32 // tasks not started, by position in Waiting
+	reasons     []Reason // by position in Waiting
+	starts      []Start
+	stopped     []bool // room for consider
 
 	room        *room // as it will be; nil until a job looks for some
 	preemptions []Preemption
 	continues   []JobID
 	suspended   *continuing
-	withheld    []place.Part // CPUs that suspended jobs get back, now or later
+	withheld    []place.Alloc // CPUs that suspended jobs get back, now or later
 	nextMS      int64
 }
 
@@ -71,15 +71,15 @@ type trial struct {
 
 func newPass(s *Snapshot, memo Memo) *pass {
 	p := &pass{
-		Snapshot:   s,
-		nodes:      slices.Clone(s.Nodes),
-		closedBy:   make([]JobID, len(s.Nodes)),
-		partitions: make([]partitionPass, len(s.Partitions)),
-		trials:     make([][]trial, len(s.Shapes)),
-		judge:      newJudge(s, memo),
-		limits:     newLimits(s),
-		left:       make([]uint32, len(s.Waiting)),
-		reasons:    make([]Reason, len(s.Waiting)),
+		Snapshot:    s,
+		nodes:       slices.Clone(s.Nodes),
+		closedBy:    make([]JobID, len(s.Nodes)),
+		partitions:  make([]partitionPass, len(s.Partitions)),
+		trials:      make([][]trial, len(s.Shapes)),
+		feasibility: newFeasibility(s, memo),
+		limits:      newLimits(s),
+		left:        make([]uint32, len(s.Waiting)),
+		reasons:     make([]Reason, len(s.Waiting)),
 	}
 	for i := range p.partitions {
 		p.partitions[i].open = s.Partitions[i].Nodes
@@ -140,7 +140,7 @@ func (p *pass) at(e entry) (shape *Shape, partition int, t *trial) {
 	return t.shape, t.shape.Partitions[e.choice], t
 }
 
-// start starts tasks until none is left or none fits. It answers true, and
+// start starts tasks until none is left or none fits. It returns true, and
 // notes the reason, when a limit stops the rest.
 func (p *pass) start(e entry) (stopped bool) {
 	shape, index, t := p.at(e)
@@ -152,7 +152,7 @@ func (p *pass) start(e entry) (stopped bool) {
 	case t.failed || p.partitions[index].blocker != 0:
 		return false
 	}
-	if p.judge.remembers(t, shape, index) && t.verdict.code != ReasonNone {
+	if p.feasibility.remembers(t, shape, index) && t.verdict.code != ReasonNone {
 		t.failed = true // what does not fit on idle nodes does not fit on busy ones
 		return false
 	}
@@ -181,14 +181,17 @@ func (p *pass) start(e entry) (stopped bool) {
 }
 
 // block notes why a job waits in a partition, and lets it block the partition
-// if it waits for nothing but resources.
+// if it waits only for resources.
 func (p *pass) block(e entry) {
 	shape, index, t := p.at(e)
 	if r := p.rules(t, shape, index); r.Code != ReasonNone {
+		if r.Code == ReasonNetwork && p.Waiting[e.job].Image != 0 {
+			r.Code = ReasonImageNetwork
+		}
 		p.wait(e, r)
 		return
 	}
-	p.judge.decideOn(t, shape, index)
+	p.feasibility.decideOn(t, shape, index)
 	blocker := p.partitions[index].blocker
 	switch {
 	case t.verdict.code != ReasonNone:
@@ -220,6 +223,8 @@ func (p *pass) rule(shape *Shape, index int) Reason {
 		r.Code = ReasonPartitionDown
 	case shape.Root && !partition.RootAllowed:
 		r.Code = ReasonAccountNotAllowed
+	case partition.PrivateOnly && !shape.PrivateNetwork:
+		r.Code = ReasonNetwork
 	case shape.TimeLimitS > partition.MaxTimeS:
 		r.Code = ReasonPartitionTimeLimit
 		r.Lack = &Lack{Short: place.Shortage{Need: uint64(shape.TimeLimitS), Have: uint64(partition.MaxTimeS)}}
@@ -228,7 +233,7 @@ func (p *pass) rule(shape *Shape, index int) Reason {
 }
 
 // shortOf is why a job that could run on the idle partition does not fit now:
-// there is not enough free, or what is free is kept for a job before it.
+// too little is free, or what is free is kept for a job before it.
 func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
 	all := p.Partitions[index].Nodes
 	r := Reason{Code: ReasonResources, Partition: int32(index)}
@@ -236,8 +241,8 @@ func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
 	r.Lack = &Lack{Short: short}
 	if fits {
 		r.Code = ReasonPriority
-		for _, part := range placement.Parts {
-			if by := p.closedBy[part.Node]; by != job {
+		for _, alloc := range placement.Allocs {
+			if by := p.closedBy[alloc.Node]; by != job {
 				r.Blocker = cmp.Or(r.Blocker, by)
 			}
 		}
@@ -246,7 +251,7 @@ func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
 }
 
 // close keeps nodes for a job that waits for resources: those that it names, if
-// it names all that it needs; those that can restore it, if it goes on from an
+// it names all that it needs; those that can restore it, if it resumes from an
 // image; and otherwise the whole partition, which takes no more jobs in this pass.
 // So nothing that comes later delays it, in any partition that shares its nodes.
 // This is what Slurm's main scheduler does.
@@ -287,11 +292,12 @@ func (p *pass) open(index int) []place.NodeIndex {
 	return open
 }
 
-// wait notes a reason. Of a job's partitions the most hopeful one counts.
+// wait notes a reason. Of the reasons in several partitions the most hopeful
+// one counts.
 func (p *pass) wait(e entry, r Reason) {
 	r.Job = e.id
 	old := p.reasons[e.job].Code
-	if old == ReasonNone || r.Code.hope() > old.hope() {
+	if old == ReasonNone || r.Code.rank() > old.rank() {
 		p.reasons[e.job] = r
 	}
 }

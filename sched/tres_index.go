@@ -9,9 +9,9 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// TRESIndex finds the entries of an Amounts, and fills them in. Whoever counts
-// what a job holds does it here, so that all count alike. It is not for use by
-// several at once.
+// TRESIndex finds the entries of an Amounts, and fills them in. All code that
+// counts what a job holds uses it, so that all count alike. Only one goroutine
+// may use it at a time.
 type TRESIndex struct {
 	Names    []string
 	licenses []int // by position in Snapshot.Licenses; -1 = not counted
@@ -21,9 +21,10 @@ type TRESIndex struct {
 	billing, cpu, gpu, memory, node int // -1 = not counted
 }
 
+// Prefixes of the TRES that there are several of: GPUs of a model, and licenses.
 const (
-	tresModel   = TRESGPU + ":"
-	tresLicense = "license/"
+	TRESModel   = TRESGPU + ":"
+	TRESLicense = "license/"
 )
 
 // NewTRESIndex is for amounts of these names, which ascend, in a cluster with
@@ -38,14 +39,14 @@ func NewTRESIndex(names []string, licenses []License) *TRESIndex {
 			x.kinds[i] = billing.CPU
 		case name == TRESMemory:
 			x.kinds[i] = billing.Memory
-		case strings.HasPrefix(name, tresLicense):
+		case strings.HasPrefix(name, TRESLicense):
 			x.kinds[i] = billing.Global
 		case name != TRESBilling:
 			x.kinds[i] = billing.OfNode
 		}
 	}
 	for _, license := range licenses {
-		x.licenses = append(x.licenses, x.find(tresLicense+license.Name))
+		x.licenses = append(x.licenses, x.find(TRESLicense+license.Name))
 	}
 	return x
 }
@@ -76,8 +77,8 @@ func (x *TRESIndex) AddGPUs(to Amounts, model string, count uint64) {
 	}
 	at, known := x.models[model]
 	if !known {
-		if at = x.find(tresModel + model); at < 0 {
-			at = x.find(tresModel + strings.ToLower(model))
+		if at = x.find(TRESModel + model); at < 0 {
+			at = x.find(TRESModel + strings.ToLower(model))
 		}
 		x.models[model] = at
 	}
@@ -86,18 +87,18 @@ func (x *TRESIndex) AddGPUs(to Amounts, model string, count uint64) {
 
 // Complete adds the licenses, and then what all of it is billed in a
 // partition.
-func (x *TRESIndex) Complete(to Amounts, licenses []LicenseCount, weights []int64, dearest bool) {
+func (x *TRESIndex) Complete(to Amounts, licenses []LicenseCount, weights []int64, maxTRES bool) {
 	for _, l := range licenses {
 		if l.License < len(x.licenses) {
 			to.add(x.licenses[l.License], uint64(l.Count))
 		}
 	}
-	x.bill(to, weights, dearest)
+	x.bill(to, weights, maxTRES)
 }
 
-func (x *TRESIndex) bill(to Amounts, weights []int64, dearest bool) {
+func (x *TRESIndex) bill(to Amounts, weights []int64, maxTRES bool) {
 	if x.billing >= 0 {
-		to[x.billing] = billing.Weighted(to, weights, x.kinds, dearest) / billing.Scale
+		to[x.billing] = billing.Weighted(to, weights, x.kinds, maxTRES) / billing.Scale
 	}
 }
 
@@ -120,10 +121,10 @@ func (x *TRESIndex) addLeast(all, node Amounts, r *place.Request) (wholeMemory b
 	return least.WholeMemory
 }
 
-// addPart is what a job holds on one node.
-func (x *TRESIndex) addPart(to Amounts, part *place.Part, nodes []place.Node) {
-	x.AddNode(to, uint64(part.CPUs.Count()), part.MemoryBytes)
-	for _, grant := range part.Devices {
-		x.AddGPUs(to, nodes[part.Node].Devices[grant.Device].Model, 1)
+// addAlloc is what a job holds on one node.
+func (x *TRESIndex) addAlloc(to Amounts, alloc *place.Alloc, nodes []place.Node) {
+	x.AddNode(to, uint64(alloc.CPUs.Count()), alloc.MemoryBytes)
+	for _, grant := range alloc.Devices {
+		x.AddGPUs(to, nodes[alloc.Node].Devices[grant.Device].Model, 1)
 	}
 }

@@ -47,8 +47,8 @@ func (c *client) hello(ctx context.Context) error {
 	return c.ensure(ctx)
 }
 
-// ask has one request carried out within a time. The error is a *CallError
-// when the driver refused.
+// ask makes the helper carry out one request within a time. The error is a *CallError
+// if the driver refused.
 func (c *client) ask(ctx context.Context, r request, within time.Duration) (State, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +204,7 @@ func (c *client) whyNoAnswer(ctx context.Context, err error) error {
 	return errors.New("it died" + c.process.lastWords())
 }
 
-// drop ends the helper, whatever it is in.
+// drop ends the helper, whatever it does.
 func (c *client) drop() {
 	if c.conn == nil {
 		return

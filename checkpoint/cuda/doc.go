@@ -19,7 +19,7 @@
 // guessed.
 //
 // What it needs: root; the process ids of the host; that the processes run
-// while they are parked and unparked, since threads of their own do the work:
+// while they are parked and unparked, because their own threads do the work:
 // park before freezing, unpark after thawing. Host memory for all that is in
 // GPU memory, which counts for the control group of the processes: see Need.
 //
@@ -61,7 +61,7 @@ type Parked struct {
 	Processes []Process `json:"processes,omitempty"` // ascending by PID
 }
 
-// State is where a process stands.
+// State is the state of a process towards the driver.
 type State int32
 
 // States, as the driver has them (CUprocessState).
@@ -129,13 +129,13 @@ func (e *CallError) Error() string {
 	return text
 }
 
-// StuckError says which processes do not run on though they should.
+// StuckError says which processes do not run although they should.
 type StuckError struct {
 	Stuck []Stuck // ascending by PID
 	Cause error
 }
 
-// Stuck is a process that does not run on.
+// Stuck is a process that does not run.
 type Stuck struct {
 	PID   int
 	State State

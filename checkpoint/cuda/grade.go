@@ -49,7 +49,7 @@ func driverMajor(version string) int {
 	return major
 }
 
-// Need is the host memory that processes take in addition while they are
+// Need is the additional host memory that processes need while they are
 // parked, in bytes, as far as it is known.
 func Need(f Facts, users []Process) uint64 {
 	need := uint64(0)
@@ -94,10 +94,10 @@ func Obstacles(f Facts, users []Process) []Obstacle {
 
 func mebibytes(bytes uint64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }
 
-// Remap pairs the GPUs that an image was saved from with those of a job that
-// goes on from it, each with one of the same chip: itself where it is among
-// them, else the next. It answers nil when all are the same, which any driver
-// with the calls can do, and obstacles when it cannot be.
+// Remap pairs the GPUs from which an image was saved with those of a job that
+// resumes from it, each with one of the same chip: with itself if it is among
+// them, otherwise with the next. It answers nil when all are the same, which any driver
+// with the calls can do, and obstacles when that is impossible.
 func Remap(before, now []GPU, driver string) (map[string]string, []Obstacle) {
 	if len(now) < len(before) {
 		return nil, []Obstacle{{Property: "GPUs", Reason: fmt.Sprintf("it was saved from %d GPUs, and here it has %d", len(before), len(now)), Remedy: "give it as many"}}
@@ -128,4 +128,16 @@ func Remap(before, now []GPU, driver string) (map[string]string, []Obstacle) {
 			Remedy: fmt.Sprintf("install driver %d or later", leastRemap)}}
 	}
 	return pairs, nil
+}
+
+// Fits answers why what was saved from GPUs under a driver cannot go back to those of
+// facts, and otherwise to which: see Remap. The question beforehand and the restore
+// itself use the same answer.
+func Fits(before []GPU, driver string, facts Facts) (map[string]string, []Obstacle) {
+	found := Obstacles(facts, []Process{{Devices: true}})
+	if len(before) > 0 && driver != facts.Driver {
+		found = append(found, Obstacle{Property: "driver", Reason: fmt.Sprintf("it was saved under NVIDIA driver %s, and here is %s", driver, facts.Driver), Remedy: "choose a node with the same"})
+	}
+	moved, obstacles := Remap(before, facts.GPUs, facts.Driver)
+	return moved, append(found, obstacles...)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Word is the first argument of a program that shall call Main.
+// Word is the first argument of a program that calls Main.
 const Word = "cuda-helper"
 
 // Calls, by their names in the driver's API. callHello loads the library.
@@ -51,8 +51,8 @@ type answer struct {
 	Version  int32  `json:"version,omitempty"`   // of callHello: 12080 is CUDA 12.8
 }
 
-// Main is the helper process: what "PROGRAM cuda-helper" runs. Its standard
-// input is a socket, over which it is asked one thing after another. It ends
+// Main is the helper process, which "PROGRAM cuda-helper" runs. Its standard
+// input is a socket, over which requests come one after another. It ends
 // when the other end is closed.
 func Main() error {
 	conn, err := net.FileConn(os.Stdin)

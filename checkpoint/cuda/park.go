@@ -113,7 +113,7 @@ func (h *Helper) Park(ctx context.Context, pids []int) (Parked, error) {
 	if err == nil {
 		return Parked{Processes: users}, nil
 	}
-	// Whoever asked may not wait any more, but the processes must run on.
+	// The caller may no longer wait, but the processes must run again.
 	if stuck := h.free(context.WithoutCancel(ctx), users, nil); len(stuck) > 0 {
 		return Parked{Processes: users}, &StuckError{Stuck: stuck, Cause: err}
 	}
@@ -181,8 +181,8 @@ func (h *Helper) free(ctx context.Context, users []Process, pairs [][2]string) [
 	return h.giveBack(ctx, users, pairs, &why)
 }
 
-// giveBack restores all that are checkpointed, the last first, and unlocks them
-// once none is any more. It answers those that do not run; why is the first
+// giveBack restores all that are checkpointed, the last first, and then unlocks them.
+// It answers those that do not run; why is the first
 // cause.
 func (h *Helper) giveBack(ctx context.Context, users []Process, pairs [][2]string, why *error) []Stuck {
 	stuck := map[int]Stuck{}
@@ -312,7 +312,7 @@ type None struct{}
 // Park implements Parker.
 func (None) Park(context.Context, []int) (Parked, error) { return Parked{}, nil }
 
-// Unpark implements Parker. What was parked elsewhere cannot go on here.
+// Unpark implements Parker. What was parked elsewhere cannot resume here.
 func (None) Unpark(_ context.Context, parked Parked, _ map[string]string) error {
 	if len(parked.Processes) > 0 {
 		return fmt.Errorf("unpark %d processes: %w", len(parked.Processes), ErrNoDriver)

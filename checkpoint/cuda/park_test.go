@@ -54,7 +54,7 @@ func TestParkAndUnpark(t *testing.T) {
 	}
 }
 
-// What was parked is found again in a restored tree, and goes on on other GPUs.
+// What was parked is found again in a restored tree, and resumes on other GPUs.
 func TestUnparkElsewhere(t *testing.T) {
 	m := newMachine(t, Running, Running)
 	parked, err := m.Park(t.Context(), m.pids)

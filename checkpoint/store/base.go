@@ -16,7 +16,7 @@ import (
 )
 
 // maxBasePacks bounds how many packs of the image before are used again: what
-// lies in others is written anew, all together.
+// is in others is written again, all together.
 const maxBasePacks = 256
 
 // base is what a Put builds on: the packs of the same job's newest image, and
@@ -101,8 +101,8 @@ func useless(err error) bool {
 	return errors.As(err, &damage) || errors.Is(err, ErrNoImage) || errors.Is(err, fs.ErrNotExist)
 }
 
-// linkAll links the packs of an image of which it has at least half: what it
-// has of others is written anew, so that no image keeps more than twice its
+// linkAll links the packs of which an image has at least half: what it has in
+// other packs is written again, so that no image keeps more than twice its
 // size.
 func (d *Directory) linkAll(ctx context.Context, image checkpoint.Digest, b *base) error {
 	name, err := d.find(ctx, image)

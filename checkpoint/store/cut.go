@@ -41,7 +41,7 @@ func newCutter(target int) cutter {
 
 // next answers how long the first piece of data is, and whether it is a hole.
 // data begins where a piece begins, and has at least maximum bytes unless it is
-// the last of its part. inHole: the piece before was a hole, which may go on.
+// the last of its part. inHole: the piece before was a hole, which may continue.
 func (c cutter) next(data []byte, last, inHole bool) (length int, hole bool) {
 	if !last {
 		data = data[:len(data)-len(data)%unit] // the rest of a unit is not there yet

@@ -35,7 +35,7 @@ type modelDisk struct {
 	noLinks bool          // like a file system that has none
 }
 
-var errStopped = errors.New("the machine stands still")
+var errStopped = errors.New("the machine has stopped")
 
 type node struct {
 	inode   uint64

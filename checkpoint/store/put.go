@@ -16,7 +16,7 @@ import (
 )
 
 // Put implements Store. In order: the job's image before is linked, so that
-// nobody can delete it any more; the parts are read, and packs written and
+// nobody can delete it any longer; the parts are read, and packs written and
 // synced; the manifest is written and synced; the directory that has all this
 // is synced, renamed to the image's name, and that is synced. What is renamed
 // is whole; a writer that dies before leaves something for Tidy, and no image.

@@ -22,10 +22,10 @@ type Remote struct {
 }
 
 // NewRemote answers a Reader over the streams that dial opens, one at a time.
-// A stream that breaks is dialled anew, after a pause that grows, and only what
-// has not come yet is asked for; ErrBroken is returned when no chunk came over
-// five streams in a row. Everything is checked against the image's digest: a
-// Remote need not trust who serves it.
+// If a stream breaks, the Remote dials again, after a pause that grows, and asks only
+// for what has not come yet. It returns ErrBroken when no chunk came over
+// five streams in a row. It checks everything against the image's digest: a
+// Remote need not trust the server.
 func NewRemote(dial Dial) *Remote {
 	return &Remote{dial: dial, attempts: 5, pause: 200 * time.Millisecond, quiet: quietFor}
 }
@@ -83,7 +83,7 @@ func (i *remoteImage) Close() error {
 
 func (i *remoteImage) hangUp() {
 	if i.conn != nil {
-		i.conn.Close() // what it says matters to nobody any more
+		i.conn.Close() // what it says no longer matters
 		i.conn = nil
 	}
 }
@@ -135,20 +135,9 @@ func final(err error) bool {
 
 // connect opens a stream and reads the manifest, which is the same each time.
 func (i *remoteImage) connect(ctx context.Context) error {
-	stream, err := i.remote.dial(ctx)
+	data, err := i.hail(ctx, wireMagic, frameManifest)
 	if err != nil {
-		return fmt.Errorf("dial: %w", err)
-	}
-	conn := watch(stream, i.remote.quiet)
-	i.conn = conn
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	i.in = bufio.NewReaderSize(i.conn, 64<<10)
-	if _, err := i.conn.Write(append([]byte(wireMagic), i.digest[:]...)); err != nil {
 		return err
-	}
-	data, err := readFrame(i.in, frameManifest, checkpoint.MaxManifestBytes, nil, i.digest)
-	if err != nil {
-		return unexpected(err)
 	}
 	encoded, err := expandManifest(data)
 	if err != nil {
@@ -160,6 +149,26 @@ func (i *remoteImage) connect(ctx context.Context) error {
 	}
 	i.manifest, i.encoded = m, encoded
 	return nil
+}
+
+// hail opens a stream, says what it is for, and reads the first frame.
+func (i *remoteImage) hail(ctx context.Context, magic string, kind byte) ([]byte, error) {
+	stream, err := i.remote.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	conn := watch(stream, i.remote.quiet)
+	i.conn = conn
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	i.in = bufio.NewReaderSize(i.conn, 64<<10)
+	if _, err := i.conn.Write(append([]byte(magic), i.digest[:]...)); err != nil {
+		return nil, err
+	}
+	data, err := readFrame(i.in, kind, checkpoint.MaxManifestBytes, nil, i.digest)
+	if err != nil {
+		return nil, unexpected(err)
+	}
+	return data, nil
 }
 
 // Chunks implements Image.

@@ -181,6 +181,56 @@ func blocks(tb testing.TB, file string) int64 {
 	return st.Blocks * 512
 }
 
+// chunksOf answers how many bytes an image has in chunks, unpacked and each once, and
+// how many of them are in packs that no other image shares.
+func chunksOf(tb testing.TB, d *Directory, digest checkpoint.Digest) (own, all int64) {
+	tb.Helper()
+	name, err := d.find(tb.Context(), digest)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := d.Manifest(tb.Context(), digest)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	needed := map[checkpoint.Digest]int64{}
+	for i := range m.Parts {
+		for _, c := range m.Parts[i].Chunks {
+			if !c.Hole() {
+				needed[c.SHA256] = c.Size
+			}
+		}
+	}
+	for _, size := range needed {
+		all += size
+	}
+	packs, err := filepath.Glob(filepath.Join(d.path, name, "*"+packSuffix))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, file := range packs {
+		var st unix.Stat_t
+		if err := unix.Stat(file, &st); err != nil {
+			tb.Fatal(err)
+		}
+		if st.Nlink > 1 {
+			continue
+		}
+		p, err := openPack(d.disk, filepath.Join(name, filepath.Base(file)))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, e := range p.entries {
+			own += needed[e.digest]
+			delete(needed, e.digest)
+		}
+		if err := p.file.Close(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return own, all
+}
+
 // mustBeEmpty fails if something was left behind.
 func mustBeEmpty(tb testing.TB, directory string) {
 	tb.Helper()

@@ -12,11 +12,17 @@ import (
 )
 
 // Serve sends one image of a store, and no other, to whoever is at the other
-// end of the stream: a Remote. It answers nil when that one needs no more, or
-// is gone between two requests; the stream is closed then, as it is when the
-// context is done. The context's end, and a peer that is still for two
+// end of the stream: a Remote. It answers nil when the Remote needs nothing else, or
+// has gone between two requests. It closes the stream then, and when the
+// context ends. The context's end, and a peer that is silent for two
 // minutes, are errors.
 func Serve(ctx context.Context, stream io.ReadWriteCloser, from Reader, image checkpoint.Digest) error {
+	return serveWith(ctx, stream, from, image, serve)
+}
+
+type server func(ctx context.Context, conn io.ReadWriter, from Reader, image checkpoint.Digest) error
+
+func serveWith(ctx context.Context, stream io.ReadWriteCloser, from Reader, image checkpoint.Digest, serve server) error {
 	conn := watch(stream, quietFor)
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -32,15 +38,8 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, from Reader, image ch
 
 func serve(ctx context.Context, conn io.ReadWriter, from Reader, image checkpoint.Digest) error {
 	in, out := bufio.NewReader(conn), bufio.NewWriterSize(conn, 64<<10)
-	hello := make([]byte, len(wireMagic)+len(image))
-	if _, err := io.ReadFull(in, hello); err != nil {
+	if err := greeted(in, out, wireMagic, image); err != nil {
 		return err
-	}
-	if string(hello[:len(wireMagic)]) != wireMagic {
-		return errWire
-	}
-	if asked := checkpoint.Digest(hello[len(wireMagic):]); asked != image {
-		return refuse(out, fmt.Errorf("%w: %s was asked for, and this stream is for another", ErrNoImage, asked))
 	}
 	opened, err := from.Open(ctx, image)
 	if err != nil {
@@ -74,6 +73,21 @@ func serve(ctx context.Context, conn io.ReadWriter, from Reader, image checkpoin
 			return refuse(out, err)
 		}
 	}
+}
+
+// greeted reads what is asked for first, and refuses all but what the stream is for.
+func greeted(in io.Reader, out *bufio.Writer, magic string, image checkpoint.Digest) error {
+	hello := make([]byte, len(magic)+len(image))
+	if _, err := io.ReadFull(in, hello); err != nil {
+		return err
+	}
+	if said := string(hello[:len(magic)]); said == wireMagic || said == factsMagic {
+		if asked := checkpoint.Digest(hello[len(magic):]); said != magic || asked != image {
+			return refuse(out, fmt.Errorf("%w: %s was asked for, and this stream is for another, or only for what a machine needs to know", ErrNoImage, asked))
+		}
+		return nil
+	}
+	return errWire
 }
 
 // refuse tells the other end why, and answers why.

@@ -55,7 +55,7 @@ func within[T any](ctx context.Context, d *Directory, what string, call func(con
 	}
 }
 
-// full makes an ErrFull of what a file system answers when it has no more room.
+// full makes an ErrFull of what a file system answers when it has no room left.
 func full(err error) error {
 	if !errors.Is(err, ErrFull) && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 		return fmt.Errorf("%w: %w", ErrFull, err)

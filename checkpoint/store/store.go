@@ -23,8 +23,8 @@ var (
 	// ErrUnsafe is returned, wrapped, for a directory that others could read or
 	// change.
 	ErrUnsafe = errors.New("not safe for images")
-	// ErrBroken is returned, wrapped, when the stream to another node broke more
-	// often than a Remote goes on after.
+	// ErrBroken is returned, wrapped, when the stream to another node broke too
+	// often for a Remote to continue.
 	ErrBroken = errors.New("the stream broke off")
 )
 
@@ -91,7 +91,7 @@ type Image interface {
 type Ref struct{ Part, Chunk uint32 }
 
 // Dial opens a stream to whoever serves an image (Serve). A Remote calls it
-// when it needs the first one, and again each time one broke, to go on after
+// when it needs the first one, and again each time one breaks, to continue after
 // the last whole chunk; it closes what it got.
 type Dial func(ctx context.Context) (io.ReadWriteCloser, error)
 
@@ -107,7 +107,7 @@ type Store interface {
 	// it is left (what a dead writer leaves: Tidy). The same image put twice is
 	// there once. Errors: ErrFull, ErrSilent, checkpoint.ErrManifest.
 	Put(ctx context.Context, manifest *checkpoint.Manifest, directory string) (Receipt, error)
-	// Take is a Put of parts that nobody needs any more, whether it succeeds or
+	// Take is a Put of parts that nobody needs any longer, whether it succeeds or
 	// not: what was read of them is given back, disk and memory, while the rest
 	// is packed. What they were is not written to the disk first, as it is by
 	// the kernel after some time. The files stay, with holes.

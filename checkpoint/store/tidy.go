@@ -22,7 +22,7 @@ import (
 // started, and a random word. On the same machine one can look whether the
 // writer is alive. Writers elsewhere touch their directory every touchEvery;
 // one that was not touched for deadAfter, by the clock of the file system that
-// all share, has no writer any more. A writer that only slept so long finds its
+// all share, no longer has a writer. A writer that only slept so long finds its
 // directory gone when it is to be renamed, and its Put fails.
 const (
 	touchEvery = 20 * time.Second
@@ -77,7 +77,7 @@ func startOf(pid int) (string, error) {
 	return fields[19], nil
 }
 
-// dead says whether the writer of something below making/ is no more, when
+// dead says whether the writer of something below making/ has ended, if
 // that was touched last at changed and the file system's clock shows now.
 func (w writer) dead(name string, changed time.Time, now func() (time.Time, error)) (bool, error) {
 	if _, ours := atWork.Load(name); ours {
@@ -86,7 +86,7 @@ func (w writer) dead(name string, changed time.Time, now func() (time.Time, erro
 	if parts := writerName.FindStringSubmatch(name); parts != nil && parts[1] == w.machine {
 		pid, err := strconv.Atoi(parts[2])
 		if err != nil || pid == os.Getpid() && strings.HasPrefix(name, w.prefix+"-") {
-			return true, nil // ours, and we are at it no more
+			return true, nil // this process made it, and no longer works on it
 		}
 		started, err := startOf(pid)
 		return err != nil || started != parts[3], nil

@@ -21,11 +21,15 @@ import (
 // many bytes. The first is the manifest, as a zstd frame; then each chunk that
 // was asked for, in that order, as it is stored. An error frame ends it. There
 // may be requests under way while chunks come. Numbers are little-endian.
+//
+// Who wants only the facts of an image sends another magic, and gets one frame.
 const (
 	wireMagic  = "gleaner image 1\n"
+	factsMagic = "gleaner facts 1\n"
 	maxRequest = 512 // chunks
 
 	frameManifest = 'M'
+	frameFacts    = 'F' // a manifest's, as a zstd frame
 	frameChunk    = 'C'
 	frameNoImage  = 'N' // with a text
 	frameDamage   = 'D' // with a text

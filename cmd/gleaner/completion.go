@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
 
@@ -44,11 +46,7 @@ func offered(command *option.Command) []option.Option {
 func operandWords(command *option.Command) []string {
 	switch command.Name {
 	case "control":
-		var words []string
-		for _, verb := range controlVerbs() {
-			words = append(words, verb.name)
-		}
-		return words
+		return control.VerbNames()
 	case "completion":
 		return []string{"bash", "zsh", "fish"}
 	}
@@ -82,7 +80,7 @@ func zshCompletion(commands []*option.Command) string {
 	}
 	out.WriteString("_gleaner() {\n\tlocal command=${service#g}\n\tif [[ $service == gleaner ]]; then\n\t\tif ((CURRENT == 2)); then\n\t\t\tlocal -a commands=(\n")
 	for _, command := range commands {
-		fmt.Fprintf(&out, "\t\t\t\t%s\n", singleQuoted(command.Name+":"+command.Summary))
+		fmt.Fprintf(&out, "\t\t\t\t%s\n", console.Quoted(command.Name+":"+command.Summary))
 	}
 	out.WriteString("\t\t\t)\n\t\t\t_describe command commands\n\t\t\treturn\n\t\tfi\n\t\tcommand=$words[2]\n\t\tshift words\n\t\t((CURRENT--))\n\tfi\n")
 	out.WriteString("\t(($+functions[_gleaner_$command])) && _gleaner_$command\n}\n\n_gleaner \"$@\"\n")
@@ -110,7 +108,7 @@ func zshOption(o *option.Option) string {
 			short += "+"
 		}
 	}
-	text := singleQuoted("[" + help + "]" + argument)
+	text := console.Quoted("[" + help + "]" + argument)
 	if short == "" {
 		return "'" + long + "'" + text
 	}
@@ -121,7 +119,7 @@ func fishCompletion(commands []*option.Command) string {
 	var out strings.Builder
 	out.WriteString("# fish completion for gleaner, written by \"gleaner completion fish\"\n")
 	for _, command := range commands {
-		fmt.Fprintf(&out, "complete -c gleaner -f -n __fish_use_subcommand -a %s -d %s\n", command.Name, singleQuoted(command.Summary))
+		fmt.Fprintf(&out, "complete -c gleaner -f -n __fish_use_subcommand -a %s -d %s\n", command.Name, console.Quoted(command.Summary))
 		heads := []string{"complete -c gleaner -n '__fish_seen_subcommand_from " + command.Name + "'"}
 		if command.OwnProgram() {
 			heads = append(heads, "complete -c "+command.Program())
@@ -138,15 +136,9 @@ func fishCompletion(commands []*option.Command) string {
 				if !o.Flag() && !o.OptionalArgument {
 					out.WriteString(" -r")
 				}
-				fmt.Fprintf(&out, " -d %s\n", singleQuoted(o.Help))
+				fmt.Fprintf(&out, " -d %s\n", console.Quoted(o.Help))
 			}
 		}
 	}
 	return out.String()
-}
-
-// singleQuoted is a text as one word of a shell. A quote ends the quoting,
-// stands escaped, and begins it again, which all three shells read alike.
-func singleQuoted(text string) string {
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

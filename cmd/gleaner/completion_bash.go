@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
 
@@ -20,6 +21,16 @@ var bashSources = map[string]string{
 	"user[,...]":      "compgen -u",
 	"directory":       "compgen -d",
 	"role[,...]":      "echo node controller user",
+
+	"gpu[:model]:count": "_gleaner_gpus",
+	"[model:]count":     "_gleaner_models",
+}
+
+// offeredJobKeys are keys of gcontrol update as scontrol(1) writes them.
+var offeredJobKeys = []string{
+	"Account", "ArrayTaskThrottle", "Comment", "CPUsPerTask", "Deadline", "Dependency", "ExcNodeList", "Features", "Gres", "JobName", "Licenses",
+	"MinMemoryCPU", "MinMemoryNode", "Name", "Network", "Nice", "NumNodes", "NumTasks", "OverSubscribe", "Partition", "Priority", "QOS",
+	"ReqNodeList", "Requeue", "StartTime", "Switches", "TasksPerNode", "TimeLimit", "TresPerJob", "TresPerNode",
 }
 
 // bashCases are the branches of a case statement for one command, in which
@@ -60,13 +71,9 @@ func bashCompletion(commands []*option.Command) string {
 		}
 		values.WriteString(bashCases(command))
 	}
-	var entities []string
-	for _, entity := range shownEntities() {
-		entities = append(entities, entity.names[0])
-	}
 	return strings.NewReplacer(
 		"NAMES", strings.TrimSpace(names.String()), "OPTIONS\n", options.String(), "OPERANDS\n", operands.String(),
-		"VALUES\n", values.String(), "ENTITIES", strings.Join(entities, " "), "PROGRAMS", strings.Join(programs(commands), " "),
+		"VALUES\n", values.String(), "ENTITIES", strings.Join(control.EntityNames(), " "), "JOBKEYS", strings.Join(offeredJobKeys, "= ")+"=", "PROGRAMS", strings.Join(programs(commands), " "),
 	).Replace(bashScript)
 }
 
@@ -80,6 +87,29 @@ _gleaner_jobs() {
 	_gleaner_ask gqueue --me --noheader --format=%A
 }
 
+# GPUs as --gres has them, and as --gpus has them: a model, or a number.
+_gleaner_gpus() {
+	echo gpu:
+	_gleaner_ask ginfo --noheader --Node --format=%G | tr , '\n' | sed -n 's/^\(gpu:[^:(]*:\).*/\1/p' | sort -u
+}
+
+_gleaner_models() {
+	_gleaner_gpus | sed -n 's/^gpu:\(..*\)/\1/p'
+}
+
+# What may follow gcontrol update and the words after it; KEY=VALUE is three words.
+_gleaner_updates() {
+	case "$1" in
+	*' JobId' | *' JobId =') _gleaner_jobs ;;
+	*' NodeName' | *' NodeName =') _gleaner_ask ginfo --noheader --Node --format=%N ;;
+	*' Partition' | *' Partition =') _gleaner_ask ginfo --noheader --format=%R ;;
+	*' State' | *' State =') echo DRAIN DOWN FENCED RESUME ;;
+	*' JobId = '*) echo 'JOBKEYS' ;;
+	*' NodeName = '*) echo 'State= Reason=' ;;
+	*) echo 'JobId= JobName= NodeName=' ;;
+	esac
+}
+
 _gleaner_options() {
 	case $1 in
 OPTIONS
@@ -91,6 +121,7 @@ _gleaner_operands() {
 	case "$1 $2" in
 OPERANDS
 	'cancel '* | 'control hold' | 'control release' | 'control requeue' | 'control show job') _gleaner_jobs ;;
+	'control update'*) _gleaner_updates "$2" ;;
 	'control show') echo 'ENTITIES' ;;
 	'control show node') _gleaner_ask ginfo --noheader --Node --format=%N ;;
 	'control show partition') _gleaner_ask ginfo --noheader --format=%R ;;
@@ -130,6 +161,8 @@ _gleaner() {
 		words=$(_gleaner_operands "$command" "${COMP_WORDS[*]:first:COMP_CWORD-first}")
 	fi
 	COMPREPLY=($(compgen -W "$words" -- "$current"))
+	# A value follows at once.
+	[[ ${COMPREPLY[*]} != *[=:] ]] || compopt -o nospace 2>/dev/null
 }
 
 complete -o default -F _gleaner PROGRAMS

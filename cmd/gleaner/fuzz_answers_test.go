@@ -15,14 +15,16 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clienttest"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// hostileCommands are the command lines that a hostile controller answers; %
-// stands for a file with a policy.
+// hostileCommands are the command lines that a hostile controller answers; % is
+// replaced by a file with a policy.
 var hostileCommands = []string{
 	"gqueue", "gqueue --json", "gqueue --array -l", "gqueue -j 7_1,108 --start", "gqueue --json=v0.0.39 --array",
 	"ginfo", "ginfo -N -l", "ginfo -R", "ginfo --json", "ginfo -O Partition,NodeList,Gres,Reason,Features",
@@ -73,7 +75,7 @@ func (h *hostileController) handle(_ any, stream grpc.ServerStream) error {
 	return status.Error(answers.code, answers.text)
 }
 
-// anyBytes is a message that nobody has looked into.
+// anyBytes is a message that is not decoded.
 type anyBytes struct{ data []byte }
 
 type anyCodec struct{}
@@ -96,7 +98,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Fatal(err)
 	}
 	controller := &hostileController{}
-	target := serve(f, func(server *grpc.Server) {}, grpc.ForceServerCodec(anyCodec{}), grpc.UnknownServiceHandler(controller.handle))
+	target := clienttest.Serve(f, func(server *grpc.Server) {}, grpc.ForceServerCodec(anyCodec{}), grpc.UnknownServiceHandler(controller.handle))
 	f.Setenv("GLEANER_CONTROLLER", target)
 	hurry(f)
 	f.Fuzz(func(t *testing.T, which byte, code uint32, text string, data []byte) {
@@ -114,27 +116,29 @@ func FuzzAnswers(f *testing.F) {
 		if exit < 0 || exit > 255 {
 			t.Fatalf("%s: status %d", line, exit)
 		}
-		checkTerminal(t, line, stdout.Bytes())
-		checkTerminal(t, line, stderr.Bytes())
+		clienttest.CheckTerminal(t, line, stdout.Bytes())
+		clienttest.CheckTerminal(t, line, stderr.Bytes())
 	})
 }
 
 // hurry makes commands give up soon.
 func hurry(f *testing.F) {
-	contact, query, silence, lost := contactTime, queryTime, silenceTime, lostTime
-	contactTime, queryTime, silenceTime, lostTime = 20*time.Millisecond, 20*time.Millisecond, time.Second, 20*time.Millisecond
-	f.Cleanup(func() { contactTime, queryTime, silenceTime, lostTime = contact, query, silence, lost })
+	contact, query, silence, lost := client.ContactTime, client.QueryTime, client.SilenceTime, client.LostTime
+	client.ContactTime, client.QueryTime, client.SilenceTime, client.LostTime = 20*time.Millisecond, 20*time.Millisecond, time.Second, 20*time.Millisecond
+	f.Cleanup(func() {
+		client.ContactTime, client.QueryTime, client.SilenceTime, client.LostTime = contact, query, silence, lost
+	})
 }
 
 func seedAnswers(f *testing.F) {
-	stub := stubCluster()
+	stub := clienttest.StubCluster()
 	sound := []proto.Message{
-		&pb.ListJobsResponse{Jobs: stub.jobs}, &pb.ListNodesResponse{Nodes: stub.nodes}, &pb.ListPartitionsResponse{Partitions: stub.partitions},
+		&pb.ListJobsResponse{Jobs: stub.Jobs}, &pb.ListNodesResponse{Nodes: stub.Nodes}, &pb.ListPartitionsResponse{Partitions: stub.Partitions},
 		&pb.ShowConfigResponse{Entries: []*pb.ConfigEntry{{Key: "a", Value: "b"}}}, &pb.PingResponse{Peer: "c1", Role: "leader"},
 		&pb.CancelResponse{Results: []*pb.JobResult{{Id: &pb.JobId{Job: 12}, Error: "no"}}}, &pb.SubmitResponse{JobId: 12, Warnings: []string{"w"}},
 		&pb.ApplyPolicyResponse{Changes: []*pb.PolicyChange{{Path: "a", Before: "b", After: "c"}}}, &pb.Event{What: &pb.Event_Synced{}},
-		&pb.Event{What: &pb.Event_Job{Job: stub.jobs[2]}},
-		&pb.ListPrioritiesResponse{Jobs: stubPriorities()}, &pb.ListSharesResponse{Shares: stubShares()},
+		&pb.Event{What: &pb.Event_Job{Job: stub.Jobs[2]}},
+		&pb.ListPrioritiesResponse{Jobs: clienttest.StubPriorities()}, &pb.ListSharesResponse{Shares: clienttest.StubShares()},
 	}
 	hostile := [][]byte{}
 	for _, some := range [][][]byte{

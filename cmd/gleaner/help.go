@@ -29,7 +29,8 @@ length "gleaner man submit | man -l -". gsubmit is the same as gleaner submit.
 
 To look around:
   ginfo                                  partitions, nodes, free GPUs
-  gsubmit --gpus=1 --wrap='nvidia-smi'   a job; its output is slurm-NUMBER.out
+  gsubmit --wrap='hostname; id'          a job; its output is slurm-NUMBER.out
+  gsubmit --gpus=1 --wrap='env'          one with a GPU; CUDA_VISIBLE_DEVICES names it
   gqueue --me                            your jobs
   gcontrol show job NUMBER               all about one
   gcancel NUMBER                         end it

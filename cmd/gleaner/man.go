@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
 
@@ -62,7 +65,7 @@ func writePages(dir string) error {
 			pages[pageName(command)] = commandPage(command)
 		}
 	}
-	for _, name := range sortedKeys(pages) {
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		if err := os.WriteFile(filepath.Join(dir, name+".1"), md2man.Render([]byte(pages[name])), 0o644); err != nil {
 			return fmt.Errorf("cannot write the manual page: %w", err)
 		}
@@ -132,7 +135,7 @@ func commandPage(command *option.Command) string {
 	return p.String()
 }
 
-// options are those that are carried out, then those that are refused.
+// options are those that are supported, then those that are refused.
 func (p *page) options(command *option.Command) {
 	p.section("OPTIONS")
 	var later []option.Option
@@ -150,7 +153,7 @@ func (p *page) options(command *option.Command) {
 				help += " Also --" + strings.Join(o.Aliases, ", --") + "."
 			}
 			if o.InScript {
-				help += " May stand in a script's #GSUB or #SBATCH line."
+				help += " May be used in a script's #GSUB or #SBATCH line."
 			}
 			p.entry(o.Spelling(), help)
 		}
@@ -158,14 +161,14 @@ func (p *page) options(command *option.Command) {
 	if len(later) == 0 {
 		return
 	}
-	p.section("NOT CARRIED OUT")
+	p.section("NOT SUPPORTED")
 	p.paragraph("These options are known from Slurm and refused, so that nothing is silently left undone.")
 	for _, o := range later {
 		p.entry(o.Spelling(), "Instead: "+sentence(o.Later))
 	}
 }
 
-// environmentOf are the variables of the options and those beside them.
+// environmentOf are the variables of the options and all others.
 func environmentOf(command *option.Command) []option.Variable {
 	var variables []option.Variable
 	for _, o := range command.Table() {
@@ -202,7 +205,7 @@ func overviewPage() string {
 	}
 	p.variables("ENVIRONMENT", []option.Variable{
 		{Name: "GLEANER_CONTROLLER", Help: "where the controllers are, joined by commas: unix:///path or host:port"},
-		{Name: timeoutVariable, Help: "for how many seconds a command looks for a controller that carries its request out (30; 5 for a question while none listens)"},
+		{Name: client.TimeoutVariable, Help: "for how many seconds a command looks for a controller that carries its request out (30; 5 for a question while none listens)"},
 		{Name: "GLEANER_TLS_DIR", Help: "the directory with ca.pem, cert.pem and key.pem for controllers on other hosts"},
 	})
 	return p.String()

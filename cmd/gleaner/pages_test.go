@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every option of every command stands in its manual page.
+// Every option of every command is in its manual page.
 func TestManualPages(t *testing.T) {
 	dir := t.TempDir()
 	if _, stderr, status := typed(t, t.Context(), nil, "gleaner man --dir="+dir); status != 0 {
@@ -91,7 +91,7 @@ func TestBashCompletion(t *testing.T) {
 	}
 	// Stand-ins for the commands that the script asks.
 	answers := `gqueue() { echo 101; echo 102; }; timeout() { shift; "$@"; }
-		ginfo() { case "$*" in *%N*) echo n1; echo n2 ;; *%R*) echo main ;; esac; }; `
+		ginfo() { case "$*" in *%N*) echo n1; echo n2 ;; *%R*) echo main ;; *%G*) echo "gpu:a100:4,gpu:h200:2" ;; esac; }; `
 	for _, c := range []struct {
 		words string // the last one is completed
 		want  []string
@@ -120,6 +120,17 @@ func TestBashCompletion(t *testing.T) {
 		{"gqueue --states RU", []string{"RUNNING"}, "PENDING"},
 		{"ginfo -t i", []string{"idle"}, "PENDING"},
 		{"gdoctor --role c", []string{"controller"}, "user"},
+		{"gcontrol update ", []string{"JobId=", "NodeName="}, "job"},
+		{"gcontrol update Jo", []string{"JobId="}, "NodeName="},
+		{"gcontrol update JobId =", []string{"101", "102"}, ""},
+		{"gleaner control update JobId = 1", []string{"101", "102"}, "n1"},
+		{"gcontrol update JobId = 101 Ti", []string{"TimeLimit="}, "State="},
+		{"gcontrol update JobId = 101 Partition = m", []string{"main"}, ""},
+		{"gcontrol update NodeName = n", []string{"n1", "n2"}, "101"},
+		{"gcontrol update NodeName = n1 ", []string{"State=", "Reason="}, "TimeLimit="},
+		{"gcontrol update NodeName = n1 State = DR", []string{"DRAIN"}, "n1"},
+		{"gsubmit --gres =", []string{"gpu:", "gpu:a100:"}, ""},
+		{"gsubmit --gpus a", []string{"a100:"}, "gpu:"},
 		{"gcontrol show --det", []string{"--details"}, "show"},
 	} {
 		words := strings.Split(c.words, " ")

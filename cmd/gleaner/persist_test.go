@@ -10,20 +10,23 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clienttest"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // accepting is a controller that takes the submission given.
-func accepting(number uint32) *scripted {
-	return &scripted{
-		onSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+func accepting(number uint32) *clienttest.Scripted {
+	return &clienttest.Scripted{
+		OnSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
 			return &pb.SubmitResponse{JobId: number}, nil
 		},
-		onList: func(int) ([]*pb.Job, error) { return nil, nil },
+		OnList: func(int) ([]*pb.Job, error) { return nil, nil },
 	}
 }
 
@@ -54,41 +57,41 @@ func stoppedTarget(t *testing.T) string {
 // TestNextController: whatever is wrong with the first controller, the second
 // one gets the same request.
 func TestNextController(t *testing.T) {
-	impatient(t)
-	contactTime = time.Hour // what must not be used up
-	before := answerTime
-	answerTime = time.Second
-	t.Cleanup(func() { answerTime = before })
-	leaderless := &scripted{
-		onSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+	clienttest.Impatient(t)
+	client.ContactTime = time.Hour // what must not be used up
+	before := client.AnswerTime
+	client.AnswerTime = time.Second
+	t.Cleanup(func() { client.AnswerTime = before })
+	leaderless := &clienttest.Scripted{
+		OnSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
 			return nil, status.Error(codes.Unavailable, "no controller leads yet")
 		},
-		onList: func(int) ([]*pb.Job, error) { return nil, status.Error(codes.Unavailable, "no controller leads yet") },
+		OnList: func(int) ([]*pb.Job, error) { return nil, status.Error(codes.Unavailable, "no controller leads yet") },
 	}
-	late := &scripted{onSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+	late := &clienttest.Scripted{OnSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) {
 		return nil, status.Error(codes.DeadlineExceeded, "context deadline exceeded")
 	}}
-	late.onList = leaderless.onList
+	late.OnList = leaderless.OnList
 	for name, first := range map[string]string{
-		"late": late.start(t), "dead": deadTarget(t), "stopped before": stoppedTarget(t), "stopped": hangingController(t), "without a leader": leaderless.start(t),
+		"late": late.Start(t), "dead": deadTarget(t), "stopped before": stoppedTarget(t), "stopped": hangingController(t), "without a leader": leaderless.Start(t),
 		"absent": "unix://" + filepath.Join(t.TempDir(), "absent"),
 	} {
 		second := accepting(7)
-		targets := first + "," + second.start(t)
+		targets := first + "," + second.Start(t)
 		got := command(t, targets, "", nil, "gsubmit", "--wrap=true")
-		if got.stdout != "Submitted batch job 7\n" || got.status != 0 || len(second.submits) == 0 {
-			t.Fatalf("%s: %+v, %d calls of the second", name, got, len(second.submits))
+		if got.Stdout != "Submitted batch job 7\n" || got.Status != 0 || len(second.Submits) == 0 {
+			t.Fatalf("%s: %+v, %d calls of the second", name, got, len(second.Submits))
 		}
 		// Where all is slow the second may be asked once more.
-		sent := second.submits
+		sent := second.Submits
 		if name == "without a leader" {
-			sent = append(leaderless.submits, sent...)
+			sent = append(leaderless.Submits, sent...)
 		}
-		if len(sent) == len(second.submits) && name == "without a leader" ||
+		if len(sent) == len(second.Submits) && name == "without a leader" ||
 			slices.ContainsFunc(sent, func(request *pb.SubmitRequest) bool { return request.RequestId != sent[0].RequestId }) {
 			t.Errorf("%s: the request was sent as %v", name, sent)
 		}
-		if got := command(t, targets, "", nil, "gqueue", "-h"); got.status != 0 {
+		if got := command(t, targets, "", nil, "gqueue", "-h"); got.Status != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -98,43 +101,12 @@ func TestNextController(t *testing.T) {
 // again.
 func TestFinalAnswers(t *testing.T) {
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.PermissionDenied, codes.ResourceExhausted, codes.FailedPrecondition, codes.Internal, codes.NotFound} {
-		first := &scripted{onSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) { return nil, status.Error(code, "no") }}
+		first := &clienttest.Scripted{OnSubmit: func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) { return nil, status.Error(code, "no") }}
 		second := accepting(7)
-		got := command(t, first.start(t)+","+second.start(t), "", nil, "gsubmit", "--wrap=true")
-		if got.status != 1 || len(first.submits) != 1 || len(second.submits) != 0 {
-			t.Errorf("%v: %+v, asked %d and %d times", code, got, len(first.submits), len(second.submits))
+		got := command(t, first.Start(t)+","+second.Start(t), "", nil, "gsubmit", "--wrap=true")
+		if got.Status != 1 || len(first.Submits) != 1 || len(second.Submits) != 0 {
+			t.Errorf("%v: %+v, asked %d and %d times", code, got, len(first.Submits), len(second.Submits))
 		}
-	}
-}
-
-// TestListBeginsAnew: a list that broke off is asked for again while nothing
-// of it has been shown, and only then.
-func TestListBeginsAnew(t *testing.T) {
-	stub := func(jobs int) *stubController {
-		calls := 0
-		return &stubController{list: func(stream grpc.ServerStreamingServer[pb.ListJobsResponse]) error {
-			calls++
-			for number := range uint32(jobs) {
-				job := &pb.Job{Id: &pb.JobId{Job: number + 1}, Spec: &pb.JobSpec{}, Owner: &pb.Identity{}, State: isPending}
-				if err := stream.Send(&pb.ListJobsResponse{Jobs: []*pb.Job{job}, Total: uint32(jobs)}); err != nil {
-					return err
-				}
-				if calls == 1 && number == uint32(jobs)/2 {
-					return status.Error(codes.Unavailable, "this controller stops")
-				}
-			}
-			return nil
-		}}
-	}
-	serveStub(t, stub(4))
-	out, stderr, exit := typed(t, t.Context(), nil, "gqueue -h -o %i")
-	if out != "1\n2\n3\n4\n" || exit != 0 || stderr != "" {
-		t.Errorf("%q, %q, status %d", out, stderr, exit)
-	}
-	serveStub(t, stub(sortedRows+2))
-	out, stderr, exit = typed(t, t.Context(), nil, "gqueue -h -o %i")
-	if exit != 1 || !strings.Contains(stderr, "this controller stops") || strings.Count(out, "\n") > sortedRows/2+2 {
-		t.Errorf("%d lines, %q, status %d", strings.Count(out, "\n"), stderr, exit)
 	}
 }
 
@@ -146,7 +118,7 @@ func TestInterruptedSearch(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(50*time.Millisecond, cancel)
 			got := commandIn(ctx, t, target, "", nil, strings.Fields(line)...)
-			if got.status == 0 || strings.Contains(strings.ToLower(got.stderr), "unable to contact") {
+			if got.Status == 0 || strings.Contains(strings.ToLower(got.Stderr), "unable to contact") {
 				t.Errorf("%s: %+v", line, got)
 			}
 			cancel()
@@ -156,9 +128,9 @@ func TestInterruptedSearch(t *testing.T) {
 
 // endless makes commands look for a controller for longer than a test may take.
 func endless(t *testing.T) {
-	contact, query, answer := contactTime, queryTime, answerTime
-	contactTime, queryTime, answerTime = time.Hour, time.Hour, time.Hour
-	t.Cleanup(func() { contactTime, queryTime, answerTime = contact, query, answer })
+	contact, query, answer := client.ContactTime, client.QueryTime, client.AnswerTime
+	client.ContactTime, client.QueryTime, client.AnswerTime = time.Hour, time.Hour, time.Hour
+	t.Cleanup(func() { client.ContactTime, client.QueryTime, client.AnswerTime = contact, query, answer })
 }
 
 // TestTimeoutVariable: how long a command looks can be said, for questions and
@@ -167,14 +139,53 @@ func TestTimeoutVariable(t *testing.T) {
 	endless(t)
 	target := deadTarget(t)
 	for _, line := range []string{"gsubmit --wrap=true", "gqueue"} {
-		got := command(t, target, "", []string{timeoutVariable + "=1"}, strings.Fields(line)...)
-		if got.status != 1 || !strings.Contains(strings.ToLower(got.stderr), "unable to contact a controller") {
+		got := command(t, target, "", []string{client.TimeoutVariable + "=1"}, strings.Fields(line)...)
+		if got.Status != 1 || !strings.Contains(strings.ToLower(got.Stderr), "unable to contact a controller") {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
 	for _, wrong := range []string{"0", "-1", "soon", "1e9", "9999999"} {
-		if got := command(t, target, "", []string{timeoutVariable + "=" + wrong}, "gqueue"); got.status != 1 || !strings.Contains(got.stderr, fmt.Sprintf("from 1 to %d", maxTimeoutSeconds)) {
+		if got := command(t, target, "", []string{client.TimeoutVariable + "=" + wrong}, "gqueue"); got.Status != 1 || !strings.Contains(got.Stderr, fmt.Sprintf("from 1 to %d", client.MaxTimeoutSeconds)) {
 			t.Errorf("%s: %+v", wrong, got)
 		}
+	}
+}
+
+// TestToldToWait: a command of a user who asks too often waits as it is told,
+// asks the same controller again with the same request, and gives up with the
+// controller's words when its time is over.
+func TestToldToWait(t *testing.T) {
+	tooOften, err := status.New(codes.ResourceExhausted, "user 7 asks too often: wait a moment").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clienttest.Impatient(t)
+	client.ContactTime = time.Hour // what must not be used up
+	first := accepting(7)
+	first.OnSubmit = func(call int, _ *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+		if call < 4 {
+			return nil, tooOften.Err()
+		}
+		return &pb.SubmitResponse{JobId: 7}, nil
+	}
+	first.OnList = func(call int) ([]*pb.Job, error) {
+		if call < 3 {
+			return nil, tooOften.Err()
+		}
+		return nil, nil
+	}
+	second := accepting(8)
+	targets := first.Start(t) + "," + second.Start(t)
+	if got := command(t, targets, "", nil, "gsubmit", "--wrap=true"); got.Stdout != "Submitted batch job 7\n" || got.Status != 0 || len(first.Submits) != 4 ||
+		slices.ContainsFunc(first.Submits, func(request *pb.SubmitRequest) bool { return request.RequestId != first.Submits[0].RequestId }) {
+		t.Errorf("%+v, asked %d times", got, len(first.Submits))
+	}
+	if got := command(t, targets, "", nil, "gqueue", "-h"); got.Status != 0 || first.Lists != 3 || len(second.Submits)+second.Lists != 0 {
+		t.Errorf("%+v, asked %d times, the other controller %d", got, first.Lists, len(second.Submits)+second.Lists)
+	}
+	client.ContactTime = 300 * time.Millisecond
+	first.OnSubmit = func(int, *pb.SubmitRequest) (*pb.SubmitResponse, error) { return nil, tooOften.Err() }
+	if got := command(t, targets, "", nil, "gsubmit", "--wrap=true"); got.Status != 1 || !strings.Contains(got.Stderr, "asks too often") || strings.Contains(got.Stderr, "contact") {
+		t.Errorf("%+v", got)
 	}
 }

@@ -1,24 +1,39 @@
 package main
 
-import "github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acctmgr"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/attach"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/queue"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/run"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
+)
 
 // commands are all user commands, in the order in which the help shows them.
-// Each is a function beside what it does, so that its table can refer to code
-// which itself needs the list, as the manual pages do.
+// Each is a function, so that its table can refer to code which itself needs
+// the list, as the manual pages do.
 func commands() []*option.Command {
 	return []*option.Command{
-		submitCommand(),
-		queueCommand(),
-		cancelCommand(),
-		infoCommand(),
-		prioCommand(),
-		shareCommand(),
-		controlCommand(),
-		acctmgrCommand(),
-		runCommand(),
-		attachCommand(),
-		doctorCommand(),
-		devCommand(),
+		submit.Command(),
+		queue.Command(),
+		cancel.Command(),
+		info.Command(),
+		prio.Command(),
+		share.Command(),
+		control.Command(),
+		acctmgr.Command(),
+		run.Command(),
+		attach.Command(),
+		doctor.Command(),
+		dev.Command(),
 		manCommand(),
 		completionCommand(),
 	}

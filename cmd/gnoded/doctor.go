@@ -14,7 +14,7 @@ import (
 // doctorCommand is gdoctor's view of what only this program knows.
 func doctorCommand(config cli.Flag) *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Usage: "say as JSON what this machine lacks to be a node; gdoctor asks it and is for people",
+		Name: "doctor", Usage: "say as JSON what this machine lacks to be a node; gdoctor reads it; use gdoctor yourself",
 		Flags: []cli.Flag{config, &cli.BoolFlag{
 			Name: "quick", Usage: "start no container",
 		}},
@@ -24,8 +24,8 @@ func doctorCommand(config cli.Flag) *cli.Command {
 
 func examine(c *cli.Context) error {
 	words := c.Args().Slice()
-	if len(words) > 1 && words[0] == doctor.TryWord {
-		return doctor.Try(words[1], words[2:])
+	if len(words) > 2 && words[0] == doctor.TryWord {
+		return doctor.Try(words[1], words[2], words[3:])
 	}
 	if len(words) > 0 {
 		return errors.New("doctor takes no arguments: see gdoctor --help")

@@ -17,14 +17,18 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded"
-	_ "github.com/gleaner-hpc/gleaner/noded/container" // is "gnoded init" inside containers
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
+
+	_ "github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
 	"github.com/gleaner-hpc/gleaner/noded/shim"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
 )
 
+// is "gnoded init" inside containers
+
 const description = `Offers this machine's CPUs, memory and GPUs to the controllers, and runs what
-they order. It dials out; nothing listens. When it is stopped, jobs go on; the
+they order. It dials out; nothing listens. When it is stopped, jobs continue; the
 next start finds them. It must be root.
 
 Keys of the configuration file (TOML; all may be left out):
@@ -35,6 +39,9 @@ Keys of the configuration file (TOML; all may be left out):
    tls_dir        ca.pem, cert.pem, key.pem      (GLEANER_TLS_DIR; for HOST:PORT)
    state_dir      where parts of jobs live       (/var/lib/gleaner/noded)
    min_free_disk  free there for a job to start  (64M)
+   tmp_disk       that jobs may write there      (three quarters of what is free)
+                  "unbounded" = one job may fill the disk
+   def_tmp_per_cpu  of it for each CPU of a job without --tmp  (half of an even share)
    ginit          process 1 of containers        (beside this program)
    cpus           CPUs to offer                  (0: those that exist)
    memory         memory to offer, "64G"         (what exists, less a reserve)
@@ -49,7 +56,12 @@ Keys of the configuration file (TOML; all may be left out):
    bind = ["/data"]     host directories that every job sees; file systems
                         that the host has mounted are seen without
    hide = ["/srv/own"]  host directories that no job sees
-   max_processes = 0    of one job, with threads (0: a quarter of the kernel's)
+   commands = ""        where gsubmit and the others are, if a login shell does
+                        not find them: jobs have links to them in /usr/local/bin
+   max_processes = 0    of one job, with threads, at most its share of the next
+                        by its CPUs (0: that share)
+   max_total_processes = 0
+                        of all jobs (0: kernel's room less an eighth)
 
    [checkpoint]         with what jobs are saved, and where their images lie
    criu = ""            CRIU 4 or newer (looked for)
@@ -107,7 +119,10 @@ func app() *cli.App {
 				Action: stopJobs,
 			},
 			doctorCommand(config),
-			{Name: "shim", Usage: "supervise the part of a job in DIR", ArgsUsage: "DIR", Hidden: true, Action: supervise},
+			{Name: client.Word, Usage: "supervise the allocation in DIR", ArgsUsage: "DIR", Hidden: true, Action: supervise},
+			{Name: client.FitsWord, Usage: "see whether the allocation in DIR could resume here", ArgsUsage: "DIR", Hidden: true, Action: func(c *cli.Context) error {
+				return shim.FitsMain(c.Args().First(), os.Stdin, c.App.Writer)
+			}},
 			{Name: cuda.Word, Usage: "call the CUDA driver for a supervisor", Hidden: true, Action: func(*cli.Context) error { return cuda.Main() }},
 			{Name: gpu.FactsWord, Usage: "ask the NVIDIA driver about GPUs for a supervisor", ArgsUsage: "ID...", Hidden: true, Action: func(c *cli.Context) error {
 				return gpu.FactsMain(c.Args().Slice(), c.App.Writer)

@@ -2,8 +2,8 @@
 #GSUB --job-name=array
 #GSUB --array=0-7%4
 #GSUB --time=2
-# Each task takes every eighth file below the folder given as the argument and
-# writes its files' checksums and sizes. The parts together cover them all.
+# Each task takes every eighth file below the folder given as the argument, and
+# writes the checksums and sizes of its files. Together the tasks cover all files.
 set -eu
 find "$1" -type f -name '*.go' | LC_ALL=C sort |
 	awk -v n="$SLURM_ARRAY_TASK_COUNT" -v k="$SLURM_ARRAY_TASK_ID" 'NR % n == k' |

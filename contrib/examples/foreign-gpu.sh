@@ -2,9 +2,9 @@
 #GSUB --job-name=foreign-gpu
 #GSUB --gpus=1
 #GSUB --time=2
-# Tries to open every GPU of its node, by device files lying in the folder given
-# as the argument. Only its own opens; the kernel refuses the others, and making
-# a device file is refused too.
+# Tries to open every GPU of its node, through device files in the folder given as
+# the argument. Only its own GPU opens. The kernel refuses the others, and it
+# refuses to make a device file.
 opened=0 refused=0
 for gpu in "$1/$SLURMD_NODENAME"-gpu*; do
 	if answer=$(bash -c "exec 3<>'$gpu'" 2>&1); then

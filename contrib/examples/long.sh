@@ -1,7 +1,7 @@
 #!/bin/bash
 #GSUB --job-name=long
 #GSUB --time=10
-# Works until it is told to stop, and tidies up when it is.
+# Works until it gets a signal to stop, and then cleans up.
 trap 'echo "told to stop"; exit 0' TERM
 echo "working"
 while true; do

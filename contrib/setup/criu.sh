@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Puts Debian's newest CRIU, with every library that it needs, into a folder,
-# where this machine's own does not pass `criu check`: Debian 12's, for one, is
-# too old for newer kernels. Does nothing when either works. The folder's
-# program is FOLDER/criu; gnoded looks in the default one by itself.
+# Puts Debian's newest CRIU into a folder, with every library that it needs, if
+# this machine's own CRIU does not pass `criu check`. Debian 12's, for one, is too
+# old for newer kernels. Does nothing if either works. The program is
+# FOLDER/criu; gnoded looks in the default folder by itself.
 #
 #   contrib/setup/criu.sh [FOLDER]     (/usr/local/lib/gleaner/criu)
 set -euo pipefail

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs what building and testing Gleaner needs beside Go and a C compiler:
-# libseccomp's headers, pkg-config, and procps, by which the tests look for what
-# a job left. Does nothing, and asks for nothing, when they are there.
+# Installs what building and testing Gleaner needs in addition to Go and a C
+# compiler: the libseccomp headers, pkg-config, and procps, with which the tests
+# look for leftovers of a job. Does nothing, and asks nothing, if they are there.
 #
 #   debian.sh machine    what test/machine needs: qemu, and Debian's kernel,
 #                        which is unpacked into the cache, not installed
-#   debian.sh criu       CRIU, which saves and restores jobs, in a folder of its
-#                        own, where this machine's does not work; part of the above
-#   debian.sh programs   small programs that make migrations moves, as far as missing
-#   debian.sh slurm      Slurm for make bench, in a folder of its own
+#   debian.sh criu       CRIU, which saves and restores jobs, in a separate folder,
+#                        if this machine's does not work; part of the above
+#   debian.sh programs   the small programs that make migrations moves, if missing
+#   debian.sh slurm      Slurm for make bench, in a separate folder
 set -euo pipefail
 
 cannot() { echo "setup: $*" >&2; exit 1; }
@@ -38,10 +38,10 @@ kernel_package() {
 	apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-/ { print $2; exit }'
 }
 
-# fetch_kernel DIRECTORY: the kernel, and the modules that are needed: overlay, those
+# fetch_kernel DIRECTORY: the kernel, and the modules that are needed: overlay, loop, those
 # by which CRIU asks for the sockets of what it saves, and those without which it
 # does not start.
-modules=(overlay inet_diag raw_diag tcp_diag udp_diag unix_diag netlink_diag af_packet_diag nf_tables nfnetlink libcrc32c)
+modules=(overlay loop inet_diag raw_diag tcp_diag udp_diag unix_diag netlink_diag af_packet_diag nf_tables nfnetlink libcrc32c)
 fetch_kernel() {
 	command -v apt-get >/dev/null || cannot "test/machine needs a kernel of 5.19 or later: put vmlinuz and modules/*.ko into $1, of ${modules[*]}"
 	package=$(kernel_package)
@@ -77,7 +77,7 @@ case "${1-}" in
 	if ! { command -v pkg-config && pkg-config --exists libseccomp && command -v pkill; } >/dev/null; then
 		install libseccomp-dev pkg-config procps
 	fi
-	have_criu || as_root "$(dirname "$0")/criu.sh" || echo "setup: going on without CRIU: jobs can not be saved and moved on this machine" >&2
+	have_criu || as_root "$(dirname "$0")/criu.sh" || echo "setup: continuing without CRIU: jobs cannot be saved and moved on this machine" >&2
 	;;
 criu)
 	shift
@@ -90,7 +90,7 @@ machine)
 		install qemu-system-x86 e2fsprogs perl-base
 	fi
 	kernel=${XDG_CACHE_HOME:-$HOME/.cache}/gleaner/machine
-	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/nf_tables.ko" ] || fetch_kernel "$kernel"
+	[ -f "$kernel/vmlinuz" ] && [ -f "$kernel/modules/loop.ko" ] || fetch_kernel "$kernel"
 	;;
 programs)
 	missing=()

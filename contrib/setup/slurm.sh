@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts Debian's newest Slurm into a folder, for `make bench` to measure beside
-# Gleaner. Does nothing when the folder is there.
+# Puts Debian's newest Slurm into a folder, so that `make bench` can measure it
+# next to Gleaner. Does nothing if the folder exists.
 #
 #   contrib/setup/slurm.sh [FOLDER]     (/var/cache/gleaner/slurm)
 set -euo pipefail

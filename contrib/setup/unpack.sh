@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Sourced by scripts that put newer packages of Debian into a folder. They are
-# downloaded with apt's own checks, by lists and a cache of their own, and
-# unpacked: nothing is installed on this machine, and no script of theirs runs.
+# Sourced by scripts that put newer Debian packages into a folder. The packages
+# are downloaded with apt's own checks, with separate lists and a separate cache,
+# and unpacked. Nothing is installed on this machine, and no package script runs.
 
-# unpack FOLDER FORMER-SUITES PACKAGE...: FOLDER, which does not exist, gets the
-# packages and all that they depend on, of the first suite that has them. The
-# packages named first are unpacked first.
+# unpack FOLDER FORMER-SUITES PACKAGE...: makes FOLDER and unpacks the packages
+# and their dependencies into it, from the first suite that has them. Packages
+# are unpacked in the order of their names on the command line.
 unpack() {
 	local folder=$1 suites=$2 keyring=/usr/share/keyrings/debian-archive-keyring.gpg tool mirror suite package file
 	shift 2

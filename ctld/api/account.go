@@ -18,9 +18,9 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Accounts are asked of the host's name service and remembered a short while:
-// a thousand submissions a second must not be a thousand questions to a
-// directory server, and a new group must count soon.
+// Accounts are looked up in the host's name service and remembered for a short
+// while: a thousand submissions a second must not send a thousand questions to
+// a directory server, and a new group must count soon.
 const (
 	accountTTL  = 15 * time.Second
 	maxAccounts = 4096
@@ -41,13 +41,13 @@ var accounts = struct {
 	entries map[string]accountEntry
 }{entries: make(map[string]accountEntry)}
 
-// lookupUID answers the account with this number.
+// lookupUID returns the account with this number.
 func lookupUID(uid uint32) (*pb.Identity, error) {
 	text := strconv.FormatUint(uint64(uid), 10)
 	return remember("#"+text, func() (*user.User, error) { return user.LookupId(text) })
 }
 
-// lookupName answers the account of this name.
+// lookupName returns the account of this name.
 func lookupName(name string) (*pb.Identity, error) {
 	if name == "" || len(name) > 256 || strings.ContainsAny(name, ":\n\x00") {
 		return nil, errNoAccount
@@ -55,8 +55,17 @@ func lookupName(name string) (*pb.Identity, error) {
 	return remember(name, func() (*user.User, error) { return user.Lookup(name) })
 }
 
-// noAccount is the error for an account that could not be found. Why is said
-// only where it is more than that there is none.
+// remembered is the account of this name if it was looked up before, however
+// long ago: it asks no name service.
+func remembered(name string) (*pb.Identity, bool) {
+	accounts.Lock()
+	defer accounts.Unlock()
+	entry := accounts.entries[name]
+	return entry.owner, entry.owner != nil
+}
+
+// noAccount is the error for an account that could not be found. It gives a
+// reason only if there is one other than that the account does not exist.
 func noAccount(err error) error {
 	var unknownName user.UnknownUserError
 	var unknownID user.UnknownUserIdError
@@ -119,8 +128,8 @@ func complete(found *user.User) (*pb.Identity, error) {
 	return owner, nil
 }
 
-// shellOf finds the login shell, which os/user does not tell: in the local
-// file, else from the name service (getent(1)).
+// shellOf finds the login shell, which os/user does not give: in the local
+// file, else in the name service (getent(1)).
 func shellOf(name string, uid int) string {
 	if entry, err := passwd.LookupUid(uid); err == nil && entry.Name == name && entry.Shell != "" {
 		return entry.Shell
@@ -134,7 +143,7 @@ func shellOf(name string, uid int) string {
 	return "/bin/sh"
 }
 
-// identityOf is the wire's form of a job's owner.
+// identityOf is a job's owner as a message.
 func identityOf(owner *state.Owner) *pb.Identity {
 	return &pb.Identity{
 		Uid: owner.UID, Gid: owner.GID, Groups: owner.Groups, User: owner.User,

@@ -10,9 +10,9 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Attach joins a client with process 1 of a job, as Tunnel joins two nodes. The
-// steps that a client has there are process 1's: nothing of them is known here.
-func (s *Server) Attach(stream pb.Controller_AttachServer) error {
+// Attach joins a client with process 1 of a job, as Tunnel joins two nodes.
+// Process 1 starts the client's steps; the controller knows nothing of them.
+func (s *Controller) Attach(stream pb.Controller_AttachServer) error {
 	message, err := firstMessage(stream.Context(), stream.Recv)
 	if err != nil {
 		return err
@@ -29,38 +29,43 @@ func (s *Server) Attach(stream pb.Controller_AttachServer) error {
 		return err
 	}
 	job, err := s.attachable(from, attach.GetJob())
+	if job != nil {
+		noteRead(stream.Context(), job)
+	}
 	if err != nil {
 		return err
 	}
-	part, node := session.Part{Job: job.ID, Epoch: job.Epoch}, job.Run.BatchHost()
+	alloc, node := session.Alloc{Job: job.ID, Epoch: job.Epoch}, job.Run.BatchHost()
 	link := s.loops.Sessions().Get(node)
-	switch {
-	case link == nil:
+	if link == nil {
 		return status.Errorf(codes.Unavailable, "node %s, on which job %d runs, is not connected to this controller", node, job.ID)
-	case !link.TakesClients():
-		return status.Errorf(codes.Unimplemented, "node %s runs an older gnoded, which lets nobody attach to its jobs: upgrade it", node)
 	}
-	name := uuid.NewString()
-	c := &channel{part: part, target: node, second: make(chan tunnelStream, 1), over: make(chan struct{})}
-	if err := stream.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Attached{Attached: &pb.Attached{Part: part.ID(), Node: node}}}); err != nil {
+	if err := s.auditNow(stream.Context(), pb.Controller_Attach_FullMethodName); err != nil {
 		return err
 	}
-	return s.joined(stream, name, c, func() {
+	name := uuid.NewString()
+	c := &channel{alloc: alloc, target: node, second: make(chan tunnelStream, 1), over: make(chan struct{})}
+	if err := stream.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Attached{Attached: &pb.Attached{Alloc: alloc.ID(), Node: node}}}); err != nil {
+		return err
+	}
+	return s.tunnels.joined(stream, name, c, func() {
 		link.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{
-			Part: part.ID(), Channel: name, Client: true}}})
+			Alloc: alloc.ID(), Channel: name, Client: true}}})
 	})
 }
 
-// attachable answers a job that the caller may attach to, and that runs. A job
-// acts as its user, in jobs of root's too, but never as root.
-func (s *Server) attachable(from *caller, id *pb.JobId) (*state.Job, error) {
-	found := resolve(s.cluster.View(), idTargets([]*pb.JobId{id})[0])
+// attachable returns a job that the caller may attach to, and that runs. For a
+// refused one it may still return which job it would have been. A job acts as
+// its user, in root's jobs too, but never as root.
+func (s *Controller) attachable(from *caller, id *pb.JobId) (*state.Job, error) {
+	may := s.sightOf(from, s.cluster.View())
+	found := may.seen(idTargets([]*pb.JobId{id})[0])
 	job := found[0].job
 	switch {
 	case job == nil:
-		return nil, status.Error(codes.NotFound, "Invalid job id specified")
+		return nil, status.Error(codes.NotFound, may.unknown(id))
 	case job.Owner().UID != from.uid && !from.isRoot():
-		return nil, status.Error(codes.PermissionDenied, "Access/permission denied: only the user of a job, and root, may attach to it")
+		return job, status.Error(codes.PermissionDenied, "Access/permission denied: only the user of a job, and root, may attach to it")
 	case len(found) > 1:
 		return nil, invalid("job %d is an array: name one of its tasks, as in %d_1", id.GetJob(), id.GetJob())
 	case job.Suspended():

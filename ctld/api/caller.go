@@ -25,8 +25,8 @@ const (
 	metadataNode = "gleaner-node" // name
 )
 
-// caller is who asks. Exactly one of user and node is certain: a user has a
-// uid, a node's certificate has none.
+// caller is who sent the request. Exactly one of user and node is certain: a
+// user has a uid, a node's certificate has none.
 type caller struct {
 	uid    uint32
 	isUser bool
@@ -36,6 +36,10 @@ type caller struct {
 	certificate bool
 	// node is set for a node's certificate.
 	node string
+	// controller is another controller that asks on its own behalf.
+	controller string
+	// serial is the serial number of the certificate, "" = the proof is none.
+	serial string
 	// trusted is a connection that may speak as a node and vouch for jobs:
 	// root or the controller's own user on the unix socket, or a node's
 	// certificate.
@@ -47,7 +51,7 @@ type caller struct {
 	via string
 }
 
-// isRoot says whether this is root, and not a job of root's.
+// isRoot reports whether this is root, and not a job of root's.
 func (c *caller) isRoot() bool { return c.isUser && c.uid == 0 && c.owner == nil }
 
 // String names the caller in the log.
@@ -57,12 +61,14 @@ func (c *caller) String() string {
 		return "unknown"
 	case c.node != "":
 		return "node " + c.node
+	case c.controller != "":
+		return "controller " + c.controller
 	}
 	return "uid " + strconv.FormatUint(uint64(c.uid), 10)
 }
 
 // connection reads who is at the other end of the connection itself.
-func (s *Server) connection(ctx context.Context) (*caller, error) {
+func (s *core) connection(ctx context.Context) (*caller, error) {
 	remote, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil, status.Error(codes.Unauthenticated, "the connection does not say who you are")
@@ -71,38 +77,52 @@ func (s *Server) connection(ctx context.Context) (*caller, error) {
 	if info, ok := remote.AuthInfo.(linkInfo); ok {
 		return s.passedOn(md, info.name)
 	}
-	if len(md.Get(metadataCaller)) > 0 || len(md.Get(metadataTrusted)) > 0 {
+	if len(md.Get(metadataCaller)) > 0 || len(md.Get(metadataTrusted)) > 0 || len(md.Get(metadataSerial)) > 0 {
 		return nil, errNotPassedOn
 	}
 	switch info := remote.AuthInfo.(type) {
 	case peerInfo:
 		return &caller{uid: info.uid, isUser: true, trusted: info.uid == 0 || int(info.uid) == os.Geteuid()}, nil
 	case tlsInfo:
-		return fromCertificate(info.TLSInfo)
+		return s.fromCertificate(info.TLSInfo)
 	}
 	return nil, status.Error(codes.Unauthenticated, "the connection does not say who you are")
 }
 
-func fromCertificate(info credentials.TLSInfo) (*caller, error) {
+func (s *core) fromCertificate(info credentials.TLSInfo) (*caller, error) {
 	if len(info.State.VerifiedChains) == 0 || len(info.State.PeerCertificates) == 0 {
 		return nil, status.Error(codes.Unauthenticated, "no certificate of this cluster was shown")
 	}
-	kind, name, ok := pki.Holder(info.State.PeerCertificates[0])
-	switch {
-	case ok && kind == pki.Node:
-		return &caller{node: name, trusted: true}, nil
-	case ok && kind == pki.User:
-		account, err := lookupName(name)
-		if err != nil {
-			return nil, status.Errorf(codes.Unauthenticated, "the certificate names user %q: %v", name, err)
-		}
-		return &caller{uid: account.GetUid(), isUser: true, user: account.User, certificate: true}, nil
+	shown := info.State.PeerCertificates[0]
+	kind, name, ok := pki.Holder(shown)
+	if !ok || kind != pki.Node && kind != pki.User {
+		return nil, status.Error(codes.PermissionDenied, "this certificate is neither a node's nor a user's")
 	}
-	return nil, status.Error(codes.PermissionDenied, "this certificate is neither a node's nor a user's")
+	from := &caller{serial: pki.Serial(shown), certificate: kind == pki.User, trusted: kind == pki.Node}
+	return from, s.named(from, kind, name)
 }
 
-// who tells who asks, vouching included.
-func (s *Server) who(ctx context.Context) (*caller, error) {
+// named fills in the holder of a certificate. What the log says about the
+// certificate is checked with each request, on each controller that it passes:
+// one that has just been revoked is good nowhere.
+func (s *core) named(from *caller, kind pki.Kind, name string) error {
+	if why := s.cluster.View().CertificateProblem(string(kind), name, from.serial); why != "" {
+		return status.Errorf(codes.PermissionDenied, "the certificate of %s %s (serial number %s) is refused: %s", kind, name, from.serial, why)
+	}
+	if kind == pki.Node {
+		from.node = name
+		return nil
+	}
+	account, err := lookupName(name)
+	if err != nil {
+		return status.Errorf(codes.Unauthenticated, "the certificate names user %q: %v", name, err)
+	}
+	from.uid, from.isUser, from.user = account.GetUid(), true, account.GetUser()
+	return nil
+}
+
+// who determines the caller, vouching included.
+func (s *core) who(ctx context.Context) (*caller, error) {
 	from, err := s.connection(ctx)
 	if err != nil {
 		return nil, err
@@ -129,7 +149,7 @@ func first(md metadata.MD, key string) string {
 	return ""
 }
 
-func (s *Server) vouched(ctx context.Context, from *caller, run, uidText, node string) (*caller, error) {
+func (s *core) vouched(ctx context.Context, from *caller, run, uidText, node string) (*caller, error) {
 	refuse := func(why string) (*caller, error) {
 		return nil, status.Errorf(codes.PermissionDenied, "node %q vouches for job %q of user %q: %s", node, run, uidText, why)
 	}
@@ -148,7 +168,7 @@ func (s *Server) vouched(ctx context.Context, from *caller, run, uidText, node s
 	if !found || !job.HoldsNodes() || job.Epoch != epoch {
 		return refuse("no such run of a job")
 	}
-	if part := job.Part(node); part == nil || part.Released {
+	if alloc := job.Alloc(node); alloc == nil || alloc.Released {
 		return refuse("the job does not run there")
 	}
 	owner := job.Owner()
@@ -166,8 +186,9 @@ func parseRun(text string) (job, epoch uint32, ok bool) {
 	return uint32(a), uint32(b), found && errA == nil && errB == nil && a > 0
 }
 
-// reader tells who asks to read, which everybody may, on the leader.
-func (s *Server) reader(ctx context.Context) (*caller, error) {
+// reader determines the caller of a request to read, which everybody may, on
+// the leader.
+func (s *core) reader(ctx context.Context) (*caller, error) {
 	from, err := s.who(ctx)
 	if err != nil {
 		return nil, err
@@ -175,8 +196,8 @@ func (s *Server) reader(ctx context.Context) (*caller, error) {
 	return from, s.confirm(ctx)
 }
 
-// mustBeUser tells who asks and refuses a node that speaks for itself.
-func (s *Server) mustBeUser(ctx context.Context) (*caller, error) {
+// mustBeUser determines the caller and refuses a node that speaks for itself.
+func (s *core) mustBeUser(ctx context.Context) (*caller, error) {
 	from, err := s.who(ctx)
 	if err != nil {
 		return nil, err
@@ -187,10 +208,10 @@ func (s *Server) mustBeUser(ctx context.Context) (*caller, error) {
 	return from, nil
 }
 
-// isAdministrator says whether the caller may act on others' jobs and on the
-// cluster: root, one of the policy's administrators, or a user of whom
-// accounting says so.
-func (s *Server) isAdministrator(from *caller) bool {
+// isAdministrator reports whether the caller may act on others' jobs and on the
+// cluster: root, one of the policy's administrators, or a user who is one in
+// accounting.
+func (s *core) isAdministrator(from *caller) bool {
 	if !from.isUser || from.owner != nil {
 		return false
 	}
@@ -215,7 +236,7 @@ func (s *Server) isAdministrator(from *caller) bool {
 }
 
 // mustAdminister refuses everyone but administrators.
-func (s *Server) mustAdminister(ctx context.Context) (*caller, error) {
+func (s *core) mustAdminister(ctx context.Context) (*caller, error) {
 	from, err := s.mustBeUser(ctx)
 	if err == nil {
 		err = s.confirm(ctx)

@@ -18,7 +18,7 @@ const (
 )
 
 // Cancel ends jobs, or signals them.
-func (s *Server) Cancel(ctx context.Context, request *pb.CancelRequest) (*pb.CancelResponse, error) {
+func (s *Controller) Cancel(ctx context.Context, request *pb.CancelRequest) (*pb.CancelResponse, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func (s *Server) Cancel(ctx context.Context, request *pb.CancelRequest) (*pb.Can
 		return s.signal(ctx, from, request)
 	}
 	privileged, coordinator := s.isAdministrator(from), s.coordinator(from)
-	results, err := s.onTargets(ctx, state.KindCancelJobs, request, func(targets []state.Target) state.Command {
-		return state.CancelJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: coordinator}
+	results, err := s.onTargets(ctx, from, state.KindCancelJobs, request, func(targets []state.Target) state.Command {
+		return state.CancelJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: coordinator, SeesAll: s.seesAll(from)}
 	})
 	return &pb.CancelResponse{Results: results}, err
 }
@@ -47,9 +47,9 @@ type onJobs interface {
 }
 
 // onTargets commits one command for the jobs a request means, or several when
-// there are too many for one. A request that was carried out before is
-// answered as it was then.
-func (s *Server) onTargets(ctx context.Context, kind state.Kind, request onJobs, command func([]state.Target) state.Command) ([]*pb.JobResult, error) {
+// there are too many for one. The answer to a repeated request is the former
+// one.
+func (s *Controller) onTargets(ctx context.Context, from *caller, kind state.Kind, request onJobs, command func([]state.Target) state.Command) ([]*pb.JobResult, error) {
 	id, err := requestID(request.GetRequestId())
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *Server) onTargets(ctx context.Context, kind state.Kind, request onJobs,
 	if before, known := s.cluster.Remembered(id, kind); known && len(before.Jobs) < state.MaxTargets {
 		return jobResults(before.Jobs), nil
 	}
-	targets, err := s.targets(request.GetFilter(), request.GetTasks())
+	targets, err := s.targets(from, request.GetFilter(), request.GetTasks())
 	if err != nil {
 		return nil, err
 	}
@@ -79,25 +79,29 @@ func (s *Server) onTargets(ctx context.Context, kind state.Kind, request onJobs,
 
 // signal delivers one signal to the running jobs among those meant. Nothing
 // is written to the log: it changes no state.
-func (s *Server) signal(ctx context.Context, from *caller, request *pb.CancelRequest) (*pb.CancelResponse, error) {
+func (s *Controller) signal(ctx context.Context, from *caller, request *pb.CancelRequest) (*pb.CancelResponse, error) {
 	if err := s.confirm(ctx); err != nil {
 		return nil, err
 	}
-	targets, err := s.targets(request.GetFilter(), request.GetTasks())
+	targets, err := s.targets(from, request.GetFilter(), request.GetTasks())
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalLimit)
 	defer cancel()
 	privileged := s.isAdministrator(from)
-	view := s.cluster.View()
+	may := s.sightOf(from, s.cluster.View())
 	var answers []*pb.JobResult
 	var deliveries sync.WaitGroup
 	places := make(chan struct{}, signalWidth)
 	for _, target := range targets {
-		for _, found := range resolve(view, target) {
+		for _, found := range may.seen(target) {
 			answer := &pb.JobResult{Id: found.id}
 			answers = append(answers, answer)
+			if found.job == nil {
+				answer.Error = may.unknown(found.id)
+				continue
+			}
 			if !s.maySignal(from, privileged, found.job, answer) {
 				continue
 			}
@@ -112,7 +116,7 @@ func (s *Server) signal(ctx context.Context, from *caller, request *pb.CancelReq
 	return &pb.CancelResponse{Results: answers}, nil
 }
 
-// resolved is a job that a target stands for; job is nil when nobody has it.
+// resolved is a job that a target means; job is nil when nobody has it.
 type resolved struct {
 	id  *pb.JobId
 	job *state.Job
@@ -153,11 +157,9 @@ func within(ranges []state.TaskRange, task uint32) bool {
 	})
 }
 
-// maySignal fills in the answer for a job that can not be signalled.
-func (s *Server) maySignal(from *caller, privileged bool, job *state.Job, answer *pb.JobResult) bool {
+// maySignal fills in the answer for a job that cannot be signalled.
+func (s *Controller) maySignal(from *caller, privileged bool, job *state.Job, answer *pb.JobResult) bool {
 	switch {
-	case job == nil:
-		answer.Error = "Invalid job id specified"
 	case !privileged && job.Owner().UID != from.uid && !s.coordinates(from, job):
 		answer.Error = "Access/permission denied"
 	case job.Phase == state.Waiting:
@@ -172,17 +174,16 @@ func (s *Server) maySignal(from *caller, privileged bool, job *state.Job, answer
 	return false
 }
 
-// deliver sends the signal to the nodes concerned, and answers the first
-// complaint.
-func (s *Server) deliver(ctx context.Context, job *state.Job, request *pb.CancelRequest) string {
+// deliver sends the signal to the nodes concerned and returns the first error.
+func (s *Controller) deliver(ctx context.Context, job *state.Job, request *pb.CancelRequest) string {
 	complaint := ""
-	for i := range job.Run.Parts {
-		part := &job.Run.Parts[i]
-		if part.Released || request.GetBatch() && part.Node != job.Run.BatchHost() {
+	for i := range job.Run.Allocs {
+		alloc := &job.Run.Allocs[i]
+		if alloc.Released || request.GetBatch() && alloc.Node != job.Run.BatchHost() {
 			continue
 		}
-		err := s.loops.Sessions().Signal(ctx, part.Node, &pb.SignalPart{
-			Part:   &pb.PartId{Job: job.ID, Epoch: job.Epoch},
+		err := s.loops.Sessions().Signal(ctx, alloc.Node, &pb.SignalAlloc{
+			Alloc:  &pb.AllocId{Job: job.ID, Epoch: job.Epoch},
 			Signal: request.GetSignal(), Batch: request.GetBatch(), Full: request.GetFull(),
 		})
 		if err != nil && complaint == "" {

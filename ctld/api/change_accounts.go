@@ -7,9 +7,9 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// ChangeAccounts changes accounts, users, associations and QOS, all that the
-// request lists or nothing; asked only to look, it says what it would refuse.
-func (s *Server) ChangeAccounts(ctx context.Context, request *pb.ChangeAccountsRequest) (*pb.ChangeAccountsResponse, error) {
+// ChangeAccounts changes accounts, users, associations and QOS: all that the
+// request lists, or nothing. In a dry run it says what it would refuse.
+func (s *Controller) ChangeAccounts(ctx context.Context, request *pb.ChangeAccountsRequest) (*pb.ChangeAccountsResponse, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// checkCheckpoint refuses what makes no sense of how a job is warned and saved.
+// checkCheckpoint refuses options about warnings and saves that make no sense.
 func checkCheckpoint(job *pb.JobSpec) error {
 	if job.GetSignal() != "" {
 		if _, err := spec.ParseEndSignal(job.GetSignal()); err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// Bounds of what a job may ask for: far above any machine, and low enough
-// that sums and products of them never overflow.
+// Bounds of what a job may request: far above any machine, and low enough that
+// sums and products of them never overflow.
 const (
 	maxTasks       = 1 << 24
 	maxMemoryBytes = 1 << 60
 	maxTimeMS      = 253_402_300_800_000 // the year 10000
 )
 
-// checkSpec refuses a job that makes no sense or asks for what is not carried
-// out. What depends on policy is checked when the job is applied.
+// checkSpec refuses a job that makes no sense or requests what is not
+// supported. What depends on policy is checked when the job is applied.
 func checkSpec(job *pb.JobSpec, administrator bool) error {
 	if job == nil {
 		return invalid("the request holds no job")
@@ -47,7 +47,7 @@ func checkSpec(job *pb.JobSpec, administrator bool) error {
 	return nil
 }
 
-// checkReserved refuses by name what is not carried out.
+// checkReserved refuses by name what is not supported.
 func checkReserved(job *pb.JobSpec) error {
 	for _, field := range []struct {
 		given bool
@@ -76,7 +76,7 @@ func checkScript(job *pb.JobSpec) error {
 	case len(script) == 0:
 		return invalid("Batch script is empty!")
 	case len(script) > spec.MaxScriptBytes:
-		return invalid("the batch script of %d bytes is larger than %d: put the data into a file beside it", len(script), spec.MaxScriptBytes)
+		return invalid("the batch script of %d bytes is larger than %d: put the data into a separate file", len(script), spec.MaxScriptBytes)
 	case len(bytes.TrimSpace(script)) == 0:
 		return invalid("Batch script contains only whitespace!")
 	case !bytes.HasPrefix(script, []byte("#!")):
@@ -102,7 +102,7 @@ func checkTexts(job *pb.JobSpec) error {
 		}
 	}
 	if strings.Contains(job.GetName(), "/") {
-		return invalid("the job name %.64q holds a '/', and so can not stand in a file name (%%x): leave it out", job.GetName())
+		return invalid("the job name %.64q holds a '/', so it cannot be used in a file name (%%x): leave it out", job.GetName())
 	}
 	if len(job.GetExportOption()) > spec.MaxEnvironmentBytes || strings.ContainsRune(job.GetExportOption(), 0) {
 		return invalid("--export is longer than %d bytes, or holds a zero byte", spec.MaxEnvironmentBytes)
@@ -187,7 +187,9 @@ func checkCounts(job *pb.JobSpec) error {
 	case job.GetSwitches() > spec.MaxHostListNames:
 		return invalid("%d switches are asked for: at most %d", job.GetSwitches(), spec.MaxHostListNames)
 	case max(job.GetMemoryPerNodeBytes(), job.GetMemoryPerCpuBytes(), job.GetMemoryPerGpuBytes()) > maxMemoryBytes:
-		return invalid("Memory specification can not be satisfied: more than %s", spec.FormatSize(maxMemoryBytes))
+		return invalid("Memory specification cannot be satisfied: more than %s", spec.FormatSize(maxMemoryBytes))
+	case job.GetTmpPerNodeBytes() > maxMemoryBytes:
+		return invalid("Temporary disk specification cannot be satisfied: more than %s", spec.FormatSize(maxMemoryBytes))
 	case job.GetMemoryPerNodeBytes() != 0 && job.GetMemoryPerCpuBytes() != 0:
 		return invalid("memory per node and memory per CPU exclude each other: give one of --mem and --mem-per-cpu")
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 // Control holds, releases, requeues, suspends or resumes jobs.
-func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.ControlResponse, error) {
+func (s *Controller) Control(ctx context.Context, request *pb.ControlRequest) (*pb.ControlResponse, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
 		return nil, err
 	}
-	uid, privileged, coordinator := from.uid, s.isAdministrator(from), s.coordinator(from)
+	uid, privileged, coordinator, all := from.uid, s.isAdministrator(from), s.coordinator(from), s.seesAll(from)
 	var kind state.Kind
 	var command func([]state.Target) state.Command
 	switch request.GetVerb() {
@@ -21,12 +21,12 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 		kind = state.KindHoldJobs
 		asUser := request.GetVerb() == pb.ControlVerb_CONTROL_VERB_HOLD_AS_USER
 		command = func(targets []state.Target) state.Command {
-			return state.HoldJobs{Targets: targets, UID: uid, Privileged: privileged, AsUser: asUser, Coordinator: coordinator}
+			return state.HoldJobs{Targets: targets, UID: uid, Privileged: privileged, AsUser: asUser, Coordinator: coordinator, SeesAll: all}
 		}
 	case pb.ControlVerb_CONTROL_VERB_RELEASE:
 		kind = state.KindReleaseJobs
 		command = func(targets []state.Target) state.Command {
-			return state.ReleaseJobs{Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator}
+			return state.ReleaseJobs{Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator, SeesAll: all}
 		}
 	case pb.ControlVerb_CONTROL_VERB_REQUEUE, pb.ControlVerb_CONTROL_VERB_REQUEUE_HOLD, pb.ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT:
 		kind = state.KindRequeueJobs
@@ -35,41 +35,41 @@ func (s *Server) Control(ctx context.Context, request *pb.ControlRequest) (*pb.C
 		command = func(targets []state.Target) state.Command {
 			return state.RequeueJobs{
 				Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator,
-				Hold: hold, SpecialExit: special, Incomplete: request.GetIncomplete(),
+				Hold: hold, SpecialExit: special, Incomplete: request.GetIncomplete(), SeesAll: all,
 			}
 		}
 	case pb.ControlVerb_CONTROL_VERB_SUSPEND:
 		kind, privileged = state.KindSuspendJobs, s.maySuspend(from)
 		command = func(targets []state.Target) state.Command {
-			return state.SuspendJobs{Targets: targets, UID: uid, Privileged: privileged}
+			return state.SuspendJobs{Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator}
 		}
 	case pb.ControlVerb_CONTROL_VERB_RESUME:
 		kind, privileged = state.KindResumeJobs, s.maySuspend(from)
 		command = func(targets []state.Target) state.Command {
-			return state.ResumeJobs{Targets: targets, UID: uid, Privileged: privileged}
+			return state.ResumeJobs{Targets: targets, UID: uid, Privileged: privileged, Coordinator: coordinator}
 		}
 	default:
 		return nil, invalid("verb %d is not known: use hold, uhold, release, requeue, requeuehold, suspend or resume", request.GetVerb())
 	}
-	s.ownOnly(request.GetFilter(), uid, privileged)
-	results, err := s.onTargets(ctx, kind, request, command)
+	s.ownOnly(request.GetFilter(), from, privileged)
+	results, err := s.onTargets(ctx, from, kind, request, command)
 	return &pb.ControlResponse{Results: results}, err
 }
 
-// maySuspend says whether the caller may suspend and resume jobs (scontrol(1):
+// maySuspend reports whether the caller may suspend and resume jobs (scontrol(1):
 // "Only an operator, administrator, SlurmUser, or root can suspend jobs").
-func (s *Server) maySuspend(from *caller) bool {
+func (s *Controller) maySuspend(from *caller) bool {
 	return s.levelOf(from, s.cluster.View()) >= state.Operator
 }
 
-// ownOnly lets the jobs that somebody means by a name be that person's, if there
-// are any: others' are not theirs to change, and may have the same name.
-func (s *Server) ownOnly(filter *pb.JobFilter, uid uint32, privileged bool) {
+// ownOnly restricts jobs chosen by name to the caller's own, if there are any:
+// users may not change others' jobs, which may have the same name.
+func (s *Controller) ownOnly(filter *pb.JobFilter, from *caller, privileged bool) {
 	if privileged || len(filter.GetNames()) == 0 || len(filter.GetUids())+len(filter.GetUsers()) > 0 {
 		return
 	}
-	filter.Uids = []uint32{uid}
-	if own, err := s.targets(filter, nil); err == nil && len(own) == 0 {
-		filter.Uids = nil // each of the others is denied, which says why nothing happened
+	filter.Uids = []uint32{from.uid}
+	if own, err := s.targets(from, filter, nil); err == nil && len(own) == 0 {
+		filter.Uids = nil // the others' jobs are denied, which says why nothing happened
 	}
 }

@@ -3,28 +3,30 @@ package api
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/credentials"
 )
 
-// maxConnectionsPerUser bounds what one user may hold open on the unix
-// socket, so that nobody takes every descriptor of the controller. Root, as
-// whom the nodes' daemons and supervisors come, has no such bound.
+// maxConnectionsPerUser bounds what one user may hold open on the unix socket,
+// so that nobody takes every descriptor of the controller. Root has no such
+// bound: the nodes' daemons and supervisors connect as root.
 const maxConnectionsPerUser = 512
 
 // maxHandshakes bounds the connections over TCP that have not yet shown a
 // certificate: anybody can make those.
 const maxHandshakes = 512
 
-// Credentials tell who is at the other end: the kernel's word on a unix
-// socket, a certificate on anything else. tls may be nil when only unix
-// sockets are served.
-func Credentials(tls *tls.Config) credentials.TransportCredentials {
-	return &serverCredentials{tls: tls}
+// Credentials identify the other end: by the kernel on a unix socket, by a
+// certificate on anything else. tls may be nil when only unix sockets are
+// served.
+func Credentials(tls *tls.Config) *ServerCredentials {
+	return &ServerCredentials{tls: tls}
 }
 
 // peerInfo is the kernel's word: the process that connected.
@@ -32,6 +34,7 @@ type peerInfo struct {
 	credentials.CommonAuthInfo
 	uid, gid uint32
 	pid      int32
+	person   string // the user it counts for, "" = root
 	conn     net.Conn
 }
 
@@ -43,18 +46,23 @@ func (p peerInfo) close() { _ = p.conn.Close() }
 // tlsInfo is a certificate, and the connection it was shown on.
 type tlsInfo struct {
 	credentials.TLSInfo
-	conn net.Conn
+	person string // the user it counts for, "" = not a user
+	conn   net.Conn
 }
 
 func (t tlsInfo) close() { _ = t.conn.Close() }
 
-type serverCredentials struct {
+// ServerCredentials identify the other end of each connection.
+type ServerCredentials struct {
 	tls        *tls.Config
 	open       places // connections by user
 	handshakes places // under way, all under one name
+
+	mu    sync.Mutex
+	shown map[net.Conn]*x509.Certificate // on connections that are open
 }
 
-func (c *serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c *ServerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	local, ok := bare(conn).(*net.UnixConn)
 	if !ok {
 		return c.handshake(conn)
@@ -63,12 +71,13 @@ func (c *serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credential
 	if err != nil {
 		return nil, nil, err
 	}
-	counted, err := c.count(conn, info.user())
+	info.person = personOf(info.uid)
+	counted, err := c.count(conn, info.person)
 	info.conn = conn
 	return counted, info, err
 }
 
-// bare is a connection without what a listener put around it.
+// bare is a connection without the wrappers of a listener.
 func bare(conn net.Conn) net.Conn {
 	if around, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		return around.NetConn()
@@ -76,8 +85,8 @@ func bare(conn net.Conn) net.Conn {
 	return conn
 }
 
-// handshake is that of TLS.
-func (c *serverCredentials) handshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+// handshake is the TLS handshake.
+func (c *ServerCredentials) handshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if c.tls == nil {
 		return nil, nil, errors.New("only unix sockets are served")
 	}
@@ -95,12 +104,57 @@ func (c *serverCredentials) handshake(conn net.Conn) (net.Conn, credentials.Auth
 	if !ok {
 		return nil, nil, fmt.Errorf("TLS answered %T", info)
 	}
-	counted, err := c.count(secured, certificateUser(proof))
-	return counted, tlsInfo{proof, conn}, err
+	person := certified(proof)
+	counted, err := c.count(c.note(secured, proof), person)
+	return counted, tlsInfo{proof, person, conn}, err
+}
+
+// note remembers, until a connection is closed, the certificate that was shown
+// on it.
+func (c *ServerCredentials) note(conn net.Conn, proof credentials.TLSInfo) net.Conn {
+	if len(proof.State.PeerCertificates) == 0 {
+		return conn
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shown == nil {
+		c.shown = make(map[net.Conn]*x509.Certificate)
+	}
+	c.shown[conn] = proof.State.PeerCertificates[0]
+	return &countedConn{Conn: conn, done: func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.shown, conn)
+	}}
+}
+
+// Cut closes the connections on which a certificate was shown that is no longer
+// good.
+func (c *ServerCredentials) Cut(bad func(*x509.Certificate) bool) (cut int) {
+	var closing []net.Conn
+	c.mu.Lock()
+	for conn, shown := range c.shown {
+		if bad(shown) {
+			closing = append(closing, conn)
+		}
+	}
+	c.mu.Unlock()
+	for _, conn := range closing {
+		_ = bare(rawOf(conn)).Close() // at once: a peer that does not read delays nobody
+	}
+	return len(closing)
+}
+
+// rawOf is the connection below TLS.
+func rawOf(conn net.Conn) net.Conn {
+	if around, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return around.NetConn()
+	}
+	return conn
 }
 
 // count takes one of the places for connections that a user has.
-func (c *serverCredentials) count(conn net.Conn, user string) (net.Conn, error) {
+func (c *ServerCredentials) count(conn net.Conn, user string) (net.Conn, error) {
 	if user == "" {
 		return conn, nil
 	}
@@ -112,7 +166,7 @@ func (c *serverCredentials) count(conn net.Conn, user string) (net.Conn, error) 
 	return &countedConn{Conn: conn, done: release}, nil
 }
 
-// countedConn gives its place free when it is closed.
+// countedConn frees its place when it is closed.
 type countedConn struct {
 	net.Conn
 	done func()
@@ -145,17 +199,17 @@ func peerOf(conn *net.UnixConn) (peerInfo, error) {
 	}, nil
 }
 
-func (c *serverCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c *ServerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("these credentials are for servers only")
 }
 
-func (c *serverCredentials) Info() credentials.ProtocolInfo {
+func (c *ServerCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "gleaner"}
 }
 
 // Clone returns the same: the count of connections is shared.
-func (c *serverCredentials) Clone() credentials.TransportCredentials { return c }
+func (c *ServerCredentials) Clone() credentials.TransportCredentials { return c }
 
-func (c *serverCredentials) OverrideServerName(string) error {
+func (c *ServerCredentials) OverrideServerName(string) error {
 	return errors.New("these credentials are for servers only")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// ErrNotYet is returned for what a leader can not judge so soon after it has
-// begun.
+// ErrNotYet is returned for what a leader cannot judge so soon after it began
+// to lead.
 var ErrNotYet = errors.New("this controller has just begun to lead")
 
 // invalid refuses a request before anything was written.
@@ -60,7 +60,7 @@ func refusal(refused *state.Refusal) error {
 	return status.Error(code, plainly(refused.Message))
 }
 
-// refusalOf is a refusal that came as an error.
+// refusalOf is a refusal that the state machine returned as an error.
 func refusalOf(err error) error {
 	if refused := (*state.Refusal)(nil); errors.As(err, &refused) {
 		return refusal(refused)
@@ -68,8 +68,8 @@ func refusalOf(err error) error {
 	return invalid("%v", err)
 }
 
-// propose commits a command and turns what went wrong into a status.
-func (s *Server) propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
+// propose commits a command and turns an error into a status.
+func (s *core) propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error) {
 	if err := s.mustLead(); err != nil {
 		return state.Result{}, err
 	}
@@ -85,7 +85,7 @@ func (s *Server) propose(ctx context.Context, command state.Command, id state.Re
 	case errors.As(err, &refused):
 		return result, refusal(refused)
 	case errors.Is(err, replica.ErrFull):
-		s.log.Warn("a request was refused because the disk is full; free some space, the controller then goes on by itself", "error", err)
+		s.log.Warn("a request was refused because the disk is full; free some space, the controller then continues by itself", "error", err)
 		return result, status.Errorf(codes.ResourceExhausted, "I/O error writing script/environment to file: %v", err)
 	case errors.Is(err, ErrNotYet):
 		return result, status.Errorf(codes.Unavailable, "ask again in a moment: %v", err)
@@ -95,22 +95,22 @@ func (s *Server) propose(ctx context.Context, command state.Command, id state.Re
 		}
 		return result, status.Error(codes.Unavailable, "this controller has just ceased to lead: ask again with the same request id")
 	case errors.Is(err, replica.ErrUncertain):
-		return result, status.Errorf(codes.Unavailable, "it is not known whether the request was carried out; ask again with the same request id: %v", err)
+		return result, status.Errorf(codes.Unavailable, "it is not known whether the request took effect; ask again with the same request id: %v", err)
 	default:
 		s.log.Error("a request could not be committed; look at the disk of the data directory", "command", result.Kind.String(), "error", err)
 		return result, status.Errorf(codes.Unavailable, "the request could not be written to the log: %v", err)
 	}
 }
 
-// leads says whether this controller leads and knows all that was accepted
-// before, as far as it knows itself.
-func (s *Server) leads() bool { return s.loops.Leading() && s.cluster.IsLeader() }
+// leads reports whether this controller leads and knows all that was accepted
+// before, as far as it can tell by itself.
+func (s *core) leads() bool { return s.loops.Leading() && s.cluster.IsLeader() }
 
-// confirm refuses unless this controller still leads by the word of a
-// majority, given after the request came. What is answered from the state
-// needs it: a leader that was paused or cut off does not know that another one
-// was elected, and what it has is old.
-func (s *Server) confirm(ctx context.Context) error {
+// confirm refuses unless a majority has confirmed, after the request came, that
+// this controller still leads. All answers from the state need it: a leader
+// that was paused or cut off does not know that another one was elected, and
+// its state is old.
+func (s *core) confirm(ctx context.Context) error {
 	if err := s.mustLead(); err != nil {
 		return err
 	}
@@ -126,11 +126,11 @@ func (s *Server) confirm(ctx context.Context) error {
 		}
 		return status.Errorf(codes.Unavailable, "controller %s may not lead any more (%v): ask again in a moment", s.cluster.Name(), err)
 	}
-	return status.Errorf(codes.Unavailable, "controller %s can not answer: %v", s.cluster.Name(), err)
+	return status.Errorf(codes.Unavailable, "controller %s cannot answer: %v", s.cluster.Name(), err)
 }
 
 // mustLead refuses while another controller leads, naming it.
-func (s *Server) mustLead() error {
+func (s *core) mustLead() error {
 	if s.leads() {
 		return nil
 	}

@@ -6,19 +6,20 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
 
 // Bounds of what is remembered of the machines.
 const (
-	// machinesTTL is how long what the nodes have is taken from an earlier
-	// look. A job is refused only after a new look.
+	// machinesTTL is how long an earlier look at the nodes is used. A job is
+	// refused only after a new look.
 	machinesTTL = time.Second
 	// maxShapesTried bounds the shapes remembered to fit since the last look.
 	maxShapesTried = 4096
 )
 
 // machines remembers what the nodes have, and what would fit on them, because
-// every submission asks and most ask for the same.
+// every submission needs it and most are alike.
 type machines struct {
 	mu       sync.Mutex
 	snapshot sched.Snapshot
@@ -28,7 +29,7 @@ type machines struct {
 	fits     map[state.Digest]bool // shapes that could run
 }
 
-// look answers what the nodes have, and whether the shape is known to fit.
+// look returns what the nodes have, and whether the shape is known to fit.
 func (m *machines) look(view *state.View, shape *state.Shape, fresh bool) (snapshot sched.Snapshot, known, fits bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,8 +54,9 @@ func (m *machines) remember(shape *state.Shape, policy *state.Policy) {
 }
 
 // checkFeasible refuses what could not run even if every node that has ever
-// registered were up and idle. Before the first node has, everything waits.
-func (s *Server) checkFeasible(view *state.View, shape *state.Shape) error {
+// registered were up and idle. Before the first node has registered, everything
+// waits.
+func (s *Controller) checkFeasible(view *state.View, shape *state.Shape) error {
 	policy := view.Policy()
 	for _, fresh := range []bool{false, true} {
 		snapshot, known, fits := s.machines.look(view, shape, fresh)
@@ -70,7 +72,7 @@ func (s *Server) checkFeasible(view *state.View, shape *state.Shape) error {
 			return nil
 		}
 		if fresh {
-			return invalid("Requested node configuration is not available: %s", reason.Sentence(snapshot))
+			return invalid("Requested node configuration is not available: %s", explain.Sentence(reason, snapshot))
 		}
 	}
 	return nil

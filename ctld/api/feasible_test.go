@@ -53,9 +53,9 @@ func shapeFor(t testing.TB, s *state.State, gpus uint32) *state.Shape {
 }
 
 // TestFeasibleLooksAgain: what fits is remembered, what does not is judged
-// anew each time, so that a node that has just come counts.
+// again each time, so that a node that has just come counts.
 func TestFeasibleLooksAgain(t *testing.T) {
-	server, s := &Server{}, machinesOf(t, 2)
+	server, s := &Controller{}, machinesOf(t, 2)
 	if err := server.checkFeasible(s.View(), shapeFor(t, s, 16)); err != nil {
 		t.Fatalf("16 GPUs on two nodes of 8: %v", err)
 	}
@@ -75,7 +75,7 @@ func TestFeasibleLooksAgain(t *testing.T) {
 // nodes of 8 GPUs: of a shape seen within the last second, and of a new one.
 func BenchmarkFeasible(b *testing.B) {
 	s := machinesOf(b, 1000)
-	server, view, shape := &Server{}, s.View(), shapeFor(b, s, 16)
+	server, view, shape := &Controller{}, s.View(), shapeFor(b, s, 16)
 	for _, remembered := range []bool{true, false} {
 		b.Run(fmt.Sprintf("remembered=%t", remembered), func(b *testing.B) {
 			for range b.N {

@@ -14,12 +14,12 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// filter is a JobFilter made ready: conditions of different kinds must all
-// hold, values of one kind are alternatives, an empty kind says nothing.
+// filter is a prepared JobFilter: conditions of different kinds must all hold,
+// values of one kind are alternatives, an empty kind says nothing.
 type filter struct {
 	ids        []*pb.JobId
 	named      map[uint32]map[uint32]bool // ids by number; nil = all of it, else those tasks
-	tasks      []*pb.ArrayTasks           // names tasks, as an alternative beside ids
+	tasks      []*pb.ArrayTasks           // names tasks, as an alternative to ids
 	users      map[string]bool
 	uids       map[uint32]bool
 	partitions map[string]bool
@@ -30,10 +30,10 @@ type filter struct {
 	states     map[pb.JobState]bool
 	all        bool
 	completing bool
-	configured bool // configuring, as an alternative beside states
+	configured bool // configuring, as an alternative to states
 }
 
-// newFilter checks and prepares one. nil is the empty filter.
+// newFilter checks and prepares a filter. nil is the empty filter.
 func newFilter(message *pb.JobFilter) (*filter, error) {
 	f := &filter{
 		ids:   message.GetIds(),
@@ -44,7 +44,7 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 		completing: message.GetCompleting(), configured: message.GetConfiguring(),
 	}
 	if len(message.ProtoReflect().GetUnknown()) > 0 {
-		// Without it far more jobs would be chosen than were meant.
+		// Without this check far more jobs would be chosen than were meant.
 		return nil, invalid("the request chooses jobs by something that this controller does not know yet: upgrade it, or leave the newest option out")
 	}
 	if len(f.ids) > spec.MaxJobTargets {
@@ -100,7 +100,7 @@ func setOf[K comparable](values []K) map[K]bool {
 // names says that jobs or tasks are given by their numbers.
 func (f *filter) names() bool { return len(f.ids) > 0 || len(f.tasks) > 0 }
 
-// conditional says that something beside numbers selects. All states are no
+// conditional says that something other than numbers selects. All states are no
 // condition.
 func (f *filter) conditional() bool {
 	return !f.plain() || len(f.states) > 0 || f.completing || f.configured
@@ -118,7 +118,7 @@ func (f *filter) givesState() bool {
 // empty says that it selects every active job.
 func (f *filter) empty() bool { return !f.names() && !f.conditional() }
 
-// finished says whether jobs that are over can match.
+// finished reports whether jobs that are over can match.
 func (f *filter) finished() bool {
 	if f.all {
 		return true
@@ -165,7 +165,7 @@ func (f *filter) inPartition(job *state.Job) bool {
 }
 
 func (f *filter) onNode(job *state.Job) bool {
-	return job.Run != nil && slices.ContainsFunc(job.Run.Parts, func(part state.Part) bool { return f.nodes[part.Node] })
+	return job.Run != nil && slices.ContainsFunc(job.Run.Allocs, func(alloc state.Alloc) bool { return f.nodes[alloc.Node] })
 }
 
 // selected is a matching record, and which of its tasks were named; nil means
@@ -175,20 +175,23 @@ type selected struct {
 	tasks []*pb.ArrayRange
 }
 
-// choose yields the matching records in the order of their numbers. A single
-// id that nobody has is an error; of several, unknown ones are left out.
-func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
+// choose yields the matching records that exist for the caller, in the order of
+// their numbers. A single id that nobody has is an error; of several, unknown
+// ones are left out.
+func (f *filter) choose(may *sight) (iter.Seq[selected], error) {
 	if !f.names() {
-		return f.scan(view), nil
+		return f.scan(may), nil
 	}
+	view := may.view
 	named := make(naming)
 	// Each array once, however often it is named: all its members are looked
 	// through for it.
 	for _, target := range merge(append(state.TargetsFromTasks(f.tasks), idTargets(f.ids)...)) {
 		named.add(view, target, f.finished())
 	}
+	maps.DeleteFunc(named, func(id uint32, _ []*pb.ArrayRange) bool { return !may.seesNumber(id) })
 	if len(named) == 0 && len(f.ids) == 1 && len(f.tasks) == 0 {
-		return nil, status.Error(codes.NotFound, "Invalid job id specified")
+		return nil, status.Error(codes.NotFound, may.unknown(f.ids[0]))
 	}
 	return func(yield func(selected) bool) {
 		for _, number := range slices.Sorted(maps.Keys(named)) {
@@ -200,13 +203,13 @@ func (f *filter) choose(view *state.View) (iter.Seq[selected], error) {
 	}, nil
 }
 
-// naming is the records that numbers stand for, and which of their tasks; nil
-// means all of them.
+// naming is the records that numbers mean, and which of their tasks; nil means
+// all of them.
 type naming map[uint32][]*pb.ArrayRange
 
-// add adds the records a target stands for: an array's number stands for all
-// its tasks. Tasks that are over are left out unless past ones are wanted or
-// nothing else is left of it: there may be very many.
+// add adds the records that a target means: an array's number means all its
+// tasks. Tasks that are over are left out unless past ones are wanted or
+// nothing else is left of the array: there may be very many.
 func (n naming) add(view *state.View, target state.Target, past bool) {
 	if len(target.Tasks) > 0 {
 		for job, mine := range view.MembersWith(target.Job, target.Tasks) {
@@ -229,7 +232,7 @@ func (n naming) add(view *state.View, target state.Target, past bool) {
 	}
 }
 
-// addTo adds some tasks of one record; of a record of one task, that.
+// addTo adds some tasks of one record; for a record of one task, that task.
 func (n naming) addTo(job *state.Job, tasks ...*pb.ArrayRange) {
 	before, present := n[job.ID]
 	if job.HasTask || present && before == nil {
@@ -240,14 +243,15 @@ func (n naming) addTo(job *state.Job, tasks ...*pb.ArrayRange) {
 }
 
 // scan goes through all jobs that can match.
-func (f *filter) scan(view *state.View) iter.Seq[selected] {
+func (f *filter) scan(may *sight) iter.Seq[selected] {
+	view := may.view
 	jobs := view.LiveJobs()
 	if f.finished() {
 		jobs = view.Jobs(0)
 	}
 	return func(yield func(selected) bool) {
 		for job := range jobs {
-			if f.matches(job) && !yield(selected{job: job}) {
+			if f.matches(job) && may.sees(job) && !yield(selected{job: job}) {
 				return
 			}
 		}

@@ -16,7 +16,7 @@ const (
 	maxFollowersPerUser = 1024
 )
 
-// followers counts who follows, by user.
+// followers counts followers by user.
 type followers struct {
 	mu    sync.Mutex
 	total int
@@ -46,8 +46,8 @@ func (f *followers) enter(uid uint32) (leave func(), err error) {
 }
 
 // Follow streams changes as they are applied. A client that does not keep up
-// is cut off, and lists anew.
-func (s *Server) Follow(request *pb.FollowRequest, stream pb.Controller_FollowServer) error {
+// is cut off, and lists again.
+func (s *Controller) Follow(request *pb.FollowRequest, stream pb.Controller_FollowServer) error {
 	over := s.cluster.Over()
 	from, err := s.reader(stream.Context())
 	if err != nil {
@@ -69,53 +69,60 @@ func (s *Server) Follow(request *pb.FollowRequest, stream pb.Controller_FollowSe
 	if err := stream.Send(synced); err != nil {
 		return err
 	}
+	before := view // it still has the jobs that are forgotten next
 	for {
 		select {
 		case change, open := <-changes:
 			if !open {
-				return status.Error(codes.OutOfRange, "too many changes were waiting to be read, or the state was replaced: list anew and follow again")
+				return status.Error(codes.OutOfRange, "too many changes were waiting to be read, or the state was replaced: list again and follow again")
 			}
-			if err := s.sendChange(stream, f, change); err != nil {
+			if err := s.sendChange(stream, s.sightOf(from, before), s.sightOf(from, change.View), f, change); err != nil {
 				return err
 			}
+			before = change.View
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-over:
-			return status.Error(codes.Unavailable, "this controller does not lead any more: list anew and follow again")
+			return status.Error(codes.Unavailable, "this controller does not lead any more: list again and follow again")
 		case <-s.stop:
 			return status.Error(codes.Unavailable, "this controller stops")
 		}
 	}
 }
 
-func (s *Server) sendChange(stream pb.Controller_FollowServer, f *filter, change Change) error {
+// sendChange sends the visible part of a change to this client: before is what
+// the client could see until then, and may what it can see now.
+func (s *Controller) sendChange(stream pb.Controller_FollowServer, before, may *sight, f *filter, change Change) error {
 	send := func(event *pb.Event) error {
 		event.Index, event.TimeMs = change.Result.Index, change.Result.TimeMS
 		return stream.Send(event)
 	}
 	for _, id := range change.Result.ChangedJobs {
 		job, known := change.View.Job(id)
-		if !known || !f.covers(job) {
+		if !known || !f.covers(job) || !may.sees(job) {
 			continue
 		}
-		message := s.jobMessage(change.View, selected{job: job}, state.JobDetail{})
+		message := s.jobMessage(may, selected{job: job}, state.JobDetail{})
 		if err := send(&pb.Event{What: &pb.Event_Job{Job: message}}); err != nil {
 			return err
 		}
 	}
-	if f.empty() {
+	if f.empty() && !may.hides("nodes") && !may.hides("events") {
 		for _, name := range change.Result.ChangedNodes {
 			node, known := change.View.Node(name)
 			if !known {
 				continue
 			}
-			if err := send(&pb.Event{What: &pb.Event_Node{Node: change.View.NodeMessage(node)}}); err != nil {
+			if err := send(&pb.Event{What: &pb.Event_Node{Node: may.node(change.View.NodeMessage(node))}}); err != nil {
 				return err
 			}
 		}
 	}
 	for _, id := range change.Result.PurgedJobs {
 		if _, wanted := f.named[id]; len(f.ids) > 0 && !wanted {
+			continue
+		}
+		if may.hides("jobs") && !before.seesNumber(id) {
 			continue
 		}
 		if err := send(&pb.Event{What: &pb.Event_Purged{Purged: &pb.Purged{JobId: id}}}); err != nil {

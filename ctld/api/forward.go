@@ -21,7 +21,7 @@ import (
 )
 
 // metadataAnswered is in the trailer of what another controller answered: an
-// error without it is the connection's.
+// error without it comes from the connection.
 const metadataAnswered = "gleaner-answered"
 
 // answeredHere are the requests that every controller answers for itself.
@@ -29,7 +29,7 @@ var answeredHere = map[string]bool{
 	pb.Controller_Ping_FullMethodName: true,
 }
 
-// bulk are the requests that are passed on beside the others.
+// bulk are the requests that are passed on over separate connections.
 var bulk = map[string]bool{
 	pb.NodeLink_Tunnel_FullMethodName:            true,
 	pb.Controller_Attach_FullMethodName:          true,
@@ -43,10 +43,11 @@ type way struct {
 	peerlink.Route
 }
 
-// wayOf finds the leader for a request; nil: it is answered here, be it with a
-// refusal. What another controller passed on is never passed on again: two that
-// each take the other for the leader would send it round for ever.
-func (s *Server) wayOf(ctx context.Context, method string) (*way, error) {
+// wayOf finds the leader for a request; nil: this controller answers it,
+// perhaps with a refusal. What another controller passed on is never passed on
+// again: two that each take the other for the leader would send it round
+// forever.
+func (s *core) wayOf(ctx context.Context, method string) (*way, error) {
 	if s.peers == nil || answeredHere[method] || fromPeer(ctx) != "" || s.leads() {
 		return nil, nil
 	}
@@ -57,7 +58,7 @@ func (s *Server) wayOf(ctx context.Context, method string) (*way, error) {
 	conn, route, err := s.peers.Leader(lane)
 	switch {
 	case err != nil:
-		return nil, status.Errorf(codes.Unavailable, "controller %s does not lead and can not pass the request on: %v", s.cluster.Name(), err)
+		return nil, status.Errorf(codes.Unavailable, "controller %s does not lead and cannot pass the request on: %v", s.cluster.Name(), err)
 	case conn == nil:
 		return nil, nil
 	}
@@ -75,7 +76,7 @@ func fromPeer(ctx context.Context) string {
 }
 
 // forwardUnary passes a request on to the leader.
-func (s *Server) forwardUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *core) forwardUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	way, err := s.wayOf(ctx, info.FullMethod)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (s *Server) forwardUnary(ctx context.Context, request any, info *grpc.Unary
 	return s.call(ctx, way, info.FullMethod, request)
 }
 
-func (s *Server) call(ctx context.Context, way *way, method string, request any) (any, error) {
+func (s *core) call(ctx context.Context, way *way, method string, request any) (any, error) {
 	ctx, cancel, err := s.outgoing(ctx, way, formerLimit)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ const formerLimit = time.Second
 
 // outgoing is the context of a request that is passed on. It ends a while after
 // another controller leads; less than 0 = not for that.
-func (s *Server) outgoing(ctx context.Context, way *way, after time.Duration) (context.Context, context.CancelFunc, error) {
+func (s *core) outgoing(ctx context.Context, way *way, after time.Duration) (context.Context, context.CancelFunc, error) {
 	from, err := s.connection(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -131,8 +132,8 @@ func (s *Server) outgoing(ctx context.Context, way *way, after time.Duration) (c
 	return ctx, cancel, nil
 }
 
-// passedBack is an error as who asked is to see it.
-func (s *Server) passedBack(err error, trailer metadata.MD, way *way) error {
+// passedBack is an error in the form that the caller should see.
+func (s *core) passedBack(err error, trailer metadata.MD, way *way) error {
 	if len(trailer.Get(metadataAnswered)) > 0 {
 		return err
 	}
@@ -150,7 +151,7 @@ func (s *Server) passedBack(err error, trailer metadata.MD, way *way) error {
 }
 
 // forwardStream passes a stream on to the leader, both ways.
-func (s *Server) forwardStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *core) forwardStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	way, err := s.wayOf(stream.Context(), info.FullMethod)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (s *Server) forwardStream(server any, stream grpc.ServerStream, info *grpc.
 	notePassedOn(stream.Context(), way.Leader)
 	after := time.Duration(0)
 	if info.FullMethod == pb.NodeLink_Tunnel_FullMethodName || info.FullMethod == pb.Controller_Attach_FullMethodName {
-		after = -1 // what it carries is nothing of the leader's
+		after = -1 // what it carries does not depend on the leader
 	}
 	ctx, cancel, err := s.outgoing(stream.Context(), way, after)
 	if err != nil {
@@ -191,7 +192,7 @@ func (s *Server) forwardStream(server any, stream grpc.ServerStream, info *grpc.
 }
 
 // carryUp passes on what the client sends, up to its half close. An error is
-// the client's; the leader's comes to carryDown.
+// the client's; carryDown gets the leader's.
 func carryUp(stream grpc.ServerStream, onward grpc.ClientStream, shape protoreflect.MessageType, many bool) error {
 	for {
 		message := shape.New().Interface()
@@ -209,7 +210,7 @@ func carryUp(stream grpc.ServerStream, onward grpc.ClientStream, shape protorefl
 			break
 		}
 	}
-	_ = onward.CloseSend() // an error of it comes to carryDown too
+	_ = onward.CloseSend() // carryDown gets its error too
 	return nil
 }
 
@@ -254,13 +255,13 @@ func shapesOf(method string) (input, output protoreflect.MessageType, err error)
 	return input, output, nil
 }
 
-// answeredUnary marks what this controller answers another one.
-func (s *Server) answeredUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+// answeredUnary marks the answers of this controller to another one.
+func (s *core) answeredUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(metadataAnswered, s.cluster.Name())) // fails only where there is no request
 	return handler(ctx, request)
 }
 
-func (s *Server) answeredStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *core) answeredStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	stream.SetTrailer(metadata.Pairs(metadataAnswered, s.cluster.Name()))
 	return handler(server, stream)
 }

@@ -12,7 +12,7 @@ import (
 
 // method is one of the Controller's, from the bytes of a request on.
 type method struct {
-	call  func(t *testing.T, s *Server, ctx context.Context, data []byte) error
+	call  func(t *testing.T, s *Controller, ctx context.Context, data []byte) error
 	seeds []proto.Message
 	wild  [][]byte
 }
@@ -24,8 +24,8 @@ func one[Q, A any, PQ interface {
 }, PA interface {
 	*A
 	proto.Message
-}](handler func(*Server, context.Context, *Q) (*A, error), seeds ...proto.Message) method {
-	return method{seeds: seeds, wild: prototest.Hostile[Q, PQ](), call: func(t *testing.T, s *Server, ctx context.Context, data []byte) error {
+}](handler func(*Controller, context.Context, *Q) (*A, error), seeds ...proto.Message) method {
+	return method{seeds: seeds, wild: prototest.Hostile[Q, PQ](), call: func(t *testing.T, s *Controller, ctx context.Context, data []byte) error {
 		request := PQ(new(Q))
 		if proto.Unmarshal(data, request) != nil {
 			return nil
@@ -45,8 +45,8 @@ func many[Q, A any, PQ interface {
 }, PA interface {
 	*A
 	proto.Message
-}](handler func(*Server, *Q, *sink[A, PA]) error, seeds ...proto.Message) method {
-	return method{seeds: seeds, wild: prototest.Hostile[Q, PQ](), call: func(t *testing.T, s *Server, ctx context.Context, data []byte) error {
+}](handler func(*Controller, *Q, *sink[A, PA]) error, seeds ...proto.Message) method {
+	return method{seeds: seeds, wild: prototest.Hostile[Q, PQ](), call: func(t *testing.T, s *Controller, ctx context.Context, data []byte) error {
 		request := PQ(new(Q))
 		if proto.Unmarshal(data, request) != nil {
 			return nil
@@ -65,7 +65,7 @@ func methods() []method {
 		return &pb.SubmitRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Spec: job}
 	}
 	return []method{
-		one((*Server).Submit, submit(func(*pb.JobSpec) {}),
+		one((*Controller).Submit, submit(func(*pb.JobSpec) {}),
 			submit(func(s *pb.JobSpec) {
 				s.Array = &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 4_000_000, Step: 1}}}
 			}),
@@ -92,39 +92,41 @@ func methods() []method {
 			submit(func(s *pb.JobSpec) { s.Environment, s.Arguments = []string{"A=\x00"}, []string{"\x00"} }),
 			submit(func(s *pb.JobSpec) { s.TimeLimitS, s.Nice = 4294967295, -2147483648 }),
 			&pb.SubmitRequest{AsUser: "ada", Spec: goodSpec()}),
-		one((*Server).Cancel, &pb.CancelRequest{Filter: byID, Tasks: some}, &pb.CancelRequest{Filter: &pb.JobFilter{Users: []string{"ada"}}},
+		one((*Controller).Cancel, &pb.CancelRequest{Filter: byID, Tasks: some}, &pb.CancelRequest{Filter: &pb.JobFilter{Users: []string{"ada"}}},
 			&pb.CancelRequest{Filter: byID, Signal: 10, Full: true}),
-		one((*Server).Control, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_HOLD, Filter: byID, Tasks: some},
+		one((*Controller).Control, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_HOLD, Filter: byID, Tasks: some},
 			&pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_REQUEUE, Filter: byID}, &pb.ControlRequest{Verb: pb.ControlVerb_CONTROL_VERB_RELEASE, Tasks: some}),
-		one((*Server).UpdateJobs, &pb.UpdateJobsRequest{Filter: byID, Tasks: some, Change: &pb.JobChange{
+		one((*Controller).UpdateJobs, &pb.UpdateJobsRequest{Filter: byID, Tasks: some, Change: &pb.JobChange{
 			TimeLimitS: &task, Partitions: []string{"main"}, MinNodes: &task, Tasks: &task, Gpus: &pb.GpuRequests{Requests: []*pb.GpuRequest{{Count: 1}}},
 			Dependency: proto.String("afterok:1?singleton"), NodeList: proto.String("n[0001-0002]"), Licenses: proto.String("a:2")}},
 			&pb.UpdateJobsRequest{Filter: byID, Change: &pb.JobChange{AddTimeS: -60, ResetAccrueTime: true, BeginMs: proto.Int64(1), Priority: &task}}),
-		many(func(s *Server, q *pb.ListJobsRequest, out *sink[pb.ListJobsResponse, *pb.ListJobsResponse]) error {
+		many(func(s *Controller, q *pb.ListJobsRequest, out *sink[pb.ListJobsResponse, *pb.ListJobsResponse]) error {
 			return s.ListJobs(q, out)
 		},
 			&pb.ListJobsRequest{WithScript: true, WithEnvironment: true, Filter: &pb.JobFilter{AllStates: true}}, &pb.ListJobsRequest{Filter: byID}),
-		many(func(s *Server, q *pb.ListNodesRequest, out *sink[pb.ListNodesResponse, *pb.ListNodesResponse]) error {
+		many(func(s *Controller, q *pb.ListNodesRequest, out *sink[pb.ListNodesResponse, *pb.ListNodesResponse]) error {
 			return s.ListNodes(q, out)
 		},
 			&pb.ListNodesRequest{Names: "n[0000-0009]", Partitions: []string{"main"}}),
-		one((*Server).ListPartitions, &pb.ListPartitionsRequest{}),
-		one((*Server).UpdateNode, &pb.UpdateNodeRequest{Names: "n0001", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "r"},
+		one((*Controller).ListPartitions, &pb.ListPartitionsRequest{}),
+		one((*Controller).UpdateNode, &pb.UpdateNodeRequest{Names: "n0001", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "r"},
 			&pb.UpdateNodeRequest{Names: "ALL", Action: pb.NodeAction_NODE_ACTION_FENCED}),
-		one((*Server).ApplyPolicy, &pb.ApplyPolicyRequest{Policy: goodPolicy}, &pb.ApplyPolicyRequest{Policy: &pb.Policy{Partitions: []*pb.Partition{{Name: "x", Nodes: "n[1-99999]"}}}, DryRun: true}),
-		one((*Server).ShowConfig, &pb.ShowConfigRequest{}),
-		many(func(s *Server, q *pb.ListAccountsRequest, out *sink[pb.ListAccountsResponse, *pb.ListAccountsResponse]) error {
+		one((*Controller).ApplyPolicy, &pb.ApplyPolicyRequest{Policy: goodPolicy}, &pb.ApplyPolicyRequest{Policy: &pb.Policy{Partitions: []*pb.Partition{{Name: "x", Nodes: "n[1-99999]"}}}, DryRun: true}),
+		one((*Controller).ShowConfig, &pb.ShowConfigRequest{}),
+		many(func(s *Controller, q *pb.ListAccountsRequest, out *sink[pb.ListAccountsResponse, *pb.ListAccountsResponse]) error {
 			return s.ListAccounts(q, out)
 		}, &pb.ListAccountsRequest{}, &pb.ListAccountsRequest{Accounts: []string{"root"}, Users: []string{"ada"}}),
-		one((*Server).ChangeAccounts, labChanges(), &pb.ChangeAccountsRequest{DryRun: true, Changes: labChanges().Changes[1:]}),
-		one((*Server).Ping, &pb.PingRequest{}),
-		many(func(s *Server, q *pb.FollowRequest, out *sink[pb.Event, *pb.Event]) error { return s.Follow(q, out) },
+		one((*Controller).ChangeAccounts, labChanges(), &pb.ChangeAccountsRequest{DryRun: true, Changes: labChanges().Changes[1:]}),
+		one((*Controller).Ping, &pb.PingRequest{}),
+		many(func(s *Controller, q *pb.FollowRequest, out *sink[pb.Event, *pb.Event]) error {
+			return s.Follow(q, out)
+		},
 			&pb.FollowRequest{}, &pb.FollowRequest{Filter: byID}),
-		many(func(s *Server, q *pb.ListPrioritiesRequest, out *sink[pb.ListPrioritiesResponse, *pb.ListPrioritiesResponse]) error {
+		many(func(s *Controller, q *pb.ListPrioritiesRequest, out *sink[pb.ListPrioritiesResponse, *pb.ListPrioritiesResponse]) error {
 			return s.ListPriorities(q, out)
 		},
 			&pb.ListPrioritiesRequest{Ids: byID.Ids, Users: []string{"ada"}, Uids: []uint32{1000}, Partitions: []string{"main"}}),
-		many(func(s *Server, q *pb.ListSharesRequest, out *sink[pb.ListSharesResponse, *pb.ListSharesResponse]) error {
+		many(func(s *Controller, q *pb.ListSharesRequest, out *sink[pb.ListSharesResponse, *pb.ListSharesResponse]) error {
 			return s.ListShares(q, out)
 		},
 			&pb.ListSharesRequest{}),
@@ -159,12 +161,12 @@ func FuzzRequests(f *testing.F) {
 		}
 		defer cancel()
 		method := all[int(which)%len(all)]
-		checkStatus(t, method.call(t, s, ctx, data))
-		checkStatus(t, method.call(t, s, ctx, data)) // a retry
+		checkStatus(t, method.call(t, s.users, ctx, data))
+		checkStatus(t, method.call(t, s.users, ctx, data)) // a retry
 		l.plan()
 		l.checkShown()
 		everything := &pb.ListJobsRequest{Filter: &pb.JobFilter{AllStates: true}}
-		if err := s.ListJobs(everything, &sink[pb.ListJobsResponse, *pb.ListJobsResponse]{t: t, ctx: callerContext(1, "", "", "")}); err != nil {
+		if err := s.users.ListJobs(everything, &sink[pb.ListJobsResponse, *pb.ListJobsResponse]{t: t, ctx: callerContext(1, "", "", "")}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -64,13 +64,13 @@ func inventory() *pb.Inventory {
 }
 
 func nodeMessages() []*pb.NodeMessage {
-	part := &pb.PartId{Job: 1, Epoch: 1}
+	alloc := &pb.AllocId{Job: 1, Epoch: 1}
 	return []*pb.NodeMessage{
-		{What: &pb.NodeMessage_Register{Register: &pb.Register{Node: "n0000", Inventory: inventory(), Instance: "i", Running: []*pb.RunningPart{{Part: part, Ready: true}, {Part: &pb.PartId{Job: 4, Epoch: 9}}},
+		{What: &pb.NodeMessage_Register{Register: &pb.Register{Node: "n0000", Inventory: inventory(), Instance: "i", Running: []*pb.RunningAlloc{{Alloc: alloc, Ready: true}, {Alloc: &pb.AllocId{Job: 4, Epoch: 9}}},
 			LeftOvers: []*pb.LeftOver{{What: "/x", Error: "busy", SinceMs: math.MinInt64}}}}},
 		{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: math.MinInt64}}},
-		{What: &pb.NodeMessage_PartReady{PartReady: &pb.PartReady{Part: part}}},
-		{What: &pb.NodeMessage_PartEnded{PartEnded: &pb.PartEnded{Part: part, Cause: pb.EndCause_END_CAUSE_EXITED, ExitCode: math.MaxUint32, Detail: "d", StartMs: -1, EndMs: math.MaxInt64,
+		{What: &pb.NodeMessage_AllocReady{AllocReady: &pb.AllocReady{Alloc: alloc}}},
+		{What: &pb.NodeMessage_AllocEnded{AllocEnded: &pb.AllocEnded{Alloc: alloc, Cause: pb.EndCause_END_CAUSE_EXITED, ExitCode: math.MaxUint32, Detail: "d", StartMs: -1, EndMs: math.MaxInt64,
 			Usage: &pb.Usage{PeakMemoryBytes: math.MaxUint64, CpuNs: math.MaxUint64}}}},
 		{What: &pb.NodeMessage_SignalResult{SignalResult: &pb.SignalResult{Token: "t", Error: "e"}}},
 		{What: &pb.NodeMessage_LeftOvers{LeftOvers: &pb.LeftOvers{LeftOvers: []*pb.LeftOver{{What: "/y"}}}}},
@@ -111,26 +111,26 @@ func FuzzSession(f *testing.F) {
 		ctx, cancel := context.WithCancel(callerContext(caller, "1.1", "1000", "n0000"))
 		defer cancel()
 		stream := &nodeStream{t: t, ctx: ctx, messages: messages}
-		checkStatus(t, s.Session(stream))
+		checkStatus(t, s.nodes.Session(stream))
 		if l.sessions.Get("n0000") != nil {
 			t.Fatal("a session that has ended is kept")
 		}
 		l.plan()
 		l.checkShown()
 		sinkNodes := &sink[pb.ListNodesResponse, *pb.ListNodesResponse]{t: t, ctx: callerContext(1, "", "", "")}
-		if err := s.ListNodes(&pb.ListNodesRequest{}, sinkNodes); err != nil {
+		if err := s.users.ListNodes(&pb.ListNodesRequest{}, sinkNodes); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
 // FuzzTunnel: one end of a tunnel opens, the other joins when it was asked to,
-// and both say whatever they like: no end waits for ever, bytes reach the other
+// and both say whatever they like: no end waits forever, bytes reach the other
 // end of this tunnel or nobody, and no place stays taken.
 func FuzzTunnel(f *testing.F) {
 	base := seedState(f)
 	open := func(change func(*pb.TunnelOpen)) []byte {
-		message := &pb.TunnelOpen{Part: &pb.PartId{Job: 1, Epoch: 1}, FromNode: "n0000", TargetNode: "n0001"}
+		message := &pb.TunnelOpen{Alloc: &pb.AllocId{Job: 1, Epoch: 1}, FromNode: "n0000", TargetNode: "n0001"}
 		change(message)
 		return prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: message}})
 	}
@@ -153,20 +153,20 @@ func FuzzTunnel(f *testing.F) {
 		ends := make(chan error, 2)
 		_, said := prototest.Split(first, 12)
 		_, answered := prototest.Split(second, 12)
-		go func() { ends <- s.Tunnel(&tunnelEnd{t: t, ctx: ctx, messages: said}) }()
+		go func() { ends <- s.nodes.Tunnel(&tunnelEnd{t: t, ctx: ctx, messages: said}) }()
 		waiting := 1
 		for waiting > 0 {
 			select {
 			case message := <-target.Out():
 				if asked := message.GetConnect(); asked != nil {
-					join := prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Part: asked.Part, FromNode: from, Channel: asked.Channel}}})
+					join := prototest.Marshal(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{Alloc: asked.Alloc, FromNode: from, Channel: asked.Channel}}})
 					joining, stop := context.WithCancel(ctx)
-					if session.PartOf(asked.Part) != (session.Part{Job: 1, Epoch: 1}) && l.View().Index() > 0 {
-						checkHolds(t, s, asked.Part)
+					if session.AllocOf(asked.Alloc) != (session.Alloc{Job: 1, Epoch: 1}) && l.View().Index() > 0 {
+						checkHolds(t, s.nodes, asked.Alloc)
 					}
 					waiting++
 					go func() {
-						err := s.Tunnel(&tunnelEnd{t: t, ctx: joining, messages: append([][]byte{join}, answered...)})
+						err := s.nodes.Tunnel(&tunnelEnd{t: t, ctx: joining, messages: append([][]byte{join}, answered...)})
 						if from != "n0001" {
 							cancel() // nobody else comes
 						}
@@ -177,7 +177,7 @@ func FuzzTunnel(f *testing.F) {
 			case err := <-ends:
 				waiting--
 				if status.Code(err) == codes.DeadlineExceeded {
-					t.Fatalf("an end waits in vain: %v", err)
+					t.Fatalf("one end waits forever: %v", err)
 				}
 				if err != nil && ctx.Err() == nil {
 					checkStatus(t, err)
@@ -193,9 +193,9 @@ func FuzzTunnel(f *testing.F) {
 	})
 }
 
-func checkHolds(t *testing.T, s *Server, part *pb.PartId) {
+func checkHolds(t *testing.T, s *NodeLink, alloc *pb.AllocId) {
 	t.Helper()
-	if err := s.mustHold(session.PartOf(part), "n0001"); err != nil {
+	if err := s.mustHold(session.AllocOf(alloc), "n0001"); err != nil {
 		t.Fatalf("a node is asked to join for what it does not run: %v", err)
 	}
 }

@@ -98,35 +98,35 @@ func (l *ledger) Replace(_ context.Context, file *os.File) (*state.View, error) 
 	return replaced.View(), nil
 }
 
-func (l *ledger) Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error {
-	part := session.PartOf(ready.GetPart())
-	s.Report(part, session.Reported{Ready: true})
-	_, err := l.Propose(ctx, state.PartsReady{Parts: []state.PartRef{{Job: part.Job, Epoch: part.Epoch, Node: s.Node()}}}, state.RequestID{})
+func (l *ledger) Ready(ctx context.Context, s *session.Session, ready *pb.AllocReady) error {
+	alloc := session.AllocOf(ready.GetAlloc())
+	s.Report(alloc, session.Reported{Ready: true})
+	_, err := l.Propose(ctx, state.AllocsReady{Allocs: []state.AllocRef{{Job: alloc.Job, Epoch: alloc.Epoch, Node: s.Node()}}}, state.RequestID{})
 	return err
 }
 
-func (l *ledger) Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error {
-	part := session.PartOf(ended.GetPart())
-	s.Report(part, session.Reported{Ready: true, Over: true})
-	_, err := l.Propose(ctx, state.PartsEnded{Reports: []state.PartReport{state.ReportFromMessage(s.Node(), ended)}}, state.RequestID{})
-	s.Forget(part)
+func (l *ledger) Ended(ctx context.Context, s *session.Session, ended *pb.AllocEnded) error {
+	alloc := session.AllocOf(ended.GetAlloc())
+	s.Report(alloc, session.Reported{Ready: true, Over: true})
+	_, err := l.Propose(ctx, state.AllocsEnded{Reports: []state.AllocReport{state.ReportFromMessage(s.Node(), ended)}}, state.RequestID{})
+	s.Forget(alloc)
 	return err
 }
 
-func (l *ledger) Suspended(ctx context.Context, s *session.Session, said *pb.PartSuspended) error {
-	_, err := l.Propose(ctx, state.PartsSuspended{Reports: []state.SuspendReport{state.SuspendReportFromMessage(s.Node(), said)}}, state.RequestID{})
+func (l *ledger) Suspended(ctx context.Context, s *session.Session, said *pb.AllocSuspended) error {
+	_, err := l.Propose(ctx, state.AllocsSuspended{Reports: []state.SuspendReport{state.SuspendReportFromMessage(s.Node(), said)}}, state.RequestID{})
 	return err
 }
 
 func (l *ledger) OverlaySaved(*state.Job, *state.Overlay) {}
 
-func (l *ledger) Saved(ctx context.Context, s *session.Session, saved *pb.PartSaved) error {
-	_, err := l.Propose(ctx, state.PartsSaved{Reports: []state.SaveReport{state.SaveReportFromMessage(s.Node(), saved)}}, state.RequestID{})
+func (l *ledger) Saved(ctx context.Context, s *session.Session, saved *pb.AllocSaved) error {
+	_, err := l.Propose(ctx, state.AllocsSaved{Reports: []state.SaveReport{state.SaveReportFromMessage(s.Node(), saved)}}, state.RequestID{})
 	return err
 }
 
-func (l *ledger) Graded(s *session.Session, grade *pb.PartGrade) {
-	s.SetGrade(session.PartOf(grade.GetPart()), session.Grade{Grade: grade.GetGrade(), Reason: grade.GetReason()})
+func (l *ledger) Checkpointable(s *session.Session, checkpointable *pb.AllocCheckpointable) {
+	s.SetCheckpointable(session.AllocOf(checkpointable.GetAlloc()), session.Checkpointable{Checkpointable: checkpointable.GetCheckpointable(), Reason: checkpointable.GetReason()})
 }
 
 func (l *ledger) Restores(*session.Session, *pb.RestoreAnswer) {}
@@ -149,25 +149,25 @@ func (l *ledger) plan() {
 	}
 }
 
-// checkShown fails when what there is can not be sent to who asks for it.
+// checkShown fails when something cannot be sent to its caller.
 func (l *ledger) checkShown() {
 	view := l.View()
 	for job := range view.Jobs(0) {
 		if _, err := proto.Marshal(view.JobMessage(job, state.Overlay{}, state.JobDetail{Script: true, Environment: true})); err != nil {
-			l.t.Fatalf("job %d can not be shown: %v", job.ID, err)
+			l.t.Fatalf("job %d cannot be shown: %v", job.ID, err)
 		}
 	}
 	for node := range view.Nodes() {
 		if _, err := proto.Marshal(view.NodeMessage(node)); err != nil {
-			l.t.Fatalf("node %s can not be shown: %v", node.Name, err)
+			l.t.Fatalf("node %s cannot be shown: %v", node.Name, err)
 		}
-		for _, wanted := range view.WantedParts(node.Name) {
-			order, err := view.StartPart(wanted.Job, node.Name)
+		for _, wanted := range view.WantedAllocs(node.Name) {
+			order, err := view.StartAlloc(wanted.Job, node.Name)
 			if err == nil {
 				_, err = proto.Marshal(order)
 			}
 			if err != nil {
-				l.t.Fatalf("job %d can not be started: %v", wanted.Job, err)
+				l.t.Fatalf("job %d cannot be started: %v", wanted.Job, err)
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func seedState(f *testing.F) []byte {
 		must(command)
 		l.plan()
 	}
-	must(state.PartsReady{Parts: []state.PartRef{{Job: 1, Epoch: 1, Node: "n0000"}}})
+	must(state.AllocsReady{Allocs: []state.AllocRef{{Job: 1, Epoch: 1, Node: "n0000"}}})
 	var out bytes.Buffer
 	if err := l.View().Persist(&out); err != nil {
 		f.Fatal(err)
@@ -236,7 +236,7 @@ func seedState(f *testing.F) []byte {
 	return out.Bytes()
 }
 
-// Remembered answers what the copy remembers.
+// Remembered returns what the copy remembers.
 func (l *ledger) Remembered(id state.RequestID, kind state.Kind) (state.Result, bool) {
 	return l.state.Remembered(id, kind)
 }

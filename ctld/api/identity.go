@@ -17,18 +17,20 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
 )
 
-// Metadata with which a controller that passes a request on says who asks. It
-// is believed only on the address for controllers, which takes no other
+// Metadata with which a controller that passes a request on names the caller.
+// It is believed only on the address for controllers, which accepts no other
 // certificates. The controller that has the connection says what was proved
 // there, and the leader looks up who that is: one place decides which name is
 // which number, whichever controller was asked.
 const (
-	metadataCaller  = "gleaner-caller"  // "uid NUMBER NAME", "user NAME" or "node NAME"
+	metadataCaller  = "gleaner-caller"  // "uid NUMBER NAME", "user NAME", "node NAME" or "controller NAME"
 	metadataTrusted = "gleaner-trusted" // "yes": it may speak as a node
+	metadataSerial  = "gleaner-serial"  // of the certificate, "" = none
+	metadataFrom    = "gleaner-from"    // from where, for the audit log
 	ourMetadata     = "gleaner-"        // all of it is passed on
 )
 
-// errNotPassedOn is for whoever says such a thing and is no controller.
+// errNotPassedOn is for a caller that sends such metadata and is no controller.
 var errNotPassedOn = status.Error(codes.PermissionDenied, "only a controller may say who asks")
 
 // linkInfo is another controller at the other end of a connection.
@@ -40,11 +42,11 @@ type linkInfo struct {
 // AuthType names the kind of proof.
 func (linkInfo) AuthType() string { return "controller" }
 
-// LinkCredentials are for the connections that come in on the address for
-// controllers, whose handshake is over.
+// LinkCredentials are for the connections on the address for controllers, whose
+// handshake is over.
 func LinkCredentials() credentials.TransportCredentials { return &linkCredentials{} }
 
-type linkCredentials struct{ serverCredentials }
+type linkCredentials struct{ ServerCredentials }
 
 func (*linkCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, ok := conn.(*tls.Conn)
@@ -75,6 +77,8 @@ func passOn(ctx context.Context, from *caller) context.Context {
 		}
 	}
 	outgoing.Set(metadataCaller, from.proof())
+	outgoing.Set(metadataSerial, from.serial)
+	outgoing.Set(metadataFrom, connectedFrom(ctx))
 	if from.trusted {
 		outgoing.Set(metadataTrusted, "yes")
 	}
@@ -92,23 +96,30 @@ func (c *caller) proof() string {
 	return "uid " + strconv.FormatUint(uint64(c.uid), 10) + " " + c.name()
 }
 
-// passedOn is who asks, as another controller says.
-func (s *Server) passedOn(md metadata.MD, by string) (*caller, error) {
+func firstIncoming(ctx context.Context, key string) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return first(md, key)
+}
+
+// passedOn is the caller, as another controller says.
+func (s *core) passedOn(md metadata.MD, by string) (*caller, error) {
 	if s.peers == nil || !s.peers.IsMember(by) {
-		// Whoever asked it can ask another one.
+		// The client of that controller can ask another one.
 		return nil, status.Errorf(codes.Unavailable, "controller %s does not belong to this cluster any more, or not yet: ask another one (see gcontrol peer list)", by)
 	}
 	kind, rest, _ := strings.Cut(first(md, metadataCaller), " ")
-	from := &caller{trusted: first(md, metadataTrusted) == "yes", via: by}
+	from := &caller{trusted: first(md, metadataTrusted) == "yes", via: by, serial: first(md, metadataSerial)}
 	switch kind {
 	case "node":
-		from.node = rest
+		return from, s.named(from, pki.Node, rest)
 	case "user":
-		account, err := lookupName(rest)
-		if err != nil {
-			return nil, status.Errorf(codes.Unauthenticated, "the certificate names user %q: %v", rest, err)
+		from.certificate = true
+		return from, s.named(from, pki.User, rest)
+	case "controller":
+		if rest != by {
+			return nil, status.Errorf(codes.PermissionDenied, "controller %s says that controller %.60q asks", by, rest)
 		}
-		from.uid, from.isUser, from.user, from.certificate = account.GetUid(), true, account.GetUser(), true
+		from.controller, from.trusted = by, false
 	case "uid":
 		number, name, _ := strings.Cut(rest, " ")
 		uid, err := strconv.ParseUint(number, 10, 32)
@@ -123,19 +134,4 @@ func (s *Server) passedOn(md metadata.MD, by string) (*caller, error) {
 		return nil, status.Errorf(codes.Unauthenticated, "controller %s does not say who asks", by)
 	}
 	return from, nil
-}
-
-// boundedCaller is the user in what another controller says, if it is somebody
-// with bounds.
-func boundedCaller(md metadata.MD) string {
-	kind, rest, _ := strings.Cut(first(md, metadataCaller), " ")
-	switch kind {
-	case "user":
-		return "user " + rest
-	case "uid":
-		if number, _, _ := strings.Cut(rest, " "); number != "0" {
-			return "user " + number
-		}
-	}
-	return ""
 }

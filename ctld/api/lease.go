@@ -16,11 +16,11 @@ import (
 const confirmLimit = 5 * time.Second
 
 // grant grants a node a lease for a request that arrived at a time. The order
-// of the steps is what makes it safe: a majority says, after the request was
-// sent, that this controller leads; its term is open, so that nobody counts
-// time for an earlier one any more; the lease is noted, so that nobody ends it
-// before its time; and only then is looked at what is the node's.
-func (s *Server) grant(ctx context.Context, node string, arrived time.Time) (*pb.LeaseRenewed, error) {
+// of the steps makes it safe: a majority confirms, after the request was sent,
+// that this controller leads; its term is open, so that nobody counts time for
+// an earlier term any longer; the lease is noted, so that nobody ends it before
+// its time; and only then are the node's allocations read.
+func (s *NodeLink) grant(ctx context.Context, node string, arrived time.Time) (*pb.LeaseRenewed, error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()
 	if err := s.cluster.Confirm(ctx); err != nil {
@@ -34,7 +34,7 @@ func (s *Server) grant(ctx context.Context, node string, arrived time.Time) (*pb
 		return nil, status.Error(codes.Unavailable, session.ErrEnding.Error())
 	}
 	return &pb.LeaseRenewed{
-		LeaseMs: policy.LeaseS * 1000, LeaseMarginMs: policy.MarginS() * 1000, Parts: s.cluster.View().PartsOn(node),
+		LeaseMs: policy.LeaseS * 1000, LeaseMarginMs: policy.MarginS() * 1000, Allocs: s.cluster.View().AllocsOn(node),
 	}, nil
 }
 
@@ -44,7 +44,7 @@ type asked struct {
 	arrived time.Time
 }
 
-// renewals is the request that waits: a newer one takes an older one's place.
+// renewals is the request that waits: a newer one replaces an older one.
 type renewals chan asked
 
 // put replaces what waits. There is one caller.
@@ -56,10 +56,11 @@ func (r renewals) put(next asked) {
 	r <- next
 }
 
-// renew answers a node's requests for a lease, beside all else that it says: a
-// controller that can not reach a majority takes time to notice. Then it
-// answers nothing and ends the session, for the node to find another.
-func (s *Server) renew(ctx context.Context, link *session.Session, waiting renewals) {
+// renew answers a node's requests for a lease, in parallel with everything else
+// that it says: a controller that cannot reach a majority takes time to notice.
+// Then it answers nothing and ends the session, so that the node finds another
+// controller.
+func (s *NodeLink) renew(ctx context.Context, link *session.Session, waiting renewals) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,10 +79,10 @@ func (s *Server) renew(ctx context.Context, link *session.Session, waiting renew
 	}
 }
 
-func partsOf(ids []*pb.PartId) []session.Part {
-	parts := make([]session.Part, len(ids))
+func allocsOf(ids []*pb.AllocId) []session.Alloc {
+	allocs := make([]session.Alloc, len(ids))
 	for i, id := range ids {
-		parts[i] = session.PartOf(id)
+		allocs[i] = session.AllocOf(id)
 	}
-	return parts
+	return allocs
 }

@@ -27,7 +27,7 @@ func (d *doubtful) Confirm(context.Context) error  { return d.confirm() }
 func (d *doubtful) OpenTerm(context.Context) error { return d.open() }
 
 // guestOn makes a cluster with a job under fence on n1, which is silent.
-func guestOn(t *testing.T) (*Server, *doubtful, *session.Session) {
+func guestOn(t *testing.T) (*NodeLink, *doubtful, *session.Session) {
 	t.Helper()
 	l := &ledger{t: t, state: state.New(), sessions: session.NewRegistry(func(string) {})}
 	d := &doubtful{ledger: l, confirm: func() error { return nil }, open: func() error { return nil }}
@@ -37,7 +37,6 @@ func guestOn(t *testing.T) (*Server, *doubtful, *session.Session) {
 			t.Fatalf("%T: %v, %v", command, err, result.Refused)
 		}
 	}
-	must(state.RaiseLevel{Level: state.Newest})
 	must(state.ApplyPolicy{Policy: *state.PolicyFromMessage(&pb.Policy{Partitions: []*pb.Partition{
 		{Name: "guests", Nodes: "ALL", Up: true, IsDefault: true, LeaseAction: state.LeaseFence}}})})
 	must(state.Barrier{Term: 1})
@@ -51,15 +50,15 @@ func guestOn(t *testing.T) (*Server, *doubtful, *session.Session) {
 	must(command)
 	l.plan()
 	must(state.NodesLost{Names: []string{"n1"}})
-	s := NewServer(d, d, Options{Logger: slog.New(slog.DiscardHandler)})
+	s := NewServer(d, d, Options{Logger: slog.New(slog.DiscardHandler)}).nodes
 	return s, d, l.sessions.Connect(context.Background(), register, &pb.Registered{})
 }
 
-func TestGrantNamesTheNodesParts(t *testing.T) {
+func TestGrantNamesTheNodesAllocs(t *testing.T) {
 	s, _, _ := guestOn(t)
 	arrived := time.Now()
 	granted, err := s.grant(context.Background(), "n1", arrived)
-	if err != nil || len(granted.Parts) != 1 || granted.LeaseMs != 30000 || granted.LeaseMarginMs != 10000 {
+	if err != nil || len(granted.Allocs) != 1 || granted.LeaseMs != 30000 || granted.LeaseMarginMs != 10000 {
 		t.Fatalf("granted %v, %v", granted, err)
 	}
 	if until := s.loops.Sessions().LeaseUntil("n1"); !until.Equal(arrived.Add(30 * time.Second)) {
@@ -80,7 +79,7 @@ func TestGrantLooksLast(t *testing.T) {
 			return err
 		}
 		granted, err := s.grant(context.Background(), "n1", time.Now())
-		if err != nil || len(granted.Parts) != 0 {
+		if err != nil || len(granted.Allocs) != 0 {
 			t.Errorf("%s: granted %v, %v", name, granted, err)
 		}
 	}
@@ -108,7 +107,7 @@ func TestUnconfirmedLeaderGrantsNothing(t *testing.T) {
 		s.renew(ctx, link, waiting)
 		cancel()
 		if link.Cause() == nil {
-			t.Errorf("%s: the session goes on", name)
+			t.Errorf("%s: the session continues", name)
 		}
 		for len(link.Out()) > 0 {
 			if message := <-link.Out(); message.GetLeaseRenewed() != nil {

@@ -14,11 +14,19 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
+// NodeLink answers nodes: their sessions with their leases, and their tunnels.
+// It answers only while this controller leads, and believes a node only if it
+// is root on this host or shows the certificate of that node.
+type NodeLink struct {
+	pb.UnimplementedNodeLinkServer
+	*core
+}
+
 // firstMessageLimit bounds the wait for the first message of a stream.
 const firstMessageLimit = 10 * time.Second
 
-// mustBeNode refuses whoever may not speak for this node.
-func (s *Server) mustBeNode(ctx context.Context, name string) error {
+// mustBeNode refuses callers that may not speak for this node.
+func (s *NodeLink) mustBeNode(ctx context.Context, name string) error {
 	from, err := s.connection(ctx)
 	if err != nil {
 		return err
@@ -36,7 +44,7 @@ func (s *Server) mustBeNode(ctx context.Context, name string) error {
 }
 
 // Session is a node's control connection.
-func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
+func (s *NodeLink) Session(stream pb.NodeLink_SessionServer) error {
 	if err := s.mustLead(); err != nil {
 		return err
 	}
@@ -51,7 +59,11 @@ func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
 	if err := s.mustBeNode(stream.Context(), register.GetNode()); err != nil {
 		return err
 	}
+	noteNode(stream.Context(), register.GetNode())
 	link, err := s.register(stream.Context(), register)
+	if err == nil {
+		err = s.auditNow(stream.Context(), pb.NodeLink_Session_FullMethodName)
+	}
 	if err != nil {
 		return err
 	}
@@ -59,7 +71,7 @@ func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
 	if !s.loops.Leading() {
 		return status.Error(codes.Unavailable, "this controller has just ceased to lead: connect again")
 	}
-	s.log.Info("node connected", "node", link.Node(), "parts", len(register.GetRunning()), "version", register.GetInventory().GetVersion())
+	s.log.Info("node connected", "node", link.Node(), "allocs", len(register.GetRunning()), "version", register.GetInventory().GetVersion())
 	received := make(chan error, 1)
 	go func() { received <- s.receive(stream, link) }()
 	err = s.transmit(stream, link, received)
@@ -68,10 +80,10 @@ func (s *Server) Session(stream pb.NodeLink_SessionServer) error {
 }
 
 // register commits what the node says of itself, and begins its session. It is
-// always committed, even when nothing seems new: it also settles the parts
-// that were lost. For the same reason nobody else may register as this node
-// while it is there: its jobs would be taken for lost, and started again.
-func (s *Server) register(ctx context.Context, register *pb.Register) (*session.Session, error) {
+// always committed, even if nothing seems new: it also settles lost
+// allocations. For the same reason nobody else may register as this node while
+// it is connected: its jobs would be taken for lost, and started again.
+func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*session.Session, error) {
 	arrived, policy := time.Now(), s.cluster.View().Policy()
 	done, err := s.loops.Sessions().Admit(register, time.Duration(policy.LeaseS)*time.Second)
 	if err != nil {
@@ -81,7 +93,7 @@ func (s *Server) register(ctx context.Context, register *pb.Register) (*session.
 		return nil, status.Error(codes.AlreadyExists, err.Error())
 	}
 	defer done()
-	command := state.RegisterFromMessage(register).At(s.cluster.View().Level())
+	command := state.RegisterFromMessage(register)
 	if _, err := s.propose(ctx, command, state.RequestID{}); err != nil {
 		return nil, err
 	}
@@ -91,11 +103,11 @@ func (s *Server) register(ctx context.Context, register *pb.Register) (*session.
 	}
 	return s.loops.Sessions().Connect(ctx, register, &pb.Registered{
 		ClusterName: policy.ClusterName, RenewEveryMs: max(granted.LeaseMs/3, 100), SentBoottimeNs: register.GetSentBoottimeNs(),
-		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Parts: granted.Parts}), nil
+		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Allocs: granted.Allocs}), nil
 }
 
 // transmit writes what is queued for the node until the session ends.
-func (s *Server) transmit(stream pb.NodeLink_SessionServer, link *session.Session, received <-chan error) error {
+func (s *NodeLink) transmit(stream pb.NodeLink_SessionServer, link *session.Session, received <-chan error) error {
 	for {
 		select {
 		case message := <-link.Out():
@@ -121,8 +133,8 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// receive takes in what the node says.
-func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session) error {
+// receive handles what the node says.
+func (s *NodeLink) receive(stream pb.NodeLink_SessionServer, link *session.Session) error {
 	waiting := make(renewals, 1)
 	go s.renew(stream.Context(), link, waiting)
 	for {
@@ -133,7 +145,7 @@ func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session
 		now := time.Now()
 		link.Touch(now)
 		if renew := message.GetRenewLease(); renew != nil {
-			link.SetFrozen(partsOf(renew.GetFrozen()))
+			link.SetFrozen(allocsOf(renew.GetFrozen()))
 			waiting.put(asked{renew, now})
 			continue
 		}
@@ -143,19 +155,20 @@ func (s *Server) receive(stream pb.NodeLink_SessionServer, link *session.Session
 	}
 }
 
-func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.NodeMessage) error {
+func (s *NodeLink) heard(ctx context.Context, link *session.Session, message *pb.NodeMessage) error {
 	switch what := message.GetWhat().(type) {
-	case *pb.NodeMessage_PartReady:
-		return s.loops.Ready(ctx, link, what.PartReady)
-	case *pb.NodeMessage_PartEnded:
-		return s.loops.Ended(ctx, link, what.PartEnded)
-	case *pb.NodeMessage_PartSuspended:
-		return s.loops.Suspended(ctx, link, what.PartSuspended)
-	case *pb.NodeMessage_PartSaved:
-		return s.loops.Saved(ctx, link, what.PartSaved)
-	case *pb.NodeMessage_PartGrade:
-		s.loops.Graded(link, what.PartGrade)
+	case *pb.NodeMessage_AllocReady:
+		return s.loops.Ready(ctx, link, what.AllocReady)
+	case *pb.NodeMessage_AllocEnded:
+		return s.loops.Ended(ctx, link, what.AllocEnded)
+	case *pb.NodeMessage_AllocSuspended:
+		return s.loops.Suspended(ctx, link, what.AllocSuspended)
+	case *pb.NodeMessage_AllocSaved:
+		return s.loops.Saved(ctx, link, what.AllocSaved)
+	case *pb.NodeMessage_AllocCheckpointable:
+		s.loops.Checkpointable(link, what.AllocCheckpointable)
 	case *pb.NodeMessage_RestoreAnswer:
+		link.Answered(what.RestoreAnswer.GetToken())
 		s.loops.Restores(link, what.RestoreAnswer)
 	case *pb.NodeMessage_ImagesHeld:
 		link.SetHeld(what.ImagesHeld.GetImages())
@@ -165,14 +178,14 @@ func (s *Server) heard(ctx context.Context, link *session.Session, message *pb.N
 		_, err := s.propose(ctx, state.LeftOversFromMessage(link.Node(), what.LeftOvers), state.RequestID{})
 		return err
 	case *pb.NodeMessage_Register:
-		return invalid("a session registers once: connect again to register anew")
+		return invalid("a session registers once: connect again to register again")
 	default:
 		return invalid("a node message of a kind this controller does not know: upgrade the controllers before the nodes")
 	}
 	return nil
 }
 
-// firstMessage waits for a stream's first message, but not for ever.
+// firstMessage waits for a stream's first message, but not forever.
 func firstMessage[M any](ctx context.Context, receive func() (M, error)) (M, error) {
 	type got struct {
 		message M

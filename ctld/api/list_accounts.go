@@ -9,27 +9,38 @@ import (
 const maxRecordsPerMessage = 500
 
 // ListAccounts streams accounts, users, associations and QOS, as they were at
-// one moment. Everybody may see them, as in Slurm where PrivateData is not set.
-func (s *Server) ListAccounts(request *pb.ListAccountsRequest, stream pb.Controller_ListAccountsServer) error {
-	if _, err := s.reader(stream.Context()); err != nil {
+// one moment, as far as private_data lets the caller see them.
+func (s *Controller) ListAccounts(request *pb.ListAccountsRequest, stream pb.Controller_ListAccountsServer) error {
+	from, err := s.reader(stream.Context())
+	if err != nil {
 		return err
 	}
 	view := s.cluster.View()
+	may := s.sightOfUsers(from, view)
 	out := &accountSender{stream: stream, message: &pb.ListAccountsResponse{Cluster: view.Policy().ClusterName, Tres: view.TRESNames()}}
 	for qos := range view.AllQOS() {
 		out.message.Qos = append(out.message.Qos, state.QOSMessage(qos))
 		out.added()
 	}
 	for account := range view.Accounts() {
-		out.message.Accounts = append(out.message.Accounts, state.AccountMessage(account))
+		if !may.seesAccount(account.Name) {
+			continue
+		}
+		out.message.Accounts = append(out.message.Accounts, may.account(state.AccountMessage(account)))
 		out.added()
 	}
 	for user := range view.Users() {
+		if !may.seesUser(user.Name) {
+			continue
+		}
 		out.message.Users = append(out.message.Users, state.UserMessage(user))
 		out.added()
 	}
 	accounts, users := setOf(request.GetAccounts()), setOf(request.GetUsers())
 	for depth, association := range view.AccountTree() {
+		if !may.seesAssociation(association) {
+			continue
+		}
 		if len(accounts) > 0 && !accounts[association.Account] || len(users) > 0 && !users[association.User] {
 			continue
 		}

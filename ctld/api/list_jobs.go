@@ -9,12 +9,12 @@ import (
 // Bounds of one message of a list.
 const (
 	maxJobsPerMessage  = 500
-	maxBytesPerMessage = 4 << 20 // of what can be large, before the last job
+	maxBytesPerMessage = 4 << 20 // of the large fields, before the last job
 )
 
 // ListJobs streams the matching jobs, in the order of their numbers, as they
 // were at one moment.
-func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_ListJobsServer) error {
+func (s *Controller) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_ListJobsServer) error {
 	from, err := s.reader(stream.Context())
 	if err != nil {
 		return err
@@ -24,13 +24,13 @@ func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_List
 		return err
 	}
 	view := s.cluster.View()
-	matching, err := f.choose(view)
+	may := s.sightOf(from, view)
+	matching, err := f.choose(may)
 	if err != nil {
 		return err
 	}
-	everyone := (request.GetWithScript() || request.GetWithEnvironment()) && s.isAdministrator(from)
 	message, bytes := &pb.ListJobsResponse{}, 0
-	if f.empty() {
+	if f.empty() && !may.hides("jobs") {
 		counts := view.Counts()
 		message.Total = uint32(counts.Waiting + counts.Active)
 		if f.all {
@@ -38,7 +38,11 @@ func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_List
 		}
 	}
 	for chosen := range matching {
-		job := s.jobMessage(view, chosen, s.detailFor(from, everyone, chosen.job, request))
+		detail := detailFor(may, chosen.job, request)
+		if (detail.Script || detail.Environment) && !may.owns(chosen.job) {
+			noteRead(stream.Context(), chosen.job)
+		}
+		job := s.jobMessage(may, chosen, detail)
 		message.Jobs = append(message.Jobs, job)
 		bytes += weight(job)
 		if len(message.Jobs) < maxJobsPerMessage && bytes < maxBytesPerMessage {
@@ -55,7 +59,7 @@ func (s *Server) ListJobs(request *pb.ListJobsRequest, stream pb.Controller_List
 	return stream.Send(message)
 }
 
-// weight is about the size of what can be large in a job. Whoever submits
+// weight is about the size of the large fields of a job. A user who submits
 // jobs with long arguments must not make the list too long for a message.
 func weight(job *pb.Job) int {
 	asked := job.GetSpec()
@@ -77,17 +81,17 @@ func weight(job *pb.Job) int {
 	return sum
 }
 
-// detailFor says which large parts of a job the caller gets: what was asked
-// for, of jobs that are the caller's.
-func (s *Server) detailFor(from *caller, everyone bool, job *state.Job, request *pb.ListJobsRequest) state.JobDetail {
-	if !everyone && !(from.isUser && job.Owner().UID == from.uid) {
-		return state.JobDetail{}
+// detailFor says which large fields of a job the caller gets: those that were
+// requested and that the caller may read.
+func detailFor(may *sight, job *state.Job, request *pb.ListJobsRequest) state.JobDetail {
+	return state.JobDetail{
+		Script:      request.GetWithScript() && may.reads(job),
+		Environment: request.GetWithEnvironment() && may.readsEnvironment(job),
 	}
-	return state.JobDetail{Script: request.GetWithScript(), Environment: request.GetWithEnvironment()}
 }
 
-// jobMessage is a job as clients see it, with why it waits.
-func (s *Server) jobMessage(view *state.View, chosen selected, detail state.JobDetail) *pb.Job {
+// jobMessage is a job as this client may see it, with why it waits.
+func (s *Controller) jobMessage(may *sight, chosen selected, detail state.JobDetail) *pb.Job {
 	var overlay state.Overlay
 	if chosen.job.Phase == state.Waiting {
 		var planned bool
@@ -96,9 +100,11 @@ func (s *Server) jobMessage(view *state.View, chosen selected, detail state.JobD
 		}
 	}
 	s.loops.OverlaySaved(chosen.job, &overlay)
-	message := view.JobMessage(chosen.job, overlay, detail)
+	overlay = may.overlay(overlay)
+	message := may.view.JobMessage(chosen.job, overlay, detail)
 	if chosen.tasks != nil {
 		message.WaitingTasks.Ranges = chosen.tasks
 	}
+	may.withhold(chosen.job, message)
 	return message
 }

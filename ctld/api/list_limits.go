@@ -8,8 +8,8 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// ListLicenses answers how many licenses there are, and jobs have.
-func (s *Server) ListLicenses(ctx context.Context, _ *pb.ListLicensesRequest) (*pb.ListLicensesResponse, error) {
+// ListLicenses returns how many licenses there are, and how many jobs hold.
+func (s *Controller) ListLicenses(ctx context.Context, _ *pb.ListLicensesRequest) (*pb.ListLicensesResponse, error) {
 	if _, err := s.reader(ctx); err != nil {
 		return nil, err
 	}
@@ -24,20 +24,22 @@ func (s *Server) ListLicenses(ctx context.Context, _ *pb.ListLicensesRequest) (*
 // three numbers for each TRES.
 const maxUsesPerMessage = 100
 
-// ListLimits streams what is limited and how much of it is used, as it was at
-// one moment. Everybody may see it, as in Slurm where PrivateData is not set.
-func (s *Server) ListLimits(request *pb.ListLimitsRequest, stream pb.Controller_ListLimitsServer) error {
-	if _, err := s.reader(stream.Context()); err != nil {
+// ListLimits streams limits and their use, as they were at one moment, as far
+// as private_data lets the caller see them.
+func (s *Controller) ListLimits(request *pb.ListLimitsRequest, stream pb.Controller_ListLimitsServer) error {
+	from, err := s.reader(stream.Context())
+	if err != nil {
 		return err
 	}
 	view := s.cluster.View()
+	may := s.sightOfUsers(from, view)
 	uses := view.LimitUses(time.Now().UnixMilli())
 	out := &limitSender{stream: stream, message: &pb.ListLimitsResponse{Cluster: view.Policy().ClusterName, Tres: uses.TRES(), Enforced: uses.Enforced()}}
 	wanted := func(kind pb.LimitRecord) bool { return len(request.GetKinds()) == 0 || setOf(request.GetKinds())[kind] }
 	users, accounts, qos := setOf(request.GetUsers()), setOf(request.GetAccounts()), setOf(request.GetQos())
 	if wanted(pb.LimitRecord_LIMIT_RECORD_USERS) {
 		for user := range view.Users() {
-			if len(users) == 0 || users[user.Name] {
+			if may.seesUser(user.Name) && (len(users) == 0 || users[user.Name]) {
 				out.message.Users = append(out.message.Users, state.UserMessage(user))
 				out.added()
 			}
@@ -45,7 +47,7 @@ func (s *Server) ListLimits(request *pb.ListLimitsRequest, stream pb.Controller_
 	}
 	if wanted(pb.LimitRecord_LIMIT_RECORD_ASSOCIATIONS) {
 		for depth, association := range view.AccountTree() {
-			if (len(users) == 0 || users[association.User]) && (len(accounts) == 0 || accounts[association.Account]) {
+			if may.seesAssociation(association) && may.seesUsage(association.Account, association.User) && (len(users) == 0 || users[association.User]) && (len(accounts) == 0 || accounts[association.Account]) {
 				out.message.Associations = append(out.message.Associations, uses.Association(association, depth))
 				out.added()
 			}
@@ -54,7 +56,7 @@ func (s *Server) ListLimits(request *pb.ListLimitsRequest, stream pb.Controller_
 	if wanted(pb.LimitRecord_LIMIT_RECORD_QOS) {
 		for record := range view.AllQOS() {
 			if len(qos) == 0 || qos[record.Name] {
-				out.message.Qos = append(out.message.Qos, uses.QOS(record))
+				out.message.Qos = append(out.message.Qos, may.within(uses.QOS(record)))
 				out.added()
 			}
 		}

@@ -15,23 +15,27 @@ import (
 // maxNodesPerMessage bounds one message of the list of nodes.
 const maxNodesPerMessage = 200
 
-// ListNodes streams the nodes asked for, by name. A name nobody has is left
-// out.
-func (s *Server) ListNodes(request *pb.ListNodesRequest, stream pb.Controller_ListNodesServer) error {
-	if _, err := s.reader(stream.Context()); err != nil {
+// ListNodes streams the requested nodes, by name. An unknown name is left out.
+func (s *Controller) ListNodes(request *pb.ListNodesRequest, stream pb.Controller_ListNodesServer) error {
+	from, err := s.reader(stream.Context())
+	if err != nil {
 		return err
 	}
 	view := s.cluster.View()
+	may := s.sightOf(from, view)
 	matches, err := nodeFilter(view, request)
 	if err != nil {
 		return err
+	}
+	if may.hides("nodes") {
+		return nil
 	}
 	message, bytes := &pb.ListNodesResponse{}, 0
 	for node := range view.Nodes() {
 		if !matches(node) {
 			continue
 		}
-		shown := s.nodeMessage(view, node)
+		shown := may.node(s.nodeMessage(view, node))
 		message.Nodes = append(message.Nodes, shown)
 		bytes += proto.Size(shown)
 		if len(message.Nodes) == maxNodesPerMessage || bytes >= maxBytesPerMessage {
@@ -48,12 +52,12 @@ func (s *Server) ListNodes(request *pb.ListNodesRequest, stream pb.Controller_Li
 }
 
 // nodeMessage is a node as the state and the leader know it.
-func (s *Server) nodeMessage(view *state.View, node *state.Node) *pb.Node {
+func (s *Controller) nodeMessage(view *state.View, node *state.Node) *pb.Node {
 	shown := view.NodeMessage(node)
 	shown.Fencing = cmp.Or(s.loops.Fencing(node.Name), shown.Fencing)
 	if link := s.loops.Sessions().Get(node.Name); link != nil {
-		for _, part := range link.Frozen() {
-			shown.FrozenJobs = append(shown.FrozenJobs, part.Job)
+		for _, alloc := range link.Frozen() {
+			shown.FrozenJobs = append(shown.FrozenJobs, alloc.Job)
 		}
 	}
 	return shown
@@ -80,15 +84,22 @@ func nodeFilter(view *state.View, request *pb.ListNodesRequest) (func(*state.Nod
 	}, nil
 }
 
-// ListPartitions answers all partitions, by name.
-func (s *Server) ListPartitions(ctx context.Context, _ *pb.ListPartitionsRequest) (*pb.ListPartitionsResponse, error) {
-	if _, err := s.reader(ctx); err != nil {
+// ListPartitions returns all partitions, by name.
+func (s *Controller) ListPartitions(ctx context.Context, _ *pb.ListPartitionsRequest) (*pb.ListPartitionsResponse, error) {
+	from, err := s.reader(ctx)
+	if err != nil {
 		return nil, err
 	}
 	view := s.cluster.View()
+	if s.sightOf(from, view).hides("partitions") {
+		return &pb.ListPartitionsResponse{}, nil
+	}
 	policy := state.PolicyMessage(view.Policy())
 	for _, partition := range policy.Partitions {
-		partition.PreemptMode = cmp.Or(partition.PreemptMode, policy.Preempt.Mode) // that which is in force
+		partition.PreemptMode = cmp.Or(partition.PreemptMode, policy.Preempt.Mode) // the one in force
+		partition.Network = cmp.Or(partition.Network, policy.Network)
+		partition.DefaultMemoryPerCpuBytes = cmp.Or(partition.DefaultMemoryPerCpuBytes, policy.DefaultMemoryPerCpuBytes)
+		partition.DefaultMemoryPerGpuBytes = cmp.Or(partition.DefaultMemoryPerGpuBytes, policy.DefaultMemoryPerGpuBytes)
 	}
 	return &pb.ListPartitionsResponse{Partitions: policy.Partitions}, nil
 }

@@ -11,8 +11,9 @@ import (
 
 // ListPriorities streams the factors of the priorities of the waiting jobs that
 // are eligible, as a pass would compute them now.
-func (s *Server) ListPriorities(request *pb.ListPrioritiesRequest, stream pb.Controller_ListPrioritiesServer) error {
-	if _, err := s.reader(stream.Context()); err != nil {
+func (s *Controller) ListPriorities(request *pb.ListPrioritiesRequest, stream pb.Controller_ListPrioritiesServer) error {
+	from, err := s.reader(stream.Context())
+	if err != nil {
 		return err
 	}
 	f, err := newFilter(&pb.JobFilter{Ids: request.GetIds(), Users: request.GetUsers(), Uids: request.GetUids()})
@@ -20,7 +21,8 @@ func (s *Server) ListPriorities(request *pb.ListPrioritiesRequest, stream pb.Con
 		return err
 	}
 	view := s.cluster.View()
-	chosen, err := f.choose(view)
+	may := s.sightOf(from, view)
+	chosen, err := f.choose(may)
 	if err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func (s *Server) ListPriorities(request *pb.ListPrioritiesRequest, stream pb.Con
 	for factors := range sched.PriorityFactors(snapshot) {
 		id := uint32(snapshot.Waiting[factors.Job].ID)
 		job, known := view.Job(id)
-		if !known || !f.empty() && !wanted[id] || len(partitions) > 0 && !partitions[partitionName(&snapshot, &factors)] {
+		if !known || !may.sees(job) || !f.empty() && !wanted[id] || len(partitions) > 0 && !partitions[partitionName(&snapshot, &factors)] {
 			continue
 		}
 		message.Jobs = append(message.Jobs, jobPriority(&snapshot, job, &factors))

@@ -10,12 +10,15 @@ import (
 )
 
 // ListShares streams the tree of accounts with what each may and did use, up to
-// now. Everybody may see it, as in Slurm where PrivateData is not set.
-func (s *Server) ListShares(_ *pb.ListSharesRequest, stream pb.Controller_ListSharesServer) error {
-	if _, err := s.reader(stream.Context()); err != nil {
+// now, as far as private_data lets the caller see it.
+func (s *Controller) ListShares(_ *pb.ListSharesRequest, stream pb.Controller_ListSharesServer) error {
+	from, err := s.reader(stream.Context())
+	if err != nil {
 		return err
 	}
-	snapshot := s.cluster.View().SchedSnapshot(time.Now().UnixMilli())
+	view := s.cluster.View()
+	may := s.sightOfUsers(from, view)
+	snapshot := view.SchedSnapshot(time.Now().UnixMilli())
 	standings, users := sched.FairShares(snapshot)
 	message := &pb.ListSharesResponse{}
 	depths := make([]uint32, len(snapshot.Associations))
@@ -28,6 +31,9 @@ func (s *Server) ListShares(_ *pb.ListSharesRequest, stream pb.Controller_ListSh
 			}
 		}
 		share.Depth = depths[i]
+		if !may.seesShare(share.GetAccount(), share.GetUser(), share.GetPartition()) {
+			continue
+		}
 		message.Shares = append(message.Shares, share)
 		if len(message.Shares) == maxRecordsPerMessage {
 			if err := stream.Send(message); err != nil {
@@ -50,7 +56,7 @@ func shareMessage(s *sched.Snapshot, i int, standing *fairshare.Standing, users 
 		RawUsage:   fairshare.Seconds(a.UsageRaw),
 		NormUsage:  ratio(float64(a.UsageRaw), float64(s.Associations[0].UsageRaw)),
 		NormShares: ratio(float64(standing.Shares), float64(standing.SiblingShares)),
-		// All that the cluster has used is the root's.
+		// The root has all that the cluster has used.
 		EffectiveUsage: ratio(float64(standing.Usage), float64(standing.SiblingUsage)),
 	}
 	switch {
@@ -70,7 +76,7 @@ func shareMessage(s *sched.Snapshot, i int, standing *fairshare.Standing, users 
 	return share
 }
 
-// ratio is 0 where there is nothing to be a part of.
+// ratio is 0 where the whole is nothing.
 func ratio(part, whole float64) float64 {
 	if whole == 0 {
 		return 0

@@ -21,7 +21,7 @@ import (
 // that has much to tell, does not make a list fail for everybody.
 func TestListsAreCutBySize(t *testing.T) {
 	l := &ledger{t: t, state: machinesOf(t, 40), sessions: session.NewRegistry(func(string) {})}
-	s := NewServer(l, l, Options{})
+	s := NewServer(l, l, Options{}).users
 	job := goodSpec()
 	job.MemoryPerNodeBytes = 1 << 20
 	job.Arguments = []string{strings.Repeat("x", spec.MaxArgumentBytes-100)}
@@ -56,7 +56,7 @@ func TestListsAreCutBySize(t *testing.T) {
 // TestTargetsAreNamedOnce: what would take minutes to sort out is refused.
 func TestTargetsAreNamedOnce(t *testing.T) {
 	l := &ledger{t: t, state: machinesOf(t, 1)}
-	s := NewServer(l, l, Options{})
+	s := NewServer(l, l, Options{}).users
 	all := []*pb.ArrayRange{{First: 0, Last: spec.MaxArrayIndex, Step: 1}}
 	var twice []*pb.ArrayTasks
 	for job := range uint32(1000) {
@@ -67,12 +67,12 @@ func TestTargetsAreNamedOnce(t *testing.T) {
 		"backwards":   {{Job: 1, Ranges: []*pb.ArrayRange{{First: 5, Last: 5, Step: 1}, {First: 1, Last: 1, Step: 1}}}},
 		"twice":       twice,
 	} {
-		if _, err := s.targets(nil, tasks); status.Code(err) != codes.InvalidArgument {
+		if _, err := s.targets(&caller{isUser: true}, nil, tasks); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	task := uint32(3)
-	targets, err := s.targets(&pb.JobFilter{Ids: []*pb.JobId{{Job: 1, ArrayTask: &task}, {Job: 2}, {Job: 2}}}, []*pb.ArrayTasks{{Job: 1, Ranges: all}})
+	targets, err := s.targets(&caller{isUser: true}, &pb.JobFilter{Ids: []*pb.JobId{{Job: 1, ArrayTask: &task}, {Job: 2}, {Job: 2}}}, []*pb.ArrayTasks{{Job: 1, Ranges: all}})
 	if err != nil || len(targets) != 2 || len(targets[0].Tasks) != 1 || targets[1].Job != 2 {
 		t.Errorf("%v, %v", targets, err)
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 // This file says who may change accounts (sacctmgr(1), AdminLevel and
-// "coordinator"): administrators everything; operators everything but who is
+// "coordinator"): administrators everything; operators everything except who is
 // an administrator; coordinators of an account what is below it; everybody
 // their own default account.
 
 // levelOf is what a caller may do by accounting's own record.
-func (s *Server) levelOf(from *caller, view *state.View) state.AdminLevel {
+func (s *Controller) levelOf(from *caller, view *state.View) state.AdminLevel {
 	if s.isAdministrator(from) {
 		return state.Administrator
 	}
@@ -28,9 +28,14 @@ func (s *Server) levelOf(from *caller, view *state.View) state.AdminLevel {
 	return state.NoAdmin
 }
 
+// seesAll reports whether private_data hides nothing from the caller.
+func (s *Controller) seesAll(from *caller) bool {
+	return s.levelOf(from, s.cluster.View()) >= state.Operator
+}
+
 // coordinator is the caller's name if they coordinate accounts, whose jobs they
 // may then act on as their owners may; "" = they do not.
-func (s *Server) coordinator(from *caller) string {
+func (s *Controller) coordinator(from *caller) string {
 	if !from.isUser || from.owner != nil || !s.cluster.View().HasAccounts() {
 		return ""
 	}
@@ -40,14 +45,13 @@ func (s *Server) coordinator(from *caller) string {
 	return ""
 }
 
-// coordinates says whether the caller is a coordinator of what a job is charged
-// to.
-func (s *Server) coordinates(from *caller, job *state.Job) bool {
+// coordinates reports whether the caller coordinates what a job is charged to.
+func (s *Controller) coordinates(from *caller, job *state.Job) bool {
 	return from.isUser && from.owner == nil && s.cluster.View().Coordinates(from.name(), job)
 }
 
-// mayChange refuses a change that is not the caller's to make.
-func (s *Server) mayChange(from *caller, view *state.View, command *state.ChangeAccounts) error {
+// mayChange refuses a change that the caller may not make.
+func (s *Controller) mayChange(from *caller, view *state.View, command *state.ChangeAccounts) error {
 	level := s.levelOf(from, view)
 	if level == state.Administrator {
 		return nil
@@ -74,7 +78,7 @@ func (s *Server) mayChange(from *caller, view *state.View, command *state.Change
 	return nil
 }
 
-// touchesAdministrator says whether a change is about one.
+// touchesAdministrator reports whether a change is about an administrator.
 func touchesAdministrator(view *state.View, c *state.AccountChange) bool {
 	if c.Level != nil && *c.Level > state.Operator {
 		return true
@@ -91,7 +95,7 @@ type realm struct {
 	made map[string]string // accounts that the command adds itself, with their parents
 }
 
-// has says whether an account is one that the user coordinates, or below one.
+// has reports whether an account is one that the user coordinates, or below one.
 func (r *realm) has(account string) bool {
 	for range state.MaxAccountDepth + 1 {
 		record, known := r.view.Account(account)
@@ -111,7 +115,7 @@ func (r *realm) has(account string) bool {
 	return false
 }
 
-// refuses says why a change is not the user's to make, "" when it is.
+// refuses says why the user may not make a change, "" when they may.
 func (r *realm) refuses(c *state.AccountChange) string {
 	if c.ResetUsage {
 		return "only administrators and operators reset usage"
@@ -119,7 +123,7 @@ func (r *realm) refuses(c *state.AccountChange) string {
 	switch c.Record {
 	case state.UserRecord:
 		if c.Action == state.ModifyRecord && c.User == r.name && c.Level == nil {
-			return "" // the default account is one's own to choose
+			return "" // users may choose their own default account
 		}
 		return "only administrators and operators change users; add user NAME account=ACCOUNT and delete user NAME account=ACCOUNT are a coordinator's too"
 	case state.AccountRecord:
@@ -147,7 +151,8 @@ func (r *realm) refusesAccount(c *state.AccountChange) string {
 	}
 	switch {
 	case !r.has(parent):
-		// The account itself, its share and its limits, is for those above.
+		// Those above decide about the account itself, its share and its
+		// limits.
 		return "account " + c.Account + " is not below one that you coordinate: ask an administrator"
 	case c.Parent != nil && !r.has(*c.Parent):
 		return "account " + *c.Parent + " is not one that you coordinate: choose a parent that is"
@@ -155,13 +160,14 @@ func (r *realm) refusesAccount(c *state.AccountChange) string {
 	return r.refusesQOS(c, parent)
 }
 
-// refusesQOS keeps a coordinator from giving what the account above has not.
+// refusesQOS keeps a coordinator from granting a QOS that the account above
+// lacks.
 func (r *realm) refusesQOS(c *state.AccountChange, above string) string {
 	if c.AllowedQOS == nil || c.AllowedQOS.Operation == state.RemoveFromList {
 		return ""
 	}
 	association, known := r.view.AssociationOf(above, "", "")
-	for range r.made { // up to one that is there already
+	for range r.made { // up to one that exists already
 		if !known {
 			above = r.made[above]
 			association, known = r.view.AssociationOf(above, "", "")

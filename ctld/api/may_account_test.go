@@ -51,7 +51,7 @@ func TestMayChange(t *testing.T) {
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	server := &Server{cluster: viewOf{view: view}}
+	server := &Controller{core: &core{cluster: viewOf{view: view}}}
 	qos := &pb.ListEdit{Operation: pb.ListEdit_OPERATION_ADD, Names: []string{"high"}}
 	admin, none := pb.AdminLevel_ADMIN_LEVEL_ADMINISTRATOR, pb.AdminLevel_ADMIN_LEVEL_NONE
 	for _, c := range []struct {

@@ -35,23 +35,24 @@ func newMetrics() *metrics {
 	}
 }
 
-// refusals count what was refused before it became a request. Listeners have
-// no server yet when they refuse, so it belongs to the process.
+// refusals count what was refused before it became a request. Listeners have no
+// server yet when they refuse, so it belongs to the process.
 var refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "gleaner_api_refusals_total",
-	Help: "What was refused or cut off because of a bound: requests or connections of one user, handshakes under way, an answer that nobody read.",
+	Help: "What was refused or cut off because of a bound: requests at once or too often, or connections, of one user; handshakes under way, an answer that nobody read.",
 }, []string{"bound"})
 
 // Bounds, as the label names them.
 const (
 	boundRequests    = "user_requests"
+	boundRate        = "user_rate"
 	boundConnections = "user_connections"
 	boundHandshakes  = "handshakes"
 	boundUnread      = "unread_answer"
 )
 
-// fill makes every series there from the start: one that appears with its
-// first event has no increase to be seen.
+// fill creates every series at the start: one that appears with its first event
+// shows no increase.
 func (m *metrics) fill() {
 	for _, service := range []grpc.ServiceDesc{pb.Controller_ServiceDesc, pb.NodeLink_ServiceDesc, pb.PeerLink_ServiceDesc} {
 		for _, method := range service.Methods {
@@ -68,12 +69,12 @@ func (m *metrics) fill() {
 			m.updates.WithLabelValues(actionWord(action))
 		}
 	}
-	for _, bound := range []string{boundRequests, boundConnections, boundHandshakes, boundUnread} {
+	for _, bound := range []string{boundRequests, boundRate, boundConnections, boundHandshakes, boundUnread} {
 		refusals.WithLabelValues(bound)
 	}
 }
 
-// Collectors are what there is to count here.
+// Collectors are the metrics of this package.
 func (s *Server) Collectors() []prometheus.Collector {
 	s.metrics.fill()
 	return []prometheus.Collector{s.metrics.requests, s.metrics.passedOn, s.metrics.seconds, s.metrics.updates, refusals}

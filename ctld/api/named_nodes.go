@@ -8,7 +8,7 @@ import (
 )
 
 // checkNamedNodes refuses a job on a node that has never registered: the name
-// is most likely misspelled, and the job would wait for ever. Before the first
+// is most likely misspelled, and the job would wait forever. Before the first
 // node has registered nothing is known, and everything waits.
 func checkNamedNodes(view *state.View, shape *state.Shape) error {
 	if name := unknownNode(view, shape.Request.RequiredNodes); name != "" {
@@ -17,7 +17,7 @@ func checkNamedNodes(view *state.View, shape *state.Shape) error {
 	return nil
 }
 
-// excludedWarning says that a node to be kept away from is none; "" if all are.
+// excludedWarning warns of excluded nodes that do not exist; "" if all do.
 func excludedWarning(view *state.View, shape *state.Shape) string {
 	name := unknownNode(view, shape.Request.ExcludedNodes)
 	if name == "" {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"path"
 	"strconv"
@@ -12,26 +13,29 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/gleaner-hpc/gleaner/ctld/audit"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Each request leaves one line: who, what, which request id, what came of it,
-// the jobs it touched, how long it took. Changes leave it at level info, what
-// only reads at debug. docs/logs.md has the keys.
+// Each request leaves one line: the caller, the method, the request id, the
+// result, the jobs it touched, and how long it took. Changes are at level info,
+// requests that only read at debug. docs/logs.md has the keys.
 
-// MessageRefused is the message of a change that was not carried out: anybody
-// may cause it at will, so a log may count it.
+// MessageRefused is the message of a refused change: anybody may cause it at
+// will, so a log may count it.
 const MessageRefused = "request refused"
 
 // maxJobsNoted bounds the jobs named in one line.
 const maxJobsNoted = 16
 
-// changing are the methods that change something. Of a request that is only to
-// look, changes says no.
+// changing are the methods that change something. A dry run of one does not
+// change anything: see changes.
 var changing = map[string]bool{
 	pb.Controller_Submit_FullMethodName: true, pb.Controller_Cancel_FullMethodName: true, pb.Controller_Control_FullMethodName: true,
 	pb.Controller_UpdateJobs_FullMethodName: true, pb.Controller_UpdateNode_FullMethodName: true, pb.Controller_ApplyPolicy_FullMethodName: true,
 	pb.Controller_ChangeAccounts_FullMethodName: true, pb.Controller_SaveJobs_FullMethodName: true,
+	pb.Controller_RevokeCertificates_FullMethodName: true, pb.Controller_RenewCertificate_FullMethodName: true, pb.Controller_RecordCertificates_FullMethodName: true,
 	pb.Controller_AddPeer_FullMethodName: true, pb.Controller_RemovePeer_FullMethodName: true,
 	pb.Controller_TransferLeadership_FullMethodName: true, pb.Controller_RestoreSnapshot_FullMethodName: true,
 }
@@ -43,23 +47,53 @@ func changes(method string, request any) bool {
 	return changing[method]
 }
 
-// note gathers what a handler finds out of who asks, and where the request
+// note gathers what a handler learns about the caller, and where the request
 // went.
 type note struct {
 	from   *caller
 	leader string // that it was passed on to; "" = it was answered here
+
+	// For the audit log: what a stream is about, and whether it has its line.
+	jobs    []audit.Job
+	count   int // of the jobs, if more than are named
+	nodes   string
+	audited bool
+}
+
+// noteRead notes that a user reads or joins another user's job.
+func noteRead(ctx context.Context, job *state.Job) {
+	n, ok := ctx.Value(noteKey{}).(*note)
+	if !ok {
+		return
+	}
+	if len(n.jobs) >= maxAuditedJobs {
+		n.count = max(n.count, len(n.jobs)) + 1
+		return
+	}
+	named := audit.Job{Job: strconv.FormatUint(uint64(job.ID), 10), Owner: job.Owner().User, UID: job.Owner().UID}
+	if job.HasTask {
+		named.Job = fmt.Sprintf("%d_%d", job.Array, job.Task)
+	}
+	n.jobs = append(n.jobs, named)
+}
+
+// noteNode notes which node a stream is about.
+func noteNode(ctx context.Context, name string) {
+	if n, ok := ctx.Value(noteKey{}).(*note); ok {
+		n.nodes = name
+	}
 }
 
 type noteKey struct{}
 
-// noteCaller keeps who asks for the line of this request.
+// noteCaller notes the caller for the line of this request.
 func noteCaller(ctx context.Context, from *caller) {
 	if n, ok := ctx.Value(noteKey{}).(*note); ok {
 		n.from = from
 	}
 }
 
-// notePassedOn keeps that another controller answered. That one has the line
+// notePassedOn notes that another controller answered. That one writes the line
 // of the request, and counts it.
 func notePassedOn(ctx context.Context, leader string) {
 	if n, ok := ctx.Value(noteKey{}).(*note); ok {
@@ -68,14 +102,14 @@ func notePassedOn(ctx context.Context, leader string) {
 }
 
 // noteUnary counts a request and writes its line.
-func (s *Server) noteUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (s *core) noteUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	begin, about := time.Now(), &note{}
 	answer, err := handler(context.WithValue(ctx, noteKey{}, about), request)
 	s.answered(ctx, line{note: about, method: info.FullMethod, request: request, answer: answer, err: err, begin: begin})
 	return answer, err
 }
 
-// notedStream gives a handler the context in which who asks is noted.
+// notedStream gives a handler the context in which the caller is noted.
 type notedStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -84,7 +118,7 @@ type notedStream struct {
 func (n *notedStream) Context() context.Context { return n.ctx }
 
 // noteStream does the same for a stream, when it ends.
-func (s *Server) noteStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (s *core) noteStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	begin, about := time.Now(), &note{}
 	ctx := context.WithValue(stream.Context(), noteKey{}, about)
 	err := handler(server, &notedStream{stream, ctx})
@@ -101,7 +135,7 @@ type line struct {
 	*note
 }
 
-func (s *Server) answered(ctx context.Context, l line) {
+func (s *core) answered(ctx context.Context, l line) {
 	s.metrics.answered(l)
 	s.writeLine(ctx, l)
 }
@@ -119,7 +153,7 @@ func (l *line) levelOf() (slog.Level, string) {
 	return slog.LevelInfo, "request"
 }
 
-func (s *Server) writeLine(ctx context.Context, l line) {
+func (s *core) writeLine(ctx context.Context, l line) {
 	level, message := l.levelOf()
 	if !s.log.Enabled(ctx, level) {
 		return

@@ -25,22 +25,24 @@ type Peers interface {
 	Hello(ctx context.Context, caller string) *pb.HelloResponse
 	StartCatchUp(caller string, request *pb.StartCatchUpRequest) error
 	EndCatchUp(caller string) error
+	// Sign asks the others for a certificate: one has the authority's key.
+	Sign(ctx context.Context, request *pb.SignRequest) (*pb.SignResponse, error)
 }
 
 // addLimit is how long a request to add a controller waits for its vote.
 const addLimit = 20 * time.Second
 
-// ListPeers answers all controllers, each as it says itself.
-func (s *Server) ListPeers(ctx context.Context, _ *pb.ListPeersRequest) (*pb.ListPeersResponse, error) {
+// ListPeers returns all controllers, each with its own answer.
+func (s *Controller) ListPeers(ctx context.Context, _ *pb.ListPeersRequest) (*pb.ListPeersResponse, error) {
 	if _, err := s.reader(ctx); err != nil {
 		return nil, err
 	}
 	return s.peers.List(ctx), nil
 }
 
-// AddPeer makes a controller that was started to join a member. When it has
-// not caught up in time it goes on all the same.
-func (s *Server) AddPeer(ctx context.Context, request *pb.AddPeerRequest) (*pb.AddPeerResponse, error) {
+// AddPeer makes a controller that was started with join a member. If it has not
+// caught up in time it keeps catching up.
+func (s *Controller) AddPeer(ctx context.Context, request *pb.AddPeerRequest) (*pb.AddPeerResponse, error) {
 	if _, err := s.mustAdminister(ctx); err != nil {
 		return nil, err
 	}
@@ -56,9 +58,9 @@ func (s *Server) AddPeer(ctx context.Context, request *pb.AddPeerRequest) (*pb.A
 	return &pb.AddPeerResponse{}, err
 }
 
-// RemovePeer takes a controller away. One that leads hands that over first,
+// RemovePeer removes a controller. One that leads hands the lead over first,
 // and the request with it.
-func (s *Server) RemovePeer(ctx context.Context, request *pb.RemovePeerRequest) (*pb.RemovePeerResponse, error) {
+func (s *Controller) RemovePeer(ctx context.Context, request *pb.RemovePeerRequest) (*pb.RemovePeerResponse, error) {
 	if _, err := s.mustAdminister(ctx); err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func (s *Server) RemovePeer(ctx context.Context, request *pb.RemovePeerRequest) 
 }
 
 // TransferLeadership hands the lead over to another controller.
-func (s *Server) TransferLeadership(ctx context.Context, request *pb.TransferLeadershipRequest) (*pb.TransferLeadershipResponse, error) {
+func (s *Controller) TransferLeadership(ctx context.Context, request *pb.TransferLeadershipRequest) (*pb.TransferLeadershipResponse, error) {
 	if _, err := s.mustAdminister(ctx); err != nil {
 		return nil, err
 	}
@@ -85,38 +87,4 @@ func (s *Server) TransferLeadership(ctx context.Context, request *pb.TransferLea
 		return nil, err
 	}
 	return &pb.TransferLeadershipResponse{Leader: leader}, nil
-}
-
-// Hello tells another controller what this one is.
-func (s *Server) Hello(ctx context.Context, _ *pb.HelloRequest) (*pb.HelloResponse, error) {
-	caller, err := mustBeController(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.peers.Hello(ctx, caller), nil
-}
-
-// StartCatchUp is said by the leader to a controller that joins.
-func (s *Server) StartCatchUp(ctx context.Context, request *pb.StartCatchUpRequest) (*pb.StartCatchUpResponse, error) {
-	caller, err := mustBeController(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.StartCatchUpResponse{}, s.peers.StartCatchUp(caller, request)
-}
-
-// EndCatchUp is said by the leader to a controller that has caught up.
-func (s *Server) EndCatchUp(ctx context.Context, _ *pb.EndCatchUpRequest) (*pb.EndCatchUpResponse, error) {
-	caller, err := mustBeController(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.EndCatchUpResponse{}, s.peers.EndCatchUp(caller)
-}
-
-func mustBeController(ctx context.Context) (string, error) {
-	if name := fromPeer(ctx); name != "" {
-		return name, nil
-	}
-	return "", status.Error(codes.PermissionDenied, "only controllers may ask this")
 }

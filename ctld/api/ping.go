@@ -9,7 +9,7 @@ import (
 
 // Ping says who answers and who leads, and how far this controller is. Any
 // controller answers, for itself.
-func (s *Server) Ping(ctx context.Context, _ *pb.PingRequest) (*pb.PingResponse, error) {
+func (s *Controller) Ping(ctx context.Context, _ *pb.PingRequest) (*pb.PingResponse, error) {
 	if _, err := s.who(ctx); err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (s *Server) Ping(ctx context.Context, _ *pb.PingRequest) (*pb.PingResponse,
 	return answer, nil
 }
 
-// contactMS is the time since the leader was heard of; -1 = never.
+// contactMS is the time since the last contact with the leader; -1 = never.
 func contactMS(since time.Duration) int64 {
 	if since < 0 {
 		return -1

@@ -14,18 +14,22 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// Bounds of what a policy may say: beyond them a number is a slip of the hand.
+// Bounds of what a policy may say: a number beyond them is a typing error.
 const (
 	minLeaseS     = 1         // a node renews three times within it
 	maxLeaseS     = 24 * 3600 // a silent node would be trusted for days
 	maxKillWaitS  = 24 * 3600
+	maxImageWaitS = 7 * 24 * 3600 // after that an administrator has to look anyway
 	maxMinJobAgeS = 366 * 24 * 3600
 	maxJobCount   = 50_000_000
+	maxRate       = 1_000_000
+	maxRateTable  = 1 << 20
+	maxRateTimeS  = 3600
 )
 
-// ApplyPolicy answers what another policy would change, and puts it in force
-// unless asked only to look.
-func (s *Server) ApplyPolicy(ctx context.Context, request *pb.ApplyPolicyRequest) (*pb.ApplyPolicyResponse, error) {
+// ApplyPolicy returns what another policy would change, and puts it in force
+// unless it is a dry run.
+func (s *Controller) ApplyPolicy(ctx context.Context, request *pb.ApplyPolicyRequest) (*pb.ApplyPolicyResponse, error) {
 	if _, err := s.mustAdminister(ctx); err != nil {
 		return nil, err
 	}
@@ -48,7 +52,7 @@ func (s *Server) ApplyPolicy(ctx context.Context, request *pb.ApplyPolicyRequest
 	if err := checkRemoved(view, wanted); err != nil {
 		return nil, err
 	}
-	if refused := view.UnknownQOS(wanted); refused != nil {
+	if refused := view.UnknownNames(wanted); refused != nil {
 		return nil, refusal(refused)
 	}
 	if request.GetDryRun() || len(answer.Changes) == 0 {
@@ -69,8 +73,15 @@ func checkPolicy(policy *pb.Policy) error {
 		{"lease", policy.GetLeaseS(), minLeaseS, maxLeaseS},
 		{"lease_margin", policy.GetLeaseMarginS(), 1, maxLeaseS},
 		{"kill_wait", policy.GetKillWaitS(), 1, maxKillWaitS},
+		{"image_wait", policy.GetImageWaitS(), 1, maxImageWaitS},
 		{"min_job_age", policy.GetMinJobAgeS(), 1, maxMinJobAgeS},
 		{"max_job_count", policy.GetMaxJobCount(), 1, maxJobCount},
+		{"max_submit_jobs_per_user", policy.GetMaxSubmitJobsPerUser(), 1, maxJobCount},
+		{"rl_bucket_size", policy.GetRateLimit().GetBucketSize(), 1, maxRate},
+		{"rl_refill_rate", policy.GetRateLimit().GetRefillRate(), 1, maxRate},
+		{"rl_refill_period", policy.GetRateLimit().GetRefillPeriodS(), 1, maxRateTimeS},
+		{"rl_table_size", policy.GetRateLimit().GetTableSize(), 16, maxRateTable},
+		{"rl_log_freq", policy.GetRateLimit().GetLogFreqS(), 1, maxRateTimeS},
 	} {
 		if figure.value != 0 && (figure.value < figure.low || figure.value > figure.high) {
 			return invalid("%s = %d is not sensible: use %d to %d", figure.name, figure.value, figure.low, figure.high)
@@ -79,8 +90,8 @@ func checkPolicy(policy *pb.Policy) error {
 	return nil
 }
 
-// checkRemoved tells, before anything is proposed and in a dry run too, of
-// partitions that would be removed while jobs are in them.
+// checkRemoved refuses, before anything is proposed and in a dry run too, to
+// remove partitions while jobs are in them.
 func checkRemoved(view *state.View, wanted *state.Policy) error {
 	removed := make(map[string]int)
 	for i := range view.Policy().Partitions {
@@ -105,19 +116,21 @@ func checkRemoved(view *state.View, wanted *state.Policy) error {
 	}
 	for _, partition := range view.Policy().Partitions {
 		if removed[partition.Name] > 0 {
-			return status.Errorf(codes.FailedPrecondition, "partition %s can not be removed: %d jobs wait or run in it; set up = false, wait for them or cancel them, then remove it", partition.Name, removed[partition.Name])
+			return status.Errorf(codes.FailedPrecondition, "partition %s cannot be removed: %d jobs wait or run in it; set up = false, wait for them or cancel them, then remove it", partition.Name, removed[partition.Name])
 		}
 	}
 	return nil
 }
 
-// ShowConfig answers the policy in force and the controller's settings, under
+// ShowConfig returns the policy in force and the controller's settings, under
 // Slurm's keys where there is one (slurm.conf(5)).
-func (s *Server) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.ShowConfigResponse, error) {
-	if _, err := s.reader(ctx); err != nil {
+func (s *Controller) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.ShowConfigResponse, error) {
+	from, err := s.reader(ctx)
+	if err != nil {
 		return nil, err
 	}
 	view := s.cluster.View()
+	may := s.sightOf(from, view)
 	policy := view.Policy()
 	number := func(value uint32) string { return strconv.FormatUint(uint64(value), 10) }
 	entries := []*pb.ConfigEntry{
@@ -126,15 +139,21 @@ func (s *Server) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.S
 		{Key: "KillWait", Value: number(policy.KillWaitS) + " sec"},
 		{Key: "MaxArraySize", Value: number(policy.MaxArraySize)},
 		{Key: "MaxJobCount", Value: number(policy.MaxJobCount)},
+		{Key: "MaxScriptSize", Value: number(spec.MaxScriptBytes)},
+		{Key: "MaxSubmitJobsPerUser", Value: number(policy.MaxSubmitJobs())},
 		{Key: "MinJobAge", Value: number(policy.MinJobAgeS) + " sec"},
 		{Key: "SlurmdTimeout", Value: number(policy.LeaseS) + " sec"},
 		{Key: "SlurmctldHost[0]", Value: s.options.HostName},
 	}
 	entries = append(entries, policy.Settings()...)
+	entries = append(entries, policy.DefaultMemory.Entries()...)
+	if !may.hidesOwners() {
+		entries = append(entries, policy.OwnerEntries()...)
+	}
 	again, held := policy.RequeueExits()
 	entries = append(entries, &pb.ConfigEntry{Key: "RequeueExit", Value: cmp.Or(again, "(null)")}, &pb.ConfigEntry{Key: "RequeueExitHold", Value: cmp.Or(held, "(null)")})
-	if awaited := view.Awaited(); len(awaited) > 0 {
-		// Since a restore; nothing starts before they have spoken.
+	if awaited := view.Awaited(); len(awaited) > 0 && !may.hides("nodes") {
+		// Since a restore; nothing starts before they have registered.
 		entries = append(entries, &pb.ConfigEntry{Key: "AwaitedNodes", Value: spec.FormatHostList(awaited)})
 	}
 	for key, value := range s.options.Settings {
@@ -149,5 +168,5 @@ func (s *Server) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*pb.S
 		}
 		return 0
 	})
-	return &pb.ShowConfigResponse{Policy: state.PolicyMessage(policy), Entries: entries}, nil
+	return &pb.ShowConfigResponse{Policy: may.policy(state.PolicyMessage(policy)), Entries: entries}, nil
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// SaveJobs orders that jobs are saved, or moved: by their users, coordinators of
-// their accounts, operators and administrators. A job of which its node says that
-// it cannot be saved is refused at once, with what is in the way.
-func (s *Server) SaveJobs(ctx context.Context, request *pb.SaveJobsRequest) (*pb.SaveJobsResponse, error) {
+// SaveJobs orders that jobs are saved, or moved: for their users, coordinators
+// of their accounts, operators and administrators. A job that its node cannot
+// save is refused at once, with the reason.
+func (s *Controller) SaveJobs(ctx context.Context, request *pb.SaveJobsRequest) (*pb.SaveJobsResponse, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
 		return nil, err
@@ -34,13 +34,17 @@ func (s *Server) SaveJobs(ctx context.Context, request *pb.SaveJobsRequest) (*pb
 		}
 	}
 	privileged := s.levelOf(from, s.cluster.View()) >= state.Operator
-	s.ownOnly(request.GetFilter(), from.uid, privileged)
+	s.ownOnly(request.GetFilter(), from, privileged)
 	var refused []*pb.JobResult
-	results, err := s.onTargets(ctx, state.KindSaveJobs, request, func(targets []state.Target) state.Command {
+	results, err := s.onTargets(ctx, from, state.KindSaveJobs, request, func(targets []state.Target) state.Command {
 		targets, not := s.savable(from, privileged, targets)
 		refused = append(refused, not...)
-		return state.SaveJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: s.coordinator(from), Purpose: purpose, To: to}
+		return state.SaveJobs{Targets: targets, UID: from.uid, Privileged: privileged, Coordinator: s.coordinator(from), Purpose: purpose, To: to, SeesAll: s.seesAll(from)}
 	})
+	may := s.sightOf(from, s.cluster.View())
+	for _, result := range results {
+		result.Error = may.conceal(result.GetError())
+	}
 	if status.Code(err) == codes.InvalidArgument && len(refused) > 0 {
 		err = nil // nothing was left to be ordered
 	}
@@ -48,7 +52,7 @@ func (s *Server) SaveJobs(ctx context.Context, request *pb.SaveJobsRequest) (*pb
 }
 
 // movedTo are the nodes of a host list, ascending.
-func (s *Server) movedTo(list string) ([]string, error) {
+func (s *Controller) movedTo(list string) ([]string, error) {
 	names, err := spec.ParseHostList(list)
 	if err != nil {
 		return nil, invalid("node %.64s: %v", list, err)
@@ -66,9 +70,9 @@ func (s *Server) movedTo(list string) ([]string, error) {
 	return names, nil
 }
 
-// savable leaves out the jobs that their nodes cannot save, and answers for them.
-// Of jobs that the caller may not save nothing is said here.
-func (s *Server) savable(from *caller, privileged bool, targets []state.Target) ([]state.Target, []*pb.JobResult) {
+// savable leaves out the jobs that their nodes cannot save, and answers for
+// them. It says nothing about jobs that the caller may not save.
+func (s *Controller) savable(from *caller, privileged bool, targets []state.Target) ([]state.Target, []*pb.JobResult) {
 	var refused []*pb.JobResult
 	view := s.cluster.View()
 	kept := slices.DeleteFunc(slices.Clone(targets), func(target state.Target) bool {
@@ -81,10 +85,10 @@ func (s *Server) savable(from *caller, privileged bool, targets []state.Target) 
 			return false
 		}
 		var overlay state.Overlay
-		if s.loops.OverlaySaved(job, &overlay); overlay.Grade != "NO" || job.NotSavable() != "" {
-			return false // of the latter the state says the same
+		if s.loops.OverlaySaved(job, &overlay); overlay.Checkpointable != "NO" || job.NotSavable() != "" {
+			return false // the state says the same of the latter
 		}
-		refused = append(refused, &pb.JobResult{Id: found[0].id, Error: "it can not be saved: " + overlay.GradeReason})
+		refused = append(refused, &pb.JobResult{Id: found[0].id, Error: "it cannot be saved: " + overlay.CheckpointableReason})
 		return true
 	})
 	return kept, refused

@@ -1,13 +1,15 @@
-// Package api answers requests: who are you, is it valid, stamp time and id,
-// propose, reply. One file per request.
+// Package api answers requests: it identifies the caller, validates the
+// request, stamps time and id, proposes, and replies. One file per request, one
+// type per service: Controller for users and administrators, NodeLink for
+// nodes, PeerLink for other controllers. What all three need, above all the
+// caller, is in core; Server serves them.
 //
-// Contract: nothing is accepted that is not carried out; what is not
-// supported is refused by name, with what to type instead. A reply to a
-// change is sent after the change is on a majority of the controllers' disks.
-// Who asks is the kernel's or a certificate's word, never the request's.
-// Reading takes a View, which costs nothing and holds up nobody. Every list
-// is streamed in pieces, every wait has a deadline, and a handler that panics
-// costs its own request only.
+// Contract: what is accepted takes effect; what is not supported is refused by
+// name, with what to type instead. A reply to a change is sent after the change
+// is on a majority of the controllers' disks. The kernel or a certificate
+// identifies the caller, never the request. Reading takes a View, which costs
+// nothing and delays nobody. Every list is streamed in pieces, every wait has a
+// deadline, and a handler that panics costs its own request only.
 package api
 
 import (
@@ -21,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/gleaner-hpc/gleaner/ctld/audit"
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -30,11 +33,11 @@ import (
 // Cluster is what the handlers need of the replicated state.
 type Cluster interface {
 	View() *state.View
-	// Remembered answers a request that was carried out before.
+	// Remembered returns the answer to a request that was applied before.
 	Remembered(id state.RequestID, kind state.Kind) (state.Result, bool)
 	Propose(ctx context.Context, command state.Command, id state.RequestID) (state.Result, error)
-	// Follow delivers changes after those in the View it answers. The channel
-	// is closed when the reader is too slow; stop ends the delivery.
+	// Follow delivers changes after those in the View that it returns. The
+	// channel is closed when the reader is too slow; stop ends the delivery.
 	Follow() (changes <-chan Change, view *state.View, stop func())
 	IsLeader() bool
 	Leader() string
@@ -44,15 +47,16 @@ type Cluster interface {
 	// Confirm returns nil when a majority has said, after it was called, that
 	// this controller leads.
 	Confirm(ctx context.Context) error
-	// Over is closed when the reign ends in which this controller leads now.
+	// Over is closed when the present leadership of this controller ends.
 	Over() <-chan struct{}
 	CommitIndex() uint64
-	// LastContact is how long ago the leader was heard of; less than 0 = never.
+	// LastContact is the time since the last contact with the leader; less than
+	// 0 = never.
 	LastContact() time.Duration
 	// Members are the names of the controllers.
 	Members() []string
-	// Replace puts another state in the place of the present one, that which
-	// the file holds, and answers it as it then is. The file is written over.
+	// Replace replaces the present state by the one in the file, and returns it
+	// as it is then. The file is overwritten.
 	Replace(ctx context.Context, file *os.File) (*state.View, error)
 }
 
@@ -66,29 +70,29 @@ type Change struct {
 type Loops interface {
 	// Overlay is why a waiting job waits, if the last plan says so.
 	Overlay(job uint32) (state.Overlay, bool)
-	// OverlaySaved adds whether a running job can be saved, and why one that was
-	// saved can go on nowhere.
+	// OverlaySaved adds whether a running job can be saved, and why one that
+	// was saved cannot resume anywhere.
 	OverlaySaved(job *state.Job, overlay *state.Overlay)
 	Sessions() *session.Registry
 	Leading() bool
-	// OpenTerm has the log say that this leader's term has begun; it must be
-	// said before a lease is granted. It returns at once when it was.
+	// OpenTerm has the log record that this leader's term has begun; it must be
+	// called before a lease is granted. It returns at once when it was.
 	OpenTerm(ctx context.Context) error
-	// Fencing says how it stands with a silent node, "" when there is nothing.
+	// Fencing says what a silent node waits for, "" when there is nothing.
 	Fencing(node string) string
-	Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error
-	Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error
-	Suspended(ctx context.Context, s *session.Session, said *pb.PartSuspended) error
-	Saved(ctx context.Context, s *session.Session, saved *pb.PartSaved) error
-	Graded(s *session.Session, grade *pb.PartGrade)
+	Ready(ctx context.Context, s *session.Session, ready *pb.AllocReady) error
+	Ended(ctx context.Context, s *session.Session, ended *pb.AllocEnded) error
+	Suspended(ctx context.Context, s *session.Session, said *pb.AllocSuspended) error
+	Saved(ctx context.Context, s *session.Session, saved *pb.AllocSaved) error
+	Checkpointable(s *session.Session, checkpointable *pb.AllocCheckpointable)
 	Restores(s *session.Session, answer *pb.RestoreAnswer)
 }
 
-// Options say what the handlers tell of the controller.
+// Options describe the controller to the handlers.
 type Options struct {
 	Version  string
 	HostName string
-	Settings map[string]string // shown by ShowConfig, beside the policy
+	Settings map[string]string // shown by ShowConfig, with the policy
 	Logger   *slog.Logger
 	// UnreadLimit is how long a client may leave an answer unread. 0 =
 	// DefaultUnreadLimit.
@@ -96,31 +100,51 @@ type Options struct {
 	// Peers are the other controllers; nil where none can be reached.
 	Peers Peers
 	Level uint32 // the newest feature level this controller understands
-	// SpoolDirectory is where a snapshot lies while it comes; "" = the
+	// SpoolDirectory is where a snapshot is kept while it arrives; "" = the
 	// system's.
 	SpoolDirectory string
-	// Problems are those of this controller that Status tells; nil = none.
+	// Authority issues certificates; nil where only the socket is served.
+	Authority Authority
+	// Audit is the log of who did what; nil = none. With AuditRequired nothing
+	// is done that cannot be written there.
+	Audit         *audit.Log
+	AuditRequired bool
+	// Problems are those of this controller that Status shows; nil = none.
 	Problems func() []string
 }
 
-// Server answers all requests of users and nodes.
-type Server struct {
-	pb.UnimplementedControllerServer
-	pb.UnimplementedNodeLinkServer
-	pb.UnimplementedPeerLinkServer
+// core is what the three services share: the cluster, the caller, and the
+// interceptors of every request.
+type core struct {
+	cluster Cluster
+	loops   Loops
+	peers   Peers
+	options Options
+	log     *slog.Logger
+	tunnels *tunnels
+	places  places
+	rates   rates
+	metrics *metrics
+	stop    chan struct{} // closed when the controller is about to stop
+}
 
-	cluster   Cluster
-	loops     Loops
-	peers     Peers
-	options   Options
-	log       *slog.Logger
-	tunnels   *tunnels
+// Controller answers users and administrators, and controllers that ask on
+// their own behalf. It returns only what the caller may see (sight.go).
+type Controller struct {
+	pb.UnimplementedControllerServer
+	*core
+
 	machines  machines
 	followers followers
-	places    places
-	metrics   *metrics
 	restoring sync.Mutex
-	stop      chan struct{} // closed when the controller is about to stop
+}
+
+// Server has the three services, and serves them.
+type Server struct {
+	*core
+	users *Controller
+	nodes *NodeLink
+	links *PeerLink
 }
 
 // NewServer makes the handlers.
@@ -128,7 +152,10 @@ func NewServer(cluster Cluster, loops Loops, options Options) *Server {
 	if options.UnreadLimit == 0 {
 		options.UnreadLimit = DefaultUnreadLimit
 	}
-	return &Server{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(), metrics: newMetrics(), stop: make(chan struct{})}
+	stop := make(chan struct{})
+	shared := &core{cluster: cluster, loops: loops, peers: options.Peers, options: options, log: options.Logger, tunnels: newTunnels(stop), metrics: newMetrics(), stop: stop,
+		rates: rates{now: time.Now, log: options.Logger, policy: func() state.RateLimit { return cluster.View().Policy().Rate }}}
+	return &Server{core: shared, users: &Controller{core: shared}, nodes: &NodeLink{core: shared}, links: &PeerLink{core: shared}}
 }
 
 // Stop makes the streams that never end by themselves end. Call it once.
@@ -138,35 +165,35 @@ func (s *Server) Stop() { close(s.stop) }
 // one.
 const maxStreams = 1024
 
-// streamWorkers are goroutines that take one request after another. A new one
-// has to grow its stack for each; what finds no worker free gets one of its
-// own all the same.
+// streamWorkers are goroutines that take one request after another. A new
+// goroutine has to grow its stack for each; a request that finds no worker free
+// gets a new goroutine.
 const streamWorkers = 16
 
-// maxHeaderBytes bounds what a request says before its message.
+// maxHeaderBytes bounds the headers of a request.
 const maxHeaderBytes = 64 << 10
 
 // idleLimit is after how long a connection without requests is closed; gRPC's
-// clients connect again without a word.
+// clients silently connect again.
 const idleLimit = 10 * time.Minute
 
 // proposeLimit bounds the wait for a commit when the caller set no deadline.
 const proposeLimit = 30 * time.Second
 
 // maxPassedOn is how many streams another controller may have on a connection:
-// all that its own clients and nodes have, each of whom has bounds.
+// all that its own clients and nodes have. Each of those is bounded itself.
 const maxPassedOn = 1 << 17
 
 // GRPC makes the gRPC server around the handlers, for any number of
 // listeners.
 func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
-	return s.serverWith(creds, maxStreams, grpc.ChainUnaryInterceptor(s.noteUnary, s.recoverUnary, s.forwardUnary), grpc.ChainStreamInterceptor(s.noteStream, s.dropUnread, s.forwardStream))
+	return s.serverWith(creds, maxStreams, grpc.ChainUnaryInterceptor(s.noteUnary, s.recoverUnary, s.forwardUnary, s.auditUnary), grpc.ChainStreamInterceptor(s.noteStream, s.dropUnread, s.forwardStream, s.auditStream))
 }
 
 // LinkGRPC makes the gRPC server for the other controllers.
 func (s *Server) LinkGRPC() *grpc.Server {
-	server := s.serverWith(LinkCredentials(), maxPassedOn, grpc.ChainUnaryInterceptor(s.noteUnary, s.answeredUnary, s.recoverUnary), grpc.ChainStreamInterceptor(s.noteStream, s.answeredStream, s.dropUnread))
-	pb.RegisterPeerLinkServer(server, s)
+	server := s.serverWith(LinkCredentials(), maxPassedOn, grpc.ChainUnaryInterceptor(s.noteUnary, s.answeredUnary, s.recoverUnary, s.auditUnary), grpc.ChainStreamInterceptor(s.noteStream, s.answeredStream, s.dropUnread, s.auditStream))
+	pb.RegisterPeerLinkServer(server, s.links)
 	return server
 }
 
@@ -178,12 +205,12 @@ func (s *Server) serverWith(creds credentials.TransportCredentials, streams uint
 		grpc.MaxConcurrentStreams(streams),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.InTapHandle(s.places.admit),
+		grpc.InTapHandle(s.admit),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit, Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)...)
-	pb.RegisterControllerServer(server, s)
-	pb.RegisterNodeLinkServer(server, s)
+	pb.RegisterControllerServer(server, s.users)
+	pb.RegisterNodeLinkServer(server, s.nodes)
 	return server
 }

@@ -18,10 +18,6 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/snapshotfile"
 )
 
-// ErrOldPeers is returned when some controller does not understand a state
-// that was restored.
-var ErrOldPeers = errors.New("not all controllers run a program that knows restored states yet: upgrade them all, then restore (gcontrol status shows their versions)")
-
 // Bounds of receiving a snapshot.
 const (
 	pieceLimit = time.Minute // between two messages of a client that restores
@@ -29,7 +25,7 @@ const (
 	lookEvery  = 32          // messages between two looks at the disk
 )
 
-// SnapshotHeader is what a backup of a state says of itself.
+// SnapshotHeader describes a backup of a state.
 func SnapshotHeader(view *state.View, term uint64, peers []string, version string) *pb.SnapshotHeader {
 	census, nodes := view.Census(), uint32(0)
 	for node := range view.Nodes() {
@@ -47,7 +43,7 @@ func SnapshotHeader(view *state.View, term uint64, peers []string, version strin
 
 // SaveSnapshot streams the whole state as it is now. It holds scripts and
 // environments: administrators only.
-func (s *Server) SaveSnapshot(_ *pb.SaveSnapshotRequest, stream pb.Controller_SaveSnapshotServer) error {
+func (s *Controller) SaveSnapshot(_ *pb.SaveSnapshotRequest, stream pb.Controller_SaveSnapshotServer) error {
 	from, err := s.mustAdminister(stream.Context())
 	if err != nil {
 		return err
@@ -64,9 +60,9 @@ func (s *Server) SaveSnapshot(_ *pb.SaveSnapshotRequest, stream pb.Controller_Sa
 	return nil
 }
 
-// RestoreSnapshot replaces the state of the cluster, once all of the other has
-// come and was found whole; before that nothing is changed.
-func (s *Server) RestoreSnapshot(stream pb.Controller_RestoreSnapshotServer) error {
+// RestoreSnapshot replaces the state of the cluster, once all of the new state
+// has arrived and was found complete; before that nothing is changed.
+func (s *Controller) RestoreSnapshot(stream pb.Controller_RestoreSnapshotServer) error {
 	from, err := s.mustAdminister(stream.Context())
 	if err != nil {
 		return err
@@ -80,7 +76,7 @@ func (s *Server) RestoreSnapshot(stream pb.Controller_RestoreSnapshotServer) err
 	defer s.restoring.Unlock()
 	file, err := spool(s.options.SpoolDirectory)
 	if err != nil {
-		return status.Errorf(codes.ResourceExhausted, "the snapshot can not be kept while it comes: %v", err)
+		return status.Errorf(codes.ResourceExhausted, "the snapshot cannot be kept while it comes: %v", err)
 	}
 	defer file.Close()
 	header, err := s.receiveSnapshot(stream, file)
@@ -111,7 +107,7 @@ func spool(directory string) (*os.File, error) {
 }
 
 // receiveSnapshot writes the state that a client sends into a file.
-func (s *Server) receiveSnapshot(stream pb.Controller_RestoreSnapshotServer, file *os.File) (*pb.SnapshotHeader, error) {
+func (s *Controller) receiveSnapshot(stream pb.Controller_RestoreSnapshotServer, file *os.File) (*pb.SnapshotHeader, error) {
 	type received struct {
 		chunk *pb.SnapshotChunk
 		err   error
@@ -168,7 +164,7 @@ func takeChunk(checker *snapshotfile.Checker, chunk *pb.SnapshotChunk, file *os.
 		}
 	}
 	if _, err := file.Write(chunk.GetData()); err != nil {
-		return status.Errorf(codes.ResourceExhausted, "the snapshot can not be kept while it comes: %v: nothing was changed", err)
+		return status.Errorf(codes.ResourceExhausted, "the snapshot cannot be kept while it comes: %v: nothing was changed", err)
 	}
 	return nil
 }
@@ -179,7 +175,7 @@ func restoreStatus(err error) error {
 	switch {
 	case errors.Is(err, state.ErrCorruptSnapshot):
 		code = codes.InvalidArgument
-	case errors.Is(err, state.ErrUnknownCommand), errors.Is(err, state.ErrNoNumbers), errors.Is(err, ErrOldPeers):
+	case errors.Is(err, state.ErrUnknownCommand), errors.Is(err, state.ErrNoNumbers):
 		code = codes.FailedPrecondition
 	case errors.Is(err, replica.ErrUncertain):
 		code, after = codes.Unknown, "it is not known whether the state was replaced: look with gcontrol show config and gqueue, then restore again if it was not"

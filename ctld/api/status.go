@@ -9,31 +9,38 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Status tells how the cluster is: the leader's word.
-func (s *Server) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
+// Status returns the state of the cluster as the leader knows it.
+func (s *Controller) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
 	from, err := s.reader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	peers := s.peers.List(ctx)
 	view, now := s.cluster.View(), s.loops.Sessions().Now()
-	census := view.Census()
+	may := s.sightOf(from, view)
+	census := view.CensusOf(may.sees)
 	answer := &pb.StatusResponse{
 		AnsweredBy: cmp.Or(from.via, s.cluster.Name()), Leader: s.cluster.Leader(), Term: s.cluster.Term(), AppliedIndex: view.Index(),
 		Level: uint32(view.Level()), Peers: peers.GetPeers(), Leases: s.leases(view, now),
 		JobsWaiting: clampCount(census.Waiting), JobsRunning: clampCount(census.Running), JobsEnding: clampCount(census.Ending),
 	}
 	answer.Problems = s.problems(view, answer, now)
+	if may.hides("nodes") {
+		answer.Leases = nil
+	}
+	if may.hides("nodes") || may.hides("events") || may.hides("jobs") {
+		answer.Problems = nil // they describe nodes, and name what jobs left there
+	}
 	return answer, nil
 }
 
-// clampCount keeps a count of tasks, of which there may be more than fit.
+// clampCount keeps a count of tasks within 32 bits.
 func clampCount(n uint64) uint32 { return uint32(min(n, 1<<32-1)) }
 
 // leases are those of the registered nodes, by name. left_ms counts to the end
-// of the longest lease that this leader granted; of a node that it granted
-// none, former leaders may have: that counts as one begun now.
-func (s *Server) leases(view *state.View, now time.Time) []*pb.NodeLease {
+// of the longest lease that this leader granted. If it granted a node none,
+// former leaders may have: that counts as a lease that begins now.
+func (s *Controller) leases(view *state.View, now time.Time) []*pb.NodeLease {
 	longest := time.Duration(view.LongestLeaseS()) * time.Second
 	sessions := s.loops.Sessions()
 	var leases []*pb.NodeLease
@@ -43,7 +50,7 @@ func (s *Server) leases(view *state.View, now time.Time) []*pb.NodeLease {
 		}
 		shown := &pb.NodeLease{Node: node.Name, AgeMs: -1, LeftMs: longest.Milliseconds()}
 		if link := sessions.Get(node.Name); link != nil {
-			shown.Connected, shown.FrozenParts = true, uint32(len(link.Frozen()))
+			shown.Connected, shown.FrozenAllocs = true, uint32(len(link.Frozen()))
 		}
 		if until := sessions.LeaseUntil(node.Name); !until.IsZero() {
 			shown.LeftMs = until.Sub(now).Milliseconds()

@@ -10,16 +10,18 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// maxProblems bounds the list: who has more has one cause for most of them.
+// maxProblems bounds the list: a longer list has one cause for most of its
+// entries.
 const maxProblems = 64
 
 // lagNoticed is how many commands a controller may be behind before that is a
 // problem: more than gather between two heartbeats of a busy leader.
 const lagNoticed = 10_000
 
-// problems are what somebody should look at, each with what to do; worst
-// first: controllers, then nodes that do not answer, then what they said.
-func (s *Server) problems(view *state.View, status *pb.StatusResponse, now time.Time) []string {
+// problems are what an administrator should look at, each with what to do;
+// worst first: controllers, then nodes that do not answer, then what they
+// reported.
+func (s *Controller) problems(view *state.View, status *pb.StatusResponse, now time.Time) []string {
 	found := append(peerProblems(status), restoreProblems(view)...)
 	if s.options.Problems != nil {
 		found = append(found, s.options.Problems()...)
@@ -47,7 +49,7 @@ func peerProblems(status *pb.StatusResponse) []string {
 			if peer.GetVoter() {
 				down++
 			}
-			found = append(found, fmt.Sprintf("controller %s can not be reached: %s", peer.GetName(), cmp.Or(peer.GetProblem(), "see whether gctld runs there, and the network between")))
+			found = append(found, fmt.Sprintf("controller %s cannot be reached: %s", peer.GetName(), cmp.Or(peer.GetProblem(), "see whether gctld runs there, and the network between")))
 		case peer.GetProblem() != "":
 			found = append(found, fmt.Sprintf("controller %s: %s", peer.GetName(), peer.GetProblem()))
 		case status.GetAppliedIndex() > peer.GetAppliedIndex()+lagNoticed:
@@ -58,7 +60,7 @@ func peerProblems(status *pb.StatusResponse) []string {
 		found = append([]string{"no further controller may fail, or nothing can be submitted or started: bring back those that are down first"}, found...)
 	}
 	if voters > 1 && voters%2 == 0 {
-		found = append(found, fmt.Sprintf("%d controllers bear no more failures than %d: add one, or remove one (gcontrol peer)", voters, voters-1))
+		found = append(found, fmt.Sprintf("%d controllers tolerate no more failures than %d: add one, or remove one (gcontrol peer)", voters, voters-1))
 	}
 	return found
 }
@@ -81,7 +83,7 @@ func nodesHave(names []string) string {
 }
 
 // nodeProblems joins the nodes that have the same trouble.
-func (s *Server) nodeProblems(view *state.View, now time.Time) []string {
+func (s *Controller) nodeProblems(view *state.View, now time.Time) []string {
 	var silent, drained []string
 	var single []string
 	for node := range view.Nodes() {
@@ -104,7 +106,7 @@ func (s *Server) nodeProblems(view *state.View, now time.Time) []string {
 			}
 		}
 		for _, left := range node.LeftOvers {
-			single = append(single, fmt.Sprintf("node %s can not clean up %s, for %s: %s", node.Name, left.What, sinceText(left.SinceMS, now), left.Error))
+			single = append(single, fmt.Sprintf("node %s cannot clean up %s, for %s: %s", node.Name, left.What, sinceText(left.SinceMS, now), left.Error))
 		}
 	}
 	var found []string

@@ -17,7 +17,7 @@ import (
 )
 
 // Submit accepts a job, or an array as one record.
-func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.SubmitResponse, error) {
+func (s *Controller) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.SubmitResponse, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
 		return nil, err
@@ -33,8 +33,9 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 		return &pb.SubmitResponse{JobId: before.JobID}, s.confirm(ctx)
 	}
 	command, shape, err := s.checkSubmit(from, request)
+	command.SeesAll = s.seesAll(from)
 	if err != nil {
-		// A state that is old may refuse what is right.
+		// An old state may refuse what the present one would accept.
 		return nil, cmp.Or(s.confirm(ctx), err)
 	}
 	view := s.cluster.View()
@@ -45,8 +46,9 @@ func (s *Server) Submit(ctx context.Context, request *pb.SubmitRequest) (*pb.Sub
 	return &pb.SubmitResponse{JobId: result.JobID, Warnings: warnings(view, &command, shape)}, nil
 }
 
-// checkSubmit refuses what can not be carried out. What it answers is proposed.
-func (s *Server) checkSubmit(from *caller, request *pb.SubmitRequest) (command state.SubmitJob, shape *state.Shape, err error) {
+// checkSubmit refuses what is not supported. The caller proposes what it
+// returns.
+func (s *Controller) checkSubmit(from *caller, request *pb.SubmitRequest) (command state.SubmitJob, shape *state.Shape, err error) {
 	view := s.cluster.View()
 	owner, err := s.ownerFor(from, request.GetAsUser())
 	if err != nil {
@@ -58,6 +60,10 @@ func (s *Server) checkSubmit(from *caller, request *pb.SubmitRequest) (command s
 	command, err = state.SubmitFromSpec(request.GetSpec(), owner)
 	if err != nil {
 		return command, nil, invalid("%v", err)
+	}
+	// Before the log, because then it costs little to refuse a flood.
+	if refused := view.MaySubmit(owner.GetUid(), command.Tasks()); refused != nil {
+		return command, nil, refusal(refused)
 	}
 	shape, err = view.Policy().ShapeOf(&command)
 	if err != nil {
@@ -72,8 +78,8 @@ func (s *Server) checkSubmit(from *caller, request *pb.SubmitRequest) (command s
 	return command, shape, s.checkFeasible(view, shape)
 }
 
-// ownerFor is the person the job runs as: the caller, or whom root names.
-func (s *Server) ownerFor(from *caller, asUser string) (*pb.Identity, error) {
+// ownerFor is the user the job runs as: the caller, or the one that root names.
+func (s *Controller) ownerFor(from *caller, asUser string) (*pb.Identity, error) {
 	switch {
 	case asUser != "" && !from.isRoot():
 		return nil, status.Error(codes.PermissionDenied, "only root may submit for another user: leave out --uid")
@@ -101,8 +107,8 @@ func accountNamed(text string) (*pb.Identity, error) {
 	return account, nil
 }
 
-// checkGroups refuses partitions that are for the members of certain groups
-// only. Root, and whom root submits for, are checked alike: the job is what
+// checkGroups refuses partitions that only members of certain groups may use.
+// Root, and the users that root submits for, are checked alike: the job is what
 // counts.
 func checkGroups(policy *state.Policy, partitions []string, owner *pb.Identity) error {
 	for _, name := range partitions {
@@ -125,7 +131,7 @@ func checkGroups(policy *state.Policy, partitions []string, owner *pb.Identity) 
 	return nil
 }
 
-// warnings tell what is accepted but will not start soon, or not as was meant.
+// warnings name what is accepted but will not start soon, or not as was meant.
 func warnings(view *state.View, command *state.SubmitJob, shape *state.Shape) []string {
 	texts := unknownNames(view, command, shape.Partitions)
 	if text := excludedWarning(view, shape); text != "" {

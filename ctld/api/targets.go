@@ -12,9 +12,9 @@ import (
 )
 
 // targets are the jobs that a cancel or control request means. Ids and tasks
-// name jobs; without a condition these are meant as they are named, so that
-// unknown ones are answered too. With conditions, only those that meet them.
-func (s *Server) targets(filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([]state.Target, error) {
+// name jobs; without a condition all of these are meant, so that unknown ones
+// get an answer too. With conditions, only those that meet them.
+func (s *Controller) targets(from *caller, filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([]state.Target, error) {
 	f, err := newFilter(filterMessage)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *Server) targets(filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([
 	default:
 		return nil, invalid("no job is selected: give job ids, or conditions such as a user, a name, a partition or a state")
 	}
-	matching, err := f.choose(s.cluster.View())
+	matching, err := f.choose(s.sightOf(from, s.cluster.View()))
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (s *Server) targets(filterMessage *pb.JobFilter, tasks []*pb.ArrayTasks) ([
 }
 
 // merge leaves each array and each task in once, because a command looks
-// through the members of an array for each target that names it: the same one
-// ten thousand times would hold up the log.
+// through the members of an array for each target that names it: the same array
+// ten thousand times would block the log.
 func merge(targets []state.Target) []state.Target {
 	whole := make(map[uint32]bool)
 	ranges := make(map[uint32][]*pb.ArrayRange)
@@ -92,7 +92,7 @@ func taskTargets(tasks []*pb.ArrayTasks) ([]state.Target, error) {
 	return state.TargetsFromTasks(tasks), nil
 }
 
-// ascending says whether ranges need no sorting out, which is work for each
+// ascending reports whether ranges need no sorting out, which is work for each
 // task between the first and the last: not for 65,536 arrays in one request.
 func ascending(ranges []*pb.ArrayRange) bool {
 	for i, r := range ranges {
@@ -162,7 +162,7 @@ func idTargets(ids []*pb.JobId) []state.Target {
 }
 
 // targetOf names one record and no other: the number of an array's own record
-// would stand for all its members.
+// would mean all its members.
 func targetOf(chosen selected) state.Target {
 	job := chosen.job
 	switch {
@@ -185,7 +185,7 @@ func chunkID(id state.RequestID, n int) state.RequestID {
 	return state.RequestID(uuid.NewSHA1(uuid.UUID(id), []byte{byte(n >> 8), byte(n)}))
 }
 
-// jobResults turns what a command did into the answer.
+// jobResults turns the result of a command into the answer.
 func jobResults(results []state.JobResult) []*pb.JobResult {
 	answers := make([]*pb.JobResult, 0, len(results))
 	for i := range results {
@@ -207,7 +207,7 @@ func jobResults(results []state.JobResult) []*pb.JobResult {
 	return answers
 }
 
-// maxUnknown bounds the tasks of one array that are answered one by one.
+// maxUnknown bounds the tasks of one array that get separate answers.
 const maxUnknown = 1000
 
 // unknownTasks repeats an answer for each task that nobody has.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -34,6 +36,7 @@ type tunnelStream interface {
 
 // tunnels are the channels being joined, and how many are open.
 type tunnels struct {
+	stop    <-chan struct{} // closed when the controller is about to stop
 	mu      sync.Mutex
 	waiting map[string]*channel
 	open    int
@@ -42,7 +45,7 @@ type tunnels struct {
 
 // channel is one tunnel that waits for its second end.
 type channel struct {
-	part   session.Part
+	alloc  session.Alloc
 	target string
 	image  string // the digest of the image that is to come; "" = it leads to a job
 	// second delivers the end that was asked; its handler returns when over
@@ -51,19 +54,19 @@ type channel struct {
 	over   chan struct{}
 }
 
-func newTunnels() *tunnels {
-	return &tunnels{waiting: make(map[string]*channel), perJob: make(map[uint32]int)}
+func newTunnels(stop <-chan struct{}) *tunnels {
+	return &tunnels{stop: stop, waiting: make(map[string]*channel), perJob: make(map[uint32]int)}
 }
 
-// begin makes a channel; end gives its place free.
+// begin makes a channel; end frees its place.
 func (t *tunnels) begin(name string, c *channel) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open >= maxTunnels || t.perJob[c.part.Job] >= maxTunnelsPerJob {
-		return status.Errorf(codes.ResourceExhausted, "too many tunnels are open (%d of all jobs, %d of this one): start fewer steps at once", t.open, t.perJob[c.part.Job])
+	if t.open >= maxTunnels || t.perJob[c.alloc.Job] >= maxTunnelsPerJob {
+		return status.Errorf(codes.ResourceExhausted, "too many tunnels are open (%d of all jobs, %d of this one): start fewer steps at once", t.open, t.perJob[c.alloc.Job])
 	}
 	t.open++
-	t.perJob[c.part.Job]++
+	t.perJob[c.alloc.Job]++
 	t.waiting[name] = c
 	return nil
 }
@@ -73,28 +76,28 @@ func (t *tunnels) end(name string, c *channel) {
 	defer t.mu.Unlock()
 	delete(t.waiting, name)
 	t.open--
-	if t.perJob[c.part.Job]--; t.perJob[c.part.Job] <= 0 {
-		delete(t.perJob, c.part.Job)
+	if t.perJob[c.alloc.Job]--; t.perJob[c.alloc.Job] <= 0 {
+		delete(t.perJob, c.alloc.Job)
 	}
 	close(c.over)
 }
 
-// join takes a waiting channel, once, for the node that was asked, and for what
-// it was asked.
-func (t *tunnels) join(name string, part session.Part, node, image string) (*channel, bool) {
+// join takes a waiting channel, once, for the node that was asked, and for the
+// purpose of the request.
+func (t *tunnels) join(name string, alloc session.Alloc, node, image string) (*channel, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, found := t.waiting[name]
-	if !found || c.part != part || c.target != node || c.image != image {
+	if !found || c.alloc != alloc || c.target != node || c.image != image {
 		return nil, false
 	}
 	delete(t.waiting, name)
 	return c, true
 }
 
-// Tunnel joins two ends that belong to one run of one job, or a node that goes
-// on with an image and the node that has it.
-func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
+// Tunnel joins two ends that belong to one run of one job, or a node that resumes
+// from an image and the node that has it.
+func (s *NodeLink) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	message, err := firstMessage(stream.Context(), stream.Recv)
 	if err != nil {
 		return err
@@ -106,8 +109,8 @@ func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	if err := s.mustBeNode(stream.Context(), open.GetFromNode()); err != nil {
 		return err
 	}
-	// What runs where is the leader's word: one that has just started, and does
-	// not lead, knows of no job.
+	// The leader knows what runs where: a controller that has just started, and
+	// does not lead, knows of no job.
 	if err := s.confirm(stream.Context()); err != nil {
 		return err
 	}
@@ -117,104 +120,115 @@ func (s *Server) Tunnel(stream pb.NodeLink_TunnelServer) error {
 	return s.joinTunnel(stream, open)
 }
 
-// mayOpen refuses an end that may not open this tunnel, and answers what asks
-// the target's node to come.
-func (s *Server) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerMessage, error) {
-	if image := open.GetImage(); image != nil {
-		if err := s.mayFetch(open, image); err != nil {
+// mayOpen refuses an end that may not open this tunnel, and returns the message
+// that asks the target's node to join.
+func (s *NodeLink) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerMessage, error) {
+	if open.GetImage() != nil {
+		image, err := s.mayFetch(open)
+		if err != nil {
 			return nil, err
 		}
-		return &pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: channel}}}, nil
+		return &pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: channel, Facts: open.GetFacts()}}}, nil
 	}
-	part := session.PartOf(open.GetPart())
-	if err := errors.Join(s.mustHold(part, open.GetFromNode()), s.mustHold(part, open.GetTargetNode())); err != nil {
+	alloc := session.AllocOf(open.GetAlloc())
+	if err := errors.Join(s.mustHold(alloc, open.GetFromNode()), s.mustHold(alloc, open.GetTargetNode())); err != nil {
 		return nil, err
 	}
 	return &pb.ControllerMessage{What: &pb.ControllerMessage_Connect{Connect: &pb.Connect{
-		Part: part.ID(), Channel: channel, Line: open.GetLine(), Again: open.GetAgain()}}}, nil
+		Alloc: alloc.ID(), Channel: channel, Line: open.GetLine(), Again: open.GetAgain()}}}, nil
 }
 
-// mayFetch refuses a node that was neither told to go on with this image, nor
-// asked whether it could: an image holds all that a job had in memory. One on
-// which the job is may have its images: it was told by a controller that leads
-// no more. That the image is of this job is looked after by the node that has it.
-func (s *Server) mayFetch(open *pb.TunnelOpen, image *pb.Image) error {
-	node, part := open.GetFromNode(), session.PartOf(open.GetPart())
-	if link := s.loops.Sessions().Get(node); link != nil && link.Told(image) {
-		return nil
+// mayFetch returns the image that a node may fetch from another one, as the log
+// names it, and refuses all others: an image holds all that a job had in
+// memory. A node on which a run resumes from an image gets that one, until its
+// allocation is up. A node that is asked whether it could resume from an image
+// gets the image's facts, until it has answered. What the node says of the
+// image is not passed on.
+func (s *NodeLink) mayFetch(open *pb.TunnelOpen) (*pb.Image, error) {
+	node, asked := open.GetFromNode(), open.GetImage()
+	var image *pb.Image
+	if open.GetFacts() {
+		if link := s.loops.Sessions().Get(node); link != nil {
+			image = link.Asked(asked)
+		}
+	} else {
+		alloc := session.AllocOf(open.GetAlloc())
+		image = s.cluster.View().Restoring(state.AllocRef{Job: alloc.Job, Epoch: alloc.Epoch, Node: node})
 	}
-	if part.Job == image.GetPart().GetJob() && s.mustHold(part, node) == nil {
-		return nil
+	if image == nil || !bytes.Equal(image.GetDigest(), asked.GetDigest()) || image.GetNode() != open.GetTargetNode() {
+		return nil, status.Errorf(codes.PermissionDenied, "node %q does not restore this image of job %d: a node gets only the image that it was told to resume from, from the node that made it, until the job is there", node, asked.GetAlloc().GetJob())
 	}
-	return status.Errorf(codes.PermissionDenied, "node %q was not told to restore this image of job %d", node, image.GetPart().GetJob())
+	return image, nil
 }
 
 // mustHold refuses a node on which this run of the job holds nothing.
-func (s *Server) mustHold(part session.Part, node string) error {
-	job, found := s.cluster.View().Job(part.Job)
-	if !found || job.Epoch != part.Epoch || !job.HoldsNodes() {
-		return status.Errorf(codes.FailedPrecondition, "job %d does not run any more, or not as its run %d", part.Job, part.Epoch)
+func (s *NodeLink) mustHold(alloc session.Alloc, node string) error {
+	view := s.cluster.View()
+	if _, held := view.LiveAlloc(state.AllocRef{Job: alloc.Job, Epoch: alloc.Epoch, Node: node}); held != nil {
+		return nil
 	}
-	if held := job.Part(node); held == nil || held.Released {
-		return status.Errorf(codes.PermissionDenied, "job %d does not run on node %q", part.Job, node)
+	job, found := view.Job(alloc.Job)
+	if !found || job.Epoch != alloc.Epoch || !job.HoldsNodes() {
+		return status.Errorf(codes.FailedPrecondition, "job %d does not run any more, or not as its run %d", alloc.Job, alloc.Epoch)
 	}
-	return nil
+	return status.Errorf(codes.PermissionDenied, "job %d does not run on node %q", alloc.Job, node)
 }
 
-// openTunnel is the end that names a target: it asks the target's node to
-// come, and carries the bytes.
-func (s *Server) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen) error {
-	part := session.PartOf(open.GetPart())
+// openTunnel is the end that names a target: it asks the target's node to join,
+// and carries the bytes.
+func (s *NodeLink) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen) error {
+	alloc := session.AllocOf(open.GetAlloc())
 	if len(open.GetLine()) > maxLineBytes {
 		return invalid("the name of a line has at most %d bytes", maxLineBytes)
-	}
-	if open.GetImage() != nil {
-		part = session.PartOf(open.GetImage().GetPart())
 	}
 	name := uuid.NewString()
 	order, err := s.mayOpen(open, name)
 	if err != nil {
 		return err
 	}
+	image := order.GetSendImage().GetImage()
+	if image != nil {
+		alloc = session.AllocOf(image.GetAlloc())
+	}
 	link := s.loops.Sessions().Get(open.GetTargetNode())
 	if link == nil {
 		return status.Errorf(codes.Unavailable, "node %s is not connected to this controller: try again", open.GetTargetNode())
 	}
-	c := &channel{part: part, target: open.GetTargetNode(), image: string(open.GetImage().GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
-	return s.joined(stream, name, c, func() { link.Send(order) })
+	c := &channel{alloc: alloc, target: open.GetTargetNode(), image: string(image.GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
+	return s.tunnels.joined(stream, name, c, func() { link.Send(order) })
 }
 
 // joined asks for the second end of a channel, waits for it, and carries the
 // bytes.
-func (s *Server) joined(stream tunnelStream, name string, c *channel, ask func()) error {
-	if err := s.tunnels.begin(name, c); err != nil {
+func (t *tunnels) joined(stream tunnelStream, name string, c *channel, ask func()) error {
+	if err := t.begin(name, c); err != nil {
 		return err
 	}
-	defer s.tunnels.end(name, c)
+	defer t.end(name, c)
 	ask()
 	timer := time.NewTimer(joinLimit)
 	defer timer.Stop()
 	select {
 	case second := <-c.second:
-		return pipe(stream, second, s.stop)
+		return pipe(stream, second, t.stop)
 	case <-timer.C:
 		return status.Errorf(codes.DeadlineExceeded, "node %s did not open its end of the tunnel within %v", c.target, joinLimit)
 	case <-stream.Context().Done():
 		return stream.Context().Err()
-	case <-s.stop:
+	case <-t.stop:
 		return status.Error(codes.Unavailable, "this controller stops")
 	}
 }
 
 // joinTunnel is the end that was asked: it lends its stream to the other.
-func (s *Server) joinTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen) error {
-	part := session.PartOf(open.GetPart())
+func (s *NodeLink) joinTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen) error {
+	alloc := session.AllocOf(open.GetAlloc())
 	if open.GetImage() != nil {
-		part = session.PartOf(open.GetImage().GetPart())
-	} else if err := s.mustHold(part, open.GetFromNode()); err != nil {
+		alloc = session.AllocOf(open.GetImage().GetAlloc())
+	} else if err := s.mustHold(alloc, open.GetFromNode()); err != nil {
 		return err
 	}
-	c, found := s.tunnels.join(open.GetChannel(), part, open.GetFromNode(), string(open.GetImage().GetDigest()))
+	c, found := s.tunnels.join(open.GetChannel(), alloc, open.GetFromNode(), string(open.GetImage().GetDigest()))
 	if !found {
 		return status.Error(codes.NotFound, "no tunnel of this job to this node waits under that channel")
 	}
@@ -227,8 +241,8 @@ func (s *Server) joinTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOpen
 	}
 }
 
-// pipe carries bytes both ways until both ends have said their last, or one
-// of them fails.
+// pipe carries bytes both ways until both ends have sent all, or one of them
+// fails.
 func pipe(a, b tunnelStream, stop <-chan struct{}) error {
 	results := make(chan error, 2)
 	go func() { results <- carry(b, a) }()
@@ -250,8 +264,8 @@ func pipe(a, b tunnelStream, stop <-chan struct{}) error {
 	return nil
 }
 
-// carry passes what one end sends on to the other, up to and including its
-// half close. The end of a stream is one too.
+// carry passes what one end sends on to the other, up to and including its half
+// close. The end of a stream is one too.
 func carry(to, from tunnelStream) error {
 	for {
 		message, err := from.Recv()

@@ -9,13 +9,13 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/similar"
 )
 
-// unknownNames says what accounting does not know of what a job asks for by
-// name, and what becomes of the job: where it is not enforced, an account or a QOS
-// may be anything, and a slip of the hand would show nowhere.
+// unknownNames lists the names in a job's request that accounting does not
+// know, and says what becomes of the job: where accounting is not enforced, an
+// account or a QOS may be anything, and a typing error would show nowhere.
 func unknownNames(view *state.View, command *state.SubmitJob, partitions []string) []string {
 	asked, policy := command.Spec, view.Policy()
 	asked.Partitions = partitions
-	if view.Level() < state.LevelShares || len(partitions) == 0 {
+	if len(partitions) == 0 {
 		return nil
 	}
 	var texts []string
@@ -32,7 +32,7 @@ func unknownNames(view *state.View, command *state.SubmitJob, partitions []strin
 	return texts
 }
 
-// uncharged is about a job that nobody is charged for.
+// uncharged is about a job that is charged to no association.
 func uncharged(view *state.View, account, user string) string {
 	const so = "nobody is charged for the job, and no share or limit counts for it"
 	if _, known := view.Account(account); !known {

@@ -11,7 +11,7 @@ import (
 // and not when nothing was named or it would be refused.
 func TestUnknownNames(t *testing.T) {
 	s := state.New()
-	for i, command := range []state.Command{state.RaiseLevel{Level: state.LevelShares}, labs(t)} {
+	for i, command := range []state.Command{labs(t)} {
 		entry, err := state.Encode(command, state.RequestID{}, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// DefaultUnreadLimit is how long an answer may lie unread. Flow control keeps
-// it small meanwhile, but it holds the state of the moment it was asked for. A
-// pager in which somebody reads on is served; one left open over lunch is not.
+// DefaultUnreadLimit is how long an answer may stay unread. Flow control keeps
+// it small meanwhile, but it holds the state of the moment of the request. A
+// pager whose user keeps reading is served; one left open over lunch is not.
 const DefaultUnreadLimit = 5 * time.Minute
 
 // unreadStream notices a client that does not read.
@@ -35,11 +35,11 @@ func (u *unreadStream) SendMsg(message any) error {
 	return u.ServerStream.SendMsg(message)
 }
 
-// dropUnread ends a stream whose client does not read, and its connection: a
-// stream alone would stay with what it holds as long as the connection does. A
+// dropUnread ends a stream whose client does not read, and its connection:
+// otherwise the stream would keep what it holds as long as the connection. A
 // node's connection that serves a whole job stays, and a tunnel may wait for as
 // long as the program behind it does.
-func (s *Server) dropUnread(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func (s *core) dropUnread(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	if info.FullMethod == pb.NodeLink_Tunnel_FullMethodName {
 		defer s.recovered(info.FullMethod, &err)
 		return handler(server, stream)

@@ -8,12 +8,12 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// maxJudged bounds the different jobs of one update of which each has to be
-// judged: whether what comes of it can run.
+// maxJudged bounds the different jobs of one update that each have to be
+// checked whether they could run after it.
 const maxJudged = 256
 
 // UpdateJobs changes jobs. Each is changed whole or not at all.
-func (s *Server) UpdateJobs(ctx context.Context, request *pb.UpdateJobsRequest) (*pb.UpdateJobsResponse, error) {
+func (s *Controller) UpdateJobs(ctx context.Context, request *pb.UpdateJobsRequest) (*pb.UpdateJobsResponse, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
 		return nil, err
@@ -26,18 +26,15 @@ func (s *Server) UpdateJobs(ctx context.Context, request *pb.UpdateJobsRequest) 
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
-	s.ownOnly(request.GetFilter(), from.uid, privileged)
-	coordinator := ""
-	if s.cluster.View().Level() >= state.LevelFrozen { // before, one changes only what is one's own
-		coordinator = s.coordinator(from)
-	}
+	s.ownOnly(request.GetFilter(), from, privileged)
+	coordinator := s.coordinator(from)
 	if change.Places() {
-		if err := s.checkChanged(ctx, request, &change); err != nil {
+		if err := s.checkChanged(ctx, from, request, &change); err != nil {
 			return nil, err
 		}
 	}
-	results, err := s.onTargets(ctx, state.KindUpdateJobs, request, func(targets []state.Target) state.Command {
-		return state.UpdateJobs{Targets: targets, UID: from.uid, Privileged: privileged, Change: change, Coordinator: coordinator}
+	results, err := s.onTargets(ctx, from, state.KindUpdateJobs, request, func(targets []state.Target) state.Command {
+		return state.UpdateJobs{Targets: targets, UID: from.uid, Privileged: privileged, Change: change, Coordinator: coordinator, SeesAll: s.seesAll(from)}
 	})
 	return &pb.UpdateJobsResponse{Results: results}, err
 }
@@ -47,13 +44,14 @@ func checkChange(change *pb.JobChange, administrator bool) error {
 	if change == nil {
 		return invalid("the request holds no change")
 	}
-	// What a submission may say is what an update may.
+	// An update may say what a submission may say.
 	job := &pb.JobSpec{
 		Name: change.GetName(), Account: change.GetAccount(), Qos: change.GetQos(), Comment: change.GetComment(),
 		Wckey: change.GetWckey(), Constraint: change.GetConstraint(), NodeList: change.GetNodeList(), ExcludeNodes: change.GetExcludeNodes(),
 		MinNodes: change.GetMinNodes(), MaxNodes: change.GetMaxNodes(), Tasks: change.GetTasks(), TasksPerNode: change.GetTasksPerNode(),
 		CpusPerTask: change.GetCpusPerTask(), MemoryPerNodeBytes: change.GetMemoryPerNodeBytes(), MemoryPerCpuBytes: change.GetMemoryPerCpuBytes(),
-		Gpus: change.GetGpus().GetRequests(),
+		TmpPerNodeBytes: change.GetTmpPerNodeBytes(),
+		Gpus:            change.GetGpus().GetRequests(),
 	}
 	for _, check := range []func(*pb.JobSpec) error{checkTexts, checkCounts, checkGPUs, checkHosts} {
 		if err := check(job); err != nil {
@@ -73,23 +71,28 @@ func checkChange(change *pb.JobChange, administrator bool) error {
 	return nil
 }
 
-// checkChanged refuses a change after which a waiting job that is meant could
-// never run, as it would be refused at submission. Jobs that were asked for alike
-// are judged once.
-func (s *Server) checkChanged(ctx context.Context, request *pb.UpdateJobsRequest, change *state.JobChange) error {
+// checkChanged refuses a change after which a waiting job could never run, as
+// it would be refused at submission. Jobs with equal requests are checked once.
+func (s *Controller) checkChanged(ctx context.Context, from *caller, request *pb.UpdateJobsRequest, change *state.JobChange) error {
 	if err := s.confirm(ctx); err != nil {
 		return err
 	}
-	targets, err := s.targets(request.GetFilter(), request.GetTasks())
+	targets, err := s.targets(from, request.GetFilter(), request.GetTasks())
 	if err != nil {
 		return err
 	}
 	view := s.cluster.View()
+	privileged := s.isAdministrator(from)
 	judged := make(map[*state.Spec]bool)
 	for _, target := range targets {
 		for _, found := range resolve(view, target) {
 			job := found.job
 			if job == nil || job.Phase != state.Waiting || judged[job.Spec] {
+				continue
+			}
+			if !privileged && job.Owner().UID != from.uid && !s.coordinates(from, job) {
+				// Users learn nothing about others' jobs by asking what could
+				// be changed.
 				continue
 			}
 			if judged[job.Spec] = true; len(judged) > maxJudged {
@@ -103,7 +106,7 @@ func (s *Server) checkChanged(ctx context.Context, request *pb.UpdateJobsRequest
 	return nil
 }
 
-func (s *Server) judgeChanged(view *state.View, job *state.Job, change *state.JobChange) error {
+func (s *Controller) judgeChanged(view *state.View, job *state.Job, change *state.JobChange) error {
 	changed := view.Changed(job, change)
 	shape, err := view.Policy().ShapeOf(&changed)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // UpdateNode drains or resumes nodes.
-func (s *Server) UpdateNode(ctx context.Context, request *pb.UpdateNodeRequest) (*pb.UpdateNodeResponse, error) {
+func (s *Controller) UpdateNode(ctx context.Context, request *pb.UpdateNodeRequest) (*pb.UpdateNodeResponse, error) {
 	from, err := s.mustAdminister(ctx)
 	if err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func (s *Server) UpdateNode(ctx context.Context, request *pb.UpdateNodeRequest) 
 	return &pb.UpdateNodeResponse{}, nil
 }
 
-// nodeNames expands a host list; ALL stands for every node.
-func (s *Server) nodeNames(list string) ([]string, error) {
+// nodeNames expands a host list; ALL means every node.
+func (s *Controller) nodeNames(list string) ([]string, error) {
 	if !strings.EqualFold(list, "ALL") {
 		names, err := spec.ParseHostList(list)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 // maxAwaitedShown bounds the names of nodes in one job's reason.
 const maxAwaitedShown = 512
 
-// holdAfterRestore makes every waiting job say what a restore waits for, while
-// it does. It answers false when it waits for nothing.
+// holdAfterRestore gives every waiting job the nodes that a restore waits for
+// as its reason. It returns false when it waits for nothing.
 func (l *Leader) holdAfterRestore(view *state.View) bool {
 	names := view.Awaited()
 	if len(names) == 0 {

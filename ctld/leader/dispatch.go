@@ -13,11 +13,11 @@ import (
 )
 
 // sweepEvery is how often every node is looked at, whatever changed: orders
-// depend on nothing that is not told, so this only bounds a fault.
+// depend only on changes that are reported, so this only bounds a fault.
 const sweepEvery = 10 * time.Second
 
-// dispatch sends each connected node the orders for what differs between what
-// is wanted there and what the node says it has.
+// dispatch sends each connected node the orders for the differences between
+// what is wanted there and what the node says it has.
 func (l *Leader) dispatch(ctx context.Context) {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -33,19 +33,19 @@ func (l *Leader) dispatch(ctx context.Context) {
 	}
 }
 
-// Dispatch sends the nodes of which something changed their orders. It looks
-// at what they say before it looks at the state. The other way round, a part
-// whose end is committed in between would look wanted and absent, and be
-// started a second time.
+// Dispatch sends orders to the nodes where something changed. It looks at the
+// nodes' reports before it looks at the state. The other way round, an
+// allocation whose end is committed in between would look wanted and absent,
+// and would be started a second time.
 func (l *Leader) Dispatch() {
 	type said struct {
 		session *session.Session
-		parts   map[session.Part]session.Reported
+		allocs  map[session.Alloc]session.Reported
 	}
 	var nodes []said
 	for _, node := range slices.Sorted(maps.Keys(l.dirty.take())) {
 		if s := l.sessions.Get(node); s != nil {
-			nodes = append(nodes, said{s, s.Parts()})
+			nodes = append(nodes, said{s, s.Allocs()})
 		}
 	}
 	if len(nodes) == 0 {
@@ -53,77 +53,80 @@ func (l *Leader) Dispatch() {
 	}
 	view := l.cluster.View()
 	for _, node := range nodes {
-		l.dispatchTo(view, node.session, node.parts)
+		l.dispatchTo(view, node.session, node.allocs)
 	}
 }
 
-func (l *Leader) dispatchTo(view *state.View, s *session.Session, reported map[session.Part]session.Reported) {
+func (l *Leader) dispatchTo(view *state.View, s *session.Session, reported map[session.Alloc]session.Reported) {
 	if node, known := view.Node(s.Node()); !known || node.Awaited {
-		return // it registered with a state that was replaced, and does so anew
+		return // it registered with a state that was replaced, and registers again
 	}
-	wantedHere := make(map[session.Part]bool)
-	for _, wanted := range view.WantedParts(s.Node()) {
-		part := session.Part{Job: wanted.Job, Epoch: wanted.Epoch}
-		wantedHere[part] = true
-		has, known := reported[part]
+	wantedHere := make(map[session.Alloc]bool)
+	for _, wanted := range view.WantedAllocs(s.Node()) {
+		alloc := session.Alloc{Job: wanted.Job, Epoch: wanted.Epoch}
+		wantedHere[alloc] = true
+		has, known := reported[alloc]
 		if !has.Over {
-			l.order(view, s, part, wanted, has, known)
+			l.order(view, s, alloc, wanted, has, known)
 		}
 	}
-	// What runs there and should not: its run is over, or its job forgotten.
-	for _, part := range slices.SortedFunc(maps.Keys(reported), session.Part.Compare) {
-		if !wantedHere[part] && !reported[part].Over {
-			s.Order(part, session.EndedAtOnce, endPart(part, 0, false))
+	// Allocations that run there and should not: their run is over, or their
+	// job forgotten.
+	for _, alloc := range slices.SortedFunc(maps.Keys(reported), session.Alloc.Compare) {
+		if !wantedHere[alloc] && !reported[alloc].Over {
+			s.Order(alloc, session.EndedAtOnce, endAlloc(alloc, 0, false))
 		}
 	}
-	// A run that is not wanted any more never will be again: epochs only
-	// rise. Until then an order must not be forgotten, or it were repeated
-	// after its part is over.
-	s.KeepOrders(func(part session.Part) bool {
-		_, known := reported[part]
-		return known || wantedHere[part]
+	// A run that is no longer wanted never will be again: epochs only rise.
+	// Until then an order must not be forgotten, or it would be repeated after
+	// its allocation is over.
+	s.KeepOrders(func(alloc session.Alloc) bool {
+		_, known := reported[alloc]
+		return known || wantedHere[alloc]
 	})
 }
 
-func (l *Leader) order(view *state.View, s *session.Session, part session.Part, wanted state.WantedPart, has session.Reported, known bool) {
+func (l *Leader) order(view *state.View, s *session.Session, alloc session.Alloc, wanted state.WantedAlloc, has session.Reported, known bool) {
 	if known && wanted.TimeLimitS != 0 {
-		s.SetLimit(part, wanted.TimeLimitS)
+		s.SetLimit(alloc, wanted.TimeLimitS)
 	}
 	if known && wanted.SuspendNumber != 0 {
-		s.Suspend(part, wanted.SuspendNumber, wanted.Suspended)
+		s.Suspend(alloc, wanted.SuspendNumber, wanted.Suspended)
 	}
 	if known {
-		orderSave(s, part, wanted) // before its end: what stands goes on to end
+		orderSave(s, alloc, wanted) // before its end: a frozen job resumes to end
 	}
 	switch {
-	case wanted.Action == state.EndPart && wanted.TermAgainS > 0:
-		order := endPart(part, wanted.GraceS, wanted.BatchEnded)
-		order.GetEndPart().TermAgainS = wanted.TermAgainS
-		s.Order(part, session.Warned, order)
-	case wanted.Action == state.EndPart:
-		s.Order(part, session.Ended, endPart(part, wanted.GraceS, wanted.BatchEnded))
+	case wanted.Action == state.EndAlloc && wanted.TermAgainS > 0:
+		order := endAlloc(alloc, wanted.GraceS, wanted.BatchEnded)
+		order.GetEndAlloc().TermAgainS = wanted.TermAgainS
+		s.Order(alloc, session.Warned, order)
+	case wanted.Action == state.EndAlloc:
+		s.Order(alloc, session.Ended, endAlloc(alloc, wanted.GraceS, wanted.BatchEnded))
+	case !known && wanted.Successor && !l.restores.canSucceed(l.sessions, view, alloc.Job):
+		// The node is asked whether it can resume from the image: see askMoves.
 	case !known:
-		l.start(view, s, part)
+		l.start(view, s, alloc)
 	case wanted.ReleaseBatch && has.Ready:
-		s.Order(part, session.Released, &pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{
-			ReleaseBatch: &pb.ReleaseBatch{Part: part.ID()}}})
+		s.Order(alloc, session.Released, &pb.ControllerMessage{What: &pb.ControllerMessage_ReleaseBatch{
+			ReleaseBatch: &pb.ReleaseBatch{Alloc: alloc.ID()}}})
 	}
 }
 
-func (l *Leader) start(view *state.View, s *session.Session, part session.Part) {
-	if s.Ordered(part)&session.Started != 0 {
+func (l *Leader) start(view *state.View, s *session.Session, alloc session.Alloc) {
+	if s.Ordered(alloc)&session.Started != 0 {
 		return
 	}
-	order, err := view.StartPart(part.Job, s.Node())
+	order, err := view.StartAlloc(alloc.Job, s.Node())
 	if err != nil {
-		l.log.Error("a start order can not be made; cancel the job and report this as a fault of gctld", "job", part.Job, "epoch", part.Epoch, "node", s.Node(), "error", err)
+		l.log.Error("a start order cannot be made; cancel the job and report this as a fault of gctld", "job", alloc.Job, "epoch", alloc.Epoch, "node", s.Node(), "error", err)
 		return
 	}
-	l.log.Debug("start ordered", "job", part.Job, "epoch", part.Epoch, "node", s.Node())
-	s.Order(part, session.Started, &pb.ControllerMessage{What: &pb.ControllerMessage_StartPart{StartPart: order}})
+	l.log.Debug("start ordered", "job", alloc.Job, "epoch", alloc.Epoch, "node", s.Node())
+	s.Order(alloc, session.Started, &pb.ControllerMessage{What: &pb.ControllerMessage_StartAlloc{StartAlloc: order}})
 }
 
-func endPart(part session.Part, graceS uint32, batchEnded bool) *pb.ControllerMessage {
-	return &pb.ControllerMessage{What: &pb.ControllerMessage_EndPart{
-		EndPart: &pb.EndPart{Part: part.ID(), GraceS: graceS, BatchEnded: batchEnded}}}
+func endAlloc(alloc session.Alloc, graceS uint32, batchEnded bool) *pb.ControllerMessage {
+	return &pb.ControllerMessage{What: &pb.ControllerMessage_EndAlloc{
+		EndAlloc: &pb.EndAlloc{Alloc: alloc.ID(), GraceS: graceS, BatchEnded: batchEnded}}}
 }

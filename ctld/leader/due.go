@@ -10,9 +10,9 @@ import (
 // maxEndLate bounds the commands of one pass that end late jobs.
 const maxEndLate = 16
 
-// NextPass is when the next pass is due though nothing happens, by the wall
-// clock, as the last one found: a job's begin comes, or its deadline goes. The
-// zero time when there is no such job.
+// NextPass is when the next pass is due even if nothing happens, by the wall
+// clock, as the last pass found: a job's begin time comes, or its deadline
+// passes. The zero time when there is no such job.
 func (l *Leader) NextPass() time.Time {
 	ms := l.nextPass.Load()
 	if ms == 0 {
@@ -38,8 +38,8 @@ func at(due time.Time) (fires <-chan time.Time, stop func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// endLate ends the waiting jobs that can meet their deadline no more, and
-// answers the state after that.
+// endLate ends the waiting jobs that can no longer meet their deadline, and
+// returns the state after that.
 func (l *Leader) endLate(ctx context.Context, view *state.View, now time.Time) *state.View {
 	for range maxEndLate {
 		if late := view.LatestStart(); late == 0 || late >= now.UnixMilli() {

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +62,7 @@ func TestNextPass(t *testing.T) {
 	}
 }
 
-// TestDeadlinePasses: a job that can meet its deadline no more is ended by the
+// TestDeadlinePasses: a job that can no longer meet its deadline is ended by the
 // pass that finds it.
 func TestDeadlinePasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,6 +76,29 @@ func TestDeadlinePasses(t *testing.T) {
 		plan(t, l)
 		if b.job(t, id).State() != pb.JobState_JOB_STATE_DEADLINE {
 			t.Errorf("it is %v", b.job(t, id).State())
+		}
+	})
+}
+
+// TestClockBehindTheLog: the clock of a leader is behind the log's, because the last one's
+// was ahead. Its plan is for the time that the log has: what the log takes for too late is
+// not proposed again and again.
+func TestClockBehindTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, b := begin(t)
+		submitted := time.Now()
+		late := submitSpec(t, b, &pb.JobSpec{DeadlineMs: submitted.UnixMilli() + 120_000, TimeLimitS: 60})
+		begins := submitSpec(t, b, &pb.JobSpec{BeginMs: submitted.UnixMilli() + 60_000})
+		time.Sleep(90 * time.Second)
+		connect(t, l, b, "n1")
+		for range 2 {
+			l.Plan(context.Background(), submitted, new(sched.Memo))
+		}
+		if got := b.job(t, late).State(); got != pb.JobState_JOB_STATE_DEADLINE {
+			t.Errorf("the job that can meet its deadline no longer is %v", got)
+		}
+		if got := b.job(t, begins).Phase; got != state.Running {
+			t.Errorf("the job whose begin has come is %v", got)
 		}
 	})
 }
@@ -100,26 +124,26 @@ func TestNewLimitIsTold(t *testing.T) {
 	plan(t, l)
 	dispatch(l)
 	orders(s)
-	part := &pb.PartId{Job: id, Epoch: 1}
-	say(t, l.Ready(context.Background(), s, &pb.PartReady{Part: part}))
+	alloc := &pb.AllocId{Job: id, Epoch: 1}
+	say(t, l.Ready(context.Background(), s, &pb.AllocReady{Alloc: alloc}))
 	commit(t, l)
 	limit := func(seconds uint32) []*pb.ControllerMessage {
 		b.must(t, state.UpdateJobs{Targets: []state.Target{{Job: id}}, Privileged: true, Change: state.JobChange{TimeLimitS: &seconds}})
 		dispatch(l)
 		l.Sweep()
 		dispatch(l)
-		return orders(s)
+		return slices.DeleteFunc(orders(s), func(m *pb.ControllerMessage) bool { return m.GetKeepImages() != nil })
 	}
 	for _, seconds := range []uint32{600, 600, 60} {
 		told := limit(seconds)
 		if seconds == 600 && len(told) == 0 {
 			continue // the second time
 		}
-		if len(told) != 1 || told[0].GetSetTimeLimit().GetTimeLimitS() != seconds || told[0].GetSetTimeLimit().GetPart().GetJob() != id {
+		if len(told) != 1 || told[0].GetSetTimeLimit().GetTimeLimitS() != seconds || told[0].GetSetTimeLimit().GetAlloc().GetJob() != id {
 			t.Errorf("%d s: told %v", seconds, told)
 		}
 	}
-	again := connect(t, l, b, "n1", &pb.RunningPart{Part: part, Ready: true})
+	again := connect(t, l, b, "n1", &pb.RunningAlloc{Alloc: alloc, Ready: true})
 	dispatch(l)
 	if told := orders(again); len(told) != 1 || told[0].GetSetTimeLimit().GetTimeLimitS() != 60 {
 		t.Errorf("a new session is told %v", told)

@@ -8,16 +8,15 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// maxEndsNoted bounds the lines that one command may write: who applies it
-// waits for them.
+// maxEndsNoted bounds the lines that one command may write, because Apply waits
+// for them.
 const maxEndsNoted = 64
 
-// noteEnds writes the last line of each job that a command brought to its end,
-// and that of each which waits again.
+// noteEnds writes the last line of each job that a command ended or requeued.
 func (l *Leader) noteEnds(view *state.View, result *state.Result) {
 	switch result.Kind {
-	case state.KindSubmitJob, state.KindPlaceJobs, state.KindPartsReady, state.KindPurgeJobs, state.KindHoldJobs, state.KindReleaseJobs,
-		state.KindSuspendJobs, state.KindResumeJobs, state.KindPartsSuspended, state.KindContinueJobs:
+	case state.KindSubmitJob, state.KindPlaceJobs, state.KindAllocsReady, state.KindPurgeJobs, state.KindHoldJobs, state.KindReleaseJobs,
+		state.KindSuspendJobs, state.KindResumeJobs, state.KindAllocsSuspended, state.KindContinueJobs:
 		return
 	}
 	noted := 0

@@ -34,15 +34,15 @@ const (
 // state stays sound, an order is sent once in a session, a node is told to
 // start only what is wanted there, which what it has said is over is not.
 func FuzzLeader(f *testing.F) {
-	part := prototest.Marshal(&pb.PartEnded{Part: &pb.PartId{Job: 1, Epoch: 1}, Cause: pb.EndCause_END_CAUSE_EXITED, ExitCode: math.MaxUint32, Detail: "\u009b"})
-	gone := prototest.Marshal(&pb.PartEnded{Part: &pb.PartId{Job: 1, Epoch: 1}, Cause: pb.EndCause_END_CAUSE_NODE_FAULT})
-	running := prototest.Marshal(&pb.Register{Running: []*pb.RunningPart{{Part: &pb.PartId{Job: 1, Epoch: 1}, Ready: true}, {Part: &pb.PartId{Job: 9, Epoch: 2}}}})
+	alloc := prototest.Marshal(&pb.AllocEnded{Alloc: &pb.AllocId{Job: 1, Epoch: 1}, Cause: pb.EndCause_END_CAUSE_EXITED, ExitCode: math.MaxUint32, Detail: "\u009b"})
+	gone := prototest.Marshal(&pb.AllocEnded{Alloc: &pb.AllocId{Job: 1, Epoch: 1}, Cause: pb.EndCause_END_CAUSE_NODE_FAULT})
+	running := prototest.Marshal(&pb.Register{Running: []*pb.RunningAlloc{{Alloc: &pb.AllocId{Job: 1, Epoch: 1}, Ready: true}, {Alloc: &pb.AllocId{Job: 9, Epoch: 2}}}})
 	story := func(kinds ...byte) []byte {
 		messages := make([][]byte, len(kinds))
 		for i, kind := range kinds {
 			switch kind & 0x7f {
 			case stepReady, stepEnded:
-				messages[i] = part
+				messages[i] = alloc
 			case stepConnect:
 				messages[i] = running
 			}
@@ -53,7 +53,7 @@ func FuzzLeader(f *testing.F) {
 	f.Add(story(stepSubmit, stepPlan, stepSucceed, stepDispatch, stepConnect, stepDispatch, stepCancel, stepDispatch, stepEnded|0x80, stepEnded))
 	f.Add(story(stepSubmit, stepSubmit, stepPlan, stepLost, stepConnect, stepDispatch, stepReady|0x80, stepEnded, stepDispatch))
 	f.Add(prototest.Join([]byte{stepSubmit, stepPlan, stepDispatch, stepEnded, stepPlan, stepDispatch}, [][]byte{nil, nil, nil, gone, nil, nil}))
-	for _, data := range prototest.Hostile[pb.PartEnded]() {
+	for _, data := range prototest.Hostile[pb.AllocEnded]() {
 		f.Add(prototest.Join([]byte{stepSubmit, stepPlan, stepDispatch, stepEnded, stepDispatch}, [][]byte{nil, nil, nil, data, nil}))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -97,13 +97,13 @@ func (p *played) step(kind byte, data []byte) {
 			p.connect(node, register)
 		}
 	case stepReady:
-		ready := &pb.PartReady{}
+		ready := &pb.AllocReady{}
 		if proto.Unmarshal(data, ready) == nil && s != nil {
 			say(p.t, p.l.Ready(ctx, s, ready))
 			commit(p.t, p.l)
 		}
 	case stepEnded:
-		ended := &pb.PartEnded{}
+		ended := &pb.AllocEnded{}
 		if proto.Unmarshal(data, ended) == nil && s != nil {
 			say(p.t, p.l.Ended(ctx, s, ended))
 			commit(p.t, p.l)
@@ -122,7 +122,7 @@ func (p *played) step(kind byte, data []byte) {
 	case stepLost:
 		p.b.must(p.t, state.NodesLost{Names: []string{node}})
 	case stepSucceed:
-		p.l = New(p.b, slog.New(slog.DiscardHandler))
+		p.l = New(p.b, nil, slog.New(slog.DiscardHandler))
 		p.b.changed = p.l.Changed
 		p.l.leading.Store(true)
 		p.connect("n1", &pb.Register{})
@@ -135,20 +135,20 @@ func (p *played) take(node string) {
 	if s == nil {
 		return
 	}
-	seen := map[session.Part]bool{}
+	seen := map[session.Alloc]bool{}
 	for _, message := range orders(s) {
 		if _, err := proto.Marshal(message); err != nil {
 			p.t.Fatalf("an order that cannot be sent: %v", err)
 		}
-		start := message.GetStartPart()
+		start := message.GetStartAlloc()
 		if start == nil {
 			continue
 		}
-		part := session.PartOf(start.GetPart())
-		ref := state.PartRef{Job: part.Job, Epoch: part.Epoch, Node: node}
-		if _, live := p.b.View().LivePart(ref); live == nil || seen[part] {
-			p.t.Fatalf("%s is told to start %v, which is not wanted there, or twice", node, part)
+		alloc := session.AllocOf(start.GetAlloc())
+		ref := state.AllocRef{Job: alloc.Job, Epoch: alloc.Epoch, Node: node}
+		if _, live := p.b.View().LiveAlloc(ref); live == nil || seen[alloc] {
+			p.t.Fatalf("%s is told to start %v, which is not wanted there, or twice", node, alloc)
 		}
-		seen[part] = true
+		seen[alloc] = true
 	}
 }

@@ -1,11 +1,11 @@
 // Package leader runs the loops that only the leader of the cluster runs:
 // schedule, dispatch, liveness, purge and the commit of nodes' reports.
 //
-// Contract: the loops look at the state and act. Everything they do may be
-// done twice without harm, and they keep nothing that can not be lost: a new
-// leader starts them over the same state and needs no special path. They wait
-// for changes, not for clocks: a job that fits starts at once. Under load,
-// changes that come close together are answered together.
+// Contract: the loops look at the state and act. Everything they do may be done
+// twice without harm, and they keep nothing that cannot be lost: a new leader
+// starts them over the same state and needs no special path. They wait for
+// changes, not for clocks: a job that fits starts at once. Under load, changes
+// that come close together are handled together.
 package leader
 
 import (
@@ -45,29 +45,28 @@ type Leader struct {
 	dirty        dirtyNodes
 	reports      chan report
 
-	members Members
-	behind  atomic.Pointer[string]
-	power   *power
+	power *power
 
 	keeping  sync.Mutex // held while nodes are told which images are needed, or that a save is known
 	restores *restores
 	asksWake chan struct{} // some node has to be asked whether it can restore an image
 
-	opening   sync.Mutex // held while the term is being opened
-	mu        sync.Mutex
-	reign     reign             // guarded by mu
-	fencing   map[string]string // what is said of silent nodes; guarded by mu
-	hooks     sync.WaitGroup    // that run
-	shortened time.Time         // since when leases longer than the policy's run out; of the liveness loop
-	clock     func() time.Time  // that of the sessions
+	opening    sync.Mutex // held while the term is being opened
+	mu         sync.Mutex
+	leadership leadership        // guarded by mu
+	fencing    map[string]string // what is said of silent nodes; guarded by mu
+	hooks      sync.WaitGroup    // that run
+	shortened  time.Time         // since when leases longer than the policy's run out; of the liveness loop
+	clock      func() time.Time  // that of the sessions
 
 	nextPass atomic.Int64 // Unix milliseconds; see NextPass
 	leading  atomic.Bool
 	last     atomic.Pointer[lastPlan]
 }
 
-// New makes the loops; Lead runs them.
-func New(cluster Cluster, log *slog.Logger) *Leader {
+// New makes the loops; Lead runs them. fence is the command that switches a
+// node off: a program, by its absolute path, and its arguments; empty = none.
+func New(cluster Cluster, fence []string, log *slog.Logger) *Leader {
 	l := &Leader{
 		cluster:      cluster,
 		log:          log,
@@ -79,17 +78,17 @@ func New(cluster Cluster, log *slog.Logger) *Leader {
 		restores:     newRestores(),
 		asksWake:     make(chan struct{}, 1),
 	}
-	l.sessions = session.NewRegistry(l.NodeSpoke)
+	l.sessions = session.NewRegistry(l.NodeReported)
 	l.clock = l.sessions.Now
-	l.power = newPower(nil, log)
+	l.power = newPower(fence, log)
 	return l
 }
 
 // Sessions are the connected nodes.
 func (l *Leader) Sessions() *session.Registry { return l.sessions }
 
-// Changed is told of what changed the state, in order, and of the state after
-// it, while it leads or not. It returns at once.
+// Changed is called with what changed the state, in order, and with the state
+// after it, whether this controller leads or not. It returns at once.
 func (l *Leader) Changed(view *state.View, results []*state.Result) {
 	if !l.leading.Load() {
 		return
@@ -105,9 +104,10 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 		}
 		for _, id := range result.ChangedJobs {
 			if job, ok := view.Job(id); ok && job.HoldsNodes() {
-				for i := range job.Run.Parts {
-					nodes = append(nodes, job.Run.Parts[i].Node)
+				if job.Moving() != nil && job.Saving() == nil {
+					wake(l.asksWake) // its new nodes are asked at once: the job is frozen
 				}
+				nodes = append(nodes, job.Nodes()...)
 			}
 		}
 	}
@@ -118,12 +118,12 @@ func (l *Leader) Changed(view *state.View, results []*state.Result) {
 }
 
 // wakeSchedule wakes the schedule loop if what happened may let a job start. A
-// plan that was carried out whole does not: all that fitted is in it.
+// plan that was executed completely does not: it has all that fitted.
 func (l *Leader) wakeSchedule(view *state.View, result *state.Result) {
 	switch result.Kind {
 	case state.KindPurgeJobs, state.KindSuspendJobs:
-	case state.KindPartsReady:
-		if view.SuspendsToMakeRoom() { // as jobs may be that have just become ready
+	case state.KindAllocsReady:
+		if view.SuspendsToMakeRoom() { // jobs that have just become ready may be suspended
 			wake(l.queuedWake)
 		}
 	case state.KindSubmitJob:
@@ -146,8 +146,8 @@ func (l *Leader) wakeSchedule(view *state.View, result *state.Result) {
 	}
 }
 
-// NodeSpoke is told when a node came, went or reported something.
-func (l *Leader) NodeSpoke(node string) {
+// NodeReported is called when a node came, went or reported something.
+func (l *Leader) NodeReported(node string) {
 	l.dirty.add(node)
 	wake(l.dispatchWake)
 }
@@ -156,9 +156,9 @@ func (l *Leader) NodeSpoke(node string) {
 func (l *Leader) Leading() bool { return l.leading.Load() }
 
 // Lead runs the loops until ctx ends, and returns when all have stopped. began
-// is called once requests and sessions are taken. Everything committed before
-// must have been applied here: loops on an older state would start what has
-// ended. term is raft's, in which that was so.
+// is called once requests and sessions are accepted. Everything committed
+// before must have been applied here: loops on an older state would start jobs
+// that have ended. term is raft's term in which that was so.
 func (l *Leader) Lead(ctx context.Context, term uint64, began func()) {
 	l.SetTerm(term)
 	for l.OpenTerm(ctx) != nil {
@@ -169,7 +169,7 @@ func (l *Leader) Lead(ctx context.Context, term uint64, began func()) {
 	l.Begin()
 	began()
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports, l.raiseLevel, l.resetUsage, l.keepSaved} {
+	for _, loop := range []func(context.Context){l.schedule, l.dispatch, l.liveness, l.purge, l.commitReports, l.resetUsage, l.keepSaved} {
 		loops.Go(func() { loop(ctx) })
 	}
 	loops.Wait()
@@ -177,8 +177,8 @@ func (l *Leader) Lead(ctx context.Context, term uint64, began func()) {
 	l.End()
 }
 
-// propose commits a command of the leader's own. It answers false when the
-// command had no effect; why is logged here.
+// propose commits a command of the leader's own. It returns false when the
+// command had no effect; it logs the reason.
 func (l *Leader) propose(ctx context.Context, command state.Command) (state.Result, bool) {
 	ctx, cancel := context.WithTimeout(ctx, proposeLimit)
 	defer cancel()
@@ -204,7 +204,7 @@ func wake(channel chan struct{}) {
 	}
 }
 
-// pause waits, and answers false when ctx ended meanwhile.
+// pause waits and returns false when ctx ended meanwhile.
 func pause(ctx context.Context, duration time.Duration) bool {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
@@ -216,7 +216,7 @@ func pause(ctx context.Context, duration time.Duration) bool {
 	}
 }
 
-// dirtyNodes are the nodes whose orders are to be looked at.
+// dirtyNodes are the nodes whose orders must be looked at.
 type dirtyNodes struct {
 	mu    sync.Mutex
 	names map[string]struct{}

@@ -55,7 +55,7 @@ func (b *book) Propose(_ context.Context, command state.Command, id state.Reques
 func begin(t *testing.T) (*Leader, *book) {
 	t.Helper()
 	b := &book{state: state.New()}
-	l := New(b, slog.New(slog.DiscardHandler))
+	l := New(b, nil, slog.New(slog.DiscardHandler))
 	b.changed = l.Changed
 	l.leading.Store(true)
 	return l, b
@@ -70,7 +70,7 @@ func (b *book) must(t *testing.T, command state.Command) state.Result {
 	return result
 }
 
-func connect(t *testing.T, l *Leader, b *book, node string, running ...*pb.RunningPart) *session.Session {
+func connect(t *testing.T, l *Leader, b *book, node string, running ...*pb.RunningAlloc) *session.Session {
 	t.Helper()
 	register := &pb.Register{Node: node, Running: running, Inventory: &pb.Inventory{Cpus: 8, MemoryBytes: 8 << 30, BootId: "b"}}
 	b.must(t, state.RegisterFromMessage(register))
@@ -116,54 +116,54 @@ func TestOrdersFollowTheState(t *testing.T) {
 	plan(t, l)
 	dispatch(l)
 	got := orders(s)
-	if len(got) != 1 || got[0].GetStartPart().GetPart().GetJob() != id || len(got[0].GetStartPart().GetSpec().GetScript()) == 0 {
+	if len(got) != 1 || got[0].GetStartAlloc().GetAlloc().GetJob() != id || len(got[0].GetStartAlloc().GetSpec().GetScript()) == 0 {
 		t.Fatalf("orders: %v", got)
 	}
-	l.NodeSpoke("n1")
+	l.NodeReported("n1")
 	dispatch(l)
 	if again := orders(s); len(again) != 0 {
 		t.Fatalf("the same order twice in a session: %v", again)
 	}
-	// A new session is told again, unless the node says that it has the part.
+	// A new session is told again, unless the node says that it has the allocation.
 	s = connect(t, l, b, "n1")
 	dispatch(l)
-	if again := orders(s); len(again) != 1 || again[0].GetStartPart() == nil {
+	if again := orders(s); len(again) != 1 || again[0].GetStartAlloc() == nil {
 		t.Fatalf("after a reconnection: %v", again)
 	}
-	s = connect(t, l, b, "n1", &pb.RunningPart{Part: &pb.PartId{Job: id, Epoch: 1}, Ready: true})
+	s = connect(t, l, b, "n1", &pb.RunningAlloc{Alloc: &pb.AllocId{Job: id, Epoch: 1}, Ready: true})
 	dispatch(l)
 	if again := orders(s); len(again) != 0 {
-		t.Fatalf("a node that has the part was ordered: %v", again)
+		t.Fatalf("a node that has the allocation was ordered: %v", again)
 	}
 	b.must(t, state.CancelJobs{Targets: []state.Target{{Job: id}}, Privileged: true})
 	dispatch(l)
-	if end := orders(s); len(end) != 1 || end[0].GetEndPart().GetGraceS() != 30 {
+	if end := orders(s); len(end) != 1 || end[0].GetEndAlloc().GetGraceS() != 30 {
 		t.Fatalf("after a cancel: %v", end)
 	}
 }
 
-func TestForeignPartIsEndedAtOnce(t *testing.T) {
+func TestForeignAllocIsEndedAtOnce(t *testing.T) {
 	l, b := begin(t)
-	s := connect(t, l, b, "n1", &pb.RunningPart{Part: &pb.PartId{Job: 77, Epoch: 3}})
+	s := connect(t, l, b, "n1", &pb.RunningAlloc{Alloc: &pb.AllocId{Job: 77, Epoch: 3}})
 	dispatch(l)
 	got := orders(s)
-	if len(got) != 1 || got[0].GetEndPart().GetPart().GetJob() != 77 || got[0].GetEndPart().GetGraceS() != 0 {
+	if len(got) != 1 || got[0].GetEndAlloc().GetAlloc().GetJob() != 77 || got[0].GetEndAlloc().GetGraceS() != 0 {
 		t.Fatalf("orders: %v", got)
 	}
 }
 
-// TestEndedPartIsNeverStartedAgain goes through each moment between the report
+// TestEndedAllocIsNeverStartedAgain goes through each moment between the report
 // of an end and its acknowledgement.
-func TestEndedPartIsNeverStartedAgain(t *testing.T) {
+func TestEndedAllocIsNeverStartedAgain(t *testing.T) {
 	l, b := begin(t)
 	s := connect(t, l, b, "n1")
 	id := submit(t, b)
 	plan(t, l)
 	dispatch(l)
 	orders(s)
-	part := &pb.PartId{Job: id, Epoch: 1}
+	alloc := &pb.AllocId{Job: id, Epoch: 1}
 	ctx := context.Background()
-	if err := errors.Join(l.Ready(ctx, s, &pb.PartReady{Part: part}), l.Ended(ctx, s, &pb.PartEnded{Part: part, Cause: pb.EndCause_END_CAUSE_EXITED})); err != nil {
+	if err := errors.Join(l.Ready(ctx, s, &pb.AllocReady{Alloc: alloc}), l.Ended(ctx, s, &pb.AllocEnded{Alloc: alloc, Cause: pb.EndCause_END_CAUSE_EXITED})); err != nil {
 		t.Fatal(err)
 	}
 	dispatch(l)
@@ -171,19 +171,19 @@ func TestEndedPartIsNeverStartedAgain(t *testing.T) {
 		t.Fatalf("reported, not committed: %v", got)
 	}
 	// What the dispatcher saw before the commit and acts on after it.
-	parts, view := s.Parts(), b.View()
+	allocs, view := s.Allocs(), b.View()
 	l.commitBatch(ctx, l.gather(<-l.reports))
 	if got := orders(s); len(got) != 1 || got[0].GetEndedAcknowledged() == nil {
 		t.Fatalf("committed: %v", got)
 	}
-	l.dispatchTo(view, s, parts)
-	l.NodeSpoke("n1")
+	l.dispatchTo(view, s, allocs)
+	l.NodeReported("n1")
 	dispatch(l)
 	if got := orders(s); len(got) != 0 {
 		t.Fatalf("acknowledged: %v", got)
 	}
-	if s.Ordered(session.Part{Job: id, Epoch: 1}) != 0 {
-		t.Fatal("what was ordered for an ended part is kept for ever")
+	if s.Ordered(session.Alloc{Job: id, Epoch: 1}) != 0 {
+		t.Fatal("what was ordered for an ended allocation is kept for ever")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestReportThatCanNotBeCommittedIsNotAcknowledged(t *testing.T) {
 	b.mu.Lock()
 	b.broken = true
 	b.mu.Unlock()
-	if err := l.Ended(context.Background(), s, &pb.PartEnded{Part: &pb.PartId{Job: id, Epoch: 1}}); err != nil {
+	if err := l.Ended(context.Background(), s, &pb.AllocEnded{Alloc: &pb.AllocId{Job: id, Epoch: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	l.commitBatch(context.Background(), l.gather(<-l.reports))
@@ -225,7 +225,7 @@ func TestLoops(t *testing.T) {
 	for message.GetRegistered() != nil {
 		message = prototest.Receive(t, "an order", s.Out())
 	}
-	if message.GetStartPart().GetPart().GetJob() != id {
+	if message.GetStartAlloc().GetAlloc().GetJob() != id {
 		t.Fatalf("order: %v", message)
 	}
 	cancel()

@@ -11,9 +11,9 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// reign is what a leader counts time by. A term is opened by a Barrier before
-// its leader grants a lease or ends one.
-type reign struct {
+// leadership is how a leader counts time. A Barrier opens a term before its
+// leader grants a lease or ends one.
+type leadership struct {
 	term   uint64    // raft's; 0 = it counts no time
 	opened time.Time // when the Barrier of the term was applied here; zero = not yet
 }
@@ -21,30 +21,29 @@ type reign struct {
 // errNotOpen is returned when the log could not be told that the term began.
 var errNotOpen = errors.New("the log could not be told that a new leader has begun")
 
-// SetTerm says in which term this controller is to lead, before Begin.
+// SetTerm sets the term in which this controller is to lead, before Begin.
 func (l *Leader) SetTerm(term uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reign = reign{term: term}
+	l.leadership = leadership{term: term}
 }
 
-func (l *Leader) currentReign() reign {
+func (l *Leader) currentLeadership() leadership {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reign
+	return l.leadership
 }
 
-// OpenTerm proposes the Barrier of the term unless it was applied. While some
-// controller is too old for it, leases are granted without, and none is ended.
+// OpenTerm proposes the Barrier of the term unless it was applied.
 func (l *Leader) OpenTerm(ctx context.Context) error {
 	l.opening.Lock()
 	defer l.opening.Unlock()
-	now := l.currentReign()
+	now := l.currentLeadership()
 	barrier := state.Barrier{Term: now.term}
 	if now.term == 0 {
 		return errNotOpen
 	}
-	if !now.opened.IsZero() || l.cluster.View().Level() < state.LevelOf(barrier) {
+	if !now.opened.IsZero() {
 		return nil
 	}
 	if _, err := l.cluster.Propose(ctx, barrier, state.RequestID{}); err != nil {
@@ -56,32 +55,32 @@ func (l *Leader) OpenTerm(ctx context.Context) error {
 	now.opened = l.clock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reign.term != now.term {
+	if l.leadership.term != now.term {
 		return errNotOpen
 	}
-	l.reign = now
+	l.leadership = now
 	return nil
 }
 
-// endLeases ends the leases of the silent nodes whose time has come.
+// endLeases ends the leases of silent nodes that have run out.
 func (l *Leader) endLeases(ctx context.Context, now, since time.Time) {
 	view := l.cluster.View()
 	fencing := make(map[string]string)
 	for _, node := range l.sessions.Ending() {
-		l.endLeasesOf(ctx, node) // whose outcome is not known yet
+		l.endLeasesOf(ctx, node) // its outcome is not known yet
 	}
 	for node := range view.Nodes() {
 		if !node.NotResponding || node.Awaited {
 			continue
 		}
-		parts := view.FencedParts(node.Name)
-		if parts == 0 {
+		allocs := view.FencedAllocs(node.Name)
+		if allocs == 0 {
 			continue
 		}
 		left := l.leasesLeft(view, node.Name, now, since)
 		if left <= 0 && l.sessions.EndLeases(node.Name, l.margin(view, now)) && l.endLeasesOf(ctx, node.Name) {
-			l.log.Warn("a node was silent for longer than its lease: its jobs that stand still without one are started elsewhere; run-on jobs wait until it is back or gcontrol fence says that it is off",
-				"node", node.Name, "parts", parts)
+			l.log.Warn("a node was silent for longer than its lease: its jobs that are frozen without one are started elsewhere; run-on jobs wait until it is back or gcontrol fence says that it is off",
+				"node", node.Name, "allocs", allocs)
 			l.power.wanted(node.Name)
 			continue
 		}
@@ -94,48 +93,48 @@ func (l *Leader) endLeases(ctx context.Context, now, since time.Time) {
 	l.settleLeases(ctx, view, now, since)
 }
 
-// margin is the time before which a lease must have ended to be over for sure.
+// margin is how long after its end a lease is surely over.
 func (l *Leader) margin(view *state.View, now time.Time) time.Time {
 	return now.Add(-time.Duration(view.Policy().MarginS()) * time.Second)
 }
 
-// leasesLeft is how long some lease of a node may still be in force, and a
-// margin. What former leaders granted may last as long as the longest from
-// when this one's term was opened.
+// leasesLeft is how long some lease of a node may still be in force, plus a
+// margin. What former leaders granted may last as long as the longest lease,
+// counted from when this leader's term was opened.
 func (l *Leader) leasesLeft(view *state.View, node string, now, since time.Time) time.Duration {
 	longest := time.Duration(view.LongestLeaseS()) * time.Second
-	reign := l.currentReign()
-	if reign.opened.IsZero() {
+	leadership := l.currentLeadership()
+	if leadership.opened.IsZero() {
 		since = now // it counts no time yet
-	} else if reign.opened.After(since) {
-		since = reign.opened
+	} else if leadership.opened.After(since) {
+		since = leadership.opened
 	}
 	until := since.Add(longest)
 	if granted := l.sessions.LeaseUntil(node); granted.After(until) {
 		until = granted
 	}
 	left := until.Sub(l.margin(view, now))
-	if reign.opened.IsZero() {
+	if leadership.opened.IsZero() {
 		return max(left, 1)
 	}
 	return left
 }
 
-// endLeasesOf commits the end of a node's leases, and says whether it did. The
-// caller has the right to.
+// endLeasesOf commits the end of a node's leases, and reports whether it did.
+// The caller holds the right to do so.
 func (l *Leader) endLeasesOf(ctx context.Context, node string) bool {
 	ctx, cancel := context.WithTimeout(ctx, proposeLimit)
 	defer cancel()
-	result, err := l.cluster.Propose(ctx, state.LeasesEnded{Term: l.currentReign().term, Node: node}, state.RequestID{})
+	result, err := l.cluster.Propose(ctx, state.LeasesEnded{Term: l.currentLeadership().term, Node: node}, state.RequestID{})
 	if err != nil {
-		// It may be committed yet: nothing is granted until that is known.
+		// It may still be committed: nothing is granted until that is known.
 		l.log.Warn("the leases of a silent node could not be ended; it is tried again", "node", node, "error", err)
 		return false
 	}
 	l.sessions.LeasesEnded(node)
 	if s := l.sessions.Get(node); s != nil && result.Refused == nil {
-		// It still has what it has just lost. Until it has registered, and said
-		// so, nothing else may be started there.
+		// It still has what it has just lost. Until it has registered, and
+		// reported that, nothing else may be started there.
 		s.CutFor(session.ErrEnding)
 	}
 	if result.Refused != nil {
@@ -144,8 +143,8 @@ func (l *Leader) endLeasesOf(ctx context.Context, node string) bool {
 	return result.Refused == nil
 }
 
-// Fencing says how it stands with a silent node that holds jobs which must not
-// run without a lease; "" when there is nothing to say.
+// Fencing says what a silent node waits for that holds jobs which must not run
+// without a lease; "" when there is nothing to say.
 func (l *Leader) Fencing(node string) string {
 	said := l.power.said(node)
 	l.mu.Lock()
@@ -153,12 +152,12 @@ func (l *Leader) Fencing(node string) string {
 	return cmp.Or(said, l.fencing[node])
 }
 
-// settleLeases tells the log that leases longer than the policy's are over, so
-// that the next leader need not wait for them.
+// settleLeases records in the log that leases longer than the policy's are
+// over, so that the next leader need not wait for them.
 func (l *Leader) settleLeases(ctx context.Context, view *state.View, now, since time.Time) {
-	reign := l.currentReign()
+	leadership := l.currentLeadership()
 	longest, policy := view.LongestLeaseS(), view.Policy()
-	if reign.opened.IsZero() || longest == policy.LeaseS {
+	if leadership.opened.IsZero() || longest == policy.LeaseS {
 		l.shortened = time.Time{}
 		return
 	}
@@ -166,6 +165,6 @@ func (l *Leader) settleLeases(ctx context.Context, view *state.View, now, since 
 		l.shortened = now
 	}
 	if now.Sub(l.shortened) > time.Duration(longest+policy.MarginS())*time.Second {
-		l.propose(ctx, state.Barrier{Term: reign.term, LeaseS: policy.LeaseS})
+		l.propose(ctx, state.Barrier{Term: leadership.term, LeaseS: policy.LeaseS})
 	}
 }

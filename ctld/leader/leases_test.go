@@ -33,7 +33,6 @@ func newSite(t *testing.T) *site {
 	l, b := begin(t)
 	w := &site{t: t, l: l, b: b, now: time.Now()}
 	l.sessions.SetClock(func() time.Time { return w.now })
-	b.must(t, state.RaiseLevel{Level: state.LevelPeers})
 	w.policy(siteLease)
 	w.lead(5)
 	w.link = connect(t, l, b, "n1")
@@ -54,7 +53,7 @@ func (w *site) policy(lease time.Duration) {
 		}})})
 }
 
-// lead begins a reign.
+// lead begins a leadership.
 func (w *site) lead(term uint64) {
 	w.t.Helper()
 	w.l.SetTerm(term)
@@ -115,16 +114,16 @@ func TestFenceIsReleasedAfterLeaseAndMargin(t *testing.T) {
 	w.pass(3 * time.Second)
 	w.want("after it", state.Waiting, state.Running)
 	if len(w.l.sessions.Ending()) != 0 || !w.grant() {
-		t.Error("the node can not have a lease any more")
+		t.Error("the node cannot have a lease any more")
 	}
-	if parts := w.b.View().PartsOn("n1"); len(parts) != 1 || parts[0].Job != w.free {
-		t.Errorf("its parts are %v", parts)
+	if allocs := w.b.View().AllocsOn("n1"); len(allocs) != 1 || allocs[0].Job != w.free {
+		t.Errorf("its allocations are %v", allocs)
 	}
 	w.pass(time.Hour)
 	w.want("much later", state.Waiting, state.Running)
 }
 
-// TestNewLeaderWaits: it can not know what the former granted last.
+// TestNewLeaderWaits: it cannot know what the former granted last.
 func TestNewLeaderWaits(t *testing.T) {
 	w := newSite(t)
 	w.b.must(t, state.NodesLost{Names: []string{"n1"}})
@@ -232,7 +231,7 @@ esac
 		calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
 		return strings.Count(string(calls), "\n")
 	}
-	w.l.SetFenceCommand([]string{script, "--off"})
+	w.l.power.command = []string{script, "--off"}
 	w.pass(siteLease + siteMargin - time.Second)
 	if _, err := os.Stat(filepath.Join(dir, "calls")); err == nil {
 		t.Error("it was run before the leases were over")
@@ -261,11 +260,11 @@ esac
 	}
 }
 
-// TestFenceCommandIsTheLeadersOnly: one that can not commit runs nothing.
+// TestFenceCommandIsTheLeadersOnly: one that cannot commit runs nothing.
 func TestFenceCommandIsTheLeadersOnly(t *testing.T) {
 	w := newSite(t)
 	calls := filepath.Join(t.TempDir(), "calls")
-	w.l.SetFenceCommand([]string{"/usr/bin/touch", calls})
+	w.l.power.command = []string{"/usr/bin/touch", calls}
 	w.l.power.wanted("n1")
 	w.b.must(t, state.NodesLost{Names: []string{"n1"}})
 	w.b.broken = true

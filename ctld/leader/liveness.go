@@ -11,13 +11,13 @@ import (
 // most this much late.
 const livenessEvery = time.Second
 
-// stoppedAfter is after how long between two looks at the leases this
-// controller takes itself for one that was stopped.
+// stoppedAfter is the time between two looks at the leases after which this
+// controller assumes that it was stopped.
 const stoppedAfter = 5 * livenessEvery
 
 // liveness declares nodes silent whose lease ran out, and back when they
-// speak. A new leader gives each node a full lease first: it can not know
-// when the former leader heard of it.
+// report. A new leader gives each node a full lease first: it cannot know when
+// the former leader last heard from it.
 func (l *Leader) liveness(ctx context.Context) {
 	since := time.Now()
 	last := since
@@ -29,7 +29,7 @@ func (l *Leader) liveness(ctx context.Context) {
 			return
 		case now := <-ticker.C:
 			if now.Sub(last) > stoppedAfter {
-				// This process stood still, and heard nobody meanwhile.
+				// This process was stopped, and heard from nobody meanwhile.
 				since = now
 			}
 			last = now
@@ -38,8 +38,8 @@ func (l *Leader) liveness(ctx context.Context) {
 	}
 }
 
-// CheckLeases looks at every node's lease once. Both times are of the clock that
-// the sessions are timed by; since is when this controller began to lead.
+// CheckLeases looks at every node's lease once. Both times are of the sessions'
+// clock; since is when this controller began to lead.
 func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 	view := l.cluster.View()
 	lease := time.Duration(view.Policy().LeaseS) * time.Second
@@ -53,14 +53,15 @@ func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 		if seen.Before(since) {
 			seen = since
 		}
-		// A lease of a longer policy lasts as long as it was granted.
+		// A lease granted under a longer policy lasts as long as it was
+		// granted.
 		silent := now.Sub(seen) > lease && now.After(l.sessions.LeaseUntil(node.Name))
 		switch {
 		case silent && !node.NotResponding:
 			lost = append(lost, node.Name)
 		case now.Sub(heard) <= lease && node.NotResponding && l.sessions.Get(node.Name) != nil:
-			// It was heard of itself: that nothing can be said of its silence,
-			// because this controller stood still, is no sign of life.
+			// The leader forgot its silence, because this controller itself was
+			// stopped. That is no sign of life from the node.
 			back = append(back, node.Name)
 		}
 	}
@@ -74,7 +75,7 @@ func (l *Leader) CheckLeases(ctx context.Context, now, since time.Time) {
 			l.log.Info("nodes answer again", "nodes", back)
 		}
 	}
-	if err := l.OpenTerm(ctx); err != nil && ctx.Err() == nil && l.currentReign().term != 0 {
+	if err := l.OpenTerm(ctx); err != nil && ctx.Err() == nil && l.currentLeadership().term != 0 {
 		l.log.Warn("no lease can be ended yet; it is tried again", "error", err)
 	}
 	l.endLeases(ctx, now, since)

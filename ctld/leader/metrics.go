@@ -41,7 +41,7 @@ func newMetrics() *metrics {
 
 // requeueCause names the command that made a job wait again.
 var requeueCause = map[state.Kind]string{
-	state.KindPartsEnded: "report", state.KindRegisterNode: "node_lost_it", state.KindUpdateNodes: "fenced",
+	state.KindAllocsEnded: "report", state.KindRegisterNode: "node_lost_it", state.KindUpdateNodes: "fenced",
 	state.KindLeasesEnded: "lease", state.KindRequeueJobs: "report",
 }
 
@@ -50,7 +50,7 @@ func (m *metrics) applied(view *state.View, result *state.Result) {
 	m.saves.ordered(view, result)
 	switch result.Kind {
 	case state.KindSubmitJob, state.KindReleaseJobs, state.KindHoldJobs, state.KindPurgeJobs, state.KindCancelJobs:
-		return // what waits after these has waited before
+		return // jobs that wait after these commands waited before
 	case state.KindPlaceJobs:
 		for i := range result.Starts {
 			if result.Starts[i].Dropped == "" {
@@ -85,7 +85,7 @@ func (m *metrics) applied(view *state.View, result *state.Result) {
 	}
 }
 
-// Collectors are what there is to count here.
+// Collectors are the metrics of this package.
 func (l *Leader) Collectors() []prometheus.Collector {
 	for _, cause := range requeueCause {
 		l.metrics.requeues.WithLabelValues(cause)

@@ -7,8 +7,8 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// saveMetrics count what becomes of jobs that are saved and restored, while this
-// controller leads: what nodes said and what that changed, so nothing twice.
+// saveMetrics count what becomes of saves and restores while this controller
+// leads: only reports that changed something, so nothing counts twice.
 type saveMetrics struct {
 	begun          *prometheus.CounterVec
 	done, failed   prometheus.Counter
@@ -26,11 +26,11 @@ func newSaveMetrics() saveMetrics {
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gleaner_saves_failed_total", Help: "Saves of which there is no image: the node said why, or nothing in time."}),
 		standing: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gleaner_save_standing_seconds", Help: "For how long jobs stood still for an image that was made. Those that leave stand until it is durable.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 17)}),
+			Name: "gleaner_save_standing_seconds", Help: "For how long jobs were frozen for an image that was made. Those that leave are frozen until it is durable.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 17)}),
 		restored: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gleaner_restores_done_total", Help: "Runs that went on from an image."}),
+			Name: "gleaner_restores_done_total", Help: "Runs that resumed from an image."}),
 		restoresFailed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gleaner_restores_failed_total", Help: "Runs that were to go on from an image and could not: another node, or the image before, is tried."}),
+			Name: "gleaner_restores_failed_total", Help: "Runs that were to resume from an image and could not: another node, or the image before, is tried."}),
 	}
 }
 
@@ -64,8 +64,8 @@ func (m *saveMetrics) ordered(view *state.View, result *state.Result) {
 	}
 }
 
-// reported counts reports that were committed; view is from before that.
-func (m *saveMetrics) reported(view *state.View, saved []state.SaveReport, ready []state.PartRef, ended []state.PartReport) {
+// reported counts committed reports; view is from before the commit.
+func (m *saveMetrics) reported(view *state.View, saved []state.SaveReport, ready []state.AllocRef, ended []state.AllocReport) {
 	for i := range saved {
 		if saved[i].Digest == (state.Digest{}) {
 			m.failed.Inc()
@@ -73,13 +73,13 @@ func (m *saveMetrics) reported(view *state.View, saved []state.SaveReport, ready
 		}
 		m.done.Inc()
 		stood := saved[i].StandingMS
-		if saved[i].Stands {
+		if saved[i].Frozen {
 			stood = max(stood, saved[i].PackMS)
 		}
 		m.standing.Observe(float64(stood) / 1000)
 	}
 	for _, ref := range ready {
-		if job, part := view.LivePart(ref); part != nil && job.Run.Restore != nil {
+		if job, alloc := view.LiveAlloc(ref); alloc != nil && job.Run.Restore != nil {
 			m.restored.Inc()
 		}
 	}

@@ -68,9 +68,9 @@ func TestSaveMetrics(t *testing.T) {
 	want := map[string]float64{"saves_begun_total asked": 1, "saves_done_total": 1, "save_standing_seconds": 0.2}
 	s.wantCounts("saved", want)
 	s.order(state.SaveMove, "n2")
-	part := &pb.PartId{Job: s.job, Epoch: s.now().Epoch}
+	alloc := &pb.AllocId{Job: s.job, Epoch: s.now().Epoch}
 	for range 2 {
-		if err := s.Saved(context.Background(), s.nodes["n1"], &pb.PartSaved{Part: part, Number: 2, Error: "no"}); err != nil {
+		if err := s.Saved(context.Background(), s.nodes["n1"], &pb.AllocSaved{Alloc: alloc, Number: 2, Error: "no"}); err != nil {
 			t.Fatal(err)
 		}
 		s.CommitReports(context.Background())
@@ -81,7 +81,7 @@ func TestSaveMetrics(t *testing.T) {
 	s.saved("n1", 3, true)
 	dispatch(s.Leader)
 	orders(s.nodes["n1"])
-	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
+	s.lostFrozen()
 	want["saves_begun_total move"], want["saves_done_total"], want["save_standing_seconds"] = 2, 2, 1.2
 	s.wantCounts("moved", want)
 	s.KeepSaved(context.Background(), time.Now())
@@ -92,7 +92,7 @@ func TestSaveMetrics(t *testing.T) {
 	s.ended("n2", pb.EndCause_END_CAUSE_RESTORE_FAILED)
 	want["restores_failed_total"] = 1
 	s.wantCounts("not restored", want)
-	// It goes on elsewhere, once the nodes have answered again.
+	// It resumes elsewhere, once the nodes have answered again.
 	s.KeepSaved(context.Background(), time.Now())
 	s.answer("n1", "")
 	plan(t, s.Leader)

@@ -47,18 +47,14 @@ type hook struct {
 	off     bool
 	rest    *backoff.ExponentialBackOff
 	next    time.Time // not before
-	said    string    // how it went last
+	said    string    // the last result
 }
 
 func newPower(command []string, log *slog.Logger) *power {
 	return &power{command: command, log: log, slots: make(chan struct{}, maxHooks), nodes: make(map[string]*hook)}
 }
 
-// SetFenceCommand says what switches a node off: a program, by its absolute
-// path, and arguments, to which the node's name is added. Call it before Lead.
-func (l *Leader) SetFenceCommand(command []string) { l.power.command = command }
-
-// wanted notes that a node is to be switched off.
+// wanted notes that a node should be switched off.
 func (p *power) wanted(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +66,8 @@ func (p *power) wanted(node string) {
 	p.nodes[node] = &hook{rest: rest}
 }
 
-// due are the nodes for which the command is to be run now, each with a slot
-// taken. Nodes that answer again, or are gone, are forgotten.
+// due are the nodes for which the command should run now, with a slot taken for
+// each. Nodes that answer again, or are gone, are forgotten.
 func (p *power) due(view *state.View, now time.Time) (names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +90,7 @@ func (p *power) due(view *state.View, now time.Time) (names []string) {
 	return names
 }
 
-// ran notes how it went, and gives the slot back.
+// ran notes the result of the command, and frees the slot.
 func (p *power) ran(node string, now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +119,7 @@ func (p *power) said(node string) string {
 	}
 }
 
-// forget is for a controller that leads no longer: the next one begins anew.
+// forget is for a controller that no longer leads: the next leader starts over.
 func (p *power) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,8 +145,9 @@ func (l *Leader) switchOff(ctx context.Context, view *state.View, now time.Time)
 
 // fenceByPower runs the command and, when it succeeds, declares the node off.
 func (l *Leader) fenceByPower(ctx context.Context, node string) error {
-	// A leader that was paused must not switch off a node that answers another.
-	if _, ok := l.propose(ctx, state.Barrier{Term: l.currentReign().term}); !ok {
+	// A leader that was paused must not switch off a node that answers another
+	// leader.
+	if _, ok := l.propose(ctx, state.Barrier{Term: l.currentLeadership().term}); !ok {
 		return errors.New("this controller could not confirm that it leads")
 	}
 	said, err := runHook(ctx, l.power.command, node)

@@ -9,7 +9,7 @@ import (
 )
 
 // preempt commits the preemptions of a plan that was made from a view, and
-// answers whether any was carried out.
+// reports whether any took effect.
 func (l *Leader) preempt(ctx context.Context, view *state.View, snapshot *sched.Snapshot, plan *sched.Plan) bool {
 	gone := map[sched.JobID]bool{}
 	for chunk := range slices.Chunk(view.PlanToPreemptions(plan).Preemptions, state.MaxTargets) {
@@ -43,8 +43,8 @@ func (l *Leader) preempt(ctx context.Context, view *state.View, snapshot *sched.
 // shownOf bounds the jobs, and the nodes, that one line names.
 const shownOf = 20
 
-// logChoice says what was chosen for a job, with the figures. GPU-milliseconds
-// are CPU-milliseconds for victims without GPUs.
+// logChoice logs what was chosen for a job, with the figures. For victims
+// without GPUs, GPU-milliseconds are CPU-milliseconds.
 func (l *Leader) logChoice(snapshot *sched.Snapshot, choice *sched.Choice, victims []sched.JobID) {
 	var nodes []string
 	for _, node := range choice.Nodes[:min(len(choice.Nodes), shownOf)] {
@@ -57,7 +57,7 @@ func (l *Leader) logChoice(snapshot *sched.Snapshot, choice *sched.Choice, victi
 	l.log.Info("jobs are preempted to make room", figures...)
 }
 
-// shown is a few of some jobs, as other lines have them.
+// shown is the first few of a list of jobs, in the form of other log lines.
 func shown(ids []sched.JobID) []uint32 {
 	var few []uint32
 	for _, id := range ids[:min(len(ids), shownOf)] {

@@ -28,7 +28,6 @@ func submitTo(t *testing.T, b *book, partition string, requeue bool) uint32 {
 // lower one is gone, nobody is told twice, and a cancel ends the grace.
 func TestPreemption(t *testing.T) {
 	l, b := begin(t)
-	b.must(t, state.RaiseLevel{Level: state.LevelShares})
 	b.must(t, state.ApplyPolicy{Policy: state.Policy{
 		Partitions: []state.Partition{
 			{Name: "high", Nodes: "ALL", Up: true, PriorityTier: 2},
@@ -40,17 +39,17 @@ func TestPreemption(t *testing.T) {
 	victim := submitTo(t, b, "low", true)
 	plan(t, l)
 	dispatch(l)
-	if got := orders(s); len(got) != 1 || got[0].GetStartPart() == nil {
+	if got := orders(s); len(got) != 1 || got[0].GetStartAlloc() == nil {
 		t.Fatalf("orders: %v", got)
 	}
-	s.Report(session.Part{Job: victim, Epoch: 1}, session.Reported{Ready: true})
+	s.Report(session.Alloc{Job: victim, Epoch: 1}, session.Reported{Ready: true})
 	urgent := submitTo(t, b, "high", true)
 	for range 3 {
 		plan(t, l)
 		dispatch(l)
 	}
 	got := orders(s)
-	if len(got) != 1 || got[0].GetEndPart().GetGraceS() != 90 || got[0].GetEndPart().GetTermAgainS() != 60 {
+	if len(got) != 1 || got[0].GetEndAlloc().GetGraceS() != 90 || got[0].GetEndAlloc().GetTermAgainS() != 60 {
 		t.Fatalf("orders: %v", got)
 	}
 	if overlay, _ := l.Overlay(urgent); overlay.Reason != "Resources" || overlay.Detail != "waits for job 1 to make room" {
@@ -66,10 +65,10 @@ func TestPreemption(t *testing.T) {
 	}
 	b.must(t, state.CancelJobs{Targets: []state.Target{{Job: victim}}, Privileged: true})
 	dispatch(l)
-	if got := orders(s); len(got) != 1 || got[0].GetEndPart().GetGraceS() != 30 || got[0].GetEndPart().GetTermAgainS() != 0 {
+	if got := orders(s); len(got) != 1 || got[0].GetEndAlloc().GetGraceS() != 30 || got[0].GetEndAlloc().GetTermAgainS() != 0 {
 		t.Fatalf("after a cancel: %v", got)
 	}
-	b.must(t, state.PartsEnded{Reports: []state.PartReport{{Job: victim, Epoch: 1, Node: "n1", Cause: pb.EndCause_END_CAUSE_CANCELLED}}})
+	b.must(t, state.AllocsEnded{Reports: []state.AllocReport{{Job: victim, Epoch: 1, Node: "n1", Cause: pb.EndCause_END_CAUSE_CANCELLED}}})
 	plan(t, l)
 	if job, _ := b.View().Job(urgent); job.Phase != state.Running {
 		t.Errorf("the job that preempts is in phase %d", job.Phase)

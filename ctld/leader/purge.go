@@ -7,7 +7,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// purgeEvery is how often finished jobs are looked at.
+// purgeEvery is how often finished jobs are purged.
 const purgeEvery = 5 * time.Second
 
 // purge forgets finished jobs older than the policy's MinJobAge.
@@ -23,8 +23,8 @@ func (l *Leader) Purge(ctx context.Context, now time.Time) {
 	l.purgeBefore(ctx, now.UnixMilli()-age)
 }
 
-// purgeBefore forgets what ended before a time. It gives up when the state
-// forgets nothing: MinJobAge may have been raised meanwhile.
+// purgeBefore forgets jobs that ended before a time. It stops when the state
+// forgets none: MinJobAge may have been raised meanwhile.
 func (l *Leader) purgeBefore(ctx context.Context, ms int64) {
 	for len(l.cluster.View().FinishedBefore(ms, 1)) > 0 {
 		result, ok := l.propose(ctx, state.PurgeJobs{BeforeMS: ms})

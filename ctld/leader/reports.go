@@ -9,43 +9,43 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 )
 
-// maxReportsWaiting bounds the reports that wait for their commit. A node
-// whose report finds no room waits, and with it what it says next.
+// maxReportsWaiting bounds the reports that wait for their commit. A node whose
+// report finds no room waits, and its next reports with it.
 const maxReportsWaiting = 4096
 
-// report is one thing a node said of one part.
+// report is one thing a node said about one allocation.
 type report struct {
 	session *session.Session
-	part    session.Part
-	// Of these at most one is set; with none it is ready.
-	ended     *pb.PartEnded
-	suspended *pb.PartSuspended
-	saved     *pb.PartSaved
+	alloc   session.Alloc
+	// At most one of these is set; with none, the allocation is ready.
+	ended     *pb.AllocEnded
+	suspended *pb.AllocSuspended
+	saved     *pb.AllocSaved
 }
 
-func (r report) ref() state.PartRef {
-	return state.PartRef{Job: r.part.Job, Epoch: r.part.Epoch, Node: r.session.Node()}
+func (r report) ref() state.AllocRef {
+	return state.AllocRef{Job: r.alloc.Job, Epoch: r.alloc.Epoch, Node: r.session.Node()}
 }
 
-// Ready takes in that a part is up. It waits for room, not for the commit.
-func (l *Leader) Ready(ctx context.Context, s *session.Session, ready *pb.PartReady) error {
-	part := session.PartOf(ready.GetPart())
-	s.Report(part, session.Reported{Ready: true})
-	return l.take(ctx, report{session: s, part: part})
+// Ready records that an allocation is up. It waits for room, not for the commit.
+func (l *Leader) Ready(ctx context.Context, s *session.Session, ready *pb.AllocReady) error {
+	alloc := session.AllocOf(ready.GetAlloc())
+	s.Report(alloc, session.Reported{Ready: true})
+	return l.take(ctx, report{session: s, alloc: alloc})
 }
 
-// Suspended takes in what a node says of an order to stand still or to go on. It
+// Suspended records what a node says of an order to stop or to continue. It
 // waits for room, not for the commit.
-func (l *Leader) Suspended(ctx context.Context, s *session.Session, said *pb.PartSuspended) error {
-	return l.take(ctx, report{session: s, part: session.PartOf(said.GetPart()), suspended: said})
+func (l *Leader) Suspended(ctx context.Context, s *session.Session, said *pb.AllocSuspended) error {
+	return l.take(ctx, report{session: s, alloc: session.AllocOf(said.GetAlloc()), suspended: said})
 }
 
-// Ended takes in the end of a part; the node gets its acknowledgement once
+// Ended records the end of an allocation; the node gets its acknowledgement once
 // that is committed. It waits for room, not for the commit.
-func (l *Leader) Ended(ctx context.Context, s *session.Session, ended *pb.PartEnded) error {
-	part := session.PartOf(ended.GetPart())
-	s.Report(part, session.Reported{Ready: true, Over: true})
-	return l.take(ctx, report{session: s, part: part, ended: ended})
+func (l *Leader) Ended(ctx context.Context, s *session.Session, ended *pb.AllocEnded) error {
+	alloc := session.AllocOf(ended.GetAlloc())
+	s.Report(alloc, session.Reported{Ready: true, Over: true})
+	return l.take(ctx, report{session: s, alloc: alloc, ended: ended})
 }
 
 func (l *Leader) take(ctx context.Context, r report) error {
@@ -69,7 +69,7 @@ func (l *Leader) commitReports(ctx context.Context) {
 	}
 }
 
-// CommitReports commits what waits at this moment, if anything does.
+// CommitReports commits the reports that wait at this moment, if there are any.
 func (l *Leader) CommitReports(ctx context.Context) {
 	select {
 	case first := <-l.reports:
@@ -78,7 +78,7 @@ func (l *Leader) CommitReports(ctx context.Context) {
 	}
 }
 
-// gather takes what waits already; it does not wait for more.
+// gather takes the reports that wait already; it does not wait for more.
 func (l *Leader) gather(first report) []report {
 	batch := []report{first}
 	for len(batch) < state.MaxReports {
@@ -92,17 +92,18 @@ func (l *Leader) gather(first report) []report {
 	return batch
 }
 
-// commitBatch commits the ready parts before the saved and the ended ones: a part
-// is always ready before it ends. What a restore waits for is told to it. What would change nothing is left out: a node repeats
-// itself whenever it connects, and must not be able to fill the log; and that
-// a part is ready of which the script has ended meanwhile.
+// commitBatch commits the ready allocations before the saved and the ended
+// ones: an allocation is always ready before it ends. Reports that would change
+// nothing are left out: a node repeats itself whenever it connects, and must
+// not be able to fill the log; so is the report that an allocation is ready
+// whose script has ended meanwhile.
 func (l *Leader) commitBatch(ctx context.Context, batch []report) {
-	var ready state.PartsReady
-	var saved state.PartsSaved
-	var ended state.PartsEnded
-	var suspended state.PartsSuspended
+	var ready state.AllocsReady
+	var saved state.AllocsSaved
+	var ended state.AllocsEnded
+	var suspended state.AllocsSuspended
 	view := l.cluster.View()
-	exited := make(map[state.PartRef]bool)
+	exited := make(map[state.AllocRef]bool)
 	for _, r := range batch {
 		if r.ended.GetCause() == pb.EndCause_END_CAUSE_EXITED {
 			exited[r.ref()] = true
@@ -110,7 +111,7 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	}
 	for _, r := range batch {
 		ref := r.ref()
-		_, part := view.LivePart(ref)
+		_, alloc := view.LiveAlloc(ref)
 		awaited := r.ended != nil && (view.IsStray(ref) || view.IsStranger(ref))
 		switch {
 		case r.suspended != nil:
@@ -121,15 +122,15 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 			if said := state.SaveReportFromMessage(r.session.Node(), r.saved); view.SaveMatters(&said) {
 				saved.Reports = append(saved.Reports, said)
 			}
-		case part == nil && !awaited || r.ended == nil && (part.Ready || exited[ref]):
+		case alloc == nil && !awaited || r.ended == nil && (alloc.Ready || exited[ref]):
 		case r.ended == nil:
-			ready.Parts = append(ready.Parts, ref)
+			ready.Allocs = append(ready.Allocs, ref)
 		default:
 			ended.Reports = append(ended.Reports, state.ReportFromMessage(r.session.Node(), r.ended))
 		}
 	}
 	committed := true
-	if len(ready.Parts) > 0 {
+	if len(ready.Allocs) > 0 {
 		_, committed = l.propose(ctx, ready)
 	}
 	if committed && len(suspended.Reports) > 0 {
@@ -142,20 +143,20 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 		_, committed = l.propose(ctx, ended)
 	}
 	if committed {
-		l.metrics.saves.reported(view, saved.Reports, ready.Parts, ended.Reports)
+		l.metrics.saves.reported(view, saved.Reports, ready.Allocs, ended.Reports)
 	}
 	for _, r := range batch {
 		switch {
 		case !committed:
-			// The node says it again when it connects again.
+			// The node reports it again when it connects again.
 			r.session.Cut()
 		case r.saved != nil:
 			l.acknowledgeSave(r)
 		case r.ended != nil:
-			r.session.Forget(r.part)
+			r.session.Forget(r.alloc)
 			r.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndedAcknowledged{
-				EndedAcknowledged: &pb.EndedAcknowledged{Part: r.part.ID()}}})
-			l.log.Info("part ended", "job", r.part.Job, "epoch", r.part.Epoch, "node", r.session.Node(), "cause", r.ended.GetCause().String(), "detail", r.ended.GetDetail())
+				EndedAcknowledged: &pb.EndedAcknowledged{Alloc: r.alloc.ID()}}})
+			l.log.Info("allocation ended", "job", r.alloc.Job, "epoch", r.alloc.Epoch, "node", r.session.Node(), "cause", r.ended.GetCause().String(), "detail", r.ended.GetDetail())
 		}
 	}
 }

@@ -12,14 +12,15 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/interval"
 )
 
-// This file has what the leader does about jobs that are saved. Whether one can
-// be is its node's word (PartGrade), and soft: it changes with each connection
-// that a job opens, and nothing that must not be lost hangs on it. A node tells it
-// to each controller that it connects to; until then the job counts as one that
-// cannot be saved, and if it is ordered all the same the node says no.
+// This file has what the leader does about saves. A job's node says whether the
+// job can be saved (AllocCheckpointable), and that is soft state: it changes
+// with each connection that a job opens, and nothing that must not be lost
+// depends on it. A node reports it to each controller that it connects to;
+// until then the job counts as one that cannot be saved. If a save is ordered
+// nevertheless, the node refuses.
 
-// keepSavedEvery is how often saves that are due, and late ones, are looked for,
-// and nodes asked again.
+// keepSavedEvery is how often due saves and late ones are looked for, and nodes
+// asked again.
 const keepSavedEvery = time.Second
 
 // keepSaved orders what is due and gives up what is late.
@@ -40,7 +41,7 @@ func (l *Leader) keepSaved(ctx context.Context) {
 // KeepSaved does that once, now being the wall clock's time.
 func (l *Leader) KeepSaved(ctx context.Context, now time.Time) {
 	view := l.cluster.View()
-	if view.Level() < state.LevelFrozen || len(view.Awaited()) > 0 {
+	if len(view.Awaited()) > 0 {
 		return
 	}
 	if late := view.LateSaves(now.UnixMilli()); len(late) > 0 {
@@ -56,15 +57,15 @@ func (l *Leader) KeepSaved(ctx context.Context, now time.Time) {
 	l.askRestores(ctx, view, now)
 }
 
-// retrySave is after how long at most a save that failed is tried again.
+// retrySave is how long at most until a failed save is tried again.
 const retrySave = 10 * time.Minute
 
-// dueSaves are the jobs that are to be saved now without anybody asking.
+// dueSaves are the jobs that should be saved now without a request.
 func (l *Leader) dueSaves(view *state.View, now time.Time) []state.Target {
 	var due []state.Target
 	for job := range view.LiveJobs() {
 		every := intervalOf(view, job, now)
-		if every == 0 || !view.MaySave(job) || !l.savable(job, now) {
+		if every == 0 || !view.MaySave(job) || !l.savable(job) {
 			continue
 		}
 		last := job.Run.StartMS
@@ -82,10 +83,10 @@ func (l *Leader) dueSaves(view *state.View, now time.Time) []state.Target {
 	return due
 }
 
-// guessedCost is what a save costs a job of which none was measured yet.
+// guessedCost is what a save costs a job before the first was measured.
 const guessedCost = 10 * time.Second
 
-// intervalOf is how often a running job is saved without anybody asking; 0 = not.
+// intervalOf is how often a running job is saved without a request; 0 = never.
 func intervalOf(view *state.View, job *state.Job, now time.Time) time.Duration {
 	asked := job.Spec.Checkpoint
 	switch {
@@ -98,12 +99,12 @@ func intervalOf(view *state.View, job *state.Job, now time.Time) time.Duration {
 	}
 	cost := guessedCost
 	if images := job.Images(); len(images) > 0 {
-		// While it is packed the job runs on: that costs it little.
+		// While it is packed the job runs: that costs it little.
 		cost = max(time.Duration(images[0].StandingMS)*time.Millisecond, 10*time.Millisecond)
 	}
-	rate := 0.0 // losses a second of all its nodes: with each the job is lost
-	for i := range job.Run.Parts {
-		node, known := view.Node(job.Run.Parts[i].Node)
+	rate := 0.0 // losses a second of all its nodes: the job is lost with each of them
+	for i := range job.Run.Allocs {
+		node, known := view.Node(job.Run.Allocs[i].Node)
 		if !known {
 			return 0
 		}
@@ -116,76 +117,77 @@ func intervalOf(view *state.View, job *state.Job, now time.Time) time.Duration {
 	return time.Duration(interval.Best(cost.Seconds(), 1/rate)) * time.Second
 }
 
-// savableAgain is after how long a job whose save failed counts as one that can be
-// saved to make room.
+// savableAgain is how long a job whose save failed does not count as one that
+// can be saved to make room.
 const savableAgain = 5 * time.Minute
 
-// savable says whether a running job could be saved now: all its parts.
-func (l *Leader) savable(job *state.Job, _ time.Time) bool {
+// savable reports whether a running job could be saved now: all its allocations.
+func (l *Leader) savable(job *state.Job) bool {
 	if job.NotSavable() != "" {
 		return false
 	}
-	for i := range job.Run.Parts {
-		s := l.sessions.Get(job.Run.Parts[i].Node)
-		if s == nil || !s.Grade(session.Part{Job: job.ID, Epoch: job.Epoch}).Savable() {
+	for i := range job.Run.Allocs {
+		s := l.sessions.Get(job.Run.Allocs[i].Node)
+		if s == nil || !s.Checkpointable(session.Alloc{Job: job.ID, Epoch: job.Epoch}).Savable() {
 			return false
 		}
 	}
 	return true
 }
 
-// told is what nodes told, for a snapshot of a view.
-func (l *Leader) told(view *state.View, now time.Time) state.Told {
-	return state.Told{
+// told is what nodes have reported, for a snapshot of a view.
+func (l *Leader) told(view *state.View, now time.Time) state.NodeReports {
+	return state.NodeReports{
 		Savable: func(job *state.Job) bool {
 			failed := job.Saved != nil && now.Sub(time.UnixMilli(job.Saved.FailedMS)) < savableAgain
-			return !failed && l.savable(job, now)
+			return !failed && l.savable(job)
 		},
-		Restorable: func(job *state.Job) []string { return l.restores.nodes(l.sessions, view, job, now) },
+		Restorable: func(job *state.Job, image *state.Image) []string {
+			return l.restores.nodes(l.sessions, view, job, image, now)
+		},
 	}
 }
 
-// Saved takes in how a save ended; the node gets its acknowledgement once that is
+// Saved records how a save ended; the node gets its acknowledgement once that is
 // committed. It waits for room, not for the commit.
-func (l *Leader) Saved(ctx context.Context, s *session.Session, saved *pb.PartSaved) error {
-	part := session.PartOf(saved.GetPart())
-	if grade := saved.GetGrade(); grade != pb.SaveGrade_SAVE_GRADE_UNSPECIFIED {
-		l.Graded(s, &pb.PartGrade{Part: saved.GetPart(), Grade: grade, Reason: saved.GetError()})
+func (l *Leader) Saved(ctx context.Context, s *session.Session, saved *pb.AllocSaved) error {
+	alloc := session.AllocOf(saved.GetAlloc())
+	if checkpointable := saved.GetCheckpointable(); checkpointable != pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED {
+		l.Checkpointable(s, &pb.AllocCheckpointable{Alloc: saved.GetAlloc(), Checkpointable: checkpointable, Reason: saved.GetError()})
 	}
-	return l.take(ctx, report{session: s, part: part, saved: saved})
+	return l.take(ctx, report{session: s, alloc: alloc, saved: saved})
 }
 
-// Graded takes in whether a part can be saved.
-func (l *Leader) Graded(s *session.Session, grade *pb.PartGrade) {
-	if s.SetGrade(session.PartOf(grade.GetPart()), session.Grade{Grade: grade.GetGrade(), Reason: shortened(grade.GetReason())}) {
+// Checkpointable records whether an allocation can be saved.
+func (l *Leader) Checkpointable(s *session.Session, checkpointable *pb.AllocCheckpointable) {
+	if s.SetCheckpointable(session.AllocOf(checkpointable.GetAlloc()), session.Checkpointable{Checkpointable: checkpointable.GetCheckpointable(), Reason: shortened(checkpointable.GetReason())}) {
 		wake(l.freedWake)
 	}
 }
 
-// acknowledgeSave tells a node that how a save ended is known for good. What is
-// needed of images is told before it or after, never of a state from before.
+// acknowledgeSave tells a node that the outcome of a save is committed. Which
+// images are needed is told before or after that, never from an older state.
 func (l *Leader) acknowledgeSave(r report) {
 	l.keeping.Lock()
 	r.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SavedAcknowledged{
-		SavedAcknowledged: &pb.SavedAcknowledged{Part: r.part.ID(), Number: r.saved.GetNumber()}}})
+		SavedAcknowledged: &pb.SavedAcknowledged{Alloc: r.alloc.ID(), Number: r.saved.GetNumber()}}})
 	l.keeping.Unlock()
-	about := []any{"job", r.part.Job, "epoch", r.part.Epoch, "node", r.session.Node(), "image", r.saved.GetNumber()}
+	about := []any{"job", r.alloc.Job, "epoch", r.alloc.Epoch, "node", r.session.Node(), "image", r.saved.GetNumber()}
 	if r.saved.GetImage() == nil {
 		l.log.Warn("job was not saved and runs on; gcontrol show job says what would help", append(about, "error", r.saved.GetError())...)
 		return
 	}
 	l.log.Info("job saved", append(about, "bytes", r.saved.GetImage().GetBytes(), "written_bytes", r.saved.GetWrittenBytes(),
-		"standing_ms", r.saved.GetStandingMs(), "pack_ms", r.saved.GetPackMs(), "stands", r.saved.GetStands())...)
+		"standing_ms", r.saved.GetStandingMs(), "pack_ms", r.saved.GetPackMs(), "frozen", r.saved.GetFrozen())...)
 }
 
-// keepImages tells each connected node which images are needed of those that it
-// made, if that is not what it was told last. While a restore awaits nodes it is
-// not known which are.
+// keepImages tells each connected node which of its images are needed, if that
+// has changed. While a restore awaits nodes this is not known.
 func (l *Leader) keepImages() {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()
 	view := l.cluster.View()
-	if view.Level() < state.LevelFrozen || len(view.Awaited()) > 0 || !l.Leading() {
+	if len(view.Awaited()) > 0 || !l.Leading() {
 		return
 	}
 	needed := view.NeededImages()
@@ -194,67 +196,68 @@ func (l *Leader) keepImages() {
 	}
 }
 
-// orderSave sends the order of a save, or to take one back.
-func orderSave(s *session.Session, part session.Part, wanted state.WantedPart) {
+// orderSave sends the order for a save, or to take one back.
+func orderSave(s *session.Session, alloc session.Alloc, wanted state.WantedAlloc) {
 	switch {
 	case wanted.Save != 0:
-		order := &pb.SavePart{Part: part.ID(), Number: wanted.Save, Then: pb.SaveThen_SAVE_THEN_GO_ON, TimeoutS: state.SaveTimeoutS}
+		order := &pb.SaveAlloc{Alloc: alloc.ID(), Number: wanted.Save, Then: pb.SaveThen_SAVE_THEN_RESUME, TimeoutS: state.SaveTimeoutS}
 		if wanted.Stand {
-			order.Then = pb.SaveThen_SAVE_THEN_STAND
+			order.Then = pb.SaveThen_SAVE_THEN_FREEZE
 		}
 		if stores := s.Saving().GetStores(); len(stores) > 0 {
-			order.Store = stores[0] // other nodes reach it, also when this one is gone
+			order.Store = stores[0] // other nodes reach it, even if this one is gone
 		}
 		s.Save(order)
 	case wanted.Abandon != 0:
-		s.Save(&pb.SavePart{Part: part.ID(), Number: wanted.Abandon, Abandon: true})
+		s.Save(&pb.SaveAlloc{Alloc: alloc.ID(), Number: wanted.Abandon, Abandon: true})
 	}
 }
 
-// OverlaySaved adds to what is said of a job whether it can be saved, and how
-// often it is; of one that was saved and waits, where it can go on.
+// OverlaySaved adds whether a running job can be saved, and how often it is;
+// for a saved job that waits, where it can resume.
 func (l *Leader) OverlaySaved(job *state.Job, overlay *state.Overlay) {
 	switch job.Phase {
 	case state.Running:
 		overlay.IntervalS = uint32(intervalOf(l.cluster.View(), job, time.Now()).Seconds())
-		overlay.Grade, overlay.GradeReason = l.gradeOf(job)
+		overlay.Checkpointable, overlay.CheckpointableReason = l.checkpointableOf(job)
 	case state.Waiting:
-		if job.NextImage() != nil && overlay.Reason != "" {
-			overlay.Detail = join(overlay.Detail, l.restores.sentence(l.sessions, l.cluster.View(), job, time.Now()))
+		view, now := l.cluster.View(), l.clock()
+		if image := view.NextImage(job, logTime(view, now)); image != nil && overlay.Reason != "" {
+			overlay.Detail = join(overlay.Detail, l.restores.sentence(l.sessions, view, job, image, now))
 		}
 	}
 }
 
-// gradeOf is the word for whether a running job can be saved, and why not: that of
-// the part that is the most in the way.
-func (l *Leader) gradeOf(job *state.Job) (word, reason string) {
+// checkpointableOf is the word for whether a running job can be saved, and why
+// not: the worst of its allocations.
+func (l *Leader) checkpointableOf(job *state.Job) (word, reason string) {
 	if why := job.NotSavable(); why != "" {
 		return "NO", why
 	}
-	var worst session.Grade
-	for i := range job.Run.Parts {
-		node := job.Run.Parts[i].Node
+	var worst session.Checkpointable
+	for i := range job.Run.Allocs {
+		node := job.Run.Allocs[i].Node
 		s := l.sessions.Get(node)
 		if s == nil {
 			return "", ""
 		}
-		grade := s.Grade(session.Part{Job: job.ID, Epoch: job.Epoch})
-		if grade.Grade == pb.SaveGrade_SAVE_GRADE_UNSPECIFIED {
+		checkpointable := s.Checkpointable(session.Alloc{Job: job.ID, Epoch: job.Epoch})
+		if checkpointable.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED {
 			return "", ""
 		}
-		if grade.Grade > worst.Grade {
-			worst = grade
-			if job.IsGang() && grade.Reason != "" {
-				worst.Reason = "node " + node + ": " + grade.Reason
+		if checkpointable.Checkpointable > worst.Checkpointable {
+			worst = checkpointable
+			if job.IsGang() && checkpointable.Reason != "" {
+				worst.Reason = "node " + node + ": " + checkpointable.Reason
 			}
 		}
 	}
-	return gradeWords[worst.Grade], worst.Reason
+	return checkpointableWords[worst.Checkpointable], worst.Reason
 }
 
-var gradeWords = map[pb.SaveGrade]string{
-	pb.SaveGrade_SAVE_GRADE_YES: "YES", pb.SaveGrade_SAVE_GRADE_LIKELY: "LIKELY",
-	pb.SaveGrade_SAVE_GRADE_NOT_NOW: "NOT_NOW", pb.SaveGrade_SAVE_GRADE_NO: "NO",
+var checkpointableWords = map[pb.Checkpointable]string{
+	pb.Checkpointable_CHECKPOINTABLE_YES: "YES", pb.Checkpointable_CHECKPOINTABLE_LIKELY: "LIKELY",
+	pb.Checkpointable_CHECKPOINTABLE_NOT_NOW: "NOT_NOW", pb.Checkpointable_CHECKPOINTABLE_NO: "NO",
 }
 
 func join(first, second string) string {
@@ -264,7 +267,7 @@ func join(first, second string) string {
 	return first + "; " + second
 }
 
-// shortened bounds a sentence that a node sent, which is kept for each part.
+// shortened bounds a sentence from a node, which is kept for each allocation.
 func shortened(text string) string {
 	const most = 1024
 	for i := range text {

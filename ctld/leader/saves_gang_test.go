@@ -19,41 +19,41 @@ func newGangSaver(t *testing.T) *saver {
 	return s
 }
 
-// orderedSaves are the orders about saves that a node gets, the end of a part
+// orderedSaves are the orders about saves that a node gets, the end of an allocation
 // among them.
-func (s *saver) orderedSaves(node string) (saves []*pb.SavePart, ends bool) {
+func (s *saver) orderedSaves(node string) (saves []*pb.SaveAlloc, ends bool) {
 	s.t.Helper()
 	dispatch(s.Leader)
 	for _, order := range orders(s.nodes[node]) {
-		if save := order.GetSavePart(); save != nil {
+		if save := order.GetSaveAlloc(); save != nil {
 			saves = append(saves, save)
 		}
-		ends = ends || order.GetEndPart() != nil
+		ends = ends || order.GetEndAlloc() != nil
 	}
 	return saves, ends
 }
 
-func (s *saver) wantStand(number uint32) {
+func (s *saver) wantFrozen(number uint32) {
 	s.t.Helper()
 	for node := range s.nodes {
-		if saves, _ := s.orderedSaves(node); len(saves) != 1 || saves[0].Number != number || saves[0].Then != pb.SaveThen_SAVE_THEN_STAND {
+		if saves, _ := s.orderedSaves(node); len(saves) != 1 || saves[0].Number != number || saves[0].Then != pb.SaveThen_SAVE_THEN_FREEZE {
 			s.t.Fatalf("node %s is told %v", node, saves)
 		}
 	}
 }
 
-// TestGangSaved: all parts stand with the same number until all are saved; then
-// all are told to go on.
+// TestGangSaved: all allocations are frozen with the same number until all are
+// saved; then all are told to continue.
 func TestGangSaved(t *testing.T) {
 	s := newGangSaver(t)
 	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveAsked})
-	s.wantStand(1)
+	s.wantFrozen(1)
 	s.saved("n1", 1, true)
 	if saves, _ := s.orderedSaves("n1"); len(saves) > 0 || len(s.now().Images()) > 0 {
 		t.Fatalf("half of it is saved, and node n1 is told %v", saves)
 	}
 	s.Sweep()
-	s.NodeSpoke("n1")
+	s.NodeReported("n1")
 	if keep := s.b.View().NeededImages()["n1"]; len(keep) != 1 {
 		t.Fatalf("node n1 keeps %v", keep)
 	}
@@ -63,17 +63,17 @@ func TestGangSaved(t *testing.T) {
 			t.Errorf("node %s is told %v", node, saves)
 		}
 	}
-	if images := s.now().Images(); len(images) != 1 || len(images[0].Parts) != 2 {
+	if images := s.now().Images(); len(images) != 1 || len(images[0].Allocs) != 2 {
 		t.Errorf("it has %v", images)
 	}
 }
 
-// TestGangNodeIsSilent: while one part stands the other's node is lost: it is not
-// waited for, and who does not say in time is named.
+// TestGangNodeIsSilent: while one allocation is frozen the other's node is
+// lost: it is not waited for, and a node that does not say in time is named.
 func TestGangNodeIsSilent(t *testing.T) {
 	s := newGangSaver(t)
 	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveAsked})
-	s.wantStand(1)
+	s.wantFrozen(1)
 	s.saved("n1", 1, true)
 	s.KeepSaved(context.Background(), time.Now())
 	if s.now().Saving() == nil {
@@ -89,27 +89,27 @@ func TestGangNodeIsSilent(t *testing.T) {
 	}
 }
 
-// TestGangEndsMeanwhile: what stands for an image that is not to be is told to go on
-// before it is told to end.
+// TestGangEndsMeanwhile: an allocation that is frozen for an abandoned image is
+// told to continue before it is told to end.
 func TestGangEndsMeanwhile(t *testing.T) {
 	s := newGangSaver(t)
 	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveAsked})
-	s.wantStand(1)
+	s.wantFrozen(1)
 	s.saved("n1", 1, true)
 	orders(s.nodes["n1"])
 	s.b.must(t, state.CancelJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000})
 	dispatch(s.Leader)
-	if got := orders(s.nodes["n1"]); len(got) != 2 || !got[0].GetSavePart().GetAbandon() || got[1].GetEndPart().GetGraceS() == 0 {
+	if got := orders(s.nodes["n1"]); len(got) != 2 || !got[0].GetSaveAlloc().GetAbandon() || got[1].GetEndAlloc().GetGraceS() == 0 {
 		t.Errorf("node n1 is told %v", got)
 	}
 }
 
-// TestGangGoesOn: each node is asked about its own part. While one says no the job
-// waits and says which; then all parts are restored, and told to run together.
+// TestGangGoesOn: each node is asked about its own allocation. While one says no the job
+// waits and says which; then all allocations are restored, and told to run together.
 func TestGangGoesOn(t *testing.T) {
 	s := newGangSaver(t)
 	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveAsked})
-	s.wantStand(1)
+	s.wantFrozen(1)
 	s.saved("n1", 1, true)
 	s.saved("n2", 1, true)
 	s.ended("n2", pb.EndCause_END_CAUSE_SUPERVISOR_DIED)
@@ -128,43 +128,43 @@ func TestGangGoesOn(t *testing.T) {
 	s.answer("n2", "")
 	plan(t, s.Leader)
 	for i, node := range []string{"n1", "n2"} {
-		if order := s.told(node).GetStartPart(); order.GetRestore().GetNode() != node || order.GetPart().GetEpoch() != 2 || !order.GetGang() {
-			t.Fatalf("part %d goes on from %v", i, order.GetRestore())
+		if order := s.told(node).GetStartAlloc(); order.GetRestore().GetNode() != node || order.GetAlloc().GetEpoch() != 2 || !order.GetGang() {
+			t.Fatalf("allocation %d resumes from %v", i, order.GetRestore())
 		}
 	}
-	part := &pb.PartId{Job: s.job, Epoch: 2}
+	alloc := &pb.AllocId{Job: s.job, Epoch: 2}
 	for _, node := range []string{"n1", "n2"} {
 		if got := s.told(node); got != nil {
 			t.Fatalf("node %s is told %v, and not all are restored", node, got)
 		}
-		if err := s.Ready(context.Background(), s.nodes[node], &pb.PartReady{Part: part}); err != nil {
+		if err := s.Ready(context.Background(), s.nodes[node], &pb.AllocReady{Alloc: alloc}); err != nil {
 			t.Fatal(err)
 		}
 		s.CommitReports(context.Background())
 	}
 	for _, node := range []string{"n1", "n2"} {
-		s.NodeSpoke(node)
+		s.NodeReported(node)
 		if got := s.told(node); got.GetReleaseBatch() == nil {
 			t.Errorf("node %s is told %v", node, got)
 		}
 	}
 }
 
-// TestGangGrade: it is that of the part that is the most in the way, with its node.
-func TestGangGrade(t *testing.T) {
+// TestGangCheckpointable: it is that of the allocation that is the most in the way, with its node.
+func TestGangCheckpointable(t *testing.T) {
 	s := newGangSaver(t)
-	part := &pb.PartId{Job: s.job, Epoch: 1}
-	grade := func() string {
+	alloc := &pb.AllocId{Job: s.job, Epoch: 1}
+	checkpointable := func() string {
 		var overlay state.Overlay
 		s.OverlaySaved(s.now(), &overlay)
-		return overlay.Grade + " " + overlay.GradeReason
+		return overlay.Checkpointable + " " + overlay.CheckpointableReason
 	}
-	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_YES})
-	if got := grade(); got != "LIKELY " {
+	s.Checkpointable(s.nodes["n1"], &pb.AllocCheckpointable{Alloc: alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_YES})
+	if got := checkpointable(); got != "LIKELY " {
 		t.Errorf("grade %q", got)
 	}
-	s.Graded(s.nodes["n2"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_NOT_NOW, Reason: "a step runs"})
-	if got := grade(); got != "NOT_NOW node n2: a step runs" || s.savable(s.now(), time.Now()) {
+	s.Checkpointable(s.nodes["n2"], &pb.AllocCheckpointable{Alloc: alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_NOT_NOW, Reason: "a step runs"})
+	if got := checkpointable(); got != "NOT_NOW node n2: a step runs" || s.savable(s.now()) {
 		t.Errorf("grade %q", got)
 	}
 }

@@ -25,7 +25,6 @@ type saver struct {
 func newSaver(t *testing.T, spec *pb.JobSpec) *saver {
 	t.Helper()
 	l, b := begin(t)
-	b.must(t, state.RaiseLevel{Level: state.LevelFrozen})
 	s := &saver{Leader: l, t: t, b: b, nodes: map[string]*session.Session{}}
 	for _, node := range []string{"n1", "n2"} {
 		s.nodes[node] = connect(t, l, b, node)
@@ -41,15 +40,15 @@ func newSaver(t *testing.T, spec *pb.JobSpec) *saver {
 	return s
 }
 
-// ready has the job's part be up on a node, which could save it.
+// ready has the job's allocation be up on a node, which could save it.
 func (s *saver) ready(node string) {
 	s.t.Helper()
-	part := &pb.PartId{Job: s.job, Epoch: s.now().Epoch}
-	if err := s.Ready(context.Background(), s.nodes[node], &pb.PartReady{Part: part}); err != nil {
+	alloc := &pb.AllocId{Job: s.job, Epoch: s.now().Epoch}
+	if err := s.Ready(context.Background(), s.nodes[node], &pb.AllocReady{Alloc: alloc}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.CommitReports(context.Background())
-	s.Graded(s.nodes[node], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_LIKELY})
+	s.Checkpointable(s.nodes[node], &pb.AllocCheckpointable{Alloc: alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_LIKELY})
 	dispatch(s.Leader)
 	orders(s.nodes[node])
 }
@@ -76,10 +75,10 @@ func (s *saver) told(node string) *pb.ControllerMessage {
 
 func (s *saver) saved(node string, number uint32, stands bool) {
 	s.t.Helper()
-	part := &pb.PartId{Job: s.job, Epoch: s.now().Epoch}
+	alloc := &pb.AllocId{Job: s.job, Epoch: s.now().Epoch}
 	digest := sha256.Sum256([]byte(fmt.Sprint(number, node)))
-	message := &pb.PartSaved{Part: part, Number: number, Stands: stands, StandingMs: 200, PackMs: 1000, Grade: pb.SaveGrade_SAVE_GRADE_YES,
-		Image: &pb.Image{Part: part, Number: number, Digest: digest[:], Node: node, Bytes: 5}}
+	message := &pb.AllocSaved{Alloc: alloc, Number: number, Frozen: stands, StandingMs: 200, PackMs: 1000, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_YES,
+		Image: &pb.Image{Alloc: alloc, Number: number, Digest: digest[:], Node: node, Bytes: 5}}
 	if err := s.Saved(context.Background(), s.nodes[node], message); err != nil {
 		s.t.Fatal(err)
 	}
@@ -88,11 +87,26 @@ func (s *saver) saved(node string, number uint32, stands bool) {
 
 func (s *saver) ended(node string, cause pb.EndCause) {
 	s.t.Helper()
-	if err := s.Ended(context.Background(), s.nodes[node], &pb.PartEnded{Part: &pb.PartId{Job: s.job, Epoch: s.now().Epoch}, Cause: cause}); err != nil {
+	s.endedAs(node, s.now().Epoch, cause)
+}
+
+// endedAs is ended of another run than the job's.
+func (s *saver) endedAs(node string, epoch uint32, cause pb.EndCause) {
+	s.t.Helper()
+	if err := s.Ended(context.Background(), s.nodes[node], &pb.AllocEnded{Alloc: &pb.AllocId{Job: s.job, Epoch: epoch}, Cause: cause}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.CommitReports(context.Background())
 	orders(s.nodes[node])
+}
+
+// lostFrozen has the job lose the allocation that is frozen on n1 to be moved
+// to n2: it waits, with its image.
+func (s *saver) lostFrozen() {
+	s.t.Helper()
+	successor := s.now().Successor().Epoch
+	s.ended("n1", pb.EndCause_END_CAUSE_SUPERVISOR_DIED)
+	s.endedAs("n2", successor, pb.EndCause_END_CAUSE_UNKNOWN_ALLOC)
 }
 
 // answer answers what a node was asked about an image.
@@ -107,94 +121,14 @@ func (s *saver) answer(node string, property string) {
 	s.t.Fatalf("node %s was not asked", node)
 }
 
-// TestMove: a job that is moved is saved and stands, its run ends, the nodes are
-// asked, and it goes on where it was sent.
-func TestMove(t *testing.T) {
-	s := newSaver(t, &pb.JobSpec{})
-	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: []string{"n2"}})
-	if order := s.told("n1").GetSavePart(); order.GetNumber() != 1 || order.GetThen() != pb.SaveThen_SAVE_THEN_STAND || order.GetTimeoutS() == 0 {
-		t.Fatalf("the order to save it: %v", order)
-	}
-	s.NodeSpoke("n1")
-	if again := s.told("n1"); again != nil {
-		t.Fatalf("the same order twice in a session: %v", again)
-	}
-	s.saved("n1", 1, true)
-	dispatch(s.Leader)
-	got := orders(s.nodes["n1"])
-	if len(got) != 2 || got[0].GetSavedAcknowledged().GetNumber() != 1 || got[1].GetEndPart() == nil || got[1].GetEndPart().GetGraceS() != 0 {
-		t.Fatalf("once it is saved: %v", got)
-	}
-	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
-	plan(t, s.Leader)
-	if job := s.now(); job.Phase != state.Waiting {
-		t.Fatal("it starts though nobody was asked whether it could go on there")
-	}
-	overlay, _ := s.Overlay(s.job)
-	if s.OverlaySaved(s.now(), &overlay); overlay.Reason != "ImageNotRestorable" || !strings.Contains(overlay.Detail, "n2: has not answered yet") {
-		t.Errorf("it waits for %+v", overlay)
-	}
-	s.KeepSaved(context.Background(), time.Now())
-	s.answer("n1", "")
-	plan(t, s.Leader)
-	if s.now().Phase != state.Waiting {
-		t.Fatal("it goes back where it came from, before the node that it was sent to has answered")
-	}
-	s.answer("n2", "")
-	plan(t, s.Leader)
-	if order := s.told("n2").GetStartPart(); order.GetRestore().GetNumber() != 1 || order.GetPart().GetEpoch() != 2 || order.GetRestore().GetPart().GetEpoch() != 1 {
-		t.Fatalf("the order to go on: %v", order)
-	}
-	s.ready("n2")
-	s.Sweep()
-	keep := s.told("n1").GetKeepImages()
-	if len(keep.GetImages()) != 1 || keep.Images[0].Number != 1 {
-		t.Errorf("node n1 keeps %v", keep)
-	}
-	s.Sweep()
-	if again := s.told("n1"); again != nil {
-		t.Errorf("told again: %v", again)
-	}
-	s.nodes["n1"].SetHeld([]*pb.Image{keep.Images[0], {Node: "n2", Digest: []byte("its own")}})
-	s.Sweep()
-	if again := s.told("n1"); again != nil {
-		t.Errorf("told again: %v", again)
-	}
-	s.nodes["n1"].SetHeld([]*pb.Image{{Node: "n1", Digest: []byte("spared")}})
-	s.Sweep()
-	if again := s.told("n1"); again.GetKeepImages() == nil {
-		t.Error("a node that spared an image is not told again that nobody needs it")
-	}
-}
-
-// TestMoveElsewhere: when the node that was named cannot go on with the job, it
-// goes on where it can, and says why it is not there.
-func TestMoveElsewhere(t *testing.T) {
-	s := newSaver(t, &pb.JobSpec{})
-	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: []string{"n2"}})
-	s.told("n1")
-	s.saved("n1", 1, true)
-	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
-	s.KeepSaved(context.Background(), time.Now())
-	s.answer("n2", "kernel")
-	s.answer("n1", "")
-	plan(t, s.Leader)
-	if job := s.now(); job.Phase != state.Running || job.Run.BatchHost() != "n1" {
-		t.Fatalf("it is in phase %d", job.Phase)
-	}
-	if got := s.told("n1").GetStartPart(); got.GetRestore() == nil {
-		t.Errorf("told %v", got)
-	}
-}
-
 // TestRestoredWhereThatFailed: a job whose restore failed on the only node that can
-// go on with it is tried there again.
+// continue with it is tried there again.
 func TestRestoredWhereThatFailed(t *testing.T) {
 	s := newSaver(t, &pb.JobSpec{})
 	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove, To: []string{"n2"}})
 	s.told("n1")
 	s.saved("n1", 1, true)
-	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
+	s.lostFrozen()
 	s.KeepSaved(context.Background(), time.Now())
 	s.answer("n2", "")
 	plan(t, s.Leader)
@@ -202,23 +136,23 @@ func TestRestoredWhereThatFailed(t *testing.T) {
 	s.KeepSaved(context.Background(), time.Now())
 	plan(t, s.Leader)
 	if job := s.now(); job.Phase != state.Waiting {
-		t.Fatalf("it is tried again on node %s, and node n1 has not said that it can not", job.Run.BatchHost())
+		t.Fatalf("it is tried again on node %s, and node n1 has not said that it cannot", job.Run.BatchHost())
 	}
 	s.answer("n1", "kernel")
 	plan(t, s.Leader)
 	if job := s.now(); job.Phase != state.Running || job.Run.BatchHost() != "n2" {
-		t.Fatalf("it waits in phase %d, and node n2 can go on with it", job.Phase)
+		t.Fatalf("it waits in phase %d, and node n2 can resume it", job.Phase)
 	}
 }
 
-// TestImageGone: the node that should have an image says that it has not, so the
-// job starts over.
+// TestImageGone: the node that should have an image says that it does not, so
+// the job starts over.
 func TestImageGone(t *testing.T) {
 	s := newSaver(t, &pb.JobSpec{Requeue: true})
 	s.b.must(t, state.SaveJobs{Targets: []state.Target{{Job: s.job}}, UID: 1000, Purpose: state.SaveMove})
 	s.told("n1")
 	s.saved("n1", 1, true)
-	s.ended("n1", pb.EndCause_END_CAUSE_CANCELLED)
+	s.lostFrozen()
 	s.KeepSaved(context.Background(), time.Now())
 	s.answer("n1", "image")
 	s.answer("n2", "image")
@@ -241,16 +175,16 @@ func TestIntervals(t *testing.T) {
 	if due(599*time.Second) || !due(601*time.Second) {
 		t.Error("it is not due after its interval")
 	}
-	part := &pb.PartId{Job: s.job, Epoch: 1}
-	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_NOT_NOW, Reason: "it is connected to another machine"})
+	alloc := &pb.AllocId{Job: s.job, Epoch: 1}
+	s.Checkpointable(s.nodes["n1"], &pb.AllocCheckpointable{Alloc: alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_NOT_NOW, Reason: "it is connected to another machine"})
 	if due(601 * time.Second) {
 		t.Error("it is due though it cannot be saved")
 	}
 	var overlay state.Overlay
-	if s.OverlaySaved(s.now(), &overlay); overlay.Grade != "NOT_NOW" || overlay.GradeReason != "it is connected to another machine" || overlay.IntervalS != 600 {
+	if s.OverlaySaved(s.now(), &overlay); overlay.Checkpointable != "NOT_NOW" || overlay.CheckpointableReason != "it is connected to another machine" || overlay.IntervalS != 600 {
 		t.Errorf("it says %+v", overlay)
 	}
-	s.Graded(s.nodes["n1"], &pb.PartGrade{Part: part, Grade: pb.SaveGrade_SAVE_GRADE_YES})
+	s.Checkpointable(s.nodes["n1"], &pb.AllocCheckpointable{Alloc: alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_YES})
 	suspended := []state.Target{{Job: s.job}}
 	s.b.must(t, state.SuspendJobs{Targets: suspended, Privileged: true})
 	if due(601 * time.Second) {
@@ -260,7 +194,7 @@ func TestIntervals(t *testing.T) {
 	s.b.must(t, state.ContinueJobs{Orders: []state.ContinueOrder{{Job: s.job, Epoch: 1, Number: s.now().Run.SuspendNumber}}})
 	s.told("n1")
 	s.KeepSaved(context.Background(), start.Add(601*time.Second))
-	if order := s.told("n1").GetSavePart(); order.GetThen() != pb.SaveThen_SAVE_THEN_GO_ON {
+	if order := s.told("n1").GetSaveAlloc(); order.GetThen() != pb.SaveThen_SAVE_THEN_RESUME {
 		t.Fatalf("the order: %v", order)
 	}
 	// Its node never says how it ended.
@@ -268,7 +202,7 @@ func TestIntervals(t *testing.T) {
 	if saved := s.now().Saved; s.now().Saving() != nil || saved.FailedNumber != 1 {
 		t.Errorf("%+v", saved)
 	}
-	if order := s.told("n1").GetSavePart(); !order.GetAbandon() || order.GetNumber() != 1 {
+	if order := s.told("n1").GetSaveAlloc(); !order.GetAbandon() || order.GetNumber() != 1 {
 		t.Errorf("told %v", order)
 	}
 }

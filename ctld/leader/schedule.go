@@ -8,14 +8,15 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
 
 // A pass is followed by a rest at least as long as it took, so that planning
-// never takes more than half of a core, and changes gather meanwhile. When
-// nothing but new jobs came, which queue behind those that wait already, the
-// rest is submissionRest times as long: a storm of submissions to a long queue
-// leaves the core to the submissions. An idle controller, whose passes take no
-// time, starts a job without any rest.
+// never takes more than half of a core, and changes gather meanwhile. If only
+// new jobs came, which queue after the waiting ones, the rest is submissionRest
+// times as long: a storm of submissions to a long queue leaves the core to the
+// submissions. An idle controller, whose passes take no time, starts a job
+// without any rest.
 const (
 	minRest        = 2 * time.Millisecond
 	maxRest        = 2 * time.Second
@@ -45,8 +46,8 @@ func (l *Leader) schedule(ctx context.Context) {
 		took = end.Sub(begin)
 		rest := max(minRest, took)
 		if fruitless > 0 {
-			// A plan of which nothing could be carried out would be made
-			// again at once, and fill the log.
+			// A plan with no effect would be made again at once, and fill the
+			// log.
 			rest = max(rest, 50*time.Millisecond<<fruitless)
 			wake(l.freedWake)
 		}
@@ -56,8 +57,8 @@ func (l *Leader) schedule(ctx context.Context) {
 	}
 }
 
-// awaitWork waits until there is something to plan: at once when something
-// came free or a time has come, after the rest when jobs were added. It answers
+// awaitWork waits until there is something to plan: at once when something came
+// free or a time has come, after the rest when jobs were added. It returns
 // false when ctx has ended.
 func (l *Leader) awaitWork(ctx context.Context, rested, due time.Time) bool {
 	timeComes, stop := at(due)
@@ -84,10 +85,13 @@ func (l *Leader) awaitWork(ctx context.Context, rested, due time.Time) bool {
 	return true
 }
 
-// Plan makes one scheduling pass, now being the wall clock's time. It answers
-// false when a plan was made and none of it could be carried out.
+// Plan makes one scheduling pass, now being the wall clock's time. It returns
+// false when a plan had no effect.
 func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool {
 	view, begin := l.cluster.View(), time.Now()
+	// The log's time never goes back. A clock that is behind it would have starts planned
+	// that the log takes for too late, again and again.
+	now = time.UnixMilli(logTime(view, now))
 	l.nextPass.Store(0)
 	if l.holdAfterRestore(view) {
 		return true
@@ -112,7 +116,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	return l.preempt(ctx, view, &snapshot, &plan) || done
 }
 
-// place commits starts and answers whether any was carried out.
+// place commits starts and reports whether any took effect.
 func (l *Leader) place(ctx context.Context, starts []state.StartOrder) bool {
 	started := 0
 	for chunk := range slices.Chunk(starts, state.MaxStarts) {
@@ -130,13 +134,13 @@ func (l *Leader) place(ctx context.Context, starts []state.StartOrder) bool {
 		}
 	}
 	if started == 0 && len(starts) > 0 {
-		l.log.Warn("no start of a plan could be carried out; planning again shortly", "starts", len(starts))
+		l.log.Warn("no start of a plan took effect; planning again shortly", "starts", len(starts))
 	}
 	return started > 0
 }
 
 // Overlay is the priority of a waiting job, and why it waits, if the last plan
-// says so; false is the answer when it does not say why.
+// says so; it returns false when the plan does not say why.
 func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	last := l.last.Load()
 	if last == nil {
@@ -156,12 +160,13 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 		return overlay, false
 	}
 	reason := last.reasons[at]
-	overlay.Reason, overlay.Detail = reason.Display(last.snapshot), reason.Sentence(last.snapshot)
+	overlay.Reason, overlay.Detail = explain.Display(reason, last.snapshot), explain.Sentence(reason, last.snapshot)
+	overlay.NamesOthers = reason.NamesOthers()
 	return overlay, true
 }
 
-// lastPlan is kept to say why a job waits. The words are made when somebody
-// asks: there may be very many reasons and few who read them.
+// lastPlan is kept to say why a job waits. The words are made on request: there
+// may be very many reasons and few readers.
 type lastPlan struct {
 	snapshot   sched.Snapshot // all that the words name
 	reasons    []sched.Reason // ascending by job

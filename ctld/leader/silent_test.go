@@ -7,8 +7,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 )
 
-// TestSilentNodeIsNotBackByItself: a leader that stood still counts silence
-// anew, which is no sign of life of a node that was silent before.
+// TestSilentNodeIsNotBackByItself: a leader that was stopped starts to count
+// silence again, which is no sign of life of a node that was silent before.
 func TestSilentNodeIsNotBackByItself(t *testing.T) {
 	w := newSite(t)
 	w.pass(siteLease + 2*siteMargin)
@@ -27,13 +27,13 @@ func TestSilentNodeIsNotBackByItself(t *testing.T) {
 	}
 }
 
-// TestSilentNodeMustRegister: what it lost with its leases still stands there,
-// until it has said so.
+// TestSilentNodeMustRegister: what it lost with its leases is still frozen
+// there, until it has said so.
 func TestSilentNodeMustRegister(t *testing.T) {
 	w := newSite(t)
 	w.grant()
 	w.pass(2 * (siteLease + siteMargin))
 	if cause := w.link.Cause(); !errors.Is(cause, session.ErrEnding) {
-		t.Fatalf("its session goes on: %v", cause)
+		t.Fatalf("its session continues: %v", cause)
 	}
 }

@@ -1,13 +1,13 @@
 package leader
 
 // A loop's single step is a method: Plan, Dispatch, CheckLeases, CommitReports,
-// Purge, KeepSaved. Lead calls them when there is something to do; a simulation calls the
-// same ones in a time of its own, between Begin and End, when Due says so.
+// Purge, KeepSaved. Lead calls them when there is something to do; a simulation
+// calls the same ones in its own time, between Begin and End, when Due says so.
 
-// Begin makes this controller lead: requests, sessions and reports are taken.
+// Begin makes this controller lead: it accepts requests, sessions and reports.
 func (l *Leader) Begin() { l.leading.Store(true) }
 
-// End makes it lead no longer. No step may be under way.
+// End ends its lead. No step may be under way.
 func (l *Leader) End() {
 	l.leading.Store(false)
 	l.sessions.CloseAll()
@@ -17,7 +17,7 @@ func (l *Leader) End() {
 	l.restores.forget()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reign, l.fencing = reign{}, nil
+	l.leadership, l.fencing = leadership{}, nil
 }
 
 // Due takes what the loops were woken for since: whether there is something to
@@ -36,8 +36,8 @@ func taken(channel chan struct{}) bool {
 	}
 }
 
-// Sweep has every connected node looked at by the next Dispatch, and told which
-// images are needed.
+// Sweep marks every connected node for the next Dispatch, and for a message
+// that says which images are needed.
 func (l *Leader) Sweep() {
 	for _, s := range l.sessions.All() {
 		l.dirty.add(s.Node())

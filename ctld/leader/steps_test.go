@@ -12,7 +12,7 @@ import (
 
 // succeed makes another leader over the same state, which knows nothing else.
 func succeed(b *book) *Leader {
-	l := New(b, slog.New(slog.DiscardHandler))
+	l := New(b, nil, slog.New(slog.DiscardHandler))
 	b.changed = l.Changed
 	l.leading.Store(true)
 	return l
@@ -49,24 +49,24 @@ func submitGang(t *testing.T, b *book) uint32 {
 }
 
 // TestStaleReportsAreAnsweredAndNotLogged: of another run, of a forgotten job,
-// and said twice with another cause, of which the first stands.
+// and said twice with another cause, of which the first counts.
 func TestStaleReportsAreAnsweredAndNotLogged(t *testing.T) {
 	l, b := begin(t)
 	s := connect(t, l, b, "n1")
 	id := submit(t, b)
 	plan(t, l)
-	ctx, part := context.Background(), &pb.PartId{Job: id, Epoch: 1}
-	say(t, l.Ended(ctx, s, &pb.PartEnded{Part: part, Cause: pb.EndCause_END_CAUSE_TIME_LIMIT}))
-	say(t, l.Ended(ctx, s, &pb.PartEnded{Part: part, Cause: pb.EndCause_END_CAUSE_EXITED}))
+	ctx, alloc := context.Background(), &pb.AllocId{Job: id, Epoch: 1}
+	say(t, l.Ended(ctx, s, &pb.AllocEnded{Alloc: alloc, Cause: pb.EndCause_END_CAUSE_TIME_LIMIT}))
+	say(t, l.Ended(ctx, s, &pb.AllocEnded{Alloc: alloc, Cause: pb.EndCause_END_CAUSE_EXITED}))
 	commit(t, l)
 	if state := b.job(t, id).State(); state != pb.JobState_JOB_STATE_TIMEOUT {
 		t.Fatalf("two causes make %v", state)
 	}
 	orders(s)
 	entries := b.index
-	for _, stale := range []*pb.PartId{part, {Job: id, Epoch: 7}, {Job: 4711, Epoch: 1}} {
-		say(t, l.Ready(ctx, s, &pb.PartReady{Part: stale}))
-		say(t, l.Ended(ctx, s, &pb.PartEnded{Part: stale, Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART}))
+	for _, stale := range []*pb.AllocId{alloc, {Job: id, Epoch: 7}, {Job: 4711, Epoch: 1}} {
+		say(t, l.Ready(ctx, s, &pb.AllocReady{Alloc: stale}))
+		say(t, l.Ended(ctx, s, &pb.AllocEnded{Alloc: stale, Cause: pb.EndCause_END_CAUSE_UNKNOWN_ALLOC}))
 	}
 	commit(t, l)
 	if got := orders(s); len(got) != 3 || got[0].GetEndedAcknowledged() == nil {
@@ -75,8 +75,8 @@ func TestStaleReportsAreAnsweredAndNotLogged(t *testing.T) {
 	if b.index != entries {
 		t.Errorf("%d entries for reports that change nothing", b.index-entries)
 	}
-	if len(s.Parts()) != 0 {
-		t.Errorf("kept of them: %v", s.Parts())
+	if len(s.Allocs()) != 0 {
+		t.Errorf("kept of them: %v", s.Allocs())
 	}
 }
 
@@ -89,16 +89,16 @@ func TestCancelBetweenPlacementAndOrder(t *testing.T) {
 	plan(t, l)
 	b.must(t, state.CancelJobs{Targets: []state.Target{{Job: id}}, Privileged: true})
 	dispatch(l)
-	if got := orders(s); len(got) != 1 || got[0].GetEndPart() == nil {
+	if got := orders(s); len(got) != 1 || got[0].GetEndAlloc() == nil {
 		t.Fatalf("orders: %v", got)
 	}
 	// Not even when it connects again before it has answered.
 	s = connect(t, l, b, "n1")
 	dispatch(l)
-	if got := orders(s); len(got) != 1 || got[0].GetEndPart() == nil {
+	if got := orders(s); len(got) != 1 || got[0].GetEndAlloc() == nil {
 		t.Fatalf("orders after a reconnection: %v", got)
 	}
-	say(t, l.Ended(context.Background(), s, &pb.PartEnded{Part: &pb.PartId{Job: id, Epoch: 1}, Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART}))
+	say(t, l.Ended(context.Background(), s, &pb.AllocEnded{Alloc: &pb.AllocId{Job: id, Epoch: 1}, Cause: pb.EndCause_END_CAUSE_UNKNOWN_ALLOC}))
 	commit(t, l)
 	if job := b.job(t, id); job.State() != pb.JobState_JOB_STATE_CANCELLED || job.Phase != state.Finished {
 		t.Fatalf("the job is %v in phase %d", job.State(), job.Phase)
@@ -111,8 +111,8 @@ func TestCancelBetweenPlacementAndOrder(t *testing.T) {
 func TestEachStepSurvivesItsLeader(t *testing.T) {
 	_, b := begin(t)
 	ctx := context.Background()
-	part := &pb.PartId{}
-	has := map[string][]*pb.RunningPart{}
+	alloc := &pb.AllocId{}
+	has := map[string][]*pb.RunningAlloc{}
 	// next is a new leader, to which both nodes have connected.
 	next := func() (*Leader, map[string]*session.Session) {
 		l := succeed(b)
@@ -124,18 +124,18 @@ func TestEachStepSurvivesItsLeader(t *testing.T) {
 	}
 	next()
 	id := submitGang(t, b)
-	part.Job, part.Epoch = id, 1
+	alloc.Job, alloc.Epoch = id, 1
 	l, _ := next()
 	plan(t, l)
 	l, sessions := next()
 	dispatch(l)
 	for node, s := range sessions {
-		if got := orders(s); len(got) != 1 || got[0].GetStartPart() == nil || !got[0].GetStartPart().GetGang() {
+		if got := orders(s); len(got) != 1 || got[0].GetStartAlloc() == nil || !got[0].GetStartAlloc().GetGang() {
 			t.Fatalf("%s is to start: %v", node, got)
 		}
-		has[node] = []*pb.RunningPart{{Part: part}}
+		has[node] = []*pb.RunningAlloc{{Alloc: alloc}}
 	}
-	say(t, l.Ready(ctx, sessions["n1"], &pb.PartReady{Part: part}))
+	say(t, l.Ready(ctx, sessions["n1"], &pb.AllocReady{Alloc: alloc}))
 	commit(t, l)
 	has["n1"][0].Ready = true
 	l, sessions = next()
@@ -149,7 +149,7 @@ func TestEachStepSurvivesItsLeader(t *testing.T) {
 	for range 2 {
 		l, sessions = next()
 		dispatch(l)
-		l.NodeSpoke("n1")
+		l.NodeReported("n1")
 		dispatch(l)
 		if got := orders(sessions["n1"]); len(got) != 1 || got[0].GetReleaseBatch() == nil {
 			t.Fatalf("the batch host is to begin: %v", got)
@@ -158,25 +158,25 @@ func TestEachStepSurvivesItsLeader(t *testing.T) {
 			t.Fatalf("beside it: %v", got)
 		}
 	}
-	say(t, l.Ended(ctx, sessions["n1"], &pb.PartEnded{Part: part, Cause: pb.EndCause_END_CAUSE_EXITED}))
+	say(t, l.Ended(ctx, sessions["n1"], &pb.AllocEnded{Alloc: alloc, Cause: pb.EndCause_END_CAUSE_EXITED}))
 	commit(t, l)
 	has["n1"] = nil
 	l, sessions = next()
 	dispatch(l)
-	if got := orders(sessions["n2"]); len(got) != 1 || !got[0].GetEndPart().GetBatchEnded() {
+	if got := orders(sessions["n2"]); len(got) != 1 || !got[0].GetEndAlloc().GetBatchEnded() {
 		t.Fatalf("the rest of the gang is to end: %v", got)
 	}
 	if got := orders(sessions["n1"]); len(got) != 0 {
 		t.Fatalf("the batch host has ended: %v", got)
 	}
-	say(t, l.Ended(ctx, sessions["n2"], &pb.PartEnded{Part: part, Cause: pb.EndCause_END_CAUSE_CANCELLED}))
+	say(t, l.Ended(ctx, sessions["n2"], &pb.AllocEnded{Alloc: alloc, Cause: pb.EndCause_END_CAUSE_CANCELLED}))
 	commit(t, l)
 	if job := b.job(t, id); job.State() != pb.JobState_JOB_STATE_COMPLETED || job.Phase != state.Finished {
 		t.Fatalf("the job is %v in phase %d", job.State(), job.Phase)
 	}
 }
 
-// TestGangLosesANodeBeforeRelease: a part that was ready and is missing when
+// TestGangLosesANodeBeforeRelease: an allocation that was ready and is missing when
 // its node registers is lost, and the script is not started without it.
 func TestGangLosesANodeBeforeRelease(t *testing.T) {
 	l, b := begin(t)
@@ -184,20 +184,20 @@ func TestGangLosesANodeBeforeRelease(t *testing.T) {
 	id := submitGang(t, b)
 	plan(t, l)
 	dispatch(l)
-	part := &pb.PartId{Job: id, Epoch: 1}
+	alloc := &pb.AllocId{Job: id, Epoch: 1}
 	orders(first)
-	say(t, l.Ready(context.Background(), first, &pb.PartReady{Part: part}))
-	say(t, l.Ready(context.Background(), second, &pb.PartReady{Part: part}))
+	say(t, l.Ready(context.Background(), first, &pb.AllocReady{Alloc: alloc}))
+	say(t, l.Ready(context.Background(), second, &pb.AllocReady{Alloc: alloc}))
 	commit(t, l)
 	connect(t, l, b, "n2") // without it
 	dispatch(l)
-	if got := orders(first); len(got) != 1 || got[0].GetEndPart() == nil {
+	if got := orders(first); len(got) != 1 || got[0].GetEndAlloc() == nil {
 		t.Fatalf("orders: %v", got)
 	}
 }
 
 // TestPurgeGivesUp: a policy that keeps jobs longer, applied while jobs are
-// being forgotten, must not make the loop write entries for ever.
+// being forgotten, must not make the loop write entries forever.
 func TestPurgeGivesUp(t *testing.T) {
 	l, b := begin(t)
 	id := submit(t, b)

@@ -11,7 +11,7 @@ import (
 // period by then.
 const resetEvery = 5 * time.Second
 
-// resetUsage forgets all usage whenever a period of the policy's begins, by the
+// resetUsage resets all usage whenever a period of the policy begins, by the
 // calendar of this host.
 func (l *Leader) resetUsage(ctx context.Context) {
 	for pause(ctx, l.untilReset(time.Now())) {
@@ -27,8 +27,9 @@ func (l *Leader) untilReset(now time.Time) time.Duration {
 	return resetEvery
 }
 
-// ResetUsage does it once if it is due, now being the wall clock's time. A time
-// that nobody led in is made up for: once, however many periods it had.
+// ResetUsage does that once if it is due, now being the wall clock's time.
+// Periods that began while nobody led are made up for: once, however many there
+// were.
 func (l *Leader) ResetUsage(ctx context.Context, now time.Time) {
 	due, is := l.nextReset(now.Location())
 	if !is || now.Before(due) {

@@ -51,7 +51,7 @@ func TestPeriodAfter(t *testing.T) {
 	}
 }
 
-// clocked is a state whose clock stands where the test puts it.
+// clocked is a state whose clock the test sets.
 type clocked struct {
 	state *state.State
 	index uint64
@@ -74,13 +74,13 @@ func (c *clocked) Propose(_ context.Context, command state.Command, id state.Req
 func TestUsageIsReset(t *testing.T) {
 	ctx, log := context.Background(), slog.New(slog.DiscardHandler)
 	c := &clocked{state: state.New(), now: time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)}
-	l := New(c, log)
+	l := New(c, nil, log)
 	policy := state.PolicyMessage(c.View().Policy())
 	policy.Priority.UsageResetPeriod = "DAILY"
 	if wait := l.untilReset(c.now); wait != resetEvery {
 		t.Errorf("without a period the loop waits %v", wait)
 	}
-	for _, command := range []state.Command{state.RaiseLevel{Level: state.LevelFrozen}, state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)}} {
+	for _, command := range []state.Command{state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)}} {
 		if result, err := c.Propose(ctx, command, state.RequestID{}); err != nil || result.Refused != nil {
 			t.Fatal(err, result.Refused)
 		}

@@ -34,7 +34,7 @@ func TestWhatWakesTheSchedule(t *testing.T) {
 	if woken(l.freedWake) || woken(l.queuedWake) {
 		t.Error("a plan that was carried out whole is made again")
 	}
-	b.must(t, state.PlaceJobs{Starts: []state.StartOrder{{Job: id, Partition: "main", Parts: []state.PartOrder{{Node: "n1"}}}}})
+	b.must(t, state.PlaceJobs{Starts: []state.StartOrder{{Job: id, Partition: "main", Allocs: []state.AllocOrder{{Node: "n1"}}}}})
 	if !woken(l.freedWake) {
 		t.Error("a start was dropped and the plan is not made again")
 	}
@@ -71,16 +71,16 @@ func TestNewJobsRest(t *testing.T) {
 	}
 }
 
-// TestEndedAtOnceIsOneEntry: that a part was ready is not worth an entry when
+// TestEndedAtOnceIsOneEntry: that an allocation was ready is not worth an entry when
 // the end of its script waits to be committed too.
 func TestEndedAtOnceIsOneEntry(t *testing.T) {
 	l, b := begin(t)
 	s := connect(t, l, b, "n1")
 	id := submit(t, b)
 	plan(t, l)
-	entries, part := b.index, &pb.PartId{Job: id, Epoch: 1}
-	say(t, l.Ready(context.Background(), s, &pb.PartReady{Part: part}))
-	say(t, l.Ended(context.Background(), s, &pb.PartEnded{Part: part, Cause: pb.EndCause_END_CAUSE_EXITED}))
+	entries, alloc := b.index, &pb.AllocId{Job: id, Epoch: 1}
+	say(t, l.Ready(context.Background(), s, &pb.AllocReady{Alloc: alloc}))
+	say(t, l.Ended(context.Background(), s, &pb.AllocEnded{Alloc: alloc, Cause: pb.EndCause_END_CAUSE_EXITED}))
 	commit(t, l)
 	if b.index != entries+1 || b.job(t, id).State() != pb.JobState_JOB_STATE_COMPLETED {
 		t.Fatalf("%d entries, the job is %v", b.index-entries, b.job(t, id).State())

@@ -2,12 +2,12 @@
 // connections on which requests are passed on, who the members are, and how a
 // new one becomes one.
 //
-// Contract: a connection is to the controller it is meant for, by name and
-// certificate, or there is none. Members are changed by the leader only, one
-// at a time, and never so that those that answer are too few to go on, unless
+// Contract: a connection is to the intended controller, by name and
+// certificate, or there is none. Only the leader changes the members, one at a
+// time, and never so that those that answer are too few to continue, unless
 // forced. A controller that joins gets a vote only once it has all that was
-// accepted before; until then its word counts for nothing. What goes wrong is
-// said as a gRPC status, with what to do.
+// accepted before; until then its word counts for nothing. Errors are gRPC
+// statuses, with what to do.
 package peerlink
 
 import (
@@ -30,8 +30,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// Lane is one of the connections to another controller: what must be quick
-// does not queue behind what is large.
+// Lane is one of the connections to another controller: urgent messages do not
+// queue behind large ones.
 type Lane int
 
 // Lanes.
@@ -61,7 +61,7 @@ type link struct {
 
 var errAlone = errors.New("this controller has no address for others: set peer_listen and start it again")
 
-// to is the connection to a controller. It contacts nobody yet.
+// to is the connection to a controller. It dials nobody yet.
 func (l *links) to(name, address string, lane Lane) (*grpc.ClientConn, error) {
 	if l.tls == nil {
 		return nil, errAlone

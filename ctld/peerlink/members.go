@@ -19,14 +19,14 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Bounds of dealing with other controllers.
+// Bounds for dealing with other controllers.
 const (
 	helloLimit  = 2 * time.Second
 	changeLimit = 15 * time.Second
 	maxMembers  = 9 // each is one more answer that a commit may wait for
 )
 
-// hello asks one controller what it is.
+// hello asks one controller for its version and progress.
 func (p *Peers) hello(ctx context.Context, name, address string) (*pb.HelloResponse, error) {
 	conn, err := p.links.to(name, address, Control)
 	if err != nil {
@@ -35,8 +35,8 @@ func (p *Peers) hello(ctx context.Context, name, address string) (*pb.HelloRespo
 	return greet(ctx, conn)
 }
 
-// helloAnew asks over a connection of its own: that there was nobody a moment
-// ago says nothing.
+// helloAnew asks over a new connection: that there was nobody a moment ago
+// means nothing.
 func (p *Peers) helloAnew(ctx context.Context, name, address string) (*pb.HelloResponse, error) {
 	if p.options.TLS == nil {
 		return nil, errAlone
@@ -55,7 +55,7 @@ func greet(ctx context.Context, conn *grpc.ClientConn) (*pb.HelloResponse, error
 	return pb.NewPeerLinkClient(conn).Hello(ctx, &pb.HelloRequest{})
 }
 
-// List is every member, by name, as each of them says itself.
+// List is every member, by name, each with its own answer.
 func (p *Peers) List(ctx context.Context) *pb.ListPeersResponse {
 	members := p.peer.Members()
 	answer := &pb.ListPeersResponse{Peers: make([]*pb.Peer, len(members)), Term: p.peer.Term(), AppliedIndex: p.peer.AppliedIndex(), Level: p.options.LevelInForce()}
@@ -108,9 +108,9 @@ func unreachable(err error) string {
 	return strings.Trim(message, `"`)
 }
 
-// Add makes a controller that was started to join a member. It returns when it
-// votes, or when ctx ends: it goes on to catch up all the same. A member that
-// has lost its disk, or that has moved, is taken in again.
+// Add makes a controller that was started with join a member. It returns when
+// it votes, or when ctx ends; then it still keeps catching up. A member that
+// has lost its disk, or that has moved, is added again.
 func (p *Peers) Add(ctx context.Context, name, address string) error {
 	if err := checkPeer(name, address); err != nil {
 		return err
@@ -145,7 +145,7 @@ func checkPeer(name, address string) error {
 		return status.Errorf(codes.InvalidArgument, "%.300q must be HOST:PORT, the peer_listen or peer_advertise of controller %s", address, name)
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		return status.Errorf(codes.InvalidArgument, "%s stands for every address of a host: name one at which the other controllers reach %s", address, name)
+		return status.Errorf(codes.InvalidArgument, "%s means every address of a host: name one at which the other controllers reach %s", address, name)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (p *Peers) begin(ctx context.Context, name, address string) error {
 	said, err := p.helloAnew(ctx, name, address)
 	switch {
 	case err != nil:
-		return status.Errorf(codes.FailedPrecondition, "controller %s can not be reached at %s: %s. Is it started there with --join and certificates for that name (gctld cert --controller %s), and is that its peer_listen?", name, address, unreachable(err), name)
+		return status.Errorf(codes.FailedPrecondition, "controller %s cannot be reached at %s: %s. Is it started there with --join and certificates for that name (gctld cert --controller %s), and is that its peer_listen?", name, address, unreachable(err), name)
 	case max(said.GetLevel(), 1) < p.options.LevelInForce():
 		return status.Errorf(codes.FailedPrecondition, "controller %s is of version %s, which understands feature level %d, and the cluster has %d: upgrade it first", name, said.GetVersion(), max(said.GetLevel(), 1), p.options.LevelInForce())
 	case !said.GetJoining() && !known:
@@ -184,7 +184,7 @@ func (p *Peers) begin(ctx context.Context, name, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, changeLimit)
 	defer cancel()
 	if said.GetJoining() && known && member.Voter {
-		// It has forgotten whom it voted for: its word must not count.
+		// It has forgotten its votes: its word must not count.
 		if err := p.peer.Remove(ctx, name); err != nil {
 			return changeFailed(err)
 		}
@@ -206,7 +206,7 @@ func changeFailed(err error) error {
 	return status.Errorf(codes.FailedPrecondition, "the members were not changed: %v", err)
 }
 
-// Remove takes a member away. The rest must be able to go on, unless forced.
+// Remove removes a member. The rest must be able to continue, unless forced.
 // self says that it is this controller: it must hand the lead over first.
 func (p *Peers) Remove(ctx context.Context, name string, force bool) (self bool, err error) {
 	p.changing.Lock()
@@ -239,7 +239,7 @@ func (p *Peers) Remove(ctx context.Context, name string, force bool) (self bool,
 	return false, nil
 }
 
-// mayLose refuses a removal after which those that answer are no majority.
+// mayLose refuses a removal that leaves no majority of controllers that answer.
 func (p *Peers) mayLose(ctx context.Context, name string, force bool) error {
 	var silent []string
 	voters := 0
@@ -256,12 +256,12 @@ func (p *Peers) mayLose(ctx context.Context, name string, force bool) error {
 		return status.Errorf(codes.FailedPrecondition, "%s is the only controller that votes: wait until the others have caught up (gcontrol peer list)", name)
 	}
 	if answering := voters - len(silent); answering < voters/2+1 && !force {
-		return status.Errorf(codes.FailedPrecondition, "without %s there are %d controllers, of which %s can not be reached: no majority would be left to go on. Bring them back first, or remove them first; --force removes it all the same", name, voters, strings.Join(silent, ", "))
+		return status.Errorf(codes.FailedPrecondition, "without %s there are %d controllers, of which %s cannot be reached: no majority would be left to continue. Bring them back first, or remove them first; --force removes it all the same", name, voters, strings.Join(silent, ", "))
 	}
 	return nil
 }
 
-// Transfer hands the lead over, "" = to the one that is furthest, and answers
+// Transfer hands the lead over, "" = to the one that is furthest, and returns
 // who leads afterwards.
 func (p *Peers) Transfer(ctx context.Context, to string) (string, error) {
 	if to == p.peer.Name() {
@@ -278,7 +278,7 @@ func (p *Peers) Transfer(ctx context.Context, to string) (string, error) {
 		}
 		address = member.Address
 		if _, err := p.helloAnew(ctx, to, address); err != nil {
-			return "", status.Errorf(codes.FailedPrecondition, "controller %s can not be reached at %s: %s", to, address, unreachable(err))
+			return "", status.Errorf(codes.FailedPrecondition, "controller %s cannot be reached at %s: %s", to, address, unreachable(err))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeLimit)

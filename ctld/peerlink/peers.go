@@ -11,24 +11,23 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
 )
 
-// Options say what this controller tells the others of itself.
+// Options describe this controller to the others.
 type Options struct {
 	Version string
 	Level   uint32 // the newest feature level it understands
-	// LevelInForce is the one that all keep to.
+	// LevelInForce is the level in force in the cluster.
 	LevelInForce func() uint32
 	// TLS is for dialling other controllers; nil when there is no address for
 	// them.
 	TLS *tls.Config
 	// Network is where they are dialled; needed with TLS.
 	Network replica.Network
-	// Admitted keeps on disk that this controller has become a member that
-	// votes.
+	// Admitted records on disk that this controller has become a voting member.
 	Admitted func() error
-	// Leads returns nil when this controller leads by the word of a majority.
+	// Leads returns nil when a majority confirms that this controller leads.
 	Leads func(context.Context) error
-	// Problem is what somebody should mend about this controller, with the
-	// remedy; "" = nothing.
+	// Problem is what an administrator should repair at this controller, with
+	// the remedy; "" = nothing.
 	Problem func() string
 	Logger  *slog.Logger
 }
@@ -50,8 +49,8 @@ type Peers struct {
 type Route struct {
 	Leader  string // its name; "" = none is known
 	Address string
-	// Over is closed when another one leads: what is still under way on this
-	// route is given up.
+	// Over is closed when another controller leads: requests still under way on
+	// this route are given up.
 	Over chan struct{}
 }
 
@@ -60,12 +59,12 @@ func New(peer *replica.Peer, options Options) *Peers {
 	return &Peers{peer: peer, options: options, log: options.Logger, links: links{tls: options.TLS, network: options.Network}, route: Route{Over: make(chan struct{})}}
 }
 
-// Watch keeps the route to the leader until ctx ends. led is called when one
-// is known for the first time.
+// Watch keeps the route to the leader until ctx ends. led is called when a
+// leader is known for the first time.
 func (p *Peers) Watch(ctx context.Context, led func()) {
 	defer p.links.close()
 	p.peer.FollowLeader(ctx, func(name, address string) {
-		// While none is known, what is under way may still be answered.
+		// While none is known, requests under way may still be answered.
 		if name == "" {
 			return
 		}
@@ -101,7 +100,7 @@ func (p *Peers) Leader(lane Lane) (*grpc.ClientConn, Route, error) {
 	return conn, route, err
 }
 
-// IsMember says whether a controller of this name belongs to the cluster, as
+// IsMember reports whether a controller of this name belongs to the cluster, as
 // far as this one knows.
 func (p *Peers) IsMember(name string) bool {
 	_, found := p.member(name)

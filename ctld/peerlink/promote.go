@@ -9,14 +9,15 @@ import (
 )
 
 // promoteEvery is how often the members without a vote are looked at, and
-// nearly is how few entries such a one may lack: more come all the time.
+// nearly is how few entries such a member may lack: more arrive all the time.
 const (
 	promoteEvery = 250 * time.Millisecond
 	nearly       = 256
 )
 
-// Promote brings up to date those who joined, and gives them their vote, while
-// this controller leads. A new leader goes on where the former one stopped.
+// Promote brings members without a vote up to date, and gives them their vote,
+// while this controller leads. A new leader continues where the former one
+// stopped.
 func (p *Peers) Promote(ctx context.Context) {
 	p.moveOwn(ctx)
 	begun := make(map[string]uint64) // what the member must have before it votes
@@ -40,8 +41,8 @@ func (p *Peers) Promote(ctx context.Context) {
 	}
 }
 
-// moveOwn tells the others where this controller is reached, when that is not
-// what they know: it was alone before, or its address was changed.
+// moveOwn tells the others this controller's address if they know another one:
+// it was alone before, or its address was changed.
 func (p *Peers) moveOwn(ctx context.Context) {
 	own, known := p.member(p.peer.Name())
 	if !known || !own.Voter || own.Address == p.peer.Address() || p.options.TLS == nil {
@@ -72,7 +73,7 @@ func (p *Peers) promote(ctx context.Context, member replica.Member, begun map[st
 		if _, err := client.StartCatchUp(ctx, &pb.StartCatchUpRequest{Term: p.peer.Term()}); err != nil {
 			return err
 		}
-		// Everything accepted so far, and that it has no vote.
+		// Everything accepted so far, and the entry that it has no vote.
 		begun[member.Name] = p.peer.LastIndex()
 		return nil
 	}

@@ -20,7 +20,7 @@ func (p *Peers) Hello(ctx context.Context, caller string) *pb.HelloResponse {
 	}
 }
 
-// StartCatchUp lets the log come to this controller, which was started to join.
+// StartCatchUp opens this controller, which was started to join, for the log.
 func (p *Peers) StartCatchUp(caller string, request *pb.StartCatchUpRequest) error {
 	if !p.peer.Joining() {
 		return nil
@@ -32,7 +32,7 @@ func (p *Peers) StartCatchUp(caller string, request *pb.StartCatchUpRequest) err
 	return nil
 }
 
-// EndCatchUp makes this controller one that votes.
+// EndCatchUp makes this controller a voter.
 func (p *Peers) EndCatchUp(caller string) error {
 	if !p.peer.Joining() {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// ErrRemoved is why a controller stops that was removed from the cluster.
+// ErrRemoved is returned when this controller was removed from the cluster.
 var ErrRemoved = errors.New("this controller was removed from the cluster")
 
-// strayEvery is how often a controller that hears of no leader asks whether it
-// still belongs to the cluster: nobody tells one that was away at the time.
+// strayEvery is how often a controller without a leader asks whether it still
+// belongs to the cluster: nobody tells one that was away at the time.
 const strayEvery = time.Second
 
 // Stray returns ErrRemoved, with what to do, when the leader says that this
@@ -45,8 +45,8 @@ func (p *Peers) Stray(ctx context.Context) error {
 	}
 }
 
-// disowned is the leader that says that this controller is no member, "" =
-// none does. Who leads may be one that this controller has never heard of.
+// disowned is the leader that says that this controller is no member, "" = none
+// does. The leader may be one that this controller has never heard of.
 func (p *Peers) disowned(ctx context.Context) string {
 	for _, member := range p.peer.Members() {
 		if member.Name == p.peer.Name() {

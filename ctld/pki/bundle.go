@@ -17,11 +17,12 @@ const (
 	bundleAuthority   = "ca.pem"
 	bundleCertificate = "cert.pem"
 	bundleKey         = "key.pem"
-	// bundleOrigin is a controller's besides: where the authority's key is.
+	// bundleOrigin is a controller's additional file: where the authority's key
+	// is.
 	bundleOrigin = "issued-on"
 )
 
-// maxBundleFile bounds what is read of a bundle.
+// maxBundleFile bounds each file of a bundle.
 const maxBundleFile = 64 << 10
 
 // WriteBundle issues a certificate and writes what its holder needs into out:
@@ -53,7 +54,7 @@ func (b bundle) write(dir string) error {
 	for _, file := range b {
 		path := filepath.Join(dir, file.name)
 		if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, file.content) {
-			continue // a controller starts with the same each time, also on a full disk
+			continue // a controller starts with the same each time, even on a full disk
 		}
 		if err := writeFile(path, file.content); err != nil {
 			return err
@@ -93,13 +94,13 @@ func readBundle(dir string) (files bundle, pair tls.Certificate, authority *x509
 	case !ok || kind != Controller:
 		return nil, pair, nil, fmt.Errorf("%s is not a controller's: issue one with gctld cert --controller NAME", filepath.Join(dir, bundleCertificate))
 	case pair.Leaf.CheckSignatureFrom(authority) != nil:
-		return nil, pair, nil, fmt.Errorf("%s is not of the authority in %s beside it", filepath.Join(dir, bundleCertificate), bundleAuthority)
+		return nil, pair, nil, fmt.Errorf("%s was not issued by the authority in %s in the same directory", filepath.Join(dir, bundleCertificate), bundleAuthority)
 	}
 	return files, pair, authority, nil
 }
 
 // Install copies the bundle of a controller that joins, or a newer one of the
-// same controller, from another directory into dir. It answers the name of the
+// same controller, from another directory into dir. It returns the name of the
 // controller.
 func Install(from, dir string) (name string, err error) {
 	files, pair, authority, err := readBundle(from)
@@ -122,8 +123,8 @@ func Install(from, dir string) (name string, err error) {
 	return name, files.write(dir)
 }
 
-// Present says whether there are certificates in dir already, be they an
-// authority's or what one has issued.
+// Present reports whether dir has certificates already, of an authority or
+// issued by one.
 func Present(dir string) bool {
 	return exists(filepath.Join(dir, bundleCertificate)) || exists(filepath.Join(dir, "ca-key.pem"))
 }

@@ -81,7 +81,7 @@ func TestInstallRefuses(t *testing.T) {
 	}
 	for from, remedy := range map[string]string{
 		bundleOf(t, first, Node, "c2"):   "issued-on",
-		mixed:                            "not of the authority",
+		mixed:                            "not issued by the authority",
 		incomplete:                       "key.pem",
 		filepath.Join(dir, "not", "one"): "no such file",
 	} {

@@ -1,13 +1,13 @@
 // Package pki is the cluster's own certificate authority.
 //
 // Contract: Open makes the authority at the first start and loads it
-// afterwards; keys are readable by their owner only. A controller that joined
-// a cluster has no authority's key but a certificate that was issued to it
-// elsewhere: it can do all but issue. Every certificate says
-// in its common name what its holder is, as KIND:NAME: a controller, a node
-// or a user. Controllers' certificates alone carry dial.ServerName, and nodes'
-// and users' can not be used by a server, so none can stand in for a
-// controller. Nothing outside this authority is trusted.
+// afterwards; keys are readable by their owner only. A controller that joined a
+// cluster does not have the authority's key but a certificate that was issued
+// to it elsewhere: it can do everything except issue. Every certificate names
+// its holder in its common name, as KIND:NAME: a controller, a node or a user.
+// Controllers' certificates alone carry dial.ServerName, and nodes' and users'
+// cannot be used by a server, so none can stand in for a controller. Nothing
+// outside this authority is trusted.
 package pki
 
 import (
@@ -24,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,23 +43,30 @@ const (
 )
 
 const (
-	authorityYears = 20
-	holderYears    = 2
-	renewBefore    = 60 * 24 * time.Hour
+	day           = 24 * time.Hour
+	authorityLife = 20 * 365 * day
+	// authorityWarns is how long before the authority's end a warning begins:
+	// all certificates have to be issued again then.
+	authorityWarns = 2 * 365 * day
 	// clockSkew lets a machine whose clock is a little behind use a
 	// certificate made a moment ago.
 	clockSkew = 10 * time.Minute
 )
 
+// lives say for how long certificates are good. They are renewed when two
+// thirds of that are over. Nodes are many, on machines of others, so theirs are
+// short-lived.
+var lives = map[Kind]time.Duration{Controller: 365 * day, Node: 90 * day, User: 365 * day}
+
 // Errors of this package.
 var (
-	// ErrName is returned when a name can not stand in a certificate.
+	// ErrName is returned when a name cannot be used in a certificate.
 	ErrName = errors.New("bad name for a certificate")
 	// ErrAuthority is returned when the authority's files are incomplete or
 	// not readable.
 	ErrAuthority = errors.New("certificate authority")
-	// ErrNoKey is returned when something is to be issued where the
-	// authority's key is not.
+	// ErrNoKey is returned when a certificate is requested on a host without
+	// the authority's key.
 	ErrNoKey = errors.New("the key of the certificate authority is not on this host")
 )
 
@@ -68,11 +76,15 @@ type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey // nil on a controller that joined
 	pem         []byte
+	// current is this controller's own certificate, which changes when it is
+	// renewed.
+	current atomic.Pointer[tls.Certificate]
+	refuses atomic.Pointer[func(Kind, string, string) string]
 }
 
 // Open loads the authority in dir, or makes one there.
 func Open(dir string) (*Authority, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), giveDirToOwner(dir)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAuthority, err)
 	}
 	a := &Authority{dir: dir}
@@ -83,8 +95,8 @@ func Open(dir string) (*Authority, error) {
 	defer unlock()
 	_, certificateErr := os.Stat(a.path("ca.pem"))
 	_, keyErr := os.Stat(a.path("ca-key.pem"))
-	// The key is written first: a certificate alone is a lost key, a key
-	// alone is a start that was cut short.
+	// The key is written first: a certificate alone means a lost key, a key
+	// alone a start that was interrupted.
 	if errors.Is(certificateErr, os.ErrNotExist) {
 		if err := a.create(); err != nil {
 			return nil, fmt.Errorf("%w: make it in %s: %w", ErrAuthority, dir, err)
@@ -93,7 +105,7 @@ func Open(dir string) (*Authority, error) {
 		if exists(a.path(bundleCertificate)) {
 			return a, a.loadIssued()
 		}
-		return nil, fmt.Errorf("%w: %s is there and its key %s is not: put the key back, or remove both and issue all certificates anew", ErrAuthority, a.path("ca.pem"), a.path("ca-key.pem"))
+		return nil, fmt.Errorf("%w: %s is there and its key %s is not: put the key back, or remove both and reissue all certificates", ErrAuthority, a.path("ca.pem"), a.path("ca-key.pem"))
 	}
 	if err := a.load(); err != nil {
 		return nil, fmt.Errorf("%w: load from %s: %w", ErrAuthority, dir, err)
@@ -107,7 +119,7 @@ func (a *Authority) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+	if err := errors.Join(giveToOwner(file), unix.Flock(int(file.Fd()), unix.LOCK_EX)); err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
 	}
@@ -121,7 +133,7 @@ func (a *Authority) create() error {
 	if err != nil {
 		return err
 	}
-	template, err := newTemplate("authority", authorityYears)
+	template, err := newTemplate("authority", authorityLife)
 	if err != nil {
 		return err
 	}
@@ -158,7 +170,7 @@ func (a *Authority) load() error {
 
 var errNotAuthority = errors.New("ca.pem is not an authority made by gctld: put back ca.pem and ca-key.pem from a copy of the data directory")
 
-// use takes a certificate as the authority's.
+// use makes a certificate the authority's.
 func (a *Authority) use(certificate *x509.Certificate) error {
 	switch now := time.Now(); {
 	case !certificate.IsCA:
@@ -166,7 +178,7 @@ func (a *Authority) use(certificate *x509.Certificate) error {
 	case certificate.CheckSignatureFrom(certificate) != nil:
 		return errors.New("ca.pem is damaged: put it back from a copy of the data directory, or from the directory of any node")
 	case now.After(certificate.NotAfter):
-		return fmt.Errorf("ca.pem was good until %s: look at the clock, or remove ca.pem and ca-key.pem and issue all certificates anew", certificate.NotAfter.Format(time.DateTime))
+		return fmt.Errorf("ca.pem was good until %s: look at the clock, or remove ca.pem and ca-key.pem and reissue all certificates", certificate.NotAfter.Format(time.DateTime))
 	case now.Before(certificate.NotBefore):
 		return fmt.Errorf("ca.pem is good from %s: look at the clock", certificate.NotBefore.Format(time.DateTime))
 	}
@@ -187,9 +199,45 @@ func (a *Authority) Issue(kind Kind, name string) (certificate, key []byte, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	template, err := newTemplate(string(kind)+":"+name, holderYears)
+	der, err := a.sign(kind, name, private.Public())
 	if err != nil {
 		return nil, nil, err
+	}
+	key, err = encodeKey(private)
+	return encodeCertificate(der), key, err
+}
+
+// Sign issues a certificate for the key of a request (PKCS #10 in DER), whose
+// other fields are ignored: the caller knows who the holder is.
+func (a *Authority) Sign(request []byte, kind Kind, name string) (der []byte, err error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if a.key == nil {
+		return nil, fmt.Errorf("%w: it is on %s", ErrNoKey, a.origin())
+	}
+	asked, err := x509.ParseCertificateRequest(request)
+	if err == nil {
+		err = asked.CheckSignature()
+	}
+	var key *ecdsa.PublicKey
+	if err == nil {
+		key, _ = asked.PublicKey.(*ecdsa.PublicKey)
+	}
+	if err != nil || key == nil || key.Curve != elliptic.P256() {
+		return nil, errors.Join(fmt.Errorf("%w: the request for a certificate is not one that gctld cert made", ErrName), err)
+	}
+	return a.sign(kind, name, key)
+}
+
+// sign stores what it issues where Issued finds it.
+func (a *Authority) sign(kind Kind, name string, key any) ([]byte, error) {
+	template, err := newTemplate(string(kind)+":"+name, lives[kind])
+	if err != nil {
+		return nil, err
+	}
+	if template.NotAfter.After(a.certificate.NotAfter) {
+		template.NotAfter = a.certificate.NotAfter
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -197,12 +245,11 @@ func (a *Authority) Issue(kind Kind, name string) (certificate, key []byte, err 
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 		template.DNSNames = []string{dial.ServerName}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key, a.key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("sign certificate of %s %s: %w", kind, name, err)
+		return nil, fmt.Errorf("sign certificate of %s %s: %w", kind, name, err)
 	}
-	key, err = encodeKey(private)
-	return encodeCertificate(der), key, err
+	return der, a.keepIssued(template.SerialNumber, der)
 }
 
 // Holder splits a verified certificate's common name into kind and name.
@@ -215,7 +262,7 @@ func Holder(certificate *x509.Certificate) (Kind, string, bool) {
 	return "", "", false
 }
 
-func newTemplate(commonName string, years int) (*x509.Certificate, error) {
+func newTemplate(commonName string, life time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
@@ -225,12 +272,12 @@ func newTemplate(commonName string, years int) (*x509.Certificate, error) {
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: commonName},
 		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.AddDate(years, 0, 0),
+		NotAfter:              now.Add(life),
 		BasicConstraintsValid: true,
 	}, nil
 }
 
-// checkName keeps out what would read as another name: separators, spaces,
+// checkName refuses what would read as another name: separators, spaces,
 // control characters.
 func checkName(name string) error {
 	if name == "" || len(name) > 60 {
@@ -264,9 +311,28 @@ func writeFile(path string, content []byte) error {
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.Write(content)
-	err = errors.Join(err, temporary.Sync(), temporary.Close())
+	err = errors.Join(err, giveToOwner(temporary), temporary.Sync(), temporary.Close())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(temporary.Name(), path)
+}
+
+// giveToOwner gives what root writes to the owner of its directory: gctld need
+// not run as root, and reads what root issues.
+func giveToOwner(file *os.File) error {
+	var dir unix.Stat_t
+	if err := unix.Stat(filepath.Dir(file.Name()), &dir); err != nil || int(dir.Uid) == os.Geteuid() || os.Geteuid() != 0 {
+		return err
+	}
+	return file.Chown(int(dir.Uid), int(dir.Gid))
+}
+
+// giveDirToOwner does the same with a directory.
+func giveDirToOwner(path string) error {
+	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(giveToOwner(dir), dir.Close())
 }

@@ -160,7 +160,7 @@ func TestControllerCertificateIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if second, err := a.own("c1"); err != nil || !first.Leaf.Equal(second.Leaf) {
-		t.Fatalf("made anew without need: %v", err)
+		t.Fatalf("renewed without need: %v", err)
 	}
 	if third, err := a.own("c2"); err != nil || first.Leaf.Equal(third.Leaf) {
 		t.Fatalf("another name kept the certificate: %v", err)
@@ -192,7 +192,7 @@ func TestInstallAgainWritesNothing(t *testing.T) {
 	first, second := files(), files()
 	for i := range first {
 		if !os.SameFile(first[i], second[i]) {
-			t.Errorf("%s was written anew", first[i].Name())
+			t.Errorf("%s was rewritten", first[i].Name())
 		}
 	}
 }

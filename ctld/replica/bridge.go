@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// aboutPeer tells the lines about a connection to another peer, of which raft
-// writes several a second while that one is away. Package replica itself says
-// once that it is, and when it is back.
+// aboutPeer reports whether a line is about a connection to another peer. raft
+// writes several of these a second while that peer is away. Package replica
+// itself says once that it is away, and when it is back.
 func aboutPeer(message string) bool {
 	for _, beginning := range []string{
 		"failed to appendEntries to", "failed to heartbeat to", "failed to make requestVote RPC", "failed to pipeline appendEntries",

@@ -16,13 +16,13 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-// inFakeTime runs a test in a bubble of its own time, which goes on when all
+// inFakeTime runs a test in a bubble of its own time, which continues when all
 // wait: elections take no time, and a machine that is slow elects nobody by
 // chance.
 func inFakeTime(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // who asks a peer that was closed sees it
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // a caller of a closed peer sees that
 		test(t)
 	})
 }
@@ -355,7 +355,7 @@ func TestConfirmIsAskedAfterwards(t *testing.T) {
 		select {
 		case err := <-second:
 			t.Fatalf("an answer from before it asked served: %v", err)
-		case <-slow.held: // it is asked for anew
+		case <-slow.held: // it is asked for again
 		}
 		close(slow.release)
 		if err := <-second; err != nil {

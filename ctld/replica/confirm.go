@@ -11,11 +11,12 @@ import (
 )
 
 // confirmer asks the other voters whether this peer still leads. raft's own
-// VerifyLeader also counts answers to what was sent before it was asked; after
-// a pause of the process those may be older than another peer's election. Here
-// an answer counts only for who asked before the question was sent.
+// VerifyLeader also counts answers to questions sent before it was called;
+// after a pause of the process those may be older than another peer's election.
+// Here an answer counts only for callers that came before the question was
+// sent.
 //
-// Who asks gets a number. Each other voter is asked one thing at a time, and
+// Each caller gets a number. Each other voter is asked one thing at a time, and
 // its answer serves every number given out until the question was sent: one
 // round serves all that wait.
 type confirmer struct {
@@ -32,7 +33,7 @@ type confirmer struct {
 	waiting map[*confirmation]struct{}
 }
 
-// confirmation is one who waits.
+// confirmation is one caller that waits.
 type confirmation struct {
 	number uint64
 	done   chan error
@@ -59,15 +60,15 @@ func (c *confirmer) confirm(ctx context.Context, term uint64) error {
 			return err
 		}
 	}
-	// Terms only rise: what is so now was so when the others answered.
+	// Terms only rise: if it holds now, it held when the others answered.
 	if c.raft.CurrentTerm() != term || c.raft.State() != raft.Leader {
 		return ErrNotLeader
 	}
 	return nil
 }
 
-// voters are who votes. A configuration that is not committed yet counts
-// already, as it does for raft.
+// voters are the peers that vote. A configuration that is not committed yet
+// counts already, as it does for raft.
 type voters struct {
 	others   []raft.Server
 	self     bool // this peer votes too
@@ -139,7 +140,7 @@ func (c *confirmer) leave(waiter *confirmation) {
 	delete(c.waiting, waiter)
 }
 
-// fail answers all who wait. c.mu is held.
+// fail answers all callers that wait. c.mu is held.
 func (c *confirmer) fail(err error) {
 	for waiter := range c.waiting {
 		waiter.done <- err
@@ -147,8 +148,8 @@ func (c *confirmer) fail(err error) {
 	}
 }
 
-// ask asks one other peer as long as somebody waits for its answer. One that
-// can not be reached is asked again after a while, for those who came since.
+// ask asks one other peer as long as a caller waits for its answer. A peer that
+// cannot be reached is asked again after a while, for callers that came since.
 func (c *confirmer) ask(server raft.Server) {
 	for {
 		c.mu.Lock()
@@ -168,7 +169,8 @@ func (c *confirmer) ask(server raft.Server) {
 	}
 }
 
-// heartbeat is raft's own: it says who leads in a term, and carries nothing.
+// heartbeat is raft's own message: it says which peer leads in a term, and
+// carries nothing.
 func (c *confirmer) heartbeat(server raft.Server, term uint64) (raft.AppendEntriesResponse, error) {
 	address := c.transport.EncodePeer(c.self, c.transport.LocalAddr())
 	request := raft.AppendEntriesRequest{
@@ -180,7 +182,7 @@ func (c *confirmer) heartbeat(server raft.Server, term uint64) (raft.AppendEntri
 	return answer, err
 }
 
-// hear notes an answer and tells those for whom a majority has answered.
+// hear notes an answer and tells the callers that a majority has answered.
 func (c *confirmer) hear(id raft.ServerID, number, term uint64, answer raft.AppendEntriesResponse) {
 	v := c.voters()
 	c.mu.Lock()

@@ -8,16 +8,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// contact knows the members that the leader does not hear of, and says so once.
+// contact knows the members that the leader does not hear from, and logs that
+// once.
 type contact struct {
 	logger *slog.Logger
-	after  time.Duration // how long a silence is worth a word
+	after  time.Duration // how long a silence must be to be logged
 
 	mu   sync.Mutex
 	lost map[raft.ServerID]*silence
 }
 
-// silence is that of one member.
+// silence is the silence of one member.
 type silence struct {
 	heard time.Time // the zero time when it never spoke under this leader
 	began time.Time
@@ -62,8 +63,8 @@ func (c *contact) observe(what any) {
 	}
 }
 
-// Silent says whether this peer, which leads, does not hear of a member, and
-// when it last did; the zero time stands for never.
+// Silent reports whether this peer, which leads, does not hear from a member,
+// and when it last did; the zero time means never.
 func (p *Peer) Silent(name string) (heard time.Time, silent bool) {
 	p.contact.mu.Lock()
 	defer p.contact.mu.Unlock()

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -138,7 +140,7 @@ func flip(t testing.TB, path string, offset int64, bit uint) {
 }
 
 // places are the bytes of a file to damage: all of a small one; of the log
-// file, the head of every page in use, where bbolt's own words stand, the meta
+// file, the head of every page in use, where bbolt's own words are, the meta
 // pages, and many more at random.
 func places(t testing.TB, random *rand.Rand, path string) []int64 {
 	info, err := os.Stat(path)
@@ -146,13 +148,10 @@ func places(t testing.TB, random *rand.Rand, path string) []int64 {
 		t.Fatal(err)
 	}
 	var list []int64
-	many := 400
-	if testing.Short() {
-		many = 40
-	}
+	many, all := prototest.Soak(40, 1000), prototest.Soak(false, true)
 	if filepath.Base(path) != logName {
 		for i := range info.Size() {
-			if i < 500 && filepath.Base(path) == "meta.json" && !testing.Short() {
+			if i < 500 && filepath.Base(path) == "meta.json" && all {
 				list = append(list, i)
 			}
 		}
@@ -162,7 +161,7 @@ func places(t testing.TB, random *rand.Rand, path string) []int64 {
 		return list
 	}
 	used := usedBytes(t, path)
-	for page := int64(0); page < used && !testing.Short(); page += 4096 {
+	for page := int64(0); page < used && all; page += 4096 {
 		for i := range int64(80) {
 			if i < 24 || page < 8192 {
 				list = append(list, page+i)
@@ -258,7 +257,7 @@ func goesOn(t *testing.T, dir string, commands []string) {
 		t.Fatal(err)
 	}
 	if _, err := readDirectory(copied); err != nil {
-		t.Fatalf("after it went on: %v", err)
+		t.Fatalf("after it continued: %v", err)
 	}
 	if err := os.RemoveAll(copied); err != nil {
 		t.Fatal(err)
@@ -333,7 +332,7 @@ func newestSnapshot(t testing.TB, dir string) string {
 	return found[0]
 }
 
-// TestAllSnapshotsMissing: what the log goes on from is gone.
+// TestAllSnapshotsMissing: what the log resumes from is gone.
 func TestAllSnapshotsMissing(t *testing.T) {
 	dir, _ := buildDirectory(t)
 	if err := os.RemoveAll(filepath.Join(dir, "snapshots")); err != nil {
@@ -390,7 +389,7 @@ func TestSnapshotLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestLostTransaction: without either meta page bbolt goes on with what the
+// TestLostTransaction: without either meta page bbolt continues with what the
 // other says, which is the last transaction or the one before.
 func TestLostTransaction(t *testing.T) {
 	dir, _ := buildDirectory(t)

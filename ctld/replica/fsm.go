@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// outcome is what one command led to.
+// outcome is the result of one command.
 type outcome struct {
 	result any
 	err    error
@@ -22,8 +22,8 @@ type fsm struct {
 	machine Machine
 	fatal   func(error) bool
 
-	// restoring: raft panics when a state that it was given is not taken; the
-	// peer is stopped instead.
+	// restoring: raft panics when the state machine refuses a state; the peer
+	// is stopped instead.
 	restoring atomic.Bool
 
 	failed chan struct{}
@@ -41,7 +41,7 @@ func (f *fsm) Apply(log *raft.Log) any {
 	}
 	result, err := f.machine.Apply(log.Index, log.Data)
 	if err != nil && f.fatal(err) {
-		err = fmt.Errorf("log entry %d can not be applied: %w", log.Index, err)
+		err = fmt.Errorf("log entry %d cannot be applied: %w", log.Index, err)
 		f.fail(err)
 	}
 	return outcome{result: result, err: err}
@@ -58,7 +58,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 		}
 	}
 	if batcher, ok := f.machine.(Batcher); ok {
-		batcher.Together(apply)
+		batcher.ApplyBatch(apply)
 	} else {
 		apply()
 	}
@@ -75,11 +75,11 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 func (f *fsm) Restore(reader io.ReadCloser) error {
 	defer reader.Close()
 	if err := f.machine.Restore(reader); err != nil {
-		// What is newer than this program is not damaged.
+		// A newer program's file is not damaged.
 		if f.fatal(err) {
-			err = fmt.Errorf("snapshot can not be read: %w", err)
+			err = fmt.Errorf("snapshot cannot be read: %w", err)
 		} else {
-			err = fmt.Errorf("%w: snapshot can not be read: %w", ErrDamaged, err)
+			err = fmt.Errorf("%w: snapshot cannot be read: %w", ErrDamaged, err)
 		}
 		f.fail(err)
 		if f.restoring.Load() {

@@ -220,7 +220,7 @@ func TestFullDiskUnforeseen(t *testing.T) {
 	}
 }
 
-// TestWaitsForRoomToSaveTheTerm: raft panics when the term can not be saved.
+// TestWaitsForRoomToSaveTheTerm: raft panics when the term cannot be saved.
 func TestWaitsForRoomToSaveTheTerm(t *testing.T) {
 	dir := smallDisk(t, 4<<20)
 	if dir == "" {
@@ -265,10 +265,7 @@ func TestWaitsForRoomToSaveTheTerm(t *testing.T) {
 // many commands reserve theirs at once and however fast the log grows.
 func TestManyAtOnceAreNotFull(t *testing.T) {
 	peer, machine := openPeer(t, t.TempDir())
-	clients, each := 600, 40
-	if testing.Short() {
-		each = 10
-	}
+	clients, each := 600, prototest.Soak(10, 40)
 	command := bytes.Repeat([]byte("x"), 3000)
 	var group sync.WaitGroup
 	for range clients {

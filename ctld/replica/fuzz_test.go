@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzVerifyLog writes over a part of a log file, and makes the checksums of
-// the meta pages right again. The check neither panics nor runs for ever, and
+// the meta pages right again. The check neither panics nor runs forever, and
 // what it lets through bbolt can read to the end.
 func FuzzVerifyLog(f *testing.F) {
 	path := filepath.Join(f.TempDir(), logName)

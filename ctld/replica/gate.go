@@ -12,12 +12,12 @@ import (
 var errWaiting = errors.New("this controller waits to be added")
 
 // gate keeps raft away from a peer that joins. A peer whose disk was replaced
-// stands in the configuration with a vote, but has forgotten for whom it voted
-// and what it had on disk: taken for the former one it could elect a leader
-// that lacks what was accepted, or take the word of one that was voted out. So
-// nothing passes until the leader that has taken its vote away opens the gate,
-// then only the log of that leader's term and later ones, and all of raft
-// after the peer has caught up.
+// is in the configuration with a vote, but has forgotten its votes and what it
+// had on disk. If it counted as the former one, it could elect a leader that
+// lacks accepted entries, or trust a deposed leader. So nothing passes until
+// the leader that has taken its vote away opens the gate, then only the log of
+// that leader's term and later ones, and all of raft after the peer has caught
+// up.
 type gate struct {
 	around
 	consumer chan raft.RPC
@@ -103,8 +103,8 @@ func (p *Peer) Joining() bool {
 	return !p.gate.admitted
 }
 
-// CatchUp lets the log of a term and of later ones come to a peer that joins.
-// The leader of that term must have committed that this peer has no vote.
+// CatchUp opens a peer that joins for the log of a term and of later ones. The
+// leader of that term must have committed that this peer has no vote.
 func (p *Peer) CatchUp(term uint64) error {
 	if p.gate == nil {
 		return nil
@@ -118,8 +118,8 @@ func (p *Peer) CatchUp(term uint64) error {
 	return nil
 }
 
-// Admit makes a peer that has caught up one like the others: from now on it
-// votes. keep is called first, to remember it on disk.
+// Admit makes a peer that has caught up a full member: from now on it votes.
+// keep is called first, to record it on disk.
 func (p *Peer) Admit(keep func() error) error {
 	if !p.Joining() {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestReplacedDiskHasNoVoice: a peer whose disk was replaced stands among the
+// TestReplacedDiskHasNoVoice: a peer whose disk was replaced is among the
 // voters and has forgotten what it had. Until it was added again it must not
-// help to elect a leader that lacks what was accepted, and not count for a
+// help to elect a leader that lacks accepted entries, and must not count for a
 // majority.
 func TestReplacedDiskHasNoVoice(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 )
 
 // maxSentBytes bounds the entries that are sent to another peer at once. raft
-// counts entries, of which each may be a script of megabytes: what does not
-// arrive within rpcLimit would be sent again for ever.
+// counts entries, each of which may be a script of megabytes: what does not
+// arrive within rpcLimit would be sent again forever.
 const maxSentBytes = 16 << 20
 
-// around is what is put around a transport that has all that raft may ask one
-// for: it must not hide any of it.
+// around wraps a transport with all the optional interfaces of raft: it must
+// not hide any of them.
 type around struct {
 	raft.Transport
 }
@@ -35,7 +35,7 @@ func (a around) Close() error {
 }
 
 // limited sends fewer entries at once where they are large. raft looks at what
-// a request holds after it was sent, and goes on behind that.
+// a request holds after it was sent, and continues after that.
 type limited struct {
 	around
 }

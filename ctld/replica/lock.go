@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDirectory makes the directory and takes the lock on it. The kernel
-// gives the lock free when the process ends, however it ends.
+// lockDirectory makes the directory and locks it. The kernel releases the lock
+// when the process ends, however it ends.
 func lockDirectory(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the log: %w", err)

@@ -22,20 +22,20 @@ import (
 // logName is the file that holds the log, the term and the vote.
 const logName = "raft.db"
 
-// retryEvery is how often what found the disk full is tried again.
+// retryEvery is how often a write that found the disk full is tried again.
 const retryEvery = 250 * time.Millisecond
 
-// sealIndex is where the seal stands among the entries: behind all others.
+// sealIndex is the index of the seal among the entries: after all others.
 const sealIndex = math.MaxUint64
 
 // logFile is raft's log and stable store, kept by raft-boltdb in one file. It
-// adds what makes a file that is not as it was written show: each entry is a
-// link of a chain, and each transaction writes the seal that the chain ends at.
+// adds checks that show any change of the file: each entry is a link of a
+// chain, and each transaction writes the seal that the chain ends at.
 //
-// raft's own loop panics when the term can not be saved. Once serve was called
-// a write that fails for good, or a record that is damaged, is told to broken
-// instead, and the goroutine that needed it ends there: the peer is stopped by
-// who hears of it.
+// raft's own loop panics when the term cannot be saved. Once serve was called,
+// a write that fails for good, or a damaged record, is reported to broken
+// instead, and the goroutine that needed it ends there: the receiver of the
+// report stops the peer.
 type logFile struct {
 	path    string
 	logger  *slog.Logger
@@ -53,10 +53,10 @@ type logFile struct {
 
 	promised atomic.Int64 // room reserved by commands under way
 
-	writeSeconds prometheus.Observer // nil while it is made or checked
+	writeSeconds prometheus.Observer // nil while the file is made or checked
 }
 
-// openStore opens the file, and answers how it is written too.
+// openStore opens the file and returns how it is written too.
 func openStore(path string, readOnly bool) (store *raftboltdb.BoltStore, file *os.File, err error) {
 	defer recoverDamage(path, &err)
 	store, err = raftboltdb.New(raftboltdb.Options{
@@ -117,7 +117,7 @@ func syncDirectory(path string) error {
 	return nil
 }
 
-// openLogFile opens a file that verifyLogFile has found whole.
+// openLogFile opens a file that verifyLogFile has checked.
 func openLogFile(path string, logger *slog.Logger) (*logFile, error) {
 	store, file, err := openStore(path, false)
 	if err != nil {
@@ -134,8 +134,8 @@ func openLogFile(path string, logger *slog.Logger) (*logFile, error) {
 	return f, nil
 }
 
-// settle ends a cut that was interrupted. The seal is written anew in any case:
-// to open the file was a transaction too, of which the seal does not know.
+// settle ends a cut that was interrupted. The seal is rewritten in any case:
+// opening the file was a transaction too, which the seal does not know.
 func (f *logFile) settle() error {
 	next := f.current()
 	if next.Cutting {
@@ -154,7 +154,7 @@ func (f *logFile) settle() error {
 	return err
 }
 
-// serve makes what goes wrong from now on the peer's end: see logFile.
+// serve makes errors from now on stop the peer: see logFile.
 func (f *logFile) serve(broken func(error)) { f.broken.Store(&broken) }
 
 func (f *logFile) current() seal {
@@ -163,7 +163,7 @@ func (f *logFile) current() seal {
 	return f.seal
 }
 
-// update changes the log and the seal in one transaction. change answers the
+// update changes the log and the seal in one transaction. change returns the
 // entries to add.
 func (f *logFile) update(change func(next *seal) ([]*raft.Log, error)) error {
 	f.writing.Lock()
@@ -189,8 +189,9 @@ func (f *logFile) commit(entries []*raft.Log, next *seal) error {
 	return nil
 }
 
-// failed answers the error of a transaction. A full disk is one that the next
-// may not meet; after any other the file can not be trusted to be written.
+// failed returns the error of a transaction. After a full disk the next
+// transaction may succeed; after any other error the file cannot be trusted to
+// be written.
 func (f *logFile) failed(err error) error {
 	if isFull(err) {
 		return f.fullDisk(err)
@@ -202,7 +203,7 @@ func (f *logFile) failed(err error) error {
 	return err
 }
 
-// write is one transaction of the store, whose number it gives the seal.
+// write is one transaction of the store. It puts its number into the seal.
 func (f *logFile) write(entries []*raft.Log, next *seal) (err error) {
 	defer recoverDamage(f.path, &err)
 	meta, _, err := f.meta()
@@ -222,7 +223,7 @@ func (f *logFile) write(entries []*raft.Log, next *seal) (err error) {
 	return err
 }
 
-// remove takes entries away, in a transaction that leaves the seal behind.
+// remove removes entries, in a transaction that leaves the seal behind.
 func (f *logFile) remove(first, last uint64) (err error) {
 	if first > last {
 		return nil
@@ -231,7 +232,7 @@ func (f *logFile) remove(first, last uint64) (err error) {
 	return f.store.DeleteRange(first, last)
 }
 
-// meta is what the file's newer meta page says, and the file's size.
+// meta is the file's newer meta page, and the file's size.
 func (f *logFile) meta() (meta boltMeta, size int64, err error) {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -241,8 +242,8 @@ func (f *logFile) meta() (meta boltMeta, size int64, err error) {
 	return meta, info.Size(), err
 }
 
-// recoverDamage turns a panic of bbolt, or a page the disk does not give, into
-// an error. It must be deferred itself.
+// recoverDamage turns a panic of bbolt, or a page that the disk does not
+// return, into an error. It must be deferred itself.
 func recoverDamage(path string, err *error) {
 	if fault := recover(); fault != nil {
 		*err = damaged(path, fmt.Errorf("%v", fault))
@@ -255,7 +256,7 @@ func (f *logFile) unused() bool {
 	return s.First == 1 && s.Last == 0
 }
 
-// reset makes the file as it was made.
+// reset makes the file empty again.
 func (f *logFile) reset() error {
 	return f.update(func(next *seal) ([]*raft.Log, error) { *next = seal{First: 1}; return nil, nil })
 }
@@ -263,7 +264,8 @@ func (f *logFile) reset() error {
 // Close closes the file. A writer that waits for room ends.
 func (f *logFile) Close() error { return f.store.Close() }
 
-// damaged says which file is not as it was written, and what can be done.
+// damaged says which file was changed after it was written, and what can be
+// done.
 func damaged(path string, err error) error {
 	if errors.Is(err, ErrDamaged) {
 		return err

@@ -52,9 +52,9 @@ func (f *logFile) GetLog(index uint64, log *raft.Log) error {
 	return err
 }
 
-// readRecord answers what the store has under an index.
+// readRecord returns what the store has under an index.
 func readRecord(store *raftboltdb.BoltStore, index uint64) (record []byte, err error) {
-	// The file is mapped: a page that the disk does not give is a signal.
+	// The file is mapped: a page that the disk does not return raises a signal.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -84,8 +84,8 @@ func readSeal(store *raftboltdb.BoltStore) (seal, error) {
 // StoreLog implements raft.LogStore.
 func (f *logFile) StoreLog(log *raft.Log) error { return f.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs implements raft.LogStore. raft takes away what is to be replaced
-// before.
+// StoreLogs implements raft.LogStore. raft removes entries before it replaces
+// them.
 func (f *logFile) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func (f *logFile) StoreLogs(logs []*raft.Log) error {
 		entries := make([]*raft.Log, 0, len(logs)+1)
 		for _, log := range logs {
 			if log.Index != next.Last+1 {
-				return nil, fmt.Errorf("entry %d does not go on a log from %d to %d", log.Index, next.First, next.Last)
+				return nil, fmt.Errorf("entry %d does not continue a log from %d to %d", log.Index, next.First, next.Last)
 			}
 			record, sum := encodeEntry(next.Sum, log)
 			entries = append(entries, &raft.Log{Index: log.Index, Data: record})
@@ -111,13 +111,13 @@ func (f *logFile) StoreLogs(logs []*raft.Log) error {
 	return err
 }
 
-// cutStep is how many entries are taken away at once: what is to be stored
-// meanwhile waits for no more.
+// cutStep is how many entries are removed at once: entries to be stored
+// meanwhile wait no longer than that.
 const cutStep = 512
 
-// DeleteRange implements raft.LogStore: raft takes away from either end. The
-// seal says so first, so that a cut that is interrupted can be ended later.
-// Entries may be stored while it goes on.
+// DeleteRange implements raft.LogStore: raft removes entries from either end.
+// The seal announces it first, so that an interrupted cut can be finished
+// later. Entries may be stored in between.
 func (f *logFile) DeleteRange(low, high uint64) error {
 	f.cutting.Lock()
 	defer f.cutting.Unlock()
@@ -128,7 +128,7 @@ func (f *logFile) DeleteRange(low, high uint64) error {
 	return err
 }
 
-// beginCut makes the log shorter, and answers what is left to be taken away.
+// beginCut makes the log shorter and returns what is left to be removed.
 func (f *logFile) beginCut(low, high uint64) (uint64, uint64, error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -145,7 +145,7 @@ func (f *logFile) beginCut(low, high uint64) (uint64, uint64, error) {
 	return low, high, f.commit(nil, &next)
 }
 
-// cut takes some entries away, and seals that: the seal is never more than one
+// cut removes some entries, and seals that: the seal is never more than one
 // transaction old.
 func (f *logFile) cut(first, last, end uint64) error {
 	f.writing.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// changeLimit bounds the wait until raft takes a change of the members up.
+// changeLimit bounds the wait until raft accepts a change of the members.
 const changeLimit = 5 * time.Second
 
 // Member is one peer as the configuration of the cluster has it.
@@ -18,8 +18,8 @@ type Member struct {
 	Voter   bool
 }
 
-// Members are all peers, this one too. On a peer that does not lead they may
-// be those of a while ago.
+// Members are all peers, this one too. On a peer that does not lead the list
+// may be out of date.
 func (p *Peer) Members() []Member {
 	return membersOf(p.raft.GetConfiguration().Configuration())
 }
@@ -46,7 +46,7 @@ func (p *Peer) AddVoter(ctx context.Context, name, address string) error {
 	return waitFor(ctx, p.raft.AddVoter(raft.ServerID(name), raft.ServerAddress(address), 0, changeLimit))
 }
 
-// Remove takes a member away.
+// Remove removes a member.
 func (p *Peer) Remove(ctx context.Context, name string) error {
 	return waitFor(ctx, p.raft.RemoveServer(raft.ServerID(name), 0, changeLimit))
 }
@@ -60,7 +60,8 @@ func (p *Peer) Transfer(ctx context.Context, name, address string) error {
 	return waitFor(ctx, p.raft.LeadershipTransferToServer(raft.ServerID(name), raft.ServerAddress(address)))
 }
 
-// waitFor waits for raft, as long as ctx allows. What raft has begun goes on.
+// waitFor waits for raft, as long as ctx allows. raft finishes what it has
+// begun.
 func waitFor(ctx context.Context, future raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- future.Error() }()
@@ -72,8 +73,8 @@ func waitFor(ctx context.Context, future raft.Future) error {
 	}
 }
 
-// FollowLeader calls changed, until ctx ends, whenever another peer leads than
-// before, or none is known any more; "" and "" stand for that.
+// FollowLeader calls changed, until ctx ends, whenever the leader changes; ""
+// and "" mean that no leader is known.
 func (p *Peer) FollowLeader(ctx context.Context, changed func(name, address string)) {
 	observations := make(chan raft.Observation, 16)
 	observer := raft.NewObserver(observations, false, func(o *raft.Observation) bool {

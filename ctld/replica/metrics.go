@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what a peer counts of itself. raft has counters of its own, in
-// a registry of the whole process and under names that hold other peers'
-// addresses; what an operator asks for is these few.
+// metrics are a peer's own counters. raft has counters too, in a registry of
+// the whole process and under names that hold other peers' addresses; an
+// operator needs only these few.
 type metrics struct {
 	commit  prometheus.Histogram
 	sync    prometheus.Histogram
@@ -32,8 +32,8 @@ func newMetrics() *metrics {
 	}
 }
 
-// watch counts what raft tells. The filter is where raft hands each event by;
-// nothing is delivered.
+// watch counts raft's events. It does so in the filter, which raft calls for
+// each event; nothing is delivered.
 func (m *metrics) watch(r *raft.Raft) {
 	r.RegisterObserver(raft.NewObserver(nil, false, func(o *raft.Observation) bool {
 		if _, changed := o.Data.(raft.LeaderObservation); changed {
@@ -43,7 +43,7 @@ func (m *metrics) watch(r *raft.Raft) {
 	}))
 }
 
-// Descriptions of what is looked up when somebody asks.
+// Descriptions of values that are looked up on request.
 var (
 	termDesc      = prometheus.NewDesc("gleaner_raft_term", "Raft's present term.", nil, nil)
 	committedDesc = prometheus.NewDesc("gleaner_raft_commit_index", "Index of the last log entry known here to be committed.", nil, nil)

@@ -37,7 +37,7 @@ func open(o Options, machine Machine) (peer *Peer, err error) {
 		transport = peer.gate
 	}
 	defer func() {
-		// raft panics where it can not read or write what it starts from.
+		// raft panics where it cannot read or write what it starts from.
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("start raft in %s: %v", o.Dir, fault)
 		}
@@ -95,9 +95,9 @@ func openFiles(o Options) (*checkedSnapshots, *logFile, error) {
 	return snapshots, logs, nil
 }
 
-// dropCovered ends what a crash may have interrupted: a snapshot that came from
-// elsewhere was kept, and the entries before it not yet taken away. What follows
-// the snapshot would not go on such a log.
+// dropCovered finishes what a crash may have interrupted: a snapshot from
+// another peer was kept, and the entries before it not yet removed. The entries
+// after the snapshot would not continue such a log.
 func dropCovered(logs *logFile, snapshots raft.SnapshotStore) error {
 	list, err := snapshots.List()
 	if err != nil || len(list) == 0 {
@@ -110,9 +110,9 @@ func dropCovered(logs *logFile, snapshots raft.SnapshotStore) error {
 }
 
 // checkFiles reads all that is on disk to its end, and makes an empty log in a
-// new directory. It answers the log's path.
+// new directory. It returns the log's path.
 func checkFiles(o Options) (string, error) {
-	snapshots, err := openSnapshots(o.Dir, slog.New(slog.DiscardHandler)) // the error says it all
+	snapshots, err := openSnapshots(o.Dir, slog.New(slog.DiscardHandler)) // the error is enough
 	if err != nil {
 		return "", err
 	}
@@ -150,7 +150,7 @@ func openSnapshots(dir string, logger *slog.Logger) (*checkedSnapshots, error) {
 // bootstrap makes a cluster of one out of an empty directory.
 func bootstrap(config *raft.Config, o Options, logs *logFile, snapshots raft.SnapshotStore, transport raft.Transport) error {
 	if !o.Existing && logs.unused() {
-		// A first start may have been cut short between two writes.
+		// A first start may have been interrupted between two writes.
 		if err := logs.reset(); err != nil {
 			return fmt.Errorf("begin a cluster in %s: %w", o.Dir, err)
 		}
@@ -169,9 +169,9 @@ func bootstrap(config *raft.Config, o Options, logs *logFile, snapshots raft.Sna
 	return nil
 }
 
-// checkMember refuses to run under a name the cluster does not know: such a
-// peer would wait for a leader for ever without a word. So would one of
-// several that has no address for the others.
+// checkMember refuses to run under a name that the cluster does not know: such
+// a peer would silently wait for a leader forever. So would one of several
+// peers that has no address for the others.
 func (p *Peer) checkMember() error {
 	if p.options.Join {
 		return nil
@@ -193,8 +193,8 @@ func (p *Peer) checkMember() error {
 	return fmt.Errorf("%w: the one in this data directory is of %q, and none of them is called %q: start with --name and one of those names", ErrForeign, names, p.name)
 }
 
-// discard removes what an earlier attempt to join left: what does not come
-// from the leader that adds this peer may be another cluster's.
+// discard removes the remains of an earlier attempt to join: data that does not
+// come from the leader that adds this peer may be another cluster's.
 func discard(dir string) error {
 	for _, path := range []string{filepath.Join(dir, logName), filepath.Join(dir, "snapshots")} {
 		if err := os.RemoveAll(path); err != nil {
@@ -211,7 +211,7 @@ func (p *Peer) alone() bool {
 }
 
 // stand makes a lone voter stand for election at once: there is no leader that
-// it could hear of. Where it can not reach itself it waits like the others.
+// it could hear from. If it cannot reach itself it waits like the others.
 func (p *Peer) stand(transport raft.Transport) {
 	request := raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(p.name)}}
 	_ = transport.TimeoutNow(raft.ServerID(p.name), raft.ServerAddress(p.address), &request, new(raft.TimeoutNowResponse))

@@ -14,15 +14,15 @@ type Options struct {
 	// Existing says that the directory held a peer before: then nothing of it
 	// may be missing, and no new cluster is begun.
 	Existing bool
-	// Join says that a new peer waits to be added to a cluster that runs, and
-	// begins none of its own. Until Peer.Admit it takes part in nothing but
-	// what Peer.CatchUp lets in. It means nothing where Existing is set.
+	// Join says that a new peer waits to be added to a running cluster, and
+	// begins none of its own. Until Peer.Admit it takes part only in what
+	// Peer.CatchUp lets in. It has no effect where Existing is set.
 	Join   bool
 	Logger *slog.Logger
 
-	// Transport makes what reaches the other peers; it is called when the
-	// directory is this process's own. nil for a cluster that has been given
-	// no address, in which no other peer can be reached.
+	// Transport makes the transport to the other peers; it is called when this
+	// process has locked the directory. nil for a cluster without an address,
+	// in which no other peer can be reached.
 	Transport func() (raft.Transport, error)
 	// Fatal tells which errors of Machine.Apply stop the peer: a command it
 	// does not know, a command that is damaged. nil means none.
@@ -35,11 +35,11 @@ type Options struct {
 	// SnapshotEvery is the number of commands after which the log is
 	// shortened by a snapshot. 0 = 8192.
 	SnapshotEvery uint64
-	// KeepCommands is how many commands stay in the log behind a snapshot,
-	// for peers that lag a little. 0 = 2048.
+	// KeepCommands is how many commands stay in the log before a snapshot, for
+	// peers that lag a little. 0 = 2048.
 	KeepCommands uint64
-	// SnapshotInterval is how often SnapshotEvery is looked at. 0 = 10 s: the
-	// log is in memory as far as it is mapped, and so are 10 to 20 s of it.
+	// SnapshotInterval is how often SnapshotEvery is checked. 0 = 10 s: the log
+	// is mapped into memory, and so are 10 to 20 s of it.
 	SnapshotInterval time.Duration
 
 	alone bool // no other peer can be reached

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A snapshot is not urgent, and what is submitted meanwhile is. So whoever
-// writes one rests after each piece for as long as the piece took: it takes at
-// most half of a core. And what was written goes to the disk every now and
-// then, or the last of it would keep the log's own writes waiting.
+// A snapshot is not urgent, and commands submitted meanwhile are. So the writer
+// of a snapshot rests after each piece for as long as the piece took: it takes
+// at most half of a core. And it syncs to disk at intervals, or the last sync
+// would keep the log's own writes waiting.
 const (
 	paceBytes = 128 << 10
 	syncBytes = 4 << 20

@@ -9,11 +9,11 @@ import (
 	"io"
 )
 
-// bbolt maps its file and follows what stands in it without looking: a page
-// that was damaged makes it panic in a goroutine of its own, run off the map
-// or go round for ever. So the file is read here first, with plain reads, and
-// every page number, count, offset and key that bbolt will follow is checked.
-// The format is that of bbolt's version 2, little-endian.
+// bbolt maps its file and follows its contents without a check: a damaged page
+// makes it panic in a goroutine of its own, run off the map or loop forever. So
+// the file is read here first, with plain reads, and every page number, count,
+// offset and key that bbolt will follow is checked. The format is that of
+// bbolt's version 2, little-endian.
 const (
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -51,8 +51,8 @@ func readMeta(file io.ReaderAt, offset int64) (boltMeta, error) {
 	}, nil
 }
 
-// readMetas answers the newer one. Both must be whole: with one of them lost,
-// bbolt goes on from the last transaction but one without a word.
+// readMetas returns the newer one. Both must be whole: with one of them lost,
+// bbolt silently continues from the last transaction but one.
 func readMetas(file io.ReaderAt, size int64) (boltMeta, error) {
 	first, err := readMeta(file, 0)
 	if err != nil {
@@ -207,9 +207,8 @@ func outside(key, low, high []byte) bool {
 	return bytes.Compare(key, low) < 0 || high != nil && bytes.Compare(key, high) >= 0
 }
 
-// walkBucket visits the keys of a bucket, given the bytes that stand for it:
-// the page of its tree, a counter nobody uses, and, where the page is 0, the
-// leaf itself.
+// walkBucket visits the keys of a bucket, given its header: the page of its
+// tree, an unused counter, and, where the page is 0, the leaf itself.
 func (b *boltFile) walkBucket(header []byte, each visit) error {
 	if len(header) < 16 {
 		return errors.New("a bucket without a header")

@@ -8,18 +8,18 @@ import (
 )
 
 // errPipelineOver is returned once a pipeline has had an answer after which
-// raft reads no more from it.
+// raft no longer reads from it.
 var errPipelineOver = errors.New("the other controller refused, or did not answer")
 
 // pipeline sends entries without waiting for each answer, as raft's own does,
-// and never keeps who sends waiting for good.
+// and never blocks the sender forever.
 //
-// raft stops to read the answers at the first that is no success, such as one
+// raft stops reading the answers at the first that is no success, such as one
 // that did not come within rpcLimit. Its own pipeline hands over one answer at
-// a time: with nobody who takes it, the next to send waits for ever. The peer
-// at the other end then gets no entry as long as this one leads, and this one
-// can not be stopped. Here the answers are taken whoever reads them, and after
-// such an answer nothing more is sent.
+// a time: without a reader, the next sender waits forever. The peer at the
+// other end then gets no entry as long as this one leads, and this one cannot
+// be stopped. Here the answers are taken whether anybody reads them or not, and
+// after such an answer nothing more is sent.
 type pipeline struct {
 	inner   raft.AppendPipeline
 	answers chan raft.AppendFuture
@@ -34,8 +34,8 @@ func newPipeline(inner raft.AppendPipeline) *pipeline {
 	return p
 }
 
-// pass hands the answers on, in their order. How many wait is bounded by what
-// raft has under way.
+// pass hands on the answers, in their order. What raft has under way bounds how
+// many wait.
 func (p *pipeline) pass() {
 	var waiting []raft.AppendFuture
 	over := false

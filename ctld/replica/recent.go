@@ -7,14 +7,14 @@ import (
 )
 
 // What recent holds at most: as many entries as one message to another peer,
-// and of those only such as most commands are, so that it is bounded to a few
+// and only entries of the size of most commands, so that it is bounded to a few
 // megabytes whatever users submit.
 const (
 	recentEntries    = maxBatch
 	recentEntryBytes = 8 << 10
 )
 
-// recent keeps the entries that were stored last, since raft reads each back at
+// recent keeps the last entries that were stored, since raft reads each back at
 // once: the leader to send it, the others to apply it. raft's own cache is
 // bounded by number only, and an entry may be megabytes large.
 type recent struct {
@@ -22,7 +22,7 @@ type recent struct {
 	ring [recentEntries]*raft.Log
 }
 
-// add takes entries in that are on disk.
+// add adds entries that are on disk.
 func (r *recent) add(logs []*raft.Log) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,7 +34,7 @@ func (r *recent) add(logs []*raft.Log) {
 	}
 }
 
-// get answers an entry if it is there.
+// get returns an entry if it is there.
 func (r *recent) get(index uint64, log *raft.Log) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -46,7 +46,7 @@ func (r *recent) get(index uint64, log *raft.Log) bool {
 	return true
 }
 
-// forget drops all, before entries are taken away.
+// forget drops all, before entries are removed.
 func (r *recent) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// bbolt checks only its meta pages, and raft-boltdb nothing. The two shapes
-// below, which are kept as the data of the store's entries, are what makes
-// every other flipped bit show.
+// bbolt checks only its meta pages, and raft-boltdb nothing. The two records
+// below, which are kept as the data of the store's entries, show every other
+// flipped bit.
 
-// seal is what a whole file must agree with: a page that was lost, or that is
-// an older one of its kind, leaves a log that ends elsewhere than it says.
+// seal is what a whole file must agree with: if a page is lost, or is an older
+// version of itself, the log ends elsewhere than the seal says.
 type seal struct {
 	TxID   uint64            // the transaction that wrote it, which is the file's last
 	First  uint64            // index of the first entry
@@ -77,7 +77,7 @@ func entrySum(index uint64, record []byte) uint32 {
 	return crc32.Update(sum, castagnoli, record[8:])
 }
 
-// checkEntry answers the checksums of the entry before and of this one.
+// checkEntry returns the checksums of the entry before and of this one.
 func checkEntry(index uint64, record []byte) (previous, sum uint32, err error) {
 	if len(record) < entryHeader {
 		return 0, 0, fmt.Errorf("entry %d has %d bytes", index, len(record))

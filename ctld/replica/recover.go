@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Survey is what a stopped peer's directory holds. Of several peers of one
-// cluster the one with the highest LastTerm is furthest, and among those the
-// one with the highest LastIndex.
+// Survey describes a stopped peer's directory. Of several peers of one cluster
+// the one with the highest LastTerm is furthest, and among those the one with
+// the highest LastIndex.
 type Survey struct {
 	Term                uint64 // that the peer was in
 	LastTerm, LastIndex uint64 // of the last command, committed or not
@@ -48,7 +48,7 @@ func Inspect(o Options, machine Machine) (survey Survey, err error) {
 	return replay(logs, snapshots, newFSM(machine, o.Fatal))
 }
 
-// replay applies the newest snapshot and what the log has behind it.
+// replay applies the newest snapshot and the log after it.
 func replay(logs *logFile, snapshots *checkedSnapshots, machine *fsm) (Survey, error) {
 	var survey Survey
 	survey.Term, _ = logs.GetUint64([]byte("CurrentTerm"))
@@ -84,14 +84,14 @@ func replay(logs *logFile, snapshots *checkedSnapshots, machine *fsm) (Survey, e
 	return survey, machine.failure()
 }
 
-// Recover makes the peer of a stopped directory the only member of its
-// cluster, when the majority of the others is lost for good. What machine is
-// when all of the directory has been applied, and Capture answers for it, is
-// the state that the cluster goes on from. address is the one that peers will
-// dial. When it is interrupted it can be called again.
+// Recover makes the peer of a stopped directory the only member of its cluster,
+// when the majority of the others is lost for good. The cluster continues from
+// the state that machine has, and Capture returns, once all of the directory
+// has been applied. address is the one that peers will dial. If it is
+// interrupted it can be called again.
 //
-// What the others had committed and this peer had not is lost; what this peer
-// had and was not committed is kept.
+// Entries that the others had committed and this peer did not have are lost;
+// entries that this peer had and that were not committed are kept.
 func Recover(o Options, address string, machine Machine) (err error) {
 	setDefaults(&o)
 	o.Existing = true

@@ -15,7 +15,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-// TestRestore puts another state in the place of the present one, and goes on
+// TestRestore puts another state in the place of the present one, and continues
 // from it, also after a restart.
 func TestRestore(t *testing.T) {
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestRestoreCutShort(t *testing.T) {
 }
 
 // TestRestoreOfDamage: a state that the machine does not take stops the peer,
-// and the process goes on.
+// and the process continues.
 func TestRestoreOfDamage(t *testing.T) {
 	peer, _ := openPeer(t, t.TempDir())
 	propose(t, peer, "x")
@@ -73,7 +73,7 @@ func TestRestoreOfDamage(t *testing.T) {
 }
 
 // TestRestoreInterrupted: the snapshot of a restore is there, the entries before
-// it are too, and nothing goes on the last of them.
+// it are too, and nothing continues the last of them.
 func TestRestoreInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	peer, _ := openPeer(t, dir)
@@ -100,7 +100,7 @@ func TestRestoreInterrupted(t *testing.T) {
 		peer, machine := openPeer(t, dir, func(o *Options) { o.Existing = true })
 		propose(t, peer, "after")
 		if got := machine.all(); got[0] != "kept" || got[len(got)-1] != "after" {
-			t.Fatalf("it goes on from %v", got)
+			t.Fatalf("it resumes from %v", got)
 		}
 		if err := peer.Close(); err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func goesOnAlone(t *testing.T, dir string, options Options) {
 		peer, machine := openPeer(t, dir, func(o *Options) { o.Existing = true })
 		propose(t, peer, "after")
 		if got := machine.all(); len(got) != 3+round || got[1] != "b" {
-			t.Fatalf("it goes on with %v", got)
+			t.Fatalf("it continues with %v", got)
 		}
 		if members := peer.Members(); len(members) != 1 || members[0].Address != "p1:1" {
 			t.Fatalf("members: %v", members)

@@ -1,13 +1,13 @@
 // Package replica keeps a state machine the same on every controller: a raft
-// log and snapshots on disk, and who leads.
+// log and snapshots on disk, and the leadership.
 //
 // Contract: when Propose returns without an error, the command is on the disks
 // of a majority of the peers and has been applied here. A cluster of one peer
-// is an ordinary cluster whose majority is one. What is damaged on disk is
-// noticed before anything is applied from it, and Open fails with a
-// message that names the file: it never goes on from half a state. A full
-// disk refuses commands before they are written, new work first. One data
-// directory belongs to one process, which holds a lock on it.
+// is an ordinary cluster whose majority is one. Damage on disk is noticed
+// before anything is applied from it, and Open fails with a message that names
+// the file: it never continues from half a state. A full disk refuses commands
+// before they are written, new work first. One data directory belongs to one
+// process, which holds a lock on it.
 //
 // The package knows nothing of jobs: commands are bytes, the state machine is
 // the caller's (Machine).
@@ -33,18 +33,18 @@ type Machine interface {
 	// calls fatal stops the peer; any other is the command's result.
 	Apply(index uint64, command []byte) (any, error)
 	// Capture returns the state as it is now, quickly; it is written
-	// afterwards, while Apply goes on.
+	// afterwards, while Apply continues.
 	Capture() Image
 	// Restore replaces the state with one that Image.Persist wrote.
 	Restore(io.Reader) error
 }
 
-// Batcher is what a Machine may be besides: it is told which commands are
-// applied together, one after the other and before any of them is answered,
-// so that it can do once what one of them alone would need as well.
+// Batcher is an optional interface of a Machine: it is told which commands are
+// applied together, one after the other and before any of them is answered, so
+// that it can do common work once.
 type Batcher interface {
-	// Together calls apply, which calls Machine.Apply for each.
-	Together(apply func())
+	// ApplyBatch calls apply, which calls Machine.Apply for each.
+	ApplyBatch(apply func())
 }
 
 // Image is the state at one moment.
@@ -63,8 +63,8 @@ var (
 	ErrFull = errors.New("the controller's disk is full")
 	// ErrForeign is returned when the directory is that of other peers.
 	ErrForeign = errors.New("another cluster")
-	// ErrMember is returned when the members of the cluster can not be changed
-	// as was asked.
+	// ErrMember is returned when the members of the cluster cannot be changed
+	// as requested.
 	ErrMember = errors.New("members not changed")
 	// ErrNotLeader is returned when another peer leads, or none does yet.
 	ErrNotLeader = errors.New("not the leader")
@@ -120,7 +120,7 @@ func Open(o Options, machine Machine) (*Peer, error) {
 	return peer, nil
 }
 
-// Propose commits a command and answers what Machine.Apply returned for it.
+// Propose commits a command and returns what Machine.Apply returned for it.
 // Commands proposed at the same time share one write to disk. When ctx ends
 // first the answer is ErrUncertain: the command may still be committed. With
 // ErrFull it was not written.
@@ -155,8 +155,8 @@ func (p *Peer) Propose(ctx context.Context, command []byte) (any, error) {
 	return outcome.result, outcome.err
 }
 
-// Room refuses new work, with ErrFull, when the disk has room only to bring
-// to its end what was accepted. bytes is the size of the command to come.
+// Room refuses new work, with ErrFull, when the disk has room only for accepted
+// work. bytes is the size of the command to come.
 func (p *Peer) Room(bytes int) error {
 	release, err := p.log.admit(bytes, newRoom)
 	if err != nil {
@@ -175,10 +175,10 @@ func (p *Peer) Barrier(timeout time.Duration) error {
 // it ceases to be; a value not read in time is replaced by a newer one.
 func (p *Peer) Leadership() <-chan bool { return p.raft.LeaderCh() }
 
-// Failed is closed when the peer can not go on; Failure says why.
+// Failed is closed when the peer cannot continue; Failure says why.
 func (p *Peer) Failed() <-chan struct{} { return p.fsm.failed }
 
-// Failure is the reason why the peer can not go on, or nil.
+// Failure is the reason why the peer cannot continue, or nil.
 func (p *Peer) Failure() error { return p.fsm.failure() }
 
 // IsLeader reports whether this peer leads.
@@ -212,8 +212,8 @@ func (p *Peer) CommitIndex() uint64 { return p.raft.CommitIndex() }
 // LastIndex is the index of the last entry in this peer's log.
 func (p *Peer) LastIndex() uint64 { return p.raft.LastIndex() }
 
-// LastContact is how long ago this peer heard of the leader: 0 when it leads,
-// less than 0 when it never did.
+// LastContact is how long ago this peer last heard from the leader: 0 when it
+// leads, less than 0 when it never did.
 func (p *Peer) LastContact() time.Duration {
 	if p.IsLeader() {
 		return 0
@@ -234,7 +234,7 @@ func (p *Peer) Snapshot() error {
 	return err
 }
 
-// Close leaves raft, closes the files and gives the directory free.
+// Close leaves raft, closes the files and unlocks the directory.
 func (p *Peer) Close() error {
 	p.closing.Do(func() {
 		close(p.log.closing)

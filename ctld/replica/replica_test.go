@@ -167,7 +167,7 @@ func TestFatalCommandStopsPeer(t *testing.T) {
 	select {
 	case <-peer.Failed():
 	default:
-		t.Fatal("peer goes on after a fatal command")
+		t.Fatal("peer continues after a fatal command")
 	}
 	if _, err := peer.Propose(context.Background(), []byte("later")); !errors.Is(err, errUnknown) {
 		t.Fatalf("after failure: %v", err)

@@ -10,10 +10,10 @@ import (
 )
 
 // Restore replaces the state, on every peer, by one that an Image's Persist
-// wrote: size bytes of it. It returns when a majority has it. What was proposed
-// meanwhile and not yet committed answers ErrUncertain. Only the leader can.
-// The caller has read the bytes once before: a state that Machine.Restore does
-// not take stops the peer.
+// wrote: size bytes of it. It returns when a majority has it. Commands that are
+// proposed meanwhile and not yet committed return ErrUncertain. Only the leader
+// can restore. The caller has read the bytes once before: a state that
+// Machine.Restore refuses stops the peer.
 func (p *Peer) Restore(ctx context.Context, size int64, state io.Reader) error {
 	if err := p.fsm.failure(); err != nil {
 		return err
@@ -46,8 +46,8 @@ func (p *Peer) Restore(ctx context.Context, size int64, state io.Reader) error {
 // restoreEndLimit bounds the wait for a restore when the peer is closed.
 const restoreEndLimit = 10 * time.Second
 
-// awaitRestore waits for one that is under way: raft panics when it is shut
-// down in the middle.
+// awaitRestore waits for a restore that is under way: raft panics when it is
+// shut down in the middle of one.
 func (p *Peer) awaitRestore() {
 	if ended := p.restore.Load(); ended != nil {
 		select {

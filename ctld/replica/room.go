@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The log file takes its blocks from the disk before they are needed, so that
-// a disk that others have filled is noticed before a command is accepted, and
-// not in the middle of writing it. What is left is given out in this order:
-// all of it to raft's own few entries, all but ownRoom to commands that bring
-// work to its end, all but newRoom to new work.
+// The log file reserves its blocks on the disk before they are needed, so that
+// a disk that other programs have filled is noticed before a command is
+// accepted, and not in the middle of writing it. The rest is given out in this
+// order: all of it to raft's own few entries, all but ownRoom to commands that
+// finish work, all but newRoom to new work.
 const (
 	roomStep = 16 << 20 // taken at once
 	lowRoom  = 8 << 20  // less than this, and more is taken
@@ -26,18 +26,18 @@ const (
 // growEvery bounds how often a full disk is asked again.
 const growEvery = 500 * time.Millisecond
 
-// room is how much can be written without asking the disk for blocks.
+// room is how much can be written without new blocks from the disk.
 type room struct {
 	used    int64 // end of the highest page in use
 	size    int64 // of the file
 	free    int64 // in pages that became free, in pieces of any size
-	noAhead bool  // the file system can not give blocks ahead
+	noAhead bool  // the file system cannot give blocks ahead
 	refused bool  // the disk gave nothing the last time
 	asked   time.Time
 }
 
 // bytes is what commands may count on: a large one needs its pages in a row,
-// which those that became free may not be.
+// and freed pages may not be in a row.
 func (r *room) bytes() int64 { return r.size - r.used + r.free/2 }
 
 // makeRoom measures, and takes more blocks when few are left. It is called
@@ -45,7 +45,7 @@ func (r *room) bytes() int64 { return r.size - r.used + r.free/2 }
 func (f *logFile) makeRoom() {
 	meta, size, err := f.meta()
 	if err != nil {
-		return // the write that follows says what is wrong with the disk
+		return // the next write reports the error of the disk
 	}
 	stats := f.store.Stats()
 	f.mu.Lock()
@@ -55,9 +55,9 @@ func (f *logFile) makeRoom() {
 	f.growIfLow(f.promised.Load())
 }
 
-// growIfLow takes blocks from the disk, all of a step or what there is, when
-// there would be few left after want more bytes. f.mu is held. The first call
-// also fills holes, which a copied file may have.
+// growIfLow takes blocks from the disk, a whole step or what there is, when few
+// would be left after want more bytes. f.mu is held. The first call also fills
+// holes, which a copied file may have.
 func (f *logFile) growIfLow(want int64) {
 	first := f.room.asked.IsZero()
 	enough := f.room.size-f.room.used >= lowRoom+want
@@ -76,7 +76,7 @@ func (f *logFile) growIfLow(want int64) {
 			f.room.noAhead = true
 			return
 		}
-		// The new size is on disk before a page behind the old one counts.
+		// The new size is on disk before a page after the old one counts.
 		if err == nil && (size == f.room.size || f.file.Sync() == nil) {
 			f.room.size, f.room.refused = size, false
 			return
@@ -88,8 +88,8 @@ func (f *logFile) growIfLow(want int64) {
 	}
 }
 
-// admit reserves room for a command, until release is called. keep is what
-// must be left for others.
+// admit reserves room for a command, until release is called. keep is what must
+// be left for others.
 func (f *logFile) admit(bytes int, keep int64) (release func(), err error) {
 	need := 2*int64(bytes) + 16<<10 // its pages, and those of the tree above it
 	promised := f.promised.Add(need)
@@ -100,7 +100,7 @@ func (f *logFile) admit(bytes int, keep int64) (release func(), err error) {
 	return func() { f.promised.Add(-need) }, nil
 }
 
-// left is what can be written beyond what is promised.
+// left is what can be written in addition to what is promised.
 func (f *logFile) left(promised int64) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,22 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkedSnapshots repeats a snapshot's index, term and members inside the
-// file whose checksum raft verifies: raft itself keeps them beside it, in a
-// file without one.
+// checkedSnapshots repeats a snapshot's index, term and members inside the file
+// whose checksum raft verifies: raft itself keeps them in another file, without
+// a checksum.
 type checkedSnapshots struct {
 	raft.SnapshotStore
 	folder string
 }
 
-// snapshotHeader opens the file: its length as 4 bytes, big-endian, then
-// itself as JSON.
+// snapshotHeader is at the start of the file: its length as 4 bytes,
+// big-endian, then itself as JSON.
 type snapshotHeader struct {
 	Index, Term, ConfigurationIndex uint64
 	Members                         []raft.Server
 }
 
-// maxHeaderBytes bounds what is read before anything is known of a file.
+// maxHeaderBytes bounds what is read before anything is known about a file.
 const maxHeaderBytes = 1 << 20
 
 func (c *checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration, membersIndex uint64, transport raft.Transport) (raft.SnapshotSink, error) {
@@ -47,7 +47,7 @@ func (c *checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint
 	return sink, nil
 }
 
-// cleanSink leaves nothing of a snapshot that failed: raft forgets it on a
+// cleanSink leaves nothing behind of a failed snapshot: raft leaves it on a
 // full disk, where it would take the last of the room.
 type cleanSink struct {
 	raft.SnapshotSink

@@ -32,7 +32,7 @@ func (f *logFile) Set(key, value []byte) error {
 		if !errors.Is(err, ErrFull) {
 			runtime.Goexit()
 		}
-		// raft asks once, and panics at an error. It stands still instead.
+		// raft asks once, and panics at an error. So it waits here instead.
 		select {
 		case <-time.After(retryEvery):
 		case <-f.closing:

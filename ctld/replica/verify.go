@@ -20,9 +20,9 @@ import (
 // maxMetaBytes bounds a snapshot's meta.json, which names the peers.
 const maxMetaBytes = 4 << 20
 
-// verifySnapshots checks the newest snapshot whole and answers its index, 0
-// when there is none. raft by itself falls back to an older one when the
-// newest is damaged, and so loses jobs.
+// verifySnapshots checks the whole newest snapshot and returns its index, 0
+// when there is none. raft by itself falls back to an older one when the newest
+// is damaged, and so loses jobs.
 func verifySnapshots(dir string, snapshots *checkedSnapshots) (uint64, error) {
 	folder := filepath.Join(dir, "snapshots")
 	entries, err := os.ReadDir(folder)
@@ -50,16 +50,16 @@ func verifySnapshots(dir string, snapshots *checkedSnapshots) (uint64, error) {
 	case newest == "" && len(list) == 0:
 		return 0, nil
 	case len(list) == 0 || list[0].ID != newest:
-		// raft skips what it can not read; the older one that it takes then
-		// would be a loss.
+		// raft skips what it cannot read; the older snapshot that it takes then
+		// would mean a loss.
 		return 0, damaged(filepath.Join(folder, newest, "meta.json"), errors.New("it is not what was written"))
 	}
 	return list[0].Index, verifySnapshot(filepath.Join(folder, newest), newest, snapshots)
 }
 
-// newestName is the directory of the newest finished snapshot in the order in
-// which raft takes them, "" for none: by term, by index, by time. Two may end at
-// the same entry: a recovery leaves such ones.
+// newestName is the directory of the newest finished snapshot in raft's order,
+// "" for none: by term, by index, by time. Two may end at the same entry: a
+// recovery leaves such ones.
 func newestName(entries []os.DirEntry) string {
 	newest, highest := "", [3]uint64{}
 	for _, entry := range entries {
@@ -87,8 +87,8 @@ func verifySnapshot(path, id string, snapshots *checkedSnapshots) error {
 	return nil
 }
 
-// snapshotNumbers reads a snapshot's name, TERM-INDEX-TIME. A name that ends
-// otherwise (.tmp) is not a finished snapshot.
+// snapshotNumbers reads a snapshot's name, TERM-INDEX-TIME. A name with another
+// ending (.tmp) is not a finished snapshot.
 func snapshotNumbers(name string) (numbers [3]uint64, ok bool) {
 	parts := strings.Split(name, "-")
 	if len(parts) != len(numbers) {
@@ -104,7 +104,7 @@ func snapshotNumbers(name string) (numbers [3]uint64, ok bool) {
 }
 
 // verifyLogFile reads the log file to its end: the log is whole, in order, and
-// goes on where the snapshot ends. snapshot is its index, 0 for none.
+// continues where the snapshot ends. snapshot is its index, 0 for none.
 func verifyLogFile(path string, snapshot uint64) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -132,7 +132,7 @@ func verifyLogFile(path string, snapshot uint64) error {
 	return errors.Join(err, store.Close())
 }
 
-// verifyPages checks what bbolt will follow, and counts what is stored.
+// verifyPages checks what bbolt will follow, and counts the records.
 func verifyPages(file io.ReaderAt, size int64) (meta boltMeta, records uint64, err error) {
 	meta, err = readMetas(file, size)
 	if errors.Is(err, io.EOF) {
@@ -163,8 +163,8 @@ func verifyPages(file io.ReaderAt, size int64) (meta boltMeta, records uint64, e
 			return fmt.Errorf("%.20q is no entry", key)
 		}
 		records++
-		// raft-boltdb makes room for whatever length stands there. From a slice
-		// no more is taken than there is.
+		// raft-boltdb allocates whatever length is written there. From a slice
+		// it takes no more than there is.
 		if err := codec.NewDecoderBytes(value, new(codec.MsgpackHandle)).Decode(new(raft.Log)); err != nil {
 			return fmt.Errorf("entry %d: %w", binary.BigEndian.Uint64(key), err)
 		}
@@ -174,12 +174,12 @@ func verifyPages(file io.ReaderAt, size int64) (meta boltMeta, records uint64, e
 		return meta, 0, err
 	}
 	return meta, records, pages.walkBucket(conf, func(key, _ []byte, _ bool) error {
-		return fmt.Errorf("%.20q stands where nothing should", key)
+		return fmt.Errorf("%.20q is where nothing should be", key)
 	})
 }
 
-// verifyEntries compares what is stored with what the seal says: all of it is
-// there, and nothing else.
+// verifyEntries compares the records with the seal: all of them are there, and
+// nothing else.
 func verifyEntries(store *raftboltdb.BoltStore, meta boltMeta, records, snapshot uint64) error {
 	s, err := readSeal(store)
 	if err != nil {
@@ -227,7 +227,7 @@ func checkEntries(store *raftboltdb.BoltStore, s seal) error {
 	return nil
 }
 
-// exists says whether a file is there, whatever it is.
+// exists reports whether a path exists, whatever its kind.
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

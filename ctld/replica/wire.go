@@ -13,15 +13,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// What is spoken on the address for other controllers, told apart by TLS's
-// ALPN (RFC 7301).
+// The protocols on the address for other controllers, told apart by TLS's ALPN
+// (RFC 7301).
 const (
 	ProtocolRaft     = "gleaner-raft"
 	ProtocolRequests = "h2"
 )
 
-// Bounds of connections that have not shown a certificate yet: anybody can
-// make those.
+// Bounds of connections that have not shown a certificate yet: anybody can make
+// those.
 const (
 	maxHandshakes  = 512
 	handshakeLimit = 5 * time.Second
@@ -40,6 +40,7 @@ type Wire struct {
 	raft     *share
 	requests *share
 	places   chan struct{} // of handshakes under way
+	open     openConns
 	done     chan struct{}
 	closing  sync.Once
 }
@@ -73,8 +74,8 @@ func (w *Wire) Transport(logger *slog.Logger) raft.Transport {
 	})
 }
 
-// Requests delivers the connections on which other controllers ask. Their
-// handshake is over.
+// Requests delivers the connections that other controllers use for requests.
+// Their handshake is over.
 func (w *Wire) Requests() net.Listener { return w.requests }
 
 // Close stops listening.
@@ -86,8 +87,8 @@ func (w *Wire) Close() (err error) {
 	return err
 }
 
-// accept hands each connection to a handshake of its own: one that stalls
-// holds up nobody.
+// accept hands each connection to a separate handshake: one that stalls delays
+// nobody.
 func (w *Wire) accept(server *tls.Config) {
 	for {
 		conn, err := w.listener.Accept()
@@ -102,7 +103,7 @@ func (w *Wire) accept(server *tls.Config) {
 		select {
 		case w.places <- struct{}{}:
 			go func() {
-				secured := handshake(tls.Server(conn, server))
+				secured := w.open.note(conn, func(noted net.Conn) *tls.Conn { return handshake(tls.Server(noted, server)) })
 				<-w.places
 				if secured != nil {
 					w.deliver(secured)
@@ -114,7 +115,7 @@ func (w *Wire) accept(server *tls.Config) {
 	}
 }
 
-// handshake answers nil when the other end is no controller.
+// handshake returns nil when the other end is no controller.
 func handshake(conn *tls.Conn) *tls.Conn {
 	if conn.SetDeadline(time.Now().Add(handshakeLimit)) != nil || conn.Handshake() != nil || conn.SetDeadline(time.Time{}) != nil {
 		_ = conn.Close()
@@ -142,7 +143,7 @@ func (w *Wire) deliver(conn *tls.Conn) {
 	}
 }
 
-// share is the part of a wire's connections that speak one protocol.
+// share is those of a wire's connections that speak one protocol.
 type share struct {
 	wire     *Wire
 	accepted chan net.Conn
@@ -164,7 +165,7 @@ func (s *share) Accept() (net.Conn, error) {
 	return nil, fmt.Errorf("peers' address %s: %w", s.wire.address, net.ErrClosed)
 }
 
-// Close ends this share only: what it was told would be lost on the way.
+// Close ends this share only, since errors would be lost on the way.
 func (s *share) Close() error {
 	s.closing.Do(func() { close(s.done) })
 	return nil
@@ -184,8 +185,14 @@ func (s streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (ne
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(plain, s.wire.client)
-	if err := conn.HandshakeContext(ctx); err != nil {
+	conn := s.wire.open.note(plain, func(noted net.Conn) *tls.Conn {
+		conn := tls.Client(noted, s.wire.client)
+		if err = conn.HandshakeContext(ctx); err != nil {
+			return nil
+		}
+		return conn
+	})
+	if conn == nil {
 		return nil, errors.Join(err, plain.Close())
 	}
 	if conn.ConnectionState().NegotiatedProtocol != ProtocolRaft {
@@ -197,7 +204,7 @@ func (s streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (ne
 // Close closes the wire: the peer is being stopped.
 func (s streamLayer) Close() error { return errors.Join(s.share.Close(), s.wire.Close()) }
 
-// peerAddress is an address by host name, which net.TCPAddr can not hold.
+// peerAddress is an address by host name, which net.TCPAddr cannot hold.
 type peerAddress string
 
 func (peerAddress) Network() string  { return "tcp" }

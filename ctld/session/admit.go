@@ -8,10 +8,10 @@ import (
 )
 
 // Admit lets a node register, until done is called: one registration of a node
-// at a time, so that the one committed last is that of the session that stays.
-// A daemon that has a session may connect again. Another one of the same name,
-// on a second machine or started twice, is refused as long as the first was
-// heard of within a lease.
+// at a time, so that the one committed last belongs to the session that stays.
+// A daemon that has a session may connect again. Another daemon of the same
+// name, on a second machine or started twice, is refused as long as the first
+// one reported within a lease.
 func (r *Registry) Admit(register *pb.Register, lease time.Duration) (done func(), err error) {
 	node := register.GetNode()
 	r.mu.Lock()

@@ -1,36 +1,40 @@
 package session
 
 import (
-	"slices"
+	"bytes"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// maxTold bounds the images that a session remembers to have spoken of. A node
-// that was asked about more is asked again.
-const maxTold = 4096
+// maxAsked bounds the unanswered questions about images that a session
+// remembers: above that, a node gets no facts to answer with, says so, and is
+// asked again.
+const maxAsked = 4096
 
-// Told says whether the node was told in this session to go on with an image,
-// or asked whether it could. Only such a node may have it sent.
-func (s *Session) Told(image *pb.Image) bool {
+// Asked is the image of a question that the node was sent in this session and
+// has not answered yet: one with the digest of image; nil when there is none.
+// Such a node may have the facts of the image, and nothing else of it.
+func (s *Session) Asked(image *pb.Image) *pb.Image {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(image.GetDigest()) > 0 && slices.Contains(s.told, string(image.GetDigest()))
+	for _, asked := range s.asked {
+		if len(asked.GetDigest()) > 0 && bytes.Equal(asked.GetDigest(), image.GetDigest()) {
+			return asked
+		}
+	}
+	return nil
 }
 
-// noteTold remembers the image that a message speaks of. s.mu is held.
-func (s *Session) noteTold(message *pb.ControllerMessage) {
-	image := message.GetStartPart().GetRestore()
-	if image == nil {
-		image = message.GetAskRestore().GetImage()
+// Answered notes that the question with a token has been answered.
+func (s *Session) Answered(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, token)
+}
+
+// noteAsked remembers the image that a question is about. s.mu is held.
+func (s *Session) noteAsked(message *pb.ControllerMessage) {
+	if ask := message.GetAskRestore(); ask != nil && len(s.asked) < maxAsked {
+		s.asked[ask.GetToken()] = ask.GetImage()
 	}
-	if image == nil {
-		return
-	}
-	digest := string(image.GetDigest())
-	if at := slices.Index(s.told, digest); at >= 0 {
-		s.told = slices.Delete(s.told, at, at+1)
-	}
-	s.told = append(s.told, digest)
-	s.told = s.told[max(0, len(s.told)-maxTold):]
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // ErrEnding is returned, and is the cause when a session is cut, while the
-// leases of its node are being ended: what it is granted meanwhile might not
-// be its any more when it hears of it.
+// leases of its node are being ended: what the node is granted meanwhile might
+// no longer belong to it when it hears of it.
 var ErrEnding = errors.New("the leases of this node are being ended, because it was silent for too long")
 
 // nodeLease is what this controller granted a node.
@@ -19,9 +19,9 @@ type nodeLease struct {
 }
 
 // Grant notes a lease that counts from a request which arrived at a time; the
-// node counts from when it sent it, which was earlier. It answers false when
-// none may be granted now. Look at what is the node's after it, not before:
-// what it loses meanwhile it must not be granted.
+// node counts from when it sent the request, which was earlier. It returns
+// false when none may be granted now. Look up the node's allocations after this
+// call, not before: it must not be granted what it loses meanwhile.
 func (r *Registry) Grant(node string, arrived time.Time, length time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,8 +45,8 @@ func (r *Registry) LeaseUntil(node string) time.Time {
 }
 
 // EndLeases takes the right to end a node's leases, if none that this
-// controller granted lasted until a time. Nothing is granted to the node from
-// then until LeasesEnded.
+// controller granted lasted until a time. From then until LeasesEnded the node
+// is granted nothing.
 func (r *Registry) EndLeases(node string, since time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,8 +73,9 @@ func (r *Registry) Ending() []string {
 	return names
 }
 
-// LeasesEnded says that it is known now whether they were. While it is not,
-// because the outcome of the command is uncertain, nothing may be granted.
+// LeasesEnded says that it is now known whether they ended. While that is not
+// known, because the outcome of the command is uncertain, nothing may be
+// granted.
 func (r *Registry) LeasesEnded(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,15 +92,15 @@ func (r *Registry) mayEnter(node string) error {
 	return nil
 }
 
-// SetFrozen notes which parts a node says it froze.
-func (s *Session) SetFrozen(parts []Part) {
+// SetFrozen notes the allocations that a node says it froze.
+func (s *Session) SetFrozen(allocs []Alloc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.frozen = parts[:min(len(parts), maxParts)]
+	s.frozen = allocs[:min(len(allocs), maxAllocs)]
 }
 
-// Frozen are the parts that the node said it froze, when it spoke last.
-func (s *Session) Frozen() []Part {
+// Frozen are the allocations that the node froze, by its last report.
+func (s *Session) Frozen() []Alloc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.frozen

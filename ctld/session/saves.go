@@ -9,76 +9,79 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Grade is whether a part can be saved, as its node says.
-type Grade struct {
-	Grade  pb.SaveGrade
-	Reason string
+// Checkpointable is whether an allocation can be saved, as its node says.
+type Checkpointable struct {
+	Checkpointable pb.Checkpointable
+	Reason         string
 }
 
-// Savable says whether it could be now.
-func (g Grade) Savable() bool {
-	return g.Grade == pb.SaveGrade_SAVE_GRADE_YES || g.Grade == pb.SaveGrade_SAVE_GRADE_LIKELY
+// Savable reports whether it can be saved now.
+func (g Checkpointable) Savable() bool {
+	return g.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_YES || g.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_LIKELY
 }
 
-// SetGrade notes what a node says of a part, and answers whether that lets it be
-// saved, or no more.
-func (s *Session) SetGrade(part Part, grade Grade) (turned bool) {
+// SetCheckpointable notes what a node says of an allocation, and reports
+// whether that changes whether it can be saved.
+func (s *Session) SetCheckpointable(alloc Alloc, checkpointable Checkpointable) (turned bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, known := s.grades[part]
-	if !known && len(s.grades) >= maxParts {
+	before, known := s.grades[alloc]
+	if !known && len(s.grades) >= maxAllocs {
 		return false
 	}
-	s.grades[part] = grade
-	return before.Savable() != grade.Savable()
+	s.grades[alloc] = checkpointable
+	return before.Savable() != checkpointable.Savable()
 }
 
-// Grade is what the node said last of a part; the zero Grade before it did.
-func (s *Session) Grade(part Part) Grade {
+// Checkpointable is what the node last said of an allocation; the zero value
+// before it said anything.
+func (s *Session) Checkpointable(alloc Alloc) Checkpointable {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.grades[part]
+	return s.grades[alloc]
 }
 
-// saveSent is the order about a save that was sent last for a part.
+// saveSent is the last order about a save that was sent for an allocation.
 type saveSent struct {
 	number  uint32
 	abandon bool
 }
 
-// Save sends the order of a save, or to take it back, unless that was sent last in
-// this session. It is for the goroutine of Order.
-func (s *Session) Save(order *pb.SavePart) {
-	part, now := PartOf(order.GetPart()), saveSent{order.GetNumber(), order.GetAbandon()}
-	if s.saves[part] == now {
+// Save sends the order for a save, or to take it back, unless that was the last
+// one sent in this session. It is for the goroutine of Order.
+func (s *Session) Save(order *pb.SaveAlloc) {
+	alloc, now := AllocOf(order.GetAlloc()), saveSent{order.GetNumber(), order.GetAbandon()}
+	if s.saves[alloc] == now {
 		return
 	}
-	s.saves[part] = now
-	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SavePart{SavePart: order}})
+	s.saves[alloc] = now
+	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SaveAlloc{SaveAlloc: order}})
 }
 
-// Saving is with what the node saves and restores jobs, as it said when it
-// registered.
+// Saving describes the node's means to save and restore jobs, from its
+// registration.
 func (s *Session) Saving() *pb.Saving { return s.saving }
 
-// keepSaves forgets what was said and ordered of parts that keep does not name.
-func (s *Session) keepSaves(keep func(Part) bool) {
-	maps.DeleteFunc(s.saves, func(part Part, _ saveSent) bool { return !keep(part) })
+// keepSaves forgets reports and orders about allocations that keep does not
+// name.
+func (s *Session) keepSaves(keep func(Alloc) bool) {
+	maps.DeleteFunc(s.saves, func(alloc Alloc, _ saveSent) bool { return !keep(alloc) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.grades, func(part Part, _ Grade) bool { return !keep(part) })
+	maps.DeleteFunc(s.grades, func(alloc Alloc, _ Checkpointable) bool { return !keep(alloc) })
 }
 
-// SetHeld notes which images lie where the node reaches them by itself.
+// SetHeld notes the images that the node reaches by itself.
 func (s *Session) SetHeld(images []*pb.Image) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = images[:min(len(images), maxParts)]
+	s.held = images[:min(len(images), maxAllocs)]
 }
 
 // KeepImages tells the node which of the images that it made are needed, unless
-// that was sent last in this session and it has no others: one may have been
-// spared because its job was there. One goroutine at a time calls it.
+// that was the last message sent in this session and the node has no others: an
+// image may have been spared because its job was there. One goroutine at a time
+// calls it.
 func (s *Session) KeepImages(keep *pb.KeepImages) {
 	if s.kept != nil && proto.Equal(s.kept, keep) && !s.holdsMore(keep) {
 		return
@@ -87,7 +90,7 @@ func (s *Session) KeepImages(keep *pb.KeepImages) {
 	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_KeepImages{KeepImages: keep}})
 }
 
-// holdsMore says whether the node has images that it made and that are not
+// holdsMore reports whether the node has images that it made and that are not
 // needed.
 func (s *Session) holdsMore(keep *pb.KeepImages) bool {
 	needed := make(map[string]bool, len(keep.GetImages()))

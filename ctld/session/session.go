@@ -1,11 +1,11 @@
-// Package session knows which nodes are connected to this controller, and
-// what they have said since.
+// Package session knows which nodes are connected to this controller, and what
+// they have reported since.
 //
-// Contract: everything here is soft: it is lost with the leader and told anew
-// by each node when it connects to the next one. A node has one session, the
-// newest. Sending never blocks: the queue to a node is bounded, and a node
-// that does not read is cut off and comes back with a clean slate. The
-// registry decides nothing; package leader does, and may send any order twice.
+// Contract: everything here is soft: it is lost with the leader and reported
+// again by each node when it connects to the next one. A node has one session,
+// the newest. Sending never blocks: the queue to a node is bounded, and a node
+// that does not read is cut off and comes back with a clean slate. The registry
+// decides nothing; package leader does, and may send any order twice.
 package session
 
 import (
@@ -30,15 +30,15 @@ const queueBytes = 256 << 20
 // maxSignals bounds the signals that wait for their result.
 const maxSignals = 65536
 
-// maxParts bounds the parts a node may speak of: several for every CPU of the
-// largest machine.
-const maxParts = 65536
+// maxAllocs bounds the allocations a node may report: several for every CPU of
+// the largest machine.
+const maxAllocs = 65536
 
 // Errors of this package.
 var (
 	// ErrNotConnected is returned when a node has no session here.
 	ErrNotConnected = errors.New("node is not connected")
-	// ErrReplaced is the cause of a session's end when its node connected anew.
+	// ErrReplaced is the cause of a session's end when its node connected again.
 	ErrReplaced = errors.New("the node connected again")
 	// ErrTooSlow is the cause when the node did not read its orders.
 	ErrTooSlow = errors.New("the node does not read what it is sent")
@@ -46,29 +46,30 @@ var (
 	ErrClosed = errors.New("this controller does not lead any more")
 	// ErrAgain is the cause when a report could not be committed.
 	ErrAgain = errors.New("connect again and report again")
-	// ErrElsewhere is returned when somebody else speaks for the node.
+	// ErrElsewhere is returned when another daemon speaks for the node.
 	ErrElsewhere = errors.New("this node is connected already")
-	// ErrTooMany is the cause when a node speaks of more parts than it can have.
-	ErrTooMany = errors.New("the node reports more parts of jobs than a node can have")
+	// ErrTooMany is the cause when a node reports more allocations than it can
+	// have.
+	ErrTooMany = errors.New("the node reports more allocations of jobs than a node can have")
 	// ErrBusy is returned when too many signals wait for their result.
 	ErrBusy = errors.New("too many signals under way")
 )
 
-// Part names one node's share of one run of a job.
-type Part struct {
+// Alloc names one node's share of one run of a job.
+type Alloc struct {
 	Job, Epoch uint32
 }
 
-// PartOf reads the wire's name of a part.
-func PartOf(id *pb.PartId) Part { return Part{Job: id.GetJob(), Epoch: id.GetEpoch()} }
+// AllocOf reads the name of an allocation in a message.
+func AllocOf(id *pb.AllocId) Alloc { return Alloc{Job: id.GetJob(), Epoch: id.GetEpoch()} }
 
-// Compare orders parts by job and epoch.
-func (p Part) Compare(other Part) int {
+// Compare orders allocations by job and epoch.
+func (p Alloc) Compare(other Alloc) int {
 	return cmp.Or(cmp.Compare(p.Job, other.Job), cmp.Compare(p.Epoch, other.Epoch))
 }
 
-// ID is the wire's name of a part.
-func (p Part) ID() *pb.PartId { return &pb.PartId{Job: p.Job, Epoch: p.Epoch} }
+// ID is the name of an allocation in a message.
+func (p Alloc) ID() *pb.AllocId { return &pb.AllocId{Job: p.Job, Epoch: p.Epoch} }
 
 // Registry holds the sessions of all connected nodes.
 type Registry struct {
@@ -82,8 +83,8 @@ type Registry struct {
 	now      func() time.Time
 }
 
-// NewRegistry makes an empty one. changed is called, quickly and often, when
-// a node came, went or said something that may call for orders.
+// NewRegistry makes an empty one. changed is called, quickly and often, when a
+// node came, went or reported something that may need orders.
 func NewRegistry(changed func(node string)) *Registry {
 	return &Registry{
 		sessions: make(map[string]*Session),
@@ -96,8 +97,8 @@ func NewRegistry(changed func(node string)) *Registry {
 	}
 }
 
-// SetClock has the registry tell the time by another clock; call it before the
-// first node connects.
+// SetClock sets another clock for the registry; call it before the first node
+// connects.
 func (r *Registry) SetClock(now func() time.Time) { r.now = now }
 
 // Now is the time by the registry's clock.
@@ -108,38 +109,37 @@ type Session struct {
 	node     string
 	instance string // of the daemon at the other end
 	host     string // that it runs on
-	clients  bool   // it takes those who attach to its jobs
 	registry *Registry
 	out      chan *pb.ControllerMessage
 	ctx      context.Context
 	cut      context.CancelCauseFunc
 
 	mu     sync.Mutex
-	parts  map[Part]Reported
-	grades map[Part]Grade
-	frozen []Part
-	told   []string // digests of images, the latest last
+	allocs map[Alloc]Reported
+	grades map[Alloc]Checkpointable
+	frozen []Alloc
+	asked  map[string]*pb.Image // by token: images of questions without an answer
 	held   []*pb.Image
 	bytes  int
 
-	// orders, time limits and the numbers of orders to suspend or go on, and those
+	// orders, time limits and the numbers of orders to suspend or continue, and those
 	// about saves, sent in this session. Only the dispatch loop touches them.
-	orders   map[Part]Order
-	limits   map[Part]uint32
-	suspends map[Part]uint32
-	saves    map[Part]saveSent
+	orders   map[Alloc]Order
+	limits   map[Alloc]uint32
+	suspends map[Alloc]uint32
+	saves    map[Alloc]saveSent
 	saving   *pb.Saving
 	kept     *pb.KeepImages // sent last
 }
 
-// Reported is what a node says of a part it has.
+// Reported is what a node reports of an allocation it has.
 type Reported struct {
 	Ready, Ending bool
 	// Over: its end was reported and is being committed.
 	Over bool
 }
 
-// Order is the set of orders sent for a part in this session.
+// Order is the set of orders sent for an allocation in this session.
 type Order uint8
 
 // Orders.
@@ -151,29 +151,26 @@ const (
 	Warned // ended too, but with time left to it; Ended may follow
 )
 
-// TakesClients says whether clients can attach to jobs on the node.
-func (s *Session) TakesClients() bool { return s.clients }
-
-// Connect begins a session and ends the node's earlier one. What the node runs
-// is taken from its registration; answer is the first message it is sent,
+// Connect begins a session and ends the node's earlier one. It takes what the
+// node runs from its registration; answer is the first message to the node,
 // before any order.
 func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *pb.Registered) *Session {
 	ctx, cut := context.WithCancelCause(ctx)
 	s := &Session{
 		node: register.GetNode(), instance: register.GetInstance(), host: register.GetInventory().GetHostName(), registry: r, ctx: ctx, cut: cut,
-		clients: register.GetClients(),
-		out:     make(chan *pb.ControllerMessage, queueLength),
-		parts:   make(map[Part]Reported),
-		orders:  make(map[Part]Order),
-		limits:  make(map[Part]uint32), suspends: make(map[Part]uint32), saves: make(map[Part]saveSent),
-		grades: make(map[Part]Grade),
+		out:    make(chan *pb.ControllerMessage, queueLength),
+		allocs: make(map[Alloc]Reported),
+		orders: make(map[Alloc]Order),
+		limits: make(map[Alloc]uint32), suspends: make(map[Alloc]uint32), saves: make(map[Alloc]saveSent),
+		grades: make(map[Alloc]Checkpointable),
+		asked:  make(map[string]*pb.Image),
 		saving: register.GetInventory().GetSaving(),
-		held:   register.GetImages()[:min(len(register.GetImages()), maxParts)],
+		held:   register.GetImages()[:min(len(register.GetImages()), maxAllocs)],
 	}
 	for _, running := range register.GetRunning() {
-		s.parts[PartOf(running.GetPart())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
+		s.allocs[AllocOf(running.GetAlloc())] = Reported{Ready: running.GetReady(), Ending: running.GetEnding()}
 		if running.GetFrozen() {
-			s.frozen = append(s.frozen, PartOf(running.GetPart()))
+			s.frozen = append(s.frozen, AllocOf(running.GetAlloc()))
 		}
 	}
 	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_Registered{Registered: answer}})
@@ -254,7 +251,7 @@ func (s *Session) Out() <-chan *pb.ControllerMessage { return s.out }
 // Cut ends the session; its node will connect again.
 func (s *Session) Cut() { s.cut(ErrAgain) }
 
-// Send queues a message and answers whether it could. A node whose queue is
+// Send queues a message and reports whether it could. A node whose queue is
 // full is cut off.
 func (s *Session) Send(message *pb.ControllerMessage) bool {
 	if s.ctx.Err() != nil {
@@ -270,7 +267,7 @@ func (s *Session) Send(message *pb.ControllerMessage) bool {
 	select {
 	case s.out <- message:
 		s.bytes += size
-		s.noteTold(message)
+		s.noteAsked(message)
 		return true
 	default:
 		s.cut(ErrTooSlow)
@@ -288,7 +285,7 @@ func (s *Session) Sent(message *pb.ControllerMessage) {
 // sizeOf is the size of what can be large in a message.
 func sizeOf(message *pb.ControllerMessage) int {
 	size := 256
-	if spec := message.GetStartPart().GetSpec(); spec != nil {
+	if spec := message.GetStartAlloc().GetSpec(); spec != nil {
 		size += len(spec.GetScript())
 		for _, list := range [][]string{spec.GetEnvironment(), spec.GetArguments()} {
 			for _, entry := range list {
@@ -308,12 +305,12 @@ func (s *Session) Touch(now time.Time) {
 	}
 }
 
-// Report notes what the node says of a part.
-func (s *Session) Report(part Part, reported Reported) {
+// Report notes what the node says of an allocation.
+func (s *Session) Report(alloc Alloc, reported Reported) {
 	s.mu.Lock()
-	_, known := s.parts[part]
-	if known || len(s.parts) < maxParts {
-		s.parts[part] = reported
+	_, known := s.allocs[alloc]
+	if known || len(s.allocs) < maxAllocs {
+		s.allocs[alloc] = reported
 	} else {
 		s.cut(ErrTooMany)
 	}
@@ -321,58 +318,59 @@ func (s *Session) Report(part Part, reported Reported) {
 	s.registry.changed(s.node)
 }
 
-// Forget drops a part that is over.
-func (s *Session) Forget(part Part) {
+// Forget drops an allocation that is over.
+func (s *Session) Forget(alloc Alloc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.parts, part)
+	delete(s.allocs, alloc)
 }
 
-// Parts are what the node says it has.
-func (s *Session) Parts() map[Part]Reported {
+// Allocs are what the node says it has.
+func (s *Session) Allocs() map[Alloc]Reported {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.parts)
+	return maps.Clone(s.allocs)
 }
 
-// Ordered are the orders sent for a part in this session. It, Order and
+// Ordered are the orders sent for an allocation in this session. It, Order and
 // KeepOrders are for one goroutine only.
-func (s *Session) Ordered(part Part) Order { return s.orders[part] }
+func (s *Session) Ordered(alloc Alloc) Order { return s.orders[alloc] }
 
 // Order sends a message unless the same order was sent in this session.
-func (s *Session) Order(part Part, order Order, message *pb.ControllerMessage) {
-	if s.orders[part]&order == 0 {
-		s.orders[part] |= order
+func (s *Session) Order(alloc Alloc, order Order, message *pb.ControllerMessage) {
+	if s.orders[alloc]&order == 0 {
+		s.orders[alloc] |= order
 		s.Send(message)
 	}
 }
 
-// SetLimit sends a part its time limit in seconds unless that was sent last in
+// SetLimit sends an allocation its time limit in seconds unless that was sent last in
 // this session. It is for the goroutine of Order.
-func (s *Session) SetLimit(part Part, seconds uint32) {
-	if sent, any := s.limits[part]; any && sent == seconds {
+func (s *Session) SetLimit(alloc Alloc, seconds uint32) {
+	if sent, any := s.limits[alloc]; any && sent == seconds {
 		return
 	}
-	s.limits[part] = seconds
+	s.limits[alloc] = seconds
 	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SetTimeLimit{
-		SetTimeLimit: &pb.SetTimeLimit{Part: part.ID(), TimeLimitS: seconds}}})
+		SetTimeLimit: &pb.SetTimeLimit{Alloc: alloc.ID(), TimeLimitS: seconds}}})
 }
 
-// Suspend sends a part the order of a number to stand still, or to go on, unless
-// that was sent last in this session. It is for the goroutine of Order.
-func (s *Session) Suspend(part Part, number uint32, suspended bool) {
-	if s.suspends[part] == number {
+// Suspend sends an allocation the order of a number to stop or to continue,
+// unless that was the last one sent in this session. It is for the goroutine of
+// Order.
+func (s *Session) Suspend(alloc Alloc, number uint32, suspended bool) {
+	if s.suspends[alloc] == number {
 		return
 	}
-	s.suspends[part] = number
-	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendPart{
-		SuspendPart: &pb.SuspendPart{Part: part.ID(), Number: number, Suspended: suspended}}})
+	s.suspends[alloc] = number
+	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendAlloc{
+		SuspendAlloc: &pb.SuspendAlloc{Alloc: alloc.ID(), Number: number, Suspended: suspended}}})
 }
 
-// KeepOrders forgets what was ordered for parts that keep does not name.
-func (s *Session) KeepOrders(keep func(Part) bool) {
-	maps.DeleteFunc(s.limits, func(part Part, _ uint32) bool { return !keep(part) })
-	maps.DeleteFunc(s.suspends, func(part Part, _ uint32) bool { return !keep(part) })
-	maps.DeleteFunc(s.orders, func(part Part, _ Order) bool { return !keep(part) })
+// KeepOrders forgets what was ordered for allocations that keep does not name.
+func (s *Session) KeepOrders(keep func(Alloc) bool) {
+	maps.DeleteFunc(s.limits, func(alloc Alloc, _ uint32) bool { return !keep(alloc) })
+	maps.DeleteFunc(s.suspends, func(alloc Alloc, _ uint32) bool { return !keep(alloc) })
+	maps.DeleteFunc(s.orders, func(alloc Alloc, _ Order) bool { return !keep(alloc) })
 	s.keepSaves(keep)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-func connect(r *Registry, node string, running ...Part) *Session {
+func connect(r *Registry, node string, running ...Alloc) *Session {
 	register := &pb.Register{Node: node}
-	for _, part := range running {
-		register.Running = append(register.Running, &pb.RunningPart{Part: part.ID(), Ready: true})
+	for _, alloc := range running {
+		register.Running = append(register.Running, &pb.RunningAlloc{Alloc: alloc.ID(), Ready: true})
 	}
 	return r.Connect(context.Background(), register, &pb.Registered{ClusterName: "test"})
 }
@@ -81,32 +81,32 @@ func TestOneDaemonPerNode(t *testing.T) {
 	}
 }
 
-func TestPartsAreBounded(t *testing.T) {
+func TestAllocsAreBounded(t *testing.T) {
 	s := connect(NewRegistry(quiet), "n1")
-	for job := range uint32(maxParts + 1) {
-		s.Report(Part{Job: job + 1, Epoch: 1}, Reported{Ready: true})
+	for job := range uint32(maxAllocs + 1) {
+		s.Report(Alloc{Job: job + 1, Epoch: 1}, Reported{Ready: true})
 	}
-	if !errors.Is(s.Cause(), ErrTooMany) || len(s.Parts()) != maxParts {
-		t.Fatalf("%d parts, ended by %v", len(s.Parts()), s.Cause())
+	if !errors.Is(s.Cause(), ErrTooMany) || len(s.Allocs()) != maxAllocs {
+		t.Fatalf("%d allocations, ended by %v", len(s.Allocs()), s.Cause())
 	}
 }
 
 func TestRegisteredComesFirst(t *testing.T) {
 	r := NewRegistry(quiet)
-	s := connect(r, "n1", Part{1, 1})
-	s.Order(Part{2, 1}, Started, &pb.ControllerMessage{What: &pb.ControllerMessage_StartPart{}})
+	s := connect(r, "n1", Alloc{1, 1})
+	s.Order(Alloc{2, 1}, Started, &pb.ControllerMessage{What: &pb.ControllerMessage_StartAlloc{}})
 	if next(t, s).GetRegistered().GetClusterName() != "test" {
 		t.Fatal("the first message is not Registered")
 	}
-	if reported := s.Parts(); !reported[Part{1, 1}].Ready || len(reported) != 1 {
-		t.Fatalf("parts: %v", reported)
+	if reported := s.Allocs(); !reported[Alloc{1, 1}].Ready || len(reported) != 1 {
+		t.Fatalf("allocations: %v", reported)
 	}
 }
 
 func TestNodeThatDoesNotReadIsCutOff(t *testing.T) {
 	for name, message := range map[string]*pb.ControllerMessage{
 		"many": {},
-		"large": {What: &pb.ControllerMessage_StartPart{StartPart: &pb.StartPart{Spec: &pb.JobSpec{
+		"large": {What: &pb.ControllerMessage_StartAlloc{StartAlloc: &pb.StartAlloc{Spec: &pb.JobSpec{
 			Script: make([]byte, 4<<20), Environment: []string{strings.Repeat("x", 1<<20)}}}}},
 	} {
 		s := connect(NewRegistry(quiet), "n1")
@@ -129,36 +129,36 @@ func TestOrdersAreSentOncePerSession(t *testing.T) {
 	r := NewRegistry(quiet)
 	s := connect(r, "n1")
 	next(t, s)
-	part := Part{7, 1}
-	order := &pb.ControllerMessage{What: &pb.ControllerMessage_EndPart{}}
-	s.Order(part, Ended, order)
-	s.Order(part, Ended, order)
-	s.Order(part, EndedAtOnce, order)
+	alloc := Alloc{7, 1}
+	order := &pb.ControllerMessage{What: &pb.ControllerMessage_EndAlloc{}}
+	s.Order(alloc, Ended, order)
+	s.Order(alloc, Ended, order)
+	s.Order(alloc, EndedAtOnce, order)
 	if len(s.Out()) != 2 {
 		t.Fatalf("%d orders are queued", len(s.Out()))
 	}
-	s.KeepOrders(func(Part) bool { return true })
-	if s.Ordered(part) != Ended|EndedAtOnce {
-		t.Fatalf("ordered: %b", s.Ordered(part))
+	s.KeepOrders(func(Alloc) bool { return true })
+	if s.Ordered(alloc) != Ended|EndedAtOnce {
+		t.Fatalf("ordered: %b", s.Ordered(alloc))
 	}
-	s.KeepOrders(func(Part) bool { return false })
-	if s.Ordered(part) != 0 {
+	s.KeepOrders(func(Alloc) bool { return false })
+	if s.Ordered(alloc) != 0 {
 		t.Fatal("forgotten orders are remembered")
 	}
 }
 
 func TestSignal(t *testing.T) {
 	r := NewRegistry(quiet)
-	if err := r.Signal(context.Background(), "n1", &pb.SignalPart{}); !errors.Is(err, ErrNotConnected) {
+	if err := r.Signal(context.Background(), "n1", &pb.SignalAlloc{}); !errors.Is(err, ErrNotConnected) {
 		t.Fatalf("no session: %v", err)
 	}
 	s := connect(r, "n1")
 	next(t, s)
 	answers := make(chan error, 1)
-	send := func(ctx context.Context) { answers <- r.Signal(ctx, "n1", &pb.SignalPart{Signal: 10}) }
+	send := func(ctx context.Context) { answers <- r.Signal(ctx, "n1", &pb.SignalAlloc{Signal: 10}) }
 
 	go send(context.Background())
-	token := next(t, s).GetSignalPart().GetToken()
+	token := next(t, s).GetSignalAlloc().GetToken()
 	r.Answer(&pb.SignalResult{Token: "another"})
 	r.Answer(&pb.SignalResult{Token: token, Error: "no such process"})
 	r.Answer(&pb.SignalResult{Token: token})

@@ -9,8 +9,8 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// Signal sends a signal to a part and waits for the node's answer.
-func (r *Registry) Signal(ctx context.Context, node string, signal *pb.SignalPart) error {
+// Signal sends a signal to an allocation and waits for the node's answer.
+func (r *Registry) Signal(ctx context.Context, node string, signal *pb.SignalAlloc) error {
 	s := r.Get(node)
 	if s == nil {
 		return fmt.Errorf("%w: %s", ErrNotConnected, node)
@@ -30,7 +30,7 @@ func (r *Registry) Signal(ctx context.Context, node string, signal *pb.SignalPar
 		delete(r.signals, token)
 	}()
 	signal.Token = token
-	if !s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SignalPart{SignalPart: signal}}) {
+	if !s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SignalAlloc{SignalAlloc: signal}}) {
 		return fmt.Errorf("%w: %s", ErrNotConnected, node)
 	}
 	select {

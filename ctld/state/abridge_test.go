@@ -32,7 +32,7 @@ func TestAbridge(t *testing.T) {
 	tiny.Script = []byte("#!/bin/sh\n")
 	applyCommand(t, s, tiny, RequestID{}, 1)
 	if again := s.Abridge(tiny); len(again.Script) == 0 {
-		t.Error("a digest is longer than what it stands for")
+		t.Error("a digest is longer than what it replaces")
 	}
 	both := short
 	both.Script = whole.Script

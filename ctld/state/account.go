@@ -1,8 +1,8 @@
 package state
 
 // Account is a node in the tree of accounts (sacctmgr(1), "SPECIFICATIONS FOR
-// ACCOUNTS"). The root account is always there and called "root". A stored
-// record is never changed, and so those below.
+// ACCOUNTS"). The root account always exists and is called "root". A stored
+// record is never changed; the same holds for the records below.
 type Account struct {
 	Name         string   `cbor:"1,keyasint"`
 	Parent       string   `cbor:"2,keyasint,omitempty"` // "" for the root only
@@ -11,21 +11,22 @@ type Account struct {
 	Coordinators []string `cbor:"5,keyasint,omitempty"` // user names, ascending
 }
 
-// RootAccount is the name of the account above all.
+// RootAccount is the name of the account above all others.
 const RootAccount = "root"
 
-// DefaultShares is the claim of an association that was given none, as in
+// DefaultShares is what an association has if no shares were given, as in
 // Slurm.
 const DefaultShares = 1
 
-// User is a person as accounting knows them.
+// User is a user as accounting knows them.
 type User struct {
 	Name           string     `cbor:"1,keyasint"`
 	DefaultAccount string     `cbor:"2,keyasint,omitempty"`
 	Level          AdminLevel `cbor:"3,keyasint,omitempty"`
 }
 
-// AdminLevel is what a user may do beside what everybody may (sacctmgr(1)).
+// AdminLevel is what a user may do in addition to what everybody may
+// (sacctmgr(1)).
 type AdminLevel uint8
 
 // Admin levels. Numbers are persisted: append only.

@@ -10,29 +10,28 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// accounting is what is known of accounts, users and QOS: a part of tables,
-// copy-on-write like the rest. The root account with its association and the
-// QOS "normal" are always there; as long as nobody has changed them they are
-// not persisted.
+// accounting holds accounts, users and QOS: a part of tables, copied on write
+// like the rest. The root account with its association and the QOS "normal"
+// always exist; as long as nobody has changed them they are not persisted.
 type accounting struct {
 	accounts     *btree.Map[string, *Account]
-	people       *btree.Map[string, *User]
+	users        *btree.Map[string, *User]
 	associations *btree.Map[uint32, *Association]
 	qos          *btree.Map[string, *QOS]
 	// nextAssociation is the next number: none is given twice, because jobs
 	// that are over keep theirs.
 	nextAssociation uint32
 
-	// Indices, kept by the put and drop functions here. The parts of a key are
-	// parted by zero bytes, which no name has.
+	// Indices, kept by the put and drop functions here. Zero bytes, which no
+	// name has, separate the parts of a key.
 	below     *btree.Map[string, struct{}] // parent, account
 	byAccount *btree.Map[string, uint32]   // account, user, partition
 	byUser    *btree.Map[string, uint32]   // user, account, partition; not of accounts themselves
 }
 
-// What is always there.
+// Records that always exist.
 const (
-	// NormalQOS is the QOS of jobs for which nothing says another.
+	// NormalQOS is the QOS of jobs without another.
 	NormalQOS       = "normal"
 	rootAssociation = 1
 )
@@ -48,7 +47,7 @@ func defaultNormal() *QOS { return &QOS{Name: NormalQOS, Description: "Normal QO
 func emptyAccounting() accounting {
 	a := accounting{
 		accounts:        new(btree.Map[string, *Account]),
-		people:          new(btree.Map[string, *User]),
+		users:           new(btree.Map[string, *User]),
 		associations:    new(btree.Map[uint32, *Association]),
 		qos:             new(btree.Map[string, *QOS]),
 		nextAssociation: rootAssociation + 1,
@@ -65,7 +64,7 @@ func emptyAccounting() accounting {
 func (a *accounting) copy() accounting {
 	c := *a
 	c.accounts = a.accounts.Copy()
-	c.people = a.people.Copy()
+	c.users = a.users.Copy()
 	c.associations = a.associations.Copy()
 	c.qos = a.qos.Copy()
 	c.below = a.below.Copy()
@@ -74,7 +73,7 @@ func (a *accounting) copy() accounting {
 	return c
 }
 
-// untouched says whether a record is as it is in every new cluster.
+// untouched reports whether a record is as in every new cluster.
 func untouched(record any) bool {
 	switch record := record.(type) {
 	case *Account:
@@ -95,11 +94,11 @@ func (a *accounting) Account(name string) (*Account, bool) { return a.accounts.G
 // Accounts are all accounts, ascending by name.
 func (a *accounting) Accounts() iter.Seq[*Account] { return values(a.accounts) }
 
-// User finds a person by the login name.
-func (a *accounting) User(name string) (*User, bool) { return a.people.Get(name) }
+// User finds a user by the login name.
+func (a *accounting) User(name string) (*User, bool) { return a.users.Get(name) }
 
 // Users are all that accounting knows, ascending by name.
-func (a *accounting) Users() iter.Seq[*User] { return values(a.people) }
+func (a *accounting) Users() iter.Seq[*User] { return values(a.users) }
 
 // QOS finds a quality of service by its name.
 func (a *accounting) QOS(name string) (*QOS, bool) { return a.qos.Get(name) }
@@ -155,7 +154,7 @@ func (a *accounting) AccountsBelow(parent string) iter.Seq[string] {
 	}
 }
 
-// IsBelow says whether an account is another one or somewhere below it.
+// IsBelow reports whether an account is another one or somewhere below it.
 func (a *accounting) IsBelow(account, top string) bool {
 	for range MaxAccountDepth + 1 {
 		if account == top {
@@ -170,7 +169,7 @@ func (a *accounting) IsBelow(account, top string) bool {
 	return false
 }
 
-// Coordinates says whether a user is a coordinator of what a job is charged to,
+// Coordinates reports whether a user is a coordinator of what a job is charged to,
 // or of an account above it: they may cancel, hold, release, requeue and update it
 // as its owner may (sacctmgr(1), coordinator).
 func (a *accounting) Coordinates(user string, job *Job) bool {
@@ -178,7 +177,12 @@ func (a *accounting) Coordinates(user string, job *Job) bool {
 	return known && a.coordinatesAccount(user, association.Account)
 }
 
-// coordinatesAccount says the same of an account.
+// CoordinatesAccount reports the same of an account; nobody coordinates as "".
+func (a *accounting) CoordinatesAccount(user, name string) bool {
+	return a.coordinatesAccount(user, name)
+}
+
+// coordinatesAccount reports the same of an account.
 func (a *accounting) coordinatesAccount(user, name string) bool {
 	account, known := a.Account(name)
 	if user == "" || !known {
@@ -196,7 +200,7 @@ func (a *accounting) coordinatesAccount(user, name string) bool {
 	return false
 }
 
-// IsCoordinator says whether a user is one of any account.
+// IsCoordinator reports whether a user coordinates any account.
 func (a *accounting) IsCoordinator(user string) bool {
 	for account := range a.Accounts() {
 		if slices.Contains(account.Coordinators, user) {
@@ -206,16 +210,8 @@ func (a *accounting) IsCoordinator(user string) bool {
 	return false
 }
 
-// coordinatorLevel is what a command needs that names a coordinator.
-func coordinatorLevel(coordinator string) Level {
-	if coordinator != "" {
-		return LevelShares
-	}
-	return LevelFirst
-}
-
 // AccountTree are all associations as a tree: the root's first, each account's
-// users behind it, then the accounts below it; the depth of the root is 0.
+// users after it, then the accounts below it; the depth of the root is 0.
 func (a *accounting) AccountTree() iter.Seq2[int, *Association] {
 	return func(yield func(int, *Association) bool) { a.walkTree(RootAccount, 0, yield) }
 }
@@ -252,8 +248,8 @@ func (a *accounting) parentOf(association *Association) *Association {
 	return parent
 }
 
-// HasAccounts says whether somebody has made an account or an association.
-func (a *accounting) HasAccounts() bool { return a.associations.Len() > 1 || a.people.Len() > 0 }
+// HasAccounts reports whether somebody has made an account or an association.
+func (a *accounting) HasAccounts() bool { return a.associations.Len() > 1 || a.users.Len() > 0 }
 
 // newAssociationID gives the next number; 0 when none is left.
 func (a *accounting) newAssociationID() uint32 {
@@ -279,8 +275,8 @@ func (a *accounting) dropAccount(account *Account) {
 	a.below.Delete(accountingKey(account.Parent, account.Name))
 }
 
-func (a *accounting) putUser(user *User)   { a.people.Set(user.Name, user) }
-func (a *accounting) dropUser(name string) { a.people.Delete(name) }
+func (a *accounting) putUser(user *User)   { a.users.Set(user.Name, user) }
+func (a *accounting) dropUser(name string) { a.users.Delete(name) }
 func (a *accounting) putQOS(qos *QOS)      { a.qos.Set(qos.Name, qos) }
 func (a *accounting) dropQOS(name string)  { a.qos.Delete(name) }
 

@@ -76,11 +76,10 @@ func TestRequeuedAfterItsAssociation(t *testing.T) {
 		}
 		return result
 	}
-	apply(RaiseLevel{Level: LevelShares})
 	apply(ChangeAccounts{Changes: []AccountChange{
 		{Action: AddRecord, Record: AccountRecord, Account: "a"}, {Action: AddRecord, Record: AssociationRecord, Account: "a", User: "u"},
 	}})
-	job := apply(SubmitJob{Owner: Owner{UID: 1, User: "u"}}).JobID
+	job := apply(SubmitJob{Owner: Owner{UID: 1, User: "u"}, Spec: Spec{Requeue: true}}).JobID
 	if charged := s.View().SchedSnapshot(3).Waiting[0].Association; charged != 2 {
 		t.Errorf("charged to %d and not to the user's association", charged)
 	}
@@ -95,27 +94,8 @@ func TestRequeuedAfterItsAssociation(t *testing.T) {
 	}
 }
 
-// TestLevelBeforeAccounts: what a cluster of older programs applied alike stays
-// as it was: no account, no QOS is filled in before the level is raised.
-func TestLevelBeforeAccounts(t *testing.T) {
-	s := New()
-	submit := SubmitJob{Owner: Owner{UID: 1, User: "u"}}
-	before := applyCommand(t, s, submit, RequestID{}, 1).JobID
-	applyCommand(t, s, RaiseLevel{Level: LevelShares}, RequestID{}, 1)
-	after := applyCommand(t, s, submit, RequestID{}, 1).JobID
-	one, _ := s.View().Job(before)
-	two, _ := s.View().Job(after)
-	if one.Spec.QOS != "" || two.Spec.QOS != NormalQOS {
-		t.Errorf("the QOS are %q and %q", one.Spec.QOS, two.Spec.QOS)
-	}
-	if LevelOf(ChangeAccounts{}) != LevelShares {
-		t.Error("accounts may be changed before every program knows them")
-	}
-}
-
 func BenchmarkChangeAccounts(b *testing.B) {
 	s := New()
-	applyCommand(b, s, RaiseLevel{Level: LevelShares}, RequestID{}, 1)
 	applyCommand(b, s, ChangeAccounts{Changes: []AccountChange{{Action: AddRecord, Record: AccountRecord, Account: "a"}}}, RequestID{}, 1)
 	for batch := range 10 {
 		var c ChangeAccounts
@@ -163,7 +143,6 @@ func TestBelowWhatRuns(t *testing.T) {
 		}
 		return result
 	}
-	apply(RaiseLevel{Level: LevelShares})
 	apply(ChangeAccounts{Changes: []AccountChange{
 		{Action: AddRecord, Record: AccountRecord, Account: "a"}, {Action: AddRecord, Record: AccountRecord, Account: "b"},
 		{Action: AddRecord, Record: AccountRecord, Account: "below", Parent: ptr("a")},
@@ -173,7 +152,7 @@ func TestBelowWhatRuns(t *testing.T) {
 		Cpus: 4, MemoryBytes: 64, Devices: []*pb.Device{{Id: "g", Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK}},
 	}}))
 	job := apply(SubmitJob{Owner: Owner{UID: 1, User: "u"}, Spec: Spec{CPUsPerTask: 2}}).JobID
-	start := apply(PlaceJobs{Starts: []StartOrder{{Job: job, Partition: "main", Parts: []PartOrder{
+	start := apply(PlaceJobs{Starts: []StartOrder{{Job: job, Partition: "main", Allocs: []AllocOrder{
 		{Node: "n1", CPUs: []uint32{0, 2}, MemoryBytes: 5, Tasks: 1, Devices: []DeviceOrder{{ID: "g", Shares: 1}}},
 	}}}})
 	if start.Starts[0].Job == 0 {

@@ -16,14 +16,14 @@ type Association struct {
 	Usage       Usage    `cbor:"11,keyasint,omitzero"` // of its own jobs that are over; without those below
 }
 
-// Usage is what has been used, decayed to AtMS with the policy's half-life. All
-// of it is in units of 2^-10 seconds (fairshare.Used), so that years of the
-// largest cluster fit.
+// Usage is what has been used, decayed to AtMS with the policy's half-life. It
+// is in units of 2^-10 seconds (fairshare.Used), so that years of the largest
+// cluster fit.
 type Usage struct {
 	AtMS int64 `cbor:"1,keyasint,omitempty"`
 	// Raw is billing-weighted seconds: see sched.Association.
 	Raw int64 `cbor:"2,keyasint,omitempty"`
-	// TRESSeconds are those of each TRES, memory by the MiB, and WallSeconds
+	// TRESSeconds has those of each TRES, memory by the MiB, and WallSeconds
 	// those of the jobs themselves, as GrpTRESMins and GrpWall count them.
 	TRESSeconds []TRESAmount `cbor:"3,keyasint,omitempty"`
 	WallSeconds int64        `cbor:"4,keyasint,omitempty"`

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// BelowWhatRuns tells of limits that a command has set and that what runs is
-// above already: it goes on, as in Slurm, and new jobs wait. The View is one in
-// which the command was carried out.
+// BelowWhatRuns names the limits that a command has set below what runs
+// already: running jobs continue, as in Slurm, and new jobs wait. The View must
+// have the command applied.
 func (v *View) BelowWhatRuns(c *ChangeAccounts) []string {
 	var notes []string
 	for i := range c.Changes {
@@ -17,7 +17,7 @@ func (v *View) BelowWhatRuns(c *ChangeAccounts) []string {
 				continue
 			}
 			if has, above := v.runsAbove(change, &limit); above {
-				notes = append(notes, fmt.Sprintf("%s of %s is below what runs there now (%d): running jobs go on, new ones wait", limit.name(), change.subject(), has))
+				notes = append(notes, fmt.Sprintf("%s of %s is below what runs there now (%d): running jobs continue, new ones wait", limit.name(), change.subject(), has))
 			}
 		}
 	}
@@ -42,8 +42,8 @@ func (c *LimitChange) name() string {
 	return c.Limit.row().name + "=" + c.TRES
 }
 
-// runsAbove counts what runs under the association or QOS of a change, of what
-// GrpJobs and GrpTRES count, and the same of a user's own limits.
+// runsAbove counts what runs under the association or QOS of a change, in the
+// unit of GrpJobs and GrpTRES, and the same for a user's own limits.
 func (v *View) runsAbove(c *AccountChange, limit *LimitChange) (has uint64, above bool) {
 	if !slices.Contains([]LimitKind{LimitGroupJobs, LimitGroupTRES, LimitMaxJobs}, limit.Limit) ||
 		limit.Limit == LimitMaxJobs && c.Record != AssociationRecord {
@@ -57,7 +57,7 @@ func (v *View) runsAbove(c *AccountChange, limit *LimitChange) (has uint64, abov
 	return has, has > limit.Value
 }
 
-// concerns says whether a job counts under the record that a change is about.
+// concerns reports whether a job counts under the record that a change is about.
 func (v *View) concerns(c *AccountChange, job *Job) bool {
 	if c.Record == QOSRecord {
 		return job.Spec.QOS == c.QOS
@@ -72,28 +72,28 @@ func (v *View) concerns(c *AccountChange, job *Job) bool {
 	return association.Account == c.Account && association.User == c.User && association.Partition == c.Partition
 }
 
-// holds is how much of a TRES a running job holds; one of no TRES: itself.
+// holds is how much of a TRES a running job holds; without a TRES: itself.
 func (j *Job) holds(tres string) uint64 {
 	if tres == "" {
 		return 1
 	}
 	has := uint64(0)
-	for i := range j.Run.Parts {
-		part := &j.Run.Parts[i]
-		if part.Released {
+	for i := range j.Run.Allocs {
+		alloc := &j.Run.Allocs[i]
+		if alloc.Released {
 			continue
 		}
 		switch tres {
 		case "cpu":
-			has += uint64(len(part.CPUs))
+			has += uint64(len(alloc.CPUs))
 		case "mem":
-			has += part.MemoryBytes
+			has += alloc.MemoryBytes
 		case "node":
 			has++
 		case "gres/gpu":
-			has += uint64(len(part.Devices))
+			has += uint64(len(alloc.Devices))
 		default:
-			for _, device := range part.Devices {
+			for _, device := range alloc.Devices {
 				if tres == "gres/gpu:"+device.Model {
 					has++
 				}

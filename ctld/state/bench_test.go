@@ -42,7 +42,7 @@ func fill(b *testing.B, s *State, jobs int, distinct bool) {
 }
 
 func BenchmarkSubmit(b *testing.B) {
-	s := New()
+	s := roomy()
 	entries := make([][]byte, 0, 1000)
 	for n := range cap(entries) {
 		command, _ := benchSubmit(n, true)
@@ -59,7 +59,7 @@ func BenchmarkSubmit(b *testing.B) {
 		mustApply(b, s, index, entries[index%uint64(len(entries))])
 		if s.nextJob%500_000 == 0 {
 			b.StopTimer()
-			s, index = New(), 0
+			s, index = roomy(), 0
 			b.StartTimer()
 		}
 	}
@@ -73,7 +73,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				var before, after runtime.MemStats
-				s := New()
+				s := roomy()
 				runtime.GC()
 				runtime.ReadMemStats(&before)
 				fill(b, s, jobs, distinct)
@@ -87,7 +87,7 @@ func BenchmarkMemory(b *testing.B) {
 }
 
 func BenchmarkView(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, true)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -101,7 +101,7 @@ func BenchmarkView(b *testing.B) {
 // BenchmarkCensus is what one look at the metrics costs with 100,000 jobs
 // waiting.
 func BenchmarkCensus(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, true)
 	view := s.View()
 	b.ReportAllocs()
@@ -113,7 +113,7 @@ func BenchmarkCensus(b *testing.B) {
 }
 
 func BenchmarkSubmitAfterView(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, true)
 	command, _ := benchSubmit(1, false)
 	entry, err := Encode(command, RequestID{}, 1)
@@ -128,7 +128,7 @@ func BenchmarkSubmitAfterView(b *testing.B) {
 }
 
 func BenchmarkSchedSnapshot(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, true)
 	registerMany(b, s, 1000)
 	view := s.View()
@@ -153,7 +153,7 @@ func registerMany(b *testing.B, s *State, nodes int) {
 
 // BenchmarkPlaceJobs places and ends one job at a time.
 func BenchmarkPlaceJobs(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, true)
 	registerMany(b, s, 100)
 	id := uint32(0)
@@ -161,14 +161,14 @@ func BenchmarkPlaceJobs(b *testing.B) {
 	for b.Loop() {
 		id = id%100_000 + 1
 		node := fmt.Sprintf("n%d", id%100)
-		applyCommand(b, s, PlaceJobs{Starts: []StartOrder{{Job: id, Partition: "main", Parts: []PartOrder{
+		applyCommand(b, s, PlaceJobs{Starts: []StartOrder{{Job: id, Partition: "main", Allocs: []AllocOrder{
 			{Node: node, CPUs: []uint32{0, 1, 2, 3}, MemoryBytes: 1 << 30, Devices: []DeviceOrder{{ID: "g0", Shares: 1}}},
 		}}}}, RequestID{}, 1)
 		job, _ := s.View().Job(id)
-		applyCommand(b, s, PartsEnded{Reports: []PartReport{{Job: id, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}}, RequestID{}, 1)
+		applyCommand(b, s, AllocsEnded{Reports: []AllocReport{{Job: id, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}}, RequestID{}, 1)
 		if id == 100_000 {
 			b.StopTimer()
-			s = New()
+			s = roomy()
 			fill(b, s, 100_000, true)
 			registerMany(b, s, 100)
 			b.StartTimer()
@@ -177,7 +177,7 @@ func BenchmarkPlaceJobs(b *testing.B) {
 }
 
 func BenchmarkPersist(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, true)
 	for b.Loop() {
 		if err := s.View().Persist(io.Discard); err != nil {
@@ -187,7 +187,7 @@ func BenchmarkPersist(b *testing.B) {
 }
 
 func BenchmarkRestore(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, true)
 	data := persisted(b, s)
 	b.SetBytes(int64(len(data)))
@@ -201,7 +201,7 @@ func BenchmarkRestore(b *testing.B) {
 // BenchmarkPlan is a whole pass over 100,000 waiting jobs that fit nowhere:
 // snapshot, plan, command.
 func BenchmarkPlan(b *testing.B) {
-	s := New()
+	s := roomy()
 	fill(b, s, 100_000, false)
 	var memo sched.Memo
 	for b.Loop() {
@@ -210,4 +210,13 @@ func BenchmarkPlan(b *testing.B) {
 		plan, memo = sched.Schedule(snapshot, memo)
 		PlanToCommand(&snapshot, &plan)
 	}
+}
+
+// roomy is a new state in which one user may have any number of jobs.
+func roomy() *State {
+	s := New()
+	policy := *s.policy
+	policy.MaxSubmitJobsPerUser, policy.MaxJobCount = 10_000_000, 10_000_000
+	s.policy = &policy
+	return s
 }

@@ -29,8 +29,7 @@ func BenchmarkDependents(b *testing.B) {
 // dependedOn is a state with a job that runs and others that wait for it, and
 // the entry that ends it.
 func dependedOn(b *testing.B, kind spec.DependencyKind, count int) (*State, []byte) {
-	s := New()
-	s.level = LevelShares
+	s := roomy()
 	apply := func(command Command) {
 		entry, err := Encode(command, RequestID{}, 1_000_000)
 		if err != nil {
@@ -43,7 +42,7 @@ func dependedOn(b *testing.B, kind spec.DependencyKind, count int) (*State, []by
 	submit := SubmitJob{Owner: Owner{UID: 1000, User: "u"}, Own: Own{Name: "j"}, Script: []byte("#!/bin/sh\n")}
 	apply(RegisterNode{Name: "n1", Inventory: Inventory{CPUs: 4, MemoryBytes: 64, BootID: "b"}})
 	apply(submit)
-	apply(PlaceJobs{Starts: []StartOrder{{Job: 1, Partition: "main", Parts: []PartOrder{{Node: "n1", CPUs: []uint32{0}, Tasks: 1}}}}})
+	apply(PlaceJobs{Starts: []StartOrder{{Job: 1, Partition: "main", Allocs: []AllocOrder{{Node: "n1", CPUs: []uint32{0}, Tasks: 1}}}}})
 	one := Dependency{Kind: kind}
 	if kind != spec.Singleton {
 		one.Job = 1
@@ -52,7 +51,7 @@ func dependedOn(b *testing.B, kind spec.DependencyKind, count int) (*State, []by
 	for range count {
 		apply(submit)
 	}
-	entry, err := Encode(PartsEnded{Reports: []PartReport{{Job: 1, Epoch: 1, Node: "n1", Cause: pb.EndCause_END_CAUSE_EXITED}}}, RequestID{}, 2_000_000)
+	entry, err := Encode(AllocsEnded{Reports: []AllocReport{{Job: 1, Epoch: 1, Node: "n1", Cause: pb.EndCause_END_CAUSE_EXITED}}}, RequestID{}, 2_000_000)
 	if err != nil {
 		b.Fatal(err)
 	}

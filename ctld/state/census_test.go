@@ -57,7 +57,7 @@ func TestCensus(t *testing.T) {
 // TestCensusOfImages: those that are kept count, of jobs that wait and that run.
 func TestCensusOfImages(t *testing.T) {
 	c := Census{Partitions: map[string]PartitionCensus{}}
-	for _, images := range [][]Image{nil, {{Parts: []ImagePart{{Bytes: 5}}}}, {{Parts: []ImagePart{{Bytes: 7}}}, {Parts: []ImagePart{{Bytes: 6}, {Bytes: 5}}}}} {
+	for _, images := range [][]Image{nil, {{Allocs: []ImageAlloc{{Bytes: 5}}}}, {{Allocs: []ImageAlloc{{Bytes: 7}}}, {Allocs: []ImageAlloc{{Bytes: 6}, {Bytes: 5}}}}} {
 		c.countJob(&Job{Spec: &Spec{}, Saved: &Saved{Images: images}})
 	}
 	c.countJob(&Job{Spec: &Spec{}})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 func (e *accountEditor) changeAccount(c *AccountChange) *Refusal {
@@ -44,7 +46,8 @@ func (e *accountEditor) addAccount(c *AccountChange) *Refusal {
 	return e.storeAccount(account, association, c)
 }
 
-// organizationOf is an account's; a new account has its parent's, as in Slurm.
+// organizationOf is the organization of an account; a new account has its
+// parent's, as in Slurm.
 func (e *accountEditor) organizationOf(name string) string {
 	if account, known := e.Account(name); known && name != RootAccount {
 		return account.Organization
@@ -52,7 +55,7 @@ func (e *accountEditor) organizationOf(name string) string {
 	return ""
 }
 
-// storeAccount carries a change out on a copy of an account, and on its
+// storeAccount applies a change to a copy of an account, and to its
 // association.
 func (e *accountEditor) storeAccount(account *Account, association *Association, c *AccountChange) *Refusal {
 	if c.Parent != nil && (c.Action == AddRecord || *c.Parent != account.Parent) {
@@ -97,7 +100,7 @@ func (e *accountEditor) checkCoordinator(name string) *Refusal {
 	return nil
 }
 
-// checkMove refuses a parent that is not there, or that would make a circle or
+// checkMove refuses a parent that does not exist, or that would make a loop or
 // too deep a tree.
 func (e *accountEditor) checkMove(account *Account, parent string) *Refusal {
 	if account.Name == RootAccount {
@@ -151,6 +154,9 @@ func (e *accountEditor) deleteAccount(account *Account) *Refusal {
 	if partition := e.policy.partitionWith(func(p *Partition) bool { return slices.Contains(p.AllowAccounts, account.Name) }); partition != "" {
 		return refuse(WrongState, "account %s is in allow_accounts of partition %s: take it out of cluster.toml first, then gcontrol apply", account.Name, partition)
 	}
+	if nodes := e.policy.OwnedNodes(account.Name); len(nodes) > 0 {
+		return refuse(WrongState, "account %s owns the nodes %s: take its [[owner]] out of cluster.toml first, then gcontrol apply", account.Name, spec.FormatHostList(nodes))
+	}
 	e.dropAssociation(own)
 	e.dropAccount(account)
 	return nil
@@ -165,8 +171,8 @@ func (e *accountEditor) jobsIn(account string) int {
 	return jobs
 }
 
-// partitionWith names the first partition of which something is so; "" when of
-// none.
+// partitionWith names the first partition that meets a condition; "" if none
+// does.
 func (p *Policy) partitionWith(is func(*Partition) bool) string {
 	for i := range p.Partitions {
 		if is(&p.Partitions[i]) {
@@ -176,8 +182,8 @@ func (p *Policy) partitionWith(is func(*Partition) bool) string {
 	return ""
 }
 
-// edit is the list after the change, ascending, each name once. check says of
-// each name that is put in whether it may be.
+// edit is the list after the change, ascending, each name once. check is called
+// for each name that is added.
 func (c *ListEdit) edit(old []string, check func(string) *Refusal) ([]string, *Refusal) {
 	var names []string
 	if c.Operation != SetList {
@@ -224,7 +230,7 @@ func firstOf(names func(func(string) bool)) []string {
 	return first
 }
 
-// listed writes a few names, and that there are more.
+// listed writes a few names, and says that there are more.
 func listed(names []string) string {
 	if len(names) > fewNames {
 		return strings.Join(names[:fewNames], ", ") + ", …"
@@ -235,7 +241,7 @@ func listed(names []string) string {
 // quoted is a name that may be anything, for a message.
 func quoted(name string) string { return fmt.Sprintf("%q", clip(name, 64)) }
 
-// validText says whether text can be shown: printable, no line breaks.
+// validText reports whether text can be shown: printable, no line breaks.
 func validText(text string) bool {
 	for _, r := range text {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -1,14 +1,7 @@
 package state
 
-import (
-	"slices"
-
-	"github.com/gleaner-hpc/gleaner/sched"
-)
-
 // ChangeAccounts adds, changes and deletes accounts, users, associations and
-// QOS: all that it lists, in this order, or nothing. Who may is the api's to
-// say.
+// QOS: all that it lists, in this order, or nothing. The api decides who may.
 type ChangeAccounts struct {
 	Changes []AccountChange `cbor:"1,keyasint"`
 }
@@ -90,20 +83,6 @@ type ListEdit struct {
 
 func (ChangeAccounts) kind() Kind { return KindChangeAccounts }
 
-func (c ChangeAccounts) level() Level {
-	if c.suspends() {
-		return LevelFrozen
-	}
-	return LevelShares
-}
-
-// suspends says whether jobs of some QOS are to be suspended to make room.
-func (c *ChangeAccounts) suspends() bool {
-	return slices.ContainsFunc(c.Changes, func(change AccountChange) bool {
-		return change.PreemptMode != nil && *change.PreemptMode == sched.PreemptSuspend
-	})
-}
-
 func (c ChangeAccounts) apply(s *State, result *Result) {
 	before := s.accounting
 	s.accounting = before.copy()
@@ -114,8 +93,8 @@ func (c ChangeAccounts) apply(s *State, result *Result) {
 	s.changes.accounts = true
 }
 
-// TryAccounts says what applying a command to the state as it is here would
-// refuse, and how accounts would be after it.
+// TryAccounts says what applying a command to the state here would refuse, and
+// how accounts would be after it.
 func (v *View) TryAccounts(c ChangeAccounts) (*View, *Refusal) {
 	trial := &State{tables: v.tables}
 	trial.accounting = v.accounting.rebuilt()
@@ -125,7 +104,7 @@ func (v *View) TryAccounts(c ChangeAccounts) (*View, *Refusal) {
 	return &View{tables: trial.tables}, nil
 }
 
-// rebuilt is a copy that shares no tables, which may be read by others.
+// rebuilt is a copy that shares no tables, so that others may read it.
 func (a *accounting) rebuilt() accounting {
 	c := emptyAccounting()
 	c.nextAssociation = a.nextAssociation
@@ -144,7 +123,7 @@ func (a *accounting) rebuilt() accounting {
 	return c
 }
 
-// accountEditor carries out one ChangeAccounts.
+// accountEditor applies one ChangeAccounts.
 type accountEditor struct {
 	*State
 	live *liveUse // nil until somebody asks
@@ -158,9 +137,6 @@ func (s *State) changeAccounts(c *ChangeAccounts) *Refusal {
 		return refuse(Invalid, "nothing to change is named")
 	case len(c.Changes) > MaxAccountChanges:
 		return refuse(Exhausted, "%d changes in one request are too many: at most %d", len(c.Changes), MaxAccountChanges)
-	}
-	if c.suspends() && s.level < LevelFrozen {
-		return refuse(WrongState, "%s", textSuspendsLater)
 	}
 	e := accountEditor{State: s}
 	for i := range c.Changes {
@@ -190,7 +166,7 @@ func (e *accountEditor) change(c *AccountChange) *Refusal {
 	}
 }
 
-// check refuses what makes no sense whatever there is.
+// check refuses what makes no sense in any state.
 func (c *AccountChange) check() *Refusal {
 	if c.Action < AddRecord || c.Action > DeleteRecord || c.Record < AccountRecord || c.Record > QOSRecord {
 		return refuse(Invalid, "no such change: add, modify or delete an account, a user or a QOS")

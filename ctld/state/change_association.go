@@ -56,7 +56,7 @@ func (e *accountEditor) addAssociation(c *AccountChange) *Refusal {
 	return nil
 }
 
-// newAssociation is one with a number of its own, not stored yet.
+// newAssociation is one with a new number, not stored yet.
 func (e *accountEditor) newAssociation(account, user, partition string) (*Association, *Refusal) {
 	if e.associations.Len() >= MaxAssociations {
 		return nil, refuse(Exhausted, "there are %d associations, and cannot be more: delete some first", e.associations.Len())
@@ -68,7 +68,7 @@ func (e *accountEditor) newAssociation(account, user, partition string) (*Associ
 	return &Association{ID: id, Account: account, User: user, Partition: partition, Shares: DefaultShares}, nil
 }
 
-// changedAssociation is the association with what a change says of it.
+// changedAssociation is the association with a change applied.
 func (e *accountEditor) changedAssociation(old *Association, c *AccountChange) (*Association, *Refusal) {
 	association := *old
 	if c.Shares != nil {

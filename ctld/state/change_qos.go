@@ -53,7 +53,7 @@ func (e *accountEditor) changeQOS(c *AccountChange) *Refusal {
 	return nil
 }
 
-// fillQOS carries a change out on a copy.
+// fillQOS applies a change to a copy.
 func (e *accountEditor) fillQOS(qos *QOS, c *AccountChange) *Refusal {
 	if c.Description != nil {
 		qos.Description = *c.Description
@@ -90,7 +90,7 @@ func (e *accountEditor) fillQOS(qos *QOS, c *AccountChange) *Refusal {
 	return qos.fillOptional(c)
 }
 
-// Bounds of what a QOS may say: beyond them a number is a slip of the hand.
+// Bounds of what a QOS may say: a number beyond them is a typing error.
 const (
 	maxGraceTimeS     = 24 * 3600
 	maxExemptTimeS    = 366 * 24 * 3600
@@ -128,9 +128,9 @@ func (e *accountEditor) checkQOSKnownOr(self string) func(string) *Refusal {
 	}
 }
 
-// checkPreemptLoop refuses a QOS that could, by way of others, preempt itself.
+// checkPreemptLoop refuses a QOS that could, through others, preempt itself.
 func (a *accounting) checkPreemptLoop(start string) *Refusal {
-	from := map[string]string{} // who is preempted by whom
+	from := map[string]string{} // the QOS that preempts each
 	next := []string{start}
 	for len(next) > 0 {
 		name := next[0]

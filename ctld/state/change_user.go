@@ -36,8 +36,8 @@ func (e *accountEditor) changeUser(c *AccountChange) *Refusal {
 }
 
 func (e *accountEditor) checkNewUser(name string) *Refusal {
-	if e.people.Len() >= MaxUsers {
-		return refuse(Exhausted, "there are %d users, and cannot be more: delete some first", e.people.Len())
+	if e.users.Len() >= MaxUsers {
+		return refuse(Exhausted, "there are %d users, and cannot be more: delete some first", e.users.Len())
 	}
 	return checkRecordName("user", name)
 }
@@ -51,7 +51,7 @@ func (a *accounting) hasAssociation(user, account string) bool {
 	return false
 }
 
-// deleteUser forgets a person with all associations.
+// deleteUser forgets a user with all associations.
 func (e *accountEditor) deleteUser(user *User) *Refusal {
 	all := slices.Collect(e.AssociationsOf(user.Name))
 	jobs := 0

@@ -9,17 +9,14 @@ import (
 // This file decides what a job is charged to and under which QOS it runs
 // (sbatch(1), --account and --qos; slurm.conf(5), AccountingStorageEnforce).
 
-// enforcesAssociations: each of the others needs it, as in Slurm.
+// enforcesAssociations: each of the other settings needs it, as in Slurm.
 func (p *AccountingPolicy) enforcesAssociations() bool {
 	return p.EnforceAssociations || p.EnforceLimits || p.EnforceQOS || p.Safe
 }
 
-// charge answers the number of the association that a job is charged to, 0 for
+// charge returns the number of the association that a job is charged to, 0 for
 // none, and fills in its account and QOS. The partitions are filled in already.
 func (t *tables) charge(asked *Spec, owner *Owner) (uint32, *Refusal) {
-	if t.level < LevelShares {
-		return 0, nil
-	}
 	association := t.associationFor(asked, owner)
 	if association == nil && t.policy.Accounting.enforcesAssociations() {
 		return 0, t.refuseAccount(asked, owner)
@@ -36,9 +33,10 @@ func (t *tables) charge(asked *Spec, owner *Owner) (uint32, *Refusal) {
 	return id, t.checkPartitionsAllow(asked)
 }
 
-// associationFor finds the user's association with the account that was asked
-// for, or with the default one: that for the first partition before that for
-// all. nil when there is none. Users of other uid domains have none.
+// associationFor finds the user's association with the account that was
+// requested, or with the default account: the association for the first
+// partition before that for all. nil when there is none. Users of other uid
+// domains have none.
 func (t *tables) associationFor(asked *Spec, owner *Owner) *Association {
 	if owner.UIDDomain != "" {
 		return nil
@@ -59,8 +57,8 @@ func (t *tables) associationFor(asked *Spec, owner *Owner) *Association {
 	return nil
 }
 
-// IsCharged says whether a job would be charged to anybody. Its partitions are
-// filled in already.
+// IsCharged reports whether a job would be charged to any association. Its
+// partitions are filled in already.
 func (t *tables) IsCharged(asked *Spec, owner *Owner) bool {
 	return t.associationFor(asked, owner) != nil
 }
@@ -104,9 +102,9 @@ func (a *accounting) AllowedQOS(association *Association) []string {
 	return []string{NormalQOS}
 }
 
-// DefaultQOS is the QOS of a job that asks for none: the association's or the
-// nearest above it, else the only one it may use, else normal. A nil
-// association is none.
+// DefaultQOS is the QOS of a job that requests none: that of the association or
+// of the nearest above it, else the only one it may use, else normal. The
+// association may be nil.
 func (a *accounting) DefaultQOS(association *Association) string {
 	if association == nil {
 		association, _ = a.Association(rootAssociation)
@@ -125,8 +123,8 @@ func (a *accounting) DefaultQOS(association *Association) string {
 
 const textInvalidQOS = "Invalid qos specification"
 
-// checkQOS refuses, where QOS are enforced, one that is unknown or not the
-// association's to use. Jobs of root may use all.
+// checkQOS refuses, where QOS are enforced, a QOS that is unknown or that the
+// association may not use. Jobs of root may use all.
 func (t *tables) checkQOS(name string, association *Association, owner *Owner) *Refusal {
 	if !t.policy.Accounting.EnforceQOS {
 		return nil
@@ -155,14 +153,15 @@ func (t *tables) checkPartitionsAllow(asked *Spec) *Refusal {
 	return nil
 }
 
-// UnknownQOS refuses a policy of which a partition has the limits of a QOS
-// that is not there. Whom a partition allows may be made later.
-func (a *accounting) UnknownQOS(policy *Policy) *Refusal {
+// UnknownNames refuses a policy that gives a partition the limits of an unknown
+// QOS, or nodes to an unknown account. The accounts and QOS that a partition allows
+// may be created later.
+func (a *accounting) UnknownNames(policy *Policy) *Refusal {
 	for i := range policy.Partitions {
 		p := &policy.Partitions[i]
 		if _, known := a.QOS(p.QOS); p.QOS != "" && !known {
 			return refuse(Invalid, "partition %s: QOS %s does not exist: add it first with gacctmgr add qos %s, or take another of %s", p.Name, quoted(p.QOS), p.QOS, a.qosNames())
 		}
 	}
-	return nil
+	return a.unknownOwner(policy)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Check says which invariant does not hold; nil when all do. It counts from
-// the records alone and compares with what is kept.
+// Check says which invariant does not hold; nil when all do. It counts from the
+// records alone and compares the result with the indices.
 func (t *tables) Check() error {
 	want := newCensus()
 	var err error
@@ -20,7 +20,7 @@ func (t *tables) Check() error {
 				err = fmt.Errorf("job %d is stored under %d (past: %t), the next number is %d", job.ID, id, past, t.nextJob)
 			} else if job.Association >= t.nextAssociation {
 				err = fmt.Errorf("job %d has association %d, the next is %d", id, job.Association, t.nextAssociation)
-			} else if err = errors.Join(checkJob(job), t.checkFrozen(job)); err == nil {
+			} else if err = checkJob(job); err == nil {
 				err = want.count(job)
 			}
 			return err == nil
@@ -49,8 +49,8 @@ func checkJob(job *Job) error {
 		return wrong("ends without a run or an end")
 	case job.Phase == Finished && (job.End == nil || job.End.Requeue):
 		return wrong("is over without an end")
-	case job.Run != nil && (job.Epoch == 0 || len(job.Run.Parts) == 0):
-		return wrong("has a run without an epoch or parts")
+	case job.Run != nil && (job.Epoch == 0 || len(job.Run.Allocs) == 0):
+		return wrong("has a run without an epoch or allocations")
 	case job.Array != 0 && !job.HasTask && job.Run != nil:
 		return wrong("runs as several tasks")
 	}
@@ -59,13 +59,10 @@ func checkJob(job *Job) error {
 			return wrong("its tasks are not in normal form")
 		}
 	}
-	if err := checkSaved(job); err != nil {
-		return err
-	}
-	return checkParts(job)
+	return errors.Join(checkSaved(job), checkAllocs(job), checkMove(job))
 }
 
-func checkParts(job *Job) error {
+func checkAllocs(job *Job) error {
 	if job.Run == nil {
 		return nil
 	}
@@ -73,23 +70,23 @@ func checkParts(job *Job) error {
 	if job.Run.Suspension != nil && (job.Run.TurnMS == 0 || job.Run.SuspendNumber == 0) {
 		return fmt.Errorf("job %d: is suspended since never", job.ID)
 	}
-	for i := range job.Run.Parts {
-		if job.Run.Parts[i].Stands && job.Run.Suspension == nil {
-			return fmt.Errorf("job %d: stands still and is not suspended", job.ID)
+	for i := range job.Run.Allocs {
+		if job.Run.Allocs[i].Frozen && job.Run.Suspension == nil {
+			return fmt.Errorf("job %d: is stopped and is not suspended", job.ID)
 		}
-		if i > 0 && job.Run.Parts[i-1].Node >= job.Run.Parts[i].Node {
+		if i > 0 && job.Run.Allocs[i-1].Node >= job.Run.Allocs[i].Node {
 			return fmt.Errorf("job %d: its nodes are not ascending", job.ID)
 		}
-		if !job.Run.Parts[i].Released {
+		if !job.Run.Allocs[i].Released {
 			held++
 		}
 	}
 	switch {
-	case job.Phase == Running && held != len(job.Run.Parts):
-		return fmt.Errorf("job %d: runs with a released part", job.ID)
-	case job.Phase == Ending && held == 0:
+	case job.Phase == Running && held != len(job.Run.Allocs):
+		return fmt.Errorf("job %d: runs with a released allocation", job.ID)
+	case job.Phase == Ending && held == 0 && len(job.Run.Beside) == 0:
 		return fmt.Errorf("job %d: ends with nothing left to release", job.ID)
-	case job.Phase == Finished && held > 0:
+	case job.Phase == Finished && held+len(job.Run.Beside) > 0:
 		return fmt.Errorf("job %d: is over and holds %d nodes", job.ID, held)
 	}
 	return nil
@@ -104,6 +101,8 @@ type census struct {
 	byTask               map[uint64]uint32
 	arrayRunning         map[uint32]uint32
 	users                map[uint32]UserCounts
+	submitted            uint64
+	held                 map[heldBlob]bool
 	uses                 map[string]*nodeUse
 
 	dependents, activeNames, waitingNames, singletons, late map[uint64]bool
@@ -113,7 +112,7 @@ func newCensus() *census {
 	return &census{
 		finished: map[uint64]bool{}, members: map[uint64]bool{}, pastMembers: map[uint64]bool{},
 		groups: map[uint64]bool{}, byTask: map[uint64]uint32{},
-		arrayRunning: map[uint32]uint32{}, users: map[uint32]UserCounts{}, uses: map[string]*nodeUse{},
+		arrayRunning: map[uint32]uint32{}, users: map[uint32]UserCounts{}, held: map[heldBlob]bool{}, uses: map[string]*nodeUse{},
 		dependents: map[uint64]bool{}, activeNames: map[uint64]bool{}, waitingNames: map[uint64]bool{},
 		singletons: map[uint64]bool{}, late: map[uint64]bool{},
 	}
@@ -121,6 +120,17 @@ func newCensus() *census {
 
 func (c *census) count(job *Job) error {
 	user := c.users[job.Owner().UID]
+	user.Bytes += uint64(len(job.own))
+	for _, blob := range []*Blob{job.Script, job.Environment} {
+		if blob != nil && !c.held[heldBlob{job.Owner().UID, blob.Digest}] {
+			c.held[heldBlob{job.Owner().UID, blob.Digest}] = true
+			user.Bytes += uint64(len(blob.Bytes))
+		}
+	}
+	if job.Phase != Finished {
+		user.Submitted += job.TaskCount()
+		c.submitted += uint64(job.TaskCount())
+	}
 	switch job.Phase {
 	case Waiting:
 		user.Waiting++
@@ -155,24 +165,25 @@ func (c *census) count(job *Job) error {
 
 // book adds what a job holds, and refuses a CPU that somebody else holds.
 func (c *census) book(job *Job) error {
-	for _, part := range heldParts(job) {
-		if part.Released {
+	for _, held := range heldAllocs(job) {
+		if !held.held() {
 			continue
 		}
-		use := c.uses[part.Node]
+		job, alloc := held.job, held.alloc
+		use := c.uses[alloc.Node]
 		if use == nil {
 			use = &nodeUse{}
-			c.uses[part.Node] = use
+			c.uses[alloc.Node] = use
 		}
-		for _, cpu := range part.CPUs {
-			if use.cpus.Contains(cpu) && part.holdsCPUs() {
-				return fmt.Errorf("CPU %d of node %s is given twice, the second time to job %d", cpu, part.Node, job.ID)
+		for _, cpu := range alloc.CPUs {
+			if use.cpus.Contains(cpu) && alloc.holdsCPUs() {
+				return fmt.Errorf("CPU %d of node %s is given twice, the second time to job %d", cpu, alloc.Node, job.ID)
 			}
 		}
 		if use.exclusive != 0 || job.alone() && len(use.jobs) > 0 {
-			return fmt.Errorf("node %s is shared by job %d though a job has it alone", part.Node, job.ID)
+			return fmt.Errorf("node %s is shared by job %d though a job has it alone", alloc.Node, job.ID)
 		}
-		use.add(job, &part)
+		use.add(job, alloc)
 	}
 	return nil
 }
@@ -181,6 +192,9 @@ func (t *tables) checkIndices(want *census) error {
 	var err error
 	if t.active != want.active {
 		err = fmt.Errorf("%d jobs hold nodes, %d are counted", want.active, t.active)
+	}
+	if t.submitted != want.submitted {
+		err = errors.Join(err, fmt.Errorf("%d jobs and tasks are not over, %d are counted", want.submitted, t.submitted))
 	}
 	return errors.Join(
 		err,

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// checkAccounting says what is wrong with accounts, users, associations and
-// QOS together, and with the indices over them. Commands refuse all of it in
-// better words; this is for Check and for what is restored.
+// checkAccounting says what is wrong with accounts, users, associations and QOS
+// together, and with the indices over them. Commands refuse all of this in
+// better words; this is for Check and for restored states.
 func (a *accounting) checkAccounting() error {
 	return errors.Join(a.checkAllQOS(), a.checkAccounts(), a.checkUsers(), a.checkAssociations(), a.checkAccountIndices())
 }
@@ -132,7 +132,7 @@ func (a *accounting) checkAllowedDefaults() *Refusal {
 	return nil
 }
 
-// checkAccountIndices compares the indices with ones made anew.
+// checkAccountIndices compares the indices with rebuilt ones.
 func (a *accounting) checkAccountIndices() error {
 	fresh := a.rebuilt()
 	if !slices.Equal(a.below.Keys(), fresh.below.Keys()) {

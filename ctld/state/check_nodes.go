@@ -9,7 +9,7 @@ import (
 )
 
 // checkNodes compares what each node's jobs hold with what is booked, and that
-// with what there is.
+// with what the node has.
 func (t *tables) checkNodes(want *census) error {
 	var errs []error
 	if awaited := len(t.Awaited()); awaited != int(t.awaited) {
@@ -32,15 +32,15 @@ func (t *tables) checkNodes(want *census) error {
 
 func sameUse(node *Node, counted *nodeUse) error {
 	use := node.use
-	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.exclusive != counted.exclusive ||
+	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.tmpBytes != counted.tmpBytes || use.exclusive != counted.exclusive ||
 		!slices.Equal(use.devices, counted.devices) || !slices.Equal(use.jobs, counted.jobs) || !slices.Equal(use.users, counted.users) {
 		return fmt.Errorf("node %s: booked are %+v, its jobs hold %+v", node.Name, *use, *counted)
 	}
 	return use.checkUsers(node.Name)
 }
 
-// checkFits checks allocated + free = total: nothing is given that is not
-// there, or more often than it may be. A node that registered with less than
+// checkFits checks allocated + free = total: nothing is allocated that does not
+// exist, or more often than it may be. A node that registered with less than
 // its jobs hold is the one exception, and takes no jobs.
 func checkFits(node *Node) error {
 	if node.Inventory == nil {

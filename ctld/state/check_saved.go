@@ -3,9 +3,11 @@ package state
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// checkSaved says what of a job's images and saves cannot be.
+// checkSaved says what is impossible in a job's images and saves.
 func checkSaved(job *Job) error {
 	wrong := func(format string, arguments ...any) error {
 		return fmt.Errorf("job %d: "+format, append([]any{job.ID}, arguments...)...)
@@ -16,15 +18,15 @@ func checkSaved(job *Job) error {
 		case job.Phase != Running:
 			return wrong("is being saved in phase %d", job.Phase)
 		case saving.Made != nil && (!job.IsGang() || saving.Made.Number != saving.Number || !slices.Equal(saving.Made.Nodes(), job.Run.nodes()) || saving.Made.whole()):
-			return wrong("image %d is being made, and has %+v", saving.Number, saving.Made.Parts)
+			return wrong("image %d is being made, and has %+v", saving.Number, saving.Made.Allocs)
 		case job.Saved == nil || saving.Number == 0 || saving.Number > job.Saved.Number || job.Saved.image(saving.Number) != nil:
 			return wrong("image %d is being made, which cannot be", saving.Number)
 		case saving.Purpose < SaveInterval || saving.Purpose > SavePreemption || (saving.Purpose == SavePreemption) != (saving.Order != nil):
 			return wrong("is being saved for %s", saving.Purpose)
 		}
 	}
-	if job.Run != nil && job.Run.Restore != nil && (job.Run.Restore.Epoch >= job.Epoch || len(job.Run.Restore.Parts) != len(job.Run.Parts)) {
-		return wrong("run %d goes on from one of run %d", job.Epoch, job.Run.Restore.Epoch)
+	if job.Run != nil && job.Run.Restore != nil && (job.Run.Restore.Epoch >= job.Epoch || len(job.Run.Restore.Allocs) != len(job.Run.Allocs)) {
+		return wrong("run %d resumes from one of run %d", job.Epoch, job.Run.Restore.Epoch)
 	}
 	if job.Saved == nil {
 		return nil
@@ -36,36 +38,33 @@ func checkSaved(job *Job) error {
 		return wrong("what was saved of it was never asked for")
 	case job.Phase == Finished && (len(saved.Images) > 0 || len(saved.Tries) > 0):
 		return wrong("is over and keeps %d images", len(saved.Images))
-	case len(saved.Images) > KeptImages || len(saved.Tries) >= maxRestoreTries:
+	case len(saved.Images) > KeptImages || len(saved.Tries) > KeptImages*maxRestoreTries:
 		return wrong("has %d images and %d tries", len(saved.Images), len(saved.Tries))
+	}
+	if job.Phase == Running && !job.Configuring() && len(job.Saved.undone(job)) > 0 {
+		return wrong("keeps images %v, which its run does not come from", numbersOf(job.Saved.undone(job)))
+	}
+	if job.Phase == Waiting && job.hopeless() && job.Held == sched.NotHeld {
+		return wrong("is not held, and none of its images is tried again")
 	}
 	for i := range job.Saved.Images {
 		image := &job.Saved.Images[i]
+		if older := i + 1; image.Parent >= image.Number || older < len(job.Saved.Images) && image.Parent < job.Saved.Images[older].Number {
+			return wrong("image %d comes from %d, and images %v are kept", image.Number, image.Parent, numbersOf(job.Saved.Images))
+		}
 		if i > 0 && job.Saved.Images[i-1].Number <= image.Number || image.Number == 0 || image.Number > job.Saved.Number {
 			return wrong("image %d is out of order", image.Number)
 		}
-		if image.Epoch == 0 || image.Epoch > job.Epoch || !image.whole() || image.RanMS < 0 || len(image.KnownAs()) != len(image.Parts) {
+		if image.Epoch == 0 || image.Epoch > job.Epoch || !image.whole() || image.RanMS < 0 || len(image.KnownAs()) != len(image.Allocs) {
 			return wrong("image %d is none: %+v", image.Number, *image)
 		}
 	}
 	return nil
 }
 
-// whole says whether there is something of each part.
+// whole reports whether the image has data of each allocation.
 func (i *Image) whole() bool {
-	return len(i.Parts) > 0 && !slices.ContainsFunc(i.Parts, func(p ImagePart) bool { return p.Node == "" || p.Digest == (Digest{}) })
-}
-
-// checkFrozen says what there is that the level in force does not know.
-func (t *tables) checkFrozen(job *Job) error {
-	if t.level >= LevelFrozen {
-		return nil
-	}
-	if job.Saved != nil || job.Run != nil && (job.Run.Saving != nil || job.Run.Restore != nil || job.Run.Abandoned != 0) ||
-		job.End != nil && (job.End.Stands || job.End.StartOver || job.End.Unrestored) {
-		return fmt.Errorf("job %d was saved below the level that knows of it", job.ID)
-	}
-	return nil
+	return len(i.Allocs) > 0 && !slices.ContainsFunc(i.Allocs, func(p ImageAlloc) bool { return p.Node == "" || p.Digest == (Digest{}) })
 }
 
 // checkImaged compares the index of jobs with images with the records.
@@ -78,4 +77,12 @@ func (t *tables) checkImaged() error {
 		return fmt.Errorf("jobs %v have images, %v are known for it", want, have)
 	}
 	return nil
+}
+
+func numbersOf(images []Image) []uint32 {
+	numbers := make([]uint32, len(images))
+	for i := range images {
+		numbers[i] = images[i].Number
+	}
+	return numbers
 }

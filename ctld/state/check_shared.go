@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// checkShared counts what refers to shared content, and compares.
+// checkShared counts the references to shared content, and compares.
 func (s *State) checkShared() error {
 	specs, owners, shapes, blobs := map[Digest]uint32{}, map[Digest]uint32{}, map[Digest]uint32{}, map[Digest]uint32{}
 	var errs []error

@@ -8,7 +8,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// countWaits says where a record should be found by whom it waits for.
+// countWaits says under which jobs that it waits for a record should be found.
 func (c *census) countWaits(job *Job) {
 	if job.Phase == Finished {
 		return
@@ -36,7 +36,7 @@ func (c *census) countWaits(job *Job) {
 	}
 }
 
-// checkWaits says which dependency should have been decided and is not.
+// checkWaits names a dependency that should have been decided and is not.
 func (t *tables) checkWaits() error {
 	for job := range t.LiveJobs() {
 		if job.Phase != Waiting {

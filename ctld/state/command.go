@@ -14,8 +14,8 @@ const (
 	KindReleaseJobs   Kind = 5
 	KindRequeueJobs   Kind = 6
 	KindPlaceJobs     Kind = 7
-	KindPartsReady    Kind = 8
-	KindPartsEnded    Kind = 9
+	KindAllocsReady   Kind = 8
+	KindAllocsEnded   Kind = 9
 	KindRegisterNode  Kind = 10
 	KindUpdateNodes   Kind = 11
 	KindNodesLost     Kind = 12
@@ -31,25 +31,30 @@ const (
 	KindUpdateJobs     Kind = 23
 	KindEndLateJobs    Kind = 24
 
-	KindSuspendJobs    Kind = 28
-	KindResumeJobs     Kind = 29
-	KindPartsSuspended Kind = 30
-	KindContinueJobs   Kind = 31
+	KindSuspendJobs     Kind = 28
+	KindResumeJobs      Kind = 29
+	KindAllocsSuspended Kind = 30
+	KindContinueJobs    Kind = 31
 
 	KindSaveJobs     Kind = 32
-	KindPartsSaved   Kind = 33
+	KindAllocsSaved  Kind = 33
 	KindAbandonSaves Kind = 34
 	KindDropImages   Kind = 35
 
 	KindResetUsage Kind = 40
+
+	KindRecordCertificates Kind = 45
+	KindRevokeCertificates Kind = 46
+
+	KindFailMoves Kind = 50
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
 // are append-only like the kinds.
 type Command interface {
 	kind() Kind
-	// apply checks the command against the state and carries it out. What it
-	// refuses it must not have begun to change.
+	// apply checks the command against the state and applies it. It must not
+	// change anything before it refuses.
 	apply(s *State, result *Result)
 }
 
@@ -58,8 +63,8 @@ type commandRow struct {
 	decode func(body []byte) (Command, error)
 }
 
-// commands is the table of all there are. To add one: a kind above, a line
-// here, and a file with its struct, its check and its change.
+// commands is the table of all commands. To add one: a kind above, a line here,
+// and a file with its struct, its check and its change.
 var commands = map[Kind]commandRow{
 	KindBarrier:       {"Barrier", decodeInto[Barrier]},
 	KindSubmitJob:     {"SubmitJob", decodeInto[SubmitJob]},
@@ -68,8 +73,8 @@ var commands = map[Kind]commandRow{
 	KindReleaseJobs:   {"ReleaseJobs", decodeInto[ReleaseJobs]},
 	KindRequeueJobs:   {"RequeueJobs", decodeInto[RequeueJobs]},
 	KindPlaceJobs:     {"PlaceJobs", decodeInto[PlaceJobs]},
-	KindPartsReady:    {"PartsReady", decodeInto[PartsReady]},
-	KindPartsEnded:    {"PartsEnded", decodeInto[PartsEnded]},
+	KindAllocsReady:   {"AllocsReady", decodeInto[AllocsReady]},
+	KindAllocsEnded:   {"AllocsEnded", decodeInto[AllocsEnded]},
 	KindRegisterNode:  {"RegisterNode", decodeInto[RegisterNode]},
 	KindUpdateNodes:   {"UpdateNodes", decodeInto[UpdateNodes]},
 	KindNodesLost:     {"NodesLost", decodeInto[NodesLost]},
@@ -85,17 +90,22 @@ var commands = map[Kind]commandRow{
 	KindUpdateJobs:     {"UpdateJobs", decodeInto[UpdateJobs]},
 	KindEndLateJobs:    {"EndLateJobs", decodeInto[EndLateJobs]},
 
-	KindSuspendJobs:    {"SuspendJobs", decodeInto[SuspendJobs]},
-	KindResumeJobs:     {"ResumeJobs", decodeInto[ResumeJobs]},
-	KindPartsSuspended: {"PartsSuspended", decodeInto[PartsSuspended]},
-	KindContinueJobs:   {"ContinueJobs", decodeInto[ContinueJobs]},
+	KindSuspendJobs:     {"SuspendJobs", decodeInto[SuspendJobs]},
+	KindResumeJobs:      {"ResumeJobs", decodeInto[ResumeJobs]},
+	KindAllocsSuspended: {"AllocsSuspended", decodeInto[AllocsSuspended]},
+	KindContinueJobs:    {"ContinueJobs", decodeInto[ContinueJobs]},
 
 	KindSaveJobs:     {"SaveJobs", decodeInto[SaveJobs]},
-	KindPartsSaved:   {"PartsSaved", decodeInto[PartsSaved]},
+	KindAllocsSaved:  {"AllocsSaved", decodeInto[AllocsSaved]},
 	KindAbandonSaves: {"AbandonSaves", decodeInto[AbandonSaves]},
 	KindDropImages:   {"DropImages", decodeInto[DropImages]},
 
 	KindResetUsage: {"ResetUsage", decodeInto[ResetUsage]},
+
+	KindRecordCertificates: {"RecordCertificates", decodeInto[RecordCertificates]},
+	KindRevokeCertificates: {"RevokeCertificates", decodeInto[RevokeCertificates]},
+
+	KindFailMoves: {"FailMoves", decodeInto[FailMoves]},
 }
 
 // String is the command's name.

@@ -26,8 +26,9 @@ func ownSubmit(n int) (SubmitJob, RequestID) {
 	return command, id
 }
 
-// TestWaitingJobTakesUnderOneKiB of memory beside scripts and environments
-// that it shares, also when all else differs, and with its remembered request.
+// TestWaitingJobTakesUnderOneKiB of memory, apart from scripts and environments
+// that it shares, even if everything else differs, and with its remembered
+// request.
 func TestWaitingJobTakesUnderOneKiB(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: the race detector's own memory would count")
@@ -48,7 +49,7 @@ func TestWaitingJobTakesUnderOneKiB(t *testing.T) {
 		}, 2048}, // a spec and a shape of its own; more than most do
 	}
 	for _, c := range cases {
-		s := New()
+		s := roomy()
 		command, _ := c.submit(0)
 		applyCommand(t, s, command, RequestID{}, 1) // the script and the environment
 		before := heap()
@@ -143,8 +144,8 @@ func submitMeasured(t *testing.T, s *State, array bool) (id uint32, bytes uint64
 
 func stateForArrays(t *testing.T) *State {
 	t.Helper()
-	s := New()
-	policy := *DefaultPolicy()
+	s := roomy()
+	policy := *s.policy
 	policy.MaxArraySize = spec.MaxArrayIndex + 1
 	policy.MinJobAgeS = 1
 	if result := applyCommand(t, s, ApplyPolicy{Policy: policy}, RequestID{}, 1); result.Refused != nil {
@@ -169,9 +170,9 @@ func TestArrayCostsWhatAJobCosts(t *testing.T) {
 	compare(t, one, many)
 }
 
-// TestUsedArrayCostsWhatAJobCosts: also when 10,000 of its tasks were started
-// and have ended, beside a job in a state with as many past jobs, and when
-// these have been purged.
+// TestUsedArrayCostsWhatAJobCosts, even if 10,000 of its tasks were started and
+// have ended, in a state with as many past jobs, and when these have been
+// purged.
 func TestUsedArrayCostsWhatAJobCosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: the race detector's own memory would count")
@@ -212,14 +213,14 @@ func runTasks(t *testing.T, s *State, array uint32, tasks int) {
 	for range tasks / together {
 		var place PlaceJobs
 		for cpu := range uint32(together) {
-			place.Starts = append(place.Starts, StartOrder{Job: array, Partition: "main", Parts: []PartOrder{{Node: "n1", CPUs: []uint32{cpu}}}})
+			place.Starts = append(place.Starts, StartOrder{Job: array, Partition: "main", Allocs: []AllocOrder{{Node: "n1", CPUs: []uint32{cpu}}}})
 		}
-		var ended PartsEnded
+		var ended AllocsEnded
 		for _, start := range applyCommand(t, s, place, RequestID{}, 1).Starts {
 			if start.Dropped != "" {
 				t.Fatal(start.Dropped)
 			}
-			ended.Reports = append(ended.Reports, PartReport{Job: start.Job, Epoch: 1, Node: "n1", Cause: pb.EndCause_END_CAUSE_EXITED})
+			ended.Reports = append(ended.Reports, AllocReport{Job: start.Job, Epoch: 1, Node: "n1", Cause: pb.EndCause_END_CAUSE_EXITED})
 		}
 		applyCommand(t, s, ended, RequestID{}, 1)
 	}

@@ -6,14 +6,12 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// EndLateJobs ends the waiting jobs that can meet their deadline no more,
+// EndLateJobs ends the waiting jobs that can no longer meet their deadline,
 // at most MaxLate of them: log time says which. It may be applied twice without
 // harm.
 type EndLateJobs struct{}
 
-func (EndLateJobs) kind() Kind   { return KindEndLateJobs }
-func (EndLateJobs) level() Level { return LevelShares }
-
+func (EndLateJobs) kind() Kind { return KindEndLateJobs }
 func (EndLateJobs) apply(s *State, _ *Result) {
 	var late []uint32
 	last := pair(uint32(min(max(s.timeMS, 0)/1000, math.MaxUint32)), math.MaxUint32)

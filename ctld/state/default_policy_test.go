@@ -9,7 +9,9 @@ import (
 )
 
 // TestDefaultPolicyIsTheOneDocumented: contrib/cluster.toml says what each key
-// is when it is left out; a new cluster begins with just that.
+// is when it is left out; a new cluster begins with just that. Only the memory
+// of jobs that ask for none is other: without a policy it is Slurm's default,
+// all of the node.
 func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../contrib/cluster.toml")
 	if err != nil {
@@ -20,19 +22,25 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := DefaultPolicy()
-	main := p.Partitions[0]
+	main, rate := p.Partitions[0], p.Rate.InForce()
+	if main.DefaultMemoryPerCPU != 0 {
+		t.Errorf("a new cluster gives jobs %d bytes per CPU: say so in contrib/cluster.toml", main.DefaultMemoryPerCPU)
+	}
 	up := map[bool]string{true: "up", false: "down"}
 	want := map[string]any{
 		"cluster_name": p.ClusterName, "administrators": []any{},
-		"min_job_age": int64(p.MinJobAgeS), "kill_wait": int64(p.KillWaitS), "lease": int64(p.LeaseS), "lease_margin": int64(p.MarginS()),
+		"min_job_age": int64(p.MinJobAgeS), "kill_wait": int64(p.KillWaitS), "lease": int64(p.LeaseS), "lease_margin": int64(p.MarginS()), "image_wait": int64(p.ImageWaitS()),
 		"max_array_size": int64(p.MaxArraySize), "max_job_count": int64(p.MaxJobCount),
+		"max_submit_jobs_per_user": int64(p.MaxSubmitJobs()),
+		"rl_enable":                !rate.Off, "rl_bucket_size": int64(rate.Bucket), "rl_refill_rate": int64(rate.Refill),
+		"rl_refill_period": int64(rate.PeriodS), "rl_table_size": int64(rate.Table), "rl_log_freq": int64(rate.LogFreqS),
 		"partition": []any{map[string]any{
 			"name": main.Name, "nodes": main.Nodes, "default": main.Default, "state": up[main.Up],
 			"max_time": "UNLIMITED", "default_time": "", "priority_tier": int64(main.PriorityTier),
-			"def_mem_per_cpu": "", "allow_root_jobs": main.AllowRootJobs, "lease_action": main.LeaseAction,
+			"def_mem_per_cpu": "2G", "def_mem_per_gpu": "", "allow_root_jobs": main.AllowRootJobs, "lease_action": main.LeaseAction,
 			"allow_groups": []any{}, "allow_accounts": []any{}, "allow_qos": []any{},
 			"priority_job_factor": int64(main.jobFactor()), "tres_billing_weights": "", "qos": main.QOS,
-			"preempt_mode": "", "grace_time": int64(main.GraceTimeS), "exclusive": "",
+			"preempt_mode": "", "grace_time": int64(main.GraceTimeS), "exclusive": "", "network": "",
 		}},
 		"priority": map[string]any{
 			"weight_age": int64(p.Priority.WeightAge), "weight_assoc": int64(p.Priority.WeightAssociation),
@@ -42,8 +50,9 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"favor_small": p.Priority.FavorSmall, "small_relative_to_time": p.Priority.SmallRelativeToTime, "max_tres": p.Priority.MaxTRES,
 			"usage_reset_period": p.Priority.UsageReset.String(),
 		},
-		"preempt":    map[string]any{"type": preemptTypeWord(p.Preempt.Type), "mode": "off", "exempt_time": int64(p.Preempt.ExemptTimeS)},
-		"accounting": map[string]any{"enforce": []any{}},
+		"preempt":      map[string]any{"type": preemptTypeWord(p.Preempt.Type), "mode": "off", "exempt_time": int64(p.Preempt.ExemptTimeS)},
+		"accounting":   map[string]any{"enforce": []any{}},
+		"private_data": []any{}, "def_mem_per_cpu": "", "def_mem_per_gpu": "", "network": p.SiteNetwork().String(),
 	}
 	if d := cmp.Diff(want, documented); d != "" {
 		t.Error(d)

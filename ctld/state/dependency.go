@@ -19,7 +19,8 @@ func (d Dependencies) IsZero() bool { return len(d.List) == 0 }
 // DependencyKind is one of sbatch's words. Its numbers are persisted.
 type DependencyKind = spec.DependencyKind
 
-// DependencyState says how far one is. Numbers are persisted: append only.
+// DependencyState says how far a dependency is. Numbers are persisted: append
+// only.
 type DependencyState uint8
 
 // States of a dependency.
@@ -35,8 +36,9 @@ func (s DependencyState) String() string {
 }
 
 // Dependency is one condition on one job. Once it is fulfilled or failed it
-// stays so, whatever becomes of that job later (sbatch(1)); a singleton may be
-// fulfilled and not again, as other jobs of the name come and go.
+// stays so, whatever becomes of that job later (sbatch(1)). Only a singleton
+// may be fulfilled and become unfulfilled again, as other jobs of the name come
+// and go.
 type Dependency struct {
 	Kind    DependencyKind  `cbor:"1,keyasint"`
 	Job     uint32          `cbor:"2,keyasint,omitempty"` // a plain job, or an array's number; 0 for Singleton
@@ -48,7 +50,7 @@ type Dependency struct {
 	MetMS int64 `cbor:"7,keyasint,omitempty"`
 }
 
-// dependenciesOf makes the record of what was asked for.
+// dependenciesOf makes the record of the requested dependencies.
 func dependenciesOf(asked spec.Dependencies) Dependencies {
 	d := Dependencies{Any: asked.Any}
 	for _, one := range asked.List {
@@ -83,7 +85,7 @@ func (d Dependencies) Text(nowMS int64) string {
 	return spec.FormatDependencies(shown, func(i int) string { return states[i].String() })
 }
 
-// standing is how far all of them together are; Fulfilled is from atMS on.
+// standing is the state of all of them together; Fulfilled holds from atMS on.
 func (d Dependencies) standing() (state DependencyState, atMS int64) {
 	fulfilled, failed := 0, 0
 	for _, one := range d.List {
@@ -105,7 +107,7 @@ func (d Dependencies) standing() (state DependencyState, atMS int64) {
 	return Unfulfilled, 0
 }
 
-// metMS is from when on a fulfilled one counts; 0 = already.
+// metMS is from when on a fulfilled dependency counts; 0 = already.
 func (d *Dependency) metMS() int64 {
 	if d.DelayS == 0 {
 		return 0
@@ -113,13 +115,13 @@ func (d *Dependency) metMS() int64 {
 	return d.MetMS + int64(d.DelayS)*1000
 }
 
-// has says whether one of a kind is among them.
+// has reports whether there is a dependency of a kind.
 func (d Dependencies) has(kind DependencyKind) bool {
 	return slices.ContainsFunc(d.List, func(one Dependency) bool { return one.Kind == kind })
 }
 
 // afterStart are those that count again when the job is requeued: what it
-// waited for has happened, but only one of a name may run at any time.
+// waited for has happened, but only one job of a name may run at any time.
 func (d Dependencies) afterStart() Dependencies {
 	if !d.has(spec.Singleton) {
 		return Dependencies{}

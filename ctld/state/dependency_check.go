@@ -8,9 +8,9 @@ import (
 )
 
 // checkDependencies says what is wrong with the dependencies of a job, which
-// may not be stored yet; and names their jobs as they are stored: an array by
-// its own number, a task of one by that and its index.
-func (s *State) checkDependencies(job *Job, d *Dependencies) *Refusal {
+// may not be stored yet. It also names their jobs as they are stored: an array
+// by its own number, a task by that and its index.
+func (s *State) checkDependencies(job *Job, d *Dependencies, who requester) *Refusal {
 	if len(d.List) > spec.MaxDependencies {
 		return problem(Exhausted, "more than %d jobs are named: make an array of them and depend on that", spec.MaxDependencies)
 	}
@@ -27,7 +27,7 @@ func (s *State) checkDependencies(job *Job, d *Dependencies) *Refusal {
 		if one.Kind < spec.After || one.Kind > spec.Singleton || one.DelayS > spec.MaxDependencyDelayMinutes*60 || one.DelayS > 0 && one.Kind != spec.After {
 			return problem(Invalid, "type %d, or its time, makes no sense", one.Kind)
 		}
-		if refused := s.checkTarget(job, one); refused != nil {
+		if refused := s.checkTarget(job, one, who); refused != nil {
 			return refused
 		}
 	}
@@ -39,14 +39,17 @@ func problem(code Code, format string, arguments ...any) *Refusal {
 }
 
 // checkTarget finds the job of a dependency.
-func (s *State) checkTarget(job *Job, one *Dependency) *Refusal {
+func (s *State) checkTarget(job *Job, one *Dependency, who requester) *Refusal {
 	if one.Job == 0 {
 		return problem(Invalid, "there is no job 0: job numbers begin at 1")
+	}
+	if s.hidesTarget(one, who) {
+		return s.forgottenTarget(one)
 	}
 	if other, known := s.Job(one.Job); known && other.Array != 0 && other.ID != other.Array {
 		// A task may be named by its own number too.
 		if one.HasTask || !other.HasTask {
-			return problem(Invalid, "job %d is a part of array %d: name the array, or its tasks as %d_N", one.Job, other.Array, other.Array)
+			return problem(Invalid, "job %d is an allocation of array %d: name the array, or its tasks as %d_N", one.Job, other.Array, other.Array)
 		}
 		one.Job, one.HasTask, one.Task = other.Array, true, other.Task
 	}
@@ -73,7 +76,7 @@ func (s *State) checkTarget(job *Job, one *Dependency) *Refusal {
 		return nil
 	case member == nil:
 		return problem(Invalid, "job %d is no array, and aftercorr goes task by task: use afterok:%d", other.ID, other.ID)
-	case one.HasTask && s.level >= LevelFrozen: // named by a task's own number; older controllers took the array
+	case one.HasTask: // named by a task's own number
 		return problem(Invalid, "aftercorr goes task by task: name the array, aftercorr:%d", one.Job)
 	case job.Array == 0:
 		return problem(Invalid, "aftercorr goes task by task, and this job is no array: use afterok:%d, or submit with --array", one.Job)
@@ -82,7 +85,7 @@ func (s *State) checkTarget(job *Job, one *Dependency) *Refusal {
 		return problem(Invalid, "array %d has no task %s, which aftercorr would wait for: make the arrays alike, or use afterok:%d", one.Job, spec.FormatArray(toRanges(missing[:1]), 0), one.Job)
 	}
 	if s.someForgottenFailed(one.Job) {
-		return problem(NotFound, "some tasks of array %d have failed and are forgotten (min_job_age), and which is not known: use afterany:%d, or submit the array anew", one.Job, one.Job)
+		return problem(NotFound, "some tasks of array %d have failed and are forgotten (min_job_age), and which is not known: use afterany:%d, or submit the array again", one.Job, one.Job)
 	}
 	return nil
 }
@@ -94,6 +97,20 @@ func (s *State) unknownTarget(one *Dependency) *Refusal {
 	if _, known := s.Job(one.Job); known {
 		return problem(Invalid, "job %d is no array, and has no task %d: name it as %d", one.Job, one.Task, one.Job)
 	}
+	return s.forgottenTarget(one)
+}
+
+// hidesTarget reports whether the caller must not learn of the job of a
+// dependency.
+func (s *State) hidesTarget(one *Dependency, who requester) bool {
+	other := s.anyMember(one.Job)
+	if other == nil {
+		other, _ = s.Job(one.Job)
+	}
+	return other != nil && !s.sees(who, other)
+}
+
+func (s *State) forgottenTarget(one *Dependency) *Refusal {
 	return problem(NotFound, "job %d is not known any more: it was over more than min_job_age (%d s) ago; submit without waiting for it", one.Job, s.policy.MinJobAgeS)
 }
 
@@ -110,8 +127,7 @@ func (s *State) anyMember(array uint32) *Job {
 	return job
 }
 
-// someForgottenFailed says whether a task of an array that is forgotten did not
-// end well.
+// someForgottenFailed reports whether a forgotten task of an array failed.
 func (s *State) someForgottenFailed(array uint32) bool {
 	for member := range s.Members(array) {
 		if member.TasksFailed {
@@ -122,7 +138,7 @@ func (s *State) someForgottenFailed(array uint32) bool {
 }
 
 // checkCircle refuses a job that would wait for itself through others. A new
-// job, which nobody can wait for yet, never does.
+// job never does, because nobody can wait for it yet.
 func (s *State) checkCircle(job *Job, d *Dependencies) *Refusal {
 	if _, stored := s.Job(job.ID); !stored {
 		return nil
@@ -160,8 +176,8 @@ func (s *State) checkCircle(job *Job, d *Dependencies) *Refusal {
 }
 
 // decideDependencies fills in what is decided already of a waiting job's
-// checked dependencies, and answers those of its tasks whose counterparts are
-// over: see decideTasks.
+// checked dependencies, and splits off the tasks whose counterparts are over:
+// see decideTasks.
 func (s *State) decideDependencies(job *Job) {
 	for i := range job.Dependencies.List {
 		if one := &job.Dependencies.List[i]; one.Kind != spec.Singleton && one.Kind != spec.AfterCorr {

@@ -9,20 +9,21 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// This file decides dependencies when the jobs that they are on start and end.
-// It is done at the end of the command that did so, for all jobs that depend
-// on them, which an index finds; so what is forgotten later is decided already.
-// The end of a job may cancel others (--kill-on-invalid-dep) and so decide
-// further ones: a queue, not a recursion, because a chain may be long.
+// This file decides dependencies when the jobs that they name start and end. It
+// is done at the end of the command that starts or ends them, for all jobs that
+// depend on them, which an index finds; so what is forgotten later is decided
+// already. The end of a job may cancel others (--kill-on-invalid-dep) and so
+// decide further dependencies: it uses a queue instead of recursion, because a
+// chain may be long.
 
-// noteMove remembers that a job started or is over, until resolve.
+// noteMove remembers until resolve that a job started or is over.
 func (s *State) noteMove(old, job *Job) {
 	started := job.Phase == Running && (old == nil || old.Phase == Waiting)
 	over := job.Phase == Finished && (old == nil || old.Phase != Finished)
 	if started || over {
 		s.moved = append(s.moved, job.ID)
 	}
-	// A new job that waits is behind all others of its name.
+	// A new job that waits comes after all others of its name.
 	if old == nil && job.Phase != Waiting || old != nil && (old.Phase != job.Phase || old.own != job.own) {
 		s.noteName(old)
 		s.noteName(job)
@@ -49,7 +50,7 @@ func (s *State) resolve() {
 	}
 }
 
-// resolveFor decides what a waiting job has to do with one that moved.
+// resolveFor decides the dependencies of a waiting job on one that moved.
 func (s *State) resolveFor(id uint32, moved *Job) {
 	waiting, known := s.Job(id)
 	if !known || waiting.Phase != Waiting {
@@ -107,7 +108,7 @@ func (s *State) resolveTasks(waiting *Job, array uint32, tasks []TaskRange, well
 	s.split(waiting, &next, subtract(waiting.Tasks, mine), mine)
 }
 
-// putDependent stores a job of which a dependency was decided.
+// putDependent stores a job after one of its dependencies was decided.
 func (s *State) putDependent(before, after *Job) {
 	s.becomes(before, after)
 	s.putJob(after)
@@ -115,14 +116,14 @@ func (s *State) putDependent(before, after *Job) {
 
 // becomes fills in what follows for a waiting job from other dependencies: from
 // when on it ages, and that it is cancelled if they can never be met and it
-// asked for that.
+// wants that.
 func (s *State) becomes(before, after *Job) {
 	s.keepAge(before, after)
 	s.cancelInvalid(after)
 }
 
 // cancelInvalid cancels a waiting job whose dependency can never be met, if it
-// asked for that.
+// wants that.
 func (s *State) cancelInvalid(after *Job) {
 	if state, _ := after.Dependencies.standing(); state == Failed && after.Spec.KillOnInvalidDependency {
 		after.Phase = Finished
@@ -153,7 +154,7 @@ func (s *State) judge(one *Dependency) {
 }
 
 // courseOf is how far the job or task of a dependency has come, or all tasks of
-// an array together. A job that begins again has begun, and is not over.
+// an array together. A requeued job has begun, and is not over.
 func (s *State) courseOf(one *Dependency) (begun, over, well bool, beganMS int64) {
 	if one.HasTask {
 		job, known := s.JobByTask(one.Job, one.Task)
@@ -173,7 +174,7 @@ func (s *State) courseOf(one *Dependency) (begun, over, well bool, beganMS int64
 	return true, over, over && s.arrayEndedWell(one.Job), 0
 }
 
-// arrayBegan says whether no task of an array waits, and when the last began.
+// arrayBegan reports whether no task of an array waits, and when the last began.
 // The record with the array's own number is the last to start, as a rule.
 func (s *State) arrayBegan(array uint32) (begun bool, lastMS int64) {
 	if job, live := s.live.Get(array); live && job.Phase == Waiting {
@@ -190,7 +191,7 @@ func (s *State) arrayBegan(array uint32) (begun bool, lastMS int64) {
 	return true, lastMS
 }
 
-// arrayEndedWell says whether all tasks of an array that is over did.
+// arrayEndedWell reports whether all tasks of a finished array succeeded.
 func (s *State) arrayEndedWell(array uint32) bool {
 	for _, id := range idsUnder(s.pastMembers, array, math.MaxInt) {
 		if job, _ := s.past.Get(id); !job.endedWell() || job.TasksFailed {
@@ -200,7 +201,7 @@ func (s *State) arrayEndedWell(array uint32) bool {
 	return true
 }
 
-// beganMS is when a job began to run, or was over without that.
+// beganMS is when a job began to run, or ended without having run.
 func (j *Job) beganMS() int64 {
 	switch {
 	case j.Run != nil:
@@ -215,7 +216,7 @@ func (j *Job) endedWell() bool {
 	return j.Phase == Finished && j.End.State == pb.JobState_JOB_STATE_COMPLETED
 }
 
-// ownTasks are the tasks of its array that a record stands for.
+// ownTasks are the tasks of its array that a record holds.
 func (j *Job) ownTasks() []TaskRange {
 	if j.HasTask {
 		return []TaskRange{{First: j.Task, Last: j.Task, Step: 1}}
@@ -223,11 +224,11 @@ func (j *Job) ownTasks() []TaskRange {
 	return j.Tasks
 }
 
-// rememberFailure hands on that a task of an array did not end well, when its
-// record is forgotten: what depends on the array as a whole is decided when its
-// last task is over. Any record of the array that is left takes it.
+// rememberFailure passes on that a task of an array failed, when its record is
+// forgotten: what depends on the array as a whole is decided when its last task
+// is over. Any record that is left of the array keeps it.
 func (s *State) rememberFailure(job *Job) {
-	if job.Array == 0 || s.level < LevelShares || job.endedWell() && !job.TasksFailed {
+	if job.Array == 0 || job.endedWell() && !job.TasksFailed {
 		return
 	}
 	heirs := idsUnder(s.members, job.Array, 1)

@@ -37,7 +37,7 @@ func preemptModeNamed(word string) PreemptMode {
 }
 
 func (d *dialogue) preempt(a arguments) Command {
-	job, epoch := d.part(a.words[0])
+	job, epoch := d.alloc(a.words[0])
 	order := PreemptOrder{
 		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), Suspend: a.is("suspend"), Save: a.is("save"), GraceS: a.number("grace"),
 		LostGPUMS: int64(a.size("lost")) * 1000, NextGPUMS: int64(a.size("next")) * 1000,

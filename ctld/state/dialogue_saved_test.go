@@ -10,9 +10,10 @@ import (
 // This file has the words of dialogues about jobs that are saved:
 //
 //	save 3 by=1000 [interval]             migrate 3 by=1000 [to=n2,n3]
-//	saved 3.1 n1 image=1 [stands] [pack=SECONDS] [stood=SECONDS] [error=TEXT] [store=NAME]
+//	saved 3.1 n1 image=1 [stands] [locks] [pack=SECONDS] [stood=SECONDS] [error=TEXT] [store=NAME]
 //	abandon 3.1 image=1 reason=TEXT       drop 3.1 [gone=1] reason=TEXT
-//	place 3 n2:0 image=1                  the job goes on from it
+//	fail-move 3.2 image=1 [node=n2] reason=TEXT   run 3.2 cannot continue there; no node = the move is off
+//	place 3 n2:0 image=1                  the job resumes from it
 //	images, needed, losses                what is kept, by job and by node; how often nodes were lost
 //	late-saves                            which are to be given up, and why
 
@@ -31,8 +32,14 @@ func (d *dialogue) saves(verb string, a arguments) Command {
 		}
 		return command
 	}
-	job, epoch := d.part(a.words[0])
+	job, epoch := d.alloc(a.words[0])
 	switch verb {
+	case "fail-move":
+		ref := MoveRef{Job: job, Number: a.number("image"), Reason: a.values["reason"], Node: a.values["node"]}
+		if ref.Node != "" {
+			ref.Epoch = epoch
+		}
+		return FailMoves{Moves: []MoveRef{ref}}
 	case "abandon":
 		return AbandonSaves{Saves: []SaveRef{{job, epoch, a.number("image"), a.values["reason"]}}}
 	case "drop":
@@ -42,15 +49,15 @@ func (d *dialogue) saves(verb string, a arguments) Command {
 		}
 		return DropImages{Drops: []ImageDrop{drop}}
 	}
-	message := &pb.PartSaved{
-		Part: &pb.PartId{Job: job, Epoch: epoch}, Number: a.number("image"), Stands: a.is("stands"),
+	message := &pb.AllocSaved{
+		Alloc: &pb.AllocId{Job: job, Epoch: epoch}, Number: a.number("image"), Frozen: a.is("stands"), Locks: a.is("locks"),
 		StandingMs: a.number("stood") * 1000, PackMs: a.number("pack") * 1000, Error: a.values["error"], WrittenBytes: 1 << 20,
 	}
 	if message.Error == "" {
 		digest := blobDigest([]byte(a.words[0] + a.words[1] + a.values["image"]))
-		message.Image = &pb.Image{Part: message.Part, Number: message.Number, Digest: digest[:], Node: a.words[1], Bytes: 1 << 30, Store: a.values["store"]}
+		message.Image = &pb.Image{Alloc: message.Alloc, Number: message.Number, Digest: digest[:], Node: a.words[1], Bytes: 1 << 30, Store: a.values["store"]}
 	}
-	return PartsSaved{Reports: []SaveReport{SaveReportFromMessage(a.words[1], message)}}
+	return AllocsSaved{Reports: []SaveReport{SaveReportFromMessage(a.words[1], message)}}
 }
 
 // images is what is known of each job that was to be saved.
@@ -77,21 +84,40 @@ func (d *dialogue) images() string {
 			if image.Store != "" {
 				out.WriteString(" in " + image.Store)
 			}
-			fmt.Fprintf(&out, " after %d s]", image.RanMs/1000)
+			fmt.Fprintf(&out, " after %d s", image.RanMs/1000)
+			if image.Parent != 0 {
+				fmt.Fprintf(&out, " from %d", image.Parent)
+			}
+			out.WriteString("]")
 		}
-		if next := job.NextImage(); next != nil {
-			sets, failed := v.RestoreSets(job)
+		if next := v.NextImage(job, max(d.nowMS, v.TimeMS())); next != nil {
+			sets, failed := v.RestoreSets(job, next)
 			if len(sets) == 0 {
 				sets = failed
 			}
-			fmt.Fprintf(&out, " goes on from %d on %s", next.Number, setsText(job.Wish(sets, nil, d.nowMS)))
+			fmt.Fprintf(&out, " resumes from %d on %s", next.Number, setsText(job.Wish(sets, nil, d.nowMS)))
 		}
 		if from := m.RestoredFrom; from != nil {
-			fmt.Fprintf(&out, " went on from %d", from.Number)
+			fmt.Fprintf(&out, " resumed from %d", from.Number)
 		}
 		fmt.Fprintf(&out, "; %d saves, stood %d s, kept %d GPU-s", m.Saves, m.StandingMs/1000, m.KeptGpuMs/1000)
 		if m.Failed != "" {
 			fmt.Fprintf(&out, "; image %d failed: %s", m.FailedNumber, m.Failed)
+		}
+		if m.Undone != "" {
+			fmt.Fprintf(&out, "; undone %d s: %s", m.UndoneMs/1000, m.Undone)
+		}
+		if moving := m.Moving; moving != nil {
+			fmt.Fprintf(&out, "; moves to %s as run %d, stands: %t", moving.To, job.Successor().Epoch, moving.Frozen)
+		}
+		if failed := m.MoveFailed; failed != nil {
+			fmt.Fprintf(&out, "; not moved with image %d: %s", failed.Number, failed.Reason)
+			for _, try := range failed.Tries {
+				fmt.Fprintf(&out, " [%s: %s]", try.Node, try.Reason)
+			}
+		}
+		if m.Leaves != "" {
+			fmt.Fprintf(&out, "; leaves %s", m.Leaves)
 		}
 		out.WriteString("\n")
 	}
@@ -114,7 +140,7 @@ func (d *dialogue) needed() string {
 	var out strings.Builder
 	for node := range v.Nodes() {
 		for _, image := range needed[node.Name] {
-			fmt.Fprintf(&out, "%s keeps image %d of job %d\n", node.Name, image.Number, image.Part.Job)
+			fmt.Fprintf(&out, "%s keeps image %d of job %d\n", node.Name, image.Number, image.Alloc.Job)
 		}
 	}
 	return out.String()

@@ -137,6 +137,8 @@ func (d *dialogue) play(line string) string {
 		return d.wanted(a.words[0])
 	case "snapshot":
 		return d.snapshot()
+	case "plan":
+		return d.plan()
 	case "accounts":
 		return d.accounts()
 	case "charges":
@@ -207,8 +209,8 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "place":
 		return PlaceJobs{Starts: []StartOrder{d.startOrder(a)}}
 	case "ready":
-		job, epoch := d.part(a.words[0])
-		return PartsReady{Parts: []PartRef{{job, epoch, a.words[1]}}}
+		job, epoch := d.alloc(a.words[0])
+		return AllocsReady{Allocs: []AllocRef{{job, epoch, a.words[1]}}}
 	case "ended":
 		return d.ended(a)
 	case "register":
@@ -229,10 +231,10 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "resume-job":
 		return ResumeJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
 	case "stands", "moves":
-		job, epoch := d.part(a.words[0])
-		return PartsSuspended{Reports: []SuspendReport{{job, epoch, a.words[1], a.number("number"), verb == "stands"}}}
+		job, epoch := d.alloc(a.words[0])
+		return AllocsSuspended{Reports: []SuspendReport{{job, epoch, a.words[1], a.number("number"), verb == "stands"}}}
 	case "continue":
-		job, epoch := d.part(a.words[0])
+		job, epoch := d.alloc(a.words[0])
 		return ContinueJobs{Orders: []ContinueOrder{{job, epoch, a.number("number")}}}
 	case "preempt":
 		return d.preempt(a)
@@ -240,8 +242,6 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.preemption(a)
 	case "barrier":
 		return Barrier{Term: uint64(a.number("term")), LeaseS: a.number("lease")}
-	case "level":
-		return RaiseLevel{Level: Newest}
 	case "enforce":
 		return d.enforced(a)
 	case "uhold":
@@ -256,7 +256,7 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.bill(a)
 	case "reset":
 		return ResetUsage{Period: resetPeriod(a.words[0]), DueMS: d.moment(a, "due")}
-	case "save", "migrate", "saved", "abandon", "drop":
+	case "save", "migrate", "saved", "abandon", "drop", "fail-move":
 		return d.saves(verb, a)
 	case "leases-ended":
 		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
@@ -326,10 +326,10 @@ func (d *dialogue) startOrder(a arguments) StartOrder {
 	}
 	for _, word := range a.words[1:] {
 		pieces := strings.Split(word, ":")
-		part := PartOrder{Node: pieces[0], Tasks: 1, MemoryBytes: a.size("mem")}
-		if node, tasks, are := strings.Cut(part.Node, "*"); are {
+		alloc := AllocOrder{Node: pieces[0], Tasks: 1, MemoryBytes: a.size("mem")}
+		if node, tasks, are := strings.Cut(alloc.Node, "*"); are {
 			count, _ := strconv.ParseUint(tasks, 10, 32)
-			part.Node, part.Tasks = node, uint32(count)
+			alloc.Node, alloc.Tasks = node, uint32(count)
 		}
 		if len(pieces) > 1 {
 			ranges, err := spec.ParseArray(pieces[1])
@@ -338,33 +338,33 @@ func (d *dialogue) startOrder(a arguments) StartOrder {
 			}
 			for _, r := range ranges.Ranges {
 				for cpu := r.First; cpu <= r.Last; cpu += r.Step {
-					part.CPUs = append(part.CPUs, cpu)
+					alloc.CPUs = append(alloc.CPUs, cpu)
 				}
 			}
 		}
 		for _, device := range pieces[min(len(pieces), 2):] {
-			part.Devices = append(part.Devices, DeviceOrder{ID: device, Shares: 1})
+			alloc.Devices = append(alloc.Devices, DeviceOrder{ID: device, Shares: 1})
 		}
-		order.Parts = append(order.Parts, part)
+		order.Allocs = append(order.Allocs, alloc)
 	}
 	return order
 }
 
-func (d *dialogue) part(word string) (job, epoch uint32) {
+func (d *dialogue) alloc(word string) (job, epoch uint32) {
 	if _, err := fmt.Sscanf(word, "%d.%d", &job, &epoch); err != nil {
-		d.t.Fatalf("part %q: %v", word, err)
+		d.t.Fatalf("allocation %q: %v", word, err)
 	}
 	return job, epoch
 }
 
 func (d *dialogue) ended(a arguments) Command {
-	job, epoch := d.part(a.words[0])
+	job, epoch := d.alloc(a.words[0])
 	cause, known := pb.EndCause_value["END_CAUSE_"+strings.ToUpper(strings.ReplaceAll(a.values["cause"], " ", "_"))]
 	if !known {
 		d.t.Fatalf("no such cause: %q", a.values["cause"])
 	}
-	return PartsEnded{Reports: []PartReport{ReportFromMessage(a.words[1], &pb.PartEnded{
-		Part: &pb.PartId{Job: job, Epoch: epoch}, Cause: pb.EndCause(cause),
+	return AllocsEnded{Reports: []AllocReport{ReportFromMessage(a.words[1], &pb.AllocEnded{
+		Alloc: &pb.AllocId{Job: job, Epoch: epoch}, Cause: pb.EndCause(cause),
 		ExitCode: a.number("code"), ExitSignal: a.number("signal"), Detail: a.values["detail"],
 		Usage: &pb.Usage{PeakMemoryBytes: a.size("peak"), CpuNs: a.size("cpu")},
 	})}}
@@ -381,10 +381,10 @@ func (d *dialogue) register(a arguments) Command {
 	}
 	for _, word := range strings.Split(a.values["running"], ",") {
 		if word != "" {
-			job, epoch := d.part(word)
-			message.Running = append(message.Running, &pb.RunningPart{
-				Part: &pb.PartId{Job: job, Epoch: epoch}, Ready: !a.is("unready"),
-				SuspendNumber: a.number("number"), Stands: a.is("stands"),
+			job, epoch := d.alloc(word)
+			message.Running = append(message.Running, &pb.RunningAlloc{
+				Alloc: &pb.AllocId{Job: job, Epoch: epoch}, Ready: !a.is("unready"),
+				SuspendNumber: a.number("number"), Suspended: a.is("stands"), Frozen: a.is("lease-over"),
 			})
 		}
 	}
@@ -400,7 +400,7 @@ func (d *dialogue) policy(a arguments) Command {
 		}
 		return codes
 	}
-	message := &pb.Policy{RequeueExit: exits("requeue-exit"), RequeueExitHold: exits("requeue-exit-hold"), LeaseS: a.number("lease"), LeaseMarginS: a.number("margin"), MaxJobCount: a.number("max-jobs"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
+	message := &pb.Policy{RequeueExit: exits("requeue-exit"), RequeueExitHold: exits("requeue-exit-hold"), LeaseS: a.number("lease"), LeaseMarginS: a.number("margin"), ImageWaitS: a.number("image-wait"), MaxJobCount: a.number("max-jobs"), MaxSubmitJobsPerUser: a.number("max-submit"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
 	for i, word := range a.words {
 		pieces := strings.Split(word, ":")
 		p := &pb.Partition{Name: pieces[0], Nodes: pieces[1], Up: true, IsDefault: i == 0, DefaultTimeS: a.number("time")}
@@ -415,6 +415,10 @@ func (d *dialogue) policy(a arguments) Command {
 			}
 		}
 		message.Partitions = append(message.Partitions, p)
+	}
+	for _, owner := range strings.Fields(strings.ReplaceAll(a.values["owners"], ";", " ")) {
+		account, nodes, _ := strings.Cut(owner, ":")
+		message.Owners = append(message.Owners, &pb.Owner{Account: account, Nodes: nodes})
 	}
 	return ApplyPolicy{Policy: *PolicyFromMessage(message)}
 }

@@ -109,8 +109,8 @@ func (d *dialogue) ages() string {
 func (d *dialogue) timeLimits(node string) string {
 	v := d.state.View()
 	var out strings.Builder
-	for _, w := range v.WantedParts(node) {
-		order, err := v.StartPart(w.Job, node)
+	for _, w := range v.WantedAllocs(node) {
+		order, err := v.StartAlloc(w.Job, node)
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func describe(result *Result) string {
 		if c.Dropped != "" {
 			fmt.Fprintf(&out, "%d stays suspended: %s\n", c.Job, c.Dropped)
 		} else {
-			fmt.Fprintf(&out, "%d.%d goes on\n", c.Job, c.Epoch)
+			fmt.Fprintf(&out, "%d.%d continues\n", c.Job, c.Epoch)
 		}
 	}
 	if len(result.ChangedJobs) > 0 {
@@ -139,6 +139,9 @@ func (d *dialogue) nodes() string {
 		if len(m.RunningJobs) > 0 {
 			fmt.Fprintf(&out, " jobs=%v", m.RunningJobs)
 		}
+		if m.OwnerAccount != "" {
+			fmt.Fprintf(&out, " owner=%s", m.OwnerAccount)
+		}
 		if m.Reason != "" {
 			fmt.Fprintf(&out, " (%s: %s)", m.ReasonUser, m.Reason)
 		}
@@ -149,14 +152,14 @@ func (d *dialogue) nodes() string {
 
 func (d *dialogue) wanted(node string) string {
 	var out strings.Builder
-	for _, w := range d.state.View().WantedParts(node) {
+	for _, w := range d.state.View().WantedAllocs(node) {
 		fmt.Fprintf(&out, "%d.%d", w.Job, w.Epoch)
 		switch {
-		case w.Action == EndPart && w.BatchEnded:
+		case w.Action == EndAlloc && w.BatchEnded:
 			fmt.Fprintf(&out, " end, for its script has ended, grace %d s", w.GraceS)
-		case w.Action == EndPart && w.TermAgainS > 0:
+		case w.Action == EndAlloc && w.TermAgainS > 0:
 			fmt.Fprintf(&out, " end, TERM again after %d s, grace %d s", w.TermAgainS, w.GraceS)
-		case w.Action == EndPart:
+		case w.Action == EndAlloc:
 			fmt.Fprintf(&out, " end, grace %d s", w.GraceS)
 		case w.Suspended:
 			fmt.Fprintf(&out, " stand still by order %d", w.SuspendNumber)
@@ -200,7 +203,7 @@ func (d *dialogue) snapshot() string {
 	}
 	for i := range snapshot.Running {
 		if r := &snapshot.Running[i]; r.Suspended || r.PausedMS > 0 {
-			fmt.Fprintf(&out, "running %d suspended=%t continues=%t paused %d s, to get back %d parts\n", r.ID, r.Suspended, r.Continues, r.PausedMS/1000, len(r.Back))
+			fmt.Fprintf(&out, "running %d suspended=%t continues=%t paused %d s, to get back %d allocations\n", r.ID, r.Suspended, r.Continues, r.PausedMS/1000, len(r.Back))
 		}
 	}
 	for _, node := range snapshot.Nodes {

@@ -7,27 +7,23 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// DropImages forgets images of waiting jobs: some are gone for good, as whoever
-// should have them says, and some jobs have waited long enough for a node that can
-// go on with theirs. What is left without an image starts over if it may be
-// requeued, and is over otherwise.
+// DropImages forgets images of waiting jobs that are gone for good, according
+// to the node or store that should have them. The job resumes from what is
+// left. If nothing is left, it starts over if it may be requeued, and is over
+// otherwise: nobody can ever resume it.
 type DropImages struct {
 	Drops []ImageDrop `cbor:"1,keyasint"`
 }
 
-// ImageDrop is about the images of one job.
+// ImageDrop names the lost images of one job.
 type ImageDrop struct {
-	Job   uint32 `cbor:"1,keyasint"`
-	Epoch uint32 `cbor:"2,keyasint"` // of its last run
-	// Numbers are of the images that are gone; none = all, because the job has
-	// waited for ImageWaitMS: only of one that may be requeued.
-	Numbers []uint32 `cbor:"3,keyasint,omitempty"`
+	Job     uint32   `cbor:"1,keyasint"`
+	Epoch   uint32   `cbor:"2,keyasint"` // of its last run
+	Numbers []uint32 `cbor:"3,keyasint"` // of the images that are gone
 	Reason  string   `cbor:"4,keyasint,omitempty"`
 }
 
-func (DropImages) kind() Kind   { return KindDropImages }
-func (DropImages) level() Level { return LevelFrozen }
-
+func (DropImages) kind() Kind { return KindDropImages }
 func (c DropImages) apply(s *State, result *Result) {
 	if len(c.Drops) > MaxTargets {
 		result.Refused = refuse(Exhausted, "%d jobs in one entry are too many: at most %d", len(c.Drops), MaxTargets)
@@ -40,35 +36,40 @@ func (c DropImages) apply(s *State, result *Result) {
 
 func (s *State) dropImages(drop *ImageDrop) {
 	job, known := s.Job(drop.Job)
-	if !known || job.Phase != Waiting || job.Epoch != drop.Epoch || len(job.Images()) == 0 {
-		return
-	}
-	reason := clip(drop.Reason, MaxTextBytes)
-	if len(drop.Numbers) == 0 {
-		if job.Spec.Requeue && s.timeMS >= job.Saved.WaitsMS+ImageWaitMS {
-			s.putJob(job.startingOver(reason))
-		}
+	if !known || job.Phase != Waiting || job.Epoch != drop.Epoch {
 		return
 	}
 	next, saved := job.withSaved()
 	saved.Images = slices.DeleteFunc(saved.Images, func(image Image) bool { return slices.Contains(drop.Numbers, image.Number) })
-	// What is before an image with which a run ended was done already.
-	if len(saved.Images) > 0 && (job.mayRepeat() || saved.Images[0].Number == job.Saved.Images[0].Number) {
-		if len(saved.Images) < len(job.Saved.Images) {
-			next.Detail = clip(joinSentences(job.Detail, fmt.Sprintf("image %d is gone: %s", drop.Numbers[0], reason)), MaxTextBytes)
-			s.putJob(next)
+	if len(saved.Images) == len(job.Images()) {
+		return
+	}
+	newest := job.Images()[0]
+	first := slices.IndexFunc(job.Images(), func(image Image) bool { return slices.Contains(drop.Numbers, image.Number) })
+	gone := fmt.Sprintf("image %d is gone: %s", job.Images()[first].Number, clip(drop.Reason, MaxTextBytes))
+	// The work before the image that a run ended with was done already.
+	if len(saved.Images) > 0 && (job.mayRepeat() || saved.Images[0].Number == newest.Number) {
+		why := joinSentences(job.Detail, gone)
+		if left := saved.Images[0]; left.Number != newest.Number {
+			saved.undo(newest.RanMS-left.RanMS, fmt.Sprintf("resumes from image %d, because %s", left.Number, gone))
+			why = joinSentences(job.Detail, saved.Undone)
 		}
+		next.Detail = clip(why, MaxTextBytes)
+		next.holdHopeless(next.Detail)
+		s.putJob(next)
 		return
 	}
-	if job.Spec.Requeue {
-		s.putJob(job.startingOver(reason))
+	if !job.Spec.Requeue {
+		next.Saved = job.Saved.over()
+		next.Phase = Finished
+		next.End = &End{
+			State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: ReasonNodeDown, EndMS: s.timeMS,
+			Detail: clip(gone+"; not started over, because it was submitted with --no-requeue", MaxTextBytes),
+		}
+		s.putJob(next)
 		return
 	}
-	next.Saved = job.Saved.over()
-	next.Phase = Finished
-	next.End = &End{
-		State: pb.JobState_JOB_STATE_NODE_FAIL, Reason: ReasonNodeDown, EndMS: s.timeMS,
-		Detail: clip(reason+"; not started over, because it was submitted with --no-requeue", MaxTextBytes),
-	}
+	saved.undo(newest.RanMS, fmt.Sprintf("starts over, though it had been saved, because %s, and there is no other", gone))
+	next.Saved, next.Detail = saved.over(), saved.Undone
 	s.putJob(next)
 }

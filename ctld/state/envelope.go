@@ -15,7 +15,7 @@ import (
 const Version = 1
 
 // RequestID names a client's request, so that a retry takes effect once. The
-// zero RequestID is remembered by nobody.
+// zero RequestID is not remembered.
 type RequestID [16]byte
 
 // Envelope is one entry of the log.
@@ -49,7 +49,7 @@ func mustDecMode() cbor.DecMode {
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		IndefLength:       cbor.IndefLengthForbidden,
 		TagsMd:            cbor.TagsForbidden,
-		UTF8:              cbor.UTF8DecodeInvalid, // text was checked where it came in; a peer must not stop for it
+		UTF8:              cbor.UTF8DecodeInvalid, // the API has checked text; a peer must not stop for it
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
 		MaxNestedLevels:   16,
 		MaxArrayElements:  1 << 20,
@@ -82,7 +82,7 @@ func Encode(command Command, id RequestID, timeMS int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", command.kind(), err)
 	}
-	// Once committed, an entry that does not decode stops every peer.
+	// A committed entry that does not decode would stop every peer.
 	if _, _, err := Decode(entry); err != nil {
 		return nil, refuse(Invalid, "request cannot be put into the log: %v", err)
 	}

@@ -27,7 +27,7 @@ func sealBody(t *testing.T, kind Kind, body []byte) []byte {
 	return seal(t, func(e *Envelope) { e.Kind, e.Body, e.CRC32C = kind, body, crc32.Checksum(body, castagnoli) })
 }
 
-// TestStopsAtUnknown: a peer must not go on over an entry it does not know or
+// TestStopsAtUnknown: a peer must not continue over an entry it does not know or
 // that is damaged, and must not have changed anything.
 func TestStopsAtUnknown(t *testing.T) {
 	newField, _ := encoding.Marshal(map[int]int{1: 5, 99: 1})

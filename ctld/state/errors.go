@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Errors that mean that this peer must not go on.
+// Errors that mean that this peer must not continue.
 var (
 	// ErrUnknownCommand is returned when a log entry has a version, kind or
-	// field that this program does not know. Going on without it would make
-	// this peer differ from the others: stop, and upgrade this peer.
+	// field that this program does not know. If the peer continued without it,
+	// its state would differ from the others': stop, and upgrade this peer.
 	ErrUnknownCommand = errors.New("written by a newer program: upgrade this controller")
 	// ErrCorruptCommand is returned when a log entry does not match its
 	// checksum or is not what an encoder of any version writes.
@@ -37,8 +37,8 @@ const (
 	ContentGone  Code = 9 // content was named by its digest and is not there: send it whole
 )
 
-// Refusal is a command that was applied and had no effect, with the reason
-// for the user. It is deterministic: every peer refuses alike.
+// Refusal is a command that was applied and had no effect, with the reason for
+// the user. It is deterministic: every peer refuses it with the same words.
 type Refusal struct {
 	Code    Code   `cbor:"1,keyasint"`
 	Message string `cbor:"2,keyasint"`

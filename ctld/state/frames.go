@@ -64,7 +64,8 @@ func newNumbers() *numbers {
 	return &numbers{owners: make(map[*Owner]uint32), blobs: make(map[*Blob]uint32), specs: make(map[*Spec]uint32)}
 }
 
-// job writes a job, after those it points at that are not written yet.
+// job writes a job, after the records that it refers to and that are not
+// written yet.
 func (f *frameWriter) job(job *Job, written *numbers) {
 	f.record = jobRecord{
 		Job: *job, Own: job.Own(), Spec: f.spec(job.Spec, written),

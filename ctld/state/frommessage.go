@@ -8,11 +8,11 @@ import (
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// This file turns the API's messages into commands. message.go is the way
-// back.
+// This file turns the API's messages into commands. message.go does the
+// opposite.
 
 // SubmitFromSpec makes the command of a submission. Its error is for the user:
-// it names any field that is not carried out. What depends on the state is
+// it names any field that is not supported. What depends on the state is
 // checked when the command is applied.
 func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 	if err := checkCarriedOut(spec); err != nil {
@@ -33,7 +33,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		SubmitHost: spec.GetSubmitHost(), Umask: spec.GetUmask(),
 		MinNodes: spec.GetMinNodes(), MaxNodes: spec.GetMaxNodes(), Tasks: spec.GetTasks(),
 		TasksPerNode: spec.GetTasksPerNode(), CPUsPerTask: spec.GetCpusPerTask(),
-		MemoryPerNode: spec.GetMemoryPerNodeBytes(), MemoryPerCPU: spec.GetMemoryPerCpuBytes(),
+		MemoryPerNode: spec.GetMemoryPerNodeBytes(), MemoryPerCPU: spec.GetMemoryPerCpuBytes(), TmpPerNode: spec.GetTmpPerNodeBytes(),
 		TimeLimitS: spec.GetTimeLimitS(), NodeList: spec.GetNodeList(), ExcludeNodes: spec.GetExcludeNodes(),
 		Constraint: spec.GetConstraint(), Exclusive: spec.GetExclusive(),
 		Hold: spec.GetHold() || spec.Priority != nil && spec.GetPriority() == 0, KillOnInvalidDependency: spec.GetKillOnInvalidDependency(),
@@ -128,10 +128,10 @@ func TargetsFromTasks(tasks []*pb.ArrayTasks) []Target {
 	return targets
 }
 
-// ReportFromMessage makes the record of a node's report on a part.
-func ReportFromMessage(node string, ended *pb.PartEnded) PartReport {
-	return PartReport{
-		Job: ended.GetPart().GetJob(), Epoch: ended.GetPart().GetEpoch(), Node: node,
+// ReportFromMessage makes the record of a node's report on an allocation.
+func ReportFromMessage(node string, ended *pb.AllocEnded) AllocReport {
+	return AllocReport{
+		Job: ended.GetAlloc().GetJob(), Epoch: ended.GetAlloc().GetEpoch(), Node: node,
 		Cause: ended.GetCause(), ExitCode: ended.GetExitCode(), ExitSignal: ended.GetExitSignal(),
 		Detail:          clip(strings.ToValidUTF8(ended.GetDetail(), "?"), MaxTextBytes),
 		PeakMemoryBytes: ended.GetUsage().GetPeakMemoryBytes(), CPUNS: ended.GetUsage().GetCpuNs(),
@@ -145,18 +145,22 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 		ClusterName: message.GetClusterName(), Administrators: message.GetAdministrators(),
 		MinJobAgeS: message.GetMinJobAgeS(), KillWaitS: message.GetKillWaitS(),
 		MaxArraySize: message.GetMaxArraySize(), MaxJobCount: message.GetMaxJobCount(), LeaseS: message.GetLeaseS(),
-		LeaseMarginS: message.GetLeaseMarginS(),
-		RequeueExit:  fromRanges(message.GetRequeueExit()), RequeueExitHold: fromRanges(message.GetRequeueExitHold()),
+		LeaseMarginS: message.GetLeaseMarginS(), ImageWait: message.GetImageWaitS(),
+		RequeueExit: fromRanges(message.GetRequeueExit()), RequeueExitHold: fromRanges(message.GetRequeueExitHold()),
+		PrivateData: message.GetPrivateData(), Network: networkRuleOf(message.GetNetwork()),
+		DefaultMemory:        DefaultMemory{PerCPU: message.GetDefaultMemoryPerCpuBytes(), PerGPU: message.GetDefaultMemoryPerGpuBytes()},
+		MaxSubmitJobsPerUser: message.GetMaxSubmitJobsPerUser(), Rate: rateFromMessage(message.GetRateLimit()),
 	}
 	for _, p := range message.GetPartitions() {
 		policy.Partitions = append(policy.Partitions, Partition{
 			Name: p.GetName(), Nodes: p.GetNodes(), Default: p.GetIsDefault(), Up: p.GetUp(),
 			MaxTimeS: p.GetMaxTimeS(), DefaultTimeS: p.GetDefaultTimeS(), PriorityTier: p.GetPriorityTier(),
-			DefaultMemoryPerCPU: p.GetDefaultMemoryPerCpuBytes(), AllowRootJobs: p.GetAllowRootJobs(),
-			LeaseAction: p.GetLeaseAction(), AllowGroups: p.GetAllowGroups(),
+			DefaultMemoryPerCPU: p.GetDefaultMemoryPerCpuBytes(), DefaultMemoryPerGPU: p.GetDefaultMemoryPerGpuBytes(), AllowRootJobs: p.GetAllowRootJobs(),
+			LeaseAction: p.GetLeaseAction(), AllowGroups: p.GetAllowGroups(), Network: networkRuleOf(p.GetNetwork()),
 		})
 		policy.Partitions[len(policy.Partitions)-1].readShares(p)
 	}
 	policy.readShares(message)
+	policy.readOwners(message)
 	return policy
 }

@@ -12,31 +12,31 @@ func RegisterFromMessage(message *pb.Register) RegisterNode {
 		SentBootNS: message.GetSentBoottimeNs(),
 		Inventory:  inventoryRecord(message.GetInventory()),
 	}
-	for _, part := range message.GetRunning() {
-		command.Running = append(command.Running, RunningPart{
-			Job: part.GetPart().GetJob(), Epoch: part.GetPart().GetEpoch(), Ready: part.GetReady(),
-			SuspendNumber: part.GetSuspendNumber(), Stands: part.GetStands(),
+	for _, alloc := range message.GetRunning() {
+		command.Running = append(command.Running, RunningAlloc{
+			Job: alloc.GetAlloc().GetJob(), Epoch: alloc.GetAlloc().GetEpoch(), Ready: alloc.GetReady(),
+			SuspendNumber: alloc.GetSuspendNumber(), Frozen: alloc.GetSuspended(),
 		})
 	}
 	command.LeftOvers = leftOverRecords(message.GetLeftOvers())
 	return command
 }
 
-// SuspendReportFromMessage makes the record of what a node says of a part that
-// was suspended.
-func SuspendReportFromMessage(node string, message *pb.PartSuspended) SuspendReport {
+// SuspendReportFromMessage makes the record of a node's report on a suspended
+// allocation.
+func SuspendReportFromMessage(node string, message *pb.AllocSuspended) SuspendReport {
 	return SuspendReport{
-		Job: message.GetPart().GetJob(), Epoch: message.GetPart().GetEpoch(), Node: node,
-		Number: message.GetNumber(), Stands: message.GetStands(),
+		Job: message.GetAlloc().GetJob(), Epoch: message.GetAlloc().GetEpoch(), Node: node,
+		Number: message.GetNumber(), Frozen: message.GetFrozen(),
 	}
 }
 
-// LeftOversFromMessage makes the command of what a node could not clean up.
+// LeftOversFromMessage makes the command for what a node could not clean up.
 func LeftOversFromMessage(node string, message *pb.LeftOvers) NoteLeftOvers {
 	return NoteLeftOvers{Name: node, LeftOvers: leftOverRecords(message.GetLeftOvers())}
 }
 
-// leftOverRecords drops what would not be kept, which need not be in the log.
+// leftOverRecords drops what would not be kept, so that it is not in the log.
 func leftOverRecords(messages []*pb.LeftOver) []LeftOver {
 	var records []LeftOver
 	for _, left := range messages[:min(len(messages), MaxLeftOvers)] {
@@ -53,7 +53,8 @@ func inventoryRecord(message *pb.Inventory) Inventory {
 		BootID: message.GetBootId(), HostName: message.GetHostName(), Address: message.GetAddress(),
 		CgroupVersion: message.GetCgroupVersion(), Sockets: message.GetSockets(),
 		CoresPerSocket: message.GetCoresPerSocket(), ThreadsPerCore: message.GetThreadsPerCore(),
-		Trouble: message.GetTrouble(),
+		Trouble:  message.GetTrouble(),
+		TmpBytes: message.GetTmpBytes(), TmpPerCPU: message.GetTmpPerCpuBytes(), TmpUnbounded: message.GetTmpUnbounded(),
 	}
 	for _, d := range message.GetDevices() {
 		inventory.Devices = append(inventory.Devices, Device{
@@ -65,7 +66,7 @@ func inventoryRecord(message *pb.Inventory) Inventory {
 	return inventory
 }
 
-// NodeActionFromMessage maps the API's verb; 0 when there is no such one.
+// NodeActionFromMessage maps the API's verb; 0 for an unknown one.
 func NodeActionFromMessage(action pb.NodeAction) NodeAction {
 	switch action {
 	case pb.NodeAction_NODE_ACTION_DRAIN:

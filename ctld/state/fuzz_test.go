@@ -12,7 +12,7 @@ import (
 // invariant, and two replicas agree.
 func FuzzApply(f *testing.F) {
 	w, s := newWalker(7), New()
-	w.shares, w.frozen, s.level = true, true, LevelFrozen
+	w.shares, w.frozen = true, true
 	for index := uint64(1); index <= 80; index++ {
 		entry, err := Encode(w.next(s.View()), RequestID{}, int64(index))
 		if err != nil {
@@ -33,7 +33,7 @@ func FuzzApply(f *testing.F) {
 // bodies are reached.
 func FuzzBody(f *testing.F) {
 	w, s := newWalker(8), New()
-	w.shares, w.frozen, s.level = true, true, LevelFrozen
+	w.shares, w.frozen = true, true
 	for index := uint64(1); index <= 80; index++ {
 		command := w.next(s.View())
 		entry, err := Encode(command, RequestID{}, int64(index))
@@ -166,7 +166,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(persisted(f, New()))
 	f.Add(persisted(f, walked(f, 3, 40)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		restoreAndGoOn(t, data)
+		restoreAndResume(t, data)
 	})
 }
 
@@ -183,13 +183,13 @@ func FuzzRestoreRecord(f *testing.F) {
 		}
 		newKinds, newBodies := append([]frameKind(nil), kinds...), append([][]byte(nil), bodies...)
 		newKinds[at], newBodies[at] = frameKind(kind), body
-		restoreAndGoOn(t, join(t, newKinds, newBodies))
+		restoreAndResume(t, join(t, newKinds, newBodies))
 	})
 }
 
 func encodedWrong(body []byte) bool { return decoding.Wellformed(body) != nil }
 
-func restoreAndGoOn(t *testing.T, data []byte) {
+func restoreAndResume(t *testing.T, data []byte) {
 	s, err := Restore(bytes.NewReader(data))
 	if err != nil {
 		return

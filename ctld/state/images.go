@@ -7,16 +7,17 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// This file says which images are needed, and by whom.
+// This file says which images are needed, and by which jobs and nodes.
 
-// indexImages tells the index of jobs with images, or parts of one, of a record.
+// indexImages tells the index of jobs with images, whole or in part, of a
+// record.
 func indexImages(job *Job, change func(id uint32)) {
 	if len(job.Images()) > 0 || job.made() != nil {
 		change(job.ID)
 	}
 }
 
-// made is the image of which some parts are there, and others not yet.
+// made is the image that has some of its allocations, and not yet the others.
 func (j *Job) made() *Image {
 	if saving := j.Saving(); saving != nil {
 		return saving.Made
@@ -24,7 +25,7 @@ func (j *Job) made() *Image {
 	return nil
 }
 
-// WithImages are the jobs of which images are kept, or parts of one, ascending by
+// WithImages are the jobs that have images, whole or in part, ascending by
 // number.
 func (t *tables) WithImages(yield func(*Job) bool) {
 	t.imaged.Scan(func(id uint32, _ struct{}) bool {
@@ -39,9 +40,9 @@ func (t *tables) NeededImages() map[string][]*pb.Image {
 	needed := make(map[string][]*pb.Image)
 	t.WithImages(func(job *Job) bool {
 		need := func(image *Image) {
-			for part := range image.Parts {
-				if p := &image.Parts[part]; p.Digest != (Digest{}) {
-					needed[p.Node] = append(needed[p.Node], image.Message(job.ID, part))
+			for alloc := range image.Allocs {
+				if p := &image.Allocs[alloc]; p.Digest != (Digest{}) {
+					needed[p.Node] = append(needed[p.Node], image.Message(job.ID, alloc))
 				}
 			}
 		}
@@ -55,8 +56,20 @@ func (t *tables) NeededImages() map[string][]*pb.Image {
 	})
 	for _, images := range needed {
 		slices.SortFunc(images, func(a, b *pb.Image) int {
-			return cmp.Or(cmp.Compare(a.Part.Job, b.Part.Job), cmp.Compare(a.Number, b.Number))
+			return cmp.Or(cmp.Compare(a.Alloc.Job, b.Alloc.Job), cmp.Compare(a.Number, b.Number))
 		})
 	}
 	return needed
+}
+
+// Restoring is the part of an image that an allocation of a run resumes from
+// while it is not up yet; nil when the allocation is up, or over, or starts
+// with its script. A node may fetch that image while it restores it, and no
+// longer.
+func (t *tables) Restoring(ref AllocRef) *pb.Image {
+	job, alloc := t.LiveAlloc(ref)
+	if alloc == nil || alloc.Ready || job.Run.Restore == nil {
+		return nil
+	}
+	return job.Run.Restore.Message(job.ID, slices.Index(job.Run.nodes(), ref.Node))
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// Phase is where a job stands in its life. See DESIGN.md for the picture.
+// Phase is how far a job is in its life. See DESIGN.md for the picture.
 type Phase uint8
 
 // Phases. Numbers are persisted: append only.
@@ -25,19 +25,21 @@ var legalNext = map[Phase][]Phase{
 	Finished: {Waiting, 0},                 // requeued, purged
 }
 
-// Job is a job, or the tasks of an array that have not been split off. A
-// stored Job is never changed: a change stores another one. Its fields stand so
-// that it takes 240 bytes, a size that the allocator has.
+// Job is a job, or the tasks of an array that have not been split off. A stored
+// Job is never changed: a change stores another one. Its fields are in an order
+// in which it takes 240 bytes, a size that the allocator has.
 type Job struct {
-	ID      uint32      `cbor:"1,keyasint"`
-	Array   uint32      `cbor:"2,keyasint,omitempty"` // number of its array; 0 = a plain job
-	Task    uint32      `cbor:"4,keyasint,omitempty"`
-	HasTask bool        `cbor:"3,keyasint,omitempty"` // it is the one task Task of Array
-	Phase   Phase       `cbor:"7,keyasint"`
-	Held    sched.Hold  `cbor:"8,keyasint,omitempty"`
-	Tasks   []TaskRange `cbor:"5,keyasint,omitempty"` // in an array and not HasTask: the tasks still in this record
+	ID      uint32     `cbor:"1,keyasint"`
+	Array   uint32     `cbor:"2,keyasint,omitempty"` // number of its array; 0 = a plain job
+	Task    uint32     `cbor:"4,keyasint,omitempty"`
+	HasTask bool       `cbor:"3,keyasint,omitempty"` // it is the one task Task of Array
+	Phase   Phase      `cbor:"7,keyasint"`
+	Held    sched.Hold `cbor:"8,keyasint,omitempty"`
+	// TasksFailed: some task of its array failed, and its record is forgotten.
+	TasksFailed bool        `cbor:"45,keyasint,omitempty"`
+	Tasks       []TaskRange `cbor:"5,keyasint,omitempty"` // in an array and not HasTask: the tasks still in this record
 
-	// What was asked for: shared with other jobs, but for own.
+	// What was requested: shared with other jobs, except for own.
 	Spec        *Spec `cbor:"-"`
 	Script      *Blob `cbor:"-"` // nil = empty
 	Environment *Blob `cbor:"-"`
@@ -45,11 +47,16 @@ type Job struct {
 
 	Epoch    uint32 `cbor:"9,keyasint,omitempty"`  // counts the starts
 	Restarts uint32 `cbor:"10,keyasint,omitempty"` // counts the requeues
-	// Failures counts the requeues that followed a failure, since it was
-	// released last.
-	Failures uint32 `cbor:"16,keyasint,omitempty"`
-	// Association is the number of what it is charged to; 0 = none. From
-	// LevelShares on.
+	// Failures counts the requeues that followed a failure, since it was last
+	// released.
+	Failures uint8 `cbor:"16,keyasint,omitempty"`
+	// SpecialExit: it was requeued held in that state (SPECIAL_EXIT), until it is
+	// released.
+	SpecialExit bool `cbor:"46,keyasint,omitempty"`
+	// SavedEarly counts the short runs that saved themselves, since the last
+	// run that was not short: see runsAgain.
+	SavedEarly uint16 `cbor:"60,keyasint,omitempty"`
+	// Association is the number of the association it is charged to; 0 = none.
 	Association uint32 `cbor:"30,keyasint,omitempty"`
 
 	SubmitMS   int64  `cbor:"11,keyasint,omitempty"`
@@ -58,7 +65,6 @@ type Job struct {
 	End        *End   `cbor:"14,keyasint,omitempty"` // nil while nothing decided its end
 	Detail     string `cbor:"15,keyasint,omitempty"` // why it was requeued last; "" once it starts
 
-	// From LevelShares on.
 	Dependencies Dependencies `cbor:"31,keyasint,omitzero"`  // what it waits for; empty = nothing
 	BeginMS      int64        `cbor:"32,keyasint,omitempty"` // not before; 0 = at once
 	DeadlineMS   int64        `cbor:"33,keyasint,omitempty"` // its end, at the latest; 0 = none
@@ -69,67 +75,70 @@ type Job struct {
 	LostGPUMS int64 `cbor:"37,keyasint,omitempty"`
 	// Preemptions counts them.
 	Preemptions uint32 `cbor:"38,keyasint,omitempty"`
-	// FixedPriority was set by an administrator; 0 = computed.
+	// FixedPriority is set by an administrator; 0 = computed.
 	FixedPriority uint32 `cbor:"34,keyasint,omitempty"`
-	// TasksFailed: some task of its array whose record is forgotten did not end
-	// well.
-	TasksFailed bool `cbor:"45,keyasint,omitempty"`
-	// SpecialExit: it was requeued held in that state (SPECIAL_EXIT), until it is
-	// released.
-	SpecialExit bool `cbor:"46,keyasint,omitempty"`
 
-	// From LevelFrozen on. SavedEarly counts the runs that saved themselves and
-	// were short, since the last that was not: see runsAgain. Saved is what was
-	// saved of it; nil = nothing ever was asked for.
-	SavedEarly uint32 `cbor:"60,keyasint,omitempty"`
-	Saved      *Saved `cbor:"50,keyasint,omitempty"`
+	// Saved has its saves and images; nil = none was ever requested.
+	Saved *Saved `cbor:"50,keyasint,omitempty"`
+	// Avoided are the nodes on which it could not be started; nil = there are none.
+	Avoided *Avoided `cbor:"61,keyasint,omitempty"`
 }
 
-// Run is one run of a job: what it holds, where.
+// Run is one run of a job: what it holds, and where.
 type Run struct {
-	Partition string `cbor:"1,keyasint"`
-	StartMS   int64  `cbor:"2,keyasint"`
-	Parts     []Part `cbor:"3,keyasint"` // ascending by node; the first is the batch host
+	Partition string  `cbor:"1,keyasint"`
+	StartMS   int64   `cbor:"2,keyasint"`
+	Allocs    []Alloc `cbor:"3,keyasint"` // ascending by node; the first is the batch host
 	// Fence: it must not run without a lease, and is requeued when one of its
-	// nodes has lost it. Decided at the start, and kept whatever the policy says
-	// later. A job that may not be requeued is never under it.
+	// nodes has lost it. Decided at the start, and kept whatever the policy
+	// says later. A job that may not be requeued never has it.
 	Fence bool `cbor:"4,keyasint,omitempty"`
-	// Relimited: its time limit was changed since it started, which its nodes
-	// have to be told.
+	// Relimited: its time limit was changed since it started, and its nodes
+	// must be told.
 	Relimited bool `cbor:"8,keyasint,omitempty"`
-	// Sharing: what its partition said when it started, kept likewise. From
-	// LevelShares on.
+	// Sharing: the partition's setting at the start, kept likewise.
 	Sharing ExclusiveKind `cbor:"10,keyasint,omitempty"`
-	// Billing is what it is billed a second, in millionths, by the weights of its
-	// partition when it started. From LevelShares on.
+	// Billing is what it is billed a second, in millionths, by the weights that
+	// its partition had at its start.
 	Billing int64 `cbor:"20,keyasint,omitempty"`
-	// Priority is that at which it started; 0 = the basic one.
+	// Priority is its priority at the start; 0 = the basic one.
 	Priority uint32 `cbor:"21,keyasint,omitempty"`
 
-	// From LevelFrozen on. Suspension is nil while it runs, and stays when it ends
-	// meanwhile. TurnMS is when it was suspended or went on last, 0 = never, and
-	// RanMS how long it had run until then.
+	// Suspension is nil while it runs, and stays when it ends meanwhile. TurnMS
+	// is when it was last suspended or continued, 0 = never, and RanMS how long
+	// it had run until then.
 	Suspension *Suspension `cbor:"30,keyasint,omitempty"`
 	TurnMS     int64       `cbor:"31,keyasint,omitempty"`
 	RanMS      int64       `cbor:"32,keyasint,omitempty"`
-	// SuspendNumber is that of the last order to stand still or to go on.
+	// SuspendNumber is that of the last order to stop or to continue.
 	SuspendNumber uint32 `cbor:"33,keyasint,omitempty"`
-	// ForgottenMS is until when what it used was charged and forgotten since (see
-	// ResetUsage); 0 = nothing was.
+	// ForgottenMS is the time until which its usage was charged and then reset
+	// (see ResetUsage); 0 = it was not.
 	ForgottenMS int64 `cbor:"34,keyasint,omitempty"`
-	// Saving is the save that is under way; Abandoned the number of one that was
-	// taken back, of which the part may still stand; and Restore the image that it
-	// goes on from, nil = it began with its script.
+	// Saving is the save that is under way; Abandoned the number of a save that
+	// was taken back, for which the allocation may still be frozen; and Restore
+	// the image that it resumes from, nil = it began with its script.
 	Saving    *Saving `cbor:"40,keyasint,omitempty"`
 	Abandoned uint32  `cbor:"41,keyasint,omitempty"`
 	Restore   *Image  `cbor:"42,keyasint,omitempty"`
+	// Numbered is the number of the last image that was requested before it:
+	// those of this run have higher ones.
+	Numbered uint32 `cbor:"43,keyasint,omitempty"`
+	// Move is a move that is under way. Beside are the other runs of the job
+	// that hold something, and LastEpoch the highest epoch that any of them was
+	// given. Moved: the run took the place of another one, and runs once it is
+	// told to.
+	Move      *Move    `cbor:"50,keyasint,omitempty"`
+	Beside    []Beside `cbor:"51,keyasint,omitempty"`
+	LastEpoch uint32   `cbor:"52,keyasint,omitempty"`
+	Moved     bool     `cbor:"53,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.
-func (r *Run) BatchHost() string { return r.Parts[0].Node }
+func (r *Run) BatchHost() string { return r.Allocs[0].Node }
 
-// Part is one node's share of a run.
-type Part struct {
+// Alloc is one node's share of a run.
+type Alloc struct {
 	Node        string       `cbor:"1,keyasint"`
 	CPUs        []uint32     `cbor:"2,keyasint,omitempty"` // ids, ascending
 	MemoryBytes uint64       `cbor:"3,keyasint,omitempty"`
@@ -138,12 +147,14 @@ type Part struct {
 	Ready       bool         `cbor:"6,keyasint,omitempty"` // its container has been up
 	Released    bool         `cbor:"7,keyasint,omitempty"` // its node reported the end; everything is free
 	BootID      string       `cbor:"8,keyasint,omitempty"` // of the node when it was placed
-	// Stands: its run is suspended, and its node has said that it stands still. Its
-	// CPUs are free. From LevelFrozen on.
-	Stands bool `cbor:"20,keyasint,omitempty"`
+	// Frozen: its run is suspended, and its node has said that it is stopped.
+	// Its CPUs are free.
+	Frozen bool `cbor:"20,keyasint,omitempty"`
+	// TmpBytes is what it may write to the node's disk; 0 = no limit.
+	TmpBytes uint64 `cbor:"21,keyasint,omitempty"`
 }
 
-// HeldDevice is one device, or shares of one, that a part holds.
+// HeldDevice is one device, or shares of one, that an allocation holds.
 type HeldDevice struct {
 	ID     string `cbor:"1,keyasint"`
 	Index  uint32 `cbor:"2,keyasint,omitempty"`
@@ -153,7 +164,7 @@ type HeldDevice struct {
 }
 
 // End is how a run ends, once decided, and what its nodes reported about it.
-// The first decision in the log stands; only a cancel beats a requeue.
+// The first decision in the log counts; only a cancel overrides a requeue.
 type End struct {
 	State           pb.JobState `cbor:"1,keyasint"` // final, unless Requeue
 	Requeue         bool        `cbor:"2,keyasint,omitempty"`
@@ -166,17 +177,20 @@ type End struct {
 	ExitSignal      uint32      `cbor:"10,keyasint,omitempty"`
 	PeakMemoryBytes uint64      `cbor:"11,keyasint,omitempty"` // the highest of its nodes
 	CPUNS           uint64      `cbor:"12,keyasint,omitempty"` // of all its nodes
-	EndMS           int64       `cbor:"13,keyasint,omitempty"` // when the last part was over
-	SpecialExit     bool        `cbor:"14,keyasint,omitempty"` // with Requeue: see Job; from LevelShares on
-	Preempted       *Preempted  `cbor:"15,keyasint,omitempty"` // from LevelShares on; nil = it was not
-	Saved           bool        `cbor:"30,keyasint,omitempty"` // with Requeue: it saved itself; from LevelFrozen on
+	EndMS           int64       `cbor:"13,keyasint,omitempty"` // when the last allocation was over
+	SpecialExit     bool        `cbor:"14,keyasint,omitempty"` // with Requeue: see Job
+	Preempted       *Preempted  `cbor:"15,keyasint,omitempty"` // nil = it was not
+	Saved           bool        `cbor:"30,keyasint,omitempty"` // with Requeue: it saved itself
 
-	// From LevelFrozen on, with Requeue. Stands: its processes are saved, stand
-	// still and need no time to end. StartOver: what was saved of it is not used.
-	// Unrestored: it was not restored, and has not run.
-	Stands     bool `cbor:"40,keyasint,omitempty"`
+	// With Requeue. Frozen: its processes are saved, frozen, and need no time
+	// to end. StartOver: its images are not used. Unrestored: it was not
+	// restored, and has not run.
+	Frozen     bool `cbor:"40,keyasint,omitempty"`
 	StartOver  bool `cbor:"41,keyasint,omitempty"`
 	Unrestored bool `cbor:"42,keyasint,omitempty"`
+	// Elsewhere, with Requeue: only the node, or the image's holder, was at
+	// fault, so it does not count among the failures of the job or its image.
+	Elsewhere bool `cbor:"43,keyasint,omitempty"`
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).
@@ -191,7 +205,7 @@ const (
 	ReasonNodeDown         Reason = 4
 	ReasonJobLaunchFailure Reason = 5
 	ReasonSupervisorDied   Reason = 6
-	ReasonDeadline         Reason = 20 // from LevelShares on, like the next
+	ReasonDeadline         Reason = 20
 	// ReasonDependencyNeverSatisfied: cancelled for that (--kill-on-invalid-dep).
 	ReasonDependencyNeverSatisfied Reason = 21
 )
@@ -215,38 +229,40 @@ func (j *Job) Completing() bool { return j.Phase == Ending }
 
 // Configuring says that it has an allocation and some node is not ready yet.
 func (j *Job) Configuring() bool {
-	if j.Phase != Running {
-		return false
-	}
-	for i := range j.Run.Parts {
-		if !j.Run.Parts[i].Ready {
-			return true
-		}
-	}
-	return false
+	return j.Phase == Running && !j.everyReady()
 }
 
-// HoldsNodes says whether some part of it is not released.
+// everyReady reports whether the containers of all allocations of the run have been up.
+func (j *Job) everyReady() bool {
+	for i := range j.Run.Allocs {
+		if !j.Run.Allocs[i].Ready {
+			return false
+		}
+	}
+	return true
+}
+
+// HoldsNodes reports whether some allocation of it is not released.
 func (j *Job) HoldsNodes() bool { return j.Phase == Running || j.Phase == Ending }
 
-// Part finds the part on a node; nil when there is none.
-func (j *Job) Part(node string) *Part {
+// Alloc finds the allocation on a node; nil when there is none.
+func (j *Job) Alloc(node string) *Alloc {
 	if j.Run == nil {
 		return nil
 	}
-	for i := range j.Run.Parts {
-		if j.Run.Parts[i].Node == node {
-			return &j.Run.Parts[i]
+	for i := range j.Run.Allocs {
+		if j.Run.Allocs[i].Node == node {
+			return &j.Run.Allocs[i]
 		}
 	}
 	return nil
 }
 
-// Owner is the person it runs as.
+// Owner is the user it runs as.
 func (j *Job) Owner() *Owner { return j.Spec.owner }
 
-// Own is what it has to itself of what was asked for.
+// Own is the part of the request that it does not share.
 func (j *Job) Own() Own { return j.own.unpack() }
 
-// Name is that of Own, found quicker.
+// Name is that of Own, found faster.
 func (j *Job) Name() string { return j.own.name() }

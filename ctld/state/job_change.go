@@ -1,11 +1,13 @@
 package state
 
-// JobChange is what an update changes of a job (scontrol(1), "JOBS -
-// SPECIFICATIONS FOR UPDATE COMMAND"); what is nil stays. Make one with
+import pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+
+// JobChange is what an update changes in a job (scontrol(1), "JOBS -
+// SPECIFICATIONS FOR UPDATE COMMAND"); nil fields stay. Make one with
 // ChangeFromMessage.
 type JobChange struct {
 	TimeLimitS *uint32 `cbor:"1,keyasint,omitempty"`
-	// AddTimeS is added to the limit, or taken off; 0 = it is not.
+	// AddTimeS is added to the limit, or taken off; 0 = the limit stays.
 	AddTimeS     int64         `cbor:"2,keyasint,omitempty"`
 	Partitions   []string      `cbor:"3,keyasint,omitempty"`
 	QOS          *string       `cbor:"4,keyasint,omitempty"`
@@ -41,10 +43,11 @@ type JobChange struct {
 	ExclusiveUser           *bool            `cbor:"32,keyasint,omitempty"`
 	KillOnInvalidDependency *bool            `cbor:"33,keyasint,omitempty"`
 	ResetAge                bool             `cbor:"34,keyasint,omitempty"`
+	Network                 *pb.Network      `cbor:"35,keyasint,omitempty"`
+	TmpPerNode              *uint64          `cbor:"36,keyasint,omitempty"`
 }
 
-// GPURequests are all that a job asks for of one scope, in the place of what it
-// asked for before.
+// GPURequests replace all requests for GPUs of one scope.
 type GPURequests struct {
 	Requests []GPURequest `cbor:"1,keyasint,omitempty"`
 }
@@ -54,7 +57,7 @@ type LicenseRequests struct {
 	Requests []License `cbor:"1,keyasint,omitempty"` // ascending by name
 }
 
-// onSpec carries the change over to a spec, but for what belongs to a record.
+// onSpec applies the change to a spec, except for what belongs to a record.
 func (c *JobChange) onSpec(spec *Spec) {
 	if c.Partitions != nil {
 		spec.Partitions = c.Partitions
@@ -74,6 +77,7 @@ func (c *JobChange) onSpec(spec *Spec) {
 		set(&spec.MemoryPerNode, c.MemoryPerNode)
 		set(&spec.MemoryPerCPU, c.MemoryPerCPU)
 	}
+	set(&spec.TmpPerNode, c.TmpPerNode)
 	if c.GPUs != nil {
 		spec.GPUs = c.GPUs.Requests
 	}
@@ -90,9 +94,10 @@ func (c *JobChange) onSpec(spec *Spec) {
 	set(&spec.Exclusive, c.Exclusive)
 	set(&spec.ExclusiveUser, c.ExclusiveUser)
 	set(&spec.KillOnInvalidDependency, c.KillOnInvalidDependency)
+	set(&spec.Network, c.Network)
 }
 
-// onOwn likewise, and says whether there was anything.
+// onOwn does the same, and reports whether there was anything.
 func (c *JobChange) onOwn(own *Own) bool {
 	set(&own.Name, c.Name)
 	set(&own.Comment, c.Comment)
@@ -105,8 +110,8 @@ func set[V any](field *V, value *V) {
 	}
 }
 
-// onlyPending names what of a change can only be made of a job that waits; ""
-// when there is nothing of that.
+// onlyPending names the parts of a change that only a waiting job can have; ""
+// when there are none.
 func (c *JobChange) onlyPending() string {
 	for _, field := range []struct {
 		given bool
@@ -118,11 +123,11 @@ func (c *JobChange) onlyPending() string {
 		{c.MinNodes != nil || c.MaxNodes != nil, "NumNodes"}, {c.Tasks != nil, "NumTasks"},
 		{c.TasksPerNode != nil, "TasksPerNode"}, {c.CPUsPerTask != nil, "CPUsPerTask"},
 		{c.MemoryPerNode != nil, "MinMemoryNode"}, {c.MemoryPerCPU != nil, "MinMemoryCPU"},
-		{c.GPUs != nil, "Gres"}, {c.Constraint != nil, "Features"},
+		{c.TmpPerNode != nil, "MinTmpDiskNode"}, {c.GPUs != nil, "Gres"}, {c.Constraint != nil, "Features"},
 		{c.NodeList != nil, "ReqNodeList"}, {c.ExcludeNodes != nil, "ExcNodeList"}, {c.Licenses != nil, "Licenses"},
 		{c.Switches != nil || c.SwitchesWaitS != nil, "Switches"},
 		{c.Exclusive != nil || c.ExclusiveUser != nil, "OverSubscribe"}, {c.ResetAge, "ResetAccrueTime"},
-		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"},
+		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"}, {c.Network != nil, "Network"},
 	} {
 		if field.given {
 			return field.name
@@ -131,10 +136,10 @@ func (c *JobChange) onlyPending() string {
 	return ""
 }
 
-// Places says whether the change may make a job one that cannot run, so that it
-// has to be judged as a submission is.
+// Places reports whether the change may make the job impossible to run, so that
+// it must be checked like a submission.
 func (c *JobChange) Places() bool {
 	return c.Partitions != nil || c.MinNodes != nil || c.MaxNodes != nil || c.Tasks != nil || c.TasksPerNode != nil || c.CPUsPerTask != nil ||
 		c.MemoryPerNode != nil || c.MemoryPerCPU != nil || c.GPUs != nil || c.Constraint != nil || c.NodeList != nil || c.ExcludeNodes != nil ||
-		c.Exclusive != nil || c.ExclusiveUser != nil || c.Switches != nil || c.Licenses != nil
+		c.Exclusive != nil || c.ExclusiveUser != nil || c.Switches != nil || c.Licenses != nil || c.TmpPerNode != nil
 }

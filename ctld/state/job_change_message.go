@@ -1,6 +1,8 @@
 package state
 
 import (
+	"fmt"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -11,11 +13,18 @@ func ChangeFromMessage(m *pb.JobChange) (JobChange, error) {
 		TimeLimitS: m.TimeLimitS, AddTimeS: m.GetAddTimeS(), Partitions: m.GetPartitions(), QOS: m.Qos, Account: m.Account,
 		Priority: m.Priority, Nice: m.Nice, BeginMS: m.BeginMs, DeadlineMS: m.DeadlineMs,
 		MinNodes: m.MinNodes, MaxNodes: m.MaxNodes, Tasks: m.Tasks, TasksPerNode: m.TasksPerNode, CPUsPerTask: m.CpusPerTask,
-		MemoryPerNode: m.MemoryPerNodeBytes, MemoryPerCPU: m.MemoryPerCpuBytes,
+		MemoryPerNode: m.MemoryPerNodeBytes, MemoryPerCPU: m.MemoryPerCpuBytes, TmpPerNode: m.TmpPerNodeBytes,
 		Constraint: m.Constraint, NodeList: m.NodeList, ExcludeNodes: m.ExcludeNodes,
 		Name: m.Name, Comment: m.Comment, WCKey: m.Wckey, Requeue: m.Requeue, MaxRunning: m.MaxRunning,
 		Switches: m.Switches, SwitchesWaitS: m.SwitchesWaitS, Exclusive: m.Exclusive, ExclusiveUser: m.ExclusiveUser,
 		KillOnInvalidDependency: m.KillOnInvalidDependency, ResetAge: m.GetResetAccrueTime(),
+	}
+	switch {
+	case m.Network == nil:
+	case m.GetNetwork() == pb.Network_NETWORK_HOST, m.GetNetwork() == pb.Network_NETWORK_PRIVATE:
+		c.Network = m.Network
+	default:
+		return JobChange{}, fmt.Errorf("network %d is not known: use host or private", m.GetNetwork())
 	}
 	if m.Gpus != nil {
 		c.GPUs = &GPURequests{Requests: gpuRecords(m.Gpus.GetRequests())}

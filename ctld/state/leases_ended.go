@@ -4,10 +4,11 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// LeasesEnded releases the parts that must not run without a lease (Run.Fence)
-// of a node that has been silent so long that they stand still: one lease and
-// a margin after the last renewal that anybody can have granted. Their jobs
-// are requeued once all other parts are over. Parts under run-on stay.
+// LeasesEnded releases the allocations that must not run without a lease
+// (Run.Fence), on a node that has been silent for so long that they are frozen:
+// one lease and a margin after the last renewal that anybody can have granted.
+// Their jobs are requeued once all other allocations are over. Allocations
+// under run-on stay.
 //
 // The leader that proposes it counted the time. A later one may have granted
 // leases since, so it counts in that leader's own term only: see Barrier.
@@ -16,9 +17,7 @@ type LeasesEnded struct {
 	Node string `cbor:"2,keyasint"`
 }
 
-func (LeasesEnded) kind() Kind   { return KindLeasesEnded }
-func (LeasesEnded) level() Level { return LevelPeers }
-
+func (LeasesEnded) kind() Kind { return KindLeasesEnded }
 func (c LeasesEnded) apply(s *State, result *Result) {
 	node, known := s.nodes.Get(c.Node)
 	switch {
@@ -27,7 +26,7 @@ func (c LeasesEnded) apply(s *State, result *Result) {
 	case !known:
 		result.Refused = refuse(NotFound, "Node %s not found", clip(c.Node, MaxNameBytes))
 	case !node.NotResponding || node.Awaited:
-		// Of an awaited node's leases the restored state knows nothing.
+		// The restored state knows nothing of an awaited node's leases.
 		result.Refused = refuse(WrongState, "node %s may hold a lease", c.Node)
 	default:
 		s.endLeases(node)
@@ -36,20 +35,20 @@ func (c LeasesEnded) apply(s *State, result *Result) {
 
 func (s *State) endLeases(node *Node) {
 	for _, id := range node.use.jobs {
-		job, _ := s.Job(id)
+		job := s.jobOn(id, node.Name)
 		if !job.Run.Fence {
 			continue
 		}
-		s.partEnded(&PartReport{
+		s.allocEnded(&AllocReport{
 			Job: id, Epoch: job.Epoch, Node: node.Name,
 			Cause: pb.EndCause_END_CAUSE_LEASE_ENDED, Detail: "the node was silent for longer than its lease",
 		})
 	}
 }
 
-// FencedParts counts the parts on a node that stand still once its lease is
-// over, and are released then.
-func (t *tables) FencedParts(node string) (count int) {
+// FencedAllocs counts the allocations on a node that are frozen once its lease
+// is over, and are released then.
+func (t *tables) FencedAllocs(node string) (count int) {
 	for job := range t.JobsOn(node) {
 		if job.Run.Fence {
 			count++
@@ -58,11 +57,12 @@ func (t *tables) FencedParts(node string) (count int) {
 	return count
 }
 
-// PartsOn are the parts that are a node's: those that have a lease when it has.
-func (t *tables) PartsOn(node string) []*pb.PartId {
-	var parts []*pb.PartId
+// AllocsOn are the allocations that belong to a node: they have a lease when it
+// has one.
+func (t *tables) AllocsOn(node string) []*pb.AllocId {
+	var allocs []*pb.AllocId
 	for job := range t.JobsOn(node) {
-		parts = append(parts, &pb.PartId{Job: job.ID, Epoch: job.Epoch})
+		allocs = append(allocs, &pb.AllocId{Job: job.ID, Epoch: job.Epoch})
 	}
-	return parts
+	return allocs
 }

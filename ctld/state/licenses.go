@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ func licensesText(licenses []License) string {
 	return spec.FormatLicenses(messages)
 }
 
-// findLicense answers how many there are of a license.
+// findLicense returns how many licenses of a name there are.
 func (p *Policy) findLicense(name string) (uint32, bool) {
 	at, found := slices.BinarySearchFunc(p.Licenses, name, func(l License, name string) int { return cmp.Compare(l.Name, name) })
 	if !found {
@@ -46,7 +47,7 @@ func (p *Policy) findLicense(name string) (uint32, bool) {
 	return p.Licenses[at].Count, true
 }
 
-// checkLicenses refuses licenses that there are not, or not so many of.
+// checkLicenses refuses licenses that do not exist, or not in that number.
 func (p *Policy) checkLicenses(asked []License) *Refusal {
 	for i, license := range asked {
 		total, known := p.findLicense(license.Name)
@@ -62,7 +63,7 @@ func (p *Policy) checkLicenses(asked []License) *Refusal {
 	return nil
 }
 
-// licenseNames says what licenses there are, a few of them.
+// licenseNames names some of the licenses.
 func (p *Policy) licenseNames() string {
 	const few = 12
 	if len(p.Licenses) == 0 {
@@ -78,9 +79,9 @@ func (p *Policy) licenseNames() string {
 	return "Licenses are: " + strings.Join(names, ", ")
 }
 
-// schedLicenses lists the licenses a job asks for by their places in a
-// snapshot, of which the policy's come first. One that the policy has no more is
-// put behind them: there is none of it.
+// schedLicenses lists the licenses that a job requests by their places in a
+// snapshot, where the policy's come first. One that the policy no longer has
+// comes after them, with a count of zero.
 func schedLicenses(snapshot *sched.Snapshot, ofPolicy int, asked []License) []sched.LicenseCount {
 	if len(asked) == 0 {
 		return nil
@@ -106,7 +107,7 @@ func placeOfLicense(snapshot *sched.Snapshot, ofPolicy int, name string) int {
 	return at
 }
 
-// LicenseUse is how many of a license there are, and jobs have.
+// LicenseUse is the number of licenses of one name, and how many jobs hold.
 type LicenseUse struct {
 	Name        string
 	Total, Used uint64
@@ -132,4 +133,28 @@ func (v *View) Licenses() []LicenseUse {
 		}
 	}
 	return uses
+}
+
+func (p *Policy) normalizeLicenses() error {
+	if len(p.Licenses) > MaxLicenses {
+		return fmt.Errorf("%d licenses are too many: at most %d", len(p.Licenses), MaxLicenses)
+	}
+	p.Licenses = slices.Clone(p.Licenses)
+	slices.SortFunc(p.Licenses, func(a, b License) int { return cmp.Compare(a.Name, b.Name) })
+	for i, license := range p.Licenses {
+		switch {
+		case !validName(license.Name):
+			return fmt.Errorf("license name %q: use letters, digits and -_. only", clip(license.Name, MaxNameBytes))
+		case i > 0 && p.Licenses[i-1].Name == license.Name:
+			return fmt.Errorf("license %s is there twice: leave one, with the sum of both", license.Name)
+		case license.Count > math.MaxInt32:
+			return fmt.Errorf("license %s: count %d is too high: at most %d", license.Name, license.Count, math.MaxInt32)
+		}
+	}
+	return nil
+}
+
+func (p *Policy) hasLicense(name string) bool {
+	_, found := slices.BinarySearchFunc(p.Licenses, name, func(l License, name string) int { return cmp.Compare(l.Name, name) })
+	return found
 }

@@ -92,7 +92,7 @@ var limitRows = [lastLimit + 1]limitRow{
 	LimitMinTRESPerJob:        {name: "MinTRESPerJob", qosOnly: true, amounts: func(l *Limits) *[]TRESAmount { return &l.MinTRESPerJob }},
 }
 
-// row finds where a limit is kept; a kind that is none has no name.
+// row finds where a limit is kept; an unknown kind has no name.
 func (k LimitKind) row() *limitRow {
 	if k > lastLimit {
 		k = 0
@@ -162,7 +162,7 @@ func withAmount(old []TRESAmount, c *LimitChange) []TRESAmount {
 	return amounts
 }
 
-// check says what no sequence of changes would have made.
+// check says what no sequence of changes could have made.
 func (l *Limits) check(ofQOS bool) error {
 	for kind := LimitKind(1); kind <= lastLimit; kind++ {
 		row := kind.row()
@@ -182,7 +182,7 @@ func (l *Limits) check(ofQOS bool) error {
 	return nil
 }
 
-// validTRES says whether a limit can be on a TRES of this name.
+// validTRES reports whether a limit can be on a TRES of this name.
 func validTRES(name string) bool {
 	switch name {
 	case sched.TRESBilling, sched.TRESCPU, sched.TRESGPU, sched.TRESMemory, sched.TRESNode:

@@ -8,19 +8,19 @@ import (
 )
 
 // limitCounts counts what waits and runs, for limits and licenses. It belongs
-// to the State alone, is made when the first command asks for it, and kept in
-// step by the index functions until accounts or the policy change. Nothing but
-// the jobs, limits and what the policy says goes into an answer, so that it does
-// not matter when it was made.
+// to the State alone, is built when the first command asks for it, and the
+// index functions keep it up to date until accounts or the policy change. An
+// answer depends only on the jobs, limits and policy, so it does not matter
+// when it was built.
 type limitCounts struct {
 	policy   *Policy // as it was
 	snapshot sched.Snapshot
 	index    *schedIndex
 	limiter  *sched.Limiter
-	all      bool // no limit is over time: these counts say all about what runs
+	all      bool // no limit is over time: these counts cover all that runs
 }
 
-// limitCounts answers the counts, and makes them if they are not there.
+// limitCounts returns the counts, and makes them if they are not there.
 func (s *State) limitCounts() *limitCounts {
 	if s.counts != nil {
 		return s.counts
@@ -73,7 +73,7 @@ func (c *limitCounts) licenses(job *Job) []sched.LicenseCount {
 	return schedLicenses(&c.snapshot, len(c.policy.Licenses), known)
 }
 
-// checkLimitCounts compares the counts with some that are made anew.
+// checkLimitCounts compares the counts with rebuilt ones.
 func (s *State) checkLimitCounts() error {
 	if s.counts == nil {
 		return nil

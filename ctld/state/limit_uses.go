@@ -5,8 +5,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// LimitUses says what counts for each limit, at one moment. It is for those who
-// ask, and looks at each job that is not over and each node.
+// LimitUses says what counts for each limit, at one moment. It is made on
+// request, and looks at each job that is not over and each node.
 type LimitUses struct {
 	view     *View
 	snapshot sched.Snapshot
@@ -33,7 +33,7 @@ func (v *View) LimitUses(nowMS int64) *LimitUses {
 // TRES are the names of the amounts, in their order.
 func (u *LimitUses) TRES() []string { return u.snapshot.TRES }
 
-// Enforced says whether limits bind anybody.
+// Enforced reports whether limits are enforced.
 func (u *LimitUses) Enforced() bool { return u.snapshot.Accounting.EnforceLimits }
 
 // Association is what counts for an association with all below it.
@@ -52,13 +52,13 @@ func (u *LimitUses) QOS(qos *QOS) *pb.QosUse {
 	at := int(u.index.qosNamed(qos.Name))
 	message := &pb.QosUse{Qos: QOSMessage(qos), Use: u.message(u.limiter.UseOfQOS(at))}
 	for _, within := range u.limiter.UseWithinQOS(at) {
-		part := &pb.UseWithin{Uid: within.UID, Use: u.message(within.Use)}
+		alloc := &pb.UseWithin{Uid: within.UID, Use: u.message(within.Use)}
 		if within.Account >= 0 {
-			part.Account = u.snapshot.Associations[within.Account].Account
+			alloc.Account = u.snapshot.Associations[within.Account].Account
 		} else {
-			part.User = u.names[within.UID]
+			alloc.User = u.names[within.UID]
 		}
-		message.Within = append(message.Within, part)
+		message.Within = append(message.Within, alloc)
 	}
 	return message
 }
@@ -70,7 +70,7 @@ func (u *LimitUses) message(use sched.Use) *pb.LimitUse {
 	}
 }
 
-// amounts has an entry for each TRES, also of nothing.
+// amounts has an entry for each TRES, even for zero.
 func (u *LimitUses) amounts(amounts sched.Amounts) []uint64 {
 	out := make([]uint64, len(u.snapshot.TRES))
 	for i, amount := range amounts {

@@ -6,10 +6,11 @@ import (
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
 
-// This file holds starts and submissions against limits and licenses. What
-// decides is sched.Limiter, the same as in a pass.
+// This file checks starts and submissions against limits and licenses. It uses
+// sched.Limiter, as a pass of the scheduler does.
 
 // schedRules is what limits depend on: a snapshot without nodes and jobs.
 func (t *tables) schedRules(nowMS int64) (sched.Snapshot, *schedIndex) {
@@ -24,8 +25,8 @@ func (t *tables) schedRules(nowMS int64) (sched.Snapshot, *schedIndex) {
 	return snapshot, index
 }
 
-// charge is whom a job counts for, without its licenses. One that has no run
-// counts for the first of its partitions.
+// charge is the user and association that a job counts for, without its
+// licenses. A job without a run counts for the first of its partitions.
 func (x *schedIndex) charge(policy *Policy, job *Job) sched.Charge {
 	partition := ""
 	if job.Run != nil {
@@ -48,18 +49,18 @@ func (p *Policy) position(partition string) int {
 	return at
 }
 
-// amountsOf is what a part of a run holds.
-func amountsOf(x *sched.TRESIndex, part *Part) sched.Amounts {
+// amountsOf is what an allocation of a run holds.
+func amountsOf(x *sched.TRESIndex, alloc *Alloc) sched.Amounts {
 	amounts := x.New()
-	x.AddNode(amounts, uint64(len(part.CPUs)), part.MemoryBytes)
-	for i := range part.Devices {
-		x.AddGPUs(amounts, part.Devices[i].Model, 1)
+	x.AddNode(amounts, uint64(len(alloc.CPUs)), alloc.MemoryBytes)
+	for i := range alloc.Devices {
+		x.AddGPUs(amounts, alloc.Devices[i].Model, 1)
 	}
 	return amounts
 }
 
-// runningLimits is a job that holds nodes as limits see it: what of it is
-// released counts no more.
+// runningLimits is a job that holds nodes as limits see it: its released
+// allocations no longer count.
 func (x *schedIndex) runningLimits(snapshot *sched.Snapshot, policy *Policy, job *Job) sched.Running {
 	if x.held == nil {
 		x.held = sched.NewTRESIndex(snapshot.TRES, snapshot.Licenses)
@@ -71,9 +72,9 @@ func (x *schedIndex) runningLimits(snapshot *sched.Snapshot, policy *Policy, job
 		Licenses: schedLicenses(snapshot, len(policy.Licenses), job.Spec.Licenses), TRES: x.held.New(),
 		Suspended: job.Suspended(), PausedMS: job.Run.pausedMS(snapshot.NowMS), ChargedMS: job.Run.chargedMS(),
 	}
-	for i := range job.Run.Parts {
-		if part := &job.Run.Parts[i]; !part.Released {
-			for tres, amount := range amountsOf(x.held, part) {
+	for i := range job.Run.Allocs {
+		if alloc := &job.Run.Allocs[i]; !alloc.Released {
+			for tres, amount := range amountsOf(x.held, alloc) {
 				running.TRES[tres] += amount
 			}
 		}
@@ -103,15 +104,15 @@ func (t *tables) activeJobs() []*Job {
 
 // firstHeld is the first node that a job holds.
 func (j *Job) firstHeld() string {
-	for i := range j.Run.Parts {
-		if !j.Run.Parts[i].Released {
-			return j.Run.Parts[i].Node
+	for i := range j.Run.Allocs {
+		if !j.Run.Allocs[i].Released {
+			return j.Run.Allocs[i].Node
 		}
 	}
 	return ""
 }
 
-// placing is what the starts of one command are held against.
+// placing checks the starts of one command.
 type placing struct {
 	policy   *Policy
 	snapshot *sched.Snapshot
@@ -120,8 +121,8 @@ type placing struct {
 	kept     bool // the limiter is the State's, which counts each start itself
 }
 
-// newPlacing answers nil when nothing is limited. Where a limit is over time all
-// that runs is counted anew.
+// newPlacing returns nil when nothing is limited. If a limit is over time all
+// running jobs are counted again.
 func (s *State) newPlacing() *placing {
 	accounting := s.policy.Accounting
 	if !accounting.limits() && len(s.policy.Licenses) == 0 {
@@ -137,7 +138,8 @@ func (s *State) newPlacing() *placing {
 	return &placing{policy: s.policy, snapshot: &snapshot, index: index, limiter: sched.NewLimiter(&snapshot)}
 }
 
-// admit says which limit a start would pass. What it admits is started.
+// admit says which limit a start would exceed. It counts the starts that it
+// admits.
 func (p *placing) admit(job *Job, run *Run) error {
 	if p == nil {
 		if len(job.Spec.Licenses) > 0 {
@@ -154,13 +156,13 @@ func (p *placing) admit(job *Job, run *Run) error {
 	started.Run = run
 	c := p.index.charge(p.policy, &started)
 	c.Licenses = schedLicenses(p.snapshot, len(p.policy.Licenses), job.Spec.Licenses)
-	parts := make([]sched.Amounts, len(run.Parts))
-	for i := range run.Parts {
-		parts[i] = amountsOf(p.limiter.Index, &run.Parts[i])
+	allocs := make([]sched.Amounts, len(run.Allocs))
+	for i := range run.Allocs {
+		allocs[i] = amountsOf(p.limiter.Index, &run.Allocs[i])
 	}
-	ask := p.limiter.AskHeld(c, parts)
+	ask := p.limiter.AskHeld(c, allocs)
 	if reached := p.limiter.Stops(c, &ask); reached != nil {
-		return fmt.Errorf("job %d may not start (%s): %s", job.ID, reached.Reason(*p.snapshot), reached.Sentence(*p.snapshot))
+		return fmt.Errorf("job %d may not start (%s): %s", job.ID, explain.LimitReason(reached, *p.snapshot), explain.LimitSentence(reached, *p.snapshot))
 	}
 	if !p.kept {
 		p.limiter.Take(c, ask.Amounts)
@@ -168,5 +170,5 @@ func (p *placing) admit(job *Job, run *Run) error {
 	return nil
 }
 
-// limits says whether limits are enforced.
+// limits reports whether limits are enforced.
 func (p *AccountingPolicy) limits() bool { return p.EnforceLimits || p.Safe }

@@ -14,7 +14,7 @@ const (
 	MaxPastMeant = 100
 	// MaxStarts bounds the starts in one plan, for the same reason.
 	MaxStarts = 10_000
-	// MaxReports bounds the part reports in one entry.
+	// MaxReports bounds the allocation reports in one entry.
 	MaxReports = 10_000
 	// MaxPurge bounds the jobs one entry forgets.
 	MaxPurge = 10_000
@@ -40,6 +40,8 @@ const (
 	// held against them.
 	MaxLicenses = 1_024
 	MaxSwitches = 4_096
+	// MaxOwners bounds the accounts that own nodes.
+	MaxOwners = 4_096
 	// MaxNameBytes bounds names of nodes, partitions, users and the like.
 	MaxNameBytes = 256
 	// MaxTextBytes bounds free text: comments, reasons, paths.
@@ -51,12 +53,12 @@ const (
 	// tasks (after holding or cancelling ranges of it), because finding a task
 	// looks through them.
 	MaxGroupsPerArray = 1_024
-	// MaxDependencySearch bounds the search for a circle of jobs that wait for
+	// MaxDependencySearch bounds the search for a loop of jobs that wait for
 	// one another.
 	MaxDependencySearch = 10_000
 	// MaxRemembered and RememberMS bound the request ids that are remembered,
 	// by count and by age in log time: a client that has not reached a
-	// controller for an hour has long given up.
+	// controller for an hour gave up long ago.
 	MaxRemembered = 200_000
 	RememberMS    = 60 * 60 * 1000
 	// KeptRemembered are remembered however old they are, so that a clock that

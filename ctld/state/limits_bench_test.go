@@ -11,7 +11,6 @@ import (
 // accounts with a user and limits each.
 func limitedState(b *testing.B, enforced bool) *State {
 	s := New()
-	s.level = LevelShares
 	registerMany(b, s, 1000)
 	for n := range 1000 {
 		account := fmt.Sprintf("a%d", n)
@@ -27,7 +26,7 @@ func limitedState(b *testing.B, enforced bool) *State {
 	for n := range 8000 {
 		id := applyCommand(b, s, limitedSubmit(n), RequestID{}, 1).JobID
 		first := uint32(n/1000) * 4
-		starts = append(starts, StartOrder{Job: id, Partition: "main", Parts: []PartOrder{{
+		starts = append(starts, StartOrder{Job: id, Partition: "main", Allocs: []AllocOrder{{
 			Node: fmt.Sprintf("n%d", n%1000), CPUs: []uint32{first, first + 1, first + 2, first + 3}, MemoryBytes: 1 << 30,
 			Devices: []DeviceOrder{{ID: fmt.Sprintf("g%d", n/1000), Shares: 1}},
 		}}})
@@ -55,13 +54,13 @@ func BenchmarkPlaceWithLimits(b *testing.B) {
 		b.Run(fmt.Sprintf("running=8000/accounts=1000/enforced=%v", enforced), func(b *testing.B) {
 			s := limitedState(b, enforced)
 			id := uint32(1)
-			order := PartOrder{Node: "n0", CPUs: []uint32{0, 1, 2, 3}, MemoryBytes: 1 << 30, Devices: []DeviceOrder{{ID: "g0", Shares: 1}}}
+			order := AllocOrder{Node: "n0", CPUs: []uint32{0, 1, 2, 3}, MemoryBytes: 1 << 30, Devices: []DeviceOrder{{ID: "g0", Shares: 1}}}
 			b.ReportAllocs()
 			for b.Loop() {
 				job, _ := s.Job(id)
-				applyCommand(b, s, PartsEnded{Reports: []PartReport{{Job: id, Epoch: job.Epoch, Node: "n0", Cause: pb.EndCause_END_CAUSE_EXITED}}}, RequestID{}, 1)
+				applyCommand(b, s, AllocsEnded{Reports: []AllocReport{{Job: id, Epoch: job.Epoch, Node: "n0", Cause: pb.EndCause_END_CAUSE_EXITED}}}, RequestID{}, 1)
 				id = applyCommand(b, s, limitedSubmit(0), RequestID{}, 1).JobID
-				if answer := applyCommand(b, s, PlaceJobs{Starts: []StartOrder{{Job: id, Partition: "main", Parts: []PartOrder{order}}}}, RequestID{}, 1); answer.Starts[0].Dropped != "" {
+				if answer := applyCommand(b, s, PlaceJobs{Starts: []StartOrder{{Job: id, Partition: "main", Allocs: []AllocOrder{order}}}}, RequestID{}, 1); answer.Starts[0].Dropped != "" {
 					b.Fatal(answer.Starts[0].Dropped)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -15,10 +16,7 @@ import (
 // stay as they are and each kind is set in one place, so that what they mean
 // can be said plainly.
 func TestNoLimitIsPassed(t *testing.T) {
-	seeds := 8
-	if testing.Short() {
-		seeds = 2
-	}
+	seeds := prototest.Soak(4, 40)
 	for seed := range int64(seeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +38,6 @@ func limitedCluster(t *testing.T, apply func(Command) Result) {
 	}
 	add := func(c AccountChange) AccountChange { c.Action = AddRecord; return c }
 	for _, command := range []Command{
-		RaiseLevel{Level: LevelShares},
 		ChangeAccounts{Changes: []AccountChange{
 			add(AccountChange{Record: AccountRecord, Account: "a0", Limits: []LimitChange{limit(LimitGroupTRES, "cpu", 6)}}),
 			add(AccountChange{Record: AccountRecord, Account: "a1", Parent: ptr("a0"), Limits: []LimitChange{limit(LimitGroupJobs, "", 3), limit(LimitGroupSubmit, "", 9)}}),
@@ -88,7 +85,7 @@ func walkWithLimits(t *testing.T, seed int64) {
 		counts.check(t, s)
 		if w.chance(40) {
 			job, node := w.activeJob(s.View())
-			apply(PartsEnded{Reports: []PartReport{{Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}})
+			apply(AllocsEnded{Reports: []AllocReport{{Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}})
 		}
 		if !w.chance(50) {
 			continue
@@ -188,14 +185,14 @@ func (c *limitTally) check(t *testing.T, s *State) {
 		for _, license := range job.Spec.Licenses {
 			used["license x"] += int(license.Count)
 		}
-		for _, part := range job.Run.Parts {
-			if part.Released {
+		for _, alloc := range job.Run.Allocs {
+			if alloc.Released {
 				continue
 			}
-			used["GrpTRES=cpu of a0"] += len(part.CPUs)
+			used["GrpTRES=cpu of a0"] += len(alloc.CPUs)
 			if job.Spec.QOS == "q0" {
 				used["GrpTRES=node of q0"]++
-				used["MaxTRESPerUser=gres/gpu of "+user] += len(part.Devices)
+				used["MaxTRESPerUser=gres/gpu of "+user] += len(alloc.Devices)
 			}
 		}
 	}
@@ -225,7 +222,7 @@ func (c *limitTally) mustBite(t *testing.T) {
 	}
 }
 
-// TestLimitUses: what is shown beside each limit is what counts for it.
+// TestLimitUses: the use that is shown for each limit is what counts for it.
 func TestLimitUses(t *testing.T) {
 	s, index := New(), uint64(0)
 	now := int64(1_000_000)

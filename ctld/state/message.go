@@ -8,26 +8,28 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/billing"
 	"google.golang.org/protobuf/proto"
 )
 
-// This file turns records into the API's messages. frommessage.go is the way
-// back.
+// This file turns records into the API's messages. frommessage.go does the
+// opposite.
 
-// Overlay is what the leader knows of a waiting job beside the state: never in
-// the log, gone with the leader.
+// Overlay is what the leader knows of a waiting job that is not in the state:
+// never in the log, gone with the leader.
 type Overlay struct {
 	Reason           string // "" = what the state knows
 	Detail           string
+	NamesOthers      bool // Detail names other jobs, or what others use
 	EstimatedStartMS int64
 	Priority         uint32 // 0 = not known, or held
-	// Of a running job: whether it can be saved, as its node says (see
+	// For a running job: whether it can be saved, as its node says (see
 	// pb.JobSaved), and how often it is.
-	Grade, GradeReason string
-	IntervalS          uint32
+	Checkpointable, CheckpointableReason string
+	IntervalS                            uint32
 }
 
-// JobDetail says what is wanted beside the rest.
+// JobDetail says what is wanted in addition.
 type JobDetail struct {
 	Script      bool
 	Environment bool
@@ -60,7 +62,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 		message.ReasonDetail = joinSentences(message.ReasonDetail, t.silence(job))
 	}
 	if job.Phase == Waiting {
-		fillWaiting(message, job, overlay)
+		t.fillWaiting(message, job, overlay)
 	}
 	if job.Suspended() {
 		if job.Run.Suspension.For != 0 {
@@ -83,8 +85,8 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	return message
 }
 
-func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
-	// Of holds and dependencies the state knows more than the plan.
+func (t *tables) fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
+	// The state knows more about holds and dependencies than the plan.
 	if overlay.Reason != "" && message.Reason == "None" {
 		message.Reason, message.ReasonDetail = overlay.Reason, joinSentences(overlay.Detail, job.Detail)
 	}
@@ -94,6 +96,7 @@ func fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 	}
 	least := job.Spec.shape.Request.Least()
 	message.Nodes, message.Cpus = uint32(least.Nodes), uint32(min(least.CPUs, math.MaxUint32))
+	message.Billing = t.policy.billedAtLeast(job.Spec, least)
 }
 
 func fillRun(message *pb.Job, run *Run) {
@@ -101,14 +104,15 @@ func fillRun(message *pb.Job, run *Run) {
 	if run.Priority != 0 {
 		message.Priority = uint64(run.Priority)
 	}
+	message.Billing = run.Billing / billing.Scale
 	message.StartMs = run.StartMS
 	message.SuspendMs, message.PreSuspendMs = run.TurnMS, run.RanMS
 	message.BatchHost = run.BatchHost()
 	message.Allocation = allocationMessage(run)
-	names := make([]string, len(run.Parts))
-	for i := range run.Parts {
-		names[i] = run.Parts[i].Node
-		message.Cpus += uint32(len(run.Parts[i].CPUs))
+	names := make([]string, len(run.Allocs))
+	for i := range run.Allocs {
+		names[i] = run.Allocs[i].Node
+		message.Cpus += uint32(len(run.Allocs[i].CPUs))
 	}
 	message.Nodes = uint32(len(names))
 	message.NodeList = spec.FormatHostList(names)
@@ -124,8 +128,8 @@ func fillEnd(message *pb.Job, end *End) {
 	}
 }
 
-// fillTimes fills in from when on it may start and has aged, in words of
-// Slurm's: a job that depends on others, or is held, has no such times.
+// fillTimes fills in from when on it may start and has aged, as Slurm does: a
+// job that depends on others, or is held, has no such times.
 func (t *tables) fillTimes(message *pb.Job, job *Job) {
 	message.Spec.KillOnInvalidDependency = killMessage(job.Spec)
 	message.Spec.BeginMs, message.Spec.DeadlineMs = job.BeginMS, job.DeadlineMS
@@ -158,20 +162,20 @@ func jobID(job *Job) *pb.JobId {
 }
 
 func allocationMessage(run *Run) []*pb.NodeAllocation {
-	allocation := make([]*pb.NodeAllocation, len(run.Parts))
-	for i := range run.Parts {
-		part := &run.Parts[i]
-		devices := make([]*pb.AllocatedDevice, len(part.Devices))
-		for d := range part.Devices {
-			held := &part.Devices[d]
+	allocation := make([]*pb.NodeAllocation, len(run.Allocs))
+	for i := range run.Allocs {
+		alloc := &run.Allocs[i]
+		devices := make([]*pb.AllocatedDevice, len(alloc.Devices))
+		for d := range alloc.Devices {
+			held := &alloc.Devices[d]
 			devices[d] = &pb.AllocatedDevice{
-				Node: part.Node, DeviceId: held.ID, Shares: held.Shares,
+				Node: alloc.Node, DeviceId: held.ID, Shares: held.Shares,
 				ParentId: held.Parent, Model: held.Model, Index: held.Index,
 			}
 		}
 		allocation[i] = &pb.NodeAllocation{
-			Node: part.Node, CpuIds: part.CPUs, MemoryBytes: part.MemoryBytes,
-			Devices: devices, Tasks: part.Tasks, Released: part.Released,
+			Node: alloc.Node, CpuIds: alloc.CPUs, MemoryBytes: alloc.MemoryBytes, TmpBytes: alloc.TmpBytes,
+			Devices: devices, Tasks: alloc.Tasks, Released: alloc.Released,
 		}
 	}
 	return allocation
@@ -193,7 +197,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		StandardOutput: own.StandardOutput, StandardError: own.StandardError, StandardInput: own.StandardInput,
 		OpenMode: r.OpenMode, ExportOption: r.ExportOption, SubmitHost: r.SubmitHost, Umask: r.Umask, Command: own.Command,
 		MinNodes: r.MinNodes, MaxNodes: r.MaxNodes, Tasks: r.Tasks, TasksPerNode: r.TasksPerNode,
-		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU,
+		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU, TmpPerNodeBytes: r.TmpPerNode,
 		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
 		Constraint: r.Constraint, Exclusive: r.Exclusive,
 		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses),

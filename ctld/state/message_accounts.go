@@ -7,8 +7,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// This file is the bridge between the records of accounts and the API's
-// messages, both ways.
+// This file converts between the records of accounts and the API's messages,
+// both ways.
 
 // preemptWords are the modes as the policy and gacctmgr write them.
 var preemptWords = [...]string{
@@ -27,7 +27,7 @@ func AccountMessage(a *Account) *pb.Account {
 	return &pb.Account{Name: a.Name, Parent: a.Parent, Description: a.Description, Organization: a.Organization, Coordinators: a.Coordinators}
 }
 
-// UserMessage is a person as clients see them.
+// UserMessage is a user as clients see them.
 func UserMessage(u *User) *pb.AccountUser {
 	return &pb.AccountUser{Name: u.Name, DefaultAccount: u.DefaultAccount, Level: pb.AdminLevel(u.Level)}
 }

@@ -7,10 +7,11 @@ import (
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// This file has, both ways, what a request says of its end and of being saved.
+// This file converts, both ways, what a request says about its end and its
+// saves.
 
-// Checkpoint is how a job is saved, and how often without anybody asking. The
-// zero value is what was not asked for: auto, and only when asked.
+// Checkpoint is how a job is saved, and how often without a request. The zero
+// value is the default: auto, and only on request.
 type Checkpoint struct {
 	Mode         string `cbor:"1,keyasint,omitempty"` // see spec.CheckpointAuto; "" = that
 	IntervalS    uint32 `cbor:"2,keyasint,omitempty"`

@@ -13,6 +13,7 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 		Reason: node.Reason, ReasonMs: node.ReasonMS, ReasonUser: node.ReasonUser,
 		AllocatedCpus: uint32(node.use.cpus.Count()), AllocatedMemoryBytes: node.use.memoryBytes,
 		RunningJobs: node.use.jobs, RegisteredMs: node.RegisteredMS,
+		OwnerAccount: t.policy.OwnerOf(node.Name),
 	}
 	if len(node.Strays) > 0 {
 		message.Fencing = fmt.Sprintf("it gets no new jobs until what it has left of %d former runs is over, such as %d.%d", len(node.Strays), node.Strays[0].Job, node.Strays[0].Epoch)
@@ -37,8 +38,8 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 	return message
 }
 
-// noteTrouble shows a node that takes no new jobs by its own finding as
-// drained, which it is until it finds otherwise.
+// noteTrouble shows a node that refuses new jobs by its own finding as drained,
+// until it finds otherwise.
 func noteTrouble(message *pb.Node, node *Node) {
 	trouble := node.Inventory.Trouble
 	switch {
@@ -74,7 +75,8 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 		BootId: inventory.BootID, HostName: inventory.HostName, Address: inventory.Address,
 		CgroupVersion: inventory.CgroupVersion, Sockets: inventory.Sockets,
 		CoresPerSocket: inventory.CoresPerSocket, ThreadsPerCore: inventory.ThreadsPerCore,
-		Trouble: inventory.Trouble,
+		Trouble:  inventory.Trouble,
+		TmpBytes: inventory.TmpBytes, TmpPerCpuBytes: inventory.TmpPerCPU, TmpUnbounded: inventory.TmpUnbounded,
 	}
 	for i := range inventory.Devices {
 		d := &inventory.Devices[i]
@@ -92,8 +94,8 @@ func PartitionMessage(p *Partition) *pb.Partition {
 	message := &pb.Partition{
 		Name: p.Name, Nodes: p.Nodes, IsDefault: p.Default, Up: p.Up,
 		MaxTimeS: p.MaxTimeS, DefaultTimeS: p.DefaultTimeS, PriorityTier: p.PriorityTier,
-		DefaultMemoryPerCpuBytes: p.DefaultMemoryPerCPU, AllowRootJobs: p.AllowRootJobs,
-		LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups,
+		DefaultMemoryPerCpuBytes: p.DefaultMemoryPerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemoryPerGPU, AllowRootJobs: p.AllowRootJobs,
+		LeaseAction: p.LeaseAction, AllowGroups: p.AllowGroups, Network: p.Network.String(),
 	}
 	p.writeShares(message)
 	return message
@@ -104,12 +106,16 @@ func PolicyMessage(p *Policy) *pb.Policy {
 	message := &pb.Policy{
 		ClusterName: p.ClusterName, Administrators: p.Administrators,
 		MinJobAgeS: p.MinJobAgeS, KillWaitS: p.KillWaitS, MaxArraySize: p.MaxArraySize,
-		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS, LeaseMarginS: p.MarginS(),
+		MaxJobCount: p.MaxJobCount, LeaseS: p.LeaseS, LeaseMarginS: p.MarginS(), ImageWaitS: p.ImageWaitS(),
 		RequeueExit: toRanges(p.RequeueExit), RequeueExitHold: toRanges(p.RequeueExitHold),
+		PrivateData: p.PrivateData, Network: p.SiteNetwork().String(),
+		DefaultMemoryPerCpuBytes: p.DefaultMemory.PerCPU, DefaultMemoryPerGpuBytes: p.DefaultMemory.PerGPU,
+		MaxSubmitJobsPerUser: p.MaxSubmitJobs(), RateLimit: p.Rate.message(),
 	}
 	for i := range p.Partitions {
 		message.Partitions = append(message.Partitions, PartitionMessage(&p.Partitions[i]))
 	}
 	p.writeShares(message)
+	p.writeOwners(message)
 	return message
 }

@@ -2,8 +2,8 @@ package state
 
 import pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 
-// This file has, both ways, the fields of a request that say where a job lands
-// and that came with LevelShares.
+// This file converts, both ways, the fields of a request that say where a job
+// lands.
 
 func (s *Spec) placementFromMessage(asked *pb.JobSpec) {
 	s.CPUsPerGPU, s.MemoryPerGPU, s.TasksPerGPU = asked.GetCpusPerGpu(), asked.GetMemoryPerGpuBytes(), asked.GetTasksPerGpu()

@@ -29,19 +29,25 @@ type Node struct {
 	// FormerBoots are the boots before it, newest first: see staleRegistration.
 	RegisteredBootNS int64    `cbor:"14,keyasint,omitempty"`
 	FormerBoots      []string `cbor:"15,keyasint,omitempty"`
-	// Strays are the parts that it registered with and that are not its any
-	// more, until they are over: what they hold is not free, whatever is booked.
-	Strays []PartKey `cbor:"16,keyasint,omitempty"`
-	// Awaited: since a restore it has not registered; Strangers are the runs that
-	// it registered with and that the restored state does not know, until they
-	// are over. While any node has either nothing starts: see Restored.
-	Awaited   bool      `cbor:"20,keyasint,omitempty"`
-	Strangers []PartKey `cbor:"21,keyasint,omitempty"`
-	// From LevelFrozen on: since when losses of what ran on it are counted, how many
-	// there were, and when the last one was.
+	// Strays are the allocations that it registered with and that no longer
+	// belong to it, until they are over: what they hold is not free, whatever
+	// is booked.
+	Strays []AllocKey `cbor:"16,keyasint,omitempty"`
+	// Awaited: it has not registered since a restore; Strangers are the runs
+	// that it registered with and that the restored state does not know, until
+	// they are over. While any node has either nothing starts: see Restored.
+	Awaited   bool       `cbor:"20,keyasint,omitempty"`
+	Strangers []AllocKey `cbor:"21,keyasint,omitempty"`
+	// WatchedMS is since when losses of jobs on it are counted, Losses how many
+	// there were, and LossMS when the last one was.
 	WatchedMS int64  `cbor:"30,keyasint,omitempty"`
 	Losses    uint32 `cbor:"31,keyasint,omitempty"`
 	LossMS    int64  `cbor:"32,keyasint,omitempty"`
+	// SilentMS is since when it is NotResponding; 0 = it responds.
+	SilentMS int64 `cbor:"33,keyasint,omitempty"`
+	// Faults are the users whose jobs could not start here since the last one
+	// that did, oldest first: see noteFault.
+	Faults []LaunchFault `cbor:"40,keyasint,omitempty"`
 
 	use *nodeUse // what its jobs hold; derived, never nil once stored
 }
@@ -65,9 +71,12 @@ type Inventory struct {
 	CoresPerSocket  uint32   `cbor:"15,keyasint,omitempty"`
 	ThreadsPerCore  uint32   `cbor:"16,keyasint,omitempty"`
 	Trouble         string   `cbor:"17,keyasint,omitempty"` // why it takes no new jobs for now; "" = it takes them
+	TmpBytes        uint64   `cbor:"18,keyasint,omitempty"` // that jobs may write to its disk
+	TmpPerCPU       uint64   `cbor:"19,keyasint,omitempty"` // bytes that a job which does not ask may write for each of its CPUs
+	TmpUnbounded    bool     `cbor:"20,keyasint,omitempty"` // one job may fill the disk
 }
 
-// Device is something a job can be given.
+// Device is something that can be allocated to a job.
 type Device struct {
 	ID           string          `cbor:"1,keyasint"`
 	Index        uint32          `cbor:"2,keyasint,omitempty"`
@@ -89,7 +98,7 @@ type LeftOver struct {
 	SinceMS int64  `cbor:"3,keyasint,omitempty"`
 }
 
-// Available says whether it takes new jobs.
+// Available reports whether it takes new jobs.
 func (n *Node) Available() bool {
 	return n.Inventory != nil && n.Inventory.Trouble == "" && len(n.Strays) == 0 && !n.Drain && !n.Down && !n.NotResponding
 }

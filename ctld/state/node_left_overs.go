@@ -1,8 +1,8 @@
 package state
 
-// NoteLeftOvers records what a node could not clean up: all there is now. It
-// says nothing of what runs there, so that it may come late without harm. A
-// node that is not known is ignored. Make one with LeftOversFromMessage.
+// NoteLeftOvers records all that a node could not clean up. It says nothing of
+// the jobs there, so that it may come late without harm. An unknown node is
+// ignored. Make one with LeftOversFromMessage.
 type NoteLeftOvers struct {
 	Name      string     `cbor:"1,keyasint"`
 	LeftOvers []LeftOver `cbor:"2,keyasint,omitempty"`

@@ -1,9 +1,9 @@
 package state
 
 // NodesLost records that the leases of nodes have run out: they take no new
-// jobs. It changes no job: a job on a silent node goes on there (lease action
-// run-on), and nothing is requeued until the node is back or declared fenced.
-// Names that are not known are ignored.
+// jobs. It ends no job: a job on a silent node keeps running (lease action
+// run-on), and nothing is requeued until the node is back or declared fenced. A
+// job that was to move to one continues where it is. Unknown names are ignored.
 type NodesLost struct {
 	Names []string `cbor:"1,keyasint"`
 }
@@ -24,8 +24,14 @@ func (s *State) setResponding(names []string, responding bool) *Refusal {
 			continue
 		}
 		node := *old
-		node.NotResponding = !responding
+		node.NotResponding, node.SilentMS = !responding, 0
+		if !responding {
+			node.SilentMS = s.timeMS
+		}
 		s.putNode(&node)
+		if !responding {
+			s.targetsLost(&node)
+		}
 	}
 	return nil
 }

@@ -10,61 +10,37 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// RegisterNode records what a node has and what it is running. Parts that it
-// should have and has not are over: those that were ready once, and those
-// placed before another boot of the machine. A part never ready and placed in
-// this boot was never delivered, and stays wanted. The node must list every
-// part it keeps, also one that has ended and whose report is not acknowledged.
-// Make one with RegisterFromMessage.
+// RegisterNode records what a node has and what it is running. Allocations that
+// it should have and does not have are over: those that were ready once, and
+// those placed before another boot of the machine. An allocation never ready
+// and placed in this boot was never delivered, and stays wanted. The node must
+// list every allocation it keeps, also one that has ended and whose report is
+// not acknowledged. Make one with RegisterFromMessage.
 type RegisterNode struct {
-	Name      string        `cbor:"1,keyasint"`
-	Inventory Inventory     `cbor:"2,keyasint"`
-	Instance  string        `cbor:"3,keyasint,omitempty"`
-	Running   []RunningPart `cbor:"4,keyasint,omitempty"`
-	LeftOvers []LeftOver    `cbor:"5,keyasint,omitempty"`
+	Name      string         `cbor:"1,keyasint"`
+	Inventory Inventory      `cbor:"2,keyasint"`
+	Instance  string         `cbor:"3,keyasint,omitempty"`
+	Running   []RunningAlloc `cbor:"4,keyasint,omitempty"`
+	LeftOvers []LeftOver     `cbor:"5,keyasint,omitempty"`
 	// SentBootNS is CLOCK_BOOTTIME when it was sent; 0 = not known.
 	SentBootNS int64 `cbor:"6,keyasint,omitempty"`
 }
 
-// RunningPart is a part a node says it keeps.
-type RunningPart struct {
+// RunningAlloc is an allocation a node says it keeps.
+type RunningAlloc struct {
 	Job   uint32 `cbor:"1,keyasint"`
 	Epoch uint32 `cbor:"2,keyasint"`
 	Ready bool   `cbor:"3,keyasint,omitempty"`
-	// SuspendNumber and Stands are as in SuspendReport; from LevelFrozen on.
+	// SuspendNumber and Stands are as in SuspendReport
 	SuspendNumber uint32 `cbor:"4,keyasint,omitempty"`
-	Stands        bool   `cbor:"5,keyasint,omitempty"`
+	Frozen        bool   `cbor:"5,keyasint,omitempty"`
 }
 
 func (RegisterNode) kind() Kind { return KindRegisterNode }
 
-func (c RegisterNode) level() Level {
-	switch {
-	case slices.ContainsFunc(c.Running, func(p RunningPart) bool { return p.SuspendNumber != 0 }):
-		return LevelFrozen
-	case c.SentBootNS != 0:
-		return LevelPeers
-	}
-	return LevelFirst
-}
-
-// At is the command as a cluster of that level takes it.
-func (c RegisterNode) At(level Level) RegisterNode {
-	if level < LevelFrozen {
-		c.Running = slices.Clone(c.Running)
-		for i := range c.Running {
-			c.Running[i].SuspendNumber, c.Running[i].Stands = 0, false
-		}
-	}
-	if level < LevelPeers {
-		c.SentBootNS = 0
-	}
-	return c
-}
-
 func (c RegisterNode) apply(s *State, result *Result) {
 	if len(c.Running) > MaxListEntries {
-		result.Refused = refuse(Exhausted, "node %q cannot register: %d parts of jobs are more than %d", clip(c.Name, MaxNameBytes), len(c.Running), MaxListEntries)
+		result.Refused = refuse(Exhausted, "node %q cannot register: %d allocations of jobs are more than %d", clip(c.Name, MaxNameBytes), len(c.Running), MaxListEntries)
 		return
 	}
 	inventory := c.Inventory
@@ -92,9 +68,9 @@ func (c RegisterNode) apply(s *State, result *Result) {
 		node.TroubleMS = s.timeMS
 	}
 	node.Instance = clip(c.Instance, MaxNameBytes)
-	node.NotResponding = false
+	node.NotResponding, node.SilentMS = false, 0
 	node.RegisteredMS = s.timeMS
-	if s.level >= LevelFrozen && node.WatchedMS == 0 {
+	if node.WatchedMS == 0 {
 		node.WatchedMS = s.timeMS
 	}
 	node.LeftOvers = clipLeftOvers(c.LeftOvers)
@@ -107,53 +83,53 @@ func (c RegisterNode) apply(s *State, result *Result) {
 	}
 	s.putNode(&node)
 	if known {
-		s.reconcileParts(&node, c.Running, awaited)
+		s.reconcileAllocs(&node, c.Running, awaited)
 	}
 	s.noteShrunk(c.Name)
 }
 
-// reconcileParts compares what a node runs with what it should. A part that an
-// awaited node does not have may have been delivered, and have ended, after
-// the restored state was written: it is over in any case.
-func (s *State) reconcileParts(node *Node, running []RunningPart, awaited bool) {
-	keeps := make(map[RunningPart]bool, len(running)) // the rest empty in the keys
-	ready := make(map[RunningPart]bool, len(running))
-	suspended := make(map[RunningPart]SuspendReport, len(running))
-	for _, part := range running {
-		key := RunningPart{Job: part.Job, Epoch: part.Epoch}
+// reconcileAllocs compares what a node runs with what it should run. An
+// allocation that an awaited node does not have may have been delivered, and
+// have ended, after the restored state was written: it is over in any case.
+func (s *State) reconcileAllocs(node *Node, running []RunningAlloc, awaited bool) {
+	keeps := make(map[RunningAlloc]bool, len(running)) // the rest empty in the keys
+	ready := make(map[RunningAlloc]bool, len(running))
+	suspended := make(map[RunningAlloc]SuspendReport, len(running))
+	for _, alloc := range running {
+		key := RunningAlloc{Job: alloc.Job, Epoch: alloc.Epoch}
 		keeps[key] = true
-		suspended[key] = SuspendReport{Job: part.Job, Epoch: part.Epoch, Node: node.Name, Number: part.SuspendNumber, Stands: part.Stands}
-		ready[key] = ready[key] || part.Ready
+		suspended[key] = SuspendReport{Job: alloc.Job, Epoch: alloc.Epoch, Node: node.Name, Number: alloc.SuspendNumber, Frozen: alloc.Frozen}
+		ready[key] = ready[key] || alloc.Ready
 	}
 	for _, id := range node.use.jobs {
-		job, _ := s.Job(id)
-		part := job.Part(node.Name)
-		key := RunningPart{Job: id, Epoch: job.Epoch}
+		job := s.jobOn(id, node.Name)
+		alloc := job.Alloc(node.Name)
+		key := RunningAlloc{Job: id, Epoch: job.Epoch}
 		switch {
 		case ready[key]:
-			s.partReady(PartRef{id, job.Epoch, node.Name})
+			s.allocReady(AllocRef{id, job.Epoch, node.Name})
 			if report := suspended[key]; report.Number != 0 {
-				s.partSuspended(&report)
+				s.allocSuspended(&report)
 			}
 		case keeps[key]:
-		case awaited || part.Ready || part.BootID != node.BootID():
-			s.partEnded(&PartReport{
+		case awaited || alloc.Ready || alloc.BootID != node.BootID():
+			s.allocEnded(&AllocReport{
 				Job: id, Epoch: job.Epoch, Node: node.Name,
-				Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART, Detail: lostDetail(part, node),
+				Cause: pb.EndCause_END_CAUSE_UNKNOWN_ALLOC, Detail: lostDetail(alloc, node),
 			})
 		}
 	}
 }
 
-func lostDetail(part *Part, node *Node) string {
-	if part.BootID != node.BootID() {
+func lostDetail(alloc *Alloc, node *Node) string {
+	if alloc.BootID != node.BootID() {
 		return "the node was restarted"
 	}
 	return "the node registered without it"
 }
 
-// noteShrunk drains a node that has less than its jobs hold, and lets go of
-// that note once it has enough again.
+// noteShrunk drains a node that has less than its jobs hold, and removes that
+// note once it has enough again.
 func (s *State) noteShrunk(name string) {
 	old, _ := s.nodes.Get(name)
 	missing := old.missing()
@@ -197,7 +173,7 @@ func clipLeftOvers(leftOvers []LeftOver) []LeftOver {
 	return kept
 }
 
-// normalizeInventory refuses what no honest node says, and sorts the rest.
+// normalizeInventory refuses what no honest node reports, and sorts the rest.
 func normalizeInventory(name string, inventory *Inventory) error {
 	switch {
 	case !spec.ValidHostName(name):
@@ -210,6 +186,8 @@ func normalizeInventory(name string, inventory *Inventory) error {
 		return fmt.Errorf("%d features are too many", len(inventory.Features))
 	case inventory.MemoryBytes > 1<<60:
 		return fmt.Errorf("%d bytes of memory: nothing has that", inventory.MemoryBytes)
+	case inventory.TmpBytes > 1<<60 || inventory.TmpPerCPU > inventory.TmpBytes:
+		return fmt.Errorf("%d bytes of disk for jobs, %d for a CPU: nothing has that", inventory.TmpBytes, inventory.TmpPerCPU)
 	}
 	for _, text := range []*string{
 		&inventory.Version, &inventory.OS, &inventory.Arch, &inventory.BootID,

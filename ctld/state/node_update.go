@@ -14,8 +14,8 @@ const (
 	DrainNode  NodeAction = 1 // finish what runs, start nothing new
 	ResumeNode NodeAction = 2 // take jobs again
 	DownNode   NodeAction = 3 // as drain, and shown as down
-	// FenceNode declares that nothing runs on a silent node any more, because
-	// somebody switched it off: its parts are over, its jobs may be requeued.
+	// FenceNode declares that nothing runs on a silent node any longer, because
+	// it is switched off: its allocations are over, its jobs may be requeued.
 	FenceNode NodeAction = 4
 )
 
@@ -25,7 +25,7 @@ type UpdateNodes struct {
 	Names  []string   `cbor:"1,keyasint"`
 	Action NodeAction `cbor:"2,keyasint"`
 	Reason string     `cbor:"3,keyasint,omitempty"` // needed but for ResumeNode
-	User   string     `cbor:"4,keyasint,omitempty"` // who said so
+	User   string     `cbor:"4,keyasint,omitempty"` // who did it
 }
 
 func (UpdateNodes) kind() Kind { return KindUpdateNodes }
@@ -74,6 +74,7 @@ func (s *State) updateNode(name string, c *UpdateNodes) {
 	case ResumeNode:
 		node.Drain, node.Down = false, false
 		node.Reason, node.ReasonMS, node.ReasonUser = "", 0, ""
+		node.Faults = nil
 	case DrainNode:
 		node.Drain = true
 	default:
@@ -91,13 +92,13 @@ func (s *State) updateNode(name string, c *UpdateNodes) {
 	}
 }
 
-// fence ends the parts of a node that is declared switched off.
+// fence ends the allocations of a node that is declared switched off.
 func (s *State) fence(name string, jobs []uint32) {
 	for _, id := range jobs {
-		job, _ := s.Job(id)
-		s.partEnded(&PartReport{
+		job := s.jobOn(id, name)
+		s.allocEnded(&AllocReport{
 			Job: id, Epoch: job.Epoch, Node: name,
-			Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART, Detail: "the node was declared fenced",
+			Cause: pb.EndCause_END_CAUSE_UNKNOWN_ALLOC, Detail: "the node was declared fenced",
 		})
 	}
 }

@@ -7,19 +7,20 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// StartPart is the order to a node to start its part of a job that runs: all
-// its supervisor needs. It wraps ErrNotFound when the job has no part there
-// that is not released.
-func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
+// StartAlloc is the order to a node to start its allocation of a running job:
+// all its supervisor needs. The error wraps ErrNotFound when the job has no
+// allocation there that is not released.
+func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	job, known := t.Job(id)
 	if !known || !job.HoldsNodes() {
 		return nil, fmt.Errorf("order for job %d on %s: the job does not run: %w", id, node, ErrNotFound)
 	}
-	if part := job.Part(node); part == nil || part.Released {
-		return nil, fmt.Errorf("order for job %d on %s: it has no part there: %w", id, node, ErrNotFound)
+	job = job.on(node)
+	if alloc := job.Alloc(node); alloc == nil || alloc.Released {
+		return nil, fmt.Errorf("order for job %d on %s: it has no allocation there: %w", id, node, ErrNotFound)
 	}
-	order := &pb.StartPart{
-		Part:         &pb.PartId{Job: job.ID, Epoch: job.Epoch},
+	order := &pb.StartAlloc{
+		Alloc:        &pb.AllocId{Job: job.ID, Epoch: job.Epoch},
 		Id:           jobID(job),
 		ArrayJobId:   job.Array,
 		Spec:         specMessage(job, JobDetail{Script: true, Environment: true}),
@@ -34,7 +35,7 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 		ClusterName:  t.policy.ClusterName,
 		KillWaitS:    t.policy.KillWaitS,
 		LeaseAction:  LeaseRunOn,
-		Gang:         job.IsGang(),
+		Gang:         job.IsGang() || job.Run.Moved,
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
@@ -49,10 +50,41 @@ func (t *tables) StartPart(id uint32, node string) (*pb.StartPart, error) {
 	if job.Run.Fence {
 		order.LeaseAction = LeaseFence
 	}
-	for i := range job.Run.Parts {
-		order.NodeAddresses = append(order.NodeAddresses, t.nodeAddress(job.Run.Parts[i].Node))
+	for i := range job.Run.Allocs {
+		order.NodeAddresses = append(order.NodeAddresses, t.nodeAddress(job.Run.Allocs[i].Node))
 	}
 	return order, nil
+}
+
+// StartLike is the order to resume from a part of an image on a node, as far as
+// it is known before the job has a run there, for a question whether the node
+// could.
+func (t *tables) StartLike(job *Job, image *Image, alloc int, node string) *pb.StartAlloc {
+	order := &pb.StartAlloc{
+		Alloc: &pb.AllocId{Job: job.ID, Epoch: job.Epoch + 1}, Id: jobID(job), ArrayJobId: job.Array,
+		Spec: specMessage(job, JobDetail{}), Owner: ownerMessage(job.Owner()), Node: node,
+		ClusterName: t.policy.ClusterName, LeaseAction: LeaseRunOn, RestartCount: job.Restarts,
+		Restore: image.Message(job.ID, alloc),
+	}
+	if job.Array != 0 {
+		order.Array = arraySpec(job.Spec)
+	}
+	for i := range image.Allocs {
+		allocation := &pb.NodeAllocation{MemoryBytes: job.Spec.MemoryPerNode}
+		if i == alloc {
+			allocation.Node = node
+		}
+		order.Allocation = append(order.Allocation, allocation)
+	}
+	if alloc == 0 {
+		order.BatchHost = node
+	}
+	for _, name := range job.Spec.Partitions {
+		if partition, known := t.policy.Partition(name); known {
+			order.Partition, order.RootAllowed = name, order.RootAllowed || partition.AllowRootJobs
+		}
+	}
+	return order
 }
 
 func (t *tables) nodeAddress(name string) string {

@@ -2,8 +2,8 @@ package state
 
 import "encoding/binary"
 
-// Own is what jobs tend to have each to itself, though all else about them may
-// be alike. None of it matters to the scheduler.
+// Own is what jobs rarely share, even if they are alike otherwise. None of it
+// matters to the scheduler.
 type Own struct {
 	Name           string   `cbor:"1,keyasint,omitempty"`
 	Comment        string   `cbor:"2,keyasint,omitempty"`
@@ -15,7 +15,7 @@ type Own struct {
 	Arguments      []string `cbor:"8,keyasint,omitempty"`
 }
 
-// packed is an Own as it is kept: each text behind its length (a varint), the
+// packed is an Own as it is kept: each text after its length (a varint), the
 // arguments last. One string takes a third of what the struct and its texts
 // would, and there are very many jobs.
 type packed string
@@ -25,7 +25,7 @@ func (o *Own) texts() [7]*string {
 	return [...]*string{&o.Name, &o.Comment, &o.WorkDirectory, &o.StandardOutput, &o.StandardError, &o.StandardInput, &o.Command}
 }
 
-// pack makes the form that is kept.
+// pack makes the stored form.
 func (o *Own) pack() packed {
 	size := 0
 	for _, text := range o.texts() {
@@ -48,7 +48,7 @@ func (o *Own) pack() packed {
 	return packed(out)
 }
 
-// unpack is the way back. Its texts share the memory of p.
+// unpack does the opposite. Its texts share the memory of p.
 func (p packed) unpack() Own {
 	var own Own
 	for _, text := range own.texts() {

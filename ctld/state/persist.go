@@ -31,17 +31,20 @@ const (
 	frameRemembered frameKind = 8
 	frameTrailer    frameKind = 9
 
-	// From LevelShares on, and only what somebody changed.
+	// Only records that were changed.
 	frameQOS         frameKind = 10
 	frameAccount     frameKind = 11
 	frameUser        frameKind = 12
 	frameAssociation frameKind = 13
+
+	frameCertificate frameKind = 18
 )
 
 var frameNames = map[frameKind]string{
 	frameHeader: "header", framePolicy: "policy", frameNode: "node", frameOwner: "owner", frameBlob: "blob",
 	frameSpec: "spec", frameJob: "job", frameRemembered: "remembered request", frameTrailer: "trailer",
 	frameQOS: "QOS", frameAccount: "account", frameUser: "user", frameAssociation: "association",
+	frameCertificate: "certificate",
 }
 
 // maxFrameBytes bounds one record: the largest are blobs and jobs on all nodes.
@@ -52,15 +55,15 @@ type headerRecord struct {
 	Index   uint64 `cbor:"2,keyasint"`
 	TimeMS  int64  `cbor:"3,keyasint"`
 	NextJob uint32 `cbor:"4,keyasint"`
-	Level   Level  `cbor:"5,keyasint,omitempty"` // absent = LevelFirst, whose programs do not know the field
+	Level   Level  `cbor:"5,keyasint,omitempty"`
 
-	Term          uint64 `cbor:"6,keyasint,omitempty"` // from LevelPeers on, like the next
+	Term          uint64 `cbor:"6,keyasint,omitempty"`
 	LongestLeaseS uint32 `cbor:"7,keyasint,omitempty"`
 
 	EpochFloor uint32 `cbor:"10,keyasint,omitempty"`
 	// NextAssociation is 0 as long as none was added.
 	NextAssociation uint32 `cbor:"11,keyasint,omitempty"`
-	ResetFromMS     int64  `cbor:"12,keyasint,omitempty"` // from LevelFrozen on
+	ResetFromMS     int64  `cbor:"12,keyasint,omitempty"`
 }
 
 type rememberedRecord struct {
@@ -72,7 +75,7 @@ type rememberedRecord struct {
 	Jobs   []JobResult `cbor:"6,keyasint,omitempty"`
 }
 
-// jobRecord is a job with what it points at.
+// jobRecord is a job with the numbers of the records that it refers to.
 type jobRecord struct {
 	Job
 	Own         Own    `cbor:"20,keyasint"`
@@ -98,10 +101,7 @@ func (t *tables) Persist(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := newFrameWriter(buffered)
 	out.raw([]byte(magic))
-	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, EpochFloor: t.epochFloor, ResetFromMS: t.resetFromMS}
-	if t.level > LevelFirst {
-		header.Level, header.Term, header.LongestLeaseS = t.level, t.term, t.longestLeaseS
-	}
+	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, Level: t.level, Term: t.term, LongestLeaseS: t.longestLeaseS, EpochFloor: t.epochFloor, ResetFromMS: t.resetFromMS}
 	if t.nextAssociation > rootAssociation+1 {
 		header.NextAssociation = t.nextAssociation
 	}
@@ -111,6 +111,9 @@ func (t *tables) Persist(w io.Writer) error {
 		out.frame(frameNode, node)
 	}
 	out.accounting(&t.accounting)
+	for certificate := range t.Certificates {
+		out.frame(frameCertificate, certificate)
+	}
 	written := newNumbers()
 	for job := range t.Jobs(0) {
 		out.job(job, written)

@@ -2,7 +2,7 @@ package state
 
 import "fmt"
 
-// accounting writes what somebody changed.
+// accounting writes the records that were changed.
 func (f *frameWriter) accounting(a *accounting) {
 	for qos := range a.AllQOS() {
 		f.unlessUntouched(frameQOS, qos)
@@ -24,8 +24,7 @@ func (f *frameWriter) unlessUntouched(kind frameKind, record any) {
 	}
 }
 
-// What is wrong with the records together is found when all are there
-// (checkAccounting).
+// Errors of the records together are found when all are read (checkAccounting).
 
 func (s *restoring) restoreQOS(qos *QOS) error {
 	if _, twice := s.QOS(qos.Name); twice && qos.Name != NormalQOS {

@@ -7,6 +7,8 @@ import (
 	"math/rand"
 	"strings"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // walked is a state with a bit of everything in it.
@@ -27,10 +29,7 @@ func walked(t testing.TB, seed int64, steps int) *State {
 func TestRestoreRefusesDamage(t *testing.T) {
 	whole := persisted(t, walked(t, 1, 300))
 	random := rand.New(rand.NewSource(1))
-	rounds := 3000
-	if testing.Short() {
-		rounds = 100
-	}
+	rounds := prototest.Soak(600, 10_000)
 	for range rounds {
 		damaged := bytes.Clone(whole)
 		at, bit := random.Intn(len(damaged)), random.Intn(8)

@@ -8,33 +8,33 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// PlaceJobs carries out a plan. The plan was made from an older state, so each
-// start is checked against the present one, and dropped whole when it no
-// longer fits: see Result.Starts. A start of an array's record takes its first
-// task and splits it off.
+// PlaceJobs applies a plan. The plan was made from an older state, so each
+// start is checked against the present one, and dropped whole when it no longer
+// fits: see Result.Starts. A start of an array's record takes its first task
+// and splits it off.
 type PlaceJobs struct {
 	Starts []StartOrder `cbor:"1,keyasint"`
 }
 
 // StartOrder places one job, or one task of an array.
 type StartOrder struct {
-	Job       uint32      `cbor:"1,keyasint"`
-	Partition string      `cbor:"2,keyasint"`
-	Parts     []PartOrder `cbor:"3,keyasint"` // ascending by node
-	// Priority is what it was computed as; 0 = basic. From LevelShares on.
+	Job       uint32       `cbor:"1,keyasint"`
+	Partition string       `cbor:"2,keyasint"`
+	Allocs    []AllocOrder `cbor:"3,keyasint"` // ascending by node
+	// Priority is the computed priority; 0 = basic.
 	Priority uint32 `cbor:"5,keyasint,omitempty"`
-	// Image is the number of that from which it goes on; 0 = none. From LevelFrozen
-	// on.
+	// Image is the number of the image from which it resumes; 0 = none.
 	Image uint32 `cbor:"10,keyasint,omitempty"`
 }
 
-// PartOrder is what a start takes on one node.
-type PartOrder struct {
+// AllocOrder is what a start takes on one node.
+type AllocOrder struct {
 	Node        string        `cbor:"1,keyasint"`
 	CPUs        []uint32      `cbor:"2,keyasint,omitempty"` // ascending
 	MemoryBytes uint64        `cbor:"3,keyasint,omitempty"`
 	Devices     []DeviceOrder `cbor:"4,keyasint,omitempty"`
 	Tasks       uint32        `cbor:"5,keyasint,omitempty"`
+	TmpBytes    uint64        `cbor:"6,keyasint,omitempty"` // of the node's disk; 0 = no bound
 }
 
 // DeviceOrder is one device, or shares of one.
@@ -44,16 +44,6 @@ type DeviceOrder struct {
 }
 
 func (PlaceJobs) kind() Kind { return KindPlaceJobs }
-
-func (c PlaceJobs) level() Level {
-	if slices.ContainsFunc(c.Starts, func(o StartOrder) bool { return o.Image != 0 }) {
-		return LevelFrozen
-	}
-	if slices.ContainsFunc(c.Starts, func(o StartOrder) bool { return o.Priority != 0 }) {
-		return LevelShares
-	}
-	return LevelFirst
-}
 
 func (c PlaceJobs) apply(s *State, result *Result) {
 	if len(c.Starts) > MaxStarts {
@@ -78,8 +68,8 @@ func (c PlaceJobs) apply(s *State, result *Result) {
 	}
 }
 
-// checkStart says why a start does not fit the present state, or what the run
-// of the job is.
+// checkStart returns the run that a start makes, or says why it does not fit
+// the present state.
 func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	job, known := s.Job(order.Job)
 	switch {
@@ -107,25 +97,23 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 		Partition: order.Partition, Priority: order.Priority, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue,
 		Sharing: partition.Exclusive,
 	}
-	if len(order.Parts) == 0 {
+	if len(order.Allocs) == 0 {
 		return nil, nil, fmt.Errorf("the start names no node")
 	}
-	for i := range order.Parts {
-		if i > 0 && order.Parts[i-1].Node >= order.Parts[i].Node {
+	for i := range order.Allocs {
+		if i > 0 && order.Allocs[i-1].Node >= order.Allocs[i].Node {
 			return nil, nil, fmt.Errorf("the nodes of the start are not ascending")
 		}
-		part, err := s.checkPart(job, partition, &order.Parts[i])
+		alloc, err := s.checkAlloc(job, partition, &order.Allocs[i])
 		if err != nil {
 			return nil, nil, err
 		}
-		run.Parts = append(run.Parts, part)
+		run.Allocs = append(run.Allocs, alloc)
 	}
-	if err := s.goOn(job, run, order.Image); err != nil {
+	if err := s.resumeFrom(job, run, order.Image); err != nil {
 		return nil, nil, err
 	}
-	if s.level >= LevelShares {
-		run.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
-	}
+	run.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
 	return job, run, checkOneModel(run)
 }
 
@@ -140,45 +128,49 @@ func (s *State) checkStartPartition(job *Job, name string) (*Partition, error) {
 		return nil, fmt.Errorf("job %d is not for partition %s", job.ID, name)
 	case job.Owner().UID == 0 && !partition.AllowRootJobs:
 		return nil, fmt.Errorf("partition %s does not allow jobs of root", name)
+	case !s.policy.allowsNetwork(partition, job.Spec):
+		return nil, fmt.Errorf("partition %s does not allow jobs on the node's network", name)
 	}
 	return partition, nil
 }
 
-// checkPart checks one node's share of a start, and makes the part of it.
-func (s *State) checkPart(job *Job, partition *Partition, order *PartOrder) (Part, error) {
+// checkAlloc checks one node's share of a start, and makes its allocation.
+func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (Alloc, error) {
 	node, known := s.nodes.Get(order.Node)
 	switch {
 	case !known || !node.Available():
-		return Part{}, fmt.Errorf("node %s is not available", order.Node)
+		return Alloc{}, fmt.Errorf("node %s is not available", order.Node)
 	case !partition.Has(order.Node):
-		return Part{}, fmt.Errorf("node %s is not in partition %s", order.Node, partition.Name)
+		return Alloc{}, fmt.Errorf("node %s is not in partition %s", order.Node, partition.Name)
 	case order.MemoryBytes > node.freeMemory():
-		return Part{}, fmt.Errorf("node %s has not enough free memory", order.Node)
+		return Alloc{}, fmt.Errorf("node %s does not have enough free memory", order.Node)
+	case order.TmpBytes > node.freeTmp():
+		return Alloc{}, fmt.Errorf("node %s does not have enough free disk", order.Node)
 	}
 	if err := checkSharing(job, partition, node); err != nil {
-		return Part{}, err
+		return Alloc{}, err
 	}
 	for i, cpu := range order.CPUs {
 		if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) || i > 0 && order.CPUs[i-1] >= cpu {
-			return Part{}, fmt.Errorf("CPU %d of node %s is not free", cpu, order.Node)
+			return Alloc{}, fmt.Errorf("CPU %d of node %s is not free", cpu, order.Node)
 		}
 	}
-	part := Part{
-		Node: order.Node, CPUs: order.CPUs, MemoryBytes: order.MemoryBytes,
+	alloc := Alloc{
+		Node: order.Node, CPUs: order.CPUs, MemoryBytes: order.MemoryBytes, TmpBytes: order.TmpBytes,
 		Tasks: order.Tasks, BootID: node.BootID(),
 	}
 	use := node.use.clone()
 	for _, wanted := range order.Devices {
 		held, err := takeDevice(node, use, wanted)
 		if err != nil {
-			return Part{}, err
+			return Alloc{}, err
 		}
-		part.Devices = append(part.Devices, held)
+		alloc.Devices = append(alloc.Devices, held)
 	}
-	slices.SortFunc(part.Devices, func(a, b HeldDevice) int {
+	slices.SortFunc(alloc.Devices, func(a, b HeldDevice) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.ID, b.ID))
 	})
-	return part, nil
+	return alloc, nil
 }
 
 // takeDevice books one device in use, or says why it is not free. A whole
@@ -198,7 +190,7 @@ func takeDevice(node *Node, use *nodeUse, wanted DeviceOrder) (HeldDevice, error
 	return held, nil
 }
 
-// overlaps says whether the device's parent, or a slice of the device, is held.
+// overlaps reports whether the device's parent, or a slice of the device, is held.
 func (u *nodeUse) overlaps(node *Node, device *Device) bool {
 	if device.Parent != "" && u.sharesOf(device.Parent) > 0 {
 		return true
@@ -214,8 +206,8 @@ func (u *nodeUse) overlaps(node *Node, device *Device) bool {
 
 func checkOneModel(run *Run) error {
 	model, seen := "", false
-	for i := range run.Parts {
-		for _, device := range run.Parts[i].Devices {
+	for i := range run.Allocs {
+		for _, device := range run.Allocs[i].Devices {
 			if seen && device.Model != model {
 				return fmt.Errorf("the start mixes GPUs of models %s and %s", model, device.Model)
 			}
@@ -226,13 +218,15 @@ func checkOneModel(run *Run) error {
 }
 
 // start stores the run of a job. The first task of a record with several is
-// split off and runs under a number of its own; the last one keeps the
-// record's.
+// split off and runs under its own number; the last one keeps the record's.
 func (s *State) start(job *Job, run *Run) *Job {
 	started := *job
 	started.Phase = Running
 	started.Epoch = max(job.Epoch, s.epochFloor) + 1
 	started.Run = run
+	if job.Saved != nil {
+		run.Numbered = job.Saved.Number
+	}
 	started.Detail = ""
 	started.Dependencies = job.Dependencies.afterStart()
 	if job.Array == 0 || job.HasTask {

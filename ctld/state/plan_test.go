@@ -41,7 +41,7 @@ func planAlong(t *testing.T, seed int64) {
 		apply(w.next(s.View()))
 		if w.chance(40) {
 			job, node := w.activeJob(s.View())
-			apply(PartsEnded{Reports: []PartReport{{Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}})
+			apply(AllocsEnded{Reports: []AllocReport{{Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}})
 		}
 		snapshot := s.View().SchedSnapshot(now)
 		var plan sched.Plan

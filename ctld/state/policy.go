@@ -19,12 +19,11 @@ type Policy struct {
 	MaxArraySize   uint32      `cbor:"6,keyasint"`
 	MaxJobCount    uint32      `cbor:"7,keyasint"`
 	LeaseS         uint32      `cbor:"8,keyasint"`
-	// LeaseMarginS is how much longer the controllers wait before they take the
-	// jobs of a silent node for stopped; 0 = DefaultLeaseMarginS. See
+	// LeaseMarginS is how much longer the controllers wait before they assume
+	// that the jobs of a silent node are stopped; 0 = DefaultLeaseMarginS. See
 	// MarginS.
 	LeaseMarginS uint32 `cbor:"9,keyasint,omitempty"`
 
-	// From LevelShares on.
 	Priority   PriorityPolicy   `cbor:"10,keyasint,omitzero"`
 	Preempt    PreemptPolicy    `cbor:"11,keyasint,omitzero"`
 	Licenses   []License        `cbor:"12,keyasint,omitempty"` // ascending by name
@@ -35,11 +34,32 @@ type Policy struct {
 	// (slurm.conf(5)).
 	RequeueExit     []TaskRange `cbor:"20,keyasint,omitempty"`
 	RequeueExitHold []TaskRange `cbor:"21,keyasint,omitempty"`
+	// ImageWait is for how many seconds the node of a job's newest image may be
+	// away before the job resumes from an older one; 0 = DefaultImageWaitS. See
+	// ImageWaitS.
+	ImageWait uint32 `cbor:"23,keyasint,omitempty"`
 
-	topology []topologySwitch // the switches with all nodes below each, leaves first
+	// PrivateData are the kinds of information that users see only about
+	// themselves, in words of slurm.conf(5), ascending: see Hides.
+	PrivateData []string `cbor:"22,keyasint,omitempty"`
+
+	// Network is the rule of partitions without one: see SiteNetwork.
+	Network NetworkRule `cbor:"24,keyasint,omitempty"`
+
+	// DefaultMemory is that of partitions without one: see DefaultMemoryOf.
+	DefaultMemory DefaultMemory `cbor:"25,keyasint,omitzero"`
+	// What one user may have and request; zeros are defaults: see
+	// policy_bounds.go.
+	MaxSubmitJobsPerUser uint32    `cbor:"26,keyasint,omitempty"`
+	Rate                 RateLimit `cbor:"27,keyasint,omitzero"`
+
+	Owners []NodeOwner `cbor:"28,keyasint,omitempty"` // ascending by account
+
+	topology []topologySwitch  // the switches with all nodes below each, leaves first
+	owners   map[string]string // of Owners: the account by node; nil = there are none
 }
 
-// DefaultLeaseMarginS is enough to freeze a job, or to kill one that can not
+// DefaultLeaseMarginS is enough to freeze a job, or to kill one that cannot
 // be frozen, on a machine that swaps.
 const DefaultLeaseMarginS = 10
 
@@ -55,30 +75,32 @@ type Partition struct {
 	MaxTimeS            uint32   `cbor:"5,keyasint"`
 	DefaultTimeS        uint32   `cbor:"6,keyasint,omitempty"` // 0 = MaxTimeS
 	PriorityTier        uint32   `cbor:"7,keyasint,omitempty"`
-	DefaultMemoryPerCPU uint64   `cbor:"8,keyasint,omitempty"` // bytes; 0 = the whole node's memory
+	DefaultMemoryPerCPU uint64   `cbor:"8,keyasint,omitempty"` // bytes; 0 = the policy's
 	AllowRootJobs       bool     `cbor:"9,keyasint,omitempty"`
 	LeaseAction         string   `cbor:"10,keyasint,omitempty"`
 	AllowGroups         []string `cbor:"11,keyasint,omitempty"`
 
-	// From LevelShares on.
 	PriorityJobFactor uint32        `cbor:"12,keyasint,omitempty"` // 0 = 1
 	BillingWeights    []TRESWeight  `cbor:"13,keyasint,omitempty"` // ascending by name; none = CPUs count 1
-	QOS               string        `cbor:"14,keyasint,omitempty"` // whose limits hold for the jobs in it
+	QOS               string        `cbor:"14,keyasint,omitempty"` // its limits hold for the partition's jobs
 	PreemptMode       PreemptMode   `cbor:"15,keyasint,omitempty"`
 	GraceTimeS        uint32        `cbor:"16,keyasint,omitempty"`
 	AllowAccounts     []string      `cbor:"17,keyasint,omitempty"` // none = all
 	AllowQOS          []string      `cbor:"18,keyasint,omitempty"` // none = all
 	Exclusive         ExclusiveKind `cbor:"19,keyasint,omitempty"`
+	Network           NetworkRule   `cbor:"20,keyasint,omitempty"` // see NetworkOf
+
+	DefaultMemoryPerGPU uint64 `cbor:"21,keyasint,omitempty"` // bytes; 0 = the policy's
 
 	names []string // of Nodes, ascending; nil for "ALL"
 }
 
-// LeaseRunOn is the lease action under which a job goes on when its node is
+// LeaseRunOn is the lease action under which a job continues when its node is
 // silent.
 const LeaseRunOn = "run-on"
 
-// LeaseFence is the one under which it stands still at the end of its node's
-// lease, and may be started elsewhere after that.
+// LeaseFence is the lease action under which a job is frozen at the end of its
+// node's lease, and may be started elsewhere after that.
 const LeaseFence = "fence"
 
 // DefaultPolicy is what a new cluster starts with.
@@ -91,7 +113,7 @@ func DefaultPolicy() *Policy {
 			Default:      true,
 			Up:           true,
 			MaxTimeS:     sched.Unlimited,
-			PriorityTier: 1, // as in Slurm, so that another partition can be put below
+			PriorityTier: 1, // as in Slurm, so that another partition can have a lower one
 			LeaseAction:  LeaseRunOn,
 		}},
 		MinJobAgeS:   300,
@@ -119,9 +141,12 @@ func (p *Policy) find(name string) (int, bool) {
 	})
 }
 
-// partitionNames says what partitions there are, a few of them.
+// partitionNames names some of the partitions.
 func (p *Policy) partitionNames() string {
 	const few = 12
+	if p.Hides("partitions") {
+		return "Ask an administrator which partitions there are"
+	}
 	var names []string
 	for i := range p.Partitions {
 		if i == few {
@@ -136,7 +161,8 @@ func (p *Policy) partitionNames() string {
 	return "Partitions are: " + strings.Join(names, ", ")
 }
 
-// defaultPartition is where jobs go that name none; nil when there is none.
+// defaultPartition is the partition of jobs that name none; nil when there is
+// none.
 func (p *Policy) defaultPartition() *Partition {
 	for i := range p.Partitions {
 		if p.Partitions[i].Default {
@@ -149,7 +175,7 @@ func (p *Policy) defaultPartition() *Partition {
 	return nil
 }
 
-// Has says whether a node belongs to the partition.
+// Has reports whether a node belongs to the partition.
 func (p *Partition) Has(node string) bool {
 	if p.Nodes == allNodes {
 		return true

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,38 +19,16 @@ type ApplyPolicy struct {
 
 func (ApplyPolicy) kind() Kind { return KindApplyPolicy }
 
-func (c ApplyPolicy) level() Level {
-	if c.Policy.suspends() || c.Policy.Priority.UsageReset != ResetNever {
-		return LevelFrozen
-	}
-	if c.Policy.hasShares() {
-		return LevelShares
-	}
-	for i := range c.Policy.Partitions {
-		if c.Policy.Partitions[i].LeaseAction == LeaseFence {
-			return LevelPeers
-		}
-	}
-	if c.Policy.LeaseMarginS != 0 {
-		return LevelPeers
-	}
-	return LevelFirst
-}
-
 func (c ApplyPolicy) apply(s *State, result *Result) {
 	policy, err := NormalizePolicy(&c.Policy)
 	if err != nil {
 		result.Refused = refuse(Invalid, "%v", err)
 		return
 	}
-	if policy.suspends() && s.level < LevelFrozen {
-		result.Refused = refuse(WrongState, "%s", textSuspendsLater)
-		return
-	}
 	if result.Refused = s.checkRemoved(policy); result.Refused != nil {
 		return
 	}
-	if result.Refused = s.UnknownQOS(policy); result.Refused != nil {
+	if result.Refused = s.UnknownNames(policy); result.Refused != nil {
 		return
 	}
 	if policy.Priority.halfLifeS() != s.policy.Priority.halfLifeS() {
@@ -86,18 +65,15 @@ func (s *State) checkRemoved(policy *Policy) *Refusal {
 	return nil
 }
 
-// setPolicy puts a normalised policy in force. Nodes it names get a record;
-// those that never registered and that it does not name any more lose theirs.
+// setPolicy puts a normalised policy in force. The nodes that it names get a
+// record; those that never registered and that it no longer names lose theirs.
 func (s *State) setPolicy(policy *Policy) {
 	s.policy = policy
 	s.longestLeaseS = max(s.longestLeaseS, policy.LeaseS)
-	named := map[string]bool{}
-	for i := range policy.Partitions {
-		for _, name := range policy.Partitions[i].names {
-			named[name] = true
-			if _, known := s.nodes.Get(name); !known {
-				s.putNode(&Node{Name: name})
-			}
+	named := policy.namedNodes()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if _, known := s.nodes.Get(name); !known {
+			s.putNode(&Node{Name: name})
 		}
 	}
 	var gone []string
@@ -112,8 +88,23 @@ func (s *State) setPolicy(policy *Policy) {
 	}
 }
 
-// NormalizePolicy checks a policy and makes it comparable: sorted, defaults
-// in place of zeros. The error says what is wrong and what to write instead.
+// namedNodes are the nodes that the policy names as those of a partition or of an owner.
+func (p *Policy) namedNodes() map[string]bool {
+	named := make(map[string]bool, len(p.owners))
+	for i := range p.Partitions {
+		for _, name := range p.Partitions[i].names {
+			named[name] = true
+		}
+	}
+	for name := range p.owners {
+		named[name] = true
+	}
+	return named
+}
+
+// NormalizePolicy checks a policy and makes it comparable: sorted, with
+// defaults instead of zeros. The error says what is wrong and what to write
+// instead.
 func NormalizePolicy(given *Policy) (*Policy, error) {
 	policy := *given
 	defaults := DefaultPolicy()
@@ -124,13 +115,23 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 	policy.MaxJobCount = cmp.Or(policy.MaxJobCount, defaults.MaxJobCount)
 	policy.LeaseS = cmp.Or(policy.LeaseS, defaults.LeaseS)
 	if policy.LeaseMarginS == DefaultLeaseMarginS {
-		policy.LeaseMarginS = 0 // as older programs write it
+		policy.LeaseMarginS = 0
 	}
+	if policy.ImageWait == DefaultImageWaitS {
+		policy.ImageWait = 0
+	}
+	policy.normalizeBounds()
 	var err error
 	if policy.RequeueExit, err = checkExitCodes("requeue_exit", policy.RequeueExit); err != nil {
 		return nil, err
 	}
 	if policy.RequeueExitHold, err = checkExitCodes("requeue_exit_hold", policy.RequeueExitHold); err != nil {
+		return nil, err
+	}
+	if err := policy.normalizePrivate(); err != nil {
+		return nil, err
+	}
+	if err := policy.normalizeNetwork(); err != nil {
 		return nil, err
 	}
 	policy.Administrators = slices.Clone(policy.Administrators)
@@ -147,6 +148,9 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 		}
 	}
 	if err := policy.normalizeShares(); err != nil {
+		return nil, err
+	}
+	if err := policy.normalizeOwners(); err != nil {
 		return nil, err
 	}
 	return &policy, nil
@@ -193,6 +197,10 @@ func normalizePartition(p *Partition) error {
 	if p.LeaseAction != LeaseRunOn && p.LeaseAction != LeaseFence {
 		return fmt.Errorf("lease_action %q: use %q or %q", clip(p.LeaseAction, MaxNameBytes), LeaseRunOn, LeaseFence)
 	}
+	if p.Network > NetworkPrivateOnly {
+		_, err := spec.NetworkRule("?")
+		return err
+	}
 	if p.DefaultTimeS > p.MaxTimeS {
 		return fmt.Errorf("default_time is longer than max_time: lower one or raise the other")
 	}
@@ -229,4 +237,25 @@ func validName(name string) bool {
 		}
 	}
 	return true
+}
+
+// normalizeShares checks the policy's settings about the order of jobs, and
+// makes them comparable. The rest is normalised already.
+func (p *Policy) normalizeShares() error {
+	if err := p.normalizeLicenses(); err != nil {
+		return err
+	}
+	if err := p.normalizePriority(); err != nil {
+		return err
+	}
+	if err := p.Preempt.normalize(); err != nil {
+		return err
+	}
+	p.Accounting.normalize()
+	for i := range p.Partitions {
+		if err := p.normalizePartitionShares(&p.Partitions[i]); err != nil {
+			return fmt.Errorf("partition %s: %w", p.Partitions[i].Name, err)
+		}
+	}
+	return p.normalizeSwitches()
 }

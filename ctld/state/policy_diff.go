@@ -1,8 +1,10 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -10,8 +12,8 @@ import (
 )
 
 // DiffPolicy lists what differs between two normalised policies, by the names
-// of cluster.toml: the cluster's settings first, then who
-// goes first, licenses, switches, and the partitions by name.
+// of cluster.toml: the cluster's settings first, then the order of jobs,
+// licenses, owners, switches, and the partitions by name.
 func DiffPolicy(before, after *Policy) []*pb.PolicyChange {
 	changes := diffSettings(nil, "", policySettings(before), policySettings(after))
 	changes = diffShares(changes, before, after)
@@ -50,7 +52,7 @@ func diffSettings(changes []*pb.PolicyChange, prefix string, before, after []set
 }
 
 func policySettings(p *Policy) []setting {
-	return []setting{
+	return append([]setting{
 		{"cluster_name", p.ClusterName},
 		{"administrators", strings.Join(p.Administrators, ",")},
 		{"min_job_age_s", fmt.Sprint(p.MinJobAgeS)},
@@ -59,19 +61,20 @@ func policySettings(p *Policy) []setting {
 		{"max_job_count", fmt.Sprint(p.MaxJobCount)},
 		{"lease_s", fmt.Sprint(p.LeaseS)},
 		{"lease_margin_s", fmt.Sprint(p.MarginS())},
+		{"image_wait_s", fmt.Sprint(p.ImageWaitS())},
 		{"requeue_exit", formatExitCodes(p.RequeueExit)},
 		{"requeue_exit_hold", formatExitCodes(p.RequeueExitHold)},
-	}
+		{"private_data", strings.Join(p.PrivateData, ",")},
+		{"network", p.SiteNetwork().String()},
+		{"max_submit_jobs_per_user", fmt.Sprint(p.MaxSubmitJobs())},
+	}, append(p.DefaultMemory.settings(), p.Rate.settings()...)...)
 }
 
 func partitionSettings(p *Partition, exists bool) []setting {
 	if !exists {
 		return nil
 	}
-	memory := ""
-	if p.DefaultMemoryPerCPU > 0 {
-		memory = spec.FormatSize(p.DefaultMemoryPerCPU)
-	}
+	memory := DefaultMemory{PerCPU: p.DefaultMemoryPerCPU, PerGPU: p.DefaultMemoryPerGPU}
 	defaultTime := ""
 	if p.DefaultTimeS > 0 {
 		defaultTime = spec.FormatTime(p.DefaultTimeS)
@@ -83,9 +86,54 @@ func partitionSettings(p *Partition, exists bool) []setting {
 		{"max_time", spec.FormatTime(p.MaxTimeS)},
 		{"default_time", defaultTime},
 		{"priority_tier", fmt.Sprint(p.PriorityTier)},
-		{"default_memory_per_cpu", memory},
 		{"allow_root_jobs", fmt.Sprint(p.AllowRootJobs)},
 		{"lease_action", p.LeaseAction},
 		{"allow_groups", strings.Join(p.AllowGroups, ",")},
-	}, p.shareSettings()...)
+		{"network", p.Network.String()},
+	}, append(memory.settings(), p.shareSettings()...)...)
+}
+
+// diffShares lists the differences in the order of jobs, in licenses, owners and
+// switches.
+func diffShares(changes []*pb.PolicyChange, before, after *Policy) []*pb.PolicyChange {
+	changes = diffSettings(changes, "priority.", before.Priority.settings(), after.Priority.settings())
+	changes = diffNamed(changes, "priority.weight_tres.", before.Priority.WeightTRES, after.Priority.WeightTRES,
+		func(w *TRESWeight) string { return w.Name }, func(w *TRESWeight) []setting {
+			return []setting{{"", strconv.FormatInt(w.Weight, 10)}}
+		})
+	changes = diffSettings(changes, "", before.enforcement(), after.enforcement())
+	changes = diffNamed(changes, "licenses.", before.Licenses, after.Licenses,
+		func(l *License) string { return l.Name }, func(l *License) []setting {
+			return []setting{{".count", fmt.Sprint(l.Count)}}
+		})
+	changes = diffOwners(changes, before, after)
+	return diffNamed(changes, "switches.", before.Switches, after.Switches,
+		func(s *Switch) string { return s.Name }, func(s *Switch) []setting {
+			return []setting{{".nodes", s.Nodes}, {".switches", spec.FormatHostList(s.Switches)}}
+		})
+}
+
+// diffNamed compares two lists of named records, ascending by name.
+func diffNamed[T any](changes []*pb.PolicyChange, prefix string, before, after []T, name func(*T) string, settings func(*T) []setting) []*pb.PolicyChange {
+	for len(before) > 0 || len(after) > 0 {
+		var old, new []setting
+		order := 0
+		switch {
+		case len(after) == 0:
+			order = -1
+		case len(before) == 0:
+			order = 1
+		default:
+			order = cmp.Compare(name(&before[0]), name(&after[0]))
+		}
+		path := prefix
+		if order >= 0 {
+			path, new, after = prefix+name(&after[0]), settings(&after[0]), after[1:]
+		}
+		if order <= 0 {
+			path, old, before = prefix+name(&before[0]), settings(&before[0]), before[1:]
+		}
+		changes = diffSettings(changes, path, old, new)
+	}
+	return changes
 }

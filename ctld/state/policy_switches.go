@@ -141,3 +141,11 @@ func (b *topologyBuild) resolve(s *Switch, path []string) (*topologySwitch, erro
 	b.done[s.Name] = built
 	return built, nil
 }
+
+// Switch is one switch of the network (topology.conf(5)): it has nodes, or
+// switches below it.
+type Switch struct {
+	Name     string   `cbor:"1,keyasint"`
+	Nodes    string   `cbor:"2,keyasint,omitempty"` // host list
+	Switches []string `cbor:"3,keyasint,omitempty"` // ascending
+}

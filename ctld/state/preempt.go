@@ -11,33 +11,33 @@ import (
 )
 
 // PreemptJobs decides the end of running jobs, so that waiting ones get their
-// room: they are requeued, or over as PREEMPTED; or it suspends them. The plan was made from an older
-// state, so each is checked against the present one, and stays when it need not
-// go any more: see Result.Preemptions.
+// room: they are requeued, or over as PREEMPTED, or suspended. The plan was
+// made from an older state, so each is checked against the present one, and
+// stays if it need not go any longer: see Result.Preemptions.
 type PreemptJobs struct {
 	Preemptions []PreemptOrder `cbor:"1,keyasint"`
 }
 
-// PreemptOrder is one job that shall make room for another.
+// PreemptOrder is one job that should make room for another.
 type PreemptOrder struct {
 	Job   uint32 `cbor:"1,keyasint"`
 	Epoch uint32 `cbor:"2,keyasint"`
 	For   uint32 `cbor:"3,keyasint"`
-	// Cancel: it is cancelled rather than requeued. What may not be requeued is
-	// cancelled in any case.
+	// Cancel: it is cancelled rather than requeued. A job that may not be
+	// requeued is cancelled in any case.
 	Cancel bool `cbor:"4,keyasint,omitempty"`
-	// GraceS is how long it may go on after the first TERM, before it is ended
+	// GraceS is how long it may continue after the first TERM, before it is ended
 	// like any other job.
 	GraceS uint32 `cbor:"5,keyasint,omitempty"`
 	// LostGPUMS is what it loses, as in sched.Preemption.
 	LostGPUMS int64 `cbor:"6,keyasint,omitempty"`
-	// NextGPUMS is what the next best choice would have cost, to be told.
+	// NextGPUMS is what the next best choice would have cost, to be reported.
 	HasNext   bool  `cbor:"7,keyasint,omitempty"`
 	NextGPUMS int64 `cbor:"8,keyasint,omitempty"`
-	// Suspend: it is suspended, and goes on by itself later.
+	// Suspend: it is suspended, and continues by itself later.
 	Suspend bool `cbor:"9,keyasint,omitempty"`
-	// Save: it is saved first, and goes on from there later. If that fails it is
-	// requeued or cancelled all the same.
+	// Save: it is saved first, and resumes from there later. If that fails it
+	// is requeued or cancelled.
 	Save bool `cbor:"20,keyasint,omitempty"`
 }
 
@@ -60,14 +60,14 @@ func (v *View) PlanToPreemptions(plan *sched.Plan) PreemptJobs {
 	return command
 }
 
-// Preempted says whom the end of a run made room for.
+// Preempted names the job that the end of a run made room for.
 type Preempted struct {
 	For    uint32 `cbor:"1,keyasint"`
 	AtMS   int64  `cbor:"2,keyasint"`
 	GraceS uint32 `cbor:"3,keyasint,omitempty"`
 }
 
-// PreemptResult is what became of one order.
+// PreemptResult is the outcome of one order.
 type PreemptResult struct {
 	Job, Epoch, For uint32
 	Requeued        bool
@@ -77,13 +77,6 @@ type PreemptResult struct {
 }
 
 func (PreemptJobs) kind() Kind { return KindPreemptJobs }
-
-func (c PreemptJobs) level() Level {
-	if slices.ContainsFunc(c.Preemptions, func(o PreemptOrder) bool { return o.Suspend || o.Save }) {
-		return LevelFrozen
-	}
-	return LevelShares
-}
 
 func (c PreemptJobs) apply(s *State, result *Result) {
 	if len(c.Preemptions) > MaxTargets {
@@ -97,6 +90,9 @@ func (c PreemptJobs) apply(s *State, result *Result) {
 		switch {
 		case err != nil:
 			answer.Dropped = err.Error()
+		case job.frozenToMove() && !order.Suspend && !order.Cancel:
+			answer.Requeued = true // it is saved, and frozen
+			s.leave(job, order, job.Run.Move.Number)
 		case order.Suspend:
 			answer.Suspended = true
 			s.suspendFor(job, waiting, order)
@@ -109,8 +105,8 @@ func (c PreemptJobs) apply(s *State, result *Result) {
 	}
 }
 
-// checkPreemption says why a job need not go any more, or who is to go for
-// whom.
+// checkPreemption says why a job need not go any longer, or which job is to go
+// for which.
 func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err error) {
 	victim, known := s.Job(order.Job)
 	switch {
@@ -141,7 +137,8 @@ func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err 
 	return victim, waiting, nil
 }
 
-// mayPreempt says whether one job may preempt another by the policy in force.
+// mayPreempt reports whether one job may preempt another under the policy in
+// force.
 func (t *tables) mayPreempt(waiting, victim *Job) bool {
 	switch t.policy.Preempt.Type {
 	case sched.PreemptByQOS:
@@ -157,7 +154,7 @@ func (t *tables) mayPreempt(waiting, victim *Job) bool {
 	return false
 }
 
-// preemptMode is what the policy says of a running job that is preempted.
+// preemptMode is the policy's mode for a running job that is preempted.
 func (t *tables) preemptMode(victim *Job) PreemptMode {
 	mode := sched.PreemptUnset
 	switch t.policy.Preempt.Type {
@@ -181,10 +178,10 @@ func (t *tables) preemptMode(victim *Job) PreemptMode {
 	return mode
 }
 
-// SuspendsToMakeRoom says whether some jobs may be suspended for others, which
-// they may be as soon as they are ready.
+// SuspendsToMakeRoom reports whether some jobs may be suspended for others.
+// Such jobs may be preempted as soon as they are ready.
 func (t *tables) SuspendsToMakeRoom() bool {
-	if t.level < LevelFrozen || t.policy.Preempt.Type == sched.PreemptNone {
+	if t.policy.Preempt.Type == sched.PreemptNone {
 		return false
 	}
 	if t.policy.suspends() {
@@ -198,7 +195,7 @@ func (t *tables) SuspendsToMakeRoom() bool {
 	return false
 }
 
-// checkPreemptMode says what to use in place of a mode that there is not.
+// checkPreemptMode says what to use in place of an unknown mode.
 func checkPreemptMode(mode PreemptMode) error {
 	if mode > lastPreemptMode {
 		return errors.New("use off, cancel, requeue, suspend or checkpoint")
@@ -206,7 +203,7 @@ func checkPreemptMode(mode PreemptMode) error {
 	return nil
 }
 
-// preempt decides the end of a run, and answers whether the job is requeued.
+// preempt decides the end of a run, and reports whether the job is requeued.
 func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued bool) {
 	next := *victim
 	next.notePreemption(order.LostGPUMS)
@@ -222,7 +219,7 @@ func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued boo
 
 // suspendFor suspends a job whose CPUs another needs. It loses nothing.
 func (s *State) suspendFor(victim, waiting *Job, order *PreemptOrder) {
-	next := s.suspended(victim, &Suspension{For: order.For, Detail: "suspended for " + s.preemptorWords(waiting, order)})
+	next := s.suspended(s.calledOff(victim, "it was suspended to make room for "+s.preemptorWords(waiting, order)), &Suspension{For: order.For, Detail: "suspended for " + s.preemptorWords(waiting, order)})
 	next.Preemptions++
 	s.putJob(next)
 }
@@ -255,15 +252,15 @@ func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) str
 	return out.String()
 }
 
-// unit is the word for what work of a run is counted in.
+// unit is the unit in which the work of a run is counted.
 func (r *Run) unit() string {
-	if slices.ContainsFunc(r.Parts, func(p Part) bool { return len(p.Devices) > 0 }) {
+	if slices.ContainsFunc(r.Allocs, func(p Alloc) bool { return len(p.Devices) > 0 }) {
 		return "GPU"
 	}
 	return "CPU"
 }
 
-// lostText writes work in the unit that suits: "1.2 GPU-hours".
+// lostText writes work in a suitable unit: "1.2 GPU-hours".
 func lostText(ms int64, unit string) string {
 	scale, word := int64(1000), "seconds"
 	switch {
@@ -276,13 +273,13 @@ func lostText(ms int64, unit string) string {
 	return fmt.Sprintf("%d.%d %s-%s", tenths/10, tenths%10, unit, word)
 }
 
-// leavePatienceMS is how much longer than it has the end of a job that was
-// preempted is waited for, rather than others being preempted: longer than a
-// node takes to clean up.
+// leavePatienceMS is how much longer than its grace time a preempted job may
+// take to end before others are preempted instead: longer than a node takes to
+// clean up.
 const leavePatienceMS = 2 * 60 * 1000
 
-// leavesByMS is until when a job that was preempted should be gone, or stand
-// still; 0 = it was not.
+// leavesByMS is until when a job that was preempted should be gone, or stopped;
+// 0 = it was not preempted.
 func (t *tables) leavesByMS(job *Job) int64 {
 	switch {
 	case job.Leaving():

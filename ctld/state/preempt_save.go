@@ -1,8 +1,12 @@
 package state
 
-// saveToPreempt has a job saved that has to make room, and answers whether it
-// is. Its run ends when it is; until then it counts as one that leaves.
+// saveToPreempt saves a job that has to make room, and reports whether it
+// could. Its run ends when the image is there; until then it counts as one that
+// leaves.
 func (s *State) saveToPreempt(victim *Job, order *PreemptOrder) bool {
+	if victim.frozenToMove() {
+		return false
+	}
 	if s.maySave(victim, SavePreemption) != nil {
 		return false
 	}
@@ -11,8 +15,8 @@ func (s *State) saveToPreempt(victim *Job, order *PreemptOrder) bool {
 	return true
 }
 
-// failedNow is why a job was not saved that has to go at this moment because of
-// that.
+// failedNow is why a job was not saved that has to go at this moment for that
+// reason.
 func (s *State) failedNow(job *Job) string {
 	if job.Saved == nil || job.Saved.Failed == "" || job.Saved.FailedMS != s.timeMS {
 		return ""

@@ -20,5 +20,5 @@ type QOS struct {
 	Usage             Usage `cbor:"13,keyasint,omitzero"`
 }
 
-// lastPreemptMode is the last there is.
+// lastPreemptMode is the highest mode.
 const lastPreemptMode = sched.PreemptCheckpoint

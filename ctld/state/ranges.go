@@ -5,8 +5,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// toRanges and fromRanges go between the record's ranges and those of the
-// API, whose arithmetic (normal forms, removal, intersection) is proto/spec's.
+// toRanges and fromRanges convert between the record's ranges and those of the
+// API, whose arithmetic (normal forms, removal, intersection) is in proto/spec.
 
 func toRanges(tasks []TaskRange) []*pb.ArrayRange {
 	ranges := make([]*pb.ArrayRange, len(tasks))
@@ -31,8 +31,8 @@ func arraySpec(r *Spec) *pb.ArraySpec {
 	return &pb.ArraySpec{Ranges: toRanges(r.ArrayTasks), MaxRunning: r.MaxRunning}
 }
 
-// TaskCount is the number of tasks a record stands for: 1 for a plain job and
-// for a single task.
+// TaskCount is the number of tasks in a record: 1 for a plain job and for a
+// single task.
 func (j *Job) TaskCount() uint32 {
 	if j.Array == 0 || j.HasTask {
 		return 1
@@ -74,7 +74,7 @@ func subtract(tasks, remove []TaskRange) []TaskRange {
 	return fromRanges(spec.NormalizeRanges(left))
 }
 
-// cut is what is left of one range without holes, which lie within it.
+// cut is what is left of one range without holes, which are within it.
 func cut(r *pb.ArrayRange, holes []*pb.ArrayRange) []*pb.ArrayRange {
 	var left []*pb.ArrayRange
 	next := r.First // the first task not decided yet

@@ -27,8 +27,8 @@ func (r Reason) String() string {
 }
 
 // ReasonWord is why the job is as it is at a time, in Slurm's word, as far as
-// the state knows: why it is held, whom it waits for, or why it ended. For other
-// waiting jobs the reason is the scheduler's, which the leader knows.
+// the state knows: why it is held, which job it waits for, or why it ended. For
+// other waiting jobs the reason is the scheduler's, which the leader knows.
 func (j *Job) ReasonWord(nowMS int64) (word, detail string) {
 	switch {
 	case j.End != nil && j.End.Requeue:
@@ -42,25 +42,24 @@ func (j *Job) ReasonWord(nowMS int64) (word, detail string) {
 	return cmp.Or(word, "None"), joinSentences(j.Detail, sentence)
 }
 
-// silence says what becomes of a job of which a node does not respond; "" when
-// all do.
+// silence says what becomes of a job when one of its nodes does not respond; ""
+// when all do.
 func (t *tables) silence(job *Job) string {
-	for i := range job.Run.Parts {
-		part := &job.Run.Parts[i]
-		node, known := t.nodes.Get(part.Node)
-		if !known || !node.NotResponding || part.Released {
+	for i := range job.Run.Allocs {
+		alloc := &job.Run.Allocs[i]
+		node, known := t.nodes.Get(alloc.Node)
+		if !known || !node.NotResponding || alloc.Released {
 			continue
 		}
 		if job.Run.Fence {
-			return "node " + part.Node + " does not respond: the job is frozen there at the end of its lease, and is over there a margin after that"
+			return "node " + alloc.Node + " does not respond: the job is frozen there at the end of its lease, and is over there a margin after that"
 		}
-		return "node " + part.Node + " does not respond: the job goes on there as far as anybody knows, until the node is back or declared off (gcontrol fence " + part.Node + ")"
+		return "node " + alloc.Node + " does not respond: the job is taken to run there until the node is back or declared off (gcontrol fence " + alloc.Node + ")"
 	}
 	return ""
 }
 
-// joinSentences puts what is known into one text, either part of which may be
-// missing.
+// joinSentences joins two texts, either of which may be empty.
 func joinSentences(first, second string) string {
 	if first == "" || second == "" {
 		return first + second

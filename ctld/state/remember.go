@@ -3,9 +3,9 @@ package state
 // remembered is what a request did, for a client that asks again.
 type remembered struct {
 	id     RequestID
-	index  uint64 // of the log entry that carried it out
+	index  uint64 // of its log entry
 	timeMS int64
-	jobs   *[]JobResult // nil when it answered none
+	jobs   *[]JobResult // nil when there were none
 	jobID  uint32
 	kind   Kind
 }
@@ -21,7 +21,7 @@ func newRequestIndex() requestIndex {
 	return requestIndex{positions: make(map[RequestID]uint64)}
 }
 
-// repeat answers a request that was applied before with what it did then.
+// repeat answers a request that was applied before with its former result.
 func (s *State) repeat(id RequestID, result *Result) bool {
 	before, known := s.lookUpRequest(id)
 	if !known {
@@ -55,8 +55,9 @@ func (s *State) lookUpRequest(id RequestID) (*remembered, bool) {
 	return &s.remembered[position-s.requests.forgotten], true
 }
 
-// Remembered answers a request that was applied before, so that a retry need
-// not be proposed again. Only the fields that concern the client are set.
+// Remembered returns the answer to a request that was applied before, so that a
+// retry need not be proposed again. Only the fields that concern the client are
+// set.
 func (s *State) Remembered(id RequestID, kind Kind) (Result, bool) {
 	before, known := s.lookUpRequest(id)
 	if !known || before.kind != kind {
@@ -67,9 +68,9 @@ func (s *State) Remembered(id RequestID, kind Kind) (Result, bool) {
 	return result, true
 }
 
-// remember keeps what a request did. One that was refused did nothing, and a
-// retry may as well be judged anew. Nor is an answer for very many jobs kept:
-// cancelling, holding or requeueing again finds it done already.
+// remember keeps what a request did. A refused request did nothing, and a retry
+// may as well be judged again. An answer for very many jobs is not kept either:
+// a retried cancel, hold or requeue finds it done already.
 func (s *State) remember(id RequestID, result *Result) {
 	if id == (RequestID{}) || result.Refused != nil || len(result.Jobs) > MaxTargets {
 		return
@@ -103,8 +104,5 @@ func (s *State) forgetRequests() {
 	}
 }
 
-// keepsRequests says whether so few are left that none is too old. Controllers
-// from before LevelShares went by age alone, and all must forget alike.
-func (s *State) keepsRequests() bool {
-	return s.level >= LevelShares && len(s.remembered) <= KeptRemembered
-}
+// keepsRequests reports whether so few are left that none is too old.
+func (s *State) keepsRequests() bool { return len(s.remembered) <= KeptRemembered }

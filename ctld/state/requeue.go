@@ -1,37 +1,37 @@
 package state
 
 import (
+	"fmt"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// RequeueJobs puts jobs back into the queue. Of running ones the end is
+// RequeueJobs puts jobs back into the queue. For running ones the end is
 // decided first, and they wait again once nothing of the run is left; finished
-// ones wait again at once. The next start has the next epoch. What depended on
-// the end of a finished job is decided and stays so. A requeued job waits as if
-// it were new: for nobody it waited for before, and with no age.
+// ones wait again at once. The next start has the next epoch. Dependencies on
+// the end of a finished job are decided and stay so. A requeued job waits as if
+// it were new: for none of the jobs it waited for before, and with no age. A
+// job submitted with --no-requeue never starts a second time, whoever asks: not
+// while it runs, not once it is over, not from an image back to its start.
 type RequeueJobs struct {
 	Targets    []Target `cbor:"1,keyasint"`
 	UID        uint32   `cbor:"2,keyasint,omitempty"`
 	Privileged bool     `cbor:"3,keyasint,omitempty"`
-	// Hold: they are held then, by their user (scontrol(1), requeuehold); with
-	// SpecialExit in the state of that name.
+	// Hold: they are held afterwards, by their user (scontrol(1), requeuehold);
+	// with SpecialExit in the state of that name.
 	Hold        bool `cbor:"4,keyasint,omitempty"`
 	SpecialExit bool `cbor:"5,keyasint,omitempty"`
-	// Incomplete: those that are over, or end, are not meant.
+	// Incomplete: jobs that are over, or end, are left alone.
 	Incomplete bool `cbor:"6,keyasint,omitempty"`
-	// Coordinator is who asks, if they coordinate accounts: see Coordinates.
+	// Coordinator is the caller, if they coordinate accounts: see Coordinates.
 	Coordinator string `cbor:"7,keyasint,omitempty"`
+	// SeesAll: private_data hides no jobs from the caller.
+	SeesAll bool `cbor:"8,keyasint,omitempty"`
 }
 
 func (RequeueJobs) kind() Kind { return KindRequeueJobs }
-
-func (c RequeueJobs) level() Level {
-	if c.Hold || c.SpecialExit || c.Incomplete {
-		return LevelShares
-	}
-	return coordinatorLevel(c.Coordinator)
-}
 
 // Why a job is held after a requeue, in Slurm's words.
 const (
@@ -47,7 +47,10 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 	case c.Hold:
 		held, detail = sched.HeldByUser, textRequeuedHeld
 	}
-	s.onTargets(c.Targets, requester{c.UID, c.Privileged, c.Coordinator}, result, func(job *Job) (*Job, Code, string) {
+	s.onTargets(c.Targets, requester{uid: c.UID, privileged: c.Privileged, coordinator: c.Coordinator, seesAll: c.SeesAll}, result, func(job *Job) (*Job, Code, string) {
+		if c.refusedOnce(job) {
+			return nil, Disabled, textNeverRequeued(job)
+		}
 		switch job.Phase {
 		case Waiting:
 			if len(job.Images()) > 0 {
@@ -74,17 +77,46 @@ func (c RequeueJobs) apply(s *State, result *Result) {
 			if !s.hasPartition(job.Spec) {
 				return nil, WrongState, "its partition does not exist any more: submit it again to another one"
 			}
+			if refused := s.mayQueue(job.Owner().UID, int(job.TaskCount())); refused != nil {
+				return nil, refused.Code, refused.Message
+			}
 			return s.requeued(job, &End{Held: held, SpecialExit: c.SpecialExit, Detail: detail}), OK, ""
 		}
 	})
 }
 
-// requeued is a job that waits again after a run that is over, as an end
-// decided it.
+// refusedOnce reports whether a requeue would start a job again that may run
+// only once. A job that waits for its first start, or that is over while only
+// others are meant, gets the answer that any job gets.
+func (c RequeueJobs) refusedOnce(job *Job) bool {
+	switch {
+	case job.Spec.Requeue:
+		return false
+	case job.Phase == Waiting:
+		return len(job.Images()) > 0
+	default:
+		return job.Phase == Running || !c.Incomplete
+	}
+}
+
+// textNeverRequeued says what to do instead.
+func textNeverRequeued(job *Job) string {
+	if job.Phase == Finished {
+		return textDisabled + ": it was submitted with --no-requeue: submit it again"
+	}
+	id := jobID(job)
+	if job.Array != 0 {
+		id.Job = job.Array
+	}
+	return fmt.Sprintf("%s: it was submitted with --no-requeue; gcontrol update JobId=%s Requeue=1 allows it", textDisabled, spec.FormatJobID(id))
+}
+
+// requeued is a job that waits again after a run, as the run's end says.
 func (s *State) requeued(job *Job, end *End) *Job {
 	next := *job
 	next.Phase = Waiting
 	next.Restarts++
+	next.Epoch = max(job.Epoch, job.lastEpoch())
 	next.AgedMS, next.EligibleMS = 0, s.timeMS
 	if next.Held == sched.NotHeld { // it may have been held while it ran
 		next.Held = end.Held
@@ -106,7 +138,16 @@ func (s *State) requeued(job *Job, end *End) *Job {
 	return &next
 }
 
-// hasPartition says whether a partition that was asked for is still there.
+// lastEpoch is the highest epoch of the job's runs, tries of a move included; 0
+// = it has none.
+func (j *Job) lastEpoch() uint32 {
+	if j.Run == nil {
+		return 0
+	}
+	return j.Run.LastEpoch
+}
+
+// hasPartition reports whether a requested partition still exists.
 func (s *State) hasPartition(spec *Spec) bool {
 	for _, name := range spec.Partitions {
 		if _, known := s.policy.Partition(name); known {

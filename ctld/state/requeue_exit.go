@@ -9,8 +9,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// checkExitCodes refuses what are no exit statuses, and puts the others into
-// normal form.
+// checkExitCodes refuses numbers that are no exit statuses, and puts the others
+// into normal form.
 func checkExitCodes(key string, codes []TaskRange) ([]TaskRange, error) {
 	if len(codes) == 0 {
 		return nil, nil
@@ -30,9 +30,9 @@ func (p *Policy) RequeueExits() (again, held string) {
 }
 
 // requeueExit is the end of a job, or its requeue if its script exited with a
-// status for which the policy wants that. A job that may not be requeued is
-// not.
-func (p *Policy) requeueExit(job *Job, report *PartReport, end End) End {
+// status that the policy names for that. A job that may not be requeued is not
+// requeued.
+func (p *Policy) requeueExit(job *Job, report *AllocReport, end End) End {
 	if report.Cause != pb.EndCause_END_CAUSE_EXITED || report.Node != job.Run.BatchHost() || report.ExitSignal != 0 || !job.Spec.Requeue {
 		return end
 	}

@@ -47,7 +47,7 @@ func Restore(r io.Reader) (*State, error) {
 // number come in any. An unknown kind is refused when it is read.
 var frameOrder = map[frameKind]int{
 	frameHeader: 1, framePolicy: 2, frameNode: 3,
-	frameQOS: 4, frameAccount: 5, frameUser: 6, frameAssociation: 7,
+	frameQOS: 4, frameAccount: 5, frameUser: 6, frameAssociation: 7, frameCertificate: 7,
 	frameOwner: 8, frameBlob: 8, frameSpec: 8, frameJob: 8,
 	frameRemembered: 9, frameTrailer: 10,
 }
@@ -87,6 +87,8 @@ func (s *restoring) restoreFrame(kind frameKind, body []byte) error {
 		return decodeThen(body, s.restoreUser)
 	case frameAssociation:
 		return decodeThen(body, s.restoreAssociation)
+	case frameCertificate:
+		return decodeThen(body, s.restoreCertificate)
 	default:
 		return fmt.Errorf("%w: kind %d", ErrUnknownCommand, kind)
 	}
@@ -135,6 +137,17 @@ func (s *State) restoreNode(node *Node) error {
 		return errors.New("it has no name")
 	}
 	s.putNode(node)
+	return nil
+}
+
+func (s *State) restoreCertificate(certificate *Certificate) error {
+	if refused := certificate.check(); refused != nil {
+		return refused
+	}
+	if _, twice := s.certificates.Get(certificate.Serial); twice {
+		return fmt.Errorf("certificate %s is there twice", certificate.Serial)
+	}
+	s.certificates.Set(certificate.Serial, certificate)
 	return nil
 }
 

@@ -59,9 +59,9 @@ func (s *restoring) restoreJob(record *jobRecord) error {
 	if err := checkJob(job); err != nil {
 		return err
 	}
-	for _, part := range heldParts(job) {
-		if _, known := s.nodes.Get(part.Node); !known {
-			return fmt.Errorf("job %d: its node %q is missing", job.ID, part.Node)
+	for _, held := range heldAllocs(job) {
+		if _, known := s.nodes.Get(held.alloc.Node); !known {
+			return fmt.Errorf("job %d: its node %q is missing", job.ID, held.alloc.Node)
 		}
 	}
 	kept := *job // without the rest of the record

@@ -10,10 +10,10 @@ import (
 )
 
 // Restored makes a state that was taken from a backup, or from what a lost
-// majority left, safe to go on from: what was given out after it was written
-// must not be given out again. It is applied to the state itself, before any
-// peer sees it, and not through the log: there is no moment at which the state
-// is in force without it. See DESIGN.md, "After a restore".
+// majority left, safe to continue from: numbers that were given out after it
+// was written must not be given out again. It is applied to the state itself,
+// before any peer sees it, and not through the log: there is no moment at which
+// the state is in force without it. See DESIGN.md, "After a restore".
 type Restored struct {
 	TimeMS int64 // Unix milliseconds, now
 	// Former is the state that is replaced, nil when nothing is known of it:
@@ -25,18 +25,18 @@ type Restored struct {
 	Uncertain bool
 }
 
-// What a restore leaves out, so that nothing given out after the state was
-// written meets what is given out from now on.
+// What a restore skips, so that no number given out after the state was written
+// is given out again.
 const (
-	// jobJump is the least that job numbers jump ahead. jobsASecond are added for
-	// the age of the backup, up to maxAgeJump: the older it is the more was
-	// submitted since, and a second restore of it, when the first is forgotten,
-	// gives out other numbers than that did.
+	// jobJump is the least that job numbers jump ahead. jobsASecond are added
+	// for the age of the backup, up to maxAgeJump: an older backup misses more
+	// submissions, and a second restore of it, when the first is forgotten,
+	// gives out other numbers than the first did.
 	jobJump     = 100_000
 	jobsASecond = 10
 	maxAgeJump  = 5_000_000
-	// epochJump is how far epochs jump ahead of all that are known, and one more
-	// for each second that the backup is old, up to maxEpochAge, for the same
+	// epochJump is how far epochs jump ahead of all that are known, and one
+	// more for each second of the backup's age, up to maxEpochAge, for the same
 	// two reasons: no job starts more than once a second for long.
 	epochJump   = 1 << 20
 	maxEpochAge = 1 << 28
@@ -44,10 +44,10 @@ const (
 	lastEpochFloor = math.MaxUint32 - 1<<24
 )
 
-// Errors of Restore's aftermath.
+// Errors of applying a Restored.
 var (
 	// ErrNoNumbers is returned when job numbers or epochs are used up.
-	ErrNoNumbers = errors.New("no numbers are left to go on from this state")
+	ErrNoNumbers = errors.New("no numbers are left to resume from this state")
 )
 
 // Recover applies a Restored. An error leaves a state that must not be used.
@@ -58,7 +58,6 @@ func (s *State) Recover(r Restored) error {
 	s.view = nil
 	s.changes = changes{}
 	s.timeMS = max(s.timeMS, r.TimeMS)
-	s.level = max(s.level, LevelPeers) // what follows is not known before it
 	for _, node := range slices.Collect(s.Nodes()) {
 		if node.Inventory != nil || node.Awaited {
 			s.await(node)
@@ -72,10 +71,22 @@ func (s *State) Recover(r Restored) error {
 			}
 		}
 	}
+	s.doubtMoves()
 	if r.Uncertain {
 		s.doubtStarts()
 	}
 	return s.Check()
+}
+
+// doubtMoves calls all moves off: they may have been decided, or called off,
+// after the state was written, and the original may have continued since. So
+// the original counts.
+func (s *State) doubtMoves() {
+	for _, job := range slices.Collect(s.LiveJobs()) {
+		if job.Moving() != nil {
+			s.putJob(s.calledOff(job, "the controllers were restored from a backup"))
+		}
+	}
 }
 
 // jumpNumbers moves the counters beyond all that may have been given out.
@@ -103,19 +114,19 @@ func (s *State) jumpNumbers(r *Restored) error {
 func (t *tables) highestEpoch() uint32 {
 	highest := t.epochFloor
 	for job := range t.Jobs(0) {
-		highest = max(highest, job.Epoch)
+		highest = max(highest, job.Epoch, job.lastEpoch())
 	}
 	return highest
 }
 
-// await keeps everything from starting until the node has spoken.
+// await keeps everything from starting until the node has registered.
 func (s *State) await(old *Node) {
 	node := *old
 	node.Awaited, node.Strangers = true, nil
 	s.putNode(&node)
 }
 
-// awaitFormer awaits a node that only the state before knew.
+// awaitFormer awaits a node that only the former state knew.
 func (s *State) awaitFormer(name string) {
 	if _, known := s.nodes.Get(name); !known && s.nodes.Len() < MaxNodesPerCommand {
 		s.await(&Node{Name: name})
@@ -125,8 +136,8 @@ func (s *State) awaitFormer(name string) {
 	}
 }
 
-// doubtStarts ends the runs of which no part was ever ready. The order to start
-// is sent when the start is committed, so a part that was ready is proof that
+// doubtStarts ends the runs that had no ready allocation. The order to start is
+// sent when the start is committed, so an allocation that was ready proves that
 // it was; without one, another leader may have placed the same run elsewhere.
 func (s *State) doubtStarts() {
 	for _, job := range slices.Collect(s.LiveJobs()) {
@@ -142,42 +153,42 @@ func (s *State) doubtStarts() {
 	}
 }
 
-// PartKey names a run of a job.
-type PartKey struct {
+// AllocKey names a run of a job.
+type AllocKey struct {
 	Job   uint32 `cbor:"1,keyasint"`
 	Epoch uint32 `cbor:"2,keyasint"`
 }
 
-// meetAwaited takes in the first registration of an awaited node: the runs it
-// speaks of that should not go on there are strangers. Until their ends are
+// meetAwaited handles the first registration of an awaited node: the runs it
+// speaks of that should not continue there are strangers. Until their ends are
 // reported nothing starts anywhere: one of them may be a job that waits here,
 // and holds devices that look free.
-func (s *State) meetAwaited(node *Node, running []RunningPart) {
+func (s *State) meetAwaited(node *Node, running []RunningAlloc) {
 	node.Awaited, node.Strangers = false, nil
-	for _, part := range running {
-		job, live := s.LivePart(PartRef{part.Job, part.Epoch, node.Name})
+	for _, alloc := range running {
+		job, live := s.LiveAlloc(AllocRef{alloc.Job, alloc.Epoch, node.Name})
 		if live == nil || job.Phase != Running {
-			node.Strangers = append(node.Strangers, PartKey{part.Job, part.Epoch})
+			node.Strangers = append(node.Strangers, AllocKey{alloc.Job, alloc.Epoch})
 		}
 	}
 }
 
-// IsStranger says whether a report on the part of a run that is not known is
-// waited for.
-func (t *tables) IsStranger(ref PartRef) bool {
+// IsStranger reports whether a report is waited for on the allocation of a run
+// that is not known.
+func (t *tables) IsStranger(ref AllocRef) bool {
 	node, known := t.nodes.Get(ref.Node)
-	return known && slices.Contains(node.Strangers, PartKey{ref.Job, ref.Epoch})
+	return known && slices.Contains(node.Strangers, AllocKey{ref.Job, ref.Epoch})
 }
 
-// strangerEnded notes that nothing is left of a run that was not known.
-func (s *State) strangerEnded(ref PartRef) {
+// strangerEnded notes that nothing is left of a run that is not known.
+func (s *State) strangerEnded(ref AllocRef) {
 	if !s.IsStranger(ref) {
 		return
 	}
 	old, _ := s.nodes.Get(ref.Node)
 	node := *old
-	node.Strangers = slices.DeleteFunc(slices.Clone(old.Strangers), func(key PartKey) bool {
-		return key == PartKey{ref.Job, ref.Epoch}
+	node.Strangers = slices.DeleteFunc(slices.Clone(old.Strangers), func(key AllocKey) bool {
+		return key == AllocKey{ref.Job, ref.Epoch}
 	})
 	s.putNode(&node)
 }
@@ -185,10 +196,10 @@ func (s *State) strangerEnded(ref PartRef) {
 // holdsStarts says that a restore waits for this node.
 func (n *Node) holdsStarts() bool { return n.Awaited || len(n.Strangers) > 0 }
 
-// Awaited are the nodes without whose word nothing starts after a restore,
-// ascending by name; nil when there are none. A node is no longer awaited once
-// it has registered and ended the runs that the restored state does not know,
-// or was declared fenced.
+// Awaited are the nodes that must register before anything starts after a
+// restore, ascending by name; nil when there are none. A node is no longer
+// awaited once it has registered and ended the runs that the restored state
+// does not know, or was declared fenced.
 func (t *tables) Awaited() []string {
 	if t.awaited == 0 {
 		return nil

@@ -47,14 +47,14 @@ func TestRestoredOutOfNumbers(t *testing.T) {
 }
 
 // TestDoubtedStart: a run whose start may never have been committed is ended
-// and waits again, under another epoch; one that was up goes on.
+// and waits again, under another epoch; one that was up continues.
 func TestDoubtedStart(t *testing.T) {
 	w := newWorld(t, 1)
 	submit := SubmitJob{Owner: Owner{UID: 1000, User: "u"}, Script: []byte("#!/bin/sh\n"), Spec: Spec{MemoryPerNode: 1}}
 	up, doubted := w.apply(submit).JobID, w.apply(submit).JobID
 	w.schedule()
 	first, _ := w.state.Job(up)
-	w.apply(PartsReady{Parts: []PartRef{{up, first.Epoch, first.Run.BatchHost()}}})
+	w.apply(AllocsReady{Allocs: []AllocRef{{up, first.Epoch, first.Run.BatchHost()}}})
 	if err := w.state.Recover(Restored{TimeMS: w.nowMS, Uncertain: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,17 +63,17 @@ func TestDoubtedStart(t *testing.T) {
 		t.Fatalf("the doubted job is %+v", job)
 	}
 	host := job.Run.BatchHost()
-	register := RegisterNode{Name: host, Inventory: Inventory{CPUs: 8, MemoryBytes: 64, BootID: "0"}, Running: []RunningPart{{Job: doubted, Epoch: job.Epoch}}}
+	register := RegisterNode{Name: host, Inventory: Inventory{CPUs: 8, MemoryBytes: 64, BootID: "0"}, Running: []RunningAlloc{{Job: doubted, Epoch: job.Epoch}}}
 	if first.Run.BatchHost() == host {
-		register.Running = append(register.Running, RunningPart{Job: up, Epoch: first.Epoch, Ready: true})
+		register.Running = append(register.Running, RunningAlloc{Job: up, Epoch: first.Epoch, Ready: true})
 	}
 	w.apply(register)
-	if !w.state.IsStranger(PartRef{doubted, job.Epoch, host}) {
+	if !w.state.IsStranger(AllocRef{doubted, job.Epoch, host}) {
 		t.Fatal("the doubted run is not waited for")
 	}
-	w.apply(PartsEnded{Reports: []PartReport{{Job: doubted, Epoch: job.Epoch, Node: host, Cause: pb.EndCause_END_CAUSE_CANCELLED}}})
+	w.apply(AllocsEnded{Reports: []AllocReport{{Job: doubted, Epoch: job.Epoch, Node: host, Cause: pb.EndCause_END_CAUSE_CANCELLED}}})
 	after, _ := w.state.Job(doubted)
-	if after.Phase != Waiting || w.state.IsStranger(PartRef{doubted, job.Epoch, host}) {
+	if after.Phase != Waiting || w.state.IsStranger(AllocRef{doubted, job.Epoch, host}) {
 		t.Fatalf("after its end: %+v", after)
 	}
 	if still, _ := w.state.Job(up); still.Phase != Running || still.Epoch != first.Epoch {
@@ -84,6 +84,6 @@ func TestDoubtedStart(t *testing.T) {
 	}
 	w.schedule()
 	if again, _ := w.state.Job(doubted); again.Epoch <= epochJump {
-		t.Fatalf("it starts anew as epoch %d", again.Epoch)
+		t.Fatalf("it starts over as epoch %d", again.Epoch)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -22,8 +23,8 @@ type world struct {
 	nodes []*realNode
 
 	numbers  map[uint32]bool    // of jobs that were ever given out
-	placed   map[PartKey]bool   // runs that were ever given out
-	begun    map[PartRef]bool   // parts that ever began to run
+	placed   map[AllocKey]bool  // runs that were ever given out
+	begun    map[AllocRef]bool  // allocations that ever began to run
 	unspoken map[*realNode]bool // without whose word nothing may start
 	starts   int                // since the last restore
 	restores int
@@ -34,11 +35,11 @@ type realNode struct {
 	name      string
 	boot      int
 	connected bool
-	ordered   map[PartKey]bool // in this session
-	parts     map[PartKey]*realPart
+	ordered   map[AllocKey]bool // in this session
+	allocs    map[AllocKey]*realAlloc
 }
 
-type realPart struct {
+type realAlloc struct {
 	ready, over bool
 	devices     []string
 }
@@ -46,10 +47,10 @@ type realPart struct {
 func newWorld(t *testing.T, seed int64) *world {
 	w := &world{
 		Rand: rand.New(rand.NewSource(seed)), t: t, state: New(), nowMS: 1_000_000,
-		numbers: map[uint32]bool{}, placed: map[PartKey]bool{}, begun: map[PartRef]bool{}, unspoken: map[*realNode]bool{},
+		numbers: map[uint32]bool{}, placed: map[AllocKey]bool{}, begun: map[AllocRef]bool{}, unspoken: map[*realNode]bool{},
 	}
 	for i := range 4 {
-		w.nodes = append(w.nodes, &realNode{name: fmt.Sprintf("n%d", i), parts: map[PartKey]*realPart{}})
+		w.nodes = append(w.nodes, &realNode{name: fmt.Sprintf("n%d", i), allocs: map[AllocKey]*realAlloc{}})
 		w.register(w.nodes[i])
 	}
 	return w
@@ -92,7 +93,7 @@ func (w *world) started(start StartResult) {
 	if start.Job != start.Asked {
 		w.number(start.Job)
 	}
-	run := PartKey{start.Job, start.Epoch}
+	run := AllocKey{start.Job, start.Epoch}
 	if w.placed[run] {
 		w.t.Fatalf("entry %d: run %v is given out twice", w.index, run)
 	}
@@ -161,12 +162,12 @@ func (w *world) register(node *realNode) {
 		command.Inventory.Devices = append(command.Inventory.Devices, Device{
 			ID: fmt.Sprintf("gpu%d", i), Index: i, Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK})
 	}
-	for key, part := range node.parts {
-		command.Running = append(command.Running, RunningPart{Job: key.Job, Epoch: key.Epoch, Ready: part.ready})
+	for key, alloc := range node.allocs {
+		command.Running = append(command.Running, RunningAlloc{Job: key.Job, Epoch: key.Epoch, Ready: alloc.ready})
 	}
-	slices.SortFunc(command.Running, func(a, b RunningPart) int { return int(a.Job) - int(b.Job) })
+	slices.SortFunc(command.Running, func(a, b RunningAlloc) int { return int(a.Job) - int(b.Job) })
 	w.apply(command)
-	node.connected, node.ordered = true, map[PartKey]bool{}
+	node.connected, node.ordered = true, map[AllocKey]bool{}
 	delete(w.unspoken, node)
 }
 
@@ -175,85 +176,85 @@ func (w *world) dispatch(node *realNode) {
 	if !node.connected {
 		return
 	}
-	wanted := map[PartKey]bool{}
+	wanted := map[AllocKey]bool{}
 	view := w.state.View()
-	for _, part := range view.WantedParts(node.name) {
-		key := PartKey{part.Job, part.Epoch}
+	for _, alloc := range view.WantedAllocs(node.name) {
+		key := AllocKey{alloc.Job, alloc.Epoch}
 		wanted[key] = true
-		real, has := node.parts[key]
+		real, has := node.allocs[key]
 		switch {
-		case part.Action == EndPart && has:
+		case alloc.Action == EndAlloc && has:
 			real.over = true
-		case part.Action == EndPart:
-			node.parts[key] = &realPart{over: true} // it is told that it has none
+		case alloc.Action == EndAlloc:
+			node.allocs[key] = &realAlloc{over: true} // it is told that it has none
 		case !has && !node.ordered[key]:
 			node.ordered[key] = true
 			w.begin(node, key, view)
 		}
 	}
-	for key, part := range node.parts {
+	for key, alloc := range node.allocs {
 		if !wanted[key] {
-			part.over = true
+			alloc.over = true
 		}
 	}
 }
 
-// begin starts a part on a node, for real.
-func (w *world) begin(node *realNode, key PartKey, view *View) {
-	ref := PartRef{key.Job, key.Epoch, node.name}
+// begin starts an allocation on a node, for real.
+func (w *world) begin(node *realNode, key AllocKey, view *View) {
+	ref := AllocRef{key.Job, key.Epoch, node.name}
 	if w.begun[ref] {
-		w.t.Fatalf("entry %d: part %v begins a second time", w.index, ref)
+		w.t.Fatalf("entry %d: allocation %v begins a second time", w.index, ref)
 	}
 	w.begun[ref] = true
-	_, held := view.LivePart(ref)
-	real := &realPart{}
+	_, held := view.LiveAlloc(ref)
+	real := &realAlloc{}
 	for _, device := range held.Devices {
 		real.devices = append(real.devices, device.ID)
 	}
 	for _, other := range w.nodes {
-		for former, part := range other.parts {
-			if !part.over && former.Job == key.Job && former.Epoch != key.Epoch {
+		for former, alloc := range other.allocs {
+			if !alloc.over && former.Job == key.Job && former.Epoch != key.Epoch {
 				w.t.Fatalf("entry %d: job %d runs as epoch %d on %s, and as %d on %s", w.index, key.Job, key.Epoch, node.name, former.Epoch, other.name)
 			}
-			if !part.over && other == node && slices.ContainsFunc(part.devices, func(id string) bool { return slices.Contains(real.devices, id) }) {
+			if !alloc.over && other == node && slices.ContainsFunc(alloc.devices, func(id string) bool { return slices.Contains(real.devices, id) }) {
 				w.t.Fatalf("entry %d: %v and %v share devices %v of %s", w.index, key, former, real.devices, node.name)
 			}
 		}
 	}
-	node.parts[key] = real
+	node.allocs[key] = real
 }
 
 // progress lets containers come up and scripts end.
 func (w *world) progress(node *realNode) {
-	for _, key := range sortedParts(node) {
-		part := node.parts[key]
-		if !part.ready && w.chance(60) {
-			part.ready = true
+	for _, key := range sortedAllocs(node) {
+		alloc := node.allocs[key]
+		if !alloc.ready && w.chance(60) {
+			alloc.ready = true
 			if node.connected {
-				w.apply(PartsReady{Parts: []PartRef{{key.Job, key.Epoch, node.name}}})
+				w.apply(AllocsReady{Allocs: []AllocRef{{key.Job, key.Epoch, node.name}}})
 			}
-		} else if part.ready && w.chance(30) {
-			part.over = true
+		} else if alloc.ready && w.chance(30) {
+			alloc.over = true
 		}
 	}
 }
 
 // report tells of ends; what is acknowledged is forgotten.
 func (w *world) report(node *realNode) {
-	for _, key := range sortedParts(node) {
-		if node.connected && node.parts[key].over {
-			w.apply(PartsEnded{Reports: []PartReport{{Job: key.Job, Epoch: key.Epoch, Node: node.name, Cause: pb.EndCause_END_CAUSE_EXITED}}})
-			delete(node.parts, key)
+	for _, key := range sortedAllocs(node) {
+		if node.connected && node.allocs[key].over {
+			w.apply(AllocsEnded{Reports: []AllocReport{{Job: key.Job, Epoch: key.Epoch, Node: node.name, Cause: pb.EndCause_END_CAUSE_EXITED}}})
+			delete(node.allocs, key)
 		}
 	}
 }
 
-func sortedParts(node *realNode) []PartKey {
-	var keys []PartKey
-	for key := range node.parts {
+func sortedAllocs(node *realNode) []AllocKey {
+	var keys []AllocKey
+	for key := range node.allocs {
 		keys = append(keys, key)
 	}
-	slices.SortFunc(keys, func(a, b PartKey) int { return int(a.Job) - int(b.Job) })
+	slices.SortFunc(keys, func(a, b AllocKey) int { return int(a.Job) - int(b.Job) })
 	return keys
 }
 
@@ -262,7 +263,7 @@ func (w *world) fence(node *realNode) {
 	if _, known := w.state.Node(node.name); !known {
 		return
 	}
-	node.connected, node.parts = false, map[PartKey]*realPart{}
+	node.connected, node.allocs = false, map[AllocKey]*realAlloc{}
 	node.boot++
 	w.apply(NodesLost{Names: []string{node.name}})
 	if result := w.apply(UpdateNodes{Names: []string{node.name}, Action: FenceNode, Reason: "off", User: "root"}); result.Refused != nil {
@@ -299,8 +300,8 @@ func (w *world) restore(backup []byte, forget bool) {
 	for _, node := range w.nodes {
 		node.connected = false
 		awaited := slices.Contains(restored.View().Awaited(), node.name)
-		if len(node.parts) > 0 && !awaited {
-			w.t.Fatalf("%s runs %d parts and is not awaited: %v are", node.name, len(node.parts), restored.View().Awaited())
+		if len(node.allocs) > 0 && !awaited {
+			w.t.Fatalf("%s runs %d allocations and is not awaited: %v are", node.name, len(node.allocs), restored.View().Awaited())
 		}
 		delete(w.unspoken, node)
 		if awaited {
@@ -313,10 +314,7 @@ func (w *world) restore(backup []byte, forget bool) {
 // it, no number and no run is given out twice, no job runs twice at once, no
 // device is held twice, and nothing starts before every node has spoken.
 func TestRestoredWalk(t *testing.T) {
-	seeds, steps := 40, 600
-	if testing.Short() {
-		seeds, steps = 8, 400
-	}
+	seeds, steps := prototest.Soak(16, 200), 600
 	for seed := range int64(seeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -336,7 +334,7 @@ func TestRestoredWalk(t *testing.T) {
 					w.forgot = w.forgot || forget
 					w.restore(backup, forget)
 				case i == steps/2: // a node that the first backups do not know
-					w.nodes = append(w.nodes, &realNode{name: "n9", parts: map[PartKey]*realPart{}})
+					w.nodes = append(w.nodes, &realNode{name: "n9", allocs: map[AllocKey]*realAlloc{}})
 					w.register(w.nodes[4])
 				}
 			}

@@ -8,8 +8,8 @@ type Result struct {
 
 	RequestID RequestID // the client's; zero when it sent none
 
-	// Refused is why the command as a whole had no effect; nil when it was
-	// carried out (perhaps for some of its jobs only: see Jobs).
+	// Refused is why the command as a whole had no effect; nil when it took
+	// effect (perhaps for some of its jobs only: see Jobs).
 	Refused *Refusal
 	// Repeated: the request id had been applied before; JobID and Jobs are
 	// those of the first time, and nothing changed now.
@@ -23,13 +23,16 @@ type Result struct {
 	// Continued is of ContinueJobs, in the order of the plan.
 	Continued []ContinueResult
 
-	// What changed, for those who follow: each name once, ascending.
+	// What changed, for followers: each name once, ascending.
 	ChangedJobs   []uint32
 	ChangedNodes  []string
 	PurgedJobs    []uint32
 	PolicyChanged bool
 	// AccountsChanged: accounts, users, associations or QOS.
 	AccountsChanged bool
+	// CertificatesRevoked: a certificate that was good when a connection began
+	// may be revoked now.
+	CertificatesRevoked bool
 }
 
 // JobResult is what a command did to one job record.
@@ -38,13 +41,13 @@ type JobResult struct {
 	Array   uint32      `cbor:"2,keyasint,omitempty"` // 0 = no array
 	HasTask bool        `cbor:"3,keyasint,omitempty"`
 	Task    uint32      `cbor:"4,keyasint,omitempty"`
-	Tasks   []TaskRange `cbor:"5,keyasint,omitempty"` // when it stands for several
+	Tasks   []TaskRange `cbor:"5,keyasint,omitempty"` // when the record holds several
 	Code    Code        `cbor:"6,keyasint,omitempty"`
 	Message string      `cbor:"7,keyasint,omitempty"` // Slurm's sentence; "" = done
 	Image   uint32      `cbor:"8,keyasint,omitempty"` // of SaveJobs: the number of the image asked for
 }
 
-// StartResult is what became of one start of a plan.
+// StartResult is the outcome of one start of a plan.
 type StartResult struct {
 	Asked   uint32 // the number in the plan: a job, or an array's record
 	Job     uint32 // the number that runs; 0 = dropped

@@ -9,8 +9,9 @@ import (
 )
 
 // SaveJobs orders that the processes of running jobs are saved: their nodes see
-// it in WantedParts. It may be applied twice without harm. What becomes of it is
-// PartsSaved's, or AbandonSaves' when a node does not say.
+// it in WantedAllocs. For a job that is to move, room elsewhere is taken at
+// once, or the move is refused. It may be applied twice without harm.
+// AllocsSaved records the outcome, or AbandonSaves when a node does not report.
 type SaveJobs struct {
 	Targets     []Target    `cbor:"1,keyasint"`
 	UID         uint32      `cbor:"2,keyasint,omitempty"`
@@ -18,22 +19,22 @@ type SaveJobs struct {
 	Coordinator string      `cbor:"4,keyasint,omitempty"`
 	Purpose     SavePurpose `cbor:"5,keyasint"`           // all but SavePreemption, which PreemptJobs orders
 	To          []string    `cbor:"6,keyasint,omitempty"` // of a move, ascending; none = any other node that can
+	// SeesAll: private_data hides no jobs from the caller.
+	SeesAll bool `cbor:"7,keyasint,omitempty"`
 }
 
-// A node has SaveTimeoutS for a save, and until its deadline, savePatienceS
-// later, to say so. The longest are those of GPU memory on slow disks.
+// A node has SaveTimeoutS for a save, and savePatienceS more to report it. The
+// longest saves are those of GPU memory on slow disks.
 const (
 	SaveTimeoutS  = 30 * 60
 	savePatienceS = 60
 )
 
-// moveWishMS is for how long after its end a run that was moved waits for the
-// node that was named, or for any but the one it left.
+// moveWishMS is how long, after the end of its run, a job that was moved waits
+// for the node that was named, or for any but the one it left.
 const moveWishMS = 5 * 60 * 1000
 
-func (SaveJobs) kind() Kind   { return KindSaveJobs }
-func (SaveJobs) level() Level { return LevelFrozen }
-
+func (SaveJobs) kind() Kind { return KindSaveJobs }
 func (c SaveJobs) apply(s *State, result *Result) {
 	if c.Purpose < SaveInterval || c.Purpose > SaveMove {
 		result.Refused = refuse(Invalid, "no such purpose of a save: %d", c.Purpose)
@@ -45,25 +46,47 @@ func (c SaveJobs) apply(s *State, result *Result) {
 			return
 		}
 	}
-	s.onTargets(c.Targets, requester{c.UID, c.Privileged, c.Coordinator}, result, func(job *Job) (*Job, Code, string) {
+	s.onTargets(c.Targets, requester{uid: c.UID, privileged: c.Privileged, coordinator: c.Coordinator, seesAll: c.SeesAll}, result, func(job *Job) (*Job, Code, string) {
 		if refused := s.maySave(job, c.Purpose); refused != nil {
 			return nil, refused.Code, refused.Message
 		}
 		if c.Purpose == SaveMove {
-			if refused := s.mayMove(job, c.To); refused != nil {
-				return nil, refused.Code, refused.Message
-			}
+			return s.startMove(job, c.To)
 		}
-		return s.saving(job, &Saving{Purpose: c.Purpose, To: c.To}), OK, ""
+		return s.saving(job, &Saving{Purpose: c.Purpose}), OK, ""
 	})
 	for i := range result.Jobs {
-		if job, known := s.Job(result.Jobs[i].Job); known && result.Jobs[i].Code <= AlreadyDone && job.Saving() != nil {
+		job, known := s.Job(result.Jobs[i].Job)
+		switch {
+		case !known || result.Jobs[i].Code > AlreadyDone:
+		case job.Saving() != nil:
 			result.Jobs[i].Image = job.Saving().Number
+		case job.Moving() != nil:
+			result.Jobs[i].Image = job.Moving().Number
 		}
 	}
 }
 
-// MaySave says whether a job could be saved now without anybody asking, as far as
+// startMove saves a job that is to resume elsewhere, where there is room for
+// it.
+func (s *State) startMove(job *Job, to []string) (*Job, Code, string) {
+	if refused := s.mayMove(job, to); refused != nil {
+		return nil, refused.Code, refused.Message
+	}
+	move := Move{To: to, SinceMS: s.timeMS}
+	need := imageNeed(job)
+	run, why := s.successor(job, &move, &need)
+	if run == nil {
+		return nil, WrongState, "there is no room for it elsewhere now" + colon(why)
+	}
+	next := s.saving(job, &Saving{Purpose: SaveMove, To: to})
+	move.Number = next.Run.Saving.Number
+	next.Run.Move = &move
+	next.Saved.MoveFailed = nil
+	return s.placed(next, run), OK, ""
+}
+
+// MaySave reports whether a job could be saved now without a request, as far as
 // its record tells.
 func (t *tables) MaySave(job *Job) bool { return t.maySave(job, SaveInterval) == nil }
 
@@ -83,7 +106,11 @@ func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 	case job.Configuring():
 		return refuse(WrongState, "%s: it has just been started, and is not ready yet", textTryLater)
 	case job.Suspended():
-		return refuse(WrongState, "it is suspended: save it when it goes on")
+		return refuse(WrongState, "it is suspended: save it when it continues")
+	case job.frozenToMove():
+		return refuse(AlreadyDone, "it is being moved, and is frozen with image %d", job.Run.Move.Number)
+	case purpose == SaveMove && len(job.Run.Beside) >= maxBeside:
+		return refuse(WrongState, "%s: several nodes still clean up after earlier runs of it", textTryLater)
 	}
 	if silent := t.silentNode(job); silent != "" {
 		return refuse(WrongState, "%s: node %s does not respond", textTryLater, silent)
@@ -92,40 +119,44 @@ func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 	case under == nil:
 		return nil
 	case under.Purpose == SavePreemption && purpose == SaveMove:
-		return refuse(WrongState, "it is being saved to make room for job %d, and goes on elsewhere by itself", under.Order.For)
+		return refuse(WrongState, "it is being saved to make room for job %d, and resumes elsewhere by itself", under.Order.For)
 	case under.Purpose >= purpose:
 		return refuse(AlreadyDone, "it is being saved already")
 	}
 	return nil
 }
 
-// silentNode is one of the nodes of a running job that does not respond; "" when
-// all do.
+// silentNode is a node of a running job that does not respond; "" when all do.
 func (t *tables) silentNode(job *Job) string {
-	for i := range job.Run.Parts {
-		if node, known := t.nodes.Get(job.Run.Parts[i].Node); !known || node.NotResponding {
-			return job.Run.Parts[i].Node
+	for i := range job.Run.Allocs {
+		if node, known := t.nodes.Get(job.Run.Allocs[i].Node); !known || node.NotResponding {
+			return job.Run.Allocs[i].Node
 		}
 	}
 	return ""
 }
 
-// mayMove says why a job cannot go on on some nodes, or if none is named on any
-// but its own, as far as the records tell. The nodes themselves are asked later.
+// mayMove says why a job cannot resume on some nodes, or if none is named on
+// any other node, as far as the records tell. The nodes themselves are asked
+// later.
 func (s *State) mayMove(job *Job, to []string) *Refusal {
 	from := job.Run.BatchHost()
 	need := imageNeed(job)
 	list := words.FormatHostList(to)
 	switch {
+	case !s.networkAllowed(job):
+		return refuse(WrongState, "it shares the node's network, which none of its partitions allows any more, and keeps the network that it has: it runs on where it is; once it waits again, %s", job.StartOverText())
 	case slices.Equal(to, need.Nodes()):
 		return refuse(WrongState, "it runs on node %s already", list)
+	case len(to) == len(need.Allocs) && s.overlaps(job, to) != "":
+		return refuse(WrongState, "it runs on node %s, where it is frozen until it resumes elsewhere: name nodes that are none of its own", s.overlaps(job, to))
 	case len(to) == 0 && job.IsGang():
-		return refuse(WrongState, "its processes know the names of its %d nodes, so it goes on elsewhere only where somebody says: name as many nodes, with gcontrol migrate %d NODES", len(need.Parts), job.ID)
-	case len(to) > 0 && len(to) != len(need.Parts):
-		return refuse(WrongState, "it runs on %d nodes, and can not go on on %d: name as many", len(need.Parts), len(to))
+		return refuse(WrongState, "its processes know the names of its %d nodes, so it resumes elsewhere only where somebody says: name as many nodes, with gcontrol migrate %d NODES", len(need.Allocs), job.ID)
+	case len(to) > 0 && len(to) != len(need.Allocs):
+		return refuse(WrongState, "it runs on %d nodes, and cannot resume on %d: name as many", len(need.Allocs), len(to))
 	case len(to) > 0:
 		if why := s.cannotTake(job, to, &need); why != "" {
-			return refuse(WrongState, "it can not go on on node %s: %s", list, why)
+			return refuse(WrongState, "it cannot resume on node %s: %s", list, why)
 		}
 		return nil
 	}
@@ -144,18 +175,28 @@ func (s *State) mayMove(job *Job, to []string) *Refusal {
 		}
 	}
 	if others == 0 {
-		return refuse(WrongState, "it can not go on elsewhere: its partitions have no other node")
+		return refuse(WrongState, "it cannot resume elsewhere: its partitions have no other node")
 	}
-	return refuse(WrongState, "it can not go on elsewhere: of %d other nodes of its partitions none could take it; %s", others, why)
+	return refuse(WrongState, "it cannot resume elsewhere: of %d other nodes of its partitions none could take it; %s", others, why)
 }
 
-// imageNeed is what an image of the present run would say of its GPUs.
+// overlaps is one of some nodes on which a job runs; "" = there is none.
+func (t *tables) overlaps(job *Job, nodes []string) string {
+	for _, name := range nodes {
+		if job.Alloc(name) != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// imageNeed is what an image of the present run would say about its GPUs.
 func imageNeed(job *Job) Image {
-	need := Image{Parts: make([]ImagePart, len(job.Run.Parts))}
-	for i := range job.Run.Parts {
-		part := &job.Run.Parts[i]
-		need.Parts[i] = ImagePart{Node: part.Node, GPUs: uint32(len(part.Devices)), Tasks: part.Tasks}
-		for _, device := range part.Devices {
+	need := Image{Allocs: make([]ImageAlloc, len(job.Run.Allocs))}
+	for i := range job.Run.Allocs {
+		alloc := &job.Run.Allocs[i]
+		need.Allocs[i] = ImageAlloc{Node: alloc.Node, GPUs: uint32(len(alloc.Devices)), Tasks: alloc.Tasks, Tmp: alloc.TmpBytes}
+		for _, device := range alloc.Devices {
 			need.Model = device.Model
 		}
 	}
@@ -163,8 +204,8 @@ func imageNeed(job *Job) Image {
 	return need
 }
 
-// cannotTake says why nodes could not go on with a job though they were idle; ""
-// when they could. They are as many as it had.
+// cannotTake says why nodes could not resume a job even if they were idle; ""
+// when they could. There are as many as the job had.
 func (t *tables) cannotTake(job *Job, names []string, image *Image) string {
 	idle := make([]place.Node, len(names))
 	indices := make([]place.NodeIndex, len(names))
@@ -173,7 +214,7 @@ func (t *tables) cannotTake(job *Job, names []string, image *Image) string {
 		if !known {
 			return "is not known"
 		}
-		if why := t.cannotTakePart(job, node, image, &image.Parts[i]); why != "" {
+		if why := t.cannotTakeAlloc(job, node, image, &image.Allocs[i]); why != "" {
 			if len(names) > 1 {
 				why = "node " + name + " " + why
 			}
@@ -182,13 +223,13 @@ func (t *tables) cannotTake(job *Job, names []string, image *Image) string {
 		idle[i], indices[i] = place.Idle(schedNode(node), false), place.NodeIndex(i)
 	}
 	if _, _, fits := place.Fit(idle, indices, image.request(job.Spec.shape.Request)); !fits {
-		return "has not what the job asks for: CPUs, memory, features or its very name"
+		return "lacks what the job requests: CPUs, memory, features, or the node name that it requires"
 	}
 	return ""
 }
 
-// cannotTakePart is cannotTake for one of them.
-func (t *tables) cannotTakePart(job *Job, node *Node, image *Image, part *ImagePart) string {
+// cannotTakeAlloc is cannotTake for one of them.
+func (t *tables) cannotTakeAlloc(job *Job, node *Node, image *Image, alloc *ImageAlloc) string {
 	switch {
 	case node.Inventory == nil:
 		return "has never registered"
@@ -202,6 +243,8 @@ func (t *tables) cannotTakePart(job *Job, node *Node, image *Image, part *ImageP
 		return "takes no jobs now"
 	case !t.inPartitions(job, node.Name):
 		return "is in none of the job's partitions"
+	case job.isOtherOn(node.Name):
+		return "has other accounts: the number of the job's user, or of the group, is somebody else's there"
 	}
 	whole, of := uint32(0), uint32(0)
 	for i := range node.Inventory.Devices {
@@ -215,18 +258,18 @@ func (t *tables) cannotTakePart(job *Job, node *Node, image *Image, part *ImageP
 		}
 	}
 	switch {
-	case of < part.GPUs && whole > 0 && of == 0:
+	case of < alloc.GPUs && whole > 0 && of == 0:
 		return fmt.Sprintf("has GPUs of another model than %s", image.Model)
-	case of < part.GPUs:
-		return fmt.Sprintf("has %d GPUs of model %s, and the job %d", of, image.Model, part.GPUs)
-	case job.takesWholeNodes(t) && whole != part.GPUs:
-		return fmt.Sprintf("has %d GPUs, and the job, which gets all of a node, had %d", whole, part.GPUs)
+	case of < alloc.GPUs:
+		return fmt.Sprintf("has %d GPUs of model %s, and the job %d", of, image.Model, alloc.GPUs)
+	case job.takesWholeNodes(t) && whole != alloc.GPUs:
+		return fmt.Sprintf("has %d GPUs, and the job, which gets all of a node, had %d", whole, alloc.GPUs)
 	}
 	return ""
 }
 
-// takesWholeNodes says whether the job gets all devices of its nodes, in some
-// partition.
+// takesWholeNodes reports whether the job gets all devices of its nodes, in any
+// of its partitions.
 func (j *Job) takesWholeNodes(t *tables) bool {
 	if j.Spec.Exclusive {
 		return true
@@ -239,6 +282,15 @@ func (j *Job) takesWholeNodes(t *tables) bool {
 	return false
 }
 
+// networkAllowed reports whether the job may start in any of its partitions
+// with the network that it has.
+func (t *tables) networkAllowed(job *Job) bool {
+	return slices.ContainsFunc(job.Spec.Partitions, func(name string) bool {
+		partition, known := t.policy.Partition(name)
+		return known && t.policy.allowsNetwork(partition, job.Spec)
+	})
+}
+
 func (t *tables) inPartitions(job *Job, node string) bool {
 	for _, name := range job.Spec.Partitions {
 		if partition, known := t.policy.Partition(name); known && partition.Has(node) {
@@ -248,10 +300,10 @@ func (t *tables) inPartitions(job *Job, node string) bool {
 	return false
 }
 
-// saving is a running job of which an image is to be made, in place of one that
-// is being made: the next number is its.
+// saving is a running job with a new save, which replaces one that is under way
+// and has the next number.
 func (s *State) saving(job *Job, saving *Saving) *Job {
-	next, saved := job.withSaved()
+	next, saved := s.calledOff(job, "it is saved to make room instead").withSaved()
 	saved.Number++
 	saving.Number = saved.Number
 	saving.SinceMS = s.timeMS

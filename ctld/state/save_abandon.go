@@ -7,8 +7,8 @@ import (
 )
 
 // AbandonSaves gives up saves that are under way: their node has not said in
-// time how they ended. The job runs on, unless it has to make room; its node is
-// told, if it can be reached.
+// time how they ended. The job keeps running, unless it has to make room; its
+// node is told, if it can be reached.
 type AbandonSaves struct {
 	Saves []SaveRef `cbor:"1,keyasint"`
 }
@@ -21,9 +21,7 @@ type SaveRef struct {
 	Reason string `cbor:"4,keyasint,omitempty"`
 }
 
-func (AbandonSaves) kind() Kind   { return KindAbandonSaves }
-func (AbandonSaves) level() Level { return LevelFrozen }
-
+func (AbandonSaves) kind() Kind { return KindAbandonSaves }
 func (c AbandonSaves) apply(s *State, result *Result) {
 	if len(c.Saves) > MaxTargets {
 		result.Refused = refuse(Exhausted, "%d saves in one entry are too many: at most %d", len(c.Saves), MaxTargets)
@@ -38,9 +36,10 @@ func (c AbandonSaves) apply(s *State, result *Result) {
 	}
 }
 
-// LateSaves are saves of which the nodes should have said by now how they ended,
-// nowMS being the leader's clock. Of a job on several nodes some parts may stand
-// and wait for the others: as soon as a node of it is silent, it is not waited for.
+// LateSaves are saves of which the nodes should have said by now how they
+// ended, nowMS being the leader's clock. Some allocations of a job on several
+// nodes may be frozen and wait for the others: a silent node of such a job is
+// not waited for.
 func (v *View) LateSaves(nowMS int64) []SaveRef {
 	var late []SaveRef
 	for job := range v.LiveJobs() {
@@ -62,11 +61,11 @@ func (v *View) LateSaves(nowMS int64) []SaveRef {
 	return late
 }
 
-// unheard are the nodes that have not said that their part is saved.
+// unheard are the nodes that have not said that their allocation is saved.
 func (s *Saving) unheard(job *Job) []string {
 	var names []string
-	for i := range job.Run.Parts {
-		if node := job.Run.Parts[i].Node; !s.has(node) {
+	for i := range job.Run.Allocs {
+		if node := job.Run.Allocs[i].Node; !s.has(node) {
 			names = append(names, node)
 		}
 	}

@@ -1,76 +1,96 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// This file has the records of what was saved of a job, and of a save that is
-// under way. All of it is from LevelFrozen on. Whether a job can be saved at all,
-// and where an image can be restored, is not here: nodes tell it, and tell it
-// again to the next leader (package leader).
+// This file has the records of a job's saves, and of a save that is under way.
+// Whether a job can be saved at all, and where an image can be restored, is not
+// here: nodes report it, and report it again to the next leader (package
+// leader).
 
 // KeptImages is how many images of a job are kept: the newest, and the one
 // before in case it cannot be restored.
 const KeptImages = 2
 
-// Saved is what was saved of a job, over all its runs. A stored Saved is never
-// changed.
+// Saved has the saves and images of a job, over all its runs. A stored Saved is
+// never changed.
 type Saved struct {
 	Number uint32  `cbor:"1,keyasint"`           // of the image that was asked for last
 	Images []Image `cbor:"2,keyasint,omitempty"` // newest first
 	Saves  uint32  `cbor:"3,keyasint,omitempty"` // that succeeded
-	// StandingMS is for how long they let the job stand still, and KeptGPUMS the
-	// work that was not lost because a run went on from an image, in the unit of
-	// Job.LostGPUMS.
+	// StandingMS is for how long they kept the job frozen, and KeptGPUMS the
+	// work that was not lost because a run resumed from an image, in the unit
+	// of Job.LostGPUMS.
 	StandingMS uint64 `cbor:"4,keyasint,omitempty"`
 	KeptGPUMS  int64  `cbor:"5,keyasint,omitempty"`
 	// The last save, if it failed.
 	FailedNumber uint32 `cbor:"6,keyasint,omitempty"`
 	Failed       string `cbor:"7,keyasint,omitempty"`
 	FailedMS     int64  `cbor:"8,keyasint,omitempty"`
-	// Where a job goes on that was moved: on To, in the order of its parts, or if
-	// that is empty on any node but From. It is a wish until UntilMS: see Wish.
+	// Where a job continues that was moved: on To, in the order of its
+	// allocations, or if that is empty on any node but From. It is a wish until
+	// UntilMS: see Wish.
 	To      []string `cbor:"9,keyasint,omitempty"`
 	From    string   `cbor:"10,keyasint,omitempty"`
 	UntilMS int64    `cbor:"11,keyasint,omitempty"`
 	// WaitsMS is since when a job with images waits.
 	WaitsMS int64 `cbor:"12,keyasint,omitempty"`
-	// Tries are the restores that failed since the job ran last, oldest first.
+	// Tries are the restores that failed since the job last ran, oldest first.
 	Tries []RestoreTry `cbor:"13,keyasint,omitempty"`
+	// UndoneMS is how much of the job's run time is lost because images were
+	// lost or could not be had: the time from the image that it resumed from,
+	// or from its script's start, to the newest. Undone says so of the last
+	// time.
+	UndoneMS int64  `cbor:"14,keyasint,omitempty"`
+	Undone   string `cbor:"15,keyasint,omitempty"`
+	// AwayNumber is an image that could not be had when it was to be restored,
+	// and AwayMS since when, as long as the job has not run since; 0 = there is
+	// none.
+	AwayNumber uint32 `cbor:"16,keyasint,omitempty"`
+	AwayMS     int64  `cbor:"17,keyasint,omitempty"`
+	// MoveFailed is the last move, if it failed.
+	MoveFailed *MoveFailure `cbor:"20,keyasint,omitempty"`
 }
 
-// Image is one image of a job: the processes of all its parts and their files,
+// Image is one image of a job: the processes of all its allocations and their files,
 // at one instant. See pb.Image.
 type Image struct {
 	Number uint32 `cbor:"1,keyasint"`
 	Epoch  uint32 `cbor:"2,keyasint"` // of the run it was saved from
 	// SavedMS is the instant, in log time, and RanMS how long the job had run
 	// then, over all its runs.
-	SavedMS    int64       `cbor:"8,keyasint"`
-	RanMS      int64       `cbor:"9,keyasint,omitempty"`
-	StandingMS uint32      `cbor:"10,keyasint,omitempty"` // for how long it stood still
-	PackMS     uint32      `cbor:"11,keyasint,omitempty"` // until it was durable
-	Model      string      `cbor:"13,keyasint,omitempty"` // of the GPUs that it held
-	Parts      []ImagePart `cbor:"20,keyasint"`           // in the order of the run's
+	SavedMS    int64        `cbor:"8,keyasint"`
+	RanMS      int64        `cbor:"9,keyasint,omitempty"`
+	StandingMS uint32       `cbor:"10,keyasint,omitempty"` // for how long it was frozen
+	PackMS     uint32       `cbor:"11,keyasint,omitempty"` // until it was durable
+	Model      string       `cbor:"13,keyasint,omitempty"` // of the GPUs that it held
+	Allocs     []ImageAlloc `cbor:"20,keyasint"`           // in the order of the run's
 	// Names are those by which the processes of a job on several nodes know them,
-	// if it goes on on others; none = those of Parts.
+	// if it resumes on others; none = those of Allocs.
 	Names []string `cbor:"21,keyasint,omitempty"`
+	// Parent is the number of the image from which the run that made it had come when
+	// it was made: see lineage.go. 0 = the script's start.
+	Parent uint32 `cbor:"22,keyasint,omitempty"`
+	// Locks: its processes held locks on files.
+	Locks bool `cbor:"23,keyasint,omitempty"`
 }
 
-// ImagePart is what was saved on one node. Without a digest it is not yet.
-type ImagePart struct {
+// ImageAlloc is what was saved on one node. Without a digest it is not
+// complete.
+type ImageAlloc struct {
 	Node    string `cbor:"1,keyasint"`
 	Digest  Digest `cbor:"2,keyasint"` // of its manifest
 	Store   string `cbor:"3,keyasint,omitempty"`
 	Bytes   uint64 `cbor:"4,keyasint,omitempty"` // restored
 	Written uint64 `cbor:"5,keyasint,omitempty"` // bytes that were new in the store
-	// What the part held: a part that goes on from it holds the same.
+	// What the allocation held: an allocation that resumes from it holds the same.
 	GPUs  uint32 `cbor:"6,keyasint,omitempty"`
 	Tasks uint32 `cbor:"7,keyasint,omitempty"`
+	Tmp   uint64 `cbor:"8,keyasint,omitempty"` // bytes of the node's disk
 }
 
 // RestoreTry is a restore that failed.
@@ -79,15 +99,15 @@ type RestoreTry struct {
 	Node   string `cbor:"2,keyasint"`
 }
 
-// SavePurpose is what a save is for. One that comes later takes the place of one
-// that is under way only if it is worth more, which is the order here.
+// SavePurpose is what a save is for. A later save replaces one that is under
+// way only if its purpose ranks higher, in the order here.
 type SavePurpose uint8
 
 // Purposes. Numbers are persisted: append only.
 const (
-	SaveInterval   SavePurpose = 1 // so that not much is lost
+	SaveInterval   SavePurpose = 1 // so that little work is lost
 	SaveAsked      SavePurpose = 2
-	SaveMove       SavePurpose = 3 // to go on elsewhere
+	SaveMove       SavePurpose = 3 // to resume elsewhere
 	SavePreemption SavePurpose = 4 // to make room
 )
 
@@ -106,7 +126,8 @@ func (p SavePurpose) String() string {
 	return fmt.Sprintf("SavePurpose(%d)", uint8(p))
 }
 
-// stands says that the part stands still once it is saved, until it is ended.
+// stands says that the allocation is frozen once it is saved, until it is
+// ended.
 func (p SavePurpose) stands() bool { return p >= SaveMove }
 
 // Saving is a save that is under way. It belongs to a run, and is gone with it.
@@ -115,12 +136,13 @@ type Saving struct {
 	Purpose SavePurpose `cbor:"2,keyasint"`
 	To      []string    `cbor:"3,keyasint,omitempty"` // of a move; none = any other node
 	SinceMS int64       `cbor:"4,keyasint"`
-	// DeadlineMS is until when the node has to have said how it ended.
+	// DeadlineMS is until when the node must report how it ended.
 	DeadlineMS int64 `cbor:"5,keyasint"`
-	// Order is that of a preemption, to be carried out otherwise if saving fails.
+	// Order is that of a preemption, which is executed by other means if saving
+	// fails.
 	Order *PreemptOrder `cbor:"6,keyasint,omitempty"`
-	// Made is the image of a job on several nodes, of which some parts are there;
-	// nil = none is. These stand still.
+	// Made is the image of a job on several nodes for which some allocations
+	// are there, and frozen; nil = none is.
 	Made *Image `cbor:"7,keyasint,omitempty"`
 }
 
@@ -153,10 +175,10 @@ func (j *Job) Saving() *Saving {
 	return j.Run.Saving
 }
 
-// Leaving says that the run ends as soon as it is saved.
+// Leaving says that the run ends as soon as it is saved, to make room.
 func (j *Job) Leaving() bool {
 	saving := j.Saving()
-	return saving != nil && saving.Purpose.stands()
+	return saving != nil && saving.Purpose == SavePreemption
 }
 
 // withSaved is a copy of a job with a copy of what was saved of it, which may
@@ -180,8 +202,8 @@ func (j *Job) setSaving(saving *Saving) {
 	j.Run = &run
 }
 
-// decided notes how a run ends: it is saved no more. Parts that stand, to wait for
-// the others of the job, have their time to end like those.
+// decided notes how a run ends: it can no longer be saved. Allocations that are
+// frozen to wait for the others of the job have their time to end like those.
 func (j *Job) decided(end *End) {
 	j.Phase, j.End = Ending, end
 	if saving := j.Run.Saving; saving != nil {
@@ -190,10 +212,16 @@ func (j *Job) decided(end *End) {
 			j.Run.Abandoned = saving.Number
 		}
 	}
+	if move := j.Run.Move; move != nil || len(j.Run.Beside) > 0 {
+		j.noMove()
+		if move != nil && move.Made && !end.Frozen {
+			j.Run.Abandoned = move.Number // it has its time to end
+		}
+	}
 }
 
-// workedMS is how long a job has run at a time, with the runs that it goes on
-// from.
+// workedMS is how long a job has run at a time, including the runs that it
+// resumed from.
 func (j *Job) workedMS(atMS int64) int64 {
 	worked := j.Run.ranMS(atMS)
 	if j.Run.Restore != nil {
@@ -202,13 +230,12 @@ func (j *Job) workedMS(atMS int64) int64 {
 	return worked
 }
 
-// units is what the work of a run is counted in: its GPUs, or its CPUs if it has
-// none.
+// units is the unit of the work of a run: its GPUs, or its CPUs if it has none.
 func (r *Run) units() int64 {
 	gpus, cpus := 0, 0
-	for i := range r.Parts {
-		gpus += len(r.Parts[i].Devices)
-		cpus += len(r.Parts[i].CPUs)
+	for i := range r.Allocs {
+		gpus += len(r.Allocs[i].Devices)
+		cpus += len(r.Allocs[i].CPUs)
 	}
 	if gpus > 0 {
 		return int64(gpus)
@@ -216,35 +243,29 @@ func (r *Run) units() int64 {
 	return int64(cpus)
 }
 
-// add keeps an image that is not kept yet, and the newest of the others.
-func (s *Saved) add(image Image) {
-	s.Images = append(s.Images, image)
-	slices.SortFunc(s.Images, func(a, b Image) int { return cmp.Compare(b.Number, a.Number) })
-	s.Images = s.Images[:min(len(s.Images), KeptImages)]
-}
-
-// over is what stays of a Saved when no image is needed any more: the counts.
+// over is what stays of a Saved when no image is needed any longer: the counts.
 func (s *Saved) over() *Saved {
 	if s == nil {
 		return nil
 	}
 	next := *s
-	next.Images, next.Tries = nil, nil
+	next.Images = nil
+	next.forgetTries()
 	next.To, next.From, next.UntilMS, next.WaitsMS = nil, "", 0, 0
 	return &next
 }
 
 // Message is one part of the image as nodes are told of it.
-func (i *Image) Message(job uint32, part int) *pb.Image {
-	p := &i.Parts[part]
+func (i *Image) Message(job uint32, alloc int) *pb.Image {
+	p := &i.Allocs[alloc]
 	return &pb.Image{
-		Part: &pb.PartId{Job: job, Epoch: i.Epoch}, Number: i.Number, Digest: p.Digest[:],
+		Alloc: &pb.AllocId{Job: job, Epoch: i.Epoch}, Number: i.Number, Digest: p.Digest[:],
 		Store: p.Store, Node: p.Node, Bytes: p.Bytes,
 	}
 }
 
-// KnownAs are the names by which the processes know the nodes, in the order of the
-// parts.
+// KnownAs are the names by which the processes know the nodes, in the order of
+// the allocations.
 func (i *Image) KnownAs() []string {
 	if len(i.Names) > 0 {
 		return i.Names
@@ -252,11 +273,11 @@ func (i *Image) KnownAs() []string {
 	return i.Nodes()
 }
 
-// Nodes are those that made the parts, in their order.
+// Nodes are those that made the allocations, in their order.
 func (i *Image) Nodes() []string {
-	names := make([]string, len(i.Parts))
-	for n := range i.Parts {
-		names[n] = i.Parts[n].Node
+	names := make([]string, len(i.Allocs))
+	for n := range i.Allocs {
+		names[n] = i.Allocs[n].Node
 	}
 	return names
 }

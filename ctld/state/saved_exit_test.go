@@ -3,36 +3,14 @@ package state
 import (
 	"fmt"
 	"testing"
-
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
-
-// TestCheckpointLevel: what older programs do not know is not proposed to them,
-// and what is asked for anyhow is as if it were not.
-func TestCheckpointLevel(t *testing.T) {
-	for _, c := range []struct {
-		job  *pb.JobSpec
-		want Level
-	}{
-		{&pb.JobSpec{Signal: "USR1"}, LevelFrozen},
-		{&pb.JobSpec{Checkpoint: &pb.CheckpointPolicy{Mode: "none"}}, LevelFrozen},
-		{&pb.JobSpec{Checkpoint: &pb.CheckpointPolicy{IntervalAuto: true}}, LevelFrozen},
-		{&pb.JobSpec{Checkpoint: &pb.CheckpointPolicy{Mode: "auto"}}, LevelFirst},
-		{&pb.JobSpec{Checkpoint: &pb.CheckpointPolicy{}}, LevelFirst},
-	} {
-		command, err := SubmitFromSpec(c.job, &pb.Identity{})
-		if got := LevelOf(command); err != nil || got != c.want {
-			t.Errorf("%v: level %d, %v; want %d", c.job, got, err, c.want)
-		}
-	}
-}
 
 // TestSavedDelayIsBounded: a script that always says that it has saved its work
 // is started once an hour in the end, and is never held.
 func TestSavedDelayIsBounded(t *testing.T) {
 	s := New()
 	d := &dialogue{t: t, state: s, nowMS: 1_000_000}
-	for _, line := range []string{"level", "register n1 cpus=4 boot=b1", "submit by=1000 requeue checkpoint=app"} {
+	for _, line := range []string{"register n1 cpus=4 boot=b1", "submit by=1000 requeue checkpoint=app"} {
 		d.play(line)
 	}
 	for run, waitS := range []int64{30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600} {

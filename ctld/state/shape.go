@@ -18,7 +18,8 @@ type Shape struct {
 	TimeLimitS uint32        `cbor:"3,keyasint"`
 	Request    place.Request `cbor:"4,keyasint"`
 	// SwitchesWaitS: see sched.Shape.
-	SwitchesWaitS uint32 `cbor:"5,keyasint"`
+	SwitchesWaitS  uint32 `cbor:"5,keyasint"`
+	PrivateNetwork bool   `cbor:"6,keyasint,omitempty"`
 
 	digest Digest
 	slot   uint32 // tells the shapes of one state apart; small
@@ -31,6 +32,7 @@ func (s *Shape) Digest() Digest { return s.digest }
 func (p *Policy) Scheduled(shape *Shape) sched.Shape {
 	out := sched.Shape{
 		TimeLimitS: shape.TimeLimitS, Root: shape.Root, Request: shape.Request, SwitchesWaitS: shape.SwitchesWaitS,
+		PrivateNetwork: shape.PrivateNetwork,
 	}
 	for _, name := range shape.Partitions {
 		if at, found := p.find(name); found {
@@ -49,7 +51,8 @@ func shapeOf(r *Spec, owner *Owner) (*Shape, error) {
 		TimeLimitS: r.TimeLimitS,
 		Request:    requestOf(r),
 
-		SwitchesWaitS: r.SwitchesWaitS,
+		SwitchesWaitS:  r.SwitchesWaitS,
+		PrivateNetwork: r.Network == pb.Network_NETWORK_PRIVATE,
 	}
 	for _, step := range []func(*Spec) error{shape.fillLists, shape.fillGPUs, shape.fillPerGPU, shape.checkCounts} {
 		if err := step(r); err != nil {
@@ -60,7 +63,7 @@ func shapeOf(r *Spec, owner *Owner) (*Shape, error) {
 	return shape, nil
 }
 
-// requestOf is what of a request needs no reading.
+// requestOf fills in the fields of a request that need no parsing.
 func requestOf(r *Spec) place.Request {
 	return place.Request{
 		MinNodes:      r.MinNodes,
@@ -74,6 +77,7 @@ func requestOf(r *Spec) place.Request {
 		MemoryPerNode: r.MemoryPerNode,
 		MemoryPerCPU:  r.MemoryPerCPU,
 		MemoryPerGPU:  r.MemoryPerGPU,
+		TmpPerNode:    r.TmpPerNode,
 		Switches:      r.Switches,
 		Contiguous:    r.Contiguous,
 		Exclusive:     r.Exclusive,
@@ -176,8 +180,8 @@ func (s *Shape) fillGPUs(r *Spec) error {
 	return nil
 }
 
-// checkCounts refuses counts that no set of nodes can meet. What was not given
-// is left to the scheduler (place.Request.NodeBounds).
+// checkCounts refuses counts that no set of nodes can meet. Counts that were
+// not given are left to the scheduler (place.Request.NodeBounds).
 func (s *Shape) checkCounts(*Spec) error {
 	r := &s.Request
 	if r.MaxNodes != 0 && r.MaxNodes < r.MinNodes {
@@ -186,8 +190,52 @@ func (s *Shape) checkCounts(*Spec) error {
 	if r.GPUsPerNode > 0 && r.GPUsPerJob%r.GPUsPerNode != 0 {
 		return fmt.Errorf("%d GPUs in all cannot be %d on each node: make --gpus a multiple of --gpus-per-node, or give one of the two", r.GPUsPerJob, r.GPUsPerNode)
 	}
+	for _, check := range []func(*place.Request) error{checkGPUCounts, checkTaskCounts} {
+		if err := check(r); err != nil {
+			return err
+		}
+	}
 	if low, high := r.NodeBounds(); low > high {
 		return fmt.Errorf("node count specification invalid: the tasks, GPUs, features and listed nodes need at least %d nodes, but at most %d may be used", low, high)
+	}
+	return nil
+}
+
+// checkTaskCounts compares the tasks, and the nodes that are named, with the
+// nodes that may be used. Fewer tasks than the nodes could have are no
+// contradiction: together with --ntasks, --ntasks-per-node is the maximum
+// (sbatch(1)).
+func checkTaskCounts(r *place.Request) error {
+	if r.MaxNodes == 0 {
+		return nil
+	}
+	most := uint64(r.MaxNodes) * uint64(r.TasksPerNode)
+	if tasks := uint64(r.Tasks); r.TasksPerNode > 0 && tasks > most {
+		return fmt.Errorf("--ntasks=%d is more than --nodes=%d with --ntasks-per-node=%d have, which is %d: type --nodes=%d, or leave --ntasks out",
+			tasks, r.MaxNodes, r.TasksPerNode, most, (tasks+uint64(r.TasksPerNode)-1)/uint64(r.TasksPerNode))
+	}
+	if named := len(r.RequiredNodes); named > int(r.MaxNodes) {
+		return fmt.Errorf("--nodelist names %d nodes, and --nodes allows %d: type --nodes=%d, or leave --nodes out", named, r.MaxNodes, named)
+	}
+	return nil
+}
+
+// checkGPUCounts compares GPUs in all and on each node with the requested
+// nodes.
+func checkGPUCounts(r *place.Request) error {
+	if r.GPUsPerNode == 0 || r.GPUsPerJob == 0 {
+		return nil
+	}
+	nodes, least, most := r.GPUsPerJob/r.GPUsPerNode, max(r.MinNodes, 1), r.MaxNodes
+	words := fmt.Sprintf("%d nodes", nodes)
+	if nodes == 1 {
+		words = "1 node"
+	}
+	switch {
+	case nodes < least:
+		return fmt.Errorf("--gpus=%d with --gpus-per-node=%d is %s, and --nodes asks for %d: type --gpus=%d, or leave --gpus out", r.GPUsPerJob, r.GPUsPerNode, words, least, least*r.GPUsPerNode)
+	case most > 0 && nodes > most:
+		return fmt.Errorf("--gpus=%d with --gpus-per-node=%d is %s, and --nodes allows %d: type --nodes=%d, or leave --gpus out", r.GPUsPerJob, r.GPUsPerNode, words, most, nodes)
 	}
 	return nil
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// This file has the forms of a request that go by GPUs or by tasks (sbatch(1)):
-// --gpus-per-task, --ntasks-per-gpu, --cpus-per-gpu and --mem-per-gpu.
+// This file has the options of a request that count by GPUs or by tasks
+// (sbatch(1)): --gpus-per-task, --ntasks-per-gpu, --cpus-per-gpu and
+// --mem-per-gpu.
 
-// maxImpliedTasks is as many tasks as may be asked for outright.
+// maxImpliedTasks is as many tasks as --ntasks may request.
 const maxImpliedTasks = 1 << 24
 
 // fillPerGPU checks which options exclude each other, and derives the counts
-// that the scheduler goes by: where GPUs follow from tasks, or tasks from GPUs,
-// it is told the tasks, and on how many nodes how many of them.
+// that the scheduler uses: where GPUs follow from tasks, or tasks from GPUs, it
+// gets the tasks, and how many of them are on how many nodes.
 func (s *Shape) fillPerGPU(asked *Spec) error {
 	r := &s.Request
 	memories := 0
@@ -42,8 +43,8 @@ func (s *Shape) fillPerGPU(asked *Spec) error {
 }
 
 // implyTasks fills in the number of tasks that GPUs imply, as sbatch does, so
-// that steps and accounting see it. What makes no sense is left: shapeOf
-// refuses it.
+// that steps and accounting see it. What makes no sense stays: shapeOf refuses
+// it.
 func implyTasks(asked *Spec) {
 	shape := Shape{Request: requestOf(asked)}
 	if shape.fillGPUs(asked) == nil && shape.fillPerGPU(asked) == nil {
@@ -84,8 +85,8 @@ func linkGPUsPerTask(r *place.Request) error {
 	return settle(r, tasks, perNode)
 }
 
-// linkTasksPerGPU is for --ntasks-per-gpu: of tasks and GPUs, one says what the
-// other is.
+// linkTasksPerGPU is for --ntasks-per-gpu: of tasks and GPUs, one number
+// follows from the other.
 func linkTasksPerGPU(r *place.Request, each32 uint32) error {
 	each, tasks := uint64(each32), uint64(r.Tasks)
 	perNode := uint64(r.GPUsPerNode) * each
@@ -112,7 +113,7 @@ func linkTasksPerGPU(r *place.Request, each32 uint32) error {
 	return settle(r, tasks, perNode)
 }
 
-// fixedNodes says whether the number of nodes was given as one number.
+// fixedNodes reports whether the number of nodes was given as one number.
 func fixedNodes(r *place.Request) bool {
 	return r.MinNodes > 0 && (r.MaxNodes == 0 || r.MaxNodes == r.MinNodes)
 }

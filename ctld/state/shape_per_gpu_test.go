@@ -28,6 +28,11 @@ func TestPerGPU(t *testing.T) {
 		"-n5 --gpus-per-node=4 --gpus-per-task=2":                 {Spec{Tasks: 5, GPUs: both(gpus(node, 4), gpus(task, 2))}, "5 tasks are not 2 on each node"},
 		"--gpus-per-node=4 --gpus-per-task=3":                     {Spec{Tasks: 4, GPUs: both(gpus(node, 4), gpus(task, 3))}, "4 GPUs on each node cannot be 3 for each task"},
 		"--ntasks-per-node=4 --gpus-per-node=4 --gpus-per-task=2": {Spec{TasksPerNode: 4, GPUs: both(gpus(node, 4), gpus(task, 2))}, "4 GPUs on each node, 2 for each task, are 2 tasks on each, not 4"},
+		"--gpus=4 -N2 --gpus-per-node=4":                          {Spec{MinNodes: 2, MaxNodes: 2, GPUs: both(gpus(job, 4), gpus(node, 4))}, "--gpus=4 with --gpus-per-node=4 is 1 node, and --nodes asks for 2: type --gpus=8"},
+		"-n9 -N2 --ntasks-per-node=4":                             {Spec{Tasks: 9, MinNodes: 2, MaxNodes: 2, TasksPerNode: 4}, "--ntasks=9 is more than --nodes=2 with --ntasks-per-node=4 have, which is 8: type --nodes=3"},
+		"-n3 -N2 --ntasks-per-node=4":                             {Spec{Tasks: 3, MinNodes: 2, MaxNodes: 2, TasksPerNode: 4}, "3 4 2-2 0 0"},
+		"-N2 -w n[1-3]":                                           {Spec{MinNodes: 2, MaxNodes: 2, NodeList: "n[1-3]"}, "--nodelist names 3 nodes, and --nodes allows 2: type --nodes=3"},
+		"--gpus=16 -N2-3 --gpus-per-node=4":                       {Spec{MinNodes: 2, MaxNodes: 3, GPUs: both(gpus(job, 16), gpus(node, 4))}, "--gpus=16 with --gpus-per-node=4 is 4 nodes, and --nodes allows 3: type --nodes=4"},
 		"--gpus-per-task=1":                                       {Spec{GPUs: gpus(task, 1)}, "--gpus-per-task needs a number of tasks"},
 		"-N2-4 --gpus-per-task=1":                                 {Spec{MinNodes: 2, MaxNodes: 4, GPUs: gpus(task, 1)}, "--gpus-per-task needs a number of tasks"},
 		"-n8 --ntasks-per-gpu=4":                                  {Spec{Tasks: 8, TasksPerGPU: 4}, "8 0 0-0 0 4"},
@@ -62,39 +67,6 @@ func TestPerGPU(t *testing.T) {
 			if !strings.HasPrefix(got, test.want) {
 				t.Errorf("%s: %s, want %s", name, got, test.want)
 			}
-		}
-	}
-}
-
-// TestLevelOfPlacement: each field that former programs do not know is put into
-// the log only once all controllers know it.
-func TestLevelOfPlacement(t *testing.T) {
-	for name, spec := range map[string]*pb.JobSpec{
-		"--constraint=a|b": {Constraint: "a|b"},
-		"--constraint=!a":  {Constraint: "!a"},
-		"--gpus-per-task":  {Gpus: []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_TASK, Count: 1}}},
-		"--ntasks-per-gpu": {TasksPerGpu: 1},
-		"--cpus-per-gpu":   {CpusPerGpu: 1},
-		"--mem-per-gpu":    {MemoryPerGpuBytes: 1},
-		"--mem=0":          {AllMemory: true},
-		"--switches":       {Switches: 1},
-		"--switches=0@1":   {SwitchesWaitS: 60},
-		"--exclusive=user": {ExclusiveUser: true},
-		"--contiguous":     {Contiguous: true},
-		"--spread-job":     {SpreadJob: true},
-		"--use-min-nodes":  {UseMinNodes: true},
-		"nothing of that":  {Constraint: "a&b", Exclusive: true, MinNodes: 2, MaxNodes: 4},
-	} {
-		command, err := SubmitFromSpec(spec, &pb.Identity{Uid: 7})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := LevelShares
-		if name == "nothing of that" {
-			want = LevelFirst
-		}
-		if got := LevelOf(command); got != want {
-			t.Errorf("%s: level %d, want %d", name, got, want)
 		}
 	}
 }

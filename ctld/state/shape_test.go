@@ -29,8 +29,8 @@ func TestGPUsOfAJobSpread(t *testing.T) {
 		t.Fatalf("starts: %+v, reasons %+v", result.Starts, plan.Reasons)
 	}
 	job, _ := s.View().Job(id)
-	if len(job.Run.Parts) != 2 || len(job.Run.Parts[0].Devices) != 4 || len(job.Run.Parts[1].Devices) != 4 {
-		t.Fatalf("parts: %+v", job.Run.Parts)
+	if len(job.Run.Allocs) != 2 || len(job.Run.Allocs[0].Devices) != 4 || len(job.Run.Allocs[1].Devices) != 4 {
+		t.Fatalf("allocations: %+v", job.Run.Allocs)
 	}
 	spec.MaxNodes, spec.MinNodes = 1, 1
 	waits := submitJob(t, s, spec, &pb.Identity{Uid: 7})

@@ -3,10 +3,10 @@ package state
 import "crypto/sha256"
 
 // This file keeps what jobs share: blobs, specs, owners and shapes, each once
-// under its digest with the number of those that refer to it. A job record
-// points at its spec and blobs, a spec at its owner and shape. The tables here
-// belong to the State alone: a View finds everything through its job records,
-// so that a submission changes few tables that Views share.
+// under its digest with the number of its references. A job record refers to
+// its spec and blobs, a spec to its owner and shape. The tables here belong to
+// the State alone: a View finds everything through its job records, so that a
+// submission changes few tables that Views share.
 
 // shared is content by digest.
 type shared struct {
@@ -15,12 +15,14 @@ type shared struct {
 	owners map[Digest]*counted[*Owner]
 	shapes map[Digest]*counted[*Shape]
 	slots  []uint32 // of shapes, free to be given again
-	// last is what the job that was put last had to itself. Jobs that are
-	// alike come one after another, and then share the memory.
+	// held counts the records of a user that refer to a blob.
+	held map[heldBlob]uint32
+	// last is the Own of the job that was stored last. Jobs that are alike come
+	// one after another, and then share the memory.
 	last packed
 }
 
-// counted is a value with the number of those that refer to it.
+// counted is a value with the number of its references.
 type counted[V any] struct {
 	value      V
 	references uint32
@@ -32,6 +34,7 @@ func newShared() shared {
 		specs:  make(map[Digest]*counted[*Spec]),
 		owners: make(map[Digest]*counted[*Owner]),
 		shapes: make(map[Digest]*counted[*Shape]),
+		held:   make(map[heldBlob]uint32),
 	}
 }
 
@@ -55,9 +58,9 @@ func specDigest(spec *Spec, owner Digest) Digest {
 	return sha256.Sum256(append(encoded, owner[:]...))
 }
 
-// internSpec answers the shared spec that is like the given one, and keeps it
-// if it is new. It has no reference yet: the job record that is put next has.
-// The error is the user's, and nothing is kept then.
+// internSpec returns the shared spec that equals the given one, and keeps it if
+// it is new. It has no reference yet: the job record that is stored next adds
+// one. The error is the user's, and then nothing is kept.
 func (s *State) internSpec(given *Spec, owner *Owner) (*Spec, error) {
 	ownerDigest := recordDigest(owner)
 	digest := specDigest(given, ownerDigest)
@@ -76,7 +79,7 @@ func (s *State) internSpec(given *Spec, owner *Owner) (*Spec, error) {
 	return &spec, nil
 }
 
-// internBlob answers the shared blob with these bytes, or with this digest;
+// internBlob returns the shared blob with these bytes, or with this digest;
 // nil for neither. It has no reference yet.
 func (s *State) internBlob(bytes []byte, digest Digest) *Blob {
 	if len(bytes) > 0 {
@@ -92,33 +95,12 @@ func (s *State) internBlob(bytes []byte, digest Digest) *Blob {
 	return entry.value
 }
 
-// internOwn packs what a job has to itself.
+// internOwn packs the Own of a job.
 func (s *State) internOwn(own *Own) packed {
 	if packed := own.pack(); packed != s.shared.last {
 		s.shared.last = packed
 	}
 	return s.shared.last
-}
-
-// referContent counts one more job record of what it points at.
-func (s *State) referContent(job *Job) {
-	s.shared.specs[job.Spec.digest].references++
-	for _, blob := range []*Blob{job.Script, job.Environment} {
-		if blob != nil {
-			s.shared.blobs[blob.Digest].references++
-		}
-	}
-}
-
-// releaseContent counts one job record less, and forgets with the last one all
-// that nobody else shares.
-func (s *State) releaseContent(job *Job) {
-	for _, blob := range []*Blob{job.Script, job.Environment} {
-		if blob != nil {
-			release(s.shared.blobs, blob.Digest)
-		}
-	}
-	s.releaseSpec(job.Spec)
 }
 
 func (s *State) releaseSpec(spec *Spec) {
@@ -135,7 +117,7 @@ func (s *State) dropUnused(spec *Spec) {
 	}
 }
 
-// forgetSpec takes back what a spec refers to, once it is out of the table.
+// forgetSpec drops the references of a spec that is out of the table.
 func (s *State) forgetSpec(spec *Spec) {
 	release(s.shared.owners, spec.owner.digest)
 	if shape := spec.shape; release(s.shared.shapes, shape.digest) {
@@ -143,7 +125,7 @@ func (s *State) forgetSpec(spec *Spec) {
 	}
 }
 
-// referShape counts one more spec of a shape, and answers the shared one.
+// referShape counts one more spec of a shape and returns the shared one.
 func (s *State) referShape(shape *Shape) *Shape {
 	if _, known := s.shared.shapes[shape.digest]; !known {
 		shape.slot = uint32(len(s.shared.shapes))
@@ -166,7 +148,7 @@ func refer[V any](table map[Digest]*counted[V], digest Digest, value V) V {
 	return entry.value
 }
 
-// release answers whether it was the last reference.
+// release reports whether it was the last reference.
 func release[V any](table map[Digest]*counted[V], digest Digest) bool {
 	entry := table[digest]
 	entry.references--

@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// This file says with whom a job shares its nodes: with everybody, with jobs of
-// its own user, or with nobody. The job may ask for it (--exclusive), and so may
-// its partition.
+// This file says who may share a job's nodes: everybody, jobs of its own user,
+// or nobody. The job may ask for it (--exclusive), and so may its partition.
 
-// alone says whether the job has its nodes for itself.
+// alone reports whether the job has its nodes to itself.
 func (j *Job) alone() bool {
 	return j.Spec.Exclusive || j.Run != nil && j.Run.Sharing == ExclusiveNode
 }
 
-// userOnly says whether the job shares its nodes with nobody else's.
+// userOnly reports whether the job shares its nodes with no other user's jobs.
 func (j *Job) userOnly() bool {
 	return j.Spec.ExclusiveUser || j.Run != nil && j.Run.Sharing == ExclusiveUser
 }
@@ -23,11 +22,11 @@ func (j *Job) userOnly() bool {
 type heldUser struct {
 	uid      uint32
 	jobs     uint32
-	userOnly uint32 // of them, those that share with nobody else's
+	userOnly uint32 // of them, those that share with no other user
 }
 
 // userIDs are the users whose jobs are on a node, ascending, and whether one of
-// the jobs shares with nobody else's.
+// the jobs does not share with other users.
 func (u *nodeUse) userIDs() (ids []uint32, userOnly bool) {
 	for _, user := range u.users {
 		ids = append(ids, user.uid)
@@ -55,8 +54,8 @@ func (u *nodeUse) addUser(job *Job, change int) {
 	}
 }
 
-// checkSharing says why a job in this partition must not be on a node beside
-// those that are there.
+// checkSharing says why a job in this partition must not share a node with the
+// jobs that are there.
 func checkSharing(job *Job, partition *Partition, node *Node) error {
 	use := node.use
 	switch {
@@ -76,7 +75,8 @@ func checkSharing(job *Job, partition *Partition, node *Node) error {
 	return nil
 }
 
-// checkUsers checks that nodes that are one user's have no other's jobs.
+// checkUsers checks that a node that belongs to one user has no other user's
+// jobs.
 func (u *nodeUse) checkUsers(name string) error {
 	if users, userOnly := u.userIDs(); userOnly && len(users) > 1 {
 		return fmt.Errorf("node %s is one user's only, and has jobs of users %v", name, users)

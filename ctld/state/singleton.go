@@ -9,8 +9,8 @@ import (
 )
 
 // A singleton waits while a job of its name and user runs, or waits and has a
-// lower number (sbatch(1)). Of all live jobs indices know the names, by a hash
-// of user and name under which others may stand too.
+// lower number (sbatch(1)). Indices know the names of all live jobs, by a hash
+// of user and name that others may share.
 
 // nameSeed differs from process to process, so that nobody can make up names
 // that share a hash. Nothing that is answered or kept depends on it.
@@ -29,7 +29,7 @@ func sameName(a, b *Job) bool {
 	return a.Owner().UID == b.Owner().UID && a.Name() == b.Name()
 }
 
-// noteName has the singletons of a job's name looked at by resolve.
+// noteName has resolve look at the singletons of a job's name.
 func (s *State) noteName(job *Job) {
 	if job == nil || s.singletons.Len() == 0 {
 		return
@@ -39,7 +39,7 @@ func (s *State) noteName(job *Job) {
 	}
 }
 
-// blocked says which job a singleton waits for; 0 when for none.
+// blocked says which job a singleton waits for; 0 for none.
 func (t *tables) blocked(job *Job) uint32 {
 	key := nameKey(job)
 	first := func(index uint64Set, before uint32) (found uint32) {
@@ -79,8 +79,8 @@ func (s *State) resolveSingletons(key uint32) {
 	}
 }
 
-// judgeSingleton fills in how far the singleton of a waiting job is, and says
-// whether that is news. The list is the job's own afterwards.
+// judgeSingleton fills in how far the singleton of a waiting job is, and
+// reports whether that changed. The list is the job's own afterwards.
 func (s *State) judgeSingleton(job *Job) (changed bool) {
 	state := Fulfilled
 	if s.blocked(job) != 0 {
@@ -98,8 +98,7 @@ func (s *State) judgeSingleton(job *Job) (changed bool) {
 	return changed
 }
 
-// freeSingleton says whether its singleton was fulfilled when it was last looked
-// at.
+// freeSingleton reports whether its singleton was fulfilled at the last look.
 func (j *Job) freeSingleton() bool {
 	return slices.ContainsFunc(j.Dependencies.List, func(one Dependency) bool {
 		return one.Kind == spec.Singleton && one.State == Fulfilled

@@ -9,8 +9,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// This file is the bridge between the records and the scheduler's view of
-// them, both ways.
+// This file converts between the records and the scheduler's view of them, both
+// ways.
 
 // basicPriority is what the scheduler gives a job without a nice value while no
 // factor has a weight (sched.PriorityFactors).
@@ -30,12 +30,14 @@ func (j *Job) Priority() uint64 {
 }
 
 // SchedSnapshot is everything the next plan depends on. nowMS is the leader's
-// clock in Unix milliseconds. Without what nodes have told, no job can be saved and
-// none goes on from an image: see SchedSnapshotWith.
-func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot { return v.SchedSnapshotWith(nowMS, Told{}) }
+// clock in Unix milliseconds. It lacks what nodes have reported, so no job can
+// be saved and none resumes from an image: see SchedSnapshotWith.
+func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
+	return v.SchedSnapshotWith(nowMS, NodeReports{})
+}
 
-// SchedSnapshotWith is the SchedSnapshot with what nodes have told.
-func (v *View) SchedSnapshotWith(nowMS int64, told Told) sched.Snapshot {
+// SchedSnapshotWith is the SchedSnapshot with what nodes have reported.
+func (v *View) SchedSnapshotWith(nowMS int64, told NodeReports) sched.Snapshot {
 	snapshot, index := v.schedMachines(nowMS)
 	v.schedWaiting(&snapshot, index, told)
 	v.schedRunning(&snapshot, index, told)
@@ -43,8 +45,8 @@ func (v *View) SchedSnapshotWith(nowMS int64, told Told) sched.Snapshot {
 	return snapshot
 }
 
-// SchedMachines is a SchedSnapshot without the jobs: what there is, and what is
-// free of it.
+// SchedMachines is a SchedSnapshot without the jobs: the nodes, and what is
+// free on them.
 func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
 	snapshot, _ := v.schedMachines(nowMS)
 	return snapshot
@@ -90,6 +92,8 @@ func schedNode(node *Node) place.Node {
 	out.FreeCPUs = out.CPUs.Minus(node.use.cpus)
 	out.MemoryBytes = node.Inventory.MemoryBytes
 	out.FreeMemory = node.freeMemory()
+	out.TmpBytes, out.FreeTmp = node.Inventory.TmpBytes, node.freeTmp()
+	out.TmpPerCPU, out.TmpOpen = node.Inventory.TmpPerCPU, node.Inventory.TmpUnbounded
 	out.Features = node.Inventory.Features
 	out.Devices = schedDevices(node)
 	return out
@@ -144,6 +148,7 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 			MaxTimeS:     p.MaxTimeS,
 			PriorityTier: p.PriorityTier,
 			RootAllowed:  p.AllowRootJobs,
+			PrivateOnly:  v.policy.NetworkOf(p) == NetworkPrivateOnly,
 			QOS:          int(index.qosNamed(p.QOS)),
 
 			Exclusive:     p.Exclusive == ExclusiveNode,
@@ -162,8 +167,9 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 // schedWaiting lists the jobs that wait, and the shapes they wait in, in the
 // order of their digests. What an array's throttle leaves goes to its records
 // in the order of their numbers.
-func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told Told) {
+func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
 	position := v.schedShapes(snapshot)
+	avoided := schedAvoided{view: v, shapes: map[string]int{}}
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
 	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
 	v.live.Scan(func(_ uint32, job *Job) bool {
@@ -191,7 +197,8 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told To
 			}
 		}
 		job.schedWaits(snapshot.NowMS, &out)
-		v.schedGoOn(snapshot, job, &out, told)
+		v.schedResume(snapshot, job, &out, told)
+		avoided.fill(snapshot, job, &out)
 		snapshot.Waiting = append(snapshot.Waiting, out)
 		return true
 	})
@@ -210,7 +217,7 @@ func (v *View) startable(job *Job, given uint32) (tasks uint32, throttled bool) 
 	return min(tasks, left), tasks > left
 }
 
-// schedShapes lists the shapes of the waiting jobs, and answers where in the
+// schedShapes lists the shapes of the waiting jobs and returns where in the
 // list each is, by slot.
 func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
 	bySlot := make([]*Shape, v.shapeSlots)
@@ -232,7 +239,7 @@ func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
 	return position
 }
 
-func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told Told) {
+func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
 	snapshot.Running = make([]sched.Running, 0, v.active)
 	v.live.Scan(func(_ uint32, job *Job) bool {
 		if !job.HoldsNodes() {
@@ -244,29 +251,31 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told To
 		running.LeavesByMS = v.leavesByMS(job)
 		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostGPUMS
 		v.schedSaved(job, &running, told)
-		for i := range job.Run.Parts {
-			if part := &job.Run.Parts[i]; !part.Released {
-				running.Placement.Parts = append(running.Placement.Parts, schedPart(part, snapshot.Nodes, index.nodes[part.Node]))
+		for i := range job.Run.Allocs {
+			if alloc := &job.Run.Allocs[i]; !alloc.Released {
+				running.Placement.Allocs = append(running.Placement.Allocs, schedAlloc(alloc, snapshot.Nodes, index.nodes[alloc.Node]))
 			}
 		}
+		v.schedBeside(job, &running, snapshot, index)
 		v.schedSuspension(job, &running, index)
 		snapshot.Running = append(snapshot.Running, running)
 		return true
 	})
 }
 
-// schedPart leaves out a device that its node has lost: it will not come free.
-func schedPart(part *Part, nodes []place.Node, at place.NodeIndex) place.Part {
-	out := place.Part{
+// schedAlloc leaves out a device that its node has lost: it will not come free.
+func schedAlloc(alloc *Alloc, nodes []place.Node, at place.NodeIndex) place.Alloc {
+	out := place.Alloc{
 		Node:        at,
-		MemoryBytes: part.MemoryBytes,
-		Tasks:       part.Tasks,
+		MemoryBytes: alloc.MemoryBytes,
+		TmpBytes:    alloc.TmpBytes,
+		Tasks:       alloc.Tasks,
 	}
-	if part.holdsCPUs() {
-		out.CPUs = place.NewCPUSet(part.CPUs...)
+	if alloc.holdsCPUs() {
+		out.CPUs = place.NewCPUSet(alloc.CPUs...)
 	}
 	devices := nodes[at].Devices
-	for _, held := range part.Devices {
+	for _, held := range alloc.Devices {
 		position := slices.IndexFunc(devices, func(d place.Device) bool { return d.ID == held.ID })
 		if position >= 0 {
 			out.Devices = append(out.Devices, place.Grant{Device: place.DeviceIndex(position), Shares: held.Shares})
@@ -290,21 +299,43 @@ func PlanToCommand(snapshot *sched.Snapshot, plan *sched.Plan) PlaceJobs {
 			order.Priority = start.Priority
 		}
 		order.Image = nextImage(snapshot, start.Job)
-		for p := range start.Placement.Parts {
-			part := &start.Placement.Parts[p]
-			node := &snapshot.Nodes[part.Node]
-			out := PartOrder{
-				Node:        node.Name,
-				CPUs:        part.CPUs.IDs(),
-				MemoryBytes: part.MemoryBytes,
-				Tasks:       part.Tasks,
-			}
-			for _, grant := range part.Devices {
-				out.Devices = append(out.Devices, DeviceOrder{ID: node.Devices[grant.Device].ID, Shares: grant.Shares})
-			}
-			order.Parts = append(order.Parts, out)
+		for p := range start.Placement.Allocs {
+			order.Allocs = append(order.Allocs, allocOrder(&start.Placement.Allocs[p], snapshot.Nodes))
 		}
 		command.Starts = append(command.Starts, order)
 	}
 	return command
+}
+
+// allocOrder is what a placement gives on one of its nodes.
+func allocOrder(alloc *place.Alloc, nodes []place.Node) AllocOrder {
+	node := &nodes[alloc.Node]
+	out := AllocOrder{
+		Node:        node.Name,
+		CPUs:        alloc.CPUs.IDs(),
+		MemoryBytes: alloc.MemoryBytes,
+		TmpBytes:    alloc.TmpBytes,
+		Tasks:       alloc.Tasks,
+	}
+	for _, grant := range alloc.Devices {
+		out.Devices = append(out.Devices, DeviceOrder{ID: node.Devices[grant.Device].ID, Shares: grant.Shares})
+	}
+	return out
+}
+
+// schedBeside adds what the other runs of a job hold. It comes free with the
+// job if not before. For limits a job counts once.
+func (v *View) schedBeside(job *Job, running *sched.Running, snapshot *sched.Snapshot, index *schedIndex) {
+	if len(job.Run.Beside) == 0 {
+		return
+	}
+	allocs := &running.Placement.Allocs
+	for _, beside := range job.Run.Beside {
+		for i := range beside.Run.Allocs {
+			if alloc := &beside.Run.Allocs[i]; !alloc.Released {
+				*allocs = append(*allocs, schedAlloc(alloc, snapshot.Nodes, index.nodes[alloc.Node]))
+			}
+		}
+	}
+	slices.SortFunc(*allocs, func(a, b place.Alloc) int { return int(a.Node - b.Node) })
 }

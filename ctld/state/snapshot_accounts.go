@@ -13,7 +13,8 @@ type accountIndex struct {
 	qos          map[string]int32
 }
 
-// association is the place of one by its number; -1 when it is not there.
+// association is the position of an association by its number; -1 when it is
+// missing.
 func (x *accountIndex) association(id uint32) int32 {
 	if at, found := x.associations[id]; found {
 		return at
@@ -140,9 +141,8 @@ func (x *accountIndex) amounts(list []TRESAmount) sched.Amounts {
 	return out
 }
 
-// TRESNames are the kinds of resource that there are, ascending: those that
-// every cluster has, the models of its GPUs, its licenses, and what limits and
-// weights name.
+// TRESNames are all kinds of resource, ascending: those that every cluster has,
+// the models of its GPUs, its licenses, and those that limits and weights name.
 func (t *tables) TRESNames() []string {
 	seen := map[string]bool{}
 	for _, name := range []string{sched.TRESBilling, sched.TRESCPU, sched.TRESGPU, sched.TRESMemory, sched.TRESNode} {
@@ -171,7 +171,7 @@ func (t *tables) TRESNames() []string {
 	return names
 }
 
-// eachTRES names what the policy's weights name.
+// eachTRES names the TRES in the policy's weights.
 func (p *Policy) eachTRES(use func(string)) {
 	for _, weight := range p.Priority.WeightTRES {
 		use(weight.Name)
@@ -183,7 +183,7 @@ func (p *Policy) eachTRES(use func(string)) {
 	}
 }
 
-// eachLimitedTRES names what limits name.
+// eachLimitedTRES names the TRES in limits.
 func (a *accounting) eachLimitedTRES(use func(string)) {
 	each := func(limits *Limits) {
 		for kind := LimitKind(1); kind <= lastLimit; kind++ {

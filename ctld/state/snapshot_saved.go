@@ -8,28 +8,28 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// This file fills in what a snapshot says of jobs that can be saved, and of those
-// that go on from an image.
+// This file fills in a snapshot's part about jobs that can be saved, and jobs
+// that resume from an image.
 
-// Told is what nodes have told the leader, and the state does not know. The zero
-// value knows nothing.
-type Told struct {
-	// Savable says whether a running job could be saved now.
+// NodeReports is what nodes have reported to the leader, and the state does not
+// know. The zero value knows nothing.
+type NodeReports struct {
+	// Savable reports whether a running job could be saved now.
 	Savable func(*Job) bool
-	// Restorable are the nodes that can go on with the next image of a waiting job,
+	// Restorable are the nodes that can resume from an image of a waiting job,
 	// ascending by name; of a job on several nodes as many as it had, or none.
-	Restorable func(*Job) []string
+	Restorable func(*Job, *Image) []string
 }
 
 // schedSaved fills in what a running job loses when it makes room.
-func (v *View) schedSaved(job *Job, out *sched.Running, told Told) {
+func (v *View) schedSaved(job *Job, out *sched.Running, told NodeReports) {
 	out.Ending = out.Ending || job.Leaving()
 	images := job.Images()
 	if len(images) > 0 && (images[0].Epoch == job.Epoch || job.Run.Restore != nil) {
 		out.SavedMS = max(images[0].SavedMS, job.Run.StartMS)
 		out.RestoreS = images[0].restoreS()
 	}
-	if told.Savable == nil || job.Phase != Running || v.level < LevelFrozen || job.NotSavable() != "" || job.Configuring() {
+	if told.Savable == nil || job.Phase != Running || job.NotSavable() != "" || job.Configuring() {
 		return
 	}
 	if out.Saves = told.Savable(job); out.Saves && len(images) == 0 {
@@ -37,26 +37,26 @@ func (v *View) schedSaved(job *Job, out *sched.Running, told Told) {
 	}
 }
 
-// guessedRestoreS is what it takes to go on with a job that was not saved yet.
+// guessedRestoreS is what it takes to resume a job that was not saved yet.
 const guessedRestoreS = 30
 
-// restoreS is about how long it takes to go on from an image: as long as it took
-// to save it.
+// restoreS is about how long it takes to resume from an image: as long as it
+// took to save it.
 func (i *Image) restoreS() uint32 { return (i.PackMS+i.StandingMS)/1000 + 1 }
 
-// schedGoOn gives a job that goes on from an image a shape of its own: as many nodes
-// as it had, of those that can, with the same on each, GPUs of the same model, and
-// the time that is left to it.
-func (v *View) schedGoOn(snapshot *sched.Snapshot, job *Job, out *sched.Job, told Told) {
-	image := job.NextImage()
+// schedResume gives a job that resumes from an image a shape of its own: as
+// many nodes as it had, of those that can, with the same on each, GPUs of the
+// same model, and the time that is left to it.
+func (v *View) schedResume(snapshot *sched.Snapshot, job *Job, out *sched.Job, told NodeReports) {
+	image := v.NextImage(job, max(snapshot.NowMS, v.timeMS))
 	if image == nil {
 		return
 	}
 	var nodes []string
 	if told.Restorable != nil {
-		nodes = told.Restorable(job)
+		nodes = told.Restorable(job, image)
 	}
-	out.Image, out.NowhereToGoOn = image.Number, len(nodes) == 0
+	out.Image, out.NowhereToResume = image.Number, len(nodes) == 0
 	shape := snapshot.Shapes[out.Shape]
 	shape.TimeLimitS = image.limitLeftS(shape.TimeLimitS)
 	shape.Request = image.request(shape.Request)
@@ -65,8 +65,8 @@ func (v *View) schedGoOn(snapshot *sched.Snapshot, job *Job, out *sched.Job, tol
 	snapshot.Shapes = append(snapshot.Shapes, shape)
 }
 
-// nextImage is the number of that from which a waiting job of a snapshot goes on;
-// 0 = none.
+// nextImage is the number of the image from which a waiting job of a snapshot
+// resumes; 0 = none.
 func nextImage(snapshot *sched.Snapshot, id sched.JobID) uint32 {
 	at, found := slices.BinarySearchFunc(snapshot.Waiting, id, func(job sched.Job, id sched.JobID) int { return cmp.Compare(job.ID, id) })
 	if !found {
@@ -75,21 +75,25 @@ func nextImage(snapshot *sched.Snapshot, id sched.JobID) uint32 {
 	return snapshot.Waiting[at].Image
 }
 
-// request is what a job needs to go on from an image, of what it asked for.
+// request is what a job needs to resume from an image, out of its original
+// request.
 func (i *Image) request(asked place.Request) place.Request {
-	nodes, part := uint32(len(i.Parts)), &i.Parts[0]
+	nodes, alloc := uint32(len(i.Allocs)), &i.Allocs[0]
 	asked.MinNodes, asked.MaxNodes = nodes, nodes
-	if part.GPUs > 0 {
+	if alloc.GPUs > 0 {
 		asked.Model = i.Model
+	}
+	for at := range i.Allocs {
+		asked.TmpPerNode = max(asked.TmpPerNode, i.Allocs[at].Tmp)
 	}
 	if nodes == 1 {
 		return asked
 	}
 	if asked.Tasks > 0 {
-		asked.Tasks, asked.TasksPerNode = nodes*part.Tasks, part.Tasks
+		asked.Tasks, asked.TasksPerNode = nodes*alloc.Tasks, alloc.Tasks
 	}
 	if asked.GPUsPerJob > 0 {
-		asked.GPUsPerJob, asked.GPUsPerNode = 0, part.GPUs
+		asked.GPUsPerJob, asked.GPUsPerNode = 0, alloc.GPUs
 	}
 	return asked
 }

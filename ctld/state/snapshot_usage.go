@@ -57,7 +57,7 @@ func (v *View) schedUsage(snapshot *sched.Snapshot, index *schedIndex) {
 	}
 }
 
-// limitsTime says whether any limit is one over time.
+// limitsTime reports whether any limit is one over time.
 func limitsTime(snapshot *sched.Snapshot) bool {
 	for i := range snapshot.Associations {
 		if l := &snapshot.Associations[i].Limits; l.GroupTRESMinutes != nil || l.GroupWallMinutes >= 0 {

@@ -7,11 +7,11 @@ import (
 )
 
 // Digest is the SHA-256 of a content that jobs share. The zero Digest means
-// that there is none.
+// none.
 type Digest [sha256.Size]byte
 
-// Owner is the person a job runs as, in a uid domain. It is shared by all jobs
-// of that person and never changed.
+// Owner is the user a job runs as, in a uid domain. All jobs of that user share
+// it, and it is never changed.
 type Owner struct {
 	UID       uint32   `cbor:"1,keyasint,omitempty"`
 	GID       uint32   `cbor:"2,keyasint,omitempty"`
@@ -32,7 +32,7 @@ type Blob struct {
 	Bytes  []byte
 }
 
-// bytes are the blob's; none of no blob.
+// bytes are the blob's bytes; none for a nil blob.
 func (b *Blob) bytes() []byte {
 	if b == nil {
 		return nil
@@ -40,10 +40,10 @@ func (b *Blob) bytes() []byte {
 	return b.Bytes
 }
 
-// Spec is what was asked for and is often the same for many jobs, with the
+// Spec is the part of a request that is often the same for many jobs, with the
 // defaults of policy filled in. It is content-addressed: jobs with the same
 // spec, and all tasks of an array, share one, and it is never changed. What
-// jobs tend to have each to itself is in Own, and their contents in Blobs.
+// jobs rarely share is in Own, and their contents in Blobs.
 type Spec struct {
 	Partitions []string `cbor:"2,keyasint,omitempty"` // in order of preference; never empty once stored
 	Account    string   `cbor:"3,keyasint,omitempty"`
@@ -76,12 +76,11 @@ type Spec struct {
 	Network    pb.Network  `cbor:"60,keyasint,omitempty"`
 	Hold       bool        `cbor:"61,keyasint,omitempty"` // it was submitted held
 
-	// From LevelShares on.
 	CPUsPerGPU              uint32    `cbor:"80,keyasint,omitempty"`
 	MemoryPerGPU            uint64    `cbor:"81,keyasint,omitempty"` // bytes
 	TasksPerGPU             uint32    `cbor:"82,keyasint,omitempty"`
 	Switches                uint32    `cbor:"83,keyasint,omitempty"` // at most so many leaf switches; 0 = any
-	SwitchesWaitS           uint32    `cbor:"84,keyasint,omitempty"` // 0 = for ever
+	SwitchesWaitS           uint32    `cbor:"84,keyasint,omitempty"` // 0 = forever
 	ExclusiveUser           bool      `cbor:"85,keyasint,omitempty"` // nodes shared with nobody else's jobs
 	Licenses                []License `cbor:"86,keyasint,omitempty"` // ascending by name
 	KillOnInvalidDependency bool      `cbor:"87,keyasint,omitempty"`
@@ -89,8 +88,8 @@ type Spec struct {
 	Contiguous              bool      `cbor:"89,keyasint,omitempty"`
 	SpreadJob               bool      `cbor:"90,keyasint,omitempty"`
 	UseMinNodes             bool      `cbor:"91,keyasint,omitempty"`
+	TmpPerNode              uint64    `cbor:"92,keyasint,omitempty"` // bytes of the node's disk (--tmp); 0 = what the node gives by CPUs
 
-	// From LevelFrozen on.
 	Signal     string     `cbor:"100,keyasint,omitempty"` // as spec.EndSignal writes it; "" = none
 	Checkpoint Checkpoint `cbor:"101,keyasint,omitzero"`
 
@@ -99,7 +98,7 @@ type Spec struct {
 	shape  *Shape // what the scheduler sees of it
 }
 
-// IsArray says whether the spec is of a job array.
+// IsArray reports whether the spec is of a job array.
 func (s *Spec) IsArray() bool { return len(s.ArrayTasks) > 0 }
 
 // GPURequest asks for whole GPUs of one model.

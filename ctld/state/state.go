@@ -11,11 +11,13 @@ type State struct {
 	tables
 	shared   shared
 	requests requestIndex
-	// counts are of what waits and runs, for limits; nil until a command asks.
+	// counts are of waiting and running jobs, for limits; nil until a command
+	// needs them.
 	counts  *limitCounts
 	changes changes // of the command being applied
-	// moved are the jobs that the command being applied has started or ended, and
-	// movedNames the hashes of names under which something changed: see resolve.
+	// moved are the jobs that the present command has started or ended, and
+	// movedNames the hashes of names under which something changed: see
+	// resolve.
 	moved      []uint32
 	movedNames []uint32
 	view       *View // of the state as it is now; nil when it has changed since
@@ -33,10 +35,10 @@ func empty() *State {
 	return &State{tables: emptyTables(), shared: newShared(), requests: newRequestIndex()}
 }
 
-// Apply carries out one committed log entry. Entries must come in the order of
-// the log; one whose index is not above the last is ignored, with a zero
-// Result. The error is fatal: it wraps ErrUnknownCommand or ErrCorruptCommand,
-// the state is as before, and this peer must not go on.
+// Apply applies one committed log entry. Entries must come in the order of the
+// log; one whose index is not above the last is ignored, with a zero Result.
+// The error is fatal: it wraps ErrUnknownCommand or ErrCorruptCommand, the
+// state is as before, and this peer must not continue.
 func (s *State) Apply(index uint64, entry []byte) (Result, error) {
 	if index <= s.index {
 		return Result{}, nil
@@ -68,7 +70,7 @@ func (s *State) Apply(index uint64, entry []byte) (Result, error) {
 	return result, nil
 }
 
-// View is the state as it is now, unaffected by what is applied later.
+// View is the state as it is now; later commands do not change it.
 func (s *State) View() *View {
 	if s.view == nil {
 		s.view = &View{tables: s.tables.copy()}

@@ -7,9 +7,9 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// putJob stores a record in the place of the one with the same number, and
-// keeps every index in step. All changes
-// to jobs by commands go through here and dropJob.
+// putJob stores a record in place of the one with the same number, and updates
+// every index. All changes that commands make to jobs go through here and
+// dropJob.
 func (s *State) putJob(job *Job) {
 	old, replaced := s.Job(job.ID)
 	var from Phase
@@ -24,7 +24,7 @@ func (s *State) putJob(job *Job) {
 }
 
 // replaceJob stores a record; old is the one before it, nil for a new one. The
-// two point at the same blobs.
+// two refer to the same blobs.
 func (s *State) replaceJob(old, job *Job) {
 	switch {
 	case old == nil:
@@ -57,10 +57,15 @@ func (s *State) dropJob(job *Job) {
 	s.changes.purged = append(s.changes.purged, job.ID)
 }
 
-// reindex stores a record and all that the indices say of it.
+// reindex stores a record and its entries in the indices.
 func (s *State) reindex(job *Job) {
 	s.counts.add(job)
 	user, _ := s.users.Get(job.Owner().UID)
+	user.Bytes += uint64(len(job.own))
+	if job.Phase != Finished {
+		user.Submitted += job.TaskCount()
+		s.submitted += uint64(job.TaskCount())
+	}
 	switch job.Phase {
 	case Waiting:
 		s.live.Set(job.ID, job)
@@ -92,10 +97,15 @@ func (s *State) reindex(job *Job) {
 	}
 }
 
-// unindex takes back what the indices say of a record, and leaves the record.
+// unindex removes a record's entries from the indices, and leaves the record.
 func (s *State) unindex(job *Job) {
 	s.counts.remove(job)
 	user, _ := s.users.Get(job.Owner().UID)
+	user.Bytes -= uint64(len(job.own))
+	if job.Phase != Finished {
+		user.Submitted -= job.TaskCount()
+		s.submitted -= uint64(job.TaskCount())
+	}
 	switch job.Phase {
 	case Waiting:
 		user.Waiting--
@@ -109,11 +119,7 @@ func (s *State) unindex(job *Job) {
 		s.finished.Delete(finishedKey(job))
 		user.Finished--
 	}
-	if user == (UserCounts{}) {
-		s.users.Delete(job.Owner().UID)
-	} else {
-		s.users.Set(job.Owner().UID, user)
-	}
+	s.putUserCounts(job.Owner().UID, user)
 	s.indexWaits(job, func(index uint64Set, key uint64) { index.Delete(key) })
 	indexImages(job, func(id uint32) { s.imaged.Delete(id) })
 	if job.Array == 0 {
@@ -125,6 +131,14 @@ func (s *State) unindex(job *Job) {
 	} else {
 		s.groups.Delete(pair(job.Array, job.ID))
 	}
+}
+
+func (s *State) putUserCounts(uid uint32, counts UserCounts) {
+	if counts == (UserCounts{}) {
+		s.users.Delete(uid)
+		return
+	}
+	s.users.Set(uid, counts)
 }
 
 // membersIn is the index of arrays' members in a phase.
@@ -149,8 +163,8 @@ func finishedKey(job *Job) uint64 {
 	return pair(uint32(job.End.EndMS/1000), job.ID)
 }
 
-// putNode stores a node in the place of the one with the same name. What its
-// jobs hold is carried over.
+// putNode stores a node in place of the one with the same name. What its jobs
+// hold is carried over.
 func (s *State) putNode(node *Node) {
 	if old, known := s.nodes.Get(node.Name); known {
 		node.use = old.use

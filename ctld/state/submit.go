@@ -16,16 +16,18 @@ type SubmitJob struct {
 	Script      []byte `cbor:"3,keyasint,omitempty"`
 	Environment []byte `cbor:"4,keyasint,omitempty"` // NAME=VALUE, each followed by a zero byte
 	Own         Own    `cbor:"5,keyasint"`
-	// In the place of a script or an environment that a job in the state has
+	// In place of a script or an environment that a job in the state has
 	// already: its digest. State.Abridge fills them in.
 	KnownScript      Digest `cbor:"6,keyasint,omitzero"`
 	KnownEnvironment Digest `cbor:"7,keyasint,omitzero"`
 
-	// From LevelShares on.
 	Dependencies  Dependencies `cbor:"12,keyasint,omitzero"`
 	BeginMS       int64        `cbor:"13,keyasint,omitempty"`
 	DeadlineMS    int64        `cbor:"14,keyasint,omitempty"`
 	FixedPriority uint32       `cbor:"15,keyasint,omitempty"`
+
+	// SeesAll: private_data hides no jobs from the submitter.
+	SeesAll bool `cbor:"16,keyasint,omitempty"`
 }
 
 func (SubmitJob) kind() Kind { return KindSubmitJob }
@@ -85,9 +87,6 @@ func (s *State) checkSubmit(c *SubmitJob, spec *Spec) *Refusal {
 	if s.nextJob > MaxJobID {
 		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(MaxJobID))
 	}
-	if records := s.live.Len(); records >= int(s.policy.MaxJobCount) {
-		return refuse(Exhausted, "the queue is full: %d jobs wait or run, as many as max_job_count allows; submit again later", records)
-	}
 	if err := checkRequestSizes(c); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
@@ -97,10 +96,17 @@ func (s *State) checkSubmit(c *SubmitJob, spec *Spec) *Refusal {
 	if refused := s.policy.choosePartitions(spec, c.Owner.UID); refused != nil {
 		return refused
 	}
-	return s.checkArray(spec)
+	if refused := s.checkArray(spec); refused != nil {
+		return refused
+	}
+	tasks := 1
+	if spec.IsArray() {
+		tasks = int(countTasks(spec.ArrayTasks))
+	}
+	return s.MaySubmit(c.Owner.UID, tasks)
 }
 
-// checkKnown refuses content that is named and not there (any more).
+// checkKnown refuses content that is named by its digest and missing.
 func (s *State) checkKnown(c *SubmitJob) *Refusal {
 	for _, content := range []struct {
 		bytes  []byte
@@ -119,13 +125,13 @@ func (s *State) checkKnown(c *SubmitJob) *Refusal {
 	return nil
 }
 
-// abridgeAbove is the size from which a digest takes less room.
+// abridgeAbove is the size above which a digest takes less room.
 const abridgeAbove = 2 * len(Digest{})
 
-// Abridge is the same submission with the digests of contents that jobs have
-// already in the place of the contents, so that the log need not carry them
-// once more. Applying it is refused with ContentGone if the last of these jobs
-// was forgotten meanwhile: propose the whole submission then.
+// Abridge is the same submission with digests in place of contents that jobs
+// have already, so that the log need not carry them once more. Applying it is
+// refused with ContentGone if the last of these jobs was forgotten meanwhile:
+// propose the whole submission then.
 func (s *State) Abridge(c SubmitJob) SubmitJob {
 	abridge := func(bytes *[]byte, known *Digest) {
 		if len(*bytes) <= abridgeAbove {
@@ -142,7 +148,7 @@ func (s *State) Abridge(c SubmitJob) SubmitJob {
 }
 
 // ShapeOf is what the scheduler would see of a submission under this policy.
-// The error is what applying it would say of its partitions and its request;
+// The error is what applying it would say about its partitions and its request;
 // it wraps a *Refusal.
 func (p *Policy) ShapeOf(c *SubmitJob) (*Shape, error) {
 	spec := c.Spec
@@ -157,7 +163,8 @@ func (p *Policy) ShapeOf(c *SubmitJob) (*Shape, error) {
 	return shape, nil
 }
 
-// choosePartitions checks the partitions asked for, or takes the default one.
+// choosePartitions checks the requested partitions, or takes the default one,
+// and sets the network accordingly.
 func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
 	if len(asked.Partitions) == 0 {
 		partition := p.defaultPartition()
@@ -182,7 +189,7 @@ func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
 	if uid == 0 && !rootAllowed {
 		return refuse(Denied, "jobs of root are not allowed in partition %s: submit as a user with --uid=USER, or set allow_root_jobs in the partition", strings.Join(asked.Partitions, ","))
 	}
-	return nil
+	return p.chooseNetwork(asked)
 }
 
 func (s *State) checkArray(asked *Spec) *Refusal {
@@ -202,8 +209,8 @@ func (s *State) checkArray(asked *Spec) *Refusal {
 	return nil
 }
 
-// fillDefaults takes what was not asked for from the first partition, as
-// Slurm does.
+// fillDefaults takes what was not requested from the first partition, as Slurm
+// does.
 func (p *Policy) fillDefaults(asked *Spec) {
 	partition, _ := p.Partition(asked.Partitions[0])
 	if asked.TimeLimitS == 0 {
@@ -212,9 +219,7 @@ func (p *Policy) fillDefaults(asked *Spec) {
 			asked.TimeLimitS = partition.MaxTimeS
 		}
 	}
-	if asked.MemoryPerNode == 0 && asked.MemoryPerCPU == 0 && asked.MemoryPerGPU == 0 && !asked.AllMemory {
-		asked.MemoryPerCPU = partition.DefaultMemoryPerCPU
-	}
+	p.DefaultMemoryOf(partition).fillMemory(asked)
 	implyTasks(asked)
 }
 
@@ -238,7 +243,7 @@ func checkRequestSizes(c *SubmitJob) error {
 	}
 	switch {
 	case len(c.Script) > spec.MaxScriptBytes:
-		return fmt.Errorf("script of %d bytes is larger than %d: put the data into a file beside it", len(c.Script), spec.MaxScriptBytes)
+		return fmt.Errorf("script of %d bytes is larger than %d: put the data into a separate file", len(c.Script), spec.MaxScriptBytes)
 	case len(c.Environment) > spec.MaxEnvironmentBytes:
 		return fmt.Errorf("environment of %d bytes is larger than %d: pass less with --export", len(c.Environment), spec.MaxEnvironmentBytes)
 	case len(own.Arguments) > spec.MaxArguments || argumentBytes > spec.MaxArgumentBytes:

@@ -1,12 +1,15 @@
 package state
 
-import "github.com/gleaner-hpc/gleaner/sched"
+import (
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/explain"
+)
 
-// Slurm's words for what a limit refuses at submission.
+// Slurm's words for a submission that a limit refuses.
 const textPolicyLimit = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 
-// checkLimits refuses what limits and licenses do not let in, and bounds the
-// time of a job that names none by what it may ask for at most. The spec has
+// checkLimits refuses what limits and licenses do not allow, and bounds the
+// time of a job that names none by the most that it may request. The spec has
 // the defaults filled in, its account and QOS too.
 func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeGiven bool) *Refusal {
 	if refused := s.policy.checkLicenses(asked.Licenses); refused != nil || !s.policy.Accounting.limits() {
@@ -19,7 +22,10 @@ func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeG
 	}
 	if !timeGiven {
 		charge.Partition = s.policy.position(asked.Partitions[0])
-		asked.TimeLimitS = min(asked.TimeLimitS, counts.limiter.LongestS(charge))
+		// Under MaxWall=0 no time is short enough: the limit says so below.
+		if longest := counts.limiter.LongestS(charge); longest > 0 {
+			asked.TimeLimitS = min(asked.TimeLimitS, longest)
+		}
 	}
 	charge.TimeLimitS = asked.TimeLimitS
 	if refused := counts.neverStarts(charge, s.policy, asked, owner); refused != nil {
@@ -31,13 +37,16 @@ func (s *State) checkLimits(asked *Spec, owner *Owner, association uint32, timeG
 		tasks = int64(countTasks(asked.ArrayTasks))
 	}
 	if reached := counts.limiter.StopsSubmission(charge, tasks); reached != nil {
-		return refuse(Exhausted, "%s\n%s: %s. Submit again when some of them have ended", textPolicyLimit, reached.Reason(counts.snapshot), reached.Sentence(counts.snapshot))
+		if s.policy.Hides("jobs") || s.policy.Hides("usage") {
+			return refuse(Exhausted, "%s\n%s: as many jobs count under this limit as it allows. Submit again when some of them have ended", textPolicyLimit, explain.LimitReason(reached, counts.snapshot))
+		}
+		return refuse(Exhausted, "%s\n%s: %s. Submit again when some of them have ended", textPolicyLimit, explain.LimitReason(reached, counts.snapshot), explain.LimitSentence(reached, counts.snapshot))
 	}
 	return nil
 }
 
-// neverStarts refuses a job that limits let start in none of its partitions.
-// What is said is of the first one.
+// neverStarts refuses a job that limits keep from starting in all of its
+// partitions. The message is about the first one.
 func (c *limitCounts) neverStarts(charge sched.Charge, policy *Policy, asked *Spec, owner *Owner) *Refusal {
 	shape, err := shapeOf(asked, owner)
 	if err != nil {
@@ -55,5 +64,5 @@ func (c *limitCounts) neverStarts(charge sched.Charge, policy *Policy, asked *Sp
 			first = reached
 		}
 	}
-	return refuse(Invalid, "%s\n%s: %s", textPolicyLimit, first.Reason(c.snapshot), first.Sentence(c.snapshot))
+	return refuse(Invalid, "%s\n%s: %s", textPolicyLimit, explain.LimitReason(first, c.snapshot), explain.LimitSentence(first, c.snapshot))
 }

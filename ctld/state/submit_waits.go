@@ -5,23 +5,18 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// Kinds of dependency that are looked for where a spec is at hand.
+// Kinds of dependency that are looked up where a spec is available.
 const (
 	afterCorr = spec.AfterCorr
 	singleton = spec.Singleton
 )
 
-// waitsAsOfOld says whether all that a submission waits for is understood by
-// programs before LevelShares.
-func (c *SubmitJob) waitsAsOfOld() bool {
-	return len(c.Dependencies.List) == 0 && c.BeginMS == 0 && c.DeadlineMS == 0 && c.FixedPriority == 0 && !c.Spec.KillOnInvalidDependency
-}
-
-// takeWaits checks what a new job waits for, and fills it in with what is
-// decided already.
+// takeWaits checks what a new job waits for, and fills in what is decided
+// already.
 func (s *State) takeWaits(c *SubmitJob, job *Job) *Refusal {
 	dependencies := c.Dependencies
-	if refused := s.checkDependencies(job, &dependencies); refused != nil {
+	who := requester{uid: c.Owner.UID, coordinator: c.Owner.User, seesAll: c.SeesAll}
+	if refused := s.checkDependencies(job, &dependencies, who); refused != nil {
 		return refused
 	}
 	job.BeginMS, job.DeadlineMS, job.FixedPriority = max(c.BeginMS, 0), max(c.DeadlineMS, 0), c.FixedPriority

@@ -6,12 +6,13 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// Suspension says that a run shall stand still (scontrol(1), suspend). The job
-// keeps its devices, its memory and its licenses; the CPUs of a part are free
-// once its node has said that it stands (PartsSuspended).
+// Suspension says that a run should stop (scontrol(1), suspend). The job keeps
+// its devices, its memory and its licenses; the CPUs of an allocation are free
+// once its node has said that it is stopped (AllocsSuspended).
 type Suspension struct {
-	// Held: an administrator wants it, and the job goes on only once one says so
-	// (ResumeJobs). Else it does by itself when its CPUs are free (ContinueJobs).
+	// Held: an administrator suspended it, and the job continues only once one
+	// resumes it (ResumeJobs). Otherwise it continues by itself when its CPUs
+	// are free (ContinueJobs).
 	Held bool `cbor:"1,keyasint,omitempty"`
 	// For is the job that it made room for; 0 = none.
 	For    uint32 `cbor:"2,keyasint,omitempty"`
@@ -21,19 +22,21 @@ type Suspension struct {
 	Billing int64 `cbor:"4,keyasint,omitempty"`
 }
 
-// SuspendJobs has running jobs stand still until an administrator resumes them.
-// It may be applied twice without harm.
+// SuspendJobs stops running jobs until an administrator resumes them. It may be
+// applied twice without harm.
 type SuspendJobs struct {
 	Targets []Target `cbor:"1,keyasint"`
 	UID     uint32   `cbor:"2,keyasint,omitempty"`
 	// Privileged: an administrator or operator asks. Nobody else may.
 	Privileged bool `cbor:"3,keyasint,omitempty"`
+	// Coordinator is the caller, if they coordinate accounts, whose jobs they
+	// see.
+	Coordinator string `cbor:"4,keyasint,omitempty"`
 }
 
-func (SuspendJobs) kind() Kind   { return KindSuspendJobs }
-func (SuspendJobs) level() Level { return LevelFrozen }
+func (SuspendJobs) kind() Kind { return KindSuspendJobs }
 
-// Slurm's sentences, with what Slurm does not say.
+// Slurm's sentences, with additions.
 const (
 	textMayNotSuspend = textNotYours + ": only administrators and operators suspend and resume jobs, but gcancel --signal=STOP --full stops your own"
 	textNotSuspended  = "Job is not suspended"
@@ -41,7 +44,7 @@ const (
 )
 
 func (c SuspendJobs) apply(s *State, result *Result) {
-	s.onTargets(c.Targets, requester{uid: c.UID, privileged: true}, result, func(job *Job) (*Job, Code, string) {
+	s.onTargets(c.Targets, requester{uid: c.UID, privileged: c.Privileged, coordinator: c.Coordinator, anyone: true}, result, func(job *Job) (*Job, Code, string) {
 		switch {
 		case !c.Privileged:
 			return nil, Denied, textMayNotSuspend
@@ -52,30 +55,30 @@ func (c SuspendJobs) apply(s *State, result *Result) {
 		case job.Configuring():
 			return nil, WrongState, textConfiguring
 		case !job.Suspended():
-			return s.suspended(job, &Suspension{Held: true}), OK, ""
+			return s.suspended(s.calledOff(job, "it was suspended"), &Suspension{Held: true}), OK, ""
 		case job.Run.Suspension.Held:
 			return nil, AlreadyDone, ""
 		}
-		// It stands still to make room, and shall not go on by itself now.
+		// It is stopped to make room, and must not continue by itself now.
 		next := job.withSuspension()
 		next.Run.Suspension.Held = true
 		return next, OK, ""
 	})
 }
 
-// ResumeJobs lets jobs that an administrator suspended go on. They do once
+// ResumeJobs lets jobs that an administrator suspended continue. They do once
 // their CPUs are free, and until then say what they wait for.
 type ResumeJobs struct {
 	Targets    []Target `cbor:"1,keyasint"`
 	UID        uint32   `cbor:"2,keyasint,omitempty"`
 	Privileged bool     `cbor:"3,keyasint,omitempty"` // as in SuspendJobs
+	// Coordinator is as in SuspendJobs.
+	Coordinator string `cbor:"4,keyasint,omitempty"`
 }
 
-func (ResumeJobs) kind() Kind   { return KindResumeJobs }
-func (ResumeJobs) level() Level { return LevelFrozen }
-
+func (ResumeJobs) kind() Kind { return KindResumeJobs }
 func (c ResumeJobs) apply(s *State, result *Result) {
-	s.onTargets(c.Targets, requester{uid: c.UID, privileged: true}, result, func(job *Job) (*Job, Code, string) {
+	s.onTargets(c.Targets, requester{uid: c.UID, privileged: c.Privileged, coordinator: c.Coordinator, anyone: true}, result, func(job *Job) (*Job, Code, string) {
 		switch {
 		case !c.Privileged:
 			return nil, Denied, textMayNotSuspend
@@ -86,7 +89,7 @@ func (c ResumeJobs) apply(s *State, result *Result) {
 		case !job.Suspended():
 			return nil, WrongState, textNotSuspended
 		case !job.Run.Suspension.Held:
-			return nil, AlreadyDone, "" // it goes on by itself
+			return nil, AlreadyDone, "" // it continues by itself
 		}
 		next := job.withSuspension()
 		next.Run.Suspension.Held = false
@@ -94,7 +97,7 @@ func (c ResumeJobs) apply(s *State, result *Result) {
 	})
 }
 
-// Suspended says that the job runs no more, but goes on later.
+// Suspended says that the job does not run now, but continues later.
 func (j *Job) Suspended() bool { return j.Phase == Running && j.Run.Suspension != nil }
 
 // withSuspension is a copy of a suspended job, whose suspension may be changed.
@@ -105,8 +108,8 @@ func (j *Job) withSuspension() *Job {
 	return &next
 }
 
-// suspended is a running job that shall stand still from now on. What it has
-// used until now is charged, so it is asked for only to be stored.
+// suspended is a running job that should be stopped from now on. It charges
+// what the job has used until now, so the result must be stored.
 func (s *State) suspended(job *Job, suspension *Suspension) *Job {
 	s.chargeUsage(job)
 	next, run := *job, *job.Run
@@ -114,7 +117,7 @@ func (s *State) suspended(job *Job, suspension *Suspension) *Job {
 	run.RanMS, run.TurnMS = run.ranMS(s.timeMS), s.timeMS
 	run.SuspendNumber++
 	run.Suspension = suspension
-	partition, _ := s.policy.Partition(run.Partition) // nil: it is not there any more
+	partition, _ := s.policy.Partition(run.Partition) // nil: it no longer exists
 	suspension.Billing = s.policy.billed(partition, run.amounts(job.Spec.Licenses))
 	return &next
 }
@@ -134,10 +137,10 @@ func (r *Run) ranMS(atMS int64) int64 {
 // pausedMS is how long a run has been suspended so far, at a time.
 func (r *Run) pausedMS(atMS int64) int64 { return max(atMS-r.StartMS-r.ranMS(atMS), 0) }
 
-// turnMS is when it started, was suspended or went on last.
+// turnMS is when it started, or was last suspended or continued.
 func (r *Run) turnMS() int64 { return max(r.StartMS, r.TurnMS) }
 
-// chargedMS is until when what the run used has been charged.
+// chargedMS is until when its usage has been charged.
 func (r *Run) chargedMS() int64 { return max(r.turnMS(), r.ForgottenMS) }
 
 // billing is what the run is billed a second now.
@@ -148,36 +151,36 @@ func (r *Run) billing() int64 {
 	return r.Billing
 }
 
-// suspendedWord says why a suspended job does not go on, as far as the state
+// suspendedWord says why a suspended job does not continue, as far as the state
 // knows.
 func (t *tables) suspendedWord(job *Job) string {
 	why := job.Run.Suspension
 	if why.Held {
 		return joinSentences(why.Detail, fmt.Sprintf("suspended by an administrator until gcontrol resume %d", job.ID))
 	}
-	for i := range job.Run.Parts {
-		part := &job.Run.Parts[i]
-		if !part.Stands {
-			return joinSentences(why.Detail, "node "+part.Node+" has not stopped it yet")
+	for i := range job.Run.Allocs {
+		alloc := &job.Run.Allocs[i]
+		if !alloc.Frozen {
+			return joinSentences(why.Detail, "node "+alloc.Node+" has not stopped it yet")
 		}
-		if by := t.holderOf(part); by != 0 {
-			return joinSentences(why.Detail, fmt.Sprintf("goes on when its CPUs on node %s are free, of which job %d has some", part.Node, by))
+		if by := t.holderOf(alloc); by != 0 {
+			return joinSentences(why.Detail, fmt.Sprintf("continues when its CPUs on node %s are free, of which job %d has some", alloc.Node, by))
 		}
 	}
-	return joinSentences(why.Detail, "goes on as soon as jobs that go before it leave its CPUs free")
+	return joinSentences(why.Detail, "continues as soon as jobs that go before it leave its CPUs free")
 }
 
-// holderOf is a job that has CPUs of a part that stands; 0 = they are free.
-func (t *tables) holderOf(part *Part) uint32 {
-	for other := range t.JobsOn(part.Node) {
-		if held := other.Part(part.Node); held.holdsCPUs() && sharesCPUs(held.CPUs, part.CPUs) {
+// holderOf is a job that has CPUs of a stopped allocation; 0 = they are free.
+func (t *tables) holderOf(alloc *Alloc) uint32 {
+	for other := range t.JobsOn(alloc.Node) {
+		if held := other.Alloc(alloc.Node); held.holdsCPUs() && sharesCPUs(held.CPUs, alloc.CPUs) {
 			return other.ID
 		}
 	}
 	return 0
 }
 
-// sharesCPUs says whether two ascending lists have a CPU in common.
+// sharesCPUs reports whether two ascending lists have a CPU in common.
 func sharesCPUs(a, b []uint32) bool {
 	for len(a) > 0 && len(b) > 0 {
 		switch {
@@ -192,10 +195,10 @@ func sharesCPUs(a, b []uint32) bool {
 	return false
 }
 
-// holdsCPUs says whether nobody else may have the part's CPUs.
-func (p *Part) holdsCPUs() bool { return !p.Released && !p.Stands }
+// holdsCPUs reports whether no other job may have the allocation's CPUs.
+func (p *Alloc) holdsCPUs() bool { return !p.Released && !p.Frozen }
 
-// heldAfterRequeue is how a run that is requeued leaves its job: one that an
+// heldAfterRequeue is how a requeued run leaves its job: one that an
 // administrator suspended is held (scontrol(1), suspend).
 func heldAfterRequeue(job *Job) (held sched.Hold, detail string) {
 	if job.Phase != Ending || job.Run.Suspension == nil || !job.Run.Suspension.Held {

@@ -2,30 +2,28 @@ package state
 
 import "fmt"
 
-// ContinueJobs lets suspended jobs go on with the CPUs that they had. The plan
-// was made from an older state, so each is checked against the present one, and
-// stays when they are not free: see Result.Continued.
+// ContinueJobs lets suspended jobs continue with the CPUs that they had. The
+// plan was made from an older state, so each is checked against the present
+// one, and stays suspended if they are not free: see Result.Continued.
 type ContinueJobs struct {
 	Orders []ContinueOrder `cbor:"1,keyasint"`
 }
 
-// ContinueOrder is one job that shall go on. Number is that of the order by which
-// it stands still: a plan about a suspension before counts no more.
+// ContinueOrder is one job that should continue. Number is that of the order by
+// which it is stopped: a plan about an earlier suspension no longer counts.
 type ContinueOrder struct {
 	Job    uint32 `cbor:"1,keyasint"`
 	Epoch  uint32 `cbor:"2,keyasint"`
 	Number uint32 `cbor:"3,keyasint"`
 }
 
-// ContinueResult is what became of one order.
+// ContinueResult is the outcome of one order.
 type ContinueResult struct {
 	Job, Epoch uint32
-	Dropped    string // why it stays suspended; "" = it goes on
+	Dropped    string // why it stays suspended; "" = it continues
 }
 
-func (ContinueJobs) kind() Kind   { return KindContinueJobs }
-func (ContinueJobs) level() Level { return LevelFrozen }
-
+func (ContinueJobs) kind() Kind { return KindContinueJobs }
 func (c ContinueJobs) apply(s *State, result *Result) {
 	if len(c.Orders) > MaxTargets {
 		result.Refused = refuse(Exhausted, "%d jobs in one plan are too many: at most %d", len(c.Orders), MaxTargets)
@@ -54,32 +52,31 @@ func (s *State) checkContinue(order *ContinueOrder) (*Job, error) {
 	case job.Run.Suspension.Held:
 		return nil, fmt.Errorf("job %d is suspended by an administrator", order.Job)
 	}
-	for i := range job.Run.Parts {
-		part := &job.Run.Parts[i]
-		node, known := s.nodes.Get(part.Node)
+	for i := range job.Run.Allocs {
+		alloc := &job.Run.Allocs[i]
+		node, known := s.nodes.Get(alloc.Node)
 		if !known || node.Inventory == nil || node.NotResponding {
-			return nil, fmt.Errorf("node %s does not respond", part.Node)
+			return nil, fmt.Errorf("node %s does not respond", alloc.Node)
 		}
-		if !part.Stands {
+		if !alloc.Frozen {
 			continue // it has its CPUs still
 		}
-		for _, cpu := range part.CPUs {
+		for _, cpu := range alloc.CPUs {
 			if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {
-				return nil, fmt.Errorf("CPU %d of node %s is not free", cpu, part.Node)
+				return nil, fmt.Errorf("CPU %d of node %s is not free", cpu, alloc.Node)
 			}
 		}
 	}
 	return job, nil
 }
 
-// continued is a suspended job that goes on. What it has used meanwhile is
-// charged.
+// continued is a suspended job that continues. Its usage meanwhile is charged.
 func (s *State) continued(job *Job) *Job {
 	s.chargeUsage(job)
-	next, _ := job.withPart("")
+	next, _ := job.withAlloc("")
 	run := next.Run
-	for i := range run.Parts {
-		run.Parts[i].Stands = false
+	for i := range run.Allocs {
+		run.Allocs[i].Frozen = false
 	}
 	run.TurnMS = s.timeMS
 	run.SuspendNumber++

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
@@ -37,12 +38,12 @@ type suspendReport struct {
 type suspendNode struct {
 	name    string
 	session int // orders and reports of an earlier one are lost
-	parts   map[PartRef]*suspendPart
-	told    map[PartRef]bool // that have ended, and whose end is not taken yet
-	over    map[PartRef]bool
+	allocs  map[AllocRef]*suspendAlloc
+	told    map[AllocRef]bool // that have ended, and whose end is not taken yet
+	over    map[AllocRef]bool
 }
 
-type suspendPart struct {
+type suspendAlloc struct {
 	number            uint32
 	suspended, frozen bool
 	cpus              []uint32
@@ -51,7 +52,6 @@ type suspendPart struct {
 
 func newSuspendWorld(t *testing.T, seed int64) *suspendWorld {
 	w := &suspendWorld{Rand: rand.New(rand.NewSource(seed)), t: t, state: New(), nowMS: 1_000_000}
-	w.apply(RaiseLevel{Level: LevelFrozen})
 	policy := *DefaultPolicy()
 	policy.Preempt = PreemptPolicy{Type: sched.PreemptByPartition, Mode: sched.PreemptSuspend}
 	if seed%3 == 0 {
@@ -64,7 +64,7 @@ func newSuspendWorld(t *testing.T, seed int64) *suspendWorld {
 	}
 	w.apply(ApplyPolicy{Policy: policy})
 	for i := range 2 {
-		node := &suspendNode{name: fmt.Sprintf("n%d", i), parts: map[PartRef]*suspendPart{}, told: map[PartRef]bool{}, over: map[PartRef]bool{}}
+		node := &suspendNode{name: fmt.Sprintf("n%d", i), allocs: map[AllocRef]*suspendAlloc{}, told: map[AllocRef]bool{}, over: map[AllocRef]bool{}}
 		w.nodes = append(w.nodes, node)
 		w.register(node)
 	}
@@ -90,8 +90,8 @@ func (w *suspendWorld) apply(command Command) Result {
 	}
 	for _, start := range result.Starts {
 		if job, known := w.state.Job(start.Job); known {
-			for i := range job.Run.Parts {
-				w.lent += w.state.lent(&job.Run.Parts[i])
+			for i := range job.Run.Allocs {
+				w.lent += w.state.lent(&job.Run.Allocs[i])
 			}
 		}
 	}
@@ -133,19 +133,19 @@ func (w *suspendWorld) plan() {
 // dispatch sends every node what is wanted there.
 func (w *suspendWorld) dispatch() {
 	for _, node := range w.nodes {
-		for _, wanted := range w.state.WantedParts(node.name) {
-			ref, session := PartRef{wanted.Job, wanted.Epoch, node.name}, node.session
+		for _, wanted := range w.state.WantedAllocs(node.name) {
+			ref, session := AllocRef{wanted.Job, wanted.Epoch, node.name}, node.session
 			job, _ := w.state.Job(wanted.Job)
-			part := job.Part(node.name)
+			alloc := job.Alloc(node.name)
 			w.orders = append(w.orders, func() {
 				if node.session != session {
 					return
 				}
-				switch p := node.parts[ref]; {
-				case wanted.Action == EndPart:
+				switch p := node.allocs[ref]; {
+				case wanted.Action == EndAlloc:
 					w.end(node, ref, pb.EndCause_END_CAUSE_CANCELLED)
 				case p == nil && !node.over[ref]:
-					w.start(node, ref, part)
+					w.start(node, ref, alloc)
 				case p != nil && wanted.SuspendNumber > p.number:
 					p.number, p.suspended = wanted.SuspendNumber, wanted.Suspended
 					w.say(node, ref, p)
@@ -155,30 +155,30 @@ func (w *suspendWorld) dispatch() {
 	}
 }
 
-func (w *suspendWorld) start(node *suspendNode, ref PartRef, part *Part) {
-	p := &suspendPart{cpus: part.CPUs}
-	for _, device := range part.Devices {
+func (w *suspendWorld) start(node *suspendNode, ref AllocRef, alloc *Alloc) {
+	p := &suspendAlloc{cpus: alloc.CPUs}
+	for _, device := range alloc.Devices {
 		p.devices = append(p.devices, device.ID)
 	}
-	node.parts[ref] = p
-	w.report(node, false, PartsReady{Parts: []PartRef{ref}})
+	node.allocs[ref] = p
+	w.report(node, false, AllocsReady{Allocs: []AllocRef{ref}})
 }
 
-func (w *suspendWorld) say(node *suspendNode, ref PartRef, p *suspendPart) {
-	w.report(node, false, PartsSuspended{Reports: []SuspendReport{{ref.Job, ref.Epoch, ref.Node, p.number, p.suspended && p.frozen}}})
+func (w *suspendWorld) say(node *suspendNode, ref AllocRef, p *suspendAlloc) {
+	w.report(node, false, AllocsSuspended{Reports: []SuspendReport{{ref.Job, ref.Epoch, ref.Node, p.number, p.suspended && p.frozen}}})
 }
 
 func (w *suspendWorld) report(node *suspendNode, ended bool, command Command) {
 	w.reports = append(w.reports, &suspendReport{node, ended, command})
 }
 
-func (w *suspendWorld) end(node *suspendNode, ref PartRef, cause pb.EndCause) {
-	if node.parts[ref] == nil && !node.told[ref] && node.over[ref] {
+func (w *suspendWorld) end(node *suspendNode, ref AllocRef, cause pb.EndCause) {
+	if node.allocs[ref] == nil && !node.told[ref] && node.over[ref] {
 		return
 	}
-	delete(node.parts, ref)
+	delete(node.allocs, ref)
 	node.told[ref], node.over[ref] = true, true
-	w.report(node, true, PartsEnded{Reports: []PartReport{{Job: ref.Job, Epoch: ref.Epoch, Node: ref.Node, Cause: cause}}})
+	w.report(node, true, AllocsEnded{Reports: []AllocReport{{Job: ref.Job, Epoch: ref.Epoch, Node: ref.Node, Cause: cause}}})
 }
 
 // register breaks a node's session: what was under way is lost, but the ends.
@@ -188,20 +188,20 @@ func (w *suspendWorld) register(node *suspendNode) {
 	command := RegisterNode{Name: node.name, Inventory: Inventory{
 		CPUs: 4, MemoryBytes: 64, BootID: "b", Devices: []Device{{ID: "gpu", Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK}},
 	}}
-	for _, ref := range sortedRefs(node.parts) {
-		p := node.parts[ref]
-		command.Running = append(command.Running, RunningPart{
-			Job: ref.Job, Epoch: ref.Epoch, Ready: true, SuspendNumber: p.number, Stands: p.suspended && p.frozen,
+	for _, ref := range sortedRefs(node.allocs) {
+		p := node.allocs[ref]
+		command.Running = append(command.Running, RunningAlloc{
+			Job: ref.Job, Epoch: ref.Epoch, Ready: true, SuspendNumber: p.number, Frozen: p.suspended && p.frozen,
 		})
 	}
 	for _, ref := range sortedRefs(node.told) {
-		command.Running = append(command.Running, RunningPart{Job: ref.Job, Epoch: ref.Epoch, Ready: true})
+		command.Running = append(command.Running, RunningAlloc{Job: ref.Job, Epoch: ref.Epoch, Ready: true})
 	}
 	w.apply(command)
 }
 
-func sortedRefs[V any](of map[PartRef]V) []PartRef {
-	return slices.SortedFunc(maps.Keys(of), func(a, b PartRef) int {
+func sortedRefs[V any](of map[AllocRef]V) []AllocRef {
+	return slices.SortedFunc(maps.Keys(of), func(a, b AllocRef) int {
 		return int(int64(a.Job)-int64(b.Job))*1000 + int(int64(a.Epoch)-int64(b.Epoch))
 	})
 }
@@ -210,8 +210,8 @@ func sortedRefs[V any](of map[PartRef]V) []PartRef {
 // told to, and scripts end that run.
 func (w *suspendWorld) work(exits int) {
 	node := w.nodes[w.Intn(len(w.nodes))]
-	for _, ref := range sortedRefs(node.parts) {
-		p := node.parts[ref]
+	for _, ref := range sortedRefs(node.allocs) {
+		p := node.allocs[ref]
 		job, _ := w.state.Job(ref.Job)
 		switch {
 		case p.suspended != p.frozen:
@@ -238,9 +238,9 @@ func (w *suspendWorld) deliver() {
 		r := w.reports[at]
 		if w.Intn(5) > 0 {
 			w.reports = slices.Delete(w.reports, at, at+1)
-			if ended, is := r.command.(PartsEnded); is {
+			if ended, is := r.command.(AllocsEnded); is {
 				of := ended.Reports[0]
-				delete(r.node.told, PartRef{of.Job, of.Epoch, of.Node})
+				delete(r.node.told, AllocRef{of.Job, of.Epoch, of.Node})
 			}
 		}
 		w.apply(r.command)
@@ -280,9 +280,9 @@ func (w *suspendWorld) check() {
 		w.t.Fatal(err)
 	}
 	for _, node := range w.nodes {
-		cpus, devices := map[uint32]PartRef{}, map[string]PartRef{}
-		for _, ref := range sortedRefs(node.parts) {
-			p := node.parts[ref]
+		cpus, devices := map[uint32]AllocRef{}, map[string]AllocRef{}
+		for _, ref := range sortedRefs(node.allocs) {
+			p := node.allocs[ref]
 			for _, device := range p.devices {
 				if other, twice := devices[device]; twice {
 					w.t.Fatalf("%v and %v have device %s of node %s", ref, other, device, node.name)
@@ -302,13 +302,10 @@ func (w *suspendWorld) check() {
 }
 
 // TestSuspendedWorld: whatever comes late, twice or not at all, no CPU has two
-// jobs that run and no device two that hold it, and when all may go on, all come
+// jobs that run and no device two that hold it, and when all may continue, all come
 // to their end.
 func TestSuspendedWorld(t *testing.T) {
-	suspended, continued, lent, seeds := 0, 0, 0, int64(40)
-	if testing.Short() {
-		seeds = 8
-	}
+	suspended, continued, lent, seeds := 0, 0, 0, prototest.Soak[int64](16, 200)
 	for seed := range seeds {
 		w := newSuspendWorld(t, seed)
 		for range 1500 {
@@ -358,7 +355,7 @@ func TestSuspendedWorld(t *testing.T) {
 		}
 		suspended, continued, lent = suspended+w.suspended, continued+w.continued, lent+w.lent
 	}
-	t.Logf("%d suspended, %d went on, %d starts on CPUs of one that stands", suspended, continued, lent)
+	t.Logf("%d suspended, %d continued, %d starts on CPUs of a stopped one", suspended, continued, lent)
 	if n := int(seeds); suspended < 12*n || continued < 7*n || lent < 2*n {
 		t.Error("hardly anything happens")
 	}

@@ -13,14 +13,14 @@ type tables struct {
 	timeMS  int64  // log time
 	nextJob uint32
 
-	term          uint64 // of the leader that opened one last: see Barrier
+	term          uint64 // of the last leader that opened one: see Barrier
 	longestLeaseS uint32 // of this policy and former ones, as long as it may matter
 	level         Level  // the feature level in force
-	// epochFloor is what every epoch given out from now on is above: see
-	// Restored. 0 in a state that never was restored.
+	// epochFloor is below every epoch given out from now on: see Restored. 0 in
+	// a state that was never restored.
 	epochFloor uint32
-	// resetFromMS is since when usage was not forgotten by the policy's period; 0
-	// as long as it had none.
+	// resetFromMS is since when the policy's period has not reset usage; 0 as
+	// long as it had none.
 	resetFromMS int64
 
 	policy *Policy
@@ -30,13 +30,14 @@ type tables struct {
 	live *btree.Map[uint32, *Job]
 	past *btree.Map[uint32, *Job]
 
-	// remembered are the requests carried out lately, oldest first. Only the
-	// State adds behind the end and takes off the front: the elements that a
-	// View sees stay as they are.
+	// remembered are the latest requests, oldest first. Only the State adds at
+	// the end and removes from the front: the elements that a View sees stay as
+	// they are.
 	remembered []remembered
 
 	// Indices over jobs.
 	active       uint32                       // how many of the live ones hold nodes
+	submitted    uint64                       // the live ones, an array each of its tasks
 	finished     *btree.Map[uint64, struct{}] // end in seconds << 32 | job
 	members      *btree.Map[uint64, struct{}] // array << 32 | job, of live jobs
 	pastMembers  *btree.Map[uint64, struct{}] // array << 32 | job, of past jobs
@@ -52,14 +53,20 @@ type tables struct {
 	singletons   uint64Set // likewise, those that wait as singletons
 	late         uint64Set // second until which it has to start << 32 | job that waits
 
-	imaged *btree.Map[uint32, struct{}] // live jobs of which images are kept
+	imaged *btree.Map[uint32, struct{}] // live jobs with images
+
+	certificates *btree.Map[string, *Certificate] // by serial number
 
 	awaited uint32 // how many nodes a restore waits for
 }
 
-// UserCounts counts the job records of one user.
+// UserCounts counts what one user has: records of jobs, jobs that are not over
+// with each task of an array, and the bytes that are kept for all of them apart
+// from the records (see content.go).
 type UserCounts struct {
 	Waiting, Active, Finished uint32
+	Submitted                 uint32
+	Bytes                     uint64
 }
 
 // uint64Set is an ordered set of numbers, most of them made by pair.
@@ -86,6 +93,7 @@ func emptyTables() tables {
 		singletons:   new(btree.Map[uint64, struct{}]),
 		late:         new(btree.Map[uint64, struct{}]),
 		imaged:       new(btree.Map[uint32, struct{}]),
+		certificates: new(btree.Map[string, *Certificate]),
 	}
 }
 
@@ -108,6 +116,7 @@ func (t *tables) copy() tables {
 	c.singletons = t.singletons.Copy()
 	c.late = t.late.Copy()
 	c.imaged = t.imaged.Copy()
+	c.certificates = t.certificates.Copy()
 	return c
 }
 

@@ -8,43 +8,48 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// Target names the jobs a command is for: the number of an array stands for
-// its members, unless tasks are given; any other number for one job. When more
+// Target names the jobs a command is for: the number of an array means its
+// members, unless tasks are given; any other number means one job. When more
 // than MaxPastMeant of the members are over and others are not, those that are
-// over are not meant, or what is left of an array would cost as much as all
-// that it was; a requeue is for all.
+// over are not meant; otherwise what is left of an array would cost as much as
+// the whole array did. A requeue is for all.
 type Target struct {
 	Job   uint32      `cbor:"1,keyasint"`
 	Tasks []TaskRange `cbor:"2,keyasint,omitempty"`
 }
 
-// requester is who asks, as the api established it.
+// requester is the caller, as the api established it.
 type requester struct {
 	uid        uint32
 	privileged bool
-	// coordinator is the login name of one who may act on the jobs of accounts
-	// as their users may; "" = nobody's.
+	// coordinator is the login name of a user who may act on the jobs of
+	// accounts as their users may; "" = none.
 	coordinator string
+	// seesAll: also jobs that private_data hides from others.
+	seesAll bool
+	// anyone may ask: the action says whose the job must be.
+	anyone bool
 }
 
-// Slurm's sentences for what could not be done to a job.
+// Slurm's sentences for jobs that could not be changed.
 const (
 	textUnknownJob  = "Invalid job id specified"
 	textNotYours    = "Access/permission denied"
 	textAlreadyOver = "Job/step already completing or completed"
 	textNotPending  = "Job is no longer pending execution"
 	textIsPending   = "Job is pending execution"
-	textTryLater    = "Job can not be altered now, try again later"
+	textTryLater    = "Job cannot be altered now, try again later"
+	textDisabled    = "Requested operation is presently disabled"
 )
 
-// action makes the changed record of one job record. It returns nil with a
-// code and a sentence when there is nothing to change. It neither stores
-// anything nor looks at which tasks the record holds, so that it can be asked
-// about a part of them.
+// action makes the changed record of one job record. It returns nil with a code
+// and a sentence when there is nothing to change. It neither stores anything
+// nor looks at which tasks the record holds, so that it can be tried for some
+// of them.
 type action func(job *Job) (changed *Job, code Code, message string)
 
-// onTargets carries out an action on each record the targets name, splitting
-// records where only some of their tasks are meant.
+// onTargets applies an action to each record that the targets name, and splits
+// records if only some of their tasks are meant.
 func (s *State) onTargets(targets []Target, who requester, result *Result, act action) {
 	if len(targets) == 0 {
 		result.Refused = refuse(Invalid, "no job is named")
@@ -55,7 +60,7 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 		return
 	}
 	guarded := func(job *Job) (*Job, Code, string) {
-		if !who.privileged && job.Owner().UID != who.uid && !s.Coordinates(who.coordinator, job) {
+		if !who.anyone && !who.privileged && job.Owner().UID != who.uid && !s.Coordinates(who.coordinator, job) {
 			return nil, Denied, textNotYours
 		}
 		changed, code, message := act(job)
@@ -67,17 +72,26 @@ func (s *State) onTargets(targets []Target, who requester, result *Result, act a
 	for i := range targets {
 		target := &targets[i]
 		if len(target.Tasks) > 0 {
-			s.onTasks(target, result, guarded)
+			s.onTasks(target, who, result, guarded)
 			continue
 		}
-		for _, id := range s.meant(target.Job, result.Kind) {
+		ids := s.seen(who, s.meant(target.Job, result.Kind))
+		for _, id := range ids {
+			if _, known := s.Job(id); !known && s.hidesFrom(who) {
+				result.Jobs = append(result.Jobs, unknownJob(id))
+				continue
+			}
 			s.onJob(id, result, guarded)
+		}
+		if len(ids) == 0 {
+			result.Jobs = append(result.Jobs, unknownJob(target.Job))
 		}
 	}
 }
 
-// meant are the records a number stands for, ascending: to a requeue all members
-// of an array that are over, however many; to an update none, while others live.
+// meant are the records that a number means, ascending: for a requeue all
+// members of an array that are over, however many; for an update none, while
+// others live.
 func (s *State) meant(id uint32, kind Kind) []uint32 {
 	most := MaxPastMeant
 	switch kind {
@@ -99,7 +113,7 @@ func (s *State) meant(id uint32, kind Kind) []uint32 {
 func (s *State) onJob(id uint32, result *Result, act action) {
 	job, known := s.Job(id)
 	if !known {
-		result.Jobs = append(result.Jobs, JobResult{Job: id, Code: NotFound, Message: textUnknownJob})
+		result.Jobs = append(result.Jobs, JobResult{Job: id, Code: NotFound, Message: s.UnknownJob(id, nil, nil)})
 		return
 	}
 	changed, code, message := act(job)
@@ -109,8 +123,13 @@ func (s *State) onJob(id uint32, result *Result, act action) {
 	result.Jobs = append(result.Jobs, jobResult(job, code, message))
 }
 
+// unknownJob says nothing about a number that may belong to another user.
+func unknownJob(id uint32) JobResult {
+	return JobResult{Job: id, Code: NotFound, Message: textUnknownJob}
+}
+
 // onTasks acts on some tasks of one array, member by member.
-func (s *State) onTasks(target *Target, result *Result, act action) {
+func (s *State) onTasks(target *Target, who requester, result *Result, act action) {
 	asked := toRanges(target.Tasks)
 	if err := spec.CheckArray(&pb.ArraySpec{Ranges: asked}); err != nil {
 		result.Jobs = append(result.Jobs, JobResult{Job: target.Job, Array: target.Job, Tasks: target.Tasks, Code: Invalid, Message: err.Error()})
@@ -118,7 +137,7 @@ func (s *State) onTasks(target *Target, result *Result, act action) {
 	}
 	wanted := fromRanges(spec.NormalizeRanges(asked))
 	left := wanted
-	for _, id := range s.membersOf(target.Job, wanted) {
+	for _, id := range s.seen(who, s.membersOf(target.Job, wanted)) {
 		job, _ := s.Job(id)
 		mine := job.tasksWithin(wanted)
 		if len(mine) == 0 {
@@ -132,7 +151,7 @@ func (s *State) onTasks(target *Target, result *Result, act action) {
 		result.Jobs = append(result.Jobs, s.onSomeTasks(job, mine, act))
 	}
 	if len(left) > 0 {
-		result.Jobs = append(result.Jobs, JobResult{Job: target.Job, Array: target.Job, Tasks: left, Code: NotFound, Message: textUnknownJob})
+		result.Jobs = append(result.Jobs, s.unknownTasks(who, target.Job, left))
 	}
 }
 
@@ -145,7 +164,7 @@ func (s *State) onSomeTasks(job *Job, tasks []TaskRange, act action) JobResult {
 		return answer
 	}
 	rest := subtract(job.Tasks, tasks)
-	if refused := s.maySplit(job, rest, tasks, changed.Phase); refused != nil {
+	if refused := s.maySplit(job, rest, tasks); refused != nil {
 		s.dropUnused(changed.Spec)
 		answer.Code, answer.Message = refused.Code, refused.Message
 		return answer
@@ -155,14 +174,12 @@ func (s *State) onSomeTasks(job *Job, tasks []TaskRange, act action) JobResult {
 }
 
 // maySplit bounds how far an array can be fragmented.
-func (s *State) maySplit(job *Job, rest, tasks []TaskRange, phase Phase) *Refusal {
+func (s *State) maySplit(job *Job, rest, tasks []TaskRange) *Refusal {
 	switch {
 	case s.nextJob > MaxJobID:
 		return refuse(Exhausted, "no job numbers are left: this cluster has used all %d", uint32(MaxJobID))
 	case len(rest) > spec.MaxArrayRanges:
 		return refuse(Exhausted, "array %d would fall into more than %d ranges: name fewer or longer ranges", job.Array, spec.MaxArrayRanges)
-	case phase == Waiting && s.live.Len() >= int(s.policy.MaxJobCount):
-		return refuse(Exhausted, "the limit of %d jobs is reached (max_job_count): act on the whole array, or later", s.policy.MaxJobCount)
 	case !isOneTask(tasks) && s.groupCount(job.Array) >= MaxGroupsPerArray:
 		return refuse(Exhausted, "array %d is in more than %d separate groups of tasks: act on the whole array", job.Array, MaxGroupsPerArray)
 	}

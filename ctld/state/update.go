@@ -4,29 +4,24 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// UpdateJobs changes jobs that wait, and some things of those that run. Each
-// record is changed whole or not at all, and what comes of it is checked as a
-// submission is. Users may change their own jobs where that gives them nothing:
-// a shorter time limit, a higher nice value, a hold; a coordinator those of the
-// account, as their owners may (scontrol(1), AUTHORIZATION).
+// UpdateJobs changes jobs that wait, and some fields of jobs that run. Each
+// record is changed whole or not at all, and the result is checked like a
+// submission. Users may change their own jobs where that gives them no
+// advantage: a shorter time limit, a higher nice value, a hold; a coordinator
+// may change those of the account, as their owners may (scontrol(1),
+// AUTHORIZATION).
 type UpdateJobs struct {
 	Targets    []Target  `cbor:"1,keyasint"`
 	UID        uint32    `cbor:"2,keyasint,omitempty"`
 	Privileged bool      `cbor:"3,keyasint,omitempty"`
 	Change     JobChange `cbor:"4,keyasint"`
-	// Coordinator is who asks, if they coordinate accounts: see Coordinates. From
-	// LevelFrozen on.
+	// Coordinator is the caller, if they coordinate accounts: see Coordinates.
 	Coordinator string `cbor:"5,keyasint,omitempty"`
+	// SeesAll: private_data hides no jobs from the caller.
+	SeesAll bool `cbor:"6,keyasint,omitempty"`
 }
 
 func (UpdateJobs) kind() Kind { return KindUpdateJobs }
-
-func (c UpdateJobs) level() Level {
-	if c.Coordinator != "" {
-		return LevelFrozen
-	}
-	return LevelShares
-}
 
 // Slurm's sentences about updates.
 const (
@@ -35,7 +30,7 @@ const (
 )
 
 func (c UpdateJobs) apply(s *State, result *Result) {
-	who := requester{c.UID, c.Privileged, c.Coordinator}
+	who := requester{uid: c.UID, privileged: c.Privileged, coordinator: c.Coordinator, seesAll: c.SeesAll}
 	if c.Change.MaxRunning != nil {
 		for i := range c.Targets {
 			if len(c.Targets[i].Tasks) > 0 {
@@ -118,7 +113,7 @@ func (s *State) updated(job *Job, change *JobChange, who requester) (*Job, *Refu
 	return &next, nil
 }
 
-// mayUpdate says what may not be changed of a job, by its phase and by who asks.
+// mayUpdate refuses changes by the job's phase and by the caller.
 func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 	switch {
 	case job.Phase == Finished:
@@ -130,7 +125,7 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 	case change.MaxRunning != nil && job.Array == 0:
 		return refuse(Invalid, "%s: this is no array, and has no ArrayTaskThrottle", textNotArray)
 	case job.Phase == Waiting && len(job.Images()) > 0 && change.resizes():
-		return refuse(WrongState, "it goes on from an image, and what it needs is as it was then: gcontrol requeue %d lets it start over, and be changed", job.ID)
+		return refuse(WrongState, "it resumes from an image, and what it needs is as it was then: gcontrol requeue %d lets it start over, and be changed", job.ID)
 	case who.privileged:
 		return nil
 	case change.Account != nil && job.Owner().UID != who.uid && !s.coordinatesAccount(who.coordinator, *change.Account):
@@ -145,7 +140,7 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 	return nil
 }
 
-// mayRelimit says whether somebody may give a job another time limit.
+// mayRelimit reports whether a user may change the time limit of a job.
 func mayRelimit(job *Job, limitS uint32, who requester) *Refusal {
 	if limitS > job.Spec.TimeLimitS && !who.privileged {
 		return refuse(Denied, "%s: only administrators may raise a TimeLimit", textNotYours)
@@ -156,7 +151,7 @@ func mayRelimit(job *Job, limitS uint32, who requester) *Refusal {
 	return nil
 }
 
-// addedTime is a time limit with some seconds more, or less.
+// addedTime is a time limit plus or minus some seconds.
 func addedTime(limitS uint32, addS int64) (uint32, *Refusal) {
 	sum := int64(limitS) + addS
 	switch {
@@ -170,19 +165,19 @@ func addedTime(limitS uint32, addS int64) (uint32, *Refusal) {
 	return uint32(sum), nil
 }
 
-// checkUpdated checks what comes of a change as a submission is checked.
+// checkUpdated checks the result of a change like a submission.
 func (s *State) checkUpdated(c *SubmitJob, change *JobChange) *Refusal {
 	if err := checkRequestSizes(c); err != nil {
 		return refuse(Invalid, "%v", err)
 	}
-	if change.Partitions != nil {
+	if change.Partitions != nil || change.Network != nil {
 		return s.policy.choosePartitions(&c.Spec, c.Owner.UID)
 	}
 	return nil
 }
 
-// checkUpdatedLimits refuses what limits and licenses would never let start.
-// Administrators may go beyond limits (scontrol(1)).
+// checkUpdatedLimits refuses a job that limits and licenses would never let
+// start. Administrators may exceed limits (scontrol(1)).
 func (s *State) checkUpdatedLimits(job *Job, association uint32, spec *Spec, change *JobChange, who requester) *Refusal {
 	if job.Phase != Waiting {
 		return nil
@@ -208,7 +203,7 @@ func (s *State) checkUpdatedLimits(job *Job, association uint32, spec *Spec, cha
 func (s *State) updateWaits(job, next *Job, spec *Spec, change *JobChange, who requester) *Refusal {
 	if change.Dependencies != nil {
 		dependencies := *change.Dependencies
-		if refused := s.checkDependencies(job, &dependencies); refused != nil {
+		if refused := s.checkDependencies(job, &dependencies, who); refused != nil {
 			return refused
 		}
 		next.Dependencies = dependencies
@@ -241,13 +236,13 @@ func setPriority(next *Job, priority *uint32, spec *Spec, who requester) *Refusa
 	case !mayRelease(next, who):
 		return refuse(Denied, "%s", textNotYours)
 	default:
-		letGo(next)
+		releaseHold(next)
 		next.FixedPriority, spec.Nice = *priority, 0
 	}
 	return nil
 }
 
-// Changed is what a submission of a job would be after a change, for the checks
+// Changed is the submission that a job would be after a change, for the checks
 // that are made before it is proposed.
 func (t *tables) Changed(job *Job, change *JobChange) SubmitJob {
 	c := SubmitJob{Spec: *job.Spec, Own: job.Own(), Owner: *job.Owner()}

@@ -10,12 +10,13 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/billing"
 	"github.com/gleaner-hpc/gleaner/sched/fairshare"
+	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// This file says what a run has used, and keeps count of it: a run's usage is
-// added to its association and to its QOS when it ends, however it ends, and
-// decays from then on. What runs is counted by SchedSnapshot, to its time, and
-// by no entry of the log.
+// This file computes and adds up what runs have used: a run's usage is added to
+// its association and to its QOS when it ends, however it ends, and decays from
+// then on. SchedSnapshot counts running jobs, up to its time; no entry of the
+// log does.
 
 // wholePPM is a usage factor of one.
 const wholePPM = 1_000_000
@@ -36,19 +37,19 @@ func (q *QOS) halfLifeS(p *Policy) uint32 {
 }
 
 // amounts are what a run holds of each TRES, ascending by name, memory in
-// bytes; of one that is suspended not its CPUs.
+// bytes; a suspended run does not hold its CPUs.
 func (r *Run) amounts(licenses []License) []TRESAmount {
 	counts := map[string]uint64{}
-	for i := range r.Parts {
-		part := &r.Parts[i]
+	for i := range r.Allocs {
+		alloc := &r.Allocs[i]
 		counts[sched.TRESNode]++
 		if r.Suspension == nil {
-			counts[sched.TRESCPU] += uint64(len(part.CPUs))
+			counts[sched.TRESCPU] += uint64(len(alloc.CPUs))
 		}
-		counts[sched.TRESMemory] += min(part.MemoryBytes, math.MaxInt64>>17)
-		for d := range part.Devices {
+		counts[sched.TRESMemory] += min(alloc.MemoryBytes, math.MaxInt64>>17)
+		for d := range alloc.Devices {
 			counts[sched.TRESGPU]++
-			if model := part.Devices[d].Model; model != "" {
+			if model := alloc.Devices[d].Model; model != "" {
 				counts[sched.TRESGPU+":"+model]++
 			}
 		}
@@ -85,6 +86,29 @@ func (p *Policy) billed(partition *Partition, amounts []TRESAmount) int64 {
 	return billing.Weighted(counts, weights, kinds, p.Priority.MaxTRES)
 }
 
+// billedAtLeast is what a waiting job would be billed a second for the least
+// that it needs, in the first of its partitions.
+func (p *Policy) billedAtLeast(asked *Spec, least place.Least) int64 {
+	var partition *Partition
+	if len(asked.Partitions) > 0 {
+		partition, _ = p.Partition(asked.Partitions[0])
+	}
+	if partition == nil || len(partition.BillingWeights) == 0 {
+		return int64(min(least.CPUs, math.MaxInt64))
+	}
+	amounts := []TRESAmount{
+		{Name: sched.TRESCPU, Count: least.CPUs}, {Name: sched.TRESMemory, Count: least.MemoryBytes},
+		{Name: sched.TRESNode, Count: least.Nodes}, {Name: sched.TRESGPU, Count: least.GPUs},
+	}
+	if model := asked.shape.Request.Model; model != "" {
+		amounts = append(amounts, TRESAmount{Name: sched.TRESGPU + ":" + model, Count: least.GPUs})
+	}
+	for _, license := range asked.Licenses {
+		amounts = append(amounts, TRESAmount{Name: licensePrefix + license.Name, Count: uint64(license.Count)})
+	}
+	return p.billed(partition, amounts) / billing.Scale
+}
+
 func billingKind(name string) billing.Kind {
 	switch {
 	case name == sched.TRESCPU:
@@ -97,9 +121,8 @@ func billingKind(name string) billing.Kind {
 	return billing.OfNode
 }
 
-// usedBy is what the present run of a job has used up to a time, decayed to
-// it, since it was charged last. One that is suspended uses what it keeps, and
-// no time of its own.
+// usedBy is what the present run of a job has used since it was last charged,
+// decayed to the given time. A suspended run uses what it keeps, and no time.
 func usedBy(job *Job, atMS int64, halfLifeS, factorPPM uint32) Usage {
 	used := func(perSecond int64) int64 {
 		return fairshare.Used(times(perSecond, int64(factorPPM), wholePPM), job.Run.chargedMS(), atMS, halfLifeS)
@@ -168,7 +191,7 @@ func (u Usage) plus(more Usage) Usage {
 	return out
 }
 
-// check says what no usage can be.
+// check says what is impossible in a usage.
 func (u *Usage) check() error {
 	if u.AtMS < 0 || u.Raw < 0 || u.Raw > fairshare.MaxUsage || u.WallSeconds < 0 || u.WallSeconds > fairshare.MaxUsage {
 		return fmt.Errorf("its usage is impossible: %d and %d", u.Raw, u.WallSeconds)
@@ -181,10 +204,11 @@ func (u *Usage) check() error {
 	return nil
 }
 
-// chargeUsage adds what a run that ends now, or is suspended, or goes on, has used
-// to its association, its QOS and its partition's, by the factor of its own.
+// chargeUsage adds the usage of a run that ends now, or is suspended, or
+// continues, to its association, its QOS and its partition's, by the factor of
+// its own QOS.
 func (s *State) chargeUsage(job *Job) {
-	if s.level < LevelShares || job.Run == nil || job.Run.chargedMS() >= s.timeMS {
+	if job.Run == nil || job.Run.chargedMS() >= s.timeMS {
 		return
 	}
 	qos, known := s.QOS(job.Spec.QOS)
@@ -233,7 +257,7 @@ func (a *accounting) forgetUsage(account string) {
 }
 
 // settleUsage brings all usage up to now under the present half-life, because
-// another one is coming into force.
+// another one comes into force.
 func (s *State) settleUsage() {
 	var associations []*Association
 	for association := range values(s.associations) {

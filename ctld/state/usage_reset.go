@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ResetPeriod is how often all usage is forgotten, whatever the half-life
+// ResetPeriod is how often all usage is reset, whatever the half-life
 // (slurm.conf(5), PriorityUsageResetPeriod).
 type ResetPeriod uint8
 
@@ -37,31 +37,29 @@ func (r ResetPeriod) check() error {
 	return nil
 }
 
-// ResetUsage forgets what all accounts, users and QOS have used, but for QOS that
-// do not decay. The leader says which moment it is for: when one of its calendar's
-// days, weeks, … began. It may be applied twice without harm.
+// ResetUsage resets the usage of all accounts, users and QOS, except for QOS
+// that do not decay. The leader says which moment it is for: when one of its
+// calendar's days, weeks, … began. It may be applied twice without harm.
 type ResetUsage struct {
 	Period ResetPeriod `cbor:"1,keyasint"`
 	DueMS  int64       `cbor:"2,keyasint"`
 }
 
-func (ResetUsage) kind() Kind   { return KindResetUsage }
-func (ResetUsage) level() Level { return LevelFrozen }
-
+func (ResetUsage) kind() Kind { return KindResetUsage }
 func (c ResetUsage) apply(s *State, _ *Result) {
 	if c.Period == s.policy.Priority.UsageReset && c.DueMS > s.resetFromMS && c.DueMS <= s.timeMS {
 		s.resetUsage()
 	}
 }
 
-// UsageReset is how often usage is forgotten, and since when it was not: the next
-// time comes after that.
+// UsageReset is how often usage is reset, and when it was last: the next time
+// comes after that.
 func (t *tables) UsageReset() (period ResetPeriod, sinceMS int64) {
 	return t.policy.Priority.UsageReset, t.resetFromMS
 }
 
-// resetUsage forgets all usage. What runs is charged before, so that a QOS that
-// does not decay keeps it, and counts from now on.
+// resetUsage resets all usage. Running jobs are charged first, so that a QOS
+// that does not decay keeps that, and count from now on.
 func (s *State) resetUsage() {
 	s.resetFromMS = s.timeMS
 	for _, job := range s.activeJobs() {

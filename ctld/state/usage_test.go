@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // usageWorld runs jobs at random and keeps books of its own, in another way:
@@ -50,7 +51,6 @@ func newUsageWorld(t *testing.T, seed uint64) *usageWorld {
 		{Action: AddRecord, Record: QOSRecord, QOS: "kept", FlagsOn: FlagNoDecay},
 		{Action: ModifyRecord, Record: AccountRecord, Account: "physics", AllowedQOS: &ListEdit{Operation: SetList, Names: []string{"cheap", "kept", "normal"}}},
 	}}
-	w.apply(RaiseLevel{Level: LevelFrozen})
 	w.apply(ApplyPolicy{Policy: *PolicyFromMessage(policy)})
 	w.apply(accounts)
 	for n := range usageNodes {
@@ -80,9 +80,9 @@ func (w *usageWorld) start(node string) {
 		w.t.Fatal(err)
 	}
 	id := w.apply(command).JobID
-	order := StartOrder{Job: id, Partition: "main", Parts: []PartOrder{{Node: node, MemoryBytes: gigabytes << 30, Tasks: 1}}}
+	order := StartOrder{Job: id, Partition: "main", Allocs: []AllocOrder{{Node: node, MemoryBytes: gigabytes << 30, Tasks: 1}}}
 	for cpu := range cpus {
-		order.Parts[0].CPUs = append(order.Parts[0].CPUs, cpu)
+		order.Allocs[0].CPUs = append(order.Allocs[0].CPUs, cpu)
 	}
 	if started := w.apply(PlaceJobs{Starts: []StartOrder{order}}).Starts[0]; started.Dropped != "" {
 		w.t.Fatal(started.Dropped)
@@ -105,7 +105,7 @@ func (w *usageWorld) end(node string) {
 	case 1:
 		w.apply(RequeueJobs{Targets: target, Privileged: true})
 	}
-	w.apply(PartsEnded{Reports: []PartReport{{Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}})
+	w.apply(AllocsEnded{Reports: []AllocReport{{Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause_END_CAUSE_EXITED}}})
 	delete(w.running, node)
 	user := job.Owner().User
 	for i := len(w.runs) - 1; i >= 0; i-- {
@@ -203,6 +203,49 @@ func TestUsageByTheBooks(t *testing.T) {
 			}
 			w.nowMS += w.random.Int64N(5000)
 			w.check()
+		}
+	}
+}
+
+// TestBillingIsShown: a job says what it is billed by its partition's weights,
+// while it waits by the least that it needs, and keeps what it began with.
+func TestBillingIsShown(t *testing.T) {
+	for name, test := range map[string]struct {
+		weights        map[string]float64
+		maxTRES        bool
+		waiting, start int64
+	}{
+		"without weights CPUs count":             {nil, false, 2, 2},
+		"the sum":                                {map[string]float64{"cpu": 1.5, "mem": 0.25, "gres/gpu": 2, "gres/gpu:m": 1, "license/l": 0.5}, false, 10, 10},
+		"rounded down":                           {map[string]float64{"mem": 0.3}, false, 2, 2},
+		"the most expensive, and what is global": {map[string]float64{"cpu": 1.5, "mem": 0.25, "gres/gpu": 2, "license/l": 0.5}, true, 5, 5},
+		"nothing of what it asks for":            {map[string]float64{"gres/gpu:other": 7}, false, 0, 0},
+		"nodes, of which it has one, cost":       {map[string]float64{"node": 100}, false, 100, 100},
+	} {
+		s := New()
+		policy := PolicyMessage(DefaultPolicy())
+		policy.Partitions[0].TresBillingWeights, policy.Priority.MaxTres = test.weights, test.maxTRES
+		policy.Licenses = []*pb.License{{Name: "l", Count: 9}}
+		applyCommand(t, s, ApplyPolicy{Policy: *PolicyFromMessage(policy)}, RequestID{}, 1)
+		applyCommand(t, s, gpuNode("n1", 4), RequestID{}, 1)
+		id := submitJob(t, s, &pb.JobSpec{
+			Script: []byte("#!/bin/sh\n"), CpusPerTask: 2, MemoryPerNodeBytes: 8 << 30, Licenses: "l:4",
+			Gpus: []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_JOB, Count: 1, Model: "m"}},
+		}, &pb.Identity{Uid: 7})
+		billed := func() int64 {
+			job, _ := s.View().Job(id)
+			return s.View().JobMessage(job, Overlay{}, JobDetail{}).Billing
+		}
+		if got := billed(); got != test.waiting {
+			t.Errorf("%s: it waits and is billed %d, not %d", name, got, test.waiting)
+		}
+		snapshot := s.View().SchedSnapshot(1)
+		plan, _ := sched.Schedule(snapshot, sched.Memo{})
+		applyCommand(t, s, PlanToCommand(&snapshot, &plan), RequestID{}, 1)
+		policy.Partitions[0].TresBillingWeights = map[string]float64{"cpu": 1000}
+		applyCommand(t, s, ApplyPolicy{Policy: *PolicyFromMessage(policy)}, RequestID{}, 1)
+		if got := billed(); got != test.start {
+			t.Errorf("%s: it runs and is billed %d, not %d", name, got, test.start)
 		}
 	}
 }

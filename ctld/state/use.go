@@ -7,14 +7,15 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// nodeUse is what the parts on one node hold together. It is derived from the
-// jobs and never changed: a change stores another one.
+// nodeUse is what the allocations on one node hold together. It is derived from
+// the jobs and never changed: a change stores another one.
 type nodeUse struct {
 	cpus        place.CPUSet
 	memoryBytes uint64
+	tmpBytes    uint64
 	devices     []heldShares // ascending by id
-	jobs        []uint32     // whose part is not released, ascending
-	exclusive   uint32       // the job that has the node for itself; 0 = none
+	jobs        []uint32     // whose allocation is not released, ascending
+	exclusive   uint32       // the job that has the node to itself; 0 = none
 	users       []heldUser   // whose jobs they are, ascending
 }
 
@@ -24,44 +25,61 @@ type heldShares struct {
 }
 
 // rebook books what a job holds in place of what it held. Only nodes where the
-// two differ are touched: the parts of a large job are released one by one.
+// two differ are touched: the allocations of a large job are released one by one.
 // old is nil for a new record.
 func (s *State) rebook(old, job *Job) {
-	before, after := heldParts(old), heldParts(job)
-	if old != nil && old.Epoch == job.Epoch && len(before) == len(after) {
+	before, after := heldAllocs(old), heldAllocs(job)
+	if slices.EqualFunc(before, after, func(a, b heldAlloc) bool { return a.job.Epoch == b.job.Epoch && a.alloc.Node == b.alloc.Node }) {
 		for i := range before {
-			s.rebookPart(old, job, &before[i], &after[i])
+			s.rebookAlloc(before[i], after[i])
 		}
 		return
 	}
 	for i := range before {
-		s.rebookPart(old, job, &before[i], nil)
+		s.rebookAlloc(before[i], heldAlloc{})
 	}
 	for i := range after {
-		s.rebookPart(old, job, nil, &after[i])
+		s.rebookAlloc(heldAlloc{}, after[i])
 	}
 }
 
-// heldParts are the parts of a job that holds nodes, released ones too.
-func heldParts(job *Job) []Part {
+// heldAlloc is an allocation and the job as its node has it.
+type heldAlloc struct {
+	job   *Job
+	alloc *Alloc
+}
+
+func (h heldAlloc) held() bool { return h.alloc != nil && !h.alloc.Released }
+
+// heldAllocs are the allocations of a job that holds nodes, released ones too,
+// and those of its other runs.
+func heldAllocs(job *Job) []heldAlloc {
 	if job == nil || !job.HoldsNodes() {
 		return nil
 	}
-	return job.Run.Parts
+	allocs := make([]heldAlloc, 0, len(job.Run.Allocs))
+	add := func(job *Job) {
+		for i := range job.Run.Allocs {
+			allocs = append(allocs, heldAlloc{job, &job.Run.Allocs[i]})
+		}
+	}
+	add(job)
+	for i := range job.Run.Beside {
+		add(job.as(&job.Run.Beside[i]))
+	}
+	return allocs
 }
 
-func (s *State) rebookPart(old, job *Job, before, after *Part) {
-	held := before != nil && !before.Released
-	holds := after != nil && !after.Released
+func (s *State) rebookAlloc(before, after heldAlloc) {
 	switch {
-	case held && !holds:
-		s.changeUse(before.Node, func(use *nodeUse) { use.remove(old, before) })
-	case holds && !held:
-		s.changeUse(after.Node, func(use *nodeUse) { use.add(job, after) })
-	case held && before.Stands != after.Stands:
-		s.changeUse(after.Node, func(use *nodeUse) {
-			use.freeCPUs(before)
-			use.takeCPUs(after)
+	case before.held() && !after.held():
+		s.changeUse(before.alloc.Node, func(use *nodeUse) { use.remove(before.job, before.alloc) })
+	case after.held() && !before.held():
+		s.changeUse(after.alloc.Node, func(use *nodeUse) { use.add(after.job, after.alloc) })
+	case before.held() && before.alloc.Frozen != after.alloc.Frozen:
+		s.changeUse(after.alloc.Node, func(use *nodeUse) {
+			use.freeCPUs(before.alloc)
+			use.takeCPUs(after.alloc)
 		})
 	}
 }
@@ -69,7 +87,7 @@ func (s *State) rebookPart(old, job *Job, before, after *Part) {
 func (s *State) changeUse(name string, change func(*nodeUse)) {
 	old, known := s.nodes.Get(name)
 	if !known {
-		panic("ctld/state: a part on an unknown node: " + name)
+		panic("ctld/state: an allocation on an unknown node: " + name)
 	}
 	node := *old
 	use := old.use.clone()
@@ -87,10 +105,11 @@ func (u *nodeUse) clone() *nodeUse {
 	return &c
 }
 
-func (u *nodeUse) add(job *Job, part *Part) {
-	u.takeCPUs(part)
-	u.memoryBytes += part.MemoryBytes
-	for _, device := range part.Devices {
+func (u *nodeUse) add(job *Job, alloc *Alloc) {
+	u.takeCPUs(alloc)
+	u.memoryBytes += alloc.MemoryBytes
+	u.tmpBytes += alloc.TmpBytes
+	for _, device := range alloc.Devices {
 		u.addDevice(device)
 	}
 	if at, found := slices.BinarySearch(u.jobs, job.ID); !found {
@@ -102,16 +121,16 @@ func (u *nodeUse) add(job *Job, part *Part) {
 	}
 }
 
-// takeCPUs books the CPUs of a part, unless it stands still.
-func (u *nodeUse) takeCPUs(part *Part) {
-	if !part.Stands {
-		u.cpus = u.cpus.Add(part.CPUs...)
+// takeCPUs books the CPUs of an allocation, unless it is stopped.
+func (u *nodeUse) takeCPUs(alloc *Alloc) {
+	if !alloc.Frozen {
+		u.cpus = u.cpus.Add(alloc.CPUs...)
 	}
 }
 
-func (u *nodeUse) freeCPUs(part *Part) {
-	if !part.Stands {
-		u.cpus = u.cpus.Remove(part.CPUs...)
+func (u *nodeUse) freeCPUs(alloc *Alloc) {
+	if !alloc.Frozen {
+		u.cpus = u.cpus.Remove(alloc.CPUs...)
 	}
 }
 
@@ -123,10 +142,11 @@ func (u *nodeUse) addDevice(device HeldDevice) {
 	u.devices[at].shares += device.Shares
 }
 
-func (u *nodeUse) remove(job *Job, part *Part) {
-	u.freeCPUs(part)
-	u.memoryBytes -= part.MemoryBytes
-	for _, device := range part.Devices {
+func (u *nodeUse) remove(job *Job, alloc *Alloc) {
+	u.freeCPUs(alloc)
+	u.memoryBytes -= alloc.MemoryBytes
+	u.tmpBytes -= alloc.TmpBytes
+	for _, device := range alloc.Devices {
 		at, _ := u.findDevice(device.ID)
 		u.devices[at].shares -= device.Shares
 		if u.devices[at].shares == 0 {
@@ -161,6 +181,15 @@ func (n *Node) freeMemory() uint64 {
 		return 0
 	}
 	return n.Inventory.MemoryBytes - n.use.memoryBytes
+}
+
+// freeTmp is what jobs may still write to the node's disk. It may be less than
+// its jobs hold, if something else has filled the disk since.
+func (n *Node) freeTmp() uint64 {
+	if n.Inventory == nil || n.use.tmpBytes > n.Inventory.TmpBytes {
+		return 0
+	}
+	return n.Inventory.TmpBytes - n.use.tmpBytes
 }
 
 // device finds a device of the inventory; nil when there is none.

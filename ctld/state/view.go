@@ -7,9 +7,9 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// View is the state as it was at one moment. It is immutable, costs the same
-// to take however much there is, and may be read by many at once. The records
-// it hands out are shared: nobody may change them.
+// View is the state at one moment. It is immutable, costs the same to take
+// however large the state is, and many goroutines may read it at once. Its
+// records are shared: nobody may change them.
 type View struct {
 	tables
 }
@@ -124,7 +124,8 @@ func (t *tables) Jobs(from uint32) iter.Seq[*Job] {
 // LiveJobs are those that wait or hold nodes, ascending by number.
 func (t *tables) LiveJobs() iter.Seq[*Job] { return values(t.live) }
 
-// JobsOn are those with a part on a node that is not released, ascending.
+// JobsOn are the jobs with an allocation on a node that is not released,
+// ascending, each with the run that the allocation belongs to.
 func (t *tables) JobsOn(node string) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		record, known := t.nodes.Get(node)
@@ -132,12 +133,18 @@ func (t *tables) JobsOn(node string) iter.Seq[*Job] {
 			return
 		}
 		for _, id := range record.use.jobs {
-			job, _ := t.Job(id)
-			if !yield(job) {
+			if !yield(t.jobOn(id, node)) {
 				return
 			}
 		}
 	}
+}
+
+// jobOn is a job as one of its nodes has it: with its present run, or with the
+// other one that holds something there.
+func (t *tables) jobOn(id uint32, node string) *Job {
+	job, _ := t.Job(id)
+	return job.on(node)
 }
 
 // FinishedBefore are at most limit finished jobs that ended before a time in

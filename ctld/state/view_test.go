@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// submitJob applies a submission and answers the job's number.
+// submitJob applies a submission and returns the job's number.
 func submitJob(t testing.TB, s *State, job *pb.JobSpec, owner *pb.Identity) uint32 {
 	t.Helper()
 	command, err := SubmitFromSpec(job, owner)
@@ -37,7 +37,7 @@ func applyCommand(t testing.TB, s *State, command Command, id RequestID, nowMS i
 	return mustApply(t, s, s.Index()+1, entry)
 }
 
-// TestViewStays: a view is what it was, while the state goes on and others
+// TestViewStays: a view is what it was, while the state continues and others
 // read it. Run with -race.
 func TestViewStays(t *testing.T) {
 	s := walked(t, 2, 300)
@@ -64,7 +64,7 @@ func TestViewStays(t *testing.T) {
 		t.Error(err)
 	}
 	if first, second := s.View(), s.View(); first != second {
-		t.Error("a view is made anew though nothing has changed")
+		t.Error("a view is rebuilt though nothing has changed")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestSpecSurvives(t *testing.T) {
 	}
 }
 
-// TestReservedIsRefused: what is not carried out is refused by its name.
+// TestReservedIsRefused: what is not supported is refused by its name.
 func TestReservedIsRefused(t *testing.T) {
 	for name, job := range map[string]*pb.JobSpec{
 		"invalid signal":    {Signal: "NOWHERE@60"},
@@ -138,16 +138,16 @@ func TestStartOrder(t *testing.T) {
 		Script: []byte("#!/bin/sh\n"), Environment: []string{"A=1"}, MinNodes: 2, Requeue: true,
 		Array: &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 3, Last: 4, Step: 1}}},
 	}, &pb.Identity{Uid: 7})
-	started := applyCommand(t, s, PlaceJobs{Starts: []StartOrder{{Job: id, Partition: "main", Parts: []PartOrder{
+	started := applyCommand(t, s, PlaceJobs{Starts: []StartOrder{{Job: id, Partition: "main", Allocs: []AllocOrder{
 		{Node: "n1", CPUs: []uint32{0, 2}, MemoryBytes: 5, Tasks: 1, Devices: []DeviceOrder{{ID: "g", Shares: 1}}},
 		{Node: "n2", CPUs: []uint32{1}, MemoryBytes: 5, Tasks: 1},
 	}}}}, RequestID{}, 2000).Starts[0]
-	order, err := s.View().StartPart(started.Job, "n2")
+	order, err := s.View().StartAlloc(started.Job, "n2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &pb.StartPart{
-		Part: &pb.PartId{Job: 2, Epoch: 1}, Id: &pb.JobId{Job: 2, ArrayTask: ptr(uint32(3))}, ArrayJobId: 1,
+	want := &pb.StartAlloc{
+		Alloc: &pb.AllocId{Job: 2, Epoch: 1}, Id: &pb.JobId{Job: 2, ArrayTask: ptr(uint32(3))}, ArrayJobId: 1,
 		Array: &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 3, Last: 4, Step: 1}}},
 		Owner: &pb.Identity{Uid: 7}, Node: "n2", BatchHost: "n1", Partition: "main", TimeLimitS: spec.Unlimited,
 		StartMs: 2000, ClusterName: "gleaner", KillWaitS: 30, LeaseAction: "run-on", Gang: true,
@@ -165,7 +165,7 @@ func TestStartOrder(t *testing.T) {
 		t.Errorf("order differs:\n%s", d)
 	}
 	for job, node := range map[uint32]string{1: "n1", 2: "n3", 99: "n1"} {
-		if _, err := s.View().StartPart(job, node); err == nil {
+		if _, err := s.View().StartAlloc(job, node); err == nil {
 			t.Errorf("there is an order for job %d on %s", job, node)
 		}
 	}
@@ -176,10 +176,15 @@ func ptr[T any](value T) *T { return &value }
 // TestForgetsRequests: by age and by count, oldest first.
 func TestForgetsRequests(t *testing.T) {
 	s := New()
-	id := func(n byte) RequestID { return RequestID{15: n} }
-	submit := SubmitJob{Owner: Owner{UID: 1}}
+	id := func(n uint32) RequestID {
+		return RequestID{12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)}
+	}
+	submit := SubmitJob{Owner: Owner{UID: 1}, Spec: Spec{Hold: true}}
 	first := applyCommand(t, s, submit, id(1), 1000)
 	applyCommand(t, s, submit, id(2), 2000)
+	for n := range uint32(KeptRemembered - 1) { // so few are kept however old they are
+		applyCommand(t, s, submit, id(10+n), 2000)
+	}
 	if again := applyCommand(t, s, submit, id(1), 1000+RememberMS-1); !again.Repeated || again.JobID != first.JobID {
 		t.Errorf("a retry within the hour made %+v", again)
 	}
@@ -207,7 +212,6 @@ func TestForgetsRequests(t *testing.T) {
 // a retry that is under way take effect twice, unless very much came between.
 func TestClockJumpForgetsNothing(t *testing.T) {
 	s := New()
-	applyCommand(t, s, RaiseLevel{Level: LevelShares}, RequestID{}, 500)
 	id := func(n uint32) RequestID {
 		return RequestID{12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)}
 	}
@@ -247,7 +251,7 @@ func TestLookUps(t *testing.T) {
 	if _, found := v.JobByTask(plain, 0); found {
 		t.Error("a plain job has a task")
 	}
-	if got := v.UserCounts(5); got != (UserCounts{Waiting: 1, Finished: 1}) {
+	if got := v.UserCounts(5); got != (UserCounts{Waiting: 1, Finished: 1, Submitted: 9, Bytes: 14}) {
 		t.Errorf("user 5 has %+v", got)
 	}
 	var members, page []uint32
@@ -313,9 +317,9 @@ func TestPolicyDiff(t *testing.T) {
 		`partitions.gpu.max_time: "" -> "UNLIMITED"`,
 		`partitions.gpu.default_time: "" -> "1:00"`,
 		`partitions.gpu.priority_tier: "" -> "0"`,
-		`partitions.gpu.default_memory_per_cpu: "" -> "1G"`,
 		`partitions.gpu.allow_root_jobs: "" -> "false"`,
 		`partitions.gpu.lease_action: "" -> "run-on"`,
+		`partitions.gpu.default_memory_per_cpu: "" -> "1G"`,
 		`partitions.main.nodes: "ALL" -> ""`,
 		`partitions.main.default: "true" -> ""`,
 		`partitions.main.up: "true" -> ""`,

@@ -5,14 +5,16 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
 
-// This file knows what keeps a job from starting but the lack of resources: a
-// hold, its begin, what it depends on, its deadline; and how long it has waited
-// without any of these, which is its age (priority_multifactor, "Age Factor").
+// This file says what keeps a job from starting other than a lack of resources:
+// a hold, its begin time, its dependencies, its deadline; and how long it has
+// waited without any of these, which is its age (priority_multifactor, "Age
+// Factor").
 
-// indexWaits tells an index what a record has to be found by: whom it waits
-// for, its name, and until when it has to start.
+// indexWaits tells an index how a record is found: by the jobs it waits for,
+// its name, and until when it has to start.
 func (t *tables) indexWaits(job *Job, change func(index uint64Set, key uint64)) {
 	switch job.Phase {
 	case Finished:
@@ -35,8 +37,9 @@ func (t *tables) indexWaits(job *Job, change func(index uint64Set, key uint64)) 
 	}
 }
 
-// latestStartMS is until when a job with a deadline has to start: so that its
-// time limit ends before, or, without a limit, before the deadline itself.
+// latestStartMS is until when a job with a deadline must start, so that its
+// time limit ends before the deadline; without a limit it is the deadline
+// itself.
 func (j *Job) latestStartMS() int64 {
 	limit := j.limitLeftS()
 	if limit == sched.Unlimited {
@@ -45,7 +48,7 @@ func (j *Job) latestStartMS() int64 {
 	return j.DeadlineMS - int64(limit)*1000
 }
 
-// LatestStart is the earliest time from which on a waiting job can no more meet
+// LatestStart is the earliest time from which on a waiting job can no longer meet
 // its deadline, in Unix milliseconds; 0 when none has one.
 func (t *tables) LatestStart() int64 {
 	key, _, found := t.late.Min()
@@ -56,9 +59,9 @@ func (t *tables) LatestStart() int64 {
 	return job.latestStartMS()
 }
 
-// TimeLimitS is the limit in force: of a run that has a deadline, what is left
+// TimeLimitS is the limit in force: for a run with a deadline, the time left
 // until then if that is less. The time for which it was suspended does not
-// count, to its nodes neither.
+// count, on its nodes either.
 func (j *Job) TimeLimitS() uint32 {
 	if !j.endsByDeadline() {
 		return j.limitLeftS()
@@ -66,19 +69,22 @@ func (j *Job) TimeLimitS() uint32 {
 	return uint32(max((j.DeadlineMS-j.Run.turnMS()+j.Run.RanMS)/1000, 1))
 }
 
-// endsByDeadline says whether a run ends by its deadline before its time limit.
+// endsByDeadline reports whether a run ends by its deadline before its time limit.
 func (j *Job) endsByDeadline() bool {
 	limit := j.limitLeftS()
 	return j.DeadlineMS != 0 && j.Run != nil &&
 		(limit == sched.Unlimited || j.DeadlineMS < j.Run.turnMS()-j.Run.RanMS+int64(limit)*1000)
 }
 
-// limitLeftS is the time limit of the present or next run, less what the job had
-// run when it was saved that it goes on from.
+// limitLeftS is the time limit of the present or next run, minus what the job
+// had run when the image was made that it resumes from.
 func (j *Job) limitLeftS() uint32 {
-	from := j.NextImage()
-	if j.Run != nil {
+	var from *Image
+	switch images := j.Images(); {
+	case j.Run != nil:
 		from = j.Run.Restore
+	case j.Phase == Waiting && len(images) > 0: // an older one leaves it less to do with
+		from = &images[0]
 	}
 	if from == nil {
 		return j.Spec.TimeLimitS
@@ -86,8 +92,8 @@ func (j *Job) limitLeftS() uint32 {
 	return from.limitLeftS(j.Spec.TimeLimitS)
 }
 
-// eligible says whether nothing but its begin, or the delay of a dependency,
-// keeps a waiting job from starting, and from when on that does not either.
+// eligible reports whether only its begin time, or the delay of a dependency,
+// keeps a waiting job from starting, and until when.
 func (j *Job) eligible() (fromMS int64, is bool) {
 	if j.Phase != Waiting || j.Held != sched.NotHeld {
 		return 0, false
@@ -104,8 +110,8 @@ func (j *Job) AgeMS(nowMS int64) int64 {
 	return j.AgedMS + max(nowMS-j.EligibleMS, 0)
 }
 
-// keepAge fills in since when a job that changed is eligible, and how long it
-// was so before. What it was before a requeue does not count.
+// keepAge fills in since when a changed job is eligible, and how long it was
+// eligible before. Time before a requeue does not count.
 func (s *State) keepAge(before, after *Job) {
 	if after.Phase != Waiting || before.Phase != Waiting {
 		return
@@ -115,7 +121,7 @@ func (s *State) keepAge(before, after *Job) {
 	if was == is && from == at {
 		return
 	}
-	if was && s.level >= LevelShares { // older programs do not know the field
+	if was {
 		after.AgedMS += max(s.timeMS-before.EligibleMS, 0)
 	}
 	if is {
@@ -143,7 +149,7 @@ func (s *State) checkEligible(job *Job) string {
 	return ""
 }
 
-// schedWaits fills in what a waiting job waits for but resources.
+// schedWaits fills in what a waiting job waits for other than resources.
 func (j *Job) schedWaits(nowMS int64, out *sched.Job) {
 	out.AgeMS = j.AgeMS(nowMS)
 	out.DeadlineMS = j.DeadlineMS
@@ -164,7 +170,7 @@ func (j *Job) schedWaits(nowMS int64, out *sched.Job) {
 
 // waitWord is why a waiting job may not start, as far as the state knows.
 func (j *Job) waitWord(nowMS int64) (word, sentence string) {
-	if word, sentence = j.Held.Words(); word != "" {
+	if word, sentence = explain.Hold(j.Held); word != "" {
 		return word, sentence
 	}
 	text := j.Dependencies.Text(nowMS)

@@ -136,7 +136,7 @@ func tryAccounts(t *testing.T, before *View, command Command, after *State, resu
 	}
 }
 
-// recordsOf is the digest of all that is known of accounts.
+// recordsOf is the digest of all records of accounts.
 func recordsOf(v *View) Digest {
 	var all []any
 	for account := range v.Accounts() {

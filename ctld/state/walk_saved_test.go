@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // firstSavedSeed is that of the walks in which jobs are saved.
@@ -13,10 +14,7 @@ const firstSavedSeed = 1000
 // TestSavedWalk is TestRandomWalk with jobs that are saved, moved and restored, and
 // whose images are lost.
 func TestSavedWalk(t *testing.T) {
-	seeds, steps := 8, 1500
-	if testing.Short() {
-		seeds, steps = 2, 800
-	}
+	seeds, steps := prototest.Soak(5, 40), 1500
 	for seed := range int64(seeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -28,15 +26,17 @@ func TestSavedWalk(t *testing.T) {
 // saved makes commands about saves, many of which make no sense.
 func (w *walker) saved(v *View) Command {
 	switch n := w.Intn(14); {
+	case n >= 13 && w.chance(30):
+		return w.failMoves(v)
 	case n >= 13:
-		return PartsEnded{Reports: w.endings(v)}
+		return AllocsEnded{Reports: w.endings(v)}
 	case n >= 11:
 		return w.placeOne(v)
 	case n >= 10:
-		var c PartsReady
-		for _, job := range inPhases(v, Running) {
-			for i := range job.Run.Parts {
-				c.Parts = append(c.Parts, PartRef{job.ID, job.Epoch, job.Run.Parts[i].Node})
+		var c AllocsReady
+		for _, job := range runsOf(inPhases(v, Running)) {
+			for i := range job.Run.Allocs {
+				c.Allocs = append(c.Allocs, AllocRef{job.ID, job.Epoch, job.Run.Allocs[i].Node})
 			}
 		}
 		return c
@@ -79,7 +79,7 @@ func (w *walker) saved(v *View) Command {
 }
 
 // placeOne starts some jobs on one node each, or two, which have a CPU for each;
-// and those that go on from an image of several nodes there, or where they were
+// and those that resume from an image of several nodes there, or where they were
 // sent.
 func (w *walker) placeOne(v *View) Command {
 	var c PlaceJobs
@@ -92,10 +92,10 @@ func (w *walker) placeOne(v *View) Command {
 		if other := w.node(); w.chance(40) && other > names[0] {
 			names = append(names, other)
 		}
-		if image := job.NextImage(); image != nil {
-			order.Image, gpus = image.Number, image.Parts[0].GPUs
+		if image := v.NextImage(job, v.TimeMS()); image != nil {
+			order.Image, gpus = image.Number, image.Allocs[0].GPUs
 			switch {
-			case len(image.Parts) == 1:
+			case len(image.Allocs) == 1:
 				names = names[:1]
 			case len(job.Saved.To) > 0 && w.chance(50):
 				names = job.Saved.To
@@ -105,7 +105,7 @@ func (w *walker) placeOne(v *View) Command {
 		}
 		for _, name := range names {
 			if node, known := v.Node(name); known && node.Available() {
-				order.Parts = append(order.Parts, w.onePart(node, gpus))
+				order.Allocs = append(order.Allocs, w.oneAlloc(node, gpus))
 			}
 		}
 		c.Starts = append(c.Starts, order)
@@ -113,28 +113,28 @@ func (w *walker) placeOne(v *View) Command {
 	return c
 }
 
-// onePart takes a CPU and some GPUs, if they are there.
-func (w *walker) onePart(node *Node, gpus uint32) PartOrder {
-	part := PartOrder{Node: node.Name, Tasks: 1}
+// oneAlloc takes a CPU and some GPUs, if they are there.
+func (w *walker) oneAlloc(node *Node, gpus uint32) AllocOrder {
+	alloc := AllocOrder{Node: node.Name, Tasks: 1}
 	for cpu := range node.Inventory.CPUs {
-		if !node.use.cpus.Contains(cpu) && len(part.CPUs) == 0 {
-			part.CPUs = []uint32{cpu}
+		if !node.use.cpus.Contains(cpu) && len(alloc.CPUs) == 0 {
+			alloc.CPUs = []uint32{cpu}
 		}
 	}
 	for _, id := range []string{"b", "a1", "a"} {
-		if device := node.device(id); device != nil && uint32(len(part.Devices)) < gpus && node.use.sharesOf(id) < device.Shares {
-			part.Devices = append(part.Devices, DeviceOrder{ID: id, Shares: 1})
+		if device := node.device(id); device != nil && uint32(len(alloc.Devices)) < gpus && node.use.sharesOf(id) < device.Shares {
+			alloc.Devices = append(alloc.Devices, DeviceOrder{ID: id, Shares: 1})
 		}
 	}
-	return part
+	return alloc
 }
 
 // endings are of jobs that are told to end, and of some whose nodes are lost.
-func (w *walker) endings(v *View) []PartReport {
-	var reports []PartReport
-	for _, job := range inPhases(v, Running, Ending) {
-		for i := range job.Run.Parts {
-			report := PartReport{Job: job.ID, Epoch: job.Epoch, Node: job.Run.Parts[i].Node, Cause: pb.EndCause_END_CAUSE_CANCELLED}
+func (w *walker) endings(v *View) []AllocReport {
+	var reports []AllocReport
+	for _, job := range runsOf(inPhases(v, Running, Ending)) {
+		for i := range job.Run.Allocs {
+			report := AllocReport{Job: job.ID, Epoch: job.Epoch, Node: job.Run.Allocs[i].Node, Cause: pb.EndCause_END_CAUSE_CANCELLED}
 			switch {
 			case job.Phase == Ending && w.chance(80):
 			case job.Phase == Running && job.Run.Restore != nil && w.chance(40):
@@ -151,9 +151,12 @@ func (w *walker) endings(v *View) []PartReport {
 }
 
 func (w *walker) saveReports(v *View) Command {
-	var c PartsSaved
+	var c AllocsSaved
 	for _, job := range inPhases(v, Running, Ending) {
 		number := uint32(w.Intn(4))
+		if job.Run != nil && w.chance(80) {
+			number += job.Run.Numbered
+		}
 		saving := job.Saving()
 		if saving == nil && !w.chance(10) {
 			continue
@@ -162,13 +165,13 @@ func (w *walker) saveReports(v *View) Command {
 			number = saving.Number
 		}
 		stands := saving != nil && (saving.Purpose.stands() || job.IsGang())
-		for i := range job.Run.Parts {
+		for i := range job.Run.Allocs {
 			if i > 0 && w.chance(30) {
 				break // the others are slower
 			}
 			report := SaveReport{
-				Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: job.Run.Parts[i].Node, Number: number,
-				Stands: w.chance(20) || stands && w.chance(80), PackMS: w.Uint32() >> w.Intn(32), StandingMS: w.Uint32() >> w.Intn(32),
+				Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: job.Run.Allocs[i].Node, Number: number,
+				Frozen: w.chance(20) || stands && w.chance(80), PackMS: w.Uint32() >> w.Intn(32), StandingMS: w.Uint32() >> w.Intn(32),
 			}
 			if report.Error = "test"; w.chance(75) {
 				report.Digest, report.Error = walkedDigest(job.ID, job.Epoch, number, report.Node), ""
@@ -179,44 +182,48 @@ func (w *walker) saveReports(v *View) Command {
 	return c
 }
 
-// walkedDigest is that of the image of a part.
+// walkedDigest is that of the image of an allocation.
 func walkedDigest(job, epoch, number uint32, node string) Digest {
 	return blobDigest(fmt.Appendf(nil, "%d.%d %d %s", job, epoch, number, node))
 }
 
-// goOn has a start be one from an image, often of what it was saved with.
-func (w *walker) goOn(v *View, order *StartOrder) {
+// resumeFrom has a start be one from an image, often of what it was saved with.
+func (w *walker) resumeFrom(v *View, order *StartOrder) {
 	order.Image = uint32(w.Intn(20) / 19)
 	job, known := v.Job(order.Job)
-	if !known || job.NextImage() == nil || w.chance(10) {
+	if !known || v.NextImage(job, v.TimeMS()) == nil || w.chance(10) {
 		return
 	}
-	image := job.NextImage()
+	image := v.NextImage(job, v.TimeMS())
 	order.Image = image.Number
-	for i := range order.Parts {
-		if part, gpus := order.Parts[i], image.Parts[0].GPUs; len(image.Parts) == 1 && uint32(len(part.Devices)) >= gpus {
-			part.Devices = part.Devices[:gpus]
-			order.Parts = []PartOrder{part}
+	for i := range order.Allocs {
+		if alloc, gpus := order.Allocs[i], image.Allocs[0].GPUs; len(image.Allocs) == 1 && uint32(len(alloc.Devices)) >= gpus {
+			alloc.Devices = alloc.Devices[:gpus]
+			order.Allocs = []AllocOrder{alloc}
 			return
 		}
 	}
 }
 
-// tallySaves counts what happens to images, and checks that no run goes on from
+// tallySaves counts what happens to images, and checks that no run resumes from
 // anything but an image of an earlier one that was kept until then, and that an
 // image which a live job needs goes only where a command or an end says so.
 func tallySaves(t *testing.T, before, after *View, command Command, tally map[string]int) {
 	t.Helper()
 	for job := range after.LiveJobs() {
 		was, known := before.Job(job.ID)
+		var next *Image
+		if known {
+			next = before.NextImage(was, after.TimeMS())
+		}
 		switch {
-		case !known || job.Run == nil || job.Run.Restore == nil || was.Epoch == job.Epoch:
-		case was.NextImage() == nil || was.NextImage().Number != job.Run.Restore.Number:
-			t.Fatalf("job %d goes on from image %d, and should from %+v", job.ID, job.Run.Restore.Number, was.NextImage())
+		case !known || job.Run == nil || job.Run.Restore == nil || was.Epoch == job.Epoch || job.Run.Moved:
+		case next == nil || next.Number != job.Run.Restore.Number:
+			t.Fatalf("job %d resumes from image %d, and should from %+v", job.ID, job.Run.Restore.Number, next)
 		default:
-			tally["went on"]++
+			tally["continued"]++
 			if job.IsGang() {
-				tally["gang went on"]++
+				tally["gang continued"]++
 			}
 		}
 		if known && len(job.Images()) > len(was.Images()) {
@@ -224,6 +231,7 @@ func tallySaves(t *testing.T, before, after *View, command Command, tally map[st
 		}
 		checkWholeImages(t, job)
 		tallyGang(t, was, job, command, tally)
+		tallyMoves(t, was, job, tally)
 	}
 	for job := range before.WithImages {
 		now, known := after.Job(job.ID)
@@ -235,7 +243,7 @@ func tallySaves(t *testing.T, before, after *View, command Command, tally map[st
 			tally["dropped"]++
 			continue
 		}
-		if job.Phase == Waiting || now.Phase != Waiting || now.Epoch != job.Epoch {
+		if job.Phase == Waiting || now.Phase != Waiting || now.Epoch != max(job.Epoch, job.lastEpoch()) {
 			t.Fatalf("job %d has lost its images by %T", job.ID, command)
 		}
 		tally["start over"]++
@@ -246,17 +254,16 @@ func tallySaves(t *testing.T, before, after *View, command Command, tally map[st
 func checkWholeImages(t *testing.T, job *Job) {
 	t.Helper()
 	for _, image := range job.Images() {
-		for _, part := range image.Parts {
-			if part.Digest != walkedDigest(job.ID, image.Epoch, image.Number, part.Node) {
-				t.Fatalf("job %d: the part of node %s of image %d is another's", job.ID, part.Node, image.Number)
+		for _, alloc := range image.Allocs {
+			if alloc.Digest != walkedDigest(job.ID, image.Epoch, image.Number, alloc.Node) {
+				t.Fatalf("job %d: the allocation of node %s of image %d is another's", job.ID, alloc.Node, image.Number)
 			}
 		}
 	}
 }
 
-// tallyGang counts what happens to saves of jobs on several nodes, and checks that
-// one which ends is one after which the parts that stand are told to go on, or to
-// end.
+// tallyGang counts what happens to saves of jobs on several nodes, and checks
+// that after one ends the frozen allocations are told to continue, or to end.
 func tallyGang(t *testing.T, was, job *Job, command Command, tally map[string]int) {
 	t.Helper()
 	if was == nil || was.Saving() == nil || !was.IsGang() || was.Epoch != job.Epoch {
@@ -266,12 +273,12 @@ func tallyGang(t *testing.T, was, job *Job, command Command, tally map[string]in
 	switch {
 	case now != nil && now.Number == before.Number:
 		if before.Made == nil && now.Made != nil {
-			tally["gang parts"]++
+			tally["gang allocations"]++
 		}
 		return
 	case now != nil || job.Phase != Running:
 	case job.Run.Abandoned != before.Number:
-		t.Fatalf("job %d: nobody tells its parts to go on after image %d, by %T", job.ID, before.Number, command)
+		t.Fatalf("job %d: nobody tells its allocations to continue after image %d, by %T", job.ID, before.Number, command)
 	}
 	if job.Saved.image(before.Number) != nil {
 		tally["gang images"]++

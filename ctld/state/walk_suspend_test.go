@@ -9,11 +9,11 @@ func (w *walker) suspensions(v *View) Command {
 	case 0, 1:
 		// Most are ready, or little would be suspended.
 		if job.Run != nil && job.Configuring() && w.chance(80) {
-			var parts []PartRef
-			for i := range job.Run.Parts {
-				parts = append(parts, PartRef{job.ID, job.Epoch, job.Run.Parts[i].Node})
+			var allocs []AllocRef
+			for i := range job.Run.Allocs {
+				allocs = append(allocs, AllocRef{job.ID, job.Epoch, job.Run.Allocs[i].Node})
 			}
-			return PartsReady{Parts: parts}
+			return AllocsReady{Allocs: allocs}
 		}
 		return SuspendJobs{Targets: targets, UID: w.uid(), Privileged: w.chance(90)}
 	case 2:
@@ -27,13 +27,13 @@ func (w *walker) suspensions(v *View) Command {
 		}
 		return command
 	}
-	var command PartsSuspended
+	var command AllocsSuspended
 	for range 1 + w.Intn(3) {
 		command.Reports = append(command.Reports, SuspendReport{
-			Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: node, Number: w.suspendNumber(job), Stands: w.chance(80),
+			Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: node, Number: w.suspendNumber(job), Frozen: w.chance(80),
 		})
 		if job.Suspended() {
-			node = job.Run.Parts[w.Intn(len(job.Run.Parts))].Node
+			node = job.Run.Allocs[w.Intn(len(job.Run.Allocs))].Node
 		}
 	}
 	return command
@@ -58,22 +58,22 @@ func tallySuspensions(s *State, result *Result, tally map[string]int) {
 	}
 	for _, c := range result.Continued {
 		if c.Dropped == "" {
-			tally["goes on"]++
+			tally["continues"]++
 		}
 	}
 	for _, start := range result.Starts {
 		if job, known := s.Job(start.Job); known {
-			for i := range job.Run.Parts {
-				tally["CPUs lent"] += s.lent(&job.Run.Parts[i])
+			for i := range job.Run.Allocs {
+				tally["CPUs lent"] += s.lent(&job.Run.Allocs[i])
 			}
 		}
 	}
 }
 
-// lent counts the jobs that stand still and whose CPUs a part has.
-func (s *State) lent(part *Part) (count int) {
-	for other := range s.JobsOn(part.Node) {
-		if stands := other.Part(part.Node); stands.Stands && sharesCPUs(stands.CPUs, part.CPUs) {
+// lent counts the stopped jobs whose CPUs an allocation has.
+func (s *State) lent(alloc *Alloc) (count int) {
+	for other := range s.JobsOn(alloc.Node) {
+		if stands := other.Alloc(alloc.Node); stands.Frozen && sharesCPUs(stands.CPUs, alloc.CPUs) {
 			count++
 		}
 	}

@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestRandomWalk: whatever is applied, every invariant holds, two replicas
-// hold the same bytes, and a restored one goes on like them.
+// hold the same bytes, and a restored one continues like them.
 func TestRandomWalk(t *testing.T) {
-	seeds, steps := 12, 1500
-	if testing.Short() {
-		seeds, steps = 3, 600
-	}
+	seeds, steps := prototest.Soak(6, 60), 1500
 	for seed := range int64(seeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -25,18 +24,12 @@ func walk(t *testing.T, seed int64, steps int) {
 	w := newWalker(seed)
 	w.shares, w.frozen = seed%4 > 0, seed%4 > 1
 	one, two := New(), New()
-	if w.shares {
-		one.level, two.level = LevelShares, LevelShares
-	}
 	if w.saves = seed >= firstSavedSeed; w.saves {
 		w.shares, w.frozen = seed%2 > 0, seed%4 == 3
 	}
-	if w.frozen || w.saves {
-		one.level, two.level = LevelFrozen, LevelFrozen
-	}
 	now := int64(1_000_000)
 	started, finished, preempted := 0, 0, 0
-	tally := map[string]int{}
+	tally, lines := map[string]int{}, lineages{}
 	for index := uint64(1); index <= uint64(steps); index++ {
 		now += int64(w.Intn(2000)) - 200 // clocks of leaders differ
 		command := w.next(one.View())
@@ -64,6 +57,7 @@ func walk(t *testing.T, seed int64, steps int) {
 		preempted += goers(first.Preemptions)
 		tallySuspensions(one, &first, tally)
 		tallySaves(t, before, one.View(), command, tally)
+		lines.follow(t, before, one.View(), tally)
 		checkMessages(t, one.View())
 		if index%97 == 0 {
 			two = checkReplicas(t, one, two)
@@ -88,7 +82,7 @@ func walk(t *testing.T, seed int64, steps int) {
 	}
 }
 
-// checkReplicas compares what two replicas persist, and answers one restored
+// checkReplicas compares what two replicas persist and returns one restored
 // from it.
 func checkReplicas(t *testing.T, one, two *State) *State {
 	t.Helper()
@@ -121,8 +115,9 @@ func checkMessages(t *testing.T, v *View) {
 	}
 	for node := range v.Nodes() {
 		v.NodeMessage(node)
-		for _, wanted := range v.WantedParts(node.Name) {
-			if _, err := v.StartPart(wanted.Job, node.Name); err != nil {
+		for _, wanted := range v.WantedAllocs(node.Name) {
+			checkOneRuns(t, v, &wanted)
+			if _, err := v.StartAlloc(wanted.Job, node.Name); err != nil {
 				t.Fatal(err)
 			}
 		}

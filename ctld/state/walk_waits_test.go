@@ -39,7 +39,7 @@ func (w *walker) dependencies(v *View) Dependencies {
 		}
 		one.Job = w.someJob(v)
 		if job, known := v.Job(one.Job); known && job.Array != 0 {
-			if w.chance(70) || one.Kind == spec.AfterCorr && v.Level() < LevelFrozen {
+			if w.chance(70) || one.Kind == spec.AfterCorr {
 				one.Job = job.Array
 			}
 			if w.chance(40) && one.Kind != spec.AfterCorr {
@@ -73,7 +73,7 @@ func (w *walker) update(v *View) Command {
 	if w.chance(60) {
 		d := w.dependencies(v)
 		if w.chance(60) {
-			d = Dependencies{} // lets those go that wait for ever
+			d = Dependencies{} // lets those go that wait forever
 		}
 		c.Change.Dependencies = &d
 	}

@@ -16,9 +16,9 @@ type walker struct {
 	*rand.Rand
 	requests uint64
 	boots    map[string]int
-	shares   bool // the level is LevelShares, and its commands are made too
-	frozen   bool // likewise LevelFrozen
-	saves    bool // the level is LevelFrozen, and jobs are saved
+	shares   bool // accounts, limits, dependencies and preemption too
+	frozen   bool // suspension too
+	saves    bool // jobs are saved
 }
 
 func newWalker(seed int64) *walker {
@@ -42,9 +42,6 @@ func (w *walker) next(v *View) Command {
 	if v.Index() < 12 {
 		return w.register(v)
 	}
-	if v.Level() < LevelShares && w.chance(10) {
-		return RaiseLevel{Level: LevelShares}
-	}
 	if v.Index() == 13 {
 		return w.labs()
 	}
@@ -53,6 +50,9 @@ func (w *walker) next(v *View) Command {
 	}
 	if w.shares && w.chance(4) {
 		return w.preempt(v)
+	}
+	if w.frozen && !w.saves && len(inPhases(v, Running)) == 0 && w.chance(40) {
+		return w.place(v) // a job to be suspended has to run
 	}
 	if w.frozen && w.chance(12) {
 		return w.suspensions(v)
@@ -117,7 +117,7 @@ func (w *walker) submit() SubmitJob {
 		Script: []byte(fmt.Sprintf("#!/bin/sh\n# %d\n", w.Intn(3))),
 		Own:    Own{Name: fmt.Sprint(w.Intn(4))},
 		Spec: Spec{
-			Requeue: w.chance(40), Hold: w.chance(10), Exclusive: w.chance(5),
+			Requeue: w.chance(60), Hold: w.chance(10), Exclusive: w.chance(5),
 			CPUsPerTask: uint32(w.Intn(3)), MinNodes: uint32(w.Intn(3)), Tasks: uint32(w.Intn(4)),
 		},
 	}
@@ -190,30 +190,30 @@ func (w *walker) place(v *View) Command {
 		}
 		for n := range 6 {
 			if node, known := v.Node(fmt.Sprintf("n%d", n)); known && node.Inventory != nil && (node.Available() || w.chance(1)) && w.chance(35) {
-				order.Parts = append(order.Parts, w.partOrder(node))
+				order.Allocs = append(order.Allocs, w.allocOrder(node))
 			}
 		}
 		if w.saves {
-			w.goOn(v, &order)
+			w.resumeFrom(v, &order)
 		}
 		command.Starts = append(command.Starts, order)
 	}
 	return command
 }
 
-func (w *walker) partOrder(node *Node) PartOrder {
-	part := PartOrder{Node: node.Name, MemoryBytes: uint64(w.Intn(3)), Tasks: 1}
+func (w *walker) allocOrder(node *Node) AllocOrder {
+	alloc := AllocOrder{Node: node.Name, MemoryBytes: uint64(w.Intn(3)), Tasks: 1}
 	for cpu := range node.Inventory.CPUs {
 		if (!node.use.cpus.Contains(cpu) || w.chance(1)) && w.chance(40) {
-			part.CPUs = append(part.CPUs, cpu)
+			alloc.CPUs = append(alloc.CPUs, cpu)
 		}
 	}
 	for _, device := range node.Inventory.Devices {
 		if (node.use.sharesOf(device.ID) < device.Shares || w.chance(2)) && w.chance(20) {
-			part.Devices = append(part.Devices, DeviceOrder{ID: device.ID, Shares: 1})
+			alloc.Devices = append(alloc.Devices, DeviceOrder{ID: device.ID, Shares: 1})
 		}
 	}
-	return part
+	return alloc
 }
 
 func (w *walker) activeJob(v *View) (*Job, string) {
@@ -222,19 +222,19 @@ func (w *walker) activeJob(v *View) (*Job, string) {
 		return &Job{ID: uint32(w.Intn(20)), Epoch: 1}, w.node()
 	}
 	job := active[w.Intn(len(active))]
-	return job, job.Run.Parts[w.Intn(len(job.Run.Parts))].Node
+	return job, job.Run.Allocs[w.Intn(len(job.Run.Allocs))].Node
 }
 
 func (w *walker) ready(v *View) Command {
 	job, node := w.activeJob(v)
-	return PartsReady{Parts: []PartRef{{job.ID, job.Epoch - uint32(w.Intn(10)/9), node}}}
+	return AllocsReady{Allocs: []AllocRef{{job.ID, job.Epoch - uint32(w.Intn(10)/9), node}}}
 }
 
 func (w *walker) ended(v *View) Command {
-	var command PartsEnded
+	var command AllocsEnded
 	for range 1 + w.Intn(3) {
 		job, node := w.activeJob(v)
-		report := PartReport{
+		report := AllocReport{
 			Job: job.ID, Epoch: job.Epoch, Node: node, Cause: pb.EndCause(w.Intn(10)),
 			PeakMemoryBytes: uint64(w.Intn(1000)), CPUNS: uint64(w.Intn(1000)),
 		}
@@ -277,11 +277,11 @@ func (w *walker) register(v *View) Command {
 	}
 	for job := range v.JobsOn(name) {
 		if w.chance(80) {
-			part := RunningPart{Job: job.ID, Epoch: job.Epoch, Ready: w.chance(50)}
+			alloc := RunningAlloc{Job: job.ID, Epoch: job.Epoch, Ready: w.chance(50)}
 			if w.frozen && w.chance(30) {
-				part.SuspendNumber, part.Stands = w.suspendNumber(job), w.chance(50)
+				alloc.SuspendNumber, alloc.Frozen = w.suspendNumber(job), w.chance(50)
 			}
-			command.Running = append(command.Running, part)
+			command.Running = append(command.Running, alloc)
 		}
 	}
 	return command
@@ -290,7 +290,7 @@ func (w *walker) register(v *View) Command {
 func (w *walker) policy() Command {
 	policy := *DefaultPolicy()
 	policy.MinJobAgeS = 5
-	policy.MaxJobCount = 60
+	policy.MaxJobCount, policy.MaxSubmitJobsPerUser = 150, 70
 	policy.Partitions[0].AllowRootJobs = w.chance(50)
 	policy.Partitions[0].DefaultTimeS = 60
 	policy.Accounting = AccountingPolicy{EnforceAssociations: w.chance(10), EnforceQOS: w.chance(10), EnforceLimits: w.chance(20), Safe: w.chance(5)}
@@ -303,7 +303,7 @@ func (w *walker) policy() Command {
 	if w.shares {
 		w.preemption(&policy)
 		w.sharing(&policy)
-		policy.MaxJobCount = 100
+		policy.MaxJobCount, policy.MaxSubmitJobsPerUser = 250, 120
 		policy.RequeueExit = []TaskRange{{First: 1, Last: 40, Step: 1}}
 		policy.RequeueExitHold = []TaskRange{{First: 41, Last: 60, Step: 1}}
 	}

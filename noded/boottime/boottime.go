@@ -1,8 +1,8 @@
 // Package boottime is the clock of leases: CLOCK_BOOTTIME, time since the
-// machine was started, which goes on while it sleeps and which nobody sets.
+// machine was started, which continues while it sleeps and which nobody sets.
 //
 // Contract: a Timer that was due while the machine slept fires when it wakes
-// up. (Timers of package time stand still meanwhile, and would give a job as
+// up. (Timers of package time stop meanwhile, and would give a job as
 // much time again.) See clock_gettime(2), timerfd_create(2).
 package boottime
 
@@ -19,7 +19,7 @@ func Now() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		// The clock is in every kernel since 2.6.39, so this cannot happen, and
-		// a lease without a clock must not go on.
+		// a lease without a clock must not continue.
 		panic(fmt.Sprintf("read CLOCK_BOOTTIME: %v", err))
 	}
 	return time.Duration(now.Nano())

@@ -39,8 +39,8 @@ func accountFiles(spec *Spec) (map[string]string, error) {
 	return result, nil
 }
 
-// field answers text if it can stand in a line of /etc/passwd, or the
-// fallback, with the id behind it unless that is 0.
+// field answers text if it can be in a line of /etc/passwd, or the
+// fallback, followed by the id unless that is 0.
 func field(text, fallback string, id uint32) string {
 	if text != "" && !strings.ContainsAny(text, ":\n\x00") {
 		return text
@@ -51,16 +51,24 @@ func field(text, fallback string, id uint32) string {
 	return fallback + strconv.FormatUint(uint64(id), 10)
 }
 
+// readAccounts reads a file of /etc, or nothing where there is none.
+func readAccounts(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxAccountBytes))
+}
+
 // addAccount copies source to target with line added, unless source has the
 // id in its third column.
 func addAccount(source, target string, id uint32, line string) (bool, error) {
-	var content []byte
-	f, err := os.Open(source)
-	if err == nil {
-		defer f.Close()
-		content, err = io.ReadAll(io.LimitReader(f, maxAccountBytes))
-	}
-	if err != nil && !os.IsNotExist(err) {
+	content, err := readAccounts(source)
+	if err != nil {
 		return false, err
 	}
 	want := strconv.FormatUint(uint64(id), 10)

@@ -8,13 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
-// Archives are made and unpacked by GNU tar, which CRIU needs on every node
+// GNU tar makes and unpacks archives; CRIU needs it on every node
 // too. It keeps what an overlay's layer is made of: numbers of owners, extended
-// attributes of root (trusted.overlay.*), whiteouts, hard links, holes. Sockets
-// it leaves out: who listened on one binds it again.
+// attributes of root (trusted.overlay.*), whiteouts, hard links, holes. It leaves
+// sockets out: whoever listened on one binds it again.
 var (
 	tarCreate  = []string{"--create", "--format=posix", "--sparse", "--acls", "--xattrs", "--xattrs-include=*", "--numeric-owner", "--one-file-system", "--warning=no-file-ignored"}
 	tarExtract = []string{"--extract", "--acls", "--xattrs", "--xattrs-include=*", "--numeric-owner", "--same-owner", "--preserve-permissions", "--delay-directory-restore"}
@@ -24,8 +27,8 @@ var (
 // directories.
 func (c *Container) pack(ctx context.Context, dir string) error {
 	for part, from := range map[string]string{
-		upperPart: filepath.Join(c.spec.Dir, "upper"), tmpPart: filepath.Join(c.spec.Dir, "tmp"),
-		varTmpPart: filepath.Join(c.spec.Dir, "var-tmp"), runPart: c.spec.RunDir,
+		upperPart: filepath.Join(c.spec.LayerDir, "upper"), tmpPart: filepath.Join(c.spec.LayerDir, "tmp"),
+		varTmpPart: filepath.Join(c.spec.LayerDir, "var-tmp"), runPart: c.spec.RunDir,
 	} {
 		if err := archive(ctx, from, filepath.Join(dir, part)); err != nil {
 			return err
@@ -81,4 +84,14 @@ func copyFile(from, to string) (mode uint32, err error) {
 		return 0, fmt.Errorf("copy a file of the container to %s: %w", to, err)
 	}
 	return uint32(info.Mode().Perm()), nil
+}
+
+// LayerBytes is about how much an image writes into the layers of its container.
+func LayerBytes(m *checkpoint.Manifest) (n int64) {
+	for i := range m.Parts {
+		if part := &m.Parts[i]; slices.Contains([]string{upperPart, tmpPart, varTmpPart, runPart}, part.Name) {
+			n += part.Size
+		}
+	}
+	return n
 }

@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bare is for measuring: it makes the container that Start would make, of the
+// Bare helps to measure. It makes the container that Start would make, from the
 // very same configuration, with libcontainer alone, which also translates the
-// system-call filter, runs a program in it, waits for its end and removes it.
-// It answers how long libcontainer took from the configuration until it let
-// the program go. Spec.InitPath, Filter and Orders are not used but for
-// mounts.
+// system-call filter. It runs a program in it, waits for its end and removes it.
+// It answers how long libcontainer took from the configuration until the program
+// started. It uses Spec.InitPath, Filter and Orders only for mounts.
 func Bare(spec *Spec, argv ...string) (took time.Duration, err error) {
 	stage, err := newStage(spec)
 	if err != nil {

@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
@@ -27,6 +29,7 @@ type bed struct {
 	dir    string
 	engine *checkpoint.Engine
 	groups []uint32
+	uptime time.Duration // how much earlier than this machine the node of the next supervisor was started
 }
 
 func newBed(t testing.TB) *bed {
@@ -103,6 +106,9 @@ func (b *bed) start() *supervisor {
 	self, err := os.Executable()
 	must(t, err)
 	cmd := exec.Command(self, supervisorWord)
+	if offset := strconv.Itoa(int(b.uptime.Seconds())); b.uptime != 0 {
+		cmd = exec.Command("unshare", "--time", "--boottime", offset, "--monotonic", offset, "--", self, supervisorWord)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	complaints := new(bytes.Buffer)
 	cmd.Stderr = complaints

@@ -13,7 +13,7 @@ import (
 
 // BenchmarkSave saves and restores a program that holds memory of which no two
 // pages are the same, in turn with CRIU alone and with writing as many bytes.
-// Times are medians: "freeze" until every process stood; "dump" CRIU alone;
+// Times are medians: "freeze" until every process was frozen; "dump" CRIU alone;
 // "save" until the job might run on; "restore" until it ran. What a store adds is not in it. "x/bare" is save by
 // dump and write together.
 func BenchmarkSave(b *testing.B) {

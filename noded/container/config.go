@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	devices "github.com/opencontainers/cgroups/devices/config"
@@ -30,8 +31,8 @@ const (
 	ptsMajor             = 136
 )
 
-// AllowedDevices is the whole allow-list of a container with these devices of
-// its own. No device may be made, only opened.
+// AllowedDevices is the whole allow-list of a container with these devices.
+// Devices may be opened, not made.
 func AllowedDevices(own []Device) []cgroup.Device {
 	var allowed []cgroup.Device
 	for _, n := range nodes {
@@ -55,15 +56,11 @@ var maskedPaths = []string{
 
 var readOnlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
-// maxOpenFiles is the soft limit on descriptors: enough for any program, and
-// few enough for those that close every possible one.
-const maxOpenFiles = 65536
-
-// libraryConfig answers what libcontainer shall make. The system-call filter
-// is not in it: process 1 puts that on.
+// libraryConfig answers the configuration for libcontainer. It has no system-call
+// filter: process 1 installs that.
 func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (*configs.Config, error) {
-	limits, err := limitOpenFiles()
-	if err != nil {
+	var err error
+	if s.own, err = userNamespace(s.uids, s.gids, namespaceOwner(spec.ID), boundsInside()); err != nil {
 		return nil, err
 	}
 	config := &configs.Config{
@@ -73,7 +70,7 @@ func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (
 		Mounts:            mounts,
 		Hostname:          spec.HostName,
 		Namespaces: configs.Namespaces{
-			{Type: configs.NEWUSER}, {Type: configs.NEWNS}, {Type: configs.NEWPID},
+			{Type: configs.NEWUSER, Path: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.own.Fd())}, {Type: configs.NEWNS}, {Type: configs.NEWPID},
 			{Type: configs.NEWIPC}, {Type: configs.NEWUTS},
 		},
 		UIDMappings:     s.uids,
@@ -83,7 +80,6 @@ func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (
 		Cgroups:         spec.Cgroup,
 		MaskPaths:       slices.Clone(maskedPaths),
 		ReadonlyPaths:   slices.Clone(readOnlyPaths),
-		Rlimits:         limits,
 	}
 	if spec.PrivateNetwork {
 		config.Namespaces = append(config.Namespaces, configs.Namespace{Type: configs.NEWNET})
@@ -96,14 +92,4 @@ func libraryConfig(spec *Spec, s *stage, root string, mounts []*configs.Mount) (
 		})
 	}
 	return config, nil
-}
-
-// limitOpenFiles lowers the soft limit; the hard limit stays as it is,
-// because raising it needs a right that not every root has.
-func limitOpenFiles() ([]configs.Rlimit, error) {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return nil, fmt.Errorf("read the limit of open files: %w", err)
-	}
-	return []configs.Rlimit{{Type: unix.RLIMIT_NOFILE, Soft: min(limit.Max, maxOpenFiles), Hard: limit.Max}}, nil
 }

@@ -1,11 +1,11 @@
-// Package container runs process 1 of one part of a job in a container of its
-// own, made with runc's libcontainer.
+// Package container runs process 1 of one allocation of a job in its own
+// container, made with runc's libcontainer.
 //
 // What it promises. Inside, the job is its own user with all groups and no
 // capability, under no_new_privs and a seccomp filter. It sees the host's own
 // root through an overlay, so that what it writes there is its own and
 // vanishes; a private /tmp, /var/tmp, /run and /dev/shm; its home and work
-// directory; and of the host's devices those that Spec names and a few that
+// directory; and only those devices of the host that Spec names and a few that
 // every program needs. It does not see the host's processes. See DESIGN.md.
 //
 // All mounts are made in the mount namespace of the caller, which must not be
@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -36,6 +37,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
 
 var (
@@ -45,8 +47,11 @@ var (
 	// ErrUser is returned, wrapped, by Start when the user cannot be mapped.
 	ErrUser = errors.New("this user cannot have a container")
 	// ErrDeleted is returned, wrapped, by Start when a directory or a file of
-	// the job went away after it was opened.
+	// the job was deleted after it was opened.
 	ErrDeleted = errors.New("was deleted while the job was starting")
+	// ErrMemory is returned, wrapped, by Start when the memory that the control
+	// group may have is too little for process 1.
+	ErrMemory = errors.New("the job's memory is too little to start a process in")
 	// ErrNoFilter is returned, wrapped, by Start when process 1 does not have
 	// the system-call filter.
 	ErrNoFilter = errors.New("the container has no system-call filter")
@@ -85,13 +90,9 @@ type User struct {
 	Shell    string
 }
 
-// Device is a device file to show inside.
-type Device struct {
-	Path          string // on the host
-	ContainerPath string
-	Type          rune // 'c' or 'b'
-	Major, Minor  int64
-	Access        string // "rw"
+// Identity is the person as an owner of files.
+func (u User) Identity() userpath.Identity {
+	return userpath.Identity{UID: u.UID, GID: u.GID, Groups: u.Groups}
 }
 
 // File is an opened file or directory and the path inside at which to bind it.
@@ -104,22 +105,34 @@ type File struct {
 // Start.
 type Spec struct {
 	ID             string // letters, digits and "."
-	Dir            string // the part's directory; upper, work, tmp and var-tmp are made in it
+	Dir            string // the allocation's directory
+	LayerDir       string // in it, mounted there: a Disk; upper, work, tmp and var-tmp are made in it
 	User           User
 	HostName       string
 	PrivateNetwork bool
 	RunDir         string // host directory bound at /run/gleaner, owned by the user
 	InitPath       string // host path of ginit
-	WorkDir        *WorkDir
-	Dirs           []*WorkDir // further ones of the user's, with which what is written there is kept
+	WorkDir        *userpath.Directory
+	Dirs           []*userpath.Directory // other directories of the user's, so that what is written there is kept
 	Files          []File
 	Binds          []string // host directories bound at the same path
+	CommandsDir    string   // of the host, visible to the job: its commands are linked in commandsDir; "" = they are there
+	Hosts          []Host   // in /etc/hosts inside, in addition to the host's
 	HideDirs       []string // directories of the host that look empty inside
 	Devices        []Device
+	OtherDevices   []string // the node's other device files: a restore checks that they cannot be opened
 	Cgroup         *cgroups.Cgroup
-	Keep           []string // paths the caller goes on using; the staging area must not hide them
+	Keep           []string // paths the caller still uses; the staging area must not hide them
 	Filter         []byte   // what CompileFilter answered
 	Orders         *pid1.Config
+	Log            *slog.Logger // nil = nothing is told
+}
+
+func (s *Spec) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Log
 }
 
 // Container is a running container.
@@ -127,7 +140,8 @@ type Container struct {
 	library *libcontainer.Container // nil when it was restored
 	process processOne
 	stage   *stage
-	spec    Spec // without its Files
+	spec    Spec              // without its Files
+	sources map[string]source // of a restore, by the paths inside
 }
 
 // processOne is process 1 of a container that was started, or restored.
@@ -145,7 +159,7 @@ func (s *Spec) kept() Spec {
 }
 
 // Start makes the container and returns when its process 1 answers. After a
-// failure nothing of it is left but what Dir holds.
+// failure, only what Dir holds is left of it.
 func Start(ctx context.Context, spec *Spec) (_ *Container, err error) {
 	if _, err := pid1.DecodeFilter(spec.Filter); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoFilter, err)
@@ -169,6 +183,9 @@ func Start(ctx context.Context, spec *Spec) (_ *Container, err error) {
 	}
 	c := &Container{library: library, stage: stage, spec: spec.kept()}
 	if err := c.run(ctx, spec); err != nil {
+		if c.lacksMemory(err) {
+			err = fmt.Errorf("%w: %w", ErrMemory, err)
+		}
 		_ = library.Signal(unix.SIGKILL)
 		if c.process != nil {
 			_, _ = c.process.Wait()
@@ -191,8 +208,8 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
 	go func() {
-		// When process 1 ends before it has read them, it says why, or that
-		// it has ended is enough.
+		// If process 1 ends before it has read them, it says why, or its end says
+		// enough.
 		_ = pid1.WriteOrders(ours, spec.Filter, spec.Orders)
 		ours.Close()
 	}()
@@ -268,11 +285,11 @@ func (c *Container) Wait() (code int, signal unix.Signal, err error) {
 	return state.ExitCode(), 0, nil
 }
 
-// Signal signals process 1; SIGKILL ends everything inside. What is frozen is
-// thawed by that, and does not run any more.
+// Signal signals process 1; SIGKILL ends everything inside. It also thaws what is
+// frozen, which then no longer runs.
 func (c *Container) Signal(signal unix.Signal) error {
 	if signal == unix.SIGKILL {
-		// All of them: between the thaw and the death of process 1 the others
+		// It kills all of them: between the thaw and the death of process 1, the others
 		// would run for a moment.
 		if group, err := cgroup.Open(c.spec.Cgroup.Path); err == nil {
 			_ = group.Signal(unix.SIGKILL)
@@ -283,7 +300,7 @@ func (c *Container) Signal(signal unix.Signal) error {
 	}
 	err := c.library.Signal(signal)
 	if signal == unix.SIGKILL && errors.Is(err, libcontainer.ErrNotRunning) {
-		return nil // it had been enough
+		return nil // the first signal was enough
 	}
 	return err
 }

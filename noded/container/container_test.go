@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runc/libcontainer/configs"
-	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 )
@@ -116,55 +115,26 @@ func TestUserNamespace(t *testing.T) {
 	for _, mapping := range []func([]uint32) ([]configs.IDMap, error){mapIDs, mapMountIDs} {
 		gids, err := mapping(groups)
 		must(t, err)
-		ns, err := userNamespace(uids, gids)
+		ns, err := userNamespace(uids, gids, namespaceOwner("1.1"), boundsInside())
 		must(t, err)
 		ns.Close()
 	}
 }
 
-func TestBindsWorkDir(t *testing.T) {
-	dir := t.TempDir()
-	file, err := os.Open(dir)
-	must(t, err)
-	defer file.Close()
-	spec := &Spec{User: User{Home: "/home/ann"}, Binds: []string{"/data"}}
-	for _, c := range []struct {
-		path     string
-		writable bool
-		want     bool
-	}{
-		{"/", true, false}, {"/tmp", true, false}, {"/tmp/x", true, true}, {"/tmp/x", false, true}, {"/var/tmp", true, false},
-		{"/home/ann", true, false}, {"/home/ann/x", true, false}, {"/home/annette", true, true}, {"/data/x", true, false},
-		{"/etc", true, false}, {"/usr/share", false, false}, {"/srv/project", true, true}, {"/proc/1", true, false},
-		{"/dev/shm/x", true, false}, {"/run/gleaner/x", true, false}, {"/usr/", true, false},
-	} {
-		w := &WorkDir{Path: c.path, File: file, Writable: c.writable}
-		if got := new(stage).bindsWorkDir(w, spec, true); got != c.want {
-			t.Errorf("%s, writable %v: %v, want %v", c.path, c.writable, got, c.want)
-		}
-	}
-}
-
 func TestMountOrder(t *testing.T) {
-	spec := &Spec{HideDirs: []string{"/usr", "/tmp/state", "/nonexistent"}}
-	mounts := mountList(hiddenDirs(spec), map[string]string{
-		"/run/gleaner/ginit": "a", "/run/gleaner": "b", "/usr/share": "c", "/dev/gpu0": "d", "/tmp": "e", "/tmp/w": "f",
-	})
+	mounts := mountList(map[string]string{
+		"/run/gleaner/ginit": "a", "/run/gleaner": "b", "/usr/share": "c", "/dev/gpu0": "d", "/tmp": "e", "/tmp/w": "f", "/sys/x": "g",
+	}, true)
 	position := map[string]int{}
 	for i, m := range mounts {
 		position[m.Destination] = i
 	}
 	for _, pair := range [][2]string{
-		{"/run", "/run/gleaner"}, {"/run/gleaner", "/run/gleaner/ginit"}, {"/usr", "/usr/share"}, {"/dev", "/dev/gpu0"},
-		{"/dev", "/dev/pts"}, {"/tmp", "/tmp/w"},
+		{"/run", "/run/gleaner"}, {"/run/gleaner", "/run/gleaner/ginit"}, {"/dev", "/dev/gpu0"},
+		{"/dev", "/dev/pts"}, {"/tmp", "/tmp/w"}, {"/sys", "/sys/x"},
 	} {
 		if position[pair[0]] >= position[pair[1]] {
 			t.Errorf("%s is mounted after %s", pair[0], pair[1])
-		}
-	}
-	for _, path := range []string{"/tmp/state", "/nonexistent"} {
-		if _, ok := position[path]; ok {
-			t.Errorf("%s is hidden, where nothing is", path)
 		}
 	}
 }
@@ -186,55 +156,6 @@ func TestAddAccount(t *testing.T) {
 		if got := field(text, "user", 7); got != want {
 			t.Errorf("field(%q) = %q, want %q", text, got, want)
 		}
-	}
-}
-
-// What is opened as a user is opened with the user's rights only, and the
-// other threads keep theirs.
-func TestAsUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root: becomes other users")
-	}
-	dir, err := os.MkdirTemp("", "gleaner-asuser-")
-	must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	must(t, os.Chmod(dir, 0o755))
-	group := filepath.Join(dir, "group")
-	must(t, os.Mkdir(group, 0o770))
-	must(t, os.Chown(group, 0, 4244))
-	must(t, os.Chmod(group, 0o770))
-	private := filepath.Join(dir, "private")
-	must(t, os.WriteFile(private, nil, 0o600))
-
-	u := User{UID: 4242, GID: 4243, Groups: []uint32{4243, 4244}}
-	f, err := OpenAs(u, filepath.Join(group, "new"), os.O_CREATE|os.O_WRONLY, 0o077)
-	must(t, err)
-	defer f.Close()
-	var stat unix.Stat_t
-	must(t, unix.Fstat(int(f.Fd()), &stat))
-	if stat.Uid != 4242 || stat.Gid != 4243 || stat.Mode&0o777 != 0o600 {
-		t.Errorf("its file is %d:%d mode %#o", stat.Uid, stat.Gid, stat.Mode)
-	}
-	if _, err := OpenAs(u, private, os.O_RDONLY, 0); !errors.Is(err, unix.EACCES) {
-		t.Errorf("root's file: %v", err)
-	}
-	if _, err := OpenAs(User{UID: 4242, GID: 4243}, filepath.Join(group, "other"), os.O_CREATE|os.O_WRONLY, 0); !errors.Is(err, unix.EACCES) {
-		t.Errorf("without the group: %v", err)
-	}
-	w, err := OpenWorkDir(u, group)
-	must(t, err)
-	w.File.Close()
-	if !w.Writable {
-		t.Error("a directory of its group is not writable")
-	}
-	if w, err = OpenWorkDir(u, dir); err != nil || w.Writable {
-		t.Errorf("root's directory: %v, %v", w, err)
-	}
-	w.File.Close()
-	if root, err := os.Open(private); err != nil {
-		t.Errorf("root lost its rights: %v", err)
-	} else {
-		root.Close()
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// Discard removes the files of an image that a container which was restored
-// from it does not use: all but process 1's program, which is mounted in it. What
-// is mounted must keep its name, or the container could not be saved again.
+// Discard removes the files of an image that the container restored from it does not
+// use: all except process 1's program, which is mounted in it. A mounted file must keep
+// its name, otherwise the container could not be saved again.
 func (i *Image) Discard() error {
 	return errors.Join(removeAllBut(i.Dir, carriedDir), removeAllBut(filepath.Join(i.Dir, carriedDir), filepath.Base(carriedInit)))
 }
 
-// removeAllBut removes what is in a directory, but one entry of it.
+// removeAllBut removes everything in a directory except one entry.
 func removeAllBut(directory, name string) error {
 	entries, err := os.ReadDir(directory)
 	if err != nil {

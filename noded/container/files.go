@@ -18,11 +18,12 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
 
 // carryBytes bounds how many bytes of the root's files travel with an image,
-// for a node on which they are others or missing: libraries of programs that
-// a package brought, say, of which the next node has another version.
+// for a node where they differ or are missing: for example libraries from a
+// package of which the next node has another version.
 const carryBytes = 64 << 20
 
 // hashes remembers what libraries hold, for all containers of this process.
@@ -35,8 +36,8 @@ type usedFile struct {
 	changed bool // the host's root has another one at its path now
 }
 
-// listFiles tells which files the processes have mapped or open, and has those
-// of the root travel with the image that no other node may have.
+// listFiles tells which files the processes have mapped or open, and copies into the
+// image those of the root that no other node may have.
 func (c *Container) listFiles(ctx context.Context, group *cgroup.Group, manifest *checkpoint.Manifest, dir string) error {
 	pids, err := group.Procs()
 	if err != nil {
@@ -54,7 +55,7 @@ func (c *Container) listFiles(ctx context.Context, group *cgroup.Group, manifest
 	for _, u := range used {
 		switch places.of(u.Path) {
 		case placeRoot:
-			if isFile(filepath.Join(c.spec.Dir, "upper", u.Path)) {
+			if isFile(filepath.Join(c.spec.LayerDir, "upper", u.Path)) {
 				continue // it travels
 			}
 			f, err := lookAt(ctx, u)
@@ -97,18 +98,18 @@ func (c *Container) listFiles(ctx context.Context, group *cgroup.Group, manifest
 	return nil
 }
 
-// lookAt reads a file of the root. When the host's root has the same file at
-// the same path, it is known by that, for every container has an overlay with
-// numbers of its own.
+// lookAt reads a file of the root. If the host's root has the same file at the same
+// path, its digest is remembered for that one, because every container's overlay has
+// its own inode numbers.
 func lookAt(ctx context.Context, u checkpoint.Used) (usedFile, error) {
 	f := usedFile{Used: u, file: checkpoint.File{Path: u.Path}}
-	inside, err := os.OpenFile(u.Link, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	inside, err := checkpoint.OpenFile(u.Link)
 	if err != nil {
 		return f, fmt.Errorf("read what is mapped of %s: %w", u.Path, err)
 	}
 	defer inside.Close()
 	read := inside
-	if host, err := os.OpenFile(u.Path, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
+	if host, err := checkpoint.OpenFile(u.Path); err == nil {
 		defer host.Close()
 		if sameContent(inside, host) {
 			read = host
@@ -126,9 +127,8 @@ func sameContent(overlay, lower *os.File) bool {
 		a.Mode == b.Mode && a.Size == b.Size && a.Mtim == b.Mtim && a.Ctim == b.Ctim
 }
 
-// carry copies files into the image: those that the host's root does not have
-// any more, and of what is mapped as many as there is room for, the smallest
-// first.
+// carry copies files into the image: those that the host's root no longer has, and
+// as many mapped files as there is room for, the smallest first.
 func carry(root []usedFile, dir string) ([]checkpoint.File, error) {
 	slices.SortFunc(root, func(a, b usedFile) int {
 		if a.changed != b.changed {
@@ -183,7 +183,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// place is what becomes of the files of a mount.
+// place says what happens to the files of a mount.
 type place int
 
 const (
@@ -193,7 +193,7 @@ const (
 	placeNetwork              // the user's, on a file server
 )
 
-// places says where the files of a container lie.
+// places says where the files of a container are.
 type places struct{ mounts []placedMount }
 
 type placedMount struct {
@@ -222,7 +222,7 @@ func (c *Container) places() (*places, error) {
 		switch path := m.Mountpoint; {
 		case path == "/":
 			where = placeRoot
-		case !slices.Contains(foreign, path), path == "/tmp", path == "/var/tmp", within(path, pid1.Dir):
+		case !slices.Contains(foreign, path), isOwnMount(path):
 		case isNetwork(m.FSType):
 			where = placeNetwork
 		case slices.ContainsFunc(systemDirs, func(dir string) bool { return within(path, dir) }):
@@ -232,10 +232,16 @@ func (c *Container) places() (*places, error) {
 		}
 		p.mounts = append(p.mounts, placedMount{m.Mountpoint, where})
 	}
-	// What was mounted later lies above.
+	// A later mount lies above.
 	slices.Reverse(p.mounts)
 	slices.SortStableFunc(p.mounts, func(a, b placedMount) int { return cmp.Compare(len(b.path), len(a.path)) })
 	return p, nil
+}
+
+// isOwnMount says whether the mount at a path is saved with an image although it
+// is in a file system of the host's: nobody else reaches it there.
+func isOwnMount(path string) bool {
+	return path == "/tmp" || path == "/var/tmp" || within(path, pid1.Dir)
 }
 
 // of answers where the file at a path lies.
@@ -252,47 +258,52 @@ func (p *places) of(path string) place {
 // checkpoint.Manifest.Fits.
 func Look(path string) (checkpoint.File, error) { return hashes.Look(path) }
 
-// putCarried writes the files that this node lacks, or has others of, into
+// putCarried writes the files that this node lacks, or that differ here, into
 // the root, which is the container's own above the host's.
-func (s *stage) putCarried(root string, image *Image) error {
+func (s *stage) putCarried(a *assembled, image *Image) error {
 	for i := range image.Manifest.Files {
 		f := &image.Manifest.Files[i]
 		if f.Carried == "" || f.Path == initPath {
 			continue
 		}
 		have, err := Look(f.Path)
-		if err == nil && have.Size == f.Size && have.SHA256 == f.SHA256 {
+		// The facts alone do not say what is in it.
+		if err == nil && have.Size == f.Size && (have.SHA256 == f.SHA256 || image.Dir == "" && f.SHA256 == checkpoint.Digest{}) {
 			continue
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("look at %s: %w", f.Path, err)
 		}
-		if err := s.putFile(root, f, filepath.Join(image.Dir, f.Carried)); err != nil {
-			return fmt.Errorf("%w: put the image's own %s in its place: %w", ErrMisfit, f.Path, err)
+		from := ""
+		if image.Dir != "" {
+			from = filepath.Join(image.Dir, f.Carried)
+		}
+		if err := s.putFile(a, f, from); err != nil {
+			return misfit("file "+f.Path, "the image's own cannot be put in its place: "+err.Error(), "choose a node with the same version of the package that it belongs to")
 		}
 	}
 	return nil
 }
 
-// putFile writes one of them. Only in the overlay can a file be another than
-// the host's.
-func (s *stage) putFile(root string, f *checkpoint.File, from string) error {
-	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// putFile writes one of them; without an image, it says why it could not. Only in the
+// overlay can a file differ from the host's.
+func (s *stage) putFile(a *assembled, f *checkpoint.File, from string) error {
+	points, err := s.newPoints(a)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(top)
-	parent, err := s.mountPoint(top, filepath.Dir(f.Path), true)
+	defer points.close()
+	parent, err := points.open(filepath.Dir(f.Path), true, 0)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(parent)
-	var above, here unix.Stat_t
-	if err := errors.Join(unix.Fstat(top, &above), unix.Fstat(parent, &here)); err != nil {
-		return err
+	above := os.NewFile(uintptr(parent), f.Path)
+	defer above.Close()
+	if id, err := userpath.MountID(above); err != nil || !points.own[id] {
+		return errors.Join(errors.New("it lies on a file system of its own, which jobs cannot change"), err)
 	}
-	if above.Dev != here.Dev {
-		return errors.New("it lies on a file system of its own, which jobs cannot change")
+	if from == "" {
+		return nil
 	}
 	draft := fmt.Sprintf("/proc/self/fd/%d/.gleaner-%s", parent, f.SHA256)
 	if _, err := copyFile(from, draft); err != nil {

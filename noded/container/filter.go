@@ -22,19 +22,19 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 )
 
-// The system-call filter is the same for every container, and to translate it
+// The system-call filter is the same for every container, and translating it
 // for the kernel takes as long as everything else that libcontainer does. So
-// it is translated once, by libcontainer's own code in a process that puts it
-// on, read back from that process, and put on by each container's process 1.
+// libcontainer's own code translates it once, in a process that installs it. It is
+// read back from that process, and each container's process 1 installs it.
 
-// filterWord is the first argument of the process that puts the filter on.
+// filterWord is the first argument of the process that installs the filter.
 const filterWord = "seccomp-filter"
 
 // filterTimeout bounds the life of that process.
 const filterTimeout = 30 * time.Second
 
 // CompileFilter answers the filter of all containers for Spec.Filter. It
-// depends on the kernel and on libseccomp: compile it anew after a restart.
+// depends on the kernel and on libseccomp: compile it again after a restart.
 func CompileFilter() ([]byte, error) {
 	if !seccomp.Enabled {
 		return nil, ErrNoSeccomp
@@ -54,7 +54,7 @@ func CompileFilter() ([]byte, error) {
 	return (&pid1.Filter{Flags: flags, Program: program}).Encode(), nil
 }
 
-// filterFlags are the flags with which libcontainer would put the filter on.
+// filterFlags are the flags with which libcontainer would install the filter.
 func filterFlags(config *configs.Seccomp) (flags uint32, err error) {
 	for _, flag := range config.Flags {
 		if flag != specs.LinuxSeccompFlagSpecAllow {
@@ -65,7 +65,7 @@ func filterFlags(config *configs.Seccomp) (flags uint32, err error) {
 	return flags, nil
 }
 
-// readFilter runs this program under filterWord until it has the filter on,
+// readFilter runs this program under filterWord until it has installed the filter,
 // reads the filter from it with ptrace(2), and kills it.
 func readFilter() ([]unix.SockFilter, error) {
 	runtime.LockOSThread() // ptrace belongs to a thread
@@ -145,7 +145,7 @@ func fetchFilter(pid int) ([]unix.SockFilter, error) {
 	return program, err
 }
 
-// wearFilter is the process that readFilter starts: it puts on the filter as
+// wearFilter is the process that readFilter starts: it installs the filter as
 // libcontainer would in a container, and stops.
 func wearFilter() {
 	config, err := seccompConfig()

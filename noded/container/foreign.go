@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,27 +10,37 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
 
-// foreignMounts answers the paths inside at which something is mounted that
-// is not the container's own: its file system is also mounted outside, where
-// this process sees it. They are not saved, and a restore mounts something at
+// foreignMounts answers the paths inside of mounts that are not the container's own:
+// their file systems are also mounted outside, where
+// this process sees them. They are not saved, and a restore mounts something at
 // the same paths. The root, which is the first mount, is not among them.
 func foreignMounts(pid int) ([]string, error) {
-	outside, err := mountinfo.GetMounts(nil)
+	outside, inside, err := mountTables(pid)
 	if err != nil {
-		return nil, fmt.Errorf("read mounts: %w", err)
+		return nil, err
+	}
+	return selectForeign(outside, inside), nil
+}
+
+// mountTables answers what is mounted where this process is, and in the container of
+// a process.
+func mountTables(pid int) (outside, inside []*mountinfo.Info, err error) {
+	if outside, err = mountinfo.GetMounts(nil); err != nil {
+		return nil, nil, fmt.Errorf("read mounts: %w", err)
 	}
 	table, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
-		return nil, fmt.Errorf("read the container's mounts: %w", err)
+		return nil, nil, fmt.Errorf("read the container's mounts: %w", err)
 	}
 	defer table.Close()
-	inside, err := mountinfo.GetMountsFromReader(table, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read the container's mounts: %w", err)
+	if inside, err = mountinfo.GetMountsFromReader(table, nil); err != nil {
+		return nil, nil, fmt.Errorf("read the container's mounts: %w", err)
 	}
-	return selectForeign(outside, inside), nil
+	return outside, inside, nil
 }
 
 func selectForeign(outside, inside []*mountinfo.Info) []string {
@@ -48,75 +59,129 @@ func selectForeign(outside, inside []*mountinfo.Info) []string {
 	return slices.Compact(foreign)
 }
 
-// sources answers what to mount at each foreign path of an image, as a path
-// that a root who is nobody outside can reach: each is attached to the stage by
-// itself, below no directory that somebody has closed.
-func (s *stage) sources(spec *Spec, a *assembled, image *Image) (map[string]string, error) {
-	replaced, err := replacedDevices(spec, image)
+// source is what is mounted at a path of an image: a separate mount in the stage, not
+// below a directory that somebody has closed, so that a root that is nobody outside
+// can reach it.
+type source struct {
+	path  string
+	isDir bool
+}
+
+// sources answers what to mount at each foreign path of an image. Root looks up no
+// path of the image: at a path is what this container was
+// given there, or otherwise what its user finds there without a link.
+func (s *stage) sources(spec *Spec, a *assembled, image *Image) (map[string]source, error) {
+	given, err := a.mounts()
 	if err != nil {
 		return nil, err
 	}
-	sources := make(map[string]string, len(image.Manifest.Mounts))
+	sources := make(map[string]source, len(image.Manifest.Mounts))
 	for _, path := range image.Manifest.Mounts {
-		below, options := "", cloneOptions{}
+		options := cloneOptions{}
 		switch {
+		case isDevice(image.Manifest, path):
+			// what it was given in its place
 		case slices.ContainsFunc(nodes, func(n node) bool { return n.path == path }):
-			sources[path] = path
+			sources[path] = source{path: path}
 			continue
 		case slices.Contains(maskedPaths, path):
-			sources[path] = os.DevNull
+			sources[path] = source{path: os.DevNull}
 			continue
-		case path == initPath:
-			below = filepath.Join(image.Dir, carriedInit)
-		case replaced[path] != "":
-			below = a.bound[replaced[path]]
-		default:
-			below = a.sourceOf(path)
 		}
-		if below == "" {
-			return nil, fmt.Errorf("%w: something was mounted at %s that jobs on this node do not have", ErrMisfit, path)
-		}
+		var tree *os.File
 		if path == initPath {
 			options = cloneOptions{idmap: true, attr: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
+			program := spec.InitPath
+			if image.Dir != "" {
+				program = filepath.Join(image.Dir, carriedInit)
+			}
+			tree, err = s.clone(program, nil, options)
+		} else {
+			var file *os.File
+			if file, err = given.open(spec.User, path); err == nil {
+				tree, err = s.clone(path, file, options)
+				file.Close()
+			}
 		}
-		tree, err := s.clone(below, nil, options)
 		if err != nil {
-			return nil, fmt.Errorf("%w: what was mounted at %s is not on this node: %w", ErrMisfit, path, err)
+			return nil, misfit("mount "+path, "what was mounted there is not on this node: "+err.Error(), "mount it there, or choose a node that has it")
 		}
-		if sources[path], err = s.attach(tree); err != nil {
+		isDir := given.isDir(path)
+		if !isDir {
+			if isDir, err = isDirectory(tree); err != nil {
+				return nil, misfit("mount "+path, err.Error(), "choose a node that has it")
+			}
+		}
+		mounted, err := s.attachAs(tree, isDir)
+		if err != nil {
 			return nil, err
 		}
+		sources[path] = source{path: mounted, isDir: isDir}
 	}
 	return sources, nil
 }
 
-// sourceOf answers where path can be found now: below the nearest of what is
-// bound, or of what is mounted in the root. "" = nowhere.
-func (a *assembled) sourceOf(path string) string {
-	best, source := "", ""
-	for target, from := range a.bound {
-		if within(path, target) && len(target) > len(best) {
-			best, source = target, filepath.Join(from, strings.TrimPrefix(path, target))
-		}
-	}
-	for _, target := range a.shares {
-		if within(path, target) && len(target) > len(best) {
-			best, source = target, filepath.Join(a.root, path)
-		}
-	}
-	return source
+// givenMounts are what a container was given, by the paths inside.
+type givenMounts struct {
+	roots map[string]*os.File
+	below map[string]*mountinfo.Info // what is mounted below and came with them
 }
 
-// replacedDevices answers, for each device of the image, the one that this
-// container has in its place: as many, in the same order.
-func replacedDevices(spec *Spec, image *Image) (map[string]string, error) {
-	was := image.Manifest.Devices
-	if len(was) != len(spec.Devices) {
-		return nil, fmt.Errorf("%w: it had %d devices, and here it has %d", ErrMisfit, len(was), len(spec.Devices))
+// mounts answers the mounts of the container as they are in the stage.
+func (a *assembled) mounts() (*givenMounts, error) {
+	infos, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
 	}
-	replaced := make(map[string]string, len(was))
-	for i, path := range was {
-		replaced[path] = filepath.Clean(spec.Devices[i].ContainerPath)
+	g := &givenMounts{roots: a.given, below: map[string]*mountinfo.Info{}}
+	for _, info := range infos {
+		inside := ""
+		if within(info.Mountpoint, a.root) {
+			inside = strings.TrimPrefix(info.Mountpoint, a.root)
+		}
+		for target, path := range a.bound {
+			if within(info.Mountpoint, path) {
+				inside = target + strings.TrimPrefix(info.Mountpoint, path)
+			}
+		}
+		if inside != "" && a.given[inside] == nil {
+			g.below[inside] = info // the last one is the one that is seen
+		}
 	}
-	return replaced, nil
+	return g, nil
+}
+
+// isDir says whether a directory is known to be at a path. Looking at it is not
+// allowed: its server may be away.
+func (g *givenMounts) isDir(path string) bool {
+	info := g.below[path]
+	return info != nil && isNetwork(info.FSType)
+}
+
+// open answers what the container has at a path.
+func (g *givenMounts) open(user User, path string) (*os.File, error) {
+	if root := g.roots[path]; root != nil {
+		return dup(root)
+	}
+	if info := g.below[path]; info != nil {
+		return userpath.OpenMount(info.Mountpoint, info.ID)
+	}
+	above := ""
+	for target := range g.roots {
+		if within(path, target) && len(target) > len(above) {
+			above = target
+		}
+	}
+	if above == "" {
+		return nil, errors.New("jobs here have nothing of the host's there")
+	}
+	return userpath.Beneath(user.Identity(), g.roots[above], strings.TrimPrefix(path, above))
+}
+
+func dup(file *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "duplicate", Path: file.Name(), Err: err}
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
 }

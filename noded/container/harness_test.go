@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
@@ -71,7 +73,12 @@ type order struct {
 	Parent  string
 	CRIU    string
 	Groups  []uint32
+	Devices []Device
+	Others  []string // OtherDevices
+	Allowed []Device // by the control group, beside Devices
 	Timeout time.Duration
+
+	DiskBytes uint64 // 0 = 1 GiB
 }
 
 // report is how it went.
@@ -88,7 +95,7 @@ type report struct {
 
 var knownErrors = map[string]error{
 	"misfit": ErrMisfit, "manifest": checkpoint.ErrManifest, "half": checkpoint.ErrHalf, "runs": checkpoint.ErrRuns,
-	"let go": checkpoint.ErrLetGo, "incomplete": checkpoint.ErrIncomplete, "deadline": context.DeadlineExceeded, "obstacles": checkpoint.ErrObstacles,
+	"let go": checkpoint.ErrReleased, "incomplete": checkpoint.ErrIncomplete, "deadline": context.DeadlineExceeded, "obstacles": checkpoint.ErrObstacles,
 	"unsettled": checkpoint.ErrUnsettled, "between": checkpoint.ErrBetween,
 }
 
@@ -176,10 +183,10 @@ func (o *order) obey(c *Container, r *report) (*Container, error) {
 		}
 		return c, err
 	case "end":
-		err := errors.Join(c.Signal(unix.SIGKILL), c.waitFor(r), c.Destroy())
+		err := errors.Join(c.Signal(unix.SIGKILL), c.waitFor(r), c.Destroy(), ownDisk.Discard())
 		return nil, err
 	case "wait":
-		err := errors.Join(c.waitFor(r), c.Destroy())
+		err := errors.Join(c.waitFor(r), c.Destroy(), ownDisk.Discard())
 		return nil, err
 	case "restore":
 		spec, cleanup, err := o.spec()
@@ -210,18 +217,34 @@ func (c *Container) waitFor(r *report) error {
 	return err
 }
 
+// ownDisk is the supervisor's.
+var ownDisk *Disk
+
+func (o *order) mountDisk(dir, at string) error {
+	bytes := o.DiskBytes
+	if bytes == 0 {
+		bytes = 1 << 30
+	}
+	file := filepath.Join(dir, "disk.ext4")
+	if err := MakeDisk(context.Background(), file, bytes); err != nil {
+		return err
+	}
+	var err error
+	ownDisk, err = MountDisk(file, at)
+	return err
+}
+
 // spec is a small version of what the shim prepares.
 func (o *order) spec() (*Spec, func(), error) {
 	dir := filepath.Join(o.Parts, o.ID)
-	run := filepath.Join(dir, "run")
-	for _, path := range []string{dir, run, filepath.Join(run, pid1.StdioDir)} {
-		if err := os.Mkdir(path, 0o700); err != nil {
+	layers := filepath.Join(dir, "disk")
+	run := filepath.Join(layers, "run")
+	if err := errors.Join(os.MkdirAll(layers, 0o700), o.mountDisk(dir, layers)); err != nil {
+		return nil, nil, err
+	}
+	for _, path := range []string{run, filepath.Join(run, pid1.StdioDir)} {
+		if err := errors.Join(os.Mkdir(path, 0o700), os.Chown(path, testUID, testUID)); err != nil {
 			return nil, nil, err
-		}
-		if path != dir {
-			if err := os.Chown(path, testUID, testUID); err != nil {
-				return nil, nil, err
-			}
 		}
 	}
 	for name, data := range map[string]string{"ginit": "", pid1.ScriptFile: o.Script, pid1.StdioDir + "/stdout": ""} {
@@ -231,20 +254,21 @@ func (o *order) spec() (*Spec, func(), error) {
 		}
 	}
 	user := User{UID: testUID, GID: testUID, Groups: o.Groups, Name: "ann", Home: o.Home}
-	output, err := OpenAs(user, o.Output, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o022)
+	output, err := userpath.OpenFile(user.Identity(), o.Output, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o022)
 	if err != nil {
 		return nil, nil, err
 	}
-	work, err := OpenWorkDir(user, o.Home)
+	work, err := userpath.OpenDirectory(user.Identity(), o.Home)
 	if err != nil {
 		output.Close()
 		return nil, nil, err
 	}
 	inside := pid1.Dir + "/" + pid1.StdioDir + "/stdout"
-	group := cgroup.New(o.Parent+"/"+o.ID, cgroup.Limits{Devices: AllowedDevices(nil), DenyOtherDevices: true})
+	group := cgroup.New(o.Parent+"/"+o.ID, cgroup.Limits{Devices: AllowedDevices(slices.Concat(o.Devices, o.Allowed)), DenyOtherDevices: true})
 	spec := &Spec{
-		ID: o.ID, Dir: dir, User: user, HostName: "n1", PrivateNetwork: o.Private, RunDir: run, InitPath: o.Init,
+		ID: o.ID, Dir: dir, LayerDir: layers, User: user, HostName: "n1", PrivateNetwork: o.Private, RunDir: run, InitPath: o.Init,
 		WorkDir: work, Files: []File{{output, inside}}, Cgroup: group.Config(), Keep: []string{o.Parts},
+		Devices: o.Devices, OtherDevices: o.Others,
 		Orders: &pid1.Config{Batch: &pid1.Batch{
 			Argv: []string{pid1.Dir + "/" + pid1.ScriptFile}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + o.Home},
 			Cwd: step.Bytes(o.Home), Umask: 0o022, Stdin: os.DevNull, Stdout: inside,

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
 
 // systemDirs are the directories whose file systems belong to the root, when
@@ -22,19 +25,14 @@ var foreignDirs = []string{
 	"/var/lib/nfs", "/var/run", "/var/lock", "/snap", "/boot", "/efi",
 }
 
-// pseudoTypes are file systems that hold no files of a system. An overlay is
-// somebody's container, wherever its engine keeps it.
+// pseudoTypes are file systems, in addition to the kernel's own, that hold no files of a
+// system. An overlay is somebody's container, wherever its engine keeps it.
 var pseudoTypes = map[string]bool{
-	"proc": true, "sysfs": true, "cgroup": true, "cgroup2": true, "devpts": true, "devtmpfs": true,
-	"ramfs": true, "mqueue": true, "hugetlbfs": true, "debugfs": true, "tracefs": true,
-	"securityfs": true, "pstore": true, "bpf": true, "configfs": true, "fusectl": true, "autofs": true,
-	"binfmt_misc": true, "rpc_pipefs": true, "nsfs": true, "overlay": true, "nfsd": true,
-	"efivarfs": true, "selinuxfs": true, "resctrl": true,
-	"fuse.lxcfs": true, "fuse.portal": true, "fuse.gvfsd-fuse": true, "fuse.snapfuse": true,
+	"ramfs": true, "overlay": true, "fuse.lxcfs": true, "fuse.portal": true, "fuse.gvfsd-fuse": true, "fuse.snapfuse": true,
 }
 
-// networkTypes are file systems whose server may be away: nothing in them may
-// be looked at for a job that does not use them. fuse.* is one as well.
+// networkTypes are file systems whose server may be away: nobody may look at anything in
+// them for a job that does not use them. fuse.* is one as well.
 var networkTypes = []string{
 	"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "9p", "afs", "orangefs", "pvfs2", "panfs", "wekafs", "virtiofs", "fuse", "fuseblk",
 }
@@ -47,19 +45,20 @@ type hostMount struct {
 	kind    string // of file system
 	system  bool   // part of the root
 	network bool   // its server may be away
+	users   bool   // mounted by a user, by FUSE
 }
 
 // hostMounts answers the further file systems of the host that a container
-// shows, parents first. What lies at or below one of exclude is left out.
-func hostMounts(exclude []string) ([]hostMount, error) {
+// shows a user, parents first. What lies at or below one of exclude is left out.
+func hostMounts(exclude []string, uid uint32) ([]hostMount, error) {
 	infos, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return nil, fmt.Errorf("read mounts: %w", err)
 	}
-	return selectMounts(infos, exclude), nil
+	return selectMounts(infos, exclude, uid), nil
 }
 
-func selectMounts(infos []*mountinfo.Info, exclude []string) []hostMount {
+func selectMounts(infos []*mountinfo.Info, exclude []string, uid uint32) []hostMount {
 	below := func(path string, dirs []string) bool {
 		return slices.ContainsFunc(dirs, func(dir string) bool { return within(path, dir) })
 	}
@@ -68,19 +67,23 @@ func selectMounts(infos []*mountinfo.Info, exclude []string) []hostMount {
 	for _, info := range infos {
 		path := info.Mountpoint
 		switch {
-		case path == "/", !visible[info.ID], pseudoTypes[info.FSType]:
+		case path == "/", !visible[info.ID], pseudoTypes[info.FSType], userpath.IsKernels(info.FSType):
 		case isPrivate(path), below(path, foreignDirs), below(path, exclude):
 		case strings.HasSuffix(info.Root, "//deleted"): // cannot be mounted anywhere again
 		case info.FSType == "tmpfs" && info.Source == "shm": // the /dev/shm of a container
 		default:
+			owner, shownTo := fuseOwner(info)
+			if !shownTo(uid) {
+				continue
+			}
 			selected = append(selected, hostMount{
-				id: info.ID, path: path, kind: info.FSType, system: below(path, systemDirs), network: isNetwork(info.FSType),
+				id: info.ID, path: path, kind: info.FSType, system: below(path, systemDirs), network: isNetwork(info.FSType), users: owner != 0,
 			})
 		}
 	}
 	slices.SortStableFunc(selected, func(a, b hostMount) int { return cmp.Compare(a.path+"/", b.path+"/") })
-	// A network file system is taken with all that is mounted below it, since
-	// to find what is below would ask its server.
+	// A network file system comes with all that is mounted below it, because
+	// finding what is below would ask its server.
 	var kept []hostMount
 	for _, m := range selected {
 		inNetwork := func(above hostMount) bool { return above.network && within(m.path, above.path) }
@@ -89,6 +92,25 @@ func selectMounts(infos []*mountinfo.Info, exclude []string) []hostMount {
 		}
 	}
 	return kept
+}
+
+// fuseOwner answers who has mounted a FUSE file system, and to whom it is shown.
+// Without allow_other it admits only its owner: not root, and so nobody who restores a
+// job that has it. Another user's might vanish or stop answering at any time, and would
+// then prevent everybody's jobs from moving.
+func fuseOwner(info *mountinfo.Info) (owner uint32, shownTo func(uid uint32) bool) {
+	if info.FSType != "fuse" && info.FSType != "fuseblk" && !strings.HasPrefix(info.FSType, "fuse.") {
+		return 0, func(uint32) bool { return true }
+	}
+	options := strings.Split(info.VFSOptions, ",")
+	for _, option := range options {
+		if text, ok := strings.CutPrefix(option, "user_id="); ok {
+			id, _ := strconv.ParseUint(text, 10, 32)
+			owner = uint32(id)
+		}
+	}
+	all := slices.Contains(options, "allow_other")
+	return owner, func(uid uint32) bool { return all && (owner == 0 || owner == uid) }
 }
 
 func isNetwork(fsType string) bool {
@@ -119,7 +141,7 @@ func visibleMounts(infos []*mountinfo.Info) map[int]bool {
 		if known, ok := reached[info.ID]; ok {
 			return known
 		}
-		reached[info.ID] = false // ends the search should parents form a ring
+		reached[info.ID] = false // ends the search if parents form a ring
 		parent, ok := byID[info.Parent]
 		result := !ok || parent == info || reach(parent)
 		if ok && parent != info {

@@ -9,7 +9,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// selectFrom reads mounts as "id parent path type [root] [source]" and answers
+// selectFrom reads mounts as "id parent path type [root] [source] [options]" and answers
 // what is selected: the path, with "system" or "network" behind it.
 func selectFrom(t *testing.T, table string, exclude ...string) []string {
 	t.Helper()
@@ -29,10 +29,13 @@ func selectFrom(t *testing.T, table string, exclude ...string) []string {
 		if len(fields) > 5 {
 			info.Source = fields[5]
 		}
+		if len(fields) > 6 {
+			info.VFSOptions = fields[6]
+		}
 		infos = append(infos, info)
 	}
 	var got []string
-	for _, m := range selectMounts(infos, exclude) {
+	for _, m := range selectMounts(infos, exclude, 1000) {
 		text := m.path
 		if m.system {
 			text += " system"
@@ -62,7 +65,7 @@ func TestSelectMounts(t *testing.T) {
 		13 1 /usrlocal ext4
 		14 1 /data xfs
 		15 14 /data/archive nfs
-		16 15 /data/archive/tape fuse.tape
+		16 15 /data/archive/tape fuse.tape / tape allow_other
 		17 14 /data/docker/overlay2/y/merged overlay
 		18 14 /data/docker/containers/y/mounts/shm tmpfs / shm
 		19 1 /scratch tmpfs
@@ -73,14 +76,20 @@ func TestSelectMounts(t *testing.T) {
 		24 1 /run/user/1/doc fuse.portal
 		25 1 /dev/shm tmpfs
 		26 1 /snap/core/1 squashfs
-		27 1 /cvmfs/atlas fuse
+		27 1 /cvmfs/atlas fuse / cvmfs ro,user_id=0,group_id=0,default_permissions,allow_other
 		28 1 /boot/efi vfat
 		29 1 /home-old ext4
+		32 1 /home-x/ann/mine fuse.sshfs / x rw,user_id=1000,group_id=1000
+		37 1 /home-x/ann/shared fuse.sshfs / x rw,user_id=1000,group_id=1000,allow_other
+		33 1 /home-x/bob/his fuse.sshfs / x rw,user_id=1001,group_id=1001
+		34 1 /home-x/bob/all fuse / x rw,user_id=1001,group_id=1001,allow_other
+		35 1 /media/roots fuseblk / x rw,user_id=0,group_id=0
+		36 1 /opt/x fuse.y / x rw,user_id=10000,group_id=1000
 		30 14 /data/private ext4
 		31 30 /data/private/x ext4
 		`, "/var/lib/gleaner", "/data/private")
 	want := []string{
-		"/cvmfs/atlas network", "/data", "/data/archive network", "/etc/hosts system", "/home-old", "/home network",
+		"/cvmfs/atlas network", "/data", "/data/archive network", "/etc/hosts system", "/home-old", "/home-x/ann/shared network", "/home network",
 		"/misc/a network", "/opt system", "/opt/sw system network", "/scratch", "/usr system", "/usr/local system network",
 		"/usrlocal", "/var system",
 	}

@@ -34,9 +34,9 @@ func mapIDs(own []uint32) ([]configs.IDMap, error) {
 }
 
 // mapMountIDs answers the map for idmapped mounts of the same container: all
-// other ids stay what they are. Without them the kernel would refuse to write
-// to what, for instance, a directory user owns and the job's group may write.
-// Where there is no room for that, it is the container's own map.
+// other ids stay the same. Without them the kernel would refuse to write, for
+// example, to what a directory user owns and the job's group may write.
+// If there is no room for that, it is the container's own map.
 func mapMountIDs(own []uint32) ([]configs.IDMap, error) {
 	const last = 1<<32 - 2 // the highest id; above it is "none"
 	return fitMap(own, []hole{
@@ -108,7 +108,7 @@ func fitMap(own []uint32, ranges []hole) ([]configs.IDMap, error) {
 // mapBytes is the length of the map as it is written to the kernel.
 func mapBytes(extents []configs.IDMap) int { return len(mapText(extents)) }
 
-// hostID answers what id inside is outside.
+// hostID answers the id outside of an id inside.
 func hostID(extents []configs.IDMap, id int64) int {
 	for _, e := range extents {
 		if id >= e.ContainerID && id < e.ContainerID+e.Size {

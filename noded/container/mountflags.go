@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
 
 // mountOptions are the names that proc_pid_mountinfo(5) has for flags of mount(2).
@@ -17,10 +19,10 @@ var mountOptions = map[string]uint32{
 	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
 }
 
-// setMountFlags has what is mounted at the image's foreign paths be restored with
-// the flags that its sources have: this node may have mounted its file systems
-// otherwise than the one that made the image, and what it forbids there stays so.
-func (i *Image) setMountFlags(sources map[string]string) error {
+// setMountFlags gives the mounts at the image's foreign paths the flags of their sources
+// here: this node may have mounted its file systems with other flags than the node that
+// made the image, and what it forbids there stays forbidden.
+func (i *Image) setMountFlags(sources map[string]source) error {
 	infos, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return fmt.Errorf("read mounts: %w", err)
@@ -30,8 +32,8 @@ func (i *Image) setMountFlags(sources map[string]string) error {
 		options[uint64(info.ID)] = info.Options
 	}
 	flags := make(map[string]uint32, len(sources))
-	for path, source := range sources {
-		mount, err := mountOf(source)
+	for path, from := range sources {
+		mount, err := mountOf(from.path)
 		if err != nil {
 			return err
 		}
@@ -40,13 +42,15 @@ func (i *Image) setMountFlags(sources map[string]string) error {
 	return checkpoint.SetMountFlags(filepath.Join(i.Dir, imageDir), flags)
 }
 
-// mountOf answers the id of the mount in which a file lies.
+// mountOf answers the id of the mount of a file in the stage.
 func mountOf(path string) (uint64, error) {
-	var stat unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_MNT_ID, &stat); err != nil {
-		return 0, fmt.Errorf("see where %s is mounted: %w", path, err)
+	file, err := os.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
 	}
-	return stat.Mnt_id, nil
+	defer file.Close()
+	id, err := userpath.MountID(file)
+	return uint64(id), err
 }
 
 func parseMountOptions(text string) (flags uint32) {

@@ -1,16 +1,29 @@
 package container
 
 import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
-// NotSavable answers what keeps the container from being saved as it is now;
-// nothing = nothing is known. The container may run.
+// NotSavable answers what prevents a save of the container now; nothing = no obstacle is
+// known. The container may run.
 func (c *Container) NotSavable() ([]checkpoint.Obstacle, error) {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {
 		return nil, err
 	}
-	return checkpoint.Obstacles(group)
+	own, err := c.own()
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH) {
+		return nil, nil // it has just ended
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer own.root.Close()
+	return checkpoint.Obstacles(group, own.holds)
 }

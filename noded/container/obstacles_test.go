@@ -100,7 +100,7 @@ a.send(b"y"); print("and", c.recv(1), flush=True)
 	}
 }
 
-// A connection that waits to be accepted goes on waiting, also if CRIU sees it before
+// A connection that waits to be accepted still waits, also if CRIU sees it before
 // the socket that listens.
 func TestMoveWaitingConnection(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // givePipes gives the pipes of restored processes, none of which runs, to their
-// user. CRIU makes them as the container's root, and a pipe is opened anew by who
-// has its path: /dev/stdout, or /dev/fd/63 as shells write for <(…).
+// user. CRIU makes them as the container's root, and a program that has a pipe's path
+// opens it again: /dev/stdout, or /dev/fd/63 as shells write for <(…).
 func (c *Container) givePipes(pids []int) error {
 	for _, pid := range pids {
 		paths, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/fd/*")

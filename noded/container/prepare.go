@@ -9,10 +9,10 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
-// Prepare reads the files that an image of the container would tell of, while
-// the processes still run, and remembers what is in them: libraries of
-// gigabytes would else be read while they stand. What it does not find, or
-// cannot read, Save does.
+// Prepare reads the files that an image of the container would refer to, while
+// the processes still run, and remembers their digests. Otherwise gigabytes of
+// libraries would be read while the processes are frozen. Save reads what Prepare does
+// not find or cannot read.
 func (c *Container) Prepare(ctx context.Context) {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Container) Prepare(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if where == placeRoot && !isFile(filepath.Join(c.spec.Dir, "upper", u.Path)) || where == placeShared && u.Mapped && !u.Written {
+		if where == placeRoot && !isFile(filepath.Join(c.spec.LayerDir, "upper", u.Path)) || where == placeShared && u.Mapped && !u.Written {
 			_, _ = lookAt(ctx, u)
 		}
 	}

@@ -26,10 +26,10 @@ const probeTimeout = 20 * time.Second
 // maxProbed bounds how many devices are tried.
 const maxProbed = 64
 
-// checkDevices makes sure that a process of the group cannot open devices that
-// are not given to it, and so that the kernel has its device rules.
-func checkDevices(ctx context.Context, group *cgroup.Group, own []Device) error {
-	foreign, err := foreignDevices(own)
+// checkDevices makes sure that a process of the group can open only the devices that
+// the group has, which shows that the kernel has its device rules.
+func checkDevices(ctx context.Context, group *cgroup.Group, spec *Spec) error {
+	foreign, err := foreignDevices(spec)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func checkDevices(ctx context.Context, group *cgroup.Group, own []Device) error 
 		return fmt.Errorf("try the device rules: %w", err)
 	}
 	err = group.Add(probe.Process.Pid)
-	begin.Close() // it is in the group, and may begin
+	begin.Close() // the process is in the group, and may begin
 	if err != nil {
 		_ = probe.Process.Kill()
 	}
@@ -62,11 +62,16 @@ func checkDevices(ctx context.Context, group *cgroup.Group, own []Device) error 
 	return nil
 }
 
-// foreignDevices answers devices of the host that a container with these must
-// not open.
-func foreignDevices(own []Device) ([]string, error) {
-	allowed := AllowedDevices(own)
+// foreignDevices answers devices of the host that a container must not open: the
+// node's other GPUs first.
+func foreignDevices(spec *Spec) ([]string, error) {
+	allowed := AllowedDevices(spec.Devices)
 	var foreign []string
+	for _, path := range spec.OtherDevices {
+		if len(foreign) < maxProbed && isForeign(path, allowed) {
+			foreign = append(foreign, path)
+		}
+	}
 	for _, pattern := range []string{"/dev/mem", "/dev/kmsg", "/dev/nvidia[0-9]*", "/dev/fuse", "/dev/loop-control", "/dev/net/tun"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
@@ -81,8 +86,8 @@ func foreignDevices(own []Device) ([]string, error) {
 	return foreign, nil
 }
 
-// isForeign says whether path is a character device that none of allowed is.
-// Block devices are left alone: to open one may start a drive.
+// isForeign says whether path is a character device that is not among allowed.
+// It leaves block devices alone: opening one may start a drive.
 func isForeign(path string, allowed []cgroup.Device) bool {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFCHR {
@@ -98,7 +103,7 @@ func isForeign(path string, allowed []cgroup.Device) bool {
 
 // tryDevices is the process: it names each device that it could open. The
 // kernel asks the control group before it asks the device's driver, so an
-// error of the driver's means that the group let it pass.
+// error of the driver's means that the group allows the device.
 func tryDevices(paths []string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	for _, path := range paths {
@@ -106,7 +111,7 @@ func tryDevices(paths []string) {
 		if err == nil {
 			unix.Close(fd)
 		}
-		if !errors.Is(err, unix.EPERM) {
+		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) { // EACCES: no device can be opened there
 			fmt.Println(path)
 		}
 	}

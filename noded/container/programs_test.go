@@ -9,7 +9,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/container/programs"
 )
 
-// Programs of all kinds go on elsewhere as if nothing had been.
+// Programs of all kinds resume elsewhere as if nothing had happened.
 func TestMovePrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: runs many programs")

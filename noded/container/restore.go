@@ -24,53 +24,47 @@ type Image struct {
 	Manifest *checkpoint.Manifest
 	// Log is a directory for CRIU's log.
 	Log string
-	// MayRun is asked last, when all that is to be checked is true and nothing
-	// has run: its error ends the restore. May be nil.
+	// MayRun is asked last, when every check has passed and nothing
+	// has run. Its error ends the restore. May be nil.
 	MayRun func() error
-	// Stopped has every process stand by SIGSTOP when Restore returns.
+	// Stopped leaves every process stopped by SIGSTOP when Restore returns.
 	Stopped bool
 }
 
 // Restore makes the container of an image again, on this node, as spec says,
-// and lets it run, unless it is to stand. Of spec, User must be who it was, Devices as many as it had,
-// and WorkDir and Files such that the same paths come out; Filter, Orders and
-// InitPath's bytes come from the image. Dir must be without layers; RunDir
-// exists, and what was in it is written there.
+// and lets it run, unless it must stay stopped. In spec, User must be the same, Devices
+// as many as before, and WorkDir and Files must have the same paths inside;
+// Filter, Orders, InitPath's bytes and the paths of devices come from the image. Dir
+// has no layers yet; RunDir exists, and what was in it is written there.
 //
 // The caller has compared its bytes with the manifest: see checkpoint/store.
 // Nothing runs before all this is true: the machine fits; every process is in
 // spec's control group, has the system-call filter, no capability, and the
-// user namespace that Start would make; and a process in that group cannot
-// open a device that spec does not give it.
+// user namespace that Start would make; each device of spec is where the image
+// has it; and a process in that group cannot open a device that spec does not
+// give it.
 //
 // Like Start it is called from the main goroutine, in a mount namespace of the
 // caller's own. After an error nothing is left but what Dir holds, and what
 // may be left in the control group if the error wraps checkpoint.ErrHalf.
 func Restore(ctx context.Context, spec *Spec, engine *checkpoint.Engine, image Image) (_ *Container, err error) {
-	if err := checkImage(ctx, spec, engine, &image); err != nil {
-		return nil, err
-	}
-	stage, err := newStage(spec)
-	if err != nil {
-		return nil, err
-	}
+	stage, r, err := approach(ctx, spec, engine, &image)
 	defer func() {
-		if err != nil {
+		if err != nil && stage != nil {
 			err = errors.Join(err, stage.close())
 		}
 	}()
-	assembled, err := stage.assemble(spec, func(l layers) error { return image.unpack(ctx, spec, l) })
 	if err != nil {
 		return nil, err
 	}
-	c := &Container{stage: stage, spec: spec.kept()}
-	if err := c.restore(ctx, engine, assembled, &image); err != nil {
+	c := &Container{stage: stage, spec: r.spec.kept(), sources: r.sources}
+	if err := c.restore(ctx, engine, r.assembled, &image); err != nil {
 		return nil, errors.Join(err, c.removeGroups())
 	}
 	return c, nil
 }
 
-// unpack writes what the job had written, before anything is mounted over it.
+// unpack writes what the job had written, before anything is mounted there.
 func (i *Image) unpack(ctx context.Context, spec *Spec, l layers) error {
 	for part, to := range map[string]string{upperPart: l.upper, tmpPart: l.tmp, varTmpPart: l.varTmp, runPart: spec.RunDir} {
 		if err := unarchive(ctx, filepath.Join(i.Dir, part), to); err != nil {
@@ -80,19 +74,16 @@ func (i *Image) unpack(ctx context.Context, spec *Spec, l layers) error {
 	return nil
 }
 
-// restore has CRIU make the processes.
+// restore makes the processes with CRIU.
 func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *assembled, image *Image) error {
-	if err := c.stage.putCarried(a.root, image); err != nil {
+	if err := image.setMountFlags(c.sources); err != nil {
 		return err
 	}
-	sources, err := c.stage.sources(&c.spec, a, image)
+	if err := image.checkNamed(); err != nil {
+		return err
+	}
+	watched, err := checkpoint.WatchedIn(filepath.Join(image.Dir, imageDir))
 	if err != nil {
-		return err
-	}
-	if err := c.stage.makeMountPoints(a.root, sources); err != nil {
-		return err
-	}
-	if err := image.setMountFlags(sources); err != nil {
 		return err
 	}
 	if err := image.open(); err != nil {
@@ -111,10 +102,11 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 		return err
 	}
 	restored, err := engine.Restore(ctx, checkpoint.RestoreOptions{
-		Images: imagesPath, Log: image.Log, Root: root, External: sources, Stopped: image.Stopped,
-		Started: c.joinGroups,
+		Owner: namespaceOwner(c.spec.ID), Started: c.joinGroups,
+		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
-			if err := c.checkRestored(ctx, pid); err != nil || image.MayRun == nil {
+			err := errors.Join(c.checkRestored(ctx, pid, watched), boundRestored(pid))
+			if err != nil || image.MayRun == nil {
 				return err
 			}
 			return image.MayRun()
@@ -131,6 +123,14 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	return nil
 }
 
+func paths(sources map[string]source) map[string]string {
+	result := make(map[string]string, len(sources))
+	for path, from := range sources {
+		result[path] = from.path
+	}
+	return result
+}
+
 // bareRoot answers another mount of the root, without the shares in it: CRIU
 // binds it in the new namespace, where a mount with others below it cannot be
 // bound alone.
@@ -142,8 +142,8 @@ func (s *stage) bareRoot(root string) (string, error) {
 	return s.attach(tree)
 }
 
-// open lets everybody read CRIU's files: who restores is nobody yet, later root
-// of the new user namespace. Above them is the image's directory, which is
+// open lets everybody read CRIU's files: CRIU runs as nobody at first, later as root
+// of the new user namespace. Above them are the image's directory, which is
 // closed, and the stage, which nobody else sees.
 func (i *Image) open() error {
 	images := filepath.Join(i.Dir, imageDir)
@@ -162,26 +162,22 @@ func (i *Image) open() error {
 	return os.Chmod(images, 0o755)
 }
 
-// makeMountPoints makes those that the root lacks: a directory that is there
-// on the node that made the image need not be here. Mount points in the
+// makeMountPoints makes the mount points that the root lacks: a directory of the node
+// that made the image need not exist here. Mount points in the
 // container's own file systems come with those.
-func (s *stage) makeMountPoints(root string, sources map[string]string) error {
-	top, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (s *stage) makeMountPoints(a *assembled, sources map[string]source) error {
+	points, err := s.newPoints(a)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: root, Err: err}
+		return err
 	}
-	defer unix.Close(top)
-	for path, source := range sources {
+	defer points.close()
+	for path, from := range sources {
 		if isRestoredByCRIU(path) {
 			continue
 		}
-		info, err := os.Stat(source)
+		point, err := points.open(path, from.isDir, unix.RESOLVE_NO_SYMLINKS)
 		if err != nil {
-			return err
-		}
-		point, err := s.mountPoint(top, path, info.IsDir())
-		if err != nil {
-			return fmt.Errorf("make the mount point %s: %w", path, err)
+			return misfit("mount "+path, "its mount point cannot be made: "+err.Error(), "make that directory on the node, or choose another one")
 		}
 		unix.Close(point)
 	}
@@ -222,7 +218,7 @@ func (c *Container) removeGroups() error {
 	return groups.Destroy()
 }
 
-// signalRestored also lets a frozen tree die.
+// signalRestored also thaws a frozen tree, so that it can die.
 func (c *Container) signalRestored(signal unix.Signal) error {
 	if err := c.process.Signal(signal); err != nil || signal != unix.SIGKILL {
 		return err

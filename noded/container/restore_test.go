@@ -2,6 +2,8 @@ package container
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,20 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A script that counts goes on counting in another container, under another
-// id and control group, where it stood.
+// A script that counts continues in another container, under another
+// id and control group, where it was frozen.
 func TestMoveCounter(t *testing.T) {
 	b := newBed(t)
 	s := b.start()
-	s.must(order{Do: "start", Script: "#!/bin/bash\nfor i in $(seq 1 200); do echo $i; sleep 0.02; done\nexit 7\n"})
-	eventually(t, "it counts", func() bool { return strings.Contains(b.read(), "\n10\n") })
+	enough := filepath.Join(b.home(), "enough")
+	s.must(order{Do: "start", Script: "#!/bin/bash\nuntil [ -e " + enough + " ]; do echo $((++i)); sleep 0.1; done\nexit 7\n"})
+	eventually(t, "it counts", func() bool { return strings.Contains(b.read(), "\n3\n") })
 	s = s.move()
+	moved := strings.Count(b.read(), "\n")
+	eventually(t, "it continues", func() bool { return strings.Count(b.read(), "\n") > moved+3 })
+	must(t, os.WriteFile(enough, nil, 0o644))
 	r := s.must(order{Do: "wait"})
 	if r.Code != 7 {
 		t.Errorf("it ended with %d, signal %d", r.Code, r.Signal)
 	}
 	var want strings.Builder
-	for i := range 200 {
+	for i := range strings.Count(b.read(), "\n") {
 		fmt.Fprintln(&want, i+1)
 	}
 	if b.read() != want.String() {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// layers are the directories of the part that make its root writable.
+// layers are the directories of the allocation that make its root writable.
 type layers struct{ upper, work, tmp, varTmp string }
 
 // makeLayers makes them. Their owner is the container's root, as the host's
@@ -37,8 +37,8 @@ func (s *stage) makeLayers(dir string) (layers, error) {
 }
 
 // mountRoot mounts the overlay over lower, which is attached, and answers its
-// path. "volatile" keeps its end from syncing the whole file system below:
-// nobody reads a part's layer after a crash of the machine.
+// path. "volatile" keeps an unmount from syncing the whole file system below:
+// nobody reads an allocation's layer after a crash of the machine.
 func (s *stage) mountRoot(lower string, l layers) (string, error) {
 	root := filepath.Join(s.path, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {

@@ -17,8 +17,8 @@ type SaveOptions struct {
 	// Dir is the image's directory, which is made, or is empty. It is root's
 	// alone, and on a disk with room for the job's memory.
 	Dir string
-	// Log is a directory that is not the image's, for CRIU's log, which stays
-	// there for who wants to know why it did not succeed.
+	// Log is a directory outside the image, for CRIU's log. The log stays there
+	// and says why a save failed.
 	Log string
 	// Timeout bounds how long CRIU tries to get hold of the processes, 0 = a
 	// minute; the context bounds all.
@@ -38,14 +38,14 @@ const (
 )
 
 // Save writes an image of the container, which the caller has frozen by its
-// control group. What NotSavable finds is refused, as checkpoint.ErrObstacles,
-// also what CRIU would save: a connection without its other end, for one. It stays frozen, also when it fails, unless the error wraps
-// checkpoint.ErrRuns. The manifest says nothing of job, epoch, number and
-// node, nor of GPUs: the caller fills that in.
+// control group. It refuses what NotSavable finds with checkpoint.ErrObstacles, even
+// if CRIU would save it, for example a connection without its other end. The container
+// stays frozen, also after a failure, unless the error wraps checkpoint.ErrRuns. The
+// manifest lacks job, epoch, number, node and GPUs: the caller fills them in.
 //
 // It costs two copies of what the job wrote into its root and /tmp and one of
-// its memory, at the speed of the disk; the files that it has mapped are read
-// once for each time that they change, before it stands if Prepare was called.
+// its memory, at the speed of the disk. Files that the job has mapped are read once
+// for each time that they change: before the freeze if Prepare was called.
 func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveOptions) (*checkpoint.Manifest, error) {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {
@@ -72,9 +72,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 		return nil, err
 	}
 	manifest.Mounts = mounts
-	for _, d := range c.spec.Devices {
-		manifest.Devices = append(manifest.Devices, d.ContainerPath)
-	}
+	manifest.Devices = ImageDevices(c.spec.Devices)
 	copied := make(chan error, 1)
 	go func() { copied <- c.pack(ctx, o.Dir) }()
 	_, err = engine.Dump(ctx, checkpoint.DumpOptions{
@@ -83,13 +81,36 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if err = errors.Join(err, <-copied); err != nil {
 		return nil, err
 	}
+	if err := c.refuseNamed(images); err != nil {
+		return nil, err
+	}
+	if manifest.Locks, err = checkpoint.HoldsLocks(images); err != nil {
+		return nil, err
+	}
 	if err := c.listFiles(ctx, group, manifest, o.Dir); err != nil {
+		return nil, err
+	}
+	if err := c.listNeeds(group, manifest); err != nil {
 		return nil, err
 	}
 	if manifest.Parts, err = checkpoint.ListParts(o.Dir); err != nil {
 		return nil, err
 	}
 	return manifest, nil
+}
+
+// listNeeds tells what another node must have besides the files of the root.
+func (c *Container) listNeeds(group *cgroup.Group, manifest *checkpoint.Manifest) error {
+	pids, err := group.Procs()
+	if err != nil {
+		return err
+	}
+	if manifest.Needs, err = checkpoint.NeedsOf(pids); err != nil {
+		return err
+	}
+	manifest.IDs = checkpoint.IDs{Users: oneSpaced(mapText(c.stage.uids)), Groups: oneSpaced(mapText(c.stage.gids))}
+	manifest.Held, err = c.listHeld(pids)
+	return err
 }
 
 // hostRoot is Manifest.Root of a container whose root is the host's.

@@ -16,14 +16,15 @@ import (
 // stage is a small tmpfs over a directory of the caller's mount namespace
 // that the caller does not need. Everything the container is made of is
 // mounted there first, because the container's own setup, which runs without
-// any right on the host, must be able to reach it by a path, while the part's
-// directory is closed to everybody. One unmount takes all of it away.
+// any right on the host, must be able to reach it by a path, while the allocation's
+// directory is closed to everybody. One unmount removes all of it.
 type stage struct {
 	path   string
 	count  int
 	uids   []configs.IDMap
 	gids   []configs.IDMap
 	userns *os.File   // whose map idmapped mounts have
+	own    *os.File   // the container's user namespace; nil when CRIU makes it
 	open   []*os.File // trees that are not mounted yet
 }
 
@@ -32,6 +33,9 @@ type stage struct {
 var stageCandidates = []string{"/mnt", "/media", "/srv", "/boot", "/opt", "/home"}
 
 func newStage(spec *Spec) (*stage, error) {
+	if uid := spec.User.UID; uid >= ownerBase && uid < ownerBase+owners {
+		return nil, fmt.Errorf("%w: id %d lies in the range %d to %d, as which user namespaces are made", ErrUser, uid, ownerBase, ownerBase+owners-1)
+	}
 	uids, err := mapIDs([]uint32{spec.User.UID})
 	if err != nil {
 		return nil, err
@@ -48,7 +52,7 @@ func newStage(spec *Spec) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	userns, err := userNamespace(mountUIDs, mountGIDs)
+	userns, err := userNamespace(mountUIDs, mountGIDs, 0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +85,12 @@ func (s *stage) close() error {
 		f.Close()
 	}
 	s.open = nil
-	if s.userns != nil {
-		s.userns.Close()
-		s.userns = nil
+	for _, ns := range []*os.File{s.userns, s.own} {
+		if ns != nil {
+			ns.Close()
+		}
 	}
+	s.userns, s.own = nil, nil
 	if s.path == "" {
 		return nil
 	}
@@ -110,7 +116,7 @@ func (s *stage) close() error {
 type cloneOptions struct {
 	recursive   bool
 	noAutomount bool
-	idmap       bool // where the file system can; else as it is
+	idmap       bool // if the file system supports it; otherwise as it is
 	attr        uint64
 }
 
@@ -162,7 +168,13 @@ func (s *stage) attach(tree *os.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(s.path, strconv.Itoa(s.count))
+	return s.attachAs(tree, isDir)
+}
+
+// attachAs is attach for a tree that is known to be a directory, or a file: it asks
+// no file system.
+func (s *stage) attachAs(tree *os.File, isDir bool) (path string, err error) {
+	path = filepath.Join(s.path, strconv.Itoa(s.count))
 	s.count++
 	if isDir {
 		err = os.Mkdir(path, 0o755)

@@ -1,7 +1,10 @@
 package container
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,6 +14,7 @@ type Tried struct {
 	UserNamespace error // whether one can be made, with the map of a job
 	Root          error // whether the host's root can be idmapped
 	Overlay       error // whether the container's root can be mounted
+	Disk          error // whether a disk of a job's own can be made and mounted
 	Mounts        []TriedMount
 }
 
@@ -24,11 +28,11 @@ type TriedMount struct {
 
 // Try does for an ordinary user what Start does with the host's file systems,
 // one after the other, and tells each outcome. Layers of the root are made in
-// dir, as Start makes them. What lies at or below one of
+// dir, on a Disk there unless what jobs write is unbounded, as for Start. What lies at or below one of
 // hide is not shown to jobs. The
 // caller is in a mount namespace of its own (see Isolate), with which all that
 // was mounted vanishes; it removes dir.
-func Try(dir string, user User, hide []string) (t Tried) {
+func Try(dir string, user User, hide []string, unbounded bool) (t Tried) {
 	stage, err := newStage(&Spec{User: user})
 	if err != nil {
 		return Tried{UserNamespace: err}
@@ -39,11 +43,31 @@ func Try(dir string, user User, hide []string) (t Tried) {
 		}
 	}()
 	t.Root = stage.tryIdmap("/")
+	layers := dir
+	if !unbounded {
+		var disk *Disk
+		if disk, t.Disk = tryDisk(dir); disk != nil {
+			defer func() { t.Disk = disk.Discard() }()
+			layers = disk.at
+		}
+	}
 	t.Mounts, t.Overlay = stage.tryMounts(append(hide, dir))
 	if t.Overlay == nil {
-		t.Overlay = stage.tryRoot(dir)
+		t.Overlay = stage.tryRoot(layers)
 	}
 	return t
+}
+
+// tryDisk makes a small one, and mounts it below dir.
+func tryDisk(dir string) (*Disk, error) {
+	file, at := filepath.Join(dir, "disk.ext4"), filepath.Join(dir, "disk")
+	if err := MakeDisk(context.Background(), file, LeastDiskBytes); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(at, 0o700); err != nil {
+		return nil, fmt.Errorf("make a mount point: %w", err)
+	}
+	return MountDisk(file, at)
 }
 
 // tryIdmap is clone's idmapping, with its error.
@@ -63,7 +87,7 @@ func (s *stage) tryIdmap(path string) error {
 }
 
 func (s *stage) tryMounts(hide []string) (tried []TriedMount, err error) {
-	mounts, err := hostMounts(hide)
+	mounts, err := hostMounts(hide, 0)
 	for _, m := range mounts {
 		one := TriedMount{Path: m.path, Type: m.kind, Network: m.network}
 		if !m.network {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
 
 // checkImage compares an image with its manifest, this machine and the
@@ -20,28 +21,20 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 	if err := m.Check(); err != nil {
 		return err
 	}
-	if m.UID != spec.User.UID {
-		return fmt.Errorf("%w: its processes are user %d's, and not user %d's", ErrMisfit, m.UID, spec.User.UID)
-	}
-	if m.Root != hostRoot {
-		return fmt.Errorf("%w: its root is %q, and jobs here have the host's", ErrMisfit, m.Root)
-	}
-	here, err := checkpoint.ThisMachine(ctx, engine)
+	here, err := thisNode(ctx, spec, engine)
 	if err != nil {
 		return err
 	}
-	here.GPUs = m.Machine.GPUs // the caller has compared them
-	if found := m.Fits(here, Look); len(found) > 0 {
-		texts := make([]string, len(found))
-		for i, misfit := range found {
-			texts[i] = misfit.String()
-		}
-		return fmt.Errorf("%w: %s", ErrMisfit, strings.Join(texts, "; "))
+	if found := m.Fits(here); len(found) > 0 {
+		return &MisfitError{found}
+	}
+	if image.Dir == "" {
+		return checkShared(spec.User, m.Shared, false)
 	}
 	if err := m.Verify(image.Dir); err != nil {
 		return err
 	}
-	if err := checkShared(spec.User, m.Shared); err != nil {
+	if err := checkShared(spec.User, m.Shared, true); err != nil {
 		return err
 	}
 	for i := range m.Files {
@@ -52,26 +45,29 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 	return fmt.Errorf("%w: it lacks process 1's program", checkpoint.ErrManifest)
 }
 
-// checkShared compares the files of shared file systems that were open. One
-// that the job itself was writing may have grown since, when the job went on
-// after it was saved: it is cut back to where the job is now, which will write
-// the rest again. It is done with the user's own rights.
-func checkShared(user User, files []checkpoint.SharedFile) error {
+// checkShared compares the files of shared file systems that were open. A file that
+// the job itself was writing may have grown since, if the job continued after it was
+// saved. If asked to, checkShared truncates it to where the job is now, which will write
+// the rest again. It uses the user's own rights.
+func checkShared(user User, files []checkpoint.SharedFile, cut bool) error {
 	for _, f := range files {
 		if !f.Exact {
 			continue
 		}
-		err := AsUser(user, 0, func() error {
+		err := userpath.As(user.Identity(), 0, func() error {
 			info, err := os.Stat(f.Path)
 			switch {
 			case err != nil:
-				return fmt.Errorf("%w: it had %s open: %w", ErrMisfit, f.Path, err)
+				return misfit("file "+f.Path, "it was open: "+err.Error(), "choose a node that has it, or put it back")
 			case info.Size() == f.Size:
 				return nil
 			case info.Size() > f.Size && f.Written && info.Mode().IsRegular():
-				return os.Truncate(f.Path, f.Size)
+				if cut {
+					return os.Truncate(f.Path, f.Size)
+				}
+				return nil
 			}
-			return fmt.Errorf("%w: it had %s open with %d bytes, and now that has %d: put back what it was", ErrMisfit, f.Path, f.Size, info.Size())
+			return misfit("file "+f.Path, fmt.Sprintf("it was open with %d bytes, and now has %d", f.Size, info.Size()), "put back what it was")
 		})
 		if err != nil {
 			return err
@@ -82,7 +78,7 @@ func checkShared(user User, files []checkpoint.SharedFile) error {
 
 // checkRestored asks the kernel about each process of a restored tree, none of
 // which has run: nothing that an image says of itself is taken on trust.
-func (c *Container) checkRestored(ctx context.Context, pid int) error {
+func (c *Container) checkRestored(ctx context.Context, pid int, watched []string) error {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {
 		return err
@@ -120,7 +116,13 @@ func (c *Container) checkRestored(ctx context.Context, pid int) error {
 	if err := c.givePipes(inside); err != nil {
 		return err
 	}
-	return checkDevices(ctx, group, c.spec.Devices)
+	if err := errors.Join(checkMounted(pid, c.sources), c.checkReach(pid, inside, watched)); err != nil {
+		return err
+	}
+	if err := c.checkShown(pid); err != nil {
+		return err
+	}
+	return checkDevices(ctx, group, &c.spec)
 }
 
 // checkNamespaces: the ids of the processes are those that Start would give,

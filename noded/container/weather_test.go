@@ -19,7 +19,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-const counting = "#!/bin/bash\nfor i in $(seq 1 100000); do echo $i; sleep 0.02; done\n"
+const counting = "#!/bin/bash\nfor i in $(seq 1 100000); do echo $i; sleep 0.1; done\n"
 
 // startCounting answers a supervisor of a container that counts.
 func startCounting(b *bed) *supervisor {
@@ -75,7 +75,7 @@ func jsonOf(value any) string {
 	return string(data)
 }
 
-// The job goes on after it was saved, and from the image too.
+// The job continues after it was saved, and from the image too.
 func TestSaveAndGoOn(t *testing.T) {
 	b := newBed(t)
 	s := startCounting(b)
@@ -99,9 +99,9 @@ func TestSaveAndGoOn(t *testing.T) {
 	s.must(order{Do: "end"})
 }
 
-// Whoever kills CRIU in the middle: the job stands at once. CRIU works inside
-// its processes, and one may not survive that; what survives goes on and can
-// be saved anew.
+// Whoever kills CRIU in the middle: the job is frozen at once. CRIU works inside
+// its processes, and one may not survive that; what survives continues and can
+// be saved again.
 func TestKillCRIU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: kills at many moments")
@@ -111,25 +111,26 @@ func TestKillCRIU(t *testing.T) {
 	for delay := 20 * time.Millisecond; delay < 200*time.Millisecond; delay += 15 * time.Millisecond {
 		s := startCounting(b)
 		s.must(order{Do: "freeze"})
-		stood := b.read()
-		done := make(chan struct{})
+		frozenAt := b.read()
+		done, over := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(done)
-			killChild(s.cmd.Process.Pid, "swrk", delay)
+			killCRIU(s.cmd.Process.Pid, delay, over)
 		}()
 		r := s.do(order{Do: "save", Image: b.image(s.id)})
+		close(over)
 		<-done
 		if r.Error != "" {
 			killed++
 			if !isAny(r, "let go") {
 				t.Errorf("%v: %s", delay, r.Error)
 			}
-			if ran := strings.Count(b.read(), "\n") - strings.Count(stood, "\n"); ran > 2 {
+			if ran := strings.Count(b.read(), "\n") - strings.Count(frozenAt, "\n"); ran > 2 {
 				t.Errorf("%v: it ran on by %d lines", delay, ran)
 			}
 		}
 		if frozen, err := s.group().Frozen(); err != nil || !frozen {
-			t.Fatalf("%v: it does not stand: %v", delay, err)
+			t.Fatalf("%v: it is not frozen: %v", delay, err)
 		}
 		if again := s.do(order{Do: "save", Image: b.image(s.id) + "again"}); again.Error != "" && !isAny(again, "unsettled") {
 			t.Logf("%v: saved again it says %s", delay, again.Error)
@@ -144,6 +145,7 @@ func TestKillCRIU(t *testing.T) {
 			must(t, s.cmd.Process.Kill())
 		} else {
 			if r.Error != "" {
+				must(t, os.RemoveAll(b.image(s.id))) // what the killed one left there is of processes that are gone
 				s = s.move()
 			}
 			s.must(order{Do: "end"})
@@ -156,30 +158,33 @@ func TestKillCRIU(t *testing.T) {
 	t.Logf("CRIU was killed %d times, and the job did not survive that %d times", killed, died)
 }
 
-// killChild kills the first child of a process whose arguments contain a word,
-// a while after it appears.
-func killChild(parent int, word string, delay time.Duration) {
-	for deadline := time.Now().Add(prototest.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		out, _ := exec.Command("pgrep", "-P", jsonOf(parent), "-f", word).Output()
-		if pid := strings.Fields(string(out)); len(pid) > 0 {
+// killCRIU kills the CRIU that works for a process, a while after it has appeared,
+// unless what it works for is over before.
+func killCRIU(parent int, delay time.Duration, over <-chan struct{}) {
+	for {
+		pid := prototest.Child(parent, func(line string) bool { return strings.Contains(line, "\x00swrk\x00") })
+		if pid > 0 {
 			time.Sleep(delay)
-			number := 0
-			_ = json.Unmarshal([]byte(pid[0]), &number)
-			_ = syscall.Kill(number, syscall.SIGKILL)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 			return
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
 // A dump that takes longer than allowed is given up wherever it is, the job
-// stands, and is none the worse for it.
+// is frozen, and is none the worse for it.
 func TestSaveDeadline(t *testing.T) {
 	b := newBed(t)
 	s := startCounting(b)
 	given := 0
 	for limit := 20 * time.Millisecond; limit < 400*time.Millisecond; limit += 30 * time.Millisecond {
 		s.must(order{Do: "freeze"})
-		stood := b.read()
+		frozenAt := b.read()
 		r := s.do(order{Do: "save", Image: b.image(s.id) + limit.String(), Timeout: limit})
 		if r.Error != "" {
 			given++
@@ -187,11 +192,11 @@ func TestSaveDeadline(t *testing.T) {
 				t.Errorf("%v: %s", limit, r.Error)
 			}
 		}
-		if frozen, err := s.group().Frozen(); err != nil || !frozen || b.read() != stood {
-			t.Fatalf("%v: it does not stand: %v", limit, err)
+		if frozen, err := s.group().Frozen(); err != nil || !frozen || b.read() != frozenAt {
+			t.Fatalf("%v: it is not frozen: %v", limit, err)
 		}
 		s.must(order{Do: "thaw"})
-		eventually(t, "it counts on", func() bool { return len(b.read()) > len(stood)+8 })
+		eventually(t, "it counts on", func() bool { return len(b.read()) > len(frozenAt)+8 })
 	}
 	t.Logf("given up %d times", given)
 	if given < 3 {
@@ -259,7 +264,7 @@ func TestSpoiledImage(t *testing.T) {
 }
 
 // A library that this node does not have as it was comes with the image, and
-// the program goes on with it.
+// the program continues with it.
 func TestCarriedLibrary(t *testing.T) {
 	b := newBed(t)
 	const library = "/usr/local/lib/libgleaner-test.so"

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/memory"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
@@ -35,14 +34,12 @@ func (d *doctor) checkCUDA(ctx context.Context) []finding.Finding {
 	if seen.driver, err = source.Driver(); err == nil {
 		seen.devices, err = source.Devices()
 	}
-	var info unix.Sysinfo_t
 	if err == nil {
-		err = unix.Sysinfo(&info)
+		seen.hostBytes, err = memory.Total()
 	}
 	if err != nil {
 		return []finding.Finding{finding.Bad(cudaName, err.Error(), meansCUDA, "nvidia-smi says more")}
 	}
-	seen.hostBytes = uint64(info.Totalram) * uint64(info.Unit)
 	helper := cuda.NewHelper(cuda.Options{Command: []string{d.options.Executable, cuda.Word}})
 	defer helper.Close()
 	seen.version, seen.err = helper.Start(ctx)
@@ -81,7 +78,7 @@ func (c *cudaSeen) judge() finding.Finding {
 		return finding.Doubtful(cudaName, fmt.Sprintf("%s, but the GPUs have %s and the host %s", seen, finding.Bytes(gpuBytes), finding.Bytes(c.hostBytes)),
 			"what jobs have on all GPUs does not fit into the host at once: some cannot be saved while others are", "add memory; a job needs as much with --mem as it has on GPUs, beside what it has in the host")
 	case len(major) < len(leastRemapDriver) || len(major) == len(leastRemapDriver) && major < leastRemapDriver:
-		return finding.Doubtful(cudaName, seen+", but only back to the same GPU", "a job that was saved here goes on on the very same GPUs only", "install NVIDIA driver 580 or later")
+		return finding.Doubtful(cudaName, seen+", but only back to the same GPU", "a job that was saved here resumes only on the very same GPUs", "install NVIDIA driver 580 or later")
 	case len(c.driver.Forgetful) > 0:
 		return finding.Doubtful(cudaName, fmt.Sprintf("%s; persistence mode is off for GPU %s", seen, strings.Trim(fmt.Sprint(c.driver.Forgetful), "[]")),
 			"memory can be given back only after the driver was woken, which takes seconds", "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1")

@@ -4,7 +4,7 @@
 //
 // What it promises: it changes nothing that stays. What it tries with files,
 // mounts, control groups and processes has names of its own, in a directory
-// beside the parts of jobs, in a private mount namespace and in a group below
+// beside the allocations of jobs, in a private mount namespace and in a group below
 // cgroup_parent, and is removed again. It runs beside a daemon with jobs.
 // Without root it says what it could not look at.
 //
@@ -22,7 +22,8 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded"
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
+	"github.com/gleaner-hpc/gleaner/noded/trial"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
@@ -99,6 +100,7 @@ func (d *doctor) checks() []finding.Check {
 		{Name: cudaName, Limit: patient, Run: d.checkCUDA},
 		{Name: "memory", Run: d.checkMemory},
 		{Name: "processes", Run: d.checkProcesses},
+		{Name: "counters", Run: d.checkCounters},
 		{Name: "users", Run: d.checkUsers},
 		{Name: "left over", Run: d.checkLeftOvers},
 	}
@@ -148,7 +150,7 @@ func needsRoot(check string) []finding.Finding {
 // makeScratch makes the directory for trials on the file system of the state
 // directory. A machine that is not set up yet
 // has no state directory: the nearest directory above stands for it. When ctx
-// has ended meanwhile nobody waits for it any more, and nobody would remove it.
+// has ended meanwhile, nobody waits for it any longer, and nobody would remove it.
 func (d *doctor) makeScratch(ctx context.Context) {
 	if !d.root {
 		return
@@ -174,7 +176,7 @@ func (d *doctor) removeScratch() []finding.Finding {
 	if d.scratch == "" {
 		return nil
 	}
-	if err := shim.Discard(d.scratch); err != nil {
+	if err := remove.Discard(d.scratch); err != nil {
 		return []finding.Finding{finding.Doubtful("cleaning up", err.Error(), "something of this examination is left",
 			"rm -r --one-file-system "+d.scratch)}
 	}
@@ -182,7 +184,7 @@ func (d *doctor) removeScratch() []finding.Finding {
 }
 
 // scratchPrefix begins the name of the directory for trials.
-const scratchPrefix = "gleaner-doctor-"
+const scratchPrefix = trial.DirectoryPrefix
 
 // noScratch are the findings of a check that needs the directory and has none.
 func (d *doctor) noScratch(check string) []finding.Finding {

@@ -73,6 +73,7 @@ func TestNoexec(t *testing.T) {
 		return
 	}
 	n := newNode(t)
+	n.more = `tmp_disk = "unbounded"` // else its files lie on a disk of the job's own
 	tmpfs(t, n.state, unix.MS_NOEXEC, "size=4m,mode=711")
 	want(t, n.examine(), "container", finding.Failed, "remount,exec")
 	must(t, unix.Mount("", n.state, "", unix.MS_REMOUNT, ""))
@@ -97,6 +98,7 @@ func TestStateDirOnOverlay(t *testing.T) {
 		return
 	}
 	n := newNode(t)
+	n.more = `tmp_disk = "unbounded"`
 	top := filepath.Join(n.dir, "top")
 	for _, name := range []string{"lower", "upper", "work"} {
 		must(t, os.MkdirAll(filepath.Join(top, name), 0o755))
@@ -106,6 +108,12 @@ func TestStateDirOnOverlay(t *testing.T) {
 	found := n.examine()
 	want(t, found, "overlay", finding.Failed, "local ext4")
 	want(t, found, "container", finding.Failed)
+	want(t, found, "disks of jobs", finding.Warning, "unbounded")
+	n.more = ""
+	found = n.examine()
+	want(t, found, "overlay", finding.OK)
+	want(t, found, "container", finding.OK)
+	want(t, found, "disks of jobs", finding.OK)
 }
 
 // Within a user namespace that may have none below it.

@@ -71,7 +71,7 @@ func judgeDevices(who string, source gpu.Source) finding.Finding {
 		seen = who + " none"
 	}
 	if len(bad) > 0 {
-		return finding.Bad(gpusName, seen+"; "+few(bad), "those are given to no job; the others are", "do what stands there; dmesg | grep -i -e nvrm -e xid says more")
+		return finding.Bad(gpusName, seen+"; "+few(bad), "those are given to no job; the others are", "do what is written there; dmesg | grep -i -e nvrm -e xid says more")
 	}
 	return finding.Good(gpusName, seen+", all sound")
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -110,6 +111,7 @@ func (d *doctor) tryGroups(ctx context.Context) (_ cgroup.Info, err error) {
 }
 
 func tryInGroup(ctx context.Context, group *cgroup.Group) error {
+	defer keepThread()()
 	cmd := exec.Command("/bin/sh", "-c", trialScript)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()
@@ -200,4 +202,12 @@ func handedOn(group string) []string {
 		return nil
 	}
 	return strings.Fields(string(text))
+}
+
+// keepThread keeps its caller on one thread of the kernel's until what it
+// answers is called. A child with a Pdeathsig ends with the thread that made it,
+// and a daemon's threads end when they have been another user's.
+func keepThread() func() {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
@@ -31,15 +32,15 @@ const initVariable = "GLEANER_TEST_GINIT"
 // that follows, as gnoded would, and print the report.
 const examineWord = "examine"
 
-// The test program stands for gnoded: supervisor, trials, examination.
+// The test program replaces gnoded: supervisor, trials, examination.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		var err error
 		switch {
-		case os.Args[1] == shim.Word:
+		case os.Args[1] == client.Word:
 			err = shim.Main(os.Args[2])
 		case os.Args[1] == "doctor" && os.Args[2] == TryWord:
-			err = Try(os.Args[3], os.Args[4:])
+			err = Try(os.Args[3], os.Args[4], os.Args[5:])
 		case os.Args[1] == examineWord:
 			err = json.NewEncoder(os.Stdout).Encode(examineFile(context.Background(), os.Args[2]))
 		default:

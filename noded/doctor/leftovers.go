@@ -16,7 +16,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
@@ -54,11 +55,11 @@ func (d *doctor) checkLeftOvers(ctx context.Context) []finding.Finding {
 	return []finding.Finding{finding.Good(name, "nothing of dead jobs")}
 }
 
-// partName is the name of a part's group: JOB.EPOCH.
-var partName = regexp.MustCompile(`^[0-9]{1,10}\.[0-9]{1,10}$`)
+// allocName is the name of an allocation's group: JOB.EPOCH.
+var allocName = regexp.MustCompile(`^[0-9]{1,10}\.[0-9]{1,10}$`)
 
 func (d *doctor) leftOvers() (left []string, err error) {
-	handles, damaged, err := shim.List(d.config.StateDir, d.config.CgroupParent)
+	handles, damaged, err := client.List(d.config.StateDir, d.config.CgroupParent)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +67,12 @@ func (d *doctor) leftOvers() (left []string, err error) {
 	for _, h := range handles {
 		known[filepath.Base(h.Dir())] = true
 		alive := h.Alive() // asked first: it may write its result, and go, at this moment
-		if _, err := h.Result(); errors.Is(err, shim.ErrNoResult) && !alive {
+		if _, err := h.Result(); errors.Is(err, bundle.ErrNoResult) && !alive {
 			left = append(left, h.Dir()+" is of a job whose supervisor is dead")
 		}
 	}
 	for _, bad := range damaged {
-		known[fmt.Sprintf("%d.%d", bad.Order().Part.Job, bad.Order().Part.Epoch)] = true
+		known[fmt.Sprintf("%d.%d", bad.Order().Alloc.Job, bad.Order().Alloc.Epoch)] = true
 		left = append(left, bad.Error())
 	}
 	groups, err := cgroup.List(d.config.CgroupParent)
@@ -79,7 +80,7 @@ func (d *doctor) leftOvers() (left []string, err error) {
 		full := path.Join(d.config.CgroupParent, group)
 		pid, examination := strings.CutPrefix(group, "doctor-")
 		switch {
-		case partName.MatchString(group) && !known[group]:
+		case allocName.MatchString(group) && !known[group]:
 			left = append(left, "control group "+full+" is of no job on disk")
 		case examination && !processExists(pid):
 			left = append(left, "control group "+full+" is of an examination that was killed")
@@ -105,7 +106,8 @@ func (d *doctor) oldTrials() (left []string) {
 	return left
 }
 
-// mountsBelow are mounts among the parts, which keep them from being deleted.
+// mountsBelow are mounts among the allocations' directories, which prevent their
+// deletion.
 func (d *doctor) mountsBelow() (left []string) {
 	jobs := filepath.Join(d.config.StateDir, "jobs")
 	if resolved, err := filepath.EvalSymlinks(jobs); err == nil {

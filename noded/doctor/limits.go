@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/gleaner-hpc/gleaner/noded/memory"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
@@ -17,12 +17,14 @@ const leastLeft = 256 << 20
 
 func (d *doctor) checkMemory(context.Context) []finding.Finding {
 	const name = "memory"
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
+	total, err := memory.Total()
+	if err != nil {
 		return []finding.Finding{finding.Unseen(name, err.Error())}
 	}
-	total := uint64(info.Totalram) * uint64(info.Unit)
-	available := availableMemory(total)
+	available, err := memory.Available()
+	if err != nil {
+		available = total
+	}
 	seen := fmt.Sprintf("%s, of which %s are available", finding.Bytes(total), finding.Bytes(available))
 	offered := d.config.MemoryBytes
 	switch {
@@ -38,24 +40,11 @@ func (d *doctor) checkMemory(context.Context) []finding.Finding {
 	return []finding.Finding{finding.Good(name, seen)}
 }
 
-func availableMemory(total uint64) uint64 {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return total
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			if kib, err := strconv.ParseUint(fields[1], 10, 64); err == nil {
-				return kib << 10
-			}
-		}
-	}
-	return total
-}
-
 // leastRoom is how many processes and threads must be left for a job.
 const leastRoom = 1024
+
+// leastShare is how many of them a job should have for each of its CPUs.
+const leastShare = 512
 
 func (d *doctor) checkProcesses(context.Context) []finding.Finding {
 	const name = "processes"
@@ -74,9 +63,45 @@ func (d *doctor) checkProcesses(context.Context) []finding.Finding {
 		return []finding.Finding{finding.Unseen(name, "/proc/loadavg cannot be read: is /proc mounted?")}
 	}
 	seen := fmt.Sprintf("%d processes and threads, of %d that the kernel bears", now, most)
+	cpus := uint64(max(d.config.CPUs, runtime.NumCPU()))
+	if share := (most - most/8) / cpus; share < leastShare && now+leastRoom <= most {
+		return []finding.Finding{finding.Doubtful(name, fmt.Sprintf("%s; a job has %d for each of its CPUs", seen, share), "jobs of few CPUs fail to start threads",
+			"echo kernel.pid_max=4194304 >/etc/sysctl.d/60-gleaner.conf && sysctl --system")}
+	}
 	if now+leastRoom > most {
 		return []finding.Finding{finding.Bad(name, seen, "jobs fail to start, or to start threads",
 			"echo kernel.pid_max=4194304 >/etc/sysctl.d/60-gleaner.conf && sysctl --system; ps -eo user= | sort | uniq -c says whose they are")}
 	}
 	return []finding.Finding{finding.Good(name, seen)}
+}
+
+// What the kernel counts for each user, of which a job may use a small share, and for
+// all, and how much of it a busy node needs.
+var neededCounters = []struct {
+	setting string
+	least   uint64
+}{
+	{"fs/inotify/max_user_instances", 8192}, {"fs/inotify/max_user_watches", 1 << 20}, {"kernel/pty/max", 4096},
+}
+
+func (d *doctor) checkCounters(context.Context) []finding.Finding {
+	const name = "counters"
+	var low, remedy, seen []string
+	for _, c := range neededCounters {
+		value, err := strconv.ParseUint(sysctl(c.setting), 10, 64)
+		if err != nil {
+			continue // a kernel without it
+		}
+		setting := strings.ReplaceAll(c.setting, "/", ".")
+		seen = append(seen, fmt.Sprintf("%s = %d", setting, value))
+		if value < c.least {
+			low = append(low, fmt.Sprintf("%s = %d", setting, value))
+			remedy = append(remedy, fmt.Sprintf("%s=%d", setting, c.least))
+		}
+	}
+	if len(low) > 0 {
+		return []finding.Finding{finding.Doubtful(name, strings.Join(low, ", "), "a job may take a small part of each, and programs that watch many files, or open many terminals, find none left",
+			fmt.Sprintf("printf '%%s\\n' %s >/etc/sysctl.d/60-gleaner-counters.conf && sysctl --system", strings.Join(remedy, " ")))}
+	}
+	return []finding.Finding{finding.Good(name, strings.Join(seen, ", "))}
 }

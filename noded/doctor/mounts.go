@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -21,7 +22,7 @@ import (
 var trialUser = container.User{UID: 65534, GID: 65534, Name: "nobody", Group: "nogroup", Home: "/nonexistent", Shell: "/bin/sh"}
 
 // TryWord is the argument of "gnoded doctor" before the name of a directory
-// that makes it call Try.
+// and whether what jobs write is unbounded, that makes it call Try.
 const TryWord = "try"
 
 // tried is container.Tried as JSON; "" = it works.
@@ -30,6 +31,7 @@ type tried struct {
 	UserNamespace string       `json:"user_namespace"`
 	Root          string       `json:"root"`
 	Overlay       string       `json:"overlay"`
+	Disk          string       `json:"disk"`
 	Mounts        []triedMount `json:"mounts"`
 }
 
@@ -42,14 +44,14 @@ type triedMount struct {
 
 // Try is the process that tries mounts, in a mount namespace of its own, on
 // the main goroutine. It prints what it found out.
-func Try(dir string, hide []string) error {
+func Try(dir, unbounded string, hide []string) error {
 	var t tried
 	if err := container.Isolate(); err != nil {
 		t.Private = err.Error()
 		return json.NewEncoder(os.Stdout).Encode(t)
 	}
-	found := container.Try(dir, trialUser, hide)
-	t = tried{UserNamespace: text(found.UserNamespace), Root: text(found.Root), Overlay: text(found.Overlay)}
+	found := container.Try(dir, trialUser, hide, unbounded == strconv.FormatBool(true))
+	t = tried{UserNamespace: text(found.UserNamespace), Root: text(found.Root), Overlay: text(found.Overlay), Disk: text(found.Disk)}
 	for _, m := range found.Mounts {
 		t.Mounts = append(t.Mounts, triedMount{m.Path, m.Type, m.Network, text(m.Idmap)})
 	}
@@ -72,11 +74,12 @@ func (d *doctor) checkMounts(ctx context.Context) []finding.Finding {
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return []finding.Finding{finding.Bad(name, err.Error(), "no job can start here", "see the line of the disk of state_dir")}
 	}
-	cmd := exec.CommandContext(ctx, d.options.Executable, append([]string{"doctor", TryWord, dir}, append(d.config.Hide, d.config.StateDir)...)...)
+	cmd := exec.CommandContext(ctx, d.options.Executable, append([]string{"doctor", TryWord, dir, strconv.FormatBool(d.config.TmpUnbounded)}, append(d.config.Hide, d.config.StateDir)...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = groupPatience
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
+	defer keepThread()()
 	out, err := cmd.Output()
 	var t tried
 	if err == nil {
@@ -108,7 +111,21 @@ func (d *doctor) judgeMounts(t *tried) []finding.Finding {
 			"in jobs root's files look like nobody's, and programs that insist on their owner, ssh for one, fail",
 			"have the root on a file system that can: ext4, xfs, btrfs; tmpfs from Linux 6.3"))
 	}
-	return append(append(found, d.judgeOverlay(t)), judgeShares(t.Mounts))
+	return append(found, d.judgeOverlay(t), d.judgeDisk(t), judgeShares(t.Mounts))
+}
+
+// judgeDisk is about the bound for what jobs write.
+func (d *doctor) judgeDisk(t *tried) finding.Finding {
+	const name = "disks of jobs"
+	switch {
+	case d.config.TmpUnbounded:
+		return finding.Doubtful(name, `gnoded.toml says tmp_disk = "unbounded"`, "one job can fill the disk of state_dir, and stop all others on this node",
+			"take tmp_disk out of gnoded.toml, or give it a size, and restart gnoded")
+	case t.Disk == "":
+		return finding.Good(name, "what each job writes is bounded: ext4 in a file, by a loop device")
+	}
+	return finding.Bad(name, t.Disk, "no job can start here",
+		`apt-get install e2fsprogs; modprobe loop && echo loop >/etc/modules-load.d/loop.conf; or, where a job may fill the disk, tmp_disk = "unbounded" in gnoded.toml`)
 }
 
 func (d *doctor) judgeOverlay(t *tried) finding.Finding {
@@ -169,6 +186,7 @@ func (d *doctor) checkUserNamespaces(ctx context.Context) []finding.Finding {
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWNET,
 		Pdeathsig:  syscall.SIGKILL, UidMappings: ids, GidMappings: ids,
 	}
+	defer keepThread()()
 	err := cmd.Run()
 	if err == nil {
 		return []finding.Finding{finding.Good(name, "one with namespaces of processes, IPC, host name and network was made")}

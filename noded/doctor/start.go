@@ -8,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/container"
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/trial"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 func (d *doctor) checkGinit(context.Context) []finding.Finding {
@@ -78,85 +76,20 @@ func (d *doctor) checkContainer(ctx context.Context, groups bool) []finding.Find
 	if err != nil {
 		return []finding.Finding{finding.Bad(name, err.Error(), "no job can start here", "see the other lines first; the kernel's word may help: dmesg | tail")}
 	}
-	if ended.Cause != pb.EndCause_END_CAUSE_EXITED || ended.ExitCode != 0 {
+	if err := trial.Judge(ended); err != nil {
 		fix := "see the other lines first; the kernel's word may help: dmesg | tail"
 		if strings.Contains(ended.Detail, "permission denied") || ended.ExitCode == 126 {
 			fix = "state_dir may lie on a file system mounted noexec: mount -o remount,exec it, or name another state_dir"
 		}
-		return []finding.Finding{finding.Bad(name, fmt.Sprintf("/bin/true as nobody ended with code %d, signal %d: %s (%v)",
-			ended.ExitCode, ended.ExitSignal, ended.Detail, ended.Cause), "no job can start here, or they fail", fix)}
+		return []finding.Finding{finding.Bad(name, err.Error(), "no job can start here, or they fail", fix)}
 	}
 	return []finding.Finding{finding.Good(name, fmt.Sprintf("/bin/true ran as nobody in a container of its own, %v from the order to the end of cleaning up", time.Since(began).Round(time.Millisecond)))}
 }
 
-// runTrialJob launches a part in the directory for trials, waits for its end
-// and forgets it.
-func (d *doctor) runTrialJob(ctx context.Context) (_ *pb.PartEnded, err error) {
-	if err := shim.PrepareStateDir(d.scratch); err != nil {
-		return nil, err
-	}
-	if _, err := cgroup.Prepare(d.trialGroup()); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, cgroup.New(d.trialGroup(), cgroup.Limits{}).Remove()) }()
-	handle, err := shim.Launch(ctx, d.options.Executable, shim.Settings{
-		StateDir: d.scratch, Node: d.config.Name, InitPath: d.config.Init, CgroupParent: d.trialGroup(),
-		Binds: d.config.Bind, HideDirs: d.config.Hide, MaxProcesses: 64,
-	}, d.trialOrder())
-	if err != nil {
-		return nil, err
-	}
-	ended, err := awaitResult(ctx, handle)
-	if err != nil {
-		// Recover needs the supervisor gone, and cleans up after it.
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), groupPatience)
-		defer cancel()
-		err = errors.Join(err, handle.Kill())
-		_ = waitUntil(limited, func() bool { return !handle.Alive() })
-		_, recovering := handle.Recover(limited)
-		err = errors.Join(err, recovering)
-	}
-	return ended, errors.Join(err, handle.Forget())
-}
-
-func (d *doctor) trialOrder() *pb.StartPart {
-	part := &pb.PartId{Job: 1, Epoch: 1}
-	return &pb.StartPart{
-		Part: part, Id: &pb.JobId{Job: part.Job},
-		Spec: &pb.JobSpec{
-			Name: "doctor", Script: []byte("#!/bin/sh\nexec /bin/true\n"), WorkDirectory: "/", Umask: 0o22,
-			StandardOutput: "/dev/null", StandardInput: "/dev/null", Environment: []string{"PATH=/usr/bin:/bin"},
-		},
-		Owner:      &pb.Identity{Uid: trialUser.UID, Gid: trialUser.GID, User: trialUser.Name, Group: trialUser.Group, Home: trialUser.Home, Shell: trialUser.Shell},
-		Allocation: []*pb.NodeAllocation{{Node: d.config.Name, CpuIds: []uint32{0}, MemoryBytes: 128 << 20}},
-		Node:       d.config.Name, BatchHost: d.config.Name, Partition: "doctor", TimeLimitS: spec.Unlimited, KillWaitS: 1,
-		ClusterName: "doctor", LeaseAction: "run-on",
-	}
-}
-
-// awaitResult waits until the supervisor has written the part's end and is gone.
-func awaitResult(ctx context.Context, handle *shim.Handle) (ended *pb.PartEnded, err error) {
-	waited := waitUntil(ctx, func() bool {
-		alive := handle.Alive() // asked first: it writes its result, and goes
-		ended, err = handle.Result()
-		return !alive || err != nil && !errors.Is(err, shim.ErrNoResult)
+// runTrialJob runs it in the directory for trials.
+func (d *doctor) runTrialJob(ctx context.Context) (*pb.AllocEnded, error) {
+	return trial.Run(ctx, trial.Setup{
+		Executable: d.options.Executable, Directory: d.scratch, Group: d.trialGroup(),
+		Node: d.config.Name, Init: d.config.Init, Binds: d.config.Bind, Hide: d.config.Hide, TmpUnbounded: d.config.TmpUnbounded,
 	})
-	if waited != nil {
-		return nil, fmt.Errorf("a job of one program did not end: %w", waited)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the supervisor of a job ended without a result: %w", err)
-	}
-	return ended, nil
-}
-
-func waitUntil(ctx context.Context, condition func() bool) error {
-	for !condition() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return nil
 }

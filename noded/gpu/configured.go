@@ -64,7 +64,7 @@ func (c *configured) Devices() ([]Device, error) {
 	return devices, nil
 }
 
-// Companions answers what CUDA needs when a real GPU was named, else nothing.
+// Companions answers what CUDA needs when a real GPU was named, otherwise nothing.
 func (c *configured) Companions() (files []File, missing []string) {
 	for _, g := range c.list {
 		if nvidiaFile.MatchString(filepath.Clean(g.Path)) {

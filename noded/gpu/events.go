@@ -86,7 +86,7 @@ func (n *NVML) registerEvents() nvml.EventSet {
 }
 
 // record remembers the failure that an event tells of. It stays until the
-// daemon starts anew: a reset may have mended the GPU, but only an operator
+// daemon starts again: a reset may have mended the GPU, but only an operator
 // knows.
 func (n *NVML) record(event nvml.EventData) {
 	if event.Device == nil {

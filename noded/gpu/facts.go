@@ -16,7 +16,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 )
 
-// FactsWord is the first argument of a program that shall call FactsMain.
+// FactsWord is the first argument of a program that calls FactsMain.
 const FactsWord = "gpu-facts"
 
 const (

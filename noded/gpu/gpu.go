@@ -84,6 +84,7 @@ type Device struct {
 type File struct {
 	Path          string // on the host
 	ContainerPath string // where a job sees it
+	Companion     bool   // of all GPUs, and none itself
 	Major, Minor  int64
 }
 
@@ -124,6 +125,7 @@ func findCompanions(directory string) (files []File, missing []string) {
 			missing = append(missing, file.Path)
 			continue
 		}
+		file.Companion = true
 		files = append(files, file)
 	}
 	return files, missing

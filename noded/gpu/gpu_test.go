@@ -113,7 +113,7 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// TestDeviceComesBack: health is looked up anew at each call.
+// TestDeviceComesBack: health is looked up again at each call.
 func TestDeviceComesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gpu0")
 	source := FromConfiguration([]Configured{{ID: "a", Path: path}})
@@ -141,8 +141,8 @@ func TestCompanions(t *testing.T) {
 	makeNode(t, filepath.Join(directory, "nvidia-uvm"), 511, 0)
 	files, missing := findCompanions(directory)
 	want := []File{
-		{Path: directory + "/nvidiactl", ContainerPath: directory + "/nvidiactl", Major: 195, Minor: 255},
-		{Path: directory + "/nvidia-uvm", ContainerPath: directory + "/nvidia-uvm", Major: 511, Minor: 0},
+		{Path: directory + "/nvidiactl", ContainerPath: directory + "/nvidiactl", Companion: true, Major: 195, Minor: 255},
+		{Path: directory + "/nvidia-uvm", ContainerPath: directory + "/nvidia-uvm", Companion: true, Major: 511, Minor: 0},
 	}
 	if diff := cmp.Diff(want, files); diff != "" {
 		t.Error(diff)

@@ -1,10 +1,14 @@
-// Package images knows where the images of saved jobs lie, as seen from one
-// node: in its own store, in those it shares with others, and on other nodes,
+// Package images knows where the images of saved jobs are, as seen from one
+// node: in its own store, in those that it shares with others, and on other nodes,
 // from which they come through a tunnel that a controller joins.
 //
-// What it promises: nothing is opened before it is needed, and a shared store
-// that does not answer holds up only who needs it; what goes through a tunnel
-// is as it was sent, whole, and no faster than the node's rate.
+// It does not trust those who made an image or have it: the controllers name
+// the image by the SHA-256 of its manifest, and Same compares job, run and
+// node in the manifest with what the controllers say.
+//
+// What it promises: it opens nothing before it is needed, and a shared store
+// that does not answer holds up only those who need it. What goes through a tunnel
+// arrives unchanged and whole, and no faster than the node's rate.
 package images
 
 import (
@@ -22,11 +26,15 @@ import (
 // not reach.
 var ErrNoStore = errors.New("this node has no such store")
 
+// ErrClosed is returned, wrapped, for a store that cannot be opened. That says nothing
+// about the images in it.
+var ErrClosed = errors.New("a store of images cannot be opened")
+
 // Config says where a node keeps images. It travels from the daemon to
 // supervisors as JSON.
 type Config struct {
 	Own      string   `json:"own"`       // directory
-	Bytes    int64    `json:"bytes"`     // that it may take; 0 = as many as there are
+	Bytes    int64    `json:"bytes"`     // that it may use; 0 = as many as there are
 	KeepFree int64    `json:"keep_free"` // of its file system
 	Shared   []Shared `json:"shared"`
 }
@@ -80,9 +88,9 @@ func (s *Stores) find(name string) (path string, limits store.Limits, ok bool) {
 	return "", limits, false
 }
 
-// Open answers the store of a name; "" is the node's own. One that was removed,
-// or mounted anew, since it was opened is opened again: what is under way in the
-// former one still has it.
+// Open answers the store of a name; "" is the node's own. If a store was removed, or
+// mounted again, since it was opened, Open opens it again. Work under way in the
+// former one still has that.
 func (s *Stores) Open(ctx context.Context, name string) (store.Store, error) {
 	s.mu.Lock()
 	known := s.open[name]
@@ -99,7 +107,7 @@ func (s *Stores) Open(ctx context.Context, name string) (store.Store, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w as %q: name it under [[checkpoint.shared]] in the configuration of gnoded", ErrNoStore, name)
 	}
-	// Not under the lock: one that hangs must not keep others from theirs.
+	// The lock is not held: a store that hangs must not block the others.
 	opened, err := store.OpenDirectory(ctx, path, limits)
 	if err != nil {
 		return nil, err
@@ -122,19 +130,56 @@ func Digest(image *pb.Image) (checkpoint.Digest, error) {
 	return digest, nil
 }
 
-// Message answers what others are told of an image in a store.
+// Message answers what others are told about an image in a store.
 func Message(about store.About, name string) *pb.Image {
 	return &pb.Image{
-		Part: &pb.PartId{Job: about.Job, Epoch: about.Epoch}, Number: about.Number,
+		Alloc: &pb.AllocId{Job: about.Job, Epoch: about.Epoch}, Number: about.Number,
 		Digest: about.Digest[:], Store: name, Node: about.Node, Bytes: uint64(about.Bytes),
 	}
 }
 
-// Reader answers from where this node, named node, gets an image: a store that
-// it reaches, or the node that made it, to which dial opens streams.
+// Reader answers the source from which this node, named node, gets an image: a store
+// that it reaches, or the node that made it, to which dial opens streams.
 func (s *Stores) Reader(ctx context.Context, image *pb.Image, node string, dial store.Dial) (store.Reader, error) {
-	if image.GetStore() != "" && s.Has(image.Store) || image.GetStore() == "" && image.GetNode() == node {
+	if s.reaches(image, node) {
 		return s.Open(ctx, image.GetStore())
 	}
 	return store.NewRemote(dial), nil
+}
+
+// Facts answers what this node, named node, needs to know of an image to say
+// whether a job could resume from it here: from a store that it reaches, or from
+// the node that made it, which sends nothing else.
+func (s *Stores) Facts(ctx context.Context, image *pb.Image, digest checkpoint.Digest, node string, dial store.Dial) (*checkpoint.Manifest, error) {
+	if !s.reaches(image, node) {
+		return store.NewRemote(dial).Facts(ctx, digest)
+	}
+	own, err := s.Open(ctx, image.GetStore())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	manifest, err := own.Manifest(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Facts(), nil
+}
+
+// reaches says whether node, which is this one, reads the image from a store.
+func (s *Stores) reaches(image *pb.Image, node string) bool {
+	return image.GetStore() != "" && s.Has(image.Store) || image.GetStore() == "" && image.GetNode() == node
+}
+
+// ErrOther is returned, wrapped, for an image that is not what the controllers
+// say it is, whatever its bytes are.
+var ErrOther = errors.New("it is another image than the controllers say")
+
+// Same refuses a manifest that names another job, run, number or node than the
+// controllers do: then a node has reported the digest of somebody else's image.
+func Same(m *checkpoint.Manifest, image *pb.Image) error {
+	if m.Job == image.GetAlloc().GetJob() && m.Epoch == image.GetAlloc().GetEpoch() && m.Number == image.GetNumber() && m.Node == image.GetNode() {
+		return nil
+	}
+	return fmt.Errorf("%w: it says that node %s made it as image %d of run %d of job %d, and they say node %s, image %d of run %d of job %d",
+		ErrOther, m.Node, m.Number, m.Epoch, m.Job, image.GetNode(), image.GetNumber(), image.GetAlloc().GetEpoch(), image.GetAlloc().GetJob())
 }

@@ -72,7 +72,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestStoreIsReplaced: a store that somebody has removed is made anew, and does
+// TestStoreIsReplaced: a store that somebody has removed is made again, and does
 // not stay what it was until the program ends.
 func TestStoreIsReplaced(t *testing.T) {
 	own := t.TempDir() + "/own"

@@ -20,9 +20,9 @@ type Tunnel interface {
 	CloseSend() error
 }
 
-// Stream is a tunnel as a plain stream of bytes. close is called once, by
-// Close. What is written goes no faster than the pace lets it; nil = as fast
-// as it can.
+// Stream is a tunnel as a plain stream of bytes. Close calls close once.
+// Writes go no faster than the pace allows; nil = as fast
+// as possible.
 func Stream(ctx context.Context, tunnel Tunnel, pace *Pace, close func()) io.ReadWriteCloser {
 	return &stream{ctx: ctx, tunnel: tunnel, pace: pace, close: sync.OnceFunc(close)}
 }
@@ -81,7 +81,7 @@ func (s *stream) Write(data []byte) (written int, err error) {
 }
 
 // Close implements io.Closer. What was written still arrives, if nobody reads or
-// writes any more; who does is stopped.
+// writes any longer; whoever does is stopped.
 func (s *stream) Close() error {
 	defer s.close()
 	if !s.writing.TryLock() {
@@ -108,7 +108,7 @@ func (s *stream) Close() error {
 // written last.
 const closePatience = 10 * time.Second
 
-// Pace spreads what a node sends, over all its tunnels: so many bytes a second.
+// Pace limits what a node sends over all its tunnels to so many bytes a second.
 // nil lets everything pass.
 type Pace struct {
 	rate int64

@@ -1,10 +1,10 @@
-// Package job is the life of one job's part on one node, as a table of legal
+// Package job is the life of one job's allocation on one node, as a table of legal
 // transitions.
 //
 //	            ┌───────────┐ container up  ┌───────┐ script released ┌─────────┐
-//	StartPart ─►│ Preparing ├──────────────►│ Ready ├────────────────►│ Running │
+//	StartAlloc ─►│ Preparing ├──────────────►│ Ready ├────────────────►│ Running │
 //	            └──┬─────┬──┘               └─┬───┬─┘                 └──┬───┬──┘
-//	               │     │  EndPart           │   │  EndPart             │   │
+//	               │     │  EndAlloc           │   │  EndAlloc             │   │
 //	               │     └──────────────┬─────│───┴──────────────────────┘   │
 //	               │                    ▼     │                              │
 //	               │               ┌────────┐ │                              │
@@ -16,7 +16,7 @@
 //	                     │ Ended ├──────────────────►│ Acknowledged │ its directory is deleted
 //	                     └───────┘                   └──────────────┘
 //
-// What it promises: nothing but the table moves a part; going where it is
+// What it promises: nothing but the table moves an allocation; going where it is
 // already is legal and changes nothing, because every order and every report
 // may arrive twice; every other move is an error that names both states. The
 // package is pure: no clock, no I/O.
@@ -29,13 +29,13 @@ import (
 )
 
 // ErrIllegal is returned, wrapped, for a transition that the table does not
-// have. The part has not moved.
+// have. The allocation has not moved.
 var ErrIllegal = errors.New("illegal transition")
 
-// State is where a part of a job is in its life on this node.
+// State is where an allocation of a job is in its life on this node.
 type State int
 
-// The states, in the order in which a part passes them.
+// The states, in the order in which an allocation passes them.
 const (
 	Preparing    State = iota // its supervisor and container are being made
 	Ready                     // its container is up; the script waits to be released
@@ -55,7 +55,7 @@ func (s State) String() string {
 	return names[s]
 }
 
-// table says where a part may go from each state.
+// table says where an allocation may go from each state.
 var table = [...][]State{
 	Preparing:    {Ready, Ending, Ended},
 	Ready:        {Running, Ending, Ended},
@@ -65,7 +65,7 @@ var table = [...][]State{
 	Acknowledged: {},
 }
 
-// Legal says whether the table lets a part go from one state to another.
+// Legal says whether the table lets an allocation go from one state to another.
 // Staying is legal.
 func Legal(from, to State) bool {
 	if from < 0 || int(from) >= len(table) {
@@ -74,23 +74,23 @@ func Legal(from, to State) bool {
 	return from == to || slices.Contains(table[from], to)
 }
 
-// Life is one part's place in the table. The zero value is Preparing. It is
+// Life is one allocation's place in the table. The zero value is Preparing. It is
 // not safe for use by several goroutines at once.
 type Life struct {
 	state State
 }
 
-// State answers where the part is.
+// State answers where the allocation is.
 func (l *Life) State() State { return l.state }
 
-// Over says whether nothing of the part is left but its result.
+// Over says whether nothing of the allocation is left but its result.
 func (l *Life) Over() bool { return l.state >= Ended }
 
-// Move takes the part to a state and says whether that changed anything. It
+// Move takes the allocation to a state and says whether that changed anything. It
 // fails with ErrIllegal for a transition that the table does not have.
 func (l *Life) Move(to State) (changed bool, err error) {
 	if !Legal(l.state, to) {
-		return false, fmt.Errorf("%w: a part cannot go from %v to %v", ErrIllegal, l.state, to)
+		return false, fmt.Errorf("%w: an allocation cannot go from %v to %v", ErrIllegal, l.state, to)
 	}
 	changed = l.state != to
 	l.state = to

@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestEveryLifeEnds: from each state a part can still be ended and forgotten.
+// TestEveryLifeEnds: from each state an allocation can still be ended and forgotten.
 func TestEveryLifeEnds(t *testing.T) {
 	for from := range State(6) {
 		reached := map[State]bool{from: true}

@@ -9,7 +9,7 @@ import (
 
 const s = time.Second
 
-// fenced is a part ordered at 100 s, with a lease to 130 s and a margin of 10.
+// fenced is an allocation ordered at 100 s, with a lease to 130 s and a margin of 10.
 func fenced() Lease {
 	l := Lease{Fence: true, Begun: 100 * s}.Granted(Grant{Sent: 100*s + 1, Length: 30 * s, Margin: 10 * s, Named: true})
 	l.Runs = true
@@ -34,8 +34,8 @@ func TestAt(t *testing.T) {
 	}{
 		{"run-on needs no lease to start", Lease{}, 1000 * s, Thaw},
 		{"run-on is never removed by a lease", Lease{Runs: true}.Granted(left), 1000 * s, Run},
-		{"run-on goes on past the end", Lease{Runs: true}.Granted(Grant{Sent: 1, Length: 1, Named: true}), 1000 * s, Run},
-		{"a part waits for its first lease", Lease{Fence: true, Begun: 100 * s}, 100 * s, Nothing},
+		{"run-on runs past the end", Lease{Runs: true}.Granted(Grant{Sent: 1, Length: 1, Named: true}), 1000 * s, Run},
+		{"an allocation waits for its first lease", Lease{Fence: true, Begun: 100 * s}, 100 * s, Nothing},
 		{"and is not removed for having none", Lease{Fence: true, Begun: 100 * s}, 1000 * s, Nothing},
 		{"nor for one that came too late", Lease{Fence: true}.Granted(Grant{Sent: 1, Length: 1, Named: true}), 1000 * s, Nothing},
 		{"with its first lease it starts", Lease{Fence: true}.Granted(Grant{Sent: s, Length: s, Named: true}), 2*s - 1, Thaw},
@@ -52,13 +52,13 @@ func TestAt(t *testing.T) {
 		{"left out by an answer that could not know of it", fenced().Granted(Grant{Sent: 99 * s}), 111 * s, Run},
 		{"a late answer does not shorten", fenced().Granted(Grant{Sent: 90 * s, Length: s, Named: true}), 120 * s, Run},
 		{"suspended within its lease", suspended(fenced()), 120 * s, Freeze},
-		{"suspended, it stands", suspended(frozen.Granted(renewed)), 151 * s, Nothing},
+		{"suspended, it is frozen", suspended(frozen.Granted(renewed)), 151 * s, Nothing},
 		{"suspended when its lease ends", suspended(fenced()), 131 * s, Freeze},
 		{"suspended, and not frozen in time after that", suspended(fenced()), 136 * s, Remove},
 		{"suspended and left out", suspended(frozen.Granted(left)), 151 * s, Remove},
 		{"resumed without a lease", frozen, 151 * s, Nothing},
 		{"run-on is suspended", suspended(Lease{Runs: true}), 1000 * s, Freeze},
-		{"run-on that is suspended stands", suspended(Lease{}), 1000 * s, Nothing},
+		{"run-on that is suspended is frozen", suspended(Lease{}), 1000 * s, Nothing},
 		{"a shorter lease neither", fenced().Granted(Grant{Sent: 101 * s, Length: s, Named: true}), 120 * s, Run},
 	} {
 		if got := row.is.At(row.now); got != row.want {
@@ -77,14 +77,14 @@ func TestNext(t *testing.T) {
 	}
 	l.Runs = false
 	if _, ok := l.Next(131 * s); ok {
-		t.Error("a frozen part waits for nothing but an answer")
+		t.Error("a frozen allocation waits for nothing but an answer")
 	}
 	if _, ok := (Lease{}).Next(0); ok {
-		t.Error("a part under run-on waits for nothing")
+		t.Error("an allocation under run-on waits for nothing")
 	}
 }
 
-// TestNeverRunsWhereItMayNot drives one part through anything, with
+// TestNeverRunsWhereItMayNot drives one allocation through anything, with
 // controllers that release it one lease and a margin after the last request
 // that they answered, and a kernel that often does not freeze it.
 func TestNeverRunsWhereItMayNot(t *testing.T) {
@@ -101,10 +101,10 @@ func TestNeverRunsWhereItMayNot(t *testing.T) {
 	}
 }
 
-// world is one part and what the controllers hold of it.
+// world is one allocation and what the controllers hold of it.
 type world struct {
 	now      time.Duration
-	part     Lease
+	alloc    Lease
 	removed  bool // nothing of it is left
 	released bool // the controllers may have started it elsewhere
 	answered time.Duration
@@ -115,12 +115,12 @@ func walk(random *rand.Rand, reached map[Action]int) error {
 	length := time.Duration(1+random.IntN(30)) * s
 	margin := time.Duration(2+random.IntN(10)) * s
 	w := world{now: 1000 * s, answered: 1000 * s}
-	w.part = Lease{Fence: true, Begun: w.now}
+	w.alloc = Lease{Fence: true, Begun: w.now}
 	for range 200 {
 		until := w.now + time.Duration(1+random.Int64N(int64(length/2)))
-		for next, ok := w.part.Next(w.now); ok && !w.removed && w.now+next < until; next, ok = w.part.Next(w.now) {
+		for next, ok := w.alloc.Next(w.now); ok && !w.removed && w.now+next < until; next, ok = w.alloc.Next(w.now) {
 			if next <= 0 {
-				return fmt.Errorf("at %v something was due %v ago: %+v", w.now, -next, w.part)
+				return fmt.Errorf("at %v something was due %v ago: %+v", w.now, -next, w.alloc)
 			}
 			w.now += next
 			if err := w.act(random, reached); err != nil {
@@ -135,7 +135,7 @@ func walk(random *rand.Rand, reached map[Action]int) error {
 			w.answers = append(w.answers, Grant{Sent: sent, Length: length, Margin: margin, Named: !w.released})
 		case 1, 2: // any answer arrives, perhaps again
 			if len(w.answers) > 0 {
-				w.part = w.part.Granted(w.answers[random.IntN(len(w.answers))])
+				w.alloc = w.alloc.Granted(w.answers[random.IntN(len(w.answers))])
 			}
 		case 3:
 			w.released = w.released || w.now > w.answered+length+margin
@@ -149,25 +149,25 @@ func walk(random *rand.Rand, reached map[Action]int) error {
 
 // act is the supervisor, on time.
 func (w *world) act(random *rand.Rand, reached map[Action]int) error {
-	action := w.part.At(w.now)
+	action := w.alloc.At(w.now)
 	reached[action]++
 	switch action {
 	case Run:
 	case Thaw:
-		w.part.Runs = true
+		w.alloc.Runs = true
 	case Freeze:
 		if random.IntN(3) == 0 {
-			w.part.Runs = false
+			w.alloc.Runs = false
 		}
 	case Remove:
 		w.removed = true
 	}
-	runs := w.part.Runs && !w.removed
+	runs := w.alloc.Runs && !w.removed
 	switch {
 	case runs && w.released:
-		return fmt.Errorf("runs at %v though it was released: %+v", w.now, w.part)
-	case runs && w.now >= w.part.Limit():
-		return fmt.Errorf("runs at %v, beyond the limit %v", w.now, w.part.Limit())
+		return fmt.Errorf("runs at %v though it was released: %+v", w.now, w.alloc)
+	case runs && w.now >= w.alloc.Limit():
+		return fmt.Errorf("runs at %v, beyond the limit %v", w.now, w.alloc.Limit())
 	}
 	return nil
 }

@@ -15,17 +15,17 @@ import (
 // attachment is one client of a session.
 type attachment struct {
 	conn  net.Conn
-	turn  uint32 // stands for this client in the queue of input
+	turn  uint32 // this client's number in the queue of input
 	next  uint64 // position of the output to send
 	told  uint64 // how much of the input it knows to be written
 	hello *step.Attached
 
 	// Guarded by session.mu.
-	gone     bool // it is not attached any more
+	gone     bool // it is no longer attached
 	replaced bool // because another client is
 }
 
-// sessions are those that nobody has heard the end of.
+// sessions are those whose end nobody has heard yet.
 type sessions struct {
 	mu     sync.Mutex
 	begun  []*session // in the order of their numbers
@@ -164,8 +164,8 @@ func (s *session) attach(conn net.Conn, ask *step.Attach) *attachment {
 	}
 	next := s.kept.begin
 	if ask.Output != nil {
-		// What it has need not be sent again; what it cannot have had is what an
-		// earlier image of the job has not written yet.
+		// What it has need not be sent again. It cannot have more than was written,
+		// unless the job resumed from an earlier image that has not written it yet.
 		next = min(max(*ask.Output, s.kept.begin), s.kept.end())
 		s.kept.drop(next)
 	}
@@ -211,11 +211,11 @@ func (s *session) tell(a *attachment) {
 	}
 }
 
-// clientPatience is how long a client may take nothing. The supervisor ends the
-// connection of one that is gone.
+// clientPatience is how long a client may read nothing. The supervisor ends the
+// connection of a client that has gone.
 const clientPatience = 10 * time.Minute
 
-// nextWord waits until there is something to say; nil: to nobody.
+// nextWord waits until there is something to say; nil: nobody listens.
 func (s *session) nextWord(a *attachment) step.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *session) hear(p *process1, a *attachment, reader *step.Reader) (ended b
 		switch m := m.(type) {
 		case *step.Input:
 			if !s.takeInput(a, inputItem{rank: a.turn, data: m.Data}) {
-				return false // more than its window, or not attached any more
+				return false // more than its window, or no longer attached
 			}
 		case *step.InputEnd:
 			if !s.takeInput(a, inputItem{rank: a.turn, end: true}) {

@@ -25,8 +25,8 @@ type batch struct {
 	running *child
 }
 
-// startBatch starts the script, once however often it is called, and does not
-// wait: to open a named pipe may take for ever.
+// startBatch starts the script, only once however often it is called, and does not
+// wait: opening a named pipe may take for ever.
 func (p *process1) startBatch() {
 	b := &p.batch
 	b.mu.Lock()
@@ -89,7 +89,7 @@ func (p *process1) launchBatch(b *Batch) (*child, int64, error) {
 	p.batch.mu.Lock()
 	p.batch.running = child
 	p.batch.mu.Unlock()
-	// Only for the case that this process is killed before exit.json.
+	// This serves if this process is killed before it writes exit.json.
 	_ = writeFile(filepath.Join(p.dir, StartFile), &Start{StartMS: startMS})
 	return child, startMS, nil
 }
@@ -107,8 +107,8 @@ func (p *process1) finishBatch(exit *Exit) {
 	p.batchDone <- status
 }
 
-// openStdio opens standard input, output and error of the script. All three
-// are always answered, though the last may be a second opening of the second.
+// openStdio opens standard input, output and error of the script. It always answers
+// all three, although the last may be a second opening of the second.
 func openStdio(b *Batch) ([3]*os.File, error) {
 	var files [3]*os.File
 	stderr := b.Stderr

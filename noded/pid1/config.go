@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// Batch is the batch script; nil on a node that does not run it.
 	Batch *Batch `json:"batch,omitempty"`
-	// StepEnv are the variables of this node, NAME=VALUE, that are laid over
+	// StepEnv are the variables of this node, NAME=VALUE, that replace those in
 	// the environment of every task of a step.
 	StepEnv step.Strings `json:"step_env"`
 }

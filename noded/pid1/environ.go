@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Overlay answers base with the variables of each layer laid over it: a later
-// one of the same name replaces an earlier one, in its place. Entries without
+// Overlay answers base with the variables of each layer added: a later
+// one replaces an earlier one of the same name, in its place. Entries without
 // a name are dropped.
 func Overlay(base []string, layers ...[]string) []string {
 	size := len(base)

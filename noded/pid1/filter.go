@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filter is a system-call filter (seccomp(2)) that process 1 puts on itself
-// before it starts anything. Whatever it starts inherits it, and nothing can
-// take it off again.
+// Filter is a system-call filter (seccomp(2)) that process 1 installs on itself
+// before it starts anything. Whatever it starts inherits the filter, and nothing can
+// remove it.
 type Filter struct {
 	Flags   uint32 // SECCOMP_FILTER_FLAG_…, as far as the program asks for them
 	Program []unix.SockFilter
@@ -43,8 +43,8 @@ func (f *Filter) Encode() []byte {
 	return data
 }
 
-// DecodeFilter is the reverse of Encode. Whether the program is sound the
-// kernel decides when it takes it.
+// DecodeFilter is the reverse of Encode. The kernel decides whether the program is
+// sound when the filter is installed.
 func DecodeFilter(data []byte) (*Filter, error) {
 	if len(data) <= filterHead {
 		return nil, errNoFilter
@@ -69,7 +69,7 @@ func (f *Filter) Install() error {
 		return errNoFilter
 	}
 	program := unix.SockFprog{Len: uint16(len(f.Program)), Filter: &f.Program[0]}
-	// TSYNC: all threads get it or none; the answer would be one that cannot.
+	// TSYNC: all threads get it or none; the answer would be a thread that cannot.
 	thread, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		uintptr(f.Flags|unix.SECCOMP_FILTER_FLAG_TSYNC), uintptr(unsafe.Pointer(&program)))
 	runtime.KeepAlive(f)

@@ -88,9 +88,9 @@ func (q *inputQueue) close() {
 	q.more.Broadcast()
 }
 
-// pumpInput writes input to the tasks in the order it came. A task that does
-// not read holds up the input of this step's other tasks on this node, and
-// nothing else. Input for a task that has ended is dropped.
+// pumpInput writes input to the tasks in the order in which it came. A task that does
+// not read holds up only the input of this step's other tasks on this node.
+// Input for a task that has ended is dropped.
 func (run *stepRun) pumpInput() {
 	for {
 		item, ok := run.input.pop()

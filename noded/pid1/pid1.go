@@ -1,22 +1,22 @@
 // Package pid1 is process 1 of a job's container, on each of the job's nodes.
 //
 // It runs as the job's user and has no privilege of any kind. From a pipe
-// (OrdersFd) it reads its system-call filter, which it puts on before it does
-// anything else, and what it shall do. In the directory that it shares with
-// the supervisor outside (Dir) it listens on step.sock, and there it leaves
-// start.json when the batch script has executed its first instruction and
-// exit.json when it has ended.
+// (OrdersFd) it reads its system-call filter, which it installs before it does
+// anything else, and its orders. In the directory that it shares with
+// the supervisor outside (Dir) it listens on step.sock. There it leaves
+// start.json when the batch script has executed its first instruction, and
+// exit.json when the script has ended.
 //
-// What it promises: nothing starts without the filter; the batch script and every task of a step are its
-// descendants, each in a session of its own, with standard input and output
-// that it opened itself; whatever becomes an orphan is reaped; nothing of the
-// job outlives it (the kernel kills a PID namespace with its process 1); when
-// its supervisor dies, so does it. A session (step.Open) needs no client: it
-// lives on when nobody is attached. The end of the batch script is the end of
+// What it promises: nothing starts without the filter. The batch script and every task
+// of a step are its descendants, each in its own session, with standard input and output
+// that it opened itself. It reaps every orphan. Nothing of the
+// job outlives it (the kernel kills a PID namespace with its process 1), and it dies
+// with its supervisor. A session (step.Open) needs no client: it
+// continues when nobody is attached. The end of the batch script is the end of
 // the job on that node, as in Slurm: what is left is killed. On a node that
-// does not run the script it serves steps until it is killed.
+// does not run the script, it serves steps until it is killed.
 //
-// What it needs: a PID namespace of its own, the directory, and the standard
+// What it needs: its own PID namespace, the directory, and the standard
 // library; it is built without cgo, so that it runs in any root.
 package pid1
 
@@ -51,7 +51,7 @@ const (
 	OrdersFd  = 4
 )
 
-// Exit statuses of process 1 itself, beside those of the batch script.
+// Exit statuses of process 1 itself, in addition to those of the batch script.
 const exitSetup = 125
 
 // Main runs process 1, or the launcher of a task when the arguments say so,
@@ -67,6 +67,9 @@ func Main(args []string) int {
 		return exitSetup
 	}
 	config, err := takeOrders()
+	if err == nil {
+		err = lowerLimits()
+	}
 	status := exitSetup
 	if err == nil {
 		status, err = Run(Dir, config, ready)
@@ -78,7 +81,7 @@ func Main(args []string) int {
 	return status
 }
 
-// takeOrders reads the orders and puts on the filter that came with them.
+// takeOrders reads the orders and installs the filter that came with them.
 func takeOrders() (*Config, error) {
 	orders := os.NewFile(OrdersFd, "orders")
 	defer orders.Close()
@@ -147,7 +150,7 @@ func Run(dir string, config *Config, ready *os.File) (int, error) {
 	}
 }
 
-// caught are the signals that would end a Go program, or stop it. They are
+// caught are the signals that would end or stop a Go program. They are
 // caught, not ignored, because an ignored signal stays ignored in children.
 var caught = []os.Signal{
 	unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGTRAP,

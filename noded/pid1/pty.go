@@ -11,11 +11,11 @@ import (
 )
 
 // terminal is the side of a pseudo terminal from which it is read and written.
-// It is never put into blocking mode, so that closing it wakes who reads.
+// It is never in blocking mode, so that closing it wakes the reader.
 type terminal struct{ *os.File }
 
-// openTerminal makes a terminal of the container's own, and opens the side at
-// which programs are.
+// openTerminal makes a terminal in the container's own devpts, and opens the side of
+// the programs.
 func openTerminal(size step.Window) (t terminal, theirs *os.File, err error) {
 	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -56,15 +56,15 @@ func (t terminal) control(do func(fd int) error) error {
 	return failed
 }
 
-// resize gives it another size; the kernel tells the programs in its foreground
-// if that changes anything.
+// resize changes its size. If it differs, the kernel tells the programs in the
+// foreground.
 func (t terminal) resize(size step.Window) error {
 	return t.control(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Columns})
 	})
 }
 
-// redraw has the programs in the foreground draw their screen again, as after a
+// redraw makes the programs in the foreground draw their screen again, as after a
 // change of its size.
 func (t terminal) redraw() {
 	_ = t.control(func(fd int) error {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// reaper collects every child that ends: those that were started with it are
-// reported, orphans that fell to process 1 are only buried.
+// reaper collects every child that ends. It reports those that were started with it;
+// orphans that fell to process 1 are only collected.
 type reaper struct {
 	mu      sync.Mutex // also keeps a child from being reaped before it is known
 	waiting map[int]chan<- syscall.WaitStatus

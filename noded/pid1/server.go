@@ -120,10 +120,10 @@ func (p *process1) signal(m *step.Signal) bool {
 	return p.steps.signal(sig, nil) || batch
 }
 
-// running is a step, or what of it runs here.
+// running is a step, as far as it runs here.
 type running interface {
 	id() uint32
-	// signal is false when nothing of it runs any more.
+	// signal is false when nothing of it runs any longer.
 	signal(unix.Signal) bool
 }
 

@@ -16,11 +16,11 @@ import (
 )
 
 // session is a step of one task that needs no client. It is all in this
-// process's memory, so that it is saved, and goes on, with the job.
+// process's memory, so it is saved, and resumes, with the job.
 //
-// With a terminal the output that does not fit while nobody is attached is
-// forgotten, the oldest first, as what has left a screen; with pipes the task
-// waits, since what is lost of a file is a damaged file.
+// With a terminal, output that does not fit while nobody is attached is
+// forgotten, the oldest first, like what has left a screen. With pipes, the task
+// waits, because a file that lacks something is damaged.
 type session struct {
 	number  uint32
 	name    string
@@ -38,8 +38,8 @@ type session struct {
 	exited *step.Exited // nil = it runs
 	closed bool         // exited, and all of its output is kept
 	now    *attachment  // nil = nobody is attached
-	// client is who sent the input last, and how much of its input came and was
-	// written. Input of an earlier client counts for nobody.
+	// client is the one that sent the last input, with how much of its input came and
+	// was written. Input of an earlier client does not count.
 	client        string
 	clientTurn    uint32
 	inputEnded    bool
@@ -130,11 +130,11 @@ func (s *session) openFiles(window *step.Window) (theirs [3]*os.File, err error)
 func (s *session) closeFiles() {
 	s.stdin.Close()
 	for _, f := range s.outputs {
-		f.Close() // what is closed already, or nil, is no harm
+		f.Close() // closing a closed file, or nil, does no harm
 	}
 }
 
-// sessionEnvironment is what the client gave, but for what the job knows better.
+// sessionEnvironment is what the client gave, except for what the job knows better.
 func (p *process1) sessionEnvironment(number uint32, open *step.Open) []string {
 	var ofJob []string
 	for _, entry := range p.config.Batch.Env {
@@ -165,12 +165,12 @@ func (s *session) readOutput(f *os.File, stream step.Stream) {
 		s.wake.Broadcast()
 		s.mu.Unlock()
 		if err != nil {
-			return // a terminal that nobody has open any more answers EIO
+			return // a terminal that nobody has open answers EIO
 		}
 	}
 }
 
-// waitForRoom holds up the task while what it wrote is not taken; without a
+// waitForRoom holds up the task while nobody reads what it wrote. Without a
 // client, a terminal makes room instead.
 func (s *session) waitForRoom() {
 	s.mu.Lock()
@@ -195,7 +195,7 @@ func (s *session) pumpInput() {
 		case !item.end:
 			_, _ = s.stdin.Write(item.data) // fails when the task has ended
 		case s.tty != nil:
-			_, _ = s.stdin.Write([]byte{endOfFile})
+			go s.endTerminal(item.rank)
 		default:
 			s.stdin.Close()
 		}
@@ -209,11 +209,8 @@ func (s *session) pumpInput() {
 	}
 }
 
-// endOfFile is the character by which a terminal ends its input: control-D.
-const endOfFile = 4
-
-// await notes the end of the task, and of its output: what it left behind may
-// hold that open, and is hung up on.
+// await notes the end of the task and of its output. A process that it left behind may
+// hold the output open; then await closes it.
 func (s *session) await() {
 	status := <-s.child.ended
 	exited := &step.Exited{}
@@ -231,8 +228,8 @@ func (s *session) await() {
 	case <-drained:
 	case <-time.After(outputGrace):
 	}
-	// A shell with job control makes a group of every command, so it is the
-	// whole session that is killed.
+	// A shell with job control makes a group of every command, so the
+	// whole session is killed.
 	killSession(s.child.pid)
 	s.hangUp(drained)
 	s.input.close()
@@ -248,18 +245,31 @@ func killSession(leader int) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return // these are other processes' numbers
 	}
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is sound
+	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is sound
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
+		if pid, err := strconv.Atoi(filepath.Base(path)); err == nil && pid > 1 {
+			killOfSession(pid, leader)
 		}
-		// After the name, which may hold anything: state, parent, group, session.
-		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil && len(fields) > 3 && fields[3] == strconv.Itoa(leader) && pid > 1 {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
+	}
+}
+
+// killOfSession kills a process if it belongs to a session. The descriptor comes
+// before the look, so that a number that is given to another process in between
+// hits nobody.
+func killOfSession(pid, leader int) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // it has ended
+	}
+	defer unix.Close(process)
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return
+	}
+	// After the name, which may hold anything: state, parent, group, session.
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) > 3 && fields[3] == strconv.Itoa(leader) {
+		_ = unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0)
 	}
 }
 
@@ -287,7 +297,7 @@ func (s *session) hangUp(drained <-chan struct{}) {
 	}
 }
 
-// info is what a list says of it.
+// info is what a list says about it.
 func (s *session) info() step.SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ type outputPiece struct {
 	data   []byte
 }
 
-// pieceBytes is up to which size what one stream wrote is kept in one piece.
+// pieceBytes bounds the size of one piece of what one stream wrote.
 const pieceBytes = 4 << 10
 
 func (k *keptOutput) end() uint64 { return k.begin + uint64(k.bytes) }

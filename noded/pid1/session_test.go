@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,12 +62,21 @@ func (c *client) say(text string) {
 }
 
 // until reads until the output holds what is wanted, or the session ends.
+// tail is the end of what was heard, for messages.
+func (c *client) tail() string {
+	const shown = 400
+	if len(c.out) <= shown {
+		return fmt.Sprintf("%q", c.out)
+	}
+	return fmt.Sprintf("%d bytes that end in %q", len(c.out), c.out[len(c.out)-shown:])
+}
+
 func (c *client) until(want string) *step.Exited {
 	c.t.Helper()
 	for want == "" || !strings.Contains(c.out, want) {
 		m, err := c.at.Next()
 		if err != nil {
-			c.t.Fatalf("heard %q, and %v, before %q", c.out, err, want)
+			c.t.Fatalf("heard %s, and %v, before %q", c.tail(), err, want)
 		}
 		switch m := m.(type) {
 		case *step.Output:
@@ -76,9 +86,9 @@ func (c *client) until(want string) *step.Exited {
 			if want == "" {
 				return m
 			}
-			c.t.Fatalf("heard %q, and the end, before %q", c.out, want)
+			c.t.Fatalf("heard %s, and the end, before %q", c.tail(), want)
 		case *step.Failed:
-			c.t.Fatalf("heard %q, and %s", c.out, m.Text)
+			c.t.Fatalf("heard %s, and %s", c.tail(), m.Text)
 		}
 	}
 	return nil
@@ -138,6 +148,34 @@ func TestSessionTerminal(t *testing.T) {
 	}
 }
 
+// The end of the client's input ends a terminal's for every program that reads
+// there, also for one that changes the terminal before it reads; whoever attaches
+// afterwards has input again.
+func TestSessionInputEnds(t *testing.T) {
+	j := start(t, shell("while :; do sleep 1; done"))
+	for name, argv := range map[string][]string{
+		"shell":   {"bash", "--norc", "--noprofile", "-i"},
+		"late":    {"bash", "-c", "sleep 0.3; stty -icanon; sleep 0.3; stty icanon; cat"},
+		"several": {"sh", "-c", "cat; cat; cat"},
+	} {
+		c := j.mustAttach(openOf(name, small, argv...))
+		if err := c.at.Send(&step.InputEnd{All: true}); err != nil {
+			t.Fatal(err)
+		}
+		if exited := c.until(""); exited.Code != 0 || exited.Signal != 0 {
+			t.Errorf("%s: exited %+v", name, exited)
+		}
+		c.ended()
+	}
+	c := j.mustAttach(openOf("again", small, "bash", "-c", "stty -echo; trap '' HUP; until read line; do :; done; echo got $line"))
+	if err := c.at.Send(&step.InputEnd{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	other := j.mustAttach(&step.Attach{Step: c.said.Step, Client: "other"})
+	other.say("this\n")
+	other.until("got this")
+}
+
 // Pipes: nothing is lost or doubled, however often the client goes and comes
 // back, and whatever of it arrived.
 func TestSessionComesBack(t *testing.T) {
@@ -156,7 +194,7 @@ func TestSessionComesBack(t *testing.T) {
 			c = j.mustAttach(ask)
 		}
 		if c.said.Output != has {
-			t.Fatalf("goes on at %d, not at %d", c.said.Output, has)
+			t.Fatalf("continues at %d, not at %d", c.said.Output, has)
 		}
 		for range 3 {
 			if strings.HasSuffix(out.String(), "\n100000\n") {
@@ -208,7 +246,8 @@ func TestSessionComesBack(t *testing.T) {
 // client, which is the one from then on, hears it.
 func TestSessionDetached(t *testing.T) {
 	j := start(t, shell("while :; do sleep 1; done"))
-	c := j.mustAttach(openOf("c", small, "sh", "-c", "echo begin; read x; seq 200000; echo last; read x; exit $x"))
+	written := filepath.Join(t.TempDir(), "written")
+	c := j.mustAttach(openOf("c", small, "sh", "-c", "echo begin; read x; seq 200000; echo last; : >$0; read x; exit $x", written))
 	c.until("begin\r\n")
 	_ = c.at.Send(&step.Taken{Output: c.has})
 	c.say("\n")
@@ -229,7 +268,14 @@ func TestSessionDetached(t *testing.T) {
 			t.Fatal("a client that left is still attached")
 		}
 	}
-	time.Sleep(500 * time.Millisecond) // it writes into nothing meanwhile
+	// It writes into nothing meanwhile.
+	for deadline := time.Now().Add(prototest.Patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(written); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal("a session without a client does not write on")
+		}
+	}
 	first := j.mustAttach(&step.Attach{Step: 0, Client: "first"})
 	first.until("last\r\n")
 	if first.said.Output <= c.has || len(first.out) > step.SessionWindow+4096 || !strings.Contains(first.out, "\n199999\r\n200000\r\n") {

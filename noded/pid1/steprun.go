@@ -83,11 +83,15 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 		ranks[i] = strconv.FormatUint(uint64(launch.Tasks[i].Rank), 10)
 	}
 	number := strconv.FormatUint(uint64(launch.Step), 10)
-	common := Overlay(launch.Env, p.config.StepEnv, []string{
+	gpus, ofStep, err := p.gpusOfStep(launch)
+	if err != nil {
+		return err
+	}
+	common := Overlay(launch.Env, p.config.StepEnv, ofStep, []string{
 		"SLURM_STEP_ID=" + number, "SLURM_STEPID=" + number, "SLURM_GTIDS=" + strings.Join(ranks, ","),
 	})
 	for i := range launch.Tasks {
-		t, err := p.startTask(launch, &launch.Tasks[i], common)
+		t, err := p.startTask(launch, &launch.Tasks[i], Overlay(common, gpus.ofTask(launch.Tasks[i].Local)))
 		if err != nil {
 			return err
 		}
@@ -236,14 +240,14 @@ func (run *stepRun) signal(sig unix.Signal) bool {
 	return reached
 }
 
-// send writes one frame. A client that is gone is noticed by readClient.
+// send writes one frame. readClient notices a client that has gone.
 func (run *stepRun) send(m step.Message) {
 	run.write.Lock()
 	defer run.write.Unlock()
 	_ = step.Write(run.conn, m)
 }
 
-// readClient takes input and signals until the connection ends, which ends
+// readClient receives input and signals until the connection ends, which ends
 // the tasks.
 func (run *stepRun) readClient(p *process1, reader *step.Reader) {
 	defer run.kill()
@@ -269,7 +273,7 @@ func (run *stepRun) readClient(p *process1, reader *step.Reader) {
 	}
 }
 
-// kill ends a step whose client is gone.
+// kill ends a step whose client has gone.
 func (run *stepRun) kill() {
 	run.signal(unix.SIGKILL)
 	run.conn.Close()

@@ -31,7 +31,7 @@ type command struct {
 	cwd   string
 	umask uint32
 	files [3]uintptr // standard input, output, error
-	// terminal: standard input is to be the controlling terminal.
+	// terminal: standard input becomes the controlling terminal.
 	terminal bool
 }
 
@@ -48,8 +48,8 @@ type execError struct {
 	errno   syscall.Errno
 }
 
-// Error is Slurm's sentence. The kernel says of a script whose interpreter is
-// missing that the script is, so the interpreter is named.
+// Error is Slurm's sentence. If a script's interpreter is missing, the kernel says that
+// the script is missing, so Error names the interpreter.
 func (e *execError) Error() string {
 	if interpreter := interpreterOf(e.program); e.errno == syscall.ENOENT && interpreter != "" {
 		return fmt.Sprintf("execve(): %s: its interpreter %s: %s", e.program, interpreter, errorText(e.errno))
@@ -65,7 +65,7 @@ func interpreterOf(program string) string {
 		return ""
 	}
 	defer file.Close()
-	// The kernel reads no more of the line either (execve(2)).
+	// The kernel does not read the rest of the line either (execve(2)).
 	start := make([]byte, 256)
 	n, _ := io.ReadFull(file, start)
 	line, _, _ := strings.Cut(string(start[:n]), "\n")
@@ -82,7 +82,7 @@ func errorText(errno syscall.Errno) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// start forks the launcher, in a session of its own. The caller asks started
+// start forks the launcher, in its own session. The caller asks started
 // whether the program runs.
 func (p *process1) start(c *command) (*child, error) {
 	read, write, err := os.Pipe()
@@ -111,7 +111,7 @@ func (c *child) started(program string) error {
 	defer c.report.Close()
 	var errno [4]byte
 	if _, err := io.ReadFull(c.report, errno[:]); err != nil {
-		return nil // closed by execve, or by a death that ended tells of
+		return nil // execve closed it, or a death that ended reports
 	}
 	return &execError{program, syscall.Errno(binary.BigEndian.Uint32(errno[:]))}
 }

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -36,13 +38,17 @@ func bareMain() error {
 	}
 	out := json.NewEncoder(os.Stdout)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		d := directory(filepath.Dir(in.Text()))
-		settings, err := d.settings()
+		d := bundle.Dir(filepath.Dir(in.Text()))
+		settings, err := d.Settings()
 		if err != nil {
 			return err
 		}
-		order := new(pb.StartPart)
-		if err := d.readRecord(filepath.Base(in.Text()), order); err != nil {
+		data, err := os.ReadFile(in.Text())
+		if err != nil {
+			return err
+		}
+		order := new(pb.StartAlloc)
+		if err := proto.Unmarshal(data, order); err != nil {
 			return err
 		}
 		before := cpuTime(unix.RUSAGE_SELF) + cpuTime(unix.RUSAGE_CHILDREN)
@@ -96,16 +102,16 @@ func (b *bed) startBare() *bare {
 }
 
 // start starts one container of the order.
-func (a *bare) start(order *pb.StartPart) (took bareTook) {
+func (a *bare) start(order *pb.StartAlloc) (took bareTook) {
 	t := a.b.t
 	t.Helper()
-	data, err := encodeRecord(order)
+	data, err := proto.Marshal(order)
 	must(t, err)
 	settings, err := json.Marshal(a.b.settings)
 	must(t, err)
-	must(t, os.WriteFile(filepath.Join(a.b.dir, orderFile), data, 0o600))
-	must(t, os.WriteFile(filepath.Join(a.b.dir, settingsFile), settings, 0o600))
-	_, err = fmt.Fprintln(a.in, filepath.Join(a.b.dir, orderFile))
+	must(t, os.WriteFile(filepath.Join(a.b.dir, bundle.OrderFile), data, 0o600))
+	must(t, os.WriteFile(filepath.Join(a.b.dir, bundle.SettingsFile), settings, 0o600))
+	_, err = fmt.Fprintln(a.in, filepath.Join(a.b.dir, bundle.OrderFile))
 	must(t, err)
 	must(t, a.out.Decode(&took))
 	return took
@@ -118,7 +124,7 @@ func TestBare(t *testing.T) {
 	if took := b.startBare().start(b.order("true")); took.Start <= 0 || took.CPU <= 0 {
 		t.Errorf("it took %+v", took)
 	}
-	entries, err := os.ReadDir(filepath.Join(b.state, jobsDir))
+	entries, err := os.ReadDir(filepath.Join(b.state, bundle.JobsDir))
 	if err != nil || len(entries) != 0 {
 		t.Errorf("left: %v %v", entries, err)
 	}

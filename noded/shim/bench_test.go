@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkPart measures a part from its order to the first instruction of its
-// script, and to its result. In turn with each part it starts one container of
+// BenchmarkAlloc measures an allocation from its order to the first instruction of its
+// script, and to its result. In turn with each allocation it starts one container of
 // the same order with libcontainer alone, which translates the system-call
 // filter itself, and one process without any container. Times are medians;
 // "cpu" is that of every process involved but the caller, from start to
 // removal.
-func BenchmarkPart(b *testing.B) {
+func BenchmarkAlloc(b *testing.B) {
 	bed := newBed(b)
 	alone := bed.startBare()
 	var forks, bares, bareCPUs, firsts, wholes, cpus []time.Duration
@@ -61,7 +61,7 @@ func BenchmarkPart(b *testing.B) {
 	}
 	report(forks, "ms/fork-exec")
 	bare, bareCPU := report(bares, "ms/bare"), report(bareCPUs, "cpu-ms/bare")
-	first, cpu := report(firsts, "ms/first-instruction"), report(cpus, "cpu-ms/part")
+	first, cpu := report(firsts, "ms/first-instruction"), report(cpus, "cpu-ms/alloc")
 	report(wholes, "ms/result")
 	b.ReportMetric(float64(first)/float64(bare), "x/bare")
 	b.ReportMetric(float64(cpu)/float64(bareCPU), "cpu-x/bare")

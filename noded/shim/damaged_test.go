@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,50 +12,54 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-// Whatever has become of a part's files, its job is ended and told, what was
-// the part's goes, and other jobs go on.
+// Whatever has become of an allocation's files, its job is ended and told, what was
+// the allocation's goes, and other jobs continue.
 func TestDamagedFiles(t *testing.T) {
 	b := newBed(t)
 	bystander := b.launch(b.order("sleep 1000"))
 	bystander.ready()
-	for name, spoil := range map[string]func(d directory) error{
-		"order.pb: is damaged: its checksum": func(d directory) error { return os.WriteFile(d.path(orderFile), []byte("no order"), 0o600) },
-		"its checksum is wrong": func(d directory) error {
-			data, err := os.ReadFile(d.path(orderFile))
-			return errors.Join(err, os.WriteFile(d.path(orderFile), data[:len(data)/2], 0o600))
+	for name, spoil := range map[string]func(d bundle.Dir) error{
+		"order.pb: is damaged: its checksum": func(d bundle.Dir) error { return os.WriteFile(d.Path(bundle.OrderFile), []byte("no order"), 0o600) },
+		"its checksum is wrong": func(d bundle.Dir) error {
+			data, err := os.ReadFile(d.Path(bundle.OrderFile))
+			return errors.Join(err, os.WriteFile(d.Path(bundle.OrderFile), data[:len(data)/2], 0o600))
 		},
-		"its order is for": func(d directory) error {
-			data, err := encodeRecord(&pb.StartPart{Part: &pb.PartId{Job: 999999, Epoch: 1}})
-			return errors.Join(err, os.WriteFile(d.path(orderFile), data, 0o600))
+		"its order is for": func(d bundle.Dir) error {
+			data := prototest.Marshal(&pb.StartAlloc{Alloc: &pb.AllocId{Job: 999999, Epoch: 1}})
+			return os.WriteFile(d.Path(bundle.OrderFile), bundle.Seal(data), 0o600)
 		},
-		"order.pb: no such file":      func(d directory) error { return os.Remove(d.path(orderFile)) },
-		"settings.json: no such file": func(d directory) error { return os.Remove(d.path(settingsFile)) },
-		"unexpected end of JSON":      func(d directory) error { return os.Truncate(d.path(settingsFile), 0) },
-		"invalid character":           func(d directory) error { return os.WriteFile(d.path(settingsFile), []byte("\x00\x00"), 0o600) },
-		"not a regular file": func(d directory) error {
-			return errors.Join(os.Remove(d.path(orderFile)), unix.Mkfifo(d.path(orderFile), 0o600))
+		"order.pb: no such file":      func(d bundle.Dir) error { return os.Remove(d.Path(bundle.OrderFile)) },
+		"settings.json: no such file": func(d bundle.Dir) error { return os.Remove(d.Path(bundle.SettingsFile)) },
+		"unexpected end of JSON":      func(d bundle.Dir) error { return os.Truncate(d.Path(bundle.SettingsFile), 0) },
+		"invalid character":           func(d bundle.Dir) error { return os.WriteFile(d.Path(bundle.SettingsFile), []byte("\x00\x00"), 0o600) },
+		"not a regular file": func(d bundle.Dir) error {
+			return errors.Join(os.Remove(d.Path(bundle.OrderFile)), unix.Mkfifo(d.Path(bundle.OrderFile), 0o600))
 		},
-		"too many levels of symbolic links": func(d directory) error {
-			return errors.Join(os.Rename(d.path(orderFile), d.path("elsewhere")), os.Symlink("elsewhere", d.path(orderFile)))
+		"too many levels of symbolic links": func(d bundle.Dir) error {
+			return errors.Join(os.Rename(d.Path(bundle.OrderFile), d.Path("elsewhere")), os.Symlink("elsewhere", d.Path(bundle.OrderFile)))
 		},
-		"order.pb: is damaged": func(d directory) error {
-			return errors.Join(os.Truncate(d.path(orderFile), 0), os.Remove(d.path(lockFile)))
+		"order.pb: is damaged": func(d bundle.Dir) error {
+			return errors.Join(os.Truncate(d.Path(bundle.OrderFile), 0), os.Remove(d.Path(bundle.LockFile)))
 		},
 	} {
 		s := b.launch(b.order("touch /tmp/x; sleep 1000"))
 		s.ready()
 		supervisor := s.pid()
 		must(t, spoil(s.dir))
-		handles, damaged, err := List(b.state, parent)
+		handles, damaged, err := client.List(b.state, parent)
 		must(t, err)
 		if len(handles) != 1 || len(damaged) != 1 || !strings.Contains(damaged[0].Error(), name) {
-			t.Fatalf("%s: %d parts, damaged: %v", name, len(handles), damaged)
+			t.Fatalf("%s: %d allocations, damaged: %v", name, len(handles), damaged)
 		}
 		d := damaged[0]
-		if id := d.Order().Part; id.Job != s.order.Part.Job || id.Epoch != 1 {
+		if id := d.Order().Alloc; id.Job != s.order.Alloc.Job || id.Epoch != 1 {
 			t.Errorf("%s: it is part %v", name, id)
 		}
 		result, err := d.Recover(context.Background())
@@ -63,10 +68,10 @@ func TestDamagedFiles(t *testing.T) {
 		if !strings.Contains(result.Detail, name) {
 			t.Errorf("%s: the detail is %q", name, result.Detail)
 		}
-		if unix.Kill(supervisor, 0) == nil && supervises(supervisor, s.dir) {
+		if strings.Contains(commandLine(supervisor), string(s.dir)) {
 			t.Errorf("%s: the supervisor still runs", name)
 		}
-		if _, err := cgroup.Open(parent + "/" + s.dir.id()); !errors.Is(err, cgroup.ErrNotFound) {
+		if _, err := cgroup.Open(parent + "/" + s.dir.ID()); !errors.Is(err, cgroup.ErrNotFound) {
 			t.Errorf("%s: its control group is left: %v", name, err)
 		}
 		must(t, d.Forget())
@@ -79,22 +84,22 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// What lies where parts belong and is none is told, and neither followed nor
+// What lies where allocations belong and is none is told, and neither followed nor
 // removed.
 func TestForeignDirectories(t *testing.T) {
 	b := newBed(t)
-	jobs := filepath.Join(b.state, jobsDir)
+	jobs := filepath.Join(b.state, bundle.JobsDir)
 	host := filepath.Join(b.dir, "host")
 	must(t, os.MkdirAll(host+"/run", 0o700))
 	must(t, os.WriteFile(host+"/precious", nil, 0o600))
 	must(t, os.MkdirAll(jobs, 0o700))
-	// Of another part than its name says, with all a part has.
+	// Of another allocation than its name says, with all an allocation has.
 	order := b.order("sleep 1000")
-	must(t, makeDirectory(directory(jobs+"/"+partID(order.Part)), &b.settings, order))
-	must(t, os.Rename(jobs+"/"+partID(order.Part), host+"/part"))
+	must(t, bundle.Create(bundle.Dir(jobs+"/"+bundle.ID(order.Alloc)), &b.settings, order))
+	must(t, os.Rename(jobs+"/"+bundle.ID(order.Alloc), host+"/alloc"))
 
 	must(t, os.Symlink(host, jobs+"/4000012.1"))
-	must(t, os.Symlink(host+"/part", jobs+"/"+partID(order.Part)))
+	must(t, os.Symlink(host+"/alloc", jobs+"/"+bundle.ID(order.Alloc)))
 	must(t, os.Mkdir(jobs+"/4000012.2", 0o700))
 	must(t, os.Lchown(jobs+"/4000012.2", testUID, testGID))
 	must(t, os.Mkdir(jobs+"/4000012.3", 0o700))
@@ -103,20 +108,20 @@ func TestForeignDirectories(t *testing.T) {
 	must(t, os.Mkdir(jobs+"/4000012.5", 0o700))
 	must(t, os.WriteFile(jobs+"/4000012.5/thesis.tex", nil, 0o600))
 	want := map[string]string{
-		partID(order.Part): "symbolic link", "4000012.1": "symbolic link", "4000012.2": "belongs to user 4242", "4000012.3": "others may write",
-		"4000012.4": "not a directory", "4000012.5": "none of a part's files",
+		bundle.ID(order.Alloc): "symbolic link", "4000012.1": "symbolic link", "4000012.2": "belongs to user 4242", "4000012.3": "others may write",
+		"4000012.4": "not a directory", "4000012.5": "none of an allocation's files",
 	}
-	_, damaged, err := List(b.state, parent)
+	_, damaged, err := client.List(b.state, parent)
 	must(t, err)
 	if len(damaged) != len(want) {
-		t.Errorf("%d damaged parts, want %d", len(damaged), len(want))
+		t.Errorf("%d damaged allocations, want %d", len(damaged), len(want))
 	}
 	for _, d := range damaged {
-		name := d.dir.id()
+		name := bundle.ID(d.Order().Alloc)
 		_, err := d.Recover(context.Background())
 		must(t, err)
 		err = d.Forget()
-		var left *LeftOver
+		var left *remove.LeftOver
 		if !errors.As(err, &left) || left.Path != jobs+"/"+name || !strings.Contains(left.Err.Error(), want[name]) || !strings.HasSuffix(left.Err.Error(), "remove it by hand") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -124,17 +129,17 @@ func TestForeignDirectories(t *testing.T) {
 			t.Errorf("%s was removed", name)
 		}
 	}
-	if !exists(host+"/precious") || !exists(host+"/part/order.pb") {
+	if !exists(host+"/precious") || !exists(host+"/alloc/order.pb") {
 		t.Error("a link was followed")
 	}
 	// A part of that name is not launched into it either.
 	self, err := os.Executable()
 	must(t, err)
-	if _, err := Launch(context.Background(), self, b.settings, order); !errors.Is(err, ErrForeign) {
+	if _, err := client.Launch(context.Background(), self, b.settings, order); !errors.Is(err, bundle.ErrForeign) {
 		t.Errorf("Launch: %v", err)
 	}
 	for _, d := range damaged {
-		must(t, os.RemoveAll(jobs+"/"+d.dir.id()))
+		must(t, os.RemoveAll(jobs+"/"+bundle.ID(d.Order().Alloc)))
 		must(t, d.Forget())
 	}
 }
@@ -150,8 +155,8 @@ func TestDamagedResult(t *testing.T) {
 	} {
 		s := b.launch(b.order("exit 3"))
 		wantExit(t, s.wait(), 3)
-		must(t, spoil(s.dir.path(resultFile)))
-		if _, err := s.Result(); !errors.Is(err, ErrDamaged) {
+		must(t, spoil(s.dir.Path(bundle.ResultFile)))
+		if _, err := s.Result(); !errors.Is(err, bundle.ErrDamaged) {
 			t.Errorf("%s: Result: %v", name, err)
 		}
 		result, err := s.Recover(context.Background())
@@ -165,14 +170,14 @@ func TestDamagedResult(t *testing.T) {
 }
 
 // Sweep removes what is half made or half deleted, and control groups of dead
-// parts, and tells of the rest.
+// allocations, and tells of the rest.
 func TestSweep(t *testing.T) {
 	b := newBed(t)
 	s := b.launch(b.order("sleep 1000"))
 	s.ready()
-	jobs := filepath.Join(b.state, jobsDir)
-	must(t, os.MkdirAll(jobs+"/"+newPrefix+"70.1/state", 0o700))
-	must(t, os.MkdirAll(jobs+"/"+gonePrefix+"71.1/state", 0o700))
+	jobs := filepath.Join(b.state, bundle.JobsDir)
+	must(t, os.MkdirAll(jobs+"/"+bundle.NewPrefix+"70.1/state", 0o700))
+	must(t, os.MkdirAll(jobs+"/"+bundle.GonePrefix+"71.1/state", 0o700))
 	must(t, os.WriteFile(jobs+"/README", nil, 0o600))
 	dead, busy := cgroup.New(parent+"/4000000.1", cgroup.Limits{}), cgroup.New(parent+"/4000000.2", cgroup.Limits{})
 	must(t, dead.Create())
@@ -181,17 +186,17 @@ func TestSweep(t *testing.T) {
 	stranger := sleeper(t)
 	must(t, busy.Add(stranger))
 
-	sweep := func() []*LeftOver {
-		return Sweep(b.state, parent, func(name string) bool { return name == s.dir.id() })
+	sweep := func() []*remove.LeftOver {
+		return client.Sweep(b.state, parent, func(name string) bool { return name == s.dir.ID() })
 	}
 	left := sweep()
 	if len(left) != 2 || left[0].Path != jobs+"/README" || left[1].Path != "cgroup "+parent+"/4000000.2" || !errors.Is(left[1].Err, cgroup.ErrBusy) {
 		t.Errorf("left over: %v", left)
 	}
 	if _, err := cgroup.Open(parent + "/4000000.1"); !errors.Is(err, cgroup.ErrNotFound) {
-		t.Errorf("the group of a dead part: %v", err)
+		t.Errorf("the group of a dead allocation: %v", err)
 	}
-	if exists(jobs+"/"+newPrefix+"70.1") || exists(jobs+"/"+gonePrefix+"71.1") || !exists(jobs+"/README") {
+	if exists(jobs+"/"+bundle.NewPrefix+"70.1") || exists(jobs+"/"+bundle.GonePrefix+"71.1") || !exists(jobs+"/README") {
 		t.Error("the wrong directories were removed")
 	}
 	if unix.Kill(stranger, 0) != nil || !s.Alive() {
@@ -200,4 +205,10 @@ func TestSweep(t *testing.T) {
 	must(t, unix.Kill(stranger, unix.SIGKILL))
 	must(t, os.Remove(jobs+"/README"))
 	eventually(t, "nothing is left over", func() bool { return len(sweep()) == 0 })
+}
+
+// commandLine is "" of a process that has gone.
+func commandLine(pid int) string {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return string(line)
 }

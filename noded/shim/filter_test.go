@@ -11,6 +11,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -18,7 +19,7 @@ import (
 // of the job has run.
 func TestNoFilterNoJob(t *testing.T) {
 	b := newBed(t)
-	path := filepath.Join(b.state, filterFile)
+	path := filepath.Join(b.state, bundle.FilterFile)
 	good, err := os.ReadFile(path)
 	must(t, err)
 	filter, err := pid1.DecodeFilter(good)
@@ -50,7 +51,7 @@ func TestNoFilterNoJob(t *testing.T) {
 	}
 }
 
-// A process 1 that does not put the filter on is not let go on, whatever it
+// A process 1 that does not install the filter may not continue, whatever it
 // says.
 func TestProcess1WithoutFilter(t *testing.T) {
 	b := newBed(t)

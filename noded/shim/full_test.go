@@ -12,6 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -45,7 +48,7 @@ func TestEndOnFullDisk(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		s := b.launch(b.order("echo up > /tmp/up; while [ ! -e $HOME/go ]; do sleep 0.02; done; exit 3"))
 		s.ready()
-		eventually(t, "it runs", func() bool { return exists(s.dir.path("tmp", "up")) })
+		eventually(t, "it runs", func() bool { return exists(s.inside(bundle.DiskDir, "tmp", "up")) })
 		must(t, os.WriteFile(b.home+"/draft", nil, 0o644))
 		filled := fill(t, "/srv")
 		if killed {
@@ -96,20 +99,20 @@ func TestLaunchOnFullDisk(t *testing.T) {
 	ends := map[pb.EndCause]int{}
 	try := func(room string) {
 		job := lastJob.Add(1)
-		order.Part.Job, order.Id.Job = job, job
+		order.Alloc.Job, order.Id.Job = job, job
 		self, err := os.Executable()
 		must(t, err)
-		h, err := Launch(context.Background(), self, b.settings, order)
+		h, err := client.Launch(context.Background(), self, b.settings, order)
 		switch {
 		case err == nil:
-			ends[(&started{h, b}).wait().Cause]++
+			ends[b.follow(h).wait().Cause]++
 			must(t, h.Forget())
-		case errors.Is(err, unix.ENOSPC) && DiskFull(b.state, err), strings.Contains(err.Error(), "ended at once"):
+		case errors.Is(err, unix.ENOSPC) && bundle.DiskFull(b.state, err), strings.Contains(err.Error(), "ended at once"):
 			ends[pb.EndCause_END_CAUSE_UNSPECIFIED]++
 		default:
 			t.Errorf("%s: Launch: %v", room, err)
 		}
-		handles, damaged, err := List(b.state, parent)
+		handles, damaged, err := client.List(b.state, parent)
 		must(t, err)
 		for _, h := range handles {
 			_, _ = h.Recover(context.Background())
@@ -118,7 +121,7 @@ func TestLaunchOnFullDisk(t *testing.T) {
 		if len(damaged) > 0 {
 			t.Errorf("%s: damaged: %v", room, damaged)
 		}
-		if left := Sweep(b.state, parent, func(string) bool { return false }); len(left) > 0 {
+		if left := client.Sweep(b.state, parent, func(string) bool { return false }); len(left) > 0 {
 			t.Errorf("%s: left over: %v", room, left)
 		}
 	}
@@ -136,7 +139,7 @@ func TestLaunchOnFullDisk(t *testing.T) {
 			must(t, os.Remove(filepath.Join(many, strconv.Itoa(count-1-i))))
 		}
 		try(fmt.Sprint(inodes, " inodes free"))
-		must(t, removeTree(many))
+		must(t, remove.Tree(many))
 	}
 	t.Logf("ends: %v", ends)
 	if ends[pb.EndCause_END_CAUSE_EXITED] == 0 || ends[pb.EndCause_END_CAUSE_NODE_FULL] == 0 || ends[pb.EndCause_END_CAUSE_UNSPECIFIED] == 0 || len(ends) != 3 {

@@ -17,6 +17,9 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -38,8 +41,15 @@ var initPath string
 var parent = fmt.Sprintf("/gleaner-shim-test-%d", os.Getpid())
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == Word {
+	if len(os.Args) > 2 && os.Args[1] == client.Word {
 		if err := Main(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) > 2 && os.Args[1] == client.FitsWord {
+		if err := FitsMain(os.Args[2], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -82,7 +92,7 @@ func runTests(m *testing.M) int {
 	return cleanly(m)
 }
 
-// cleanly runs the tests and removes the control group above those of parts.
+// cleanly runs the tests and removes the control group above those of allocations.
 func cleanly(m *testing.M) int {
 	code := m.Run()
 	removeStandin()
@@ -102,7 +112,7 @@ type bed struct {
 	dir      string
 	state    string
 	home     string
-	settings Settings
+	settings bundle.Settings
 }
 
 var lastJob atomic.Uint32
@@ -119,7 +129,7 @@ func newBed(t testing.TB) *bed {
 	b := &bed{t: t, dir: dir, state: filepath.Join(dir, "state"), home: filepath.Join(dir, "home")}
 	t.Cleanup(func() {
 		b.endAll()
-		if err := removeTree(dir); err != nil {
+		if err := remove.Tree(dir); err != nil {
 			t.Errorf("left behind: %v", err)
 		}
 	})
@@ -127,14 +137,14 @@ func newBed(t testing.TB) *bed {
 	must(t, os.Mkdir(b.state, 0o700))
 	must(t, os.Mkdir(b.home, 0o700))
 	must(t, os.Chown(b.home, testUID, testGID))
-	must(t, PrepareStateDir(b.state))
-	b.settings = Settings{StateDir: b.state, Node: testNode, InitPath: initPath, CgroupParent: parent}
+	must(t, client.PrepareStateDir(b.state))
+	b.settings = bundle.Settings{StateDir: b.state, Node: testNode, InitPath: initPath, CgroupParent: parent}
 	return b
 }
 
 // endAll ends whatever a failed test has left running.
 func (b *bed) endAll() {
-	handles, damaged, err := List(b.state, parent)
+	handles, damaged, err := client.List(b.state, parent)
 	if err != nil {
 		b.t.Error(err)
 	}
@@ -150,7 +160,7 @@ func (b *bed) endAll() {
 		if h.Alive() {
 			if client, err := h.Client(); err == nil {
 				ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
-				_, _ = client.End(ctx, &pb.EndPart{Part: h.Order().Part})
+				_, _ = client.End(ctx, &pb.EndAlloc{Alloc: h.Order().Alloc})
 				cancel()
 			}
 			eventually(b.t, "the supervisor ends", func() bool { return !h.Alive() })
@@ -179,10 +189,10 @@ func eventually(t testing.TB, what string, condition func() bool) {
 }
 
 // order is for one node and one script of the test's user.
-func (b *bed) order(script string) *pb.StartPart {
+func (b *bed) order(script string) *pb.StartAlloc {
 	job := lastJob.Add(1)
-	return &pb.StartPart{
-		Part: &pb.PartId{Job: job, Epoch: 1}, Id: &pb.JobId{Job: job},
+	return &pb.StartAlloc{
+		Alloc: &pb.AllocId{Job: job, Epoch: 1}, Id: &pb.JobId{Job: job},
 		Spec: &pb.JobSpec{
 			Name: "test", Script: []byte("#!/bin/sh\n" + script + "\n"), WorkDirectory: b.home, Umask: 0o22,
 			StandardOutput: "out", Environment: []string{"PATH=/usr/bin:/bin"},
@@ -194,19 +204,25 @@ func (b *bed) order(script string) *pb.StartPart {
 	}
 }
 
-// started is a part that was launched.
+// started is an allocation that was launched.
 type started struct {
-	*Handle
-	b *bed
+	*client.Handle
+	b     *bed
+	dir   bundle.Dir
+	order *pb.StartAlloc
 }
 
-func (b *bed) launch(order *pb.StartPart) *started {
+func (b *bed) follow(h *client.Handle) *started {
+	return &started{h, b, bundle.Dir(h.Dir()), h.Order()}
+}
+
+func (b *bed) launch(order *pb.StartAlloc) *started {
 	b.t.Helper()
 	self, err := os.Executable()
 	must(b.t, err)
-	h, err := Launch(context.Background(), self, b.settings, order)
+	h, err := client.Launch(context.Background(), self, b.settings, order)
 	must(b.t, err)
-	return &started{h, b}
+	return b.follow(h)
 }
 
 func (s *started) client() pb.ShimClient {
@@ -217,18 +233,18 @@ func (s *started) client() pb.ShimClient {
 }
 
 // wait waits for the end and checks that nothing is left.
-func (s *started) wait() *pb.PartEnded {
+func (s *started) wait() *pb.AllocEnded {
 	t := s.b.t
 	t.Helper()
-	var result *pb.PartEnded
-	eventually(t, "the part ends", func() (ended bool) {
+	var result *pb.AllocEnded
+	eventually(t, "the allocation ends", func() (ended bool) {
 		var err error
 		result, err = s.Result()
 		if err != nil && !s.Alive() {
 			if result, err = s.Result(); err == nil {
 				return true // it ended between the two looks
 			}
-			log, _ := os.ReadFile(s.dir.path(logFile))
+			log, _ := os.ReadFile(s.dir.Path(bundle.LogFile))
 			t.Fatalf("the supervisor died: %s", log)
 		}
 		return err == nil
@@ -236,7 +252,7 @@ func (s *started) wait() *pb.PartEnded {
 	eventually(t, "the supervisor exits", func() bool { return !s.Alive() })
 	s.checkNothingLeft()
 	if t.Failed() || result.Cause == pb.EndCause_END_CAUSE_NODE_FAULT {
-		log, _ := os.ReadFile(s.dir.path(logFile))
+		log, _ := os.ReadFile(s.dir.Path(bundle.LogFile))
 		t.Logf("result %v\n%s", result, log)
 	}
 	return result
@@ -245,14 +261,14 @@ func (s *started) wait() *pb.PartEnded {
 func (s *started) checkNothingLeft() {
 	t := s.b.t
 	t.Helper()
-	if _, err := cgroup.Open(parent + "/" + s.dir.id()); !errors.Is(err, cgroup.ErrNotFound) {
+	if _, err := cgroup.Open(parent + "/" + s.dir.ID()); !errors.Is(err, cgroup.ErrNotFound) {
 		t.Errorf("its control group is left: %v", err)
 	}
 	entries, err := os.ReadDir(string(s.dir))
 	must(t, err)
 	for _, entry := range entries {
-		if !kept[entry.Name()] {
-			t.Errorf("left in the part's directory: %s", entry.Name())
+		if !bundle.Kept(entry.Name()) {
+			t.Errorf("left in the allocation's directory: %s", entry.Name())
 		}
 	}
 }
@@ -279,25 +295,25 @@ func (b *bed) output() string {
 }
 
 // run runs a script to its end and answers the result and the output.
-func (b *bed) run(script string) (*pb.PartEnded, string) {
+func (b *bed) run(script string) (*pb.AllocEnded, string) {
 	b.t.Helper()
 	return b.runOrder(b.order(script))
 }
 
-func (b *bed) runOrder(order *pb.StartPart) (*pb.PartEnded, string) {
+func (b *bed) runOrder(order *pb.StartAlloc) (*pb.AllocEnded, string) {
 	b.t.Helper()
 	result := b.launch(order).wait()
 	return result, b.output()
 }
 
-func wantEnd(t testing.TB, result *pb.PartEnded, cause pb.EndCause, code, signal uint32) {
+func wantEnd(t testing.TB, result *pb.AllocEnded, cause pb.EndCause, code, signal uint32) {
 	t.Helper()
 	if result.Cause != cause || result.ExitCode != code || result.ExitSignal != signal {
 		t.Errorf("ended %v %d:%d (%s), want %v %d:%d", result.Cause, result.ExitCode, result.ExitSignal, result.Detail, cause, code, signal)
 	}
 }
 
-func wantExit(t testing.TB, result *pb.PartEnded, code uint32) {
+func wantExit(t testing.TB, result *pb.AllocEnded, code uint32) {
 	t.Helper()
 	wantEnd(t, result, pb.EndCause_END_CAUSE_EXITED, code, 0)
 }
@@ -332,7 +348,7 @@ func main() {
 `), 0o644))
 	program := filepath.Join(b.home, "probe")
 	build := exec.Command("go", "build", "-o", program, source)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.t.Fatalf("build probe: %v\n%s", err, out)
 	}
@@ -360,7 +376,7 @@ func hostOpens(path string) bool {
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
 func (s *started) removeGroup() error {
-	return removeGroup(context.Background(), parent+"/"+s.dir.id())
+	return remove.Group(context.Background(), parent+"/"+s.dir.ID())
 }
 
 // sleeper is a process of the host's that sleeps until the test ends.
@@ -375,14 +391,14 @@ func sleeper(t *testing.T) (pid int) {
 }
 
 func groupOf(s *started) *cgroup.Group {
-	return cgroup.New(parent+"/"+s.dir.id(), cgroup.Limits{})
+	return cgroup.New(parent+"/"+s.dir.ID(), cgroup.Limits{})
 }
 
-func endOrder(s *started) *pb.EndPart { return &pb.EndPart{Part: s.order.Part} }
+func endOrder(s *started) *pb.EndAlloc { return &pb.EndAlloc{Alloc: s.order.Alloc} }
 
 func (s *started) checkGroupGone() {
 	s.b.t.Helper()
-	if _, err := cgroup.Open(parent + "/" + s.dir.id()); !errors.Is(err, cgroup.ErrNotFound) {
+	if _, err := cgroup.Open(parent + "/" + s.dir.ID()); !errors.Is(err, cgroup.ErrNotFound) {
 		s.b.t.Errorf("its control group is left: %v", err)
 	}
 }
@@ -394,4 +410,9 @@ func noRace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it takes long, and shows the race detector nothing new")
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

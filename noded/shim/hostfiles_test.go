@@ -95,7 +95,7 @@ func TestServerAway(t *testing.T) {
 	s := b.launch(b.order("ls " + dead))
 	s.ready()
 	time.Sleep(50 * time.Millisecond)
-	_, err := s.client().End(context.Background(), &pb.EndPart{})
+	_, err := s.client().End(context.Background(), &pb.EndAlloc{})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 9)
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -22,7 +23,7 @@ func (b *bed) hostile() string {
 	b.t.Helper()
 	program := filepath.Join(b.home, "hostile")
 	build := exec.Command("go", "build", "-o", program, "./testdata/hostile")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.t.Fatalf("build hostile: %v\n%s", err, out)
 	}
@@ -96,7 +97,7 @@ func TestHostileFiles(t *testing.T) {
 	order.Spec.StandardInput = "pipe"
 	s := b.launch(order)
 	s.ready()
-	_, err = s.client().End(context.Background(), &pb.EndPart{GraceS: 1})
+	_, err = s.client().End(context.Background(), &pb.EndAlloc{GraceS: 1})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 9)
 }
@@ -139,7 +140,7 @@ func TestProcess1Attacked(t *testing.T) {
 		eventually(t, name+" begins", func() bool { return b.output() != "" && !strings.Contains(b.output(), "no such file") })
 		// Signals may go unheard, but are answered.
 		ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
-		_, _ = s.client().Signal(ctx, &pb.SignalPart{Signal: 10, Batch: true})
+		_, _ = s.client().Signal(ctx, &pb.SignalAlloc{Signal: 10, Batch: true})
 		if ctx.Err() != nil {
 			t.Errorf("%s: a signal was not answered", name)
 		}
@@ -147,7 +148,7 @@ func TestProcess1Attacked(t *testing.T) {
 		if _, err := s.client().ShowUsage(context.Background(), &pb.ShimUsageRequest{}); err != nil {
 			t.Errorf("%s: usage: %v", name, err)
 		}
-		_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 1})
+		_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 1})
 		must(t, err)
 		if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 			t.Errorf("%s: %v", name, result)
@@ -160,11 +161,11 @@ func TestProcess1Attacked(t *testing.T) {
 	}
 }
 
-// tasks is how many processes and threads the kernel counts in the part's
+// tasks is how many processes and threads the kernel counts in the allocation's
 // group at this instant; a walk through /proc would count some twice.
 func (s *started) tasks() int {
 	for _, root := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"} {
-		text, err := os.ReadFile(filepath.Join(root, s.b.settings.CgroupParent, s.dir.id(), "pids.current"))
+		text, err := os.ReadFile(filepath.Join(root, s.b.settings.CgroupParent, s.dir.ID(), "pids.current"))
 		if err == nil {
 			n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 			must(s.b.t, err)
@@ -174,11 +175,11 @@ func (s *started) tasks() int {
 	return 0
 }
 
-// refused says whether the kernel has refused the part a process or a thread
+// refused says whether the kernel has refused the allocation a process or a thread
 // because of its limit. It remembers that, however late somebody asks.
 func (s *started) refused() bool {
 	for _, root := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"} {
-		group := filepath.Join(root, s.b.settings.CgroupParent, s.dir.id())
+		group := filepath.Join(root, s.b.settings.CgroupParent, s.dir.ID())
 		for _, below := range []string{"", "*", "*/*"} {
 			paths, _ := filepath.Glob(filepath.Join(group, below, "pids.events"))
 			for _, path := range paths {
@@ -207,13 +208,10 @@ func TestForkBomb(t *testing.T) {
 		return s.refused()
 	})
 	most = max(most, s.tasks())
-	_, err := s.client().End(context.Background(), &pb.EndPart{})
+	_, err := s.client().End(context.Background(), &pb.EndAlloc{})
 	must(t, err)
 	if result := s.wait(); most < 3 || most > limit || result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("%d processes and threads were seen, the limit is %d; %v", most, limit, result)
-	}
-	if got := new(Settings).maxProcesses(); got > kernelNumber("/proc/sys/kernel/pid_max")/2 || got < 1 {
-		t.Errorf("by default %d processes", got)
 	}
 }
 
@@ -226,6 +224,30 @@ func TestMemoryFiles(t *testing.T) {
 	result := b.launch(order).wait()
 	if result.Cause != pb.EndCause_END_CAUSE_OUT_OF_MEMORY {
 		t.Errorf("ended %v", result)
+	}
+}
+
+// However little memory a job asks for, the node is not at fault.
+func TestLittleMemory(t *testing.T) {
+	noRace(t)
+	b := newBed(t)
+	failed := false
+	for _, mebibytes := range []uint64{1, 2, 3, 4, 6, 64} {
+		order := b.order("exit 6")
+		order.Allocation[0].MemoryBytes = mebibytes << 20
+		switch result := b.launch(order).wait(); result.Cause {
+		case pb.EndCause_END_CAUSE_BAD_REQUEST:
+			failed = true
+			if !strings.Contains(result.Detail, fmt.Sprintf("the job did not start with %dM of memory on node n1: ask for more with --mem", mebibytes)) {
+				t.Errorf("%d MiB: %s", mebibytes, result.Detail)
+			}
+		case pb.EndCause_END_CAUSE_EXITED, pb.EndCause_END_CAUSE_OUT_OF_MEMORY:
+		default:
+			t.Errorf("%d MiB: %v", mebibytes, result)
+		}
+	}
+	if !failed {
+		t.Error("a job of 1 MiB started")
 	}
 }
 
@@ -246,8 +268,8 @@ func TestFullDisk(t *testing.T) {
 
 	mountTmpfs(t, top+"/state", 0o711, "size=16m")
 	b.state = top + "/state"
-	b.settings.StateDir = b.state
-	must(t, PrepareStateDir(b.state))
+	b.settings.StateDir, b.settings.TmpPerCPU = b.state, 8<<20
+	must(t, client.PrepareStateDir(b.state))
 	result, _ := b.run("head -c 40000000 /dev/zero > /tmp/x || head -c 40000000 /dev/zero > /run/gleaner/x || exit 5")
 	wantExit(t, result, 5)
 	if result.StartMs == 0 {
@@ -258,7 +280,7 @@ func TestFullDisk(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
 	failing := b.order("true")
-	if _, err := Launch(context.Background(), self, b.settings, failing); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+	if _, err := client.Launch(context.Background(), self, b.settings, failing); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("Launch on a full disk: %v", err)
 	}
 	must(t, os.Remove(filler))

@@ -123,14 +123,14 @@ func TestTimeLimitIsChanged(t *testing.T) {
 	s := b.launch(order)
 	s.ready()
 	for range 2 { // it may arrive twice
-		_, err := s.client().SetLimit(context.Background(), &pb.SetTimeLimit{Part: order.Part, TimeLimitS: 3600})
+		_, err := s.client().SetLimit(context.Background(), &pb.SetTimeLimit{Alloc: order.Alloc, TimeLimitS: 3600})
 		must(t, err)
 	}
 	time.Sleep(5500 * time.Millisecond)
 	if !s.Alive() {
 		t.Fatal("the former limit ended it")
 	}
-	_, err := s.client().SetLimit(context.Background(), &pb.SetTimeLimit{Part: order.Part, TimeLimitS: 1})
+	_, err := s.client().SetLimit(context.Background(), &pb.SetTimeLimit{Alloc: order.Alloc, TimeLimitS: 1})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_TIME_LIMIT, 0, 15)
 	if _, err := (&service{}).SetLimit(context.Background(), &pb.SetTimeLimit{}); err == nil {
@@ -163,13 +163,13 @@ func TestEnd(t *testing.T) {
 	s := b.launch(b.order("echo up; exec sleep 1000"))
 	s.ready()
 	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
-	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 3600})
+	_, err := s.client().End(ctx, &pb.EndAlloc{GraceS: 3600})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 15)
 	// At once, and then by itself before it was asked.
 	s = b.launch(b.order("trap '' TERM; sleep 1000"))
 	s.ready()
-	_, err = s.client().End(ctx, &pb.EndPart{})
+	_, err = s.client().End(ctx, &pb.EndAlloc{})
 	must(t, err)
 	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("ended %v", result)
@@ -177,14 +177,14 @@ func TestEnd(t *testing.T) {
 	// Stopped processes get their TERM too.
 	s = b.launch(b.order("echo up; kill -STOP $$; echo on"))
 	s.ready()
-	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 3600})
+	_, err = s.client().End(ctx, &pb.EndAlloc{GraceS: 3600})
 	must(t, err)
 	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("ended %v", result)
 	}
 }
 
-// A part that is preempted gets TERM as a warning, and again when its time is
+// An allocation that is preempted gets TERM as a warning, and again when its time is
 // up, or when somebody has no more patience.
 func TestEndWarned(t *testing.T) {
 	t.Parallel() // it waits more than it works
@@ -195,7 +195,7 @@ func TestEndWarned(t *testing.T) {
 	s.ready()
 	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
 	before := time.Now()
-	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 3600, TermAgainS: 1})
+	_, err := s.client().End(ctx, &pb.EndAlloc{GraceS: 3600, TermAgainS: 1})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 7, 0)
 	if took := time.Since(before); took < time.Second || !strings.Contains(b.output(), "term 1\n") || !strings.Contains(b.output(), "term 2\n") {
@@ -204,15 +204,15 @@ func TestEndWarned(t *testing.T) {
 	s = b.launch(b.order(script))
 	s.ready()
 	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
-	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 1000, TermAgainS: 900})
+	_, err = s.client().End(ctx, &pb.EndAlloc{GraceS: 1000, TermAgainS: 900})
 	must(t, err)
 	eventually(t, "the warning", func() bool { return strings.Contains(b.output(), "term 1") })
-	_, err = s.client().End(ctx, &pb.EndPart{GraceS: 600})
+	_, err = s.client().End(ctx, &pb.EndAlloc{GraceS: 600})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 7, 0)
 }
 
-// A part that is ended while it is being made never runs.
+// An allocation that is ended while it is being made never runs.
 func TestEndWhilePreparing(t *testing.T) {
 	b := newBed(t)
 	for delay := range 8 {
@@ -220,7 +220,7 @@ func TestEndWhilePreparing(t *testing.T) {
 		order.Gang = true
 		s := b.launch(order)
 		time.Sleep(time.Duration(delay) * 10 * time.Millisecond)
-		_, err := s.client().End(context.Background(), &pb.EndPart{})
+		_, err := s.client().End(context.Background(), &pb.EndAlloc{})
 		must(t, err)
 		result := s.wait()
 		wantEnd(t, result, pb.EndCause_END_CAUSE_CANCELLED, 0, result.ExitSignal)
@@ -257,7 +257,7 @@ func TestGang(t *testing.T) {
 	other.BatchHost = "n2"
 	s = b.launch(other)
 	s.ready()
-	_, err := s.client().End(ctx, &pb.EndPart{GraceS: 20, BatchEnded: true})
+	_, err := s.client().End(ctx, &pb.EndAlloc{GraceS: 20, BatchEnded: true})
 	must(t, err)
 	wantExit(t, s.wait(), 0)
 }
@@ -274,10 +274,10 @@ func TestSignal(t *testing.T) {
 	s := b.launch(b.order("trap 'echo usr1; exit 5' USR1; echo up; while :; do sleep 0.02; done"))
 	s.ready()
 	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
-	if _, err := s.client().Signal(ctx, &pb.SignalPart{Signal: 10}); err == nil {
+	if _, err := s.client().Signal(ctx, &pb.SignalAlloc{Signal: 10}); err == nil {
 		t.Error("a signal to steps that do not exist was delivered")
 	}
-	_, err := s.client().Signal(ctx, &pb.SignalPart{Signal: 10, Batch: true})
+	_, err := s.client().Signal(ctx, &pb.SignalAlloc{Signal: 10, Batch: true})
 	must(t, err)
 	wantExit(t, s.wait(), 5)
 }
@@ -288,19 +288,25 @@ func TestBadRequests(t *testing.T) {
 	must(t, os.WriteFile(protected, []byte("root's"), 0o644))
 	must(t, os.Symlink(protected, filepath.Join(b.home, "link")))
 	must(t, os.Symlink("/etc/shadow", filepath.Join(b.home, "in")))
+	must(t, os.Symlink("/dev/urandom", filepath.Join(b.home, "endless")))
 	for name, c := range map[string]struct {
-		change func(*pb.StartPart)
+		change func(*pb.StartAlloc)
 		want   string
 	}{
-		"link to root's file":  {func(o *pb.StartPart) { o.Spec.StandardOutput = "link" }, "standard output " + b.home + "/link on node n1: Permission denied"},
-		"root's file as input": {func(o *pb.StartPart) { o.Spec.StandardInput = "in" }, "standard input " + b.home + "/in on node n1: Permission denied"},
-		"no such directory":    {func(o *pb.StartPart) { o.Spec.StandardError = "/nonexistent/x" }, "standard error /nonexistent/x on node n1: No such file or directory"},
-		"a directory":          {func(o *pb.StartPart) { o.Spec.StandardOutput = b.home }, "Is a directory"},
-		"not writable":         {func(o *pb.StartPart) { o.Spec.StandardOutput = "/etc/x" }, "/etc/x on node n1: Permission denied"},
-		"no work directory":    {func(o *pb.StartPart) { o.Spec.WorkDirectory = "/nonexistent" }, "couldn't chdir to `/nonexistent' on node n1: No such file or directory"},
-		"closed directory":     {func(o *pb.StartPart) { o.Spec.WorkDirectory = b.state }, "Permission denied"},
-		"root":                 {func(o *pb.StartPart) { o.Owner.Uid = 0 }, "jobs of root are not allowed"},
-		"an id of containers":  {func(o *pb.StartPart) { o.Owner.Uid, o.Spec.WorkDirectory = 2_100_000_001, "/" }, "this user cannot have a container"},
+		"link to root's file":  {func(o *pb.StartAlloc) { o.Spec.StandardOutput = "link" }, "standard output " + b.home + "/link on node n1: Permission denied"},
+		"root's file as input": {func(o *pb.StartAlloc) { o.Spec.StandardInput = "in" }, "standard input " + b.home + "/in on node n1: Permission denied"},
+		"no such directory":    {func(o *pb.StartAlloc) { o.Spec.StandardError = "/nonexistent/x" }, "standard error /nonexistent/x on node n1: No such file or directory"},
+		"a directory":          {func(o *pb.StartAlloc) { o.Spec.StandardOutput = b.home }, "Is a directory"},
+		"not writable":         {func(o *pb.StartAlloc) { o.Spec.StandardOutput = "/etc/x" }, "/etc/x on node n1: Permission denied"},
+		"no work directory":    {func(o *pb.StartAlloc) { o.Spec.WorkDirectory = "/nonexistent" }, "couldn't chdir to `/nonexistent' on node n1: No such file or directory"},
+		"closed directory":     {func(o *pb.StartAlloc) { o.Spec.WorkDirectory = b.state }, "Permission denied"},
+		"root": {func(o *pb.StartAlloc) {
+			o.Owner = &pb.Identity{User: "root", Group: "root", Home: "/root", Groups: []uint32{0}}
+		}, "jobs of root are not allowed"},
+		"endless input":       {func(o *pb.StartAlloc) { o.Spec.StandardInput = "/dev/zero" }, "give /dev/null or a file"},
+		"a link to such":      {func(o *pb.StartAlloc) { o.Spec.StandardInput = "endless" }, "give /dev/null or a file"},
+		"an id of namespaces": {func(o *pb.StartAlloc) { o.Owner.Uid, o.Spec.WorkDirectory = 2_140_000_001, "/" }, "this user cannot have a container"},
+		"an id of containers": {func(o *pb.StartAlloc) { o.Owner.Uid, o.Spec.WorkDirectory = 2_100_000_001, "/" }, "this user cannot have a container"},
 	} {
 		order := b.order("echo never")
 		order.Spec.StandardOutput = "/dev/null"
@@ -323,7 +329,7 @@ func TestStdio(t *testing.T) {
 	order.Spec.Umask = 0o077
 	wantExit(t, b.launch(order).wait(), 0)
 	for suffix, want := range map[string]string{"out": "input\n", "err": "err\n"} {
-		path := filepath.Join(b.home, fmt.Sprintf("test-%d.%s", order.Part.Job, suffix))
+		path := filepath.Join(b.home, fmt.Sprintf("test-%d.%s", order.Alloc.Job, suffix))
 		data, err := os.ReadFile(path)
 		info, _ := os.Stat(path)
 		if err != nil || string(data) != want || info.Mode().Perm() != 0o600 {
@@ -378,7 +384,7 @@ func TestRootJob(t *testing.T) {
 	b := newBed(t)
 	order := b.order("id -u; grep CapEff /proc/self/status; mount -t tmpfs x /mnt 2>&1 | grep -c -i denied; touch /etc/gleaner-test && echo overlay; chown 4242 /tmp 2>&1 | grep -c permitted")
 	order.RootAllowed = true
-	order.Owner = &pb.Identity{User: "root", Home: "/root", Groups: []uint32{0}}
+	order.Owner = &pb.Identity{User: "root", Group: "root", Home: "/root", Groups: []uint32{0}}
 	order.Spec.WorkDirectory = b.dir
 	wantExit(t, b.launch(order).wait(), 0)
 	data, err := os.ReadFile(filepath.Join(b.dir, "out"))

@@ -4,17 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/save"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 var beingMade = regexp.MustCompile(`image \d+ was being made`)
@@ -30,17 +31,17 @@ func TestKilledInMidSave(t *testing.T) {
 		s.ready()
 		number := uint32(0)
 		eventually(t, step, func() bool {
-			// It is looked at while it stands; a save that was over before is repeated.
+			// It is looked at while it is frozen; a save that was over before is repeated.
 			must(t, unix.Kill(s.pid(), unix.SIGSTOP))
-			files, _ := os.ReadDir(s.dir.path(saveDir, "criu"))
-			marked := exists(s.dir.path(markFile))
+			files, _ := os.ReadDir(s.dir.Path(save.Dir, "criu"))
+			marked := exists(s.dir.Path(bundle.MarkFile))
 			if marked && (step == "the mark" || len(files) > 0) {
 				return true
 			}
 			must(t, unix.Kill(s.pid(), unix.SIGCONT))
 			if !marked {
 				number++
-				_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: number, Then: goOn})
+				_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: number, Then: resume})
 				must(t, err)
 			}
 			return false
@@ -61,19 +62,17 @@ func TestKilledInMidSave(t *testing.T) {
 
 // criuOf answers the CRIU that a supervisor has started, or 0.
 func criuOf(supervisor int) int {
-	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(supervisor), "-f", "criu").Output()
-	for _, field := range strings.Fields(string(out)) {
-		if pid, err := strconv.Atoi(field); err == nil && isCRIU(pid) {
-			return pid
-		}
-	}
-	return 0
+	return prototest.Child(supervisor, saysCRIU)
 }
 
 // isCRIU knows it by what it calls itself before its work, and while it works.
 func isCRIU(pid int) bool {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return strings.Contains(string(line), "\x00swrk\x00") || strings.Contains(string(line), "criu: ")
+	return saysCRIU(string(line))
+}
+
+func saysCRIU(commandLine string) bool {
+	return strings.Contains(commandLine, "\x00swrk\x00") || strings.Contains(commandLine, "criu: ")
 }
 
 // TestKilledInMidRestore: nothing of the job runs afterwards.
@@ -83,14 +82,10 @@ func TestKilledInMidRestore(t *testing.T) {
 	first := b.launch(order)
 	first.ready()
 	b.countsOn()
-	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
-	wantSaved(t, saved)
-	_, err := first.client().End(context.Background(), endOrder(first))
-	must(t, err)
-	first.wait()
+	saved := first.saveAndEnd(1)
 	for delay := range 8 {
 		next := restored(order, saved.Image)
-		next.Part.Epoch += uint32(delay)
+		next.Alloc.Epoch += uint32(delay)
 		s := b.launch(next)
 		time.Sleep(time.Duration(delay) * 40 * time.Millisecond)
 		criu := criuOf(s.pid())
@@ -109,17 +104,17 @@ func TestKilledInMidRestore(t *testing.T) {
 }
 
 // TestCriuIsKilled: the job runs on, or is over by the fault of the node: a dump
-// that is broken off may leave a process in a state in which it cannot go on.
+// that is broken off may leave a process in a state in which it cannot continue.
 func TestCriuIsKilled(t *testing.T) {
 	b := newSavingBed(t)
 	killed := 0
-	for range 6 {
+	for tries := 0; killed < 3 && tries < 12; tries++ {
 		order := b.counter()
 		order.Spec.StandardError = os.DevNull // there the shell names processes of its own that died of it
 		s := b.launch(order)
 		s.ready()
 		b.countsOn()
-		_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: 1, Then: stand})
+		_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: 1, Then: freeze})
 		must(t, err)
 		s.dumping(2)
 		if pid := criuOf(s.pid()); pid != 0 {
@@ -131,8 +126,8 @@ func TestCriuIsKilled(t *testing.T) {
 			t.Logf("not saved: %s", saved.Error)
 		}
 		at := b.counts()
-		if saved.Stands {
-			_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: 1, Then: goOn})
+		if saved.Frozen {
+			_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: 1, Then: resume})
 			must(t, err)
 		}
 		eventually(t, "the job runs on, or is over", func() bool {
@@ -159,10 +154,10 @@ func TestCancelledInMidSave(t *testing.T) {
 		s := b.launch(order)
 		s.ready()
 		eventually(t, "it is up", func() bool { return strings.Contains(b.output(), "up") })
-		_, err := s.client().Save(context.Background(), &pb.SavePart{Part: s.order.Part, Number: 1, Then: stand})
+		_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: 1, Then: freeze})
 		must(t, err)
 		s.dumping(0)
-		_, err = s.client().End(context.Background(), &pb.EndPart{Part: s.order.Part, GraceS: grace})
+		_, err = s.client().End(context.Background(), &pb.EndAlloc{Alloc: s.order.Alloc, GraceS: grace})
 		must(t, err)
 		if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 			t.Errorf("grace %d: ended %v", grace, result)

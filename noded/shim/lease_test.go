@@ -10,13 +10,14 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // ticking is a job under "fence" that writes for ever, and says when a TERM
 // reaches it.
-func (b *bed) ticking() *pb.StartPart {
+func (b *bed) ticking() *pb.StartAlloc {
 	order := b.order("trap 'echo term; exit 3' TERM; while :; do echo x; sleep 0.01; done")
 	order.LeaseAction = lease.Fence
 	return order
@@ -32,7 +33,7 @@ func (s *started) grant(length time.Duration, named bool) {
 func (s *started) renewal(length time.Duration, named bool) *pb.LeaseRenewed {
 	renewed := &pb.LeaseRenewed{SentBoottimeNs: int64(boottime.Now()), LeaseMs: uint32(length.Milliseconds()), LeaseMarginMs: 60_000}
 	if named {
-		renewed.Parts = []*pb.PartId{s.order.Part}
+		renewed.Allocs = []*pb.AllocId{s.order.Alloc}
 	}
 	return renewed
 }
@@ -95,7 +96,7 @@ func TestFenceStandsStillAfterItsLease(t *testing.T) {
 	s.freezes()
 	// With its lease again it gets its grace.
 	s.goesOn(time.Minute)
-	_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 600})
+	_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 600})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 3, 0)
 	if !strings.HasSuffix(b.output(), "term\n") {
@@ -103,15 +104,15 @@ func TestFenceStandsStillAfterItsLease(t *testing.T) {
 	}
 }
 
-// TestFrozenPartEndsWithoutRunning: whoever ends a frozen part, its programs
+// TestFrozenAllocEndsWithoutRunning: whoever ends a frozen allocation, its programs
 // do not run for it: they may run elsewhere.
-func TestFrozenPartEndsWithoutRunning(t *testing.T) {
+func TestFrozenAllocEndsWithoutRunning(t *testing.T) {
 	for name, end := range map[string]struct {
 		do    func(*started)
 		cause pb.EndCause
 	}{
 		"an order, with a grace": {func(s *started) {
-			_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 600})
+			_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 600})
 			must(t, err)
 		}, pb.EndCause_END_CAUSE_CANCELLED},
 		"an answer that leaves it out": {func(s *started) { s.grant(time.Minute, false) }, pb.EndCause_END_CAUSE_LEASE_ENDED},
@@ -153,7 +154,7 @@ func TestGraceEndsWithTheLease(t *testing.T) {
 	order.LeaseAction = lease.Fence
 	s := b.launch(order)
 	s.goesOn(time.Second)
-	_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 1000})
+	_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 1000})
 	must(t, err)
 	if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_CANCELLED {
 		t.Errorf("ended %v", result)
@@ -168,8 +169,8 @@ func TestRunOnNeedsNoLease(t *testing.T) {
 	s.grant(time.Minute, false)
 	time.Sleep(100 * time.Millisecond)
 	size := len(b.output())
-	eventually(t, "the job goes on", func() bool { return len(b.output()) > size })
-	_, err := s.client().End(context.Background(), &pb.EndPart{})
+	eventually(t, "the job runs again", func() bool { return len(b.output()) > size })
+	_, err := s.client().End(context.Background(), &pb.EndAlloc{})
 	must(t, err)
 	s.wait()
 }
@@ -200,7 +201,7 @@ func TestLimit(t *testing.T) {
 	}
 	l.set(time.Millisecond)
 	if l.timer.Stop() {
-		t.Error("it runs though it stands")
+		t.Error("it runs though it is frozen")
 	}
 	l.run()
 	prototest.Receive(t, "a shorter limit is met", l.timer.C)
@@ -224,21 +225,21 @@ func TestWaitingCostsNothing(t *testing.T) {
 	free := b.order("exec sleep 1000")
 	fenced := b.order("exec sleep 1000")
 	fenced.LeaseAction = lease.Fence
-	runs, stands := b.launch(free), b.launch(fenced)
+	runs, frozen := b.launch(free), b.launch(fenced)
 	// One that was frozen before it was ready says so only once it is.
 	eventually(t, "it ran and is frozen", func() bool {
-		stands.grant(100*time.Millisecond, true)
+		frozen.grant(100*time.Millisecond, true)
 		time.Sleep(200 * time.Millisecond)
-		return groupExists(stands) && stands.saysFrozen()
+		return groupExists(frozen) && frozen.saysFrozen()
 	})
 	runs.ready()
-	for _, s := range []*started{runs, stands} {
+	for _, s := range []*started{runs, frozen} {
 		before := s.processorTime()
 		time.Sleep(time.Second)
 		if used := s.processorTime() - before; used > 200*time.Millisecond {
-			t.Errorf("part %s: its supervisor used %v of a second", s.dir.id(), used)
+			t.Errorf("allocation %s: its supervisor used %v of a second", s.dir.ID(), used)
 		}
-		_, err := s.client().End(context.Background(), &pb.EndPart{})
+		_, err := s.client().End(context.Background(), &pb.EndAlloc{})
 		must(t, err)
 		s.wait()
 	}
@@ -252,7 +253,7 @@ func groupExists(s *started) bool {
 // processorTime is what the supervisor has used so far.
 func (s *started) processorTime() time.Duration {
 	s.b.t.Helper()
-	pid, err := os.ReadFile(s.dir.path(lockFile))
+	pid, err := os.ReadFile(s.dir.Path(bundle.LockFile))
 	must(s.b.t, err)
 	stat, err := os.ReadFile("/proc/" + strings.Fields(string(pid))[0] + "/stat")
 	must(s.b.t, err)

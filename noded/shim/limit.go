@@ -2,23 +2,23 @@ package shim
 
 import "time"
 
-// limit is a time limit that stands still while the job does, as Slurm's does
-// for suspended jobs. It may be changed at any time.
+// limit is a time limit that stops while the job is frozen, as Slurm's does for
+// suspended jobs. It may be changed at any time.
 type limit struct {
 	timer  *time.Timer
 	length time.Duration // 0 = without end
-	ran    time.Duration // until it stood last
-	since  time.Time     // it runs; zero = it stands
+	ran    time.Duration // until it last stopped
+	since  time.Time     // it runs; zero = it is stopped
 }
 
-// newLimit makes one that stands. 0 = without end.
+// newLimit makes one that is stopped. 0 = without end.
 func newLimit(length time.Duration) *limit {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	return &limit{timer: timer, length: length}
 }
 
-// set gives it another length, counted from the same beginning.
+// set changes its length, counted from the same beginning.
 func (l *limit) set(length time.Duration) {
 	if length == l.length {
 		return
@@ -30,7 +30,7 @@ func (l *limit) set(length time.Duration) {
 	}
 }
 
-// run lets it go on. What is left counts, a moment at least.
+// run starts it with the time that is left, at least a moment.
 func (l *limit) run() {
 	if !l.since.IsZero() {
 		return

@@ -97,7 +97,7 @@ func TestForeignProcessInGroup(t *testing.T) {
 	s.wait()
 	eventually(t, "it is killed", func() bool { return unix.Kill(during, 0) != nil })
 
-	// After the end of the part, but before it is forgotten.
+	// After the end of the allocation, but before it is forgotten.
 	late := sleeper(t)
 	must(t, groupOf(s).Create())
 	must(t, groupOf(s).Add(late))

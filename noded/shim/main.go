@@ -15,42 +15,46 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
 )
 
-// Main is the supervisor: what "PROGRAM shim DIR" runs, on the main
-// goroutine. It returns when the part has ended and its result is on disk; an
-// error means that it has no result, and that Handle.Recover is needed.
+// Main is the supervisor, which "PROGRAM shim DIR" runs on the main
+// goroutine. It returns when the allocation has ended and its result is on disk. An
+// error means that there is no result, and that Handle.Recover is needed.
 func Main(dir string) error {
-	d := directory(dir)
-	log := d.log()
+	d := bundle.Dir(dir)
+	log := newLog(d)
 	if err := container.Isolate(); err != nil {
 		return err
 	}
-	// Mount points that the container lacks are made with it.
+	// It is the mode of the mount points that the container lacks.
 	unix.Umask(0o022)
-	host, err := openHostMounts()
+	host, err := remove.HostMounts()
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	lock, err := takeLock(d.path(lockFile))
+	lock, err := bundle.Lock(d.Path(bundle.LockFile))
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if err := nameHolder(lock); err != nil {
+	if err := bundle.NameHolder(lock); err != nil {
 		return err
 	}
-	if _, err := d.result(); err == nil {
+	if _, err := d.Result(); err == nil {
 		return nil
 	}
-	p, err := newPart(d, log)
+	p, err := newAlloc(d, log)
 	if err != nil {
 		return err
 	}
-	defer p.closeGPUs()
+	defer p.gpus.Close()
 	server, err := p.serve()
 	if err != nil {
 		return err
@@ -69,19 +73,20 @@ func Main(dir string) error {
 	}()
 
 	result := p.run()
-	result.Part = p.order.Part
+	result.Alloc = p.order.Alloc
 	if result.EndMs == 0 {
 		result.EndMs = time.Now().UnixMilli()
 	}
-	p.closeJobSockets()
-	p.leaveCheckpointDir()
-	err, cleanErr := d.conclude(result, host, func() {
+	p.relay.Close()
+	p.job.LeaveCheckpointDir()
+	p.job.DropDisk()
+	err, cleanErr := d.Conclude(result, host, func() {
 		p.setEnded(result)
-		log.Info("part ended", "cause", result.Cause, "exit_code", result.ExitCode, "exit_signal", result.ExitSignal, "detail", result.Detail)
+		log.Info("allocation ended", "cause", result.Cause, "exit_code", result.ExitCode, "exit_signal", result.ExitSignal, "detail", result.Detail)
 	})
 	if cleanErr != nil {
 		// Forget tries again, and tells the node's operator.
-		log.Error("the part's directory could not be cleaned: see what holds it", "error", cleanErr)
+		log.Error("the allocation's directory could not be cleaned: see what holds it", "error", cleanErr)
 	}
 	if err != nil {
 		return err
@@ -90,31 +95,19 @@ func Main(dir string) error {
 	return nil
 }
 
-// log is the supervisor's, which names the part in every line as the daemon's
-// and the controllers' do.
-func (d directory) log() *slog.Logger {
-	options := logs.Options{}
-	if settings, err := d.settings(); err == nil {
-		options.Format = settings.LogFormat
-	}
-	job, epoch, _ := strings.Cut(d.id(), ".")
-	return logs.New(os.Stderr, options).With("job", number(job), "epoch", number(epoch))
-}
-
-func number(text string) uint64 {
-	n, _ := strconv.ParseUint(text, 10, 32) // 0 is no job's
-	return n
-}
-
-// run takes the part from its order to its end, and answers how it ended when
+// run carries out the order of the allocation to its end, and answers how it ended when
 // nothing of it is left.
-func (p *part) run() *pb.PartEnded {
+func (p *alloc) run() *pb.AllocEnded {
+	if err := p.job.CheckAccounts(p.startContext); err != nil {
+		return p.failed(err)
+	}
 	var manifest *checkpoint.Manifest
 	if p.order.Restore != nil {
-		defer p.dropImageDir()
+		defer func() { p.image.Drop() }()
 		var err error
 		if manifest, err = p.fetch(p.startContext); err == nil {
-			err = p.planUnpark(p.startContext, manifest)
+			p.job.ImageTmpBytes = manifest.TmpBytes
+			err = p.gpus.Plan(p.startContext, p.image.Path, manifest)
 		}
 		if err != nil {
 			return p.failed(err)
@@ -130,7 +123,7 @@ func (p *part) run() *pb.PartEnded {
 	}
 	running, err := p.begin(spec, manifest)
 	cleanup()
-	p.dropImageDir()
+	p.image.Drop()
 	if err != nil {
 		return p.failed(err)
 	}
@@ -139,51 +132,61 @@ func (p *part) run() *pb.PartEnded {
 	p.supervise(running)
 	back()
 	p.stopSaving() // process 1 may have ended by itself meanwhile
-	return p.bury(running)
+	return p.teardown(running)
 }
 
-// failed is the result of a part that could not start.
-func (p *part) failed(err error) *pb.PartEnded {
-	p.killRest() // of a restore that came half way
+// failed is the result of an allocation that could not start.
+func (p *alloc) failed(err error) *pb.AllocEnded {
+	p.killRest() // a restore may have failed half way
 	p.removeCgroup()
 	if p.endAsked() {
 		return p.neverRan()
 	}
 	cause := pb.EndCause_END_CAUSE_NODE_FAULT
-	var request *requestError
+	var request *prepare.RequestError
+	var chosen *container.ChosenError
 	switch {
-	case p.order.Restore != nil && !DiskFull(p.settings.StateDir, err):
-		// Whatever it is: another node may do better.
+	case errors.Is(err, prepare.ErrOtherAccount):
+		cause = pb.EndCause_END_CAUSE_OTHER_ACCOUNT
+		p.log.Warn("the job's user is somebody else here: give people the same names and numbers on all nodes", "error", err)
+	case errors.Is(err, errImageAway):
+		cause = pb.EndCause_END_CAUSE_IMAGE_AWAY
+		p.log.Warn("the job's image did not come: the controllers try again, or another node", "error", err)
+	case p.order.Restore != nil && !bundle.DiskFull(p.settings.StateDir, err):
+		// Whatever the cause, another node may succeed.
 		cause = pb.EndCause_END_CAUSE_RESTORE_FAILED
-		p.log.Warn("the job can not go on here: the controllers try another node, or its image before; see CRIU's log if the error does not say why", "error", err)
-	case errors.As(err, &request) || errors.Is(err, container.ErrUser) || errors.Is(err, container.ErrDeleted):
+		p.log.Warn("the job cannot resume here: the controllers try another node, or its image before; see CRIU's log if the error does not say why", "error", err)
+	case errors.Is(err, container.ErrMemory):
 		cause = pb.EndCause_END_CAUSE_BAD_REQUEST
-	case DiskFull(p.settings.StateDir, err):
+		err = prepare.BadRequest("the job did not start with %s of memory on node %s: ask for more with --mem: %v", memoryText(p.own.MemoryBytes), p.settings.Node, err)
+	case errors.As(err, &request) || errors.As(err, &chosen) || errors.Is(err, container.ErrUser) || errors.Is(err, container.ErrDeleted):
+		cause = pb.EndCause_END_CAUSE_BAD_REQUEST
+	case bundle.DiskFull(p.settings.StateDir, err):
 		cause = pb.EndCause_END_CAUSE_NODE_FULL
 		fallthrough
 	default:
 		p.log.Error("cannot start the container: correct the cause on this node", "error", err)
 	}
-	return &pb.PartEnded{Cause: cause, Detail: clip(err.Error())}
+	return &pb.AllocEnded{Cause: cause, Detail: bundle.Clip(err.Error())}
 }
 
-// neverRan is the result of a part that was ended before it started.
-func (p *part) neverRan() *pb.PartEnded {
+// neverRan is the result of an allocation that was ended before it started.
+func (p *alloc) neverRan() *pb.AllocEnded {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return &pb.PartEnded{Cause: p.ending.cause, Detail: p.ending.detail}
+	return &pb.AllocEnded{Cause: p.ending.cause, Detail: p.ending.detail}
 }
 
-// bury removes the container, whose processes have ended, and answers how the
-// part ended.
-func (p *part) bury(running *container.Container) *pb.PartEnded {
+// teardown removes the container, whose processes have ended, and answers how the
+// allocation ended.
+func (p *alloc) teardown(running *container.Container) *pb.AllocEnded {
 	p.killRest()
 	usage, err := p.group.Usage()
 	if err != nil {
 		p.log.Warn("usage is unknown: the job's record will lack it", "error", err)
 	}
 	result := p.outcome(usage.OOMKills > 0)
-	result.Usage = usageMessage(usage)
+	result.Usage = bundle.UsageMessage(usage)
 	if err := running.Destroy(); err != nil {
 		p.log.Error("the container could not be removed whole: what is left goes with this process", "error", err)
 	}
@@ -191,21 +194,21 @@ func (p *part) bury(running *container.Container) *pb.PartEnded {
 	return result
 }
 
-// outcome says how the part ended, from what was asked of it, what process 1
-// reported and what the kernel did.
-func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
+// outcome says how the allocation ended: from the request to end, the report of process 1
+// and what the kernel did.
+func (p *alloc) outcome(outOfMemory bool) *pb.AllocEnded {
 	p.mu.Lock()
-	ending, ended, releasedMS, letGo := p.ending, p.initEnded, p.releasedMS, p.saves.letGo
+	ending, ended, releasedMS, criuReleased := p.ending, p.initEnded, p.releasedMS, p.criuReleased
 	p.mu.Unlock()
-	result := &pb.PartEnded{Cause: pb.EndCause_END_CAUSE_EXITED, StartMs: p.dir.startMS()}
-	exit := p.dir.exit()
+	result := &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_EXITED, StartMs: bundle.ReadStart(p.dir.Path(bundle.RunDir))}
+	exit := bundle.ReadExit(p.dir.Path(bundle.RunDir))
 	switch {
 	case exit != nil:
-		exit.fill(result)
+		exit.Fill(result)
 		result.EndMs = exit.EndMS
 	case p.batch:
-		// The report is missing: the job spoiled it, or the disk was full. Of
-		// process 1's own end at least the number is left.
+		// The report is missing: the job spoiled it, or the disk was full. At least
+		// the exit status of process 1 is known.
 		result.ExitCode, result.ExitSignal = uint32(ended.code)&0xff, uint32(ended.signal)
 		if result.StartMs == 0 && ended.signal == 0 {
 			result.StartMs = releasedMS
@@ -215,7 +218,7 @@ func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 	switch {
 	case ending != nil && !byItself:
 		result.Cause, result.Detail = ending.cause, ending.detail
-	case !letGo.IsZero() && exit.diedOfDump(letGo.Add(-dumpShadow).UnixMilli(), letGo.Add(dumpShadow).UnixMilli()):
+	case !criuReleased.IsZero() && exit.DiedOfDump(criuReleased.Add(-dumpShadow).UnixMilli(), criuReleased.Add(dumpShadow).UnixMilli()):
 		result.Cause, result.Detail = pb.EndCause_END_CAUSE_SUPERVISOR_DIED, diedOfDump
 		result.ExitCode, result.ExitSignal = 0, 0
 	case outOfMemory:
@@ -235,9 +238,43 @@ func (p *part) outcome(outOfMemory bool) *pb.PartEnded {
 	return result
 }
 
-func (p *part) removeCgroup() {
-	if err := removeEmptied(context.Background(), p.group); err != nil {
+func (p *alloc) removeCgroup() {
+	if err := remove.EmptiedGroup(context.Background(), p.group); err != nil {
 		// Forget tries again, and tells the node's operator.
 		p.log.Error("the job's control group could not be removed: see what runs in it", "error", err)
 	}
+}
+
+// diedOfDump is the detail of a job that could not continue from the state in which a
+// CRIU that ended too early left it.
+const diedOfDump = "criu ended in the middle of saving the job, and the job with it"
+
+// dumpShadow is how long before and after its end such a CRIU counts as the cause.
+const dumpShadow = 10 * time.Second
+
+// sayListening tells the daemon that the supervisor listens, and closes standard output.
+func sayListening() error {
+	// os.Stdout would end the program if the pipe has no reader.
+	_, sayErr := unix.Write(unix.Stdout, []byte(bundle.Listening))
+	// What a library prints goes to the log.
+	if err := errors.Join(sayErr, unix.Dup3(unix.Stderr, unix.Stdout, 0)); err != nil {
+		return fmt.Errorf("tell the daemon: %w", err)
+	}
+	return nil
+}
+
+// newLog makes the supervisor's log, which names the allocation in every line, as the
+// daemon's and the controllers' logs do.
+func newLog(d bundle.Dir) *slog.Logger {
+	options := logs.Options{}
+	if settings, err := d.Settings(); err == nil {
+		options.Format = settings.LogFormat
+	}
+	job, epoch, _ := strings.Cut(d.ID(), ".")
+	return logs.New(os.Stderr, options).With("job", number(job), "epoch", number(epoch))
+}
+
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(text, 10, 32) // 0 is no job's
+	return n
 }

@@ -2,20 +2,37 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/checkpoint/store"
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/noded/shim/imagedir"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// fetch brings the image that the part goes on from into its directory, with
-// every byte checked, and answers its manifest.
-func (p *part) fetch(ctx context.Context) (*checkpoint.Manifest, error) {
+// errImageAway is returned, wrapped, for an image that did not arrive, which says
+// nothing about the image itself.
+var errImageAway = errors.New("the image did not come")
+
+// fetch is fetchImage with an error that says whether the image is at fault.
+func (p *alloc) fetch(ctx context.Context) (*checkpoint.Manifest, error) {
+	manifest, err := p.fetchImage(ctx)
+	if errors.Is(err, store.ErrBroken) || errors.Is(err, store.ErrSilent) || errors.Is(err, images.ErrClosed) {
+		err = fmt.Errorf("%w: %w", errImageAway, err)
+	}
+	return manifest, err
+}
+
+// fetchImage brings the image from which the allocation resumes into its directory,
+// checks every byte, and answers the manifest.
+func (p *alloc) fetchImage(ctx context.Context) (*checkpoint.Manifest, error) {
 	image := p.order.Restore
 	if p.settings.Checkpoint.Engine == nil {
 		return nil, fmt.Errorf("CRIU: %s", p.settings.Checkpoint.WhyNot)
@@ -26,47 +43,49 @@ func (p *part) fetch(ctx context.Context) (*checkpoint.Manifest, error) {
 	}
 	reader, err := p.stores.Reader(ctx, image, p.settings.Node, p.dialImage)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, fmt.Errorf("store: %w: %w", images.ErrClosed, err)
 	}
 	manifest, err := reader.Manifest(ctx, digest)
 	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
-	if m := manifest; m.Job != p.order.Part.Job || m.Epoch >= p.order.Part.Epoch || m.UID != p.user.UID {
-		return nil, fmt.Errorf("image: it is of run %d of job %d of user %d, and this is run %d of job %d of user %d",
-			m.Epoch, m.Job, m.UID, p.order.Part.Epoch, p.order.Part.Job, p.user.UID)
+	if err := images.Same(manifest, image); err != nil {
+		return nil, fmt.Errorf("image: %w", err)
 	}
-	if err := p.makeImageDir(manifest); err != nil {
+	if err := p.mayHave(manifest); err != nil {
 		return nil, err
 	}
-	if err := reader.Get(ctx, digest, p.image.path); err != nil {
+	if p.image, err = imagedir.Make(p.dir, p.settings.StateDir, uint64(manifest.DataBytes()), p.log); err != nil {
+		return nil, err
+	}
+	if err := reader.Get(ctx, digest, p.image.Path); err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
 	return manifest, nil
 }
 
-// restore lets the part go on from its image. When it fails nothing of the part
+// restore resumes the allocation from its image. If it fails, nothing of the allocation
 // has run.
-func (p *part) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*container.Container, error) {
-	log, err := p.dir.makeLogDir()
+func (p *alloc) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*container.Container, error) {
+	log, err := p.dir.MakeLogDir()
 	if err != nil {
 		return nil, err
 	}
-	image := container.Image{Dir: p.image.path, Manifest: manifest, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.isParked()}
+	image := container.Image{Dir: p.image.Path, Manifest: manifest, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.IsParked()}
 	running, err := container.Restore(p.startContext, spec, p.settings.Checkpoint.Engine, image)
 	if err != nil {
 		return nil, err
 	}
 	if err := image.Discard(); err != nil {
-		p.log.Warn("what a restore needed on the disk is not removed: that is tried again at the job's end", "error", err)
+		p.log.Warn("the files of a restore are not removed from the disk: that is tried again at the job's end", "error", err)
 	}
 	return running, nil
 }
 
-// mayBegin is asked when the job is there and has not run. A part of several waits
-// until all are there: they go on together, or none does.
-func (p *part) mayBegin() error {
-	if err := p.findParked(); err != nil {
+// mayBegin is asked when the job is there and has not run. One allocation of several waits
+// until all are there: either they all resume, or none does.
+func (p *alloc) mayBegin() error {
+	if err := p.gpus.Find(); err != nil {
 		return err
 	}
 	if p.order.Gang {
@@ -74,31 +93,31 @@ func (p *part) mayBegin() error {
 	}
 	switch {
 	case p.endAsked():
-		return errEnding
+		return supervise.ErrEnding
 	case !p.mayRun():
-		return errSaveLease
+		return supervise.ErrLeaseEnded
 	}
 	return nil
 }
 
-// awaitOthers tells that this part is there, and returns when it may run, or is to
-// end. One that is suspended meanwhile stands here, and says so.
-func (p *part) awaitOthers() {
+// awaitOthers tells that this allocation is there, and returns when it may run or must
+// end. If it is suspended meanwhile, it stays frozen here, and says so.
+func (p *alloc) awaitOthers() {
 	p.mu.Lock()
-	p.ready, p.awaits = true, true
+	p.core.Await()
 	p.notify()
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
-		p.awaits = false
+		p.core.Awaits = false
 		p.mu.Unlock()
 	}()
-	p.log.Info("the part is restored, and stands until those on the other nodes are")
+	p.log.Info("the allocation is restored, and stays frozen until those on the other nodes are")
 	for {
 		p.mu.Lock()
-		goesOn, changed := p.released && !p.lease.Suspended, p.changed
+		mayRun, changed := p.core.Awaited(), p.changed
 		p.mu.Unlock()
-		if goesOn {
+		if mayRun {
 			return
 		}
 		select {
@@ -109,8 +128,8 @@ func (p *part) awaitOthers() {
 	}
 }
 
-// begin makes the part's container run: from the start, or from its image.
-func (p *part) begin(spec *container.Spec, manifest *checkpoint.Manifest) (*container.Container, error) {
+// begin makes the allocation's container run: from the start, or from its image.
+func (p *alloc) begin(spec *container.Spec, manifest *checkpoint.Manifest) (*container.Container, error) {
 	if manifest == nil {
 		return container.Start(p.startContext, spec)
 	}
@@ -118,18 +137,9 @@ func (p *part) begin(spec *container.Spec, manifest *checkpoint.Manifest) (*cont
 }
 
 // dialImage opens a stream to the node that has the image.
-func (p *part) dialImage(ctx context.Context) (io.ReadWriteCloser, error) {
-	conn, err := p.relay.controller()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(p.relay.vouch(ctx))
-	tunnel, err := pb.NewNodeLinkClient(conn).Tunnel(ctx)
-	if err == nil {
-		err = tunnel.Send(&pb.TunnelMessage{What: &pb.TunnelMessage_Open{Open: &pb.TunnelOpen{
-			Part: p.order.Part, FromNode: p.order.Node, TargetNode: p.order.Restore.Node, Image: p.order.Restore,
-		}}})
-	}
+func (p *alloc) dialImage(ctx context.Context) (io.ReadWriteCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	tunnel, err := p.relay.OpenTunnel(ctx, &pb.TunnelOpen{TargetNode: p.order.Restore.Node, Image: p.order.Restore})
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("reach node %s, which has the image: %s", p.order.Restore.Node, status.Convert(err).Message())

@@ -12,11 +12,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
+	"github.com/gleaner-hpc/gleaner/noded/shim/imagedir"
+	"github.com/gleaner-hpc/gleaner/noded/shim/save"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
-// newSavingBed is a bed whose parts can be saved, with a CRIU that works.
+// newSavingBed is a bed whose allocations can be saved, with a CRIU that works.
 func newSavingBed(t *testing.T) *bed {
 	t.Helper()
 	b := newBed(t)
@@ -31,7 +35,7 @@ func newSavingBed(t *testing.T) *bed {
 }
 
 // counter is a job that counts in memory and writes each number once.
-func (b *bed) counter() *pb.StartPart {
+func (b *bed) counter() *pb.StartAlloc {
 	return b.order("i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done")
 }
 
@@ -58,10 +62,10 @@ func (b *bed) countsOn() {
 }
 
 // save orders a save and waits for how it ended.
-func (s *started) save(order *pb.SavePart) *pb.PartSaved {
+func (s *started) save(order *pb.SaveAlloc) *pb.AllocSaved {
 	t := s.b.t
 	t.Helper()
-	order.Part = s.order.Part
+	order.Alloc = s.order.Alloc
 	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	_, err := s.client().Save(ctx, order)
@@ -70,19 +74,19 @@ func (s *started) save(order *pb.SavePart) *pb.PartSaved {
 }
 
 // saved waits for how the save of a number ended.
-func (s *started) saved(number uint32) *pb.PartSaved {
+func (s *started) saved(number uint32) *pb.AllocSaved {
 	s.b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
 	defer cancel()
 	saved, err := s.watchSave(ctx, number)
 	if err != nil {
-		log, _ := os.ReadFile(s.dir.path(logFile))
+		log, _ := os.ReadFile(s.dir.Path(bundle.LogFile))
 		s.b.t.Fatalf("save %d: %v\n%s", number, err, log)
 	}
 	return saved
 }
 
-func (s *started) watchSave(ctx context.Context, number uint32) (*pb.PartSaved, error) {
+func (s *started) watchSave(ctx context.Context, number uint32) (*pb.AllocSaved, error) {
 	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
 	if err != nil {
 		return nil, err
@@ -111,40 +115,61 @@ func (s *started) dumping(files int) {
 			return true
 		default:
 		}
-		found, _ := os.ReadDir(s.dir.path(saveDir, "criu"))
+		found, _ := os.ReadDir(s.dir.Path(save.Dir, "criu"))
 		return len(found) > files
 	})
 }
 
-// restored is the order of the next run, which goes on from an image.
-func restored(order *pb.StartPart, image *pb.Image) *pb.StartPart {
+// restored is the order of the next run, which resumes from an image.
+func restored(order *pb.StartAlloc, image *pb.Image) *pb.StartAlloc {
 	order = proto.CloneOf(order)
-	order.Part.Epoch++
+	order.Alloc.Epoch++
 	order.RestartCount++
 	order.Restore = image
 	return order
 }
 
-func wantSaved(t *testing.T, saved *pb.PartSaved) {
+// saveAndEnd saves the job, which stays frozen with its image, and ends it here.
+func (s *started) saveAndEnd(number uint32) *pb.AllocSaved {
+	t := s.b.t
+	t.Helper()
+	saved := s.save(&pb.SaveAlloc{Number: number, Then: freeze})
+	wantSaved(t, saved)
+	_, err := s.client().End(context.Background(), endOrder(s))
+	must(t, err)
+	s.wait()
+	return saved
+}
+
+// move saves the job, ends it here, and answers its next run, resumed from the image.
+func (s *started) move(number uint32) *started {
+	s.b.t.Helper()
+	saved := s.saveAndEnd(number)
+	next := s.b.launch(restored(s.order, saved.Image))
+	next.ready()
+	return next
+}
+
+func wantSaved(t testing.TB, saved *pb.AllocSaved) {
 	t.Helper()
 	if saved.Image == nil || saved.Error != "" {
 		t.Fatalf("not saved: %v", saved)
 	}
-	t.Logf("stopped in %d ms, stood %d ms, packed in %d ms, %d bytes, %d new", saved.StopMs, saved.StandingMs, saved.PackMs, saved.Image.Bytes, saved.WrittenBytes)
+	t.Logf("frozen in %d ms, for %d ms, packed in %d ms, %d bytes, %d new", saved.StopMs, saved.StandingMs, saved.PackMs, saved.Image.Bytes, saved.WrittenBytes)
 }
 
-// TestSavedJobGoesOn here, and elsewhere from where it stood.
-func TestSavedJobGoesOn(t *testing.T) {
+// TestSavedJobResumes here, and elsewhere from where it was frozen.
+func TestSavedJobResumes(t *testing.T) {
 	b := newSavingBed(t)
 	order := b.counter()
 	first := b.launch(order)
 	first.ready()
 	b.countsOn()
-	wantSaved(t, first.save(&pb.SavePart{Number: 1, Then: goOn}))
+	wantSaved(t, first.save(&pb.SaveAlloc{Number: 1, Then: resume}))
 	b.countsOn()
-	again := first.save(&pb.SavePart{Number: 2, Then: stand})
+	again := first.save(&pb.SaveAlloc{Number: 2, Then: freeze})
 	wantSaved(t, again)
-	if !again.Stands || again.WrittenBytes*2 > again.Image.Bytes {
+	if !again.Frozen || again.WrittenBytes*2 > again.Image.Bytes {
 		t.Errorf("the second image: %v", again)
 	}
 	at := b.counts()
@@ -152,33 +177,29 @@ func TestSavedJobGoesOn(t *testing.T) {
 	must(t, err)
 	wantEnd(t, first.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 9)
 	if now := b.counts(); now != at {
-		t.Errorf("it stood at %d and ended at %d", at, now)
+		t.Errorf("it was frozen at %d and ended at %d", at, now)
 	}
 
 	// Another node, with the same store.
 	b.state = filepath.Join(b.dir, "state2")
 	must(t, os.Mkdir(b.state, 0o700))
-	must(t, PrepareStateDir(b.state))
+	must(t, client.PrepareStateDir(b.state))
 	former := b.settings.StateDir
 	b.settings.StateDir = b.state
 	second := b.launch(restored(order, again.Image))
 	second.ready()
 	b.countsOn()
-	if _, err := os.Lstat(second.dir.path(restoreDir, "criu")); err == nil {
-		t.Error("the image's files are left in the part's directory")
+	if _, err := os.Lstat(second.dir.Path(imagedir.Name, "criu")); err == nil {
+		t.Error("the image's files are left in the allocation's directory")
 	}
-	// What goes on can be saved and moved again.
-	third := second.save(&pb.SavePart{Number: 3, Then: stand})
-	wantSaved(t, third)
-	_, err = second.client().End(context.Background(), endOrder(second))
-	must(t, err)
-	second.wait()
-	order.Part.Epoch++
+	// What resumes can be saved and moved again.
+	third := second.saveAndEnd(3)
+	order.Alloc.Epoch++
 	b.settings.StateDir, b.state = former, former
 	last := b.launch(restored(order, third.Image))
 	last.ready()
 	b.countsOn()
-	_, err = last.client().End(context.Background(), &pb.EndPart{GraceS: 5})
+	_, err = last.client().End(context.Background(), &pb.EndAlloc{GraceS: 5})
 	must(t, err)
 	result := last.wait()
 	if result.Cause != pb.EndCause_END_CAUSE_CANCELLED || result.StartMs == 0 || result.Usage.GetCpuNs() == 0 {
@@ -198,13 +219,7 @@ exit 42`)
 	first := b.launch(order)
 	first.ready()
 	eventually(t, "it is up", func() bool { return b.output() == "up\n" })
-	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
-	wantSaved(t, saved)
-	_, err := first.client().End(context.Background(), endOrder(first))
-	must(t, err)
-	first.wait()
-	second := b.launch(restored(order, saved.Image))
-	second.ready()
+	second := first.move(1)
 	must(t, os.WriteFile(filepath.Join(b.home, "go"), nil, 0o644))
 	result := second.wait()
 	wantExit(t, result, 42)
@@ -221,30 +236,30 @@ func TestNotRestored(t *testing.T) {
 	first := b.launch(order)
 	first.ready()
 	b.countsOn()
-	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
-	wantSaved(t, saved)
-	_, err := first.client().End(context.Background(), endOrder(first))
-	must(t, err)
-	first.wait()
+	saved := first.saveAndEnd(1)
 	at := b.counts()
 	settings := b.settings
 	for name, row := range map[string]struct {
-		change func(*pb.StartPart)
+		change func(*pb.StartAlloc)
 		want   string
 	}{
-		"another user":  {func(o *pb.StartPart) { o.Owner.Uid++ }, "user"},
-		"another job":   {func(o *pb.StartPart) { o.Part.Job += 1000 }, "job"},
-		"no such image": {func(o *pb.StartPart) { o.Restore.Digest = make([]byte, 32) }, "image"},
-		"no digest":     {func(o *pb.StartPart) { o.Restore.Digest = nil }, "SHA-256"},
-		"no criu": {func(*pb.StartPart) {
+		"another user":  {func(o *pb.StartAlloc) { o.Owner.Uid++ }, "user"},
+		"another job":   {func(o *pb.StartAlloc) { o.Alloc.Job += 1000 }, "job"},
+		"no such image": {func(o *pb.StartAlloc) { o.Restore.Digest = make([]byte, 32) }, "image"},
+		// What the manifest says of itself is compared with the order, in each word.
+		"another run":     {func(o *pb.StartAlloc) { o.Restore.Alloc.Epoch++ }, "another image"},
+		"another number":  {func(o *pb.StartAlloc) { o.Restore.Number++ }, "another image"},
+		"two other words": {func(o *pb.StartAlloc) { o.Alloc.Job += 1000; o.Restore.Alloc.Job += 1000 }, "another image"},
+		"no digest":       {func(o *pb.StartAlloc) { o.Restore.Digest = nil }, "SHA-256"},
+		"no criu": {func(*pb.StartAlloc) {
 			b.settings.Checkpoint.Engine, b.settings.Checkpoint.WhyNot = nil, "install it"
 		}, "CRIU: install it"},
-		"no work directory": {func(o *pb.StartPart) { o.Spec.WorkDirectory = "/nonexistent" }, "/nonexistent"},
+		"no work directory": {func(o *pb.StartAlloc) { o.Spec.WorkDirectory = "/nonexistent" }, "/nonexistent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.settings = settings
 			next := restored(order, proto.CloneOf(saved.Image))
-			next.Part.Epoch += lastJob.Add(1)
+			next.Alloc.Epoch += lastJob.Add(1)
 			row.change(next)
 			result := b.launch(next).wait()
 			if result.Cause != pb.EndCause_END_CAUSE_RESTORE_FAILED || !strings.Contains(result.Detail, row.want) {
@@ -264,13 +279,13 @@ func TestStoreIsFull(t *testing.T) {
 	s := b.launch(b.counter())
 	s.ready()
 	b.countsOn()
-	saved := s.save(&pb.SavePart{Number: 1, Then: stand})
-	if saved.Image != nil || saved.Stands || !strings.Contains(saved.Error, "not enough space") {
+	saved := s.save(&pb.SaveAlloc{Number: 1, Then: freeze})
+	if saved.Image != nil || saved.Frozen || !strings.Contains(saved.Error, "not enough space") {
 		t.Errorf("told %v", saved)
 	}
 	t.Log(saved.Error)
 	b.countsOn()
-	if saved := s.save(&pb.SavePart{Number: 2, Then: stand, Store: "scratch"}); saved.Image != nil || !strings.Contains(saved.Error, "[[checkpoint.shared]]") {
+	if saved := s.save(&pb.SaveAlloc{Number: 2, Then: freeze, Store: "scratch"}); saved.Image != nil || !strings.Contains(saved.Error, "[[checkpoint.shared]]") {
 		t.Errorf("told %v", saved)
 	}
 	b.countsOn()
@@ -286,7 +301,7 @@ func TestVfork(t *testing.T) {
 	s := b.launch(b.order("while :; do /bin/true; done")) // dash(1) makes each with vfork
 	s.ready()
 	for number := range uint32(10) {
-		if saved := s.save(&pb.SavePart{Number: number + 1, Then: goOn}); saved.Image == nil {
+		if saved := s.save(&pb.SaveAlloc{Number: number + 1, Then: resume}); saved.Image == nil {
 			t.Errorf("not saved: %v", saved)
 		}
 	}
@@ -302,13 +317,7 @@ func TestRestoredDiesWithItsSupervisor(t *testing.T) {
 	first := b.launch(order)
 	first.ready()
 	b.countsOn()
-	saved := first.save(&pb.SavePart{Number: 1, Then: stand})
-	wantSaved(t, saved)
-	_, err := first.client().End(context.Background(), endOrder(first))
-	must(t, err)
-	first.wait()
-	second := b.launch(restored(order, saved.Image))
-	second.ready()
+	second := first.move(1)
 	b.countsOn()
 	must(t, unix.Kill(second.pid(), unix.SIGKILL))
 	eventually(t, "its processes are gone", func() bool { return len(second.processes()) == 0 })

@@ -11,43 +11,45 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-func TestSaveGoOn(t *testing.T) {
-	s := newSavedPart(t)
-	s.save(1, goOn)
+func TestSaveResume(t *testing.T) {
+	s := newSavedAlloc(t)
+	s.save(1, resume)
 	saved := s.told(1)
-	if saved.Image.GetNumber() != 1 || saved.Error != "" || saved.Stands || saved.Grade != pb.SaveGrade_SAVE_GRADE_YES || saved.WrittenBytes != 1 {
+	if saved.Image.GetNumber() != 1 || saved.Error != "" || saved.Frozen || saved.Checkpointable != pb.Checkpointable_CHECKPOINTABLE_YES || saved.WrittenBytes != 1 {
 		t.Errorf("told %v", saved)
 	}
 	s.runs()
 	s.clean()
 	must(t, s.answers())
-	if again := s.dir.saved(); again.GetNumber() != 1 {
+	if again := s.dir.Saved(); again.GetNumber() != 1 {
 		t.Errorf("on the disk: %v", again)
 	}
 	// The same number is told again, and not done again.
-	s.save(1, goOn)
+	s.save(1, resume)
 	if s.told(1); s.saver.calls != 1 {
 		t.Errorf("saved %d times", s.saver.calls)
 	}
 }
 
-func TestSaveStand(t *testing.T) {
-	s := newSavedPart(t)
-	s.save(3, stand)
-	if saved := s.told(3); !saved.Stands || saved.Image == nil {
+func TestSaveFreeze(t *testing.T) {
+	s := newSavedAlloc(t)
+	s.save(3, freeze)
+	if saved := s.told(3); !saved.Frozen || saved.Image == nil {
 		t.Fatalf("told %v", saved)
 	}
-	s.stands()
+	s.frozen()
 	s.clean()
 	if s.answers() == nil {
-		t.Error("the job's socket answers while it stands")
+		t.Error("the job's socket answers while it is frozen")
 	}
-	s.save(3, goOn)
+	s.save(3, resume)
 	s.runs()
-	if saved := s.told(3); saved.Stands || saved.Image == nil {
+	if saved := s.told(3); saved.Frozen || saved.Image == nil {
 		t.Errorf("told %v", saved)
 	}
 	eventually(t, "the job's socket answers again", func() bool { return s.answers() == nil })
@@ -56,17 +58,17 @@ func TestSaveStand(t *testing.T) {
 // TestSaveFails: whatever fails, and whatever was asked, the job runs on.
 func TestSaveFails(t *testing.T) {
 	broken := errors.New("broken")
-	for name, breaks := range map[string]func(*savedPart){
-		"dump": func(s *savedPart) { s.saver.err = broken },
-		"pack": func(s *savedPart) { s.images.err = broken },
+	for name, breaks := range map[string]func(*savedAlloc){
+		"dump": func(s *savedAlloc) { s.saver.err = broken },
+		"pack": func(s *savedAlloc) { s.images.err = broken },
 	} {
-		for _, then := range []pb.SaveThen{goOn, stand} {
+		for _, then := range []pb.SaveThen{resume, freeze} {
 			t.Run(name+" "+then.String(), func(t *testing.T) {
-				s := newSavedPart(t)
+				s := newSavedAlloc(t)
 				breaks(s)
 				s.save(1, then)
 				saved := s.told(1)
-				if saved.Image != nil || !strings.Contains(saved.Error, "broken") || saved.Stands || saved.Grade != pb.SaveGrade_SAVE_GRADE_NOT_NOW {
+				if saved.Image != nil || !strings.Contains(saved.Error, "broken") || saved.Frozen || saved.Checkpointable != pb.Checkpointable_CHECKPOINTABLE_NOT_NOW {
 					t.Errorf("told %v", saved)
 				}
 				s.runs()
@@ -79,13 +81,13 @@ func TestSaveFails(t *testing.T) {
 
 // TestSaveTakenBack, while it is made and after.
 func TestSaveTakenBack(t *testing.T) {
-	s := newSavedPart(t)
+	s := newSavedAlloc(t)
 	s.saver.hold, s.saver.began = make(chan struct{}), make(chan struct{})
-	s.save(1, stand)
+	s.save(1, freeze)
 	<-s.saver.began
-	s.stands()
-	s.takeSave(&pb.SavePart{Part: s.order.Part, Number: 1, Abandon: true})
-	s.stands() // a dump is not broken off
+	s.frozen()
+	s.takeSave(&pb.SaveAlloc{Alloc: s.order.Alloc, Number: 1, Abandon: true})
+	s.frozen() // a dump is not broken off
 	close(s.saver.hold)
 	if saved := s.told(1); saved.Image != nil || !strings.Contains(saved.Error, "taken back") {
 		t.Errorf("told %v", saved)
@@ -93,15 +95,15 @@ func TestSaveTakenBack(t *testing.T) {
 	s.runs()
 	s.clean()
 	s.saver.hold, s.saver.began = nil, nil
-	s.save(2, stand)
+	s.save(2, freeze)
 	s.told(2)
-	s.stands()
-	s.takeSave(&pb.SavePart{Part: s.order.Part, Number: 2, Abandon: true})
+	s.frozen()
+	s.takeSave(&pb.SaveAlloc{Alloc: s.order.Alloc, Number: 2, Abandon: true})
 	s.runs()
 	// What is taken back before it comes is not done.
-	s.takeSave(&pb.SavePart{Part: s.order.Part, Number: 3, Abandon: true})
-	s.save(3, stand)
-	if saved := s.told(3); saved.Image != nil || saved.Stands {
+	s.takeSave(&pb.SaveAlloc{Alloc: s.order.Alloc, Number: 3, Abandon: true})
+	s.save(3, freeze)
+	if saved := s.told(3); saved.Image != nil || saved.Frozen {
 		t.Errorf("told %v", saved)
 	}
 	s.runs()
@@ -109,13 +111,13 @@ func TestSaveTakenBack(t *testing.T) {
 
 // TestSavesAtOnce: a later one waits, and takes the place of one that waits.
 func TestSavesAtOnce(t *testing.T) {
-	s := newSavedPart(t)
+	s := newSavedAlloc(t)
 	s.saver.hold, s.saver.began = make(chan struct{}), make(chan struct{}, 8)
-	s.save(1, goOn)
+	s.save(1, resume)
 	<-s.saver.began
-	s.save(2, stand)
-	s.save(3, goOn)
-	s.save(1, goOn)
+	s.save(2, freeze)
+	s.save(3, resume)
+	s.save(1, resume)
 	close(s.saver.hold)
 	s.told(3)
 	if got := fmt.Sprint(s.images.put); got != "[1 3]" {
@@ -124,18 +126,18 @@ func TestSavesAtOnce(t *testing.T) {
 	s.runs()
 }
 
-// TestSaveOfOneThatStands: it goes on first, for the image before it is nobody's
+// TestSaveOfOneThatIsFrozen: it resumes first, because the image before it is nobody's
 // wish any more.
-func TestSaveOfOneThatStands(t *testing.T) {
-	s := newSavedPart(t)
-	s.save(1, stand)
+func TestSaveOfOneThatIsFrozen(t *testing.T) {
+	s := newSavedAlloc(t)
+	s.save(1, freeze)
 	s.told(1)
-	s.save(2, stand)
-	if saved := s.told(2); !saved.Stands || saved.Image == nil {
+	s.save(2, freeze)
+	if saved := s.told(2); !saved.Frozen || saved.Image == nil {
 		t.Errorf("told %v", saved)
 	}
-	s.stands()
-	s.save(3, goOn)
+	s.frozen()
+	s.save(3, resume)
 	s.told(3)
 	s.runs()
 	must(t, s.answers())
@@ -143,9 +145,9 @@ func TestSaveOfOneThatStands(t *testing.T) {
 
 // TestSaveLate: a save that takes too long is given up.
 func TestSaveLate(t *testing.T) {
-	s := newSavedPart(t)
+	s := newSavedAlloc(t)
 	s.saver.hold = make(chan struct{})
-	s.takeSave(&pb.SavePart{Part: s.order.Part, Number: 1, Then: stand, TimeoutS: 1})
+	s.takeSave(&pb.SaveAlloc{Alloc: s.order.Alloc, Number: 1, Then: freeze, TimeoutS: 1})
 	if saved := s.told(1); saved.Image != nil || !strings.Contains(saved.Error, "not done in time") {
 		t.Errorf("told %v", saved)
 	}
@@ -154,67 +156,67 @@ func TestSaveLate(t *testing.T) {
 
 // TestSaveLetsGo: a criu that is killed lets the job run, though it must not.
 func TestSaveLetsGo(t *testing.T) {
-	s := newSavedPart(t)
+	s := newSavedAlloc(t)
 	s.saver.hold, s.saver.began = make(chan struct{}), make(chan struct{})
 	s.saver.dies = func() { _ = s.group.Thaw(context.Background()) }
-	s.lease = lease.Lease{Fence: true, Begun: boottime.Now(), End: boottime.Now() + time.Hour, Margin: time.Minute, Runs: true}
-	s.save(1, stand)
+	s.core.Lease = lease.Lease{Fence: true, Begun: boottime.Now(), End: boottime.Now() + time.Hour, Margin: time.Minute, Runs: true}
+	s.save(1, freeze)
 	<-s.saver.began
 	// Its lease ends meanwhile.
 	s.mu.Lock()
-	s.lease.End = boottime.Now()
+	s.core.Lease.End = boottime.Now()
 	s.mu.Unlock()
 	s.keepLease()
 	if saved := s.told(1); saved.Image != nil || !strings.Contains(saved.Error, "lease") {
 		t.Errorf("told %v", saved)
 	}
-	s.stands()
+	s.frozen()
 	// With its lease it runs again.
 	s.mu.Lock()
-	s.lease.End = boottime.Now() + time.Hour
+	s.core.Lease.End = boottime.Now() + time.Hour
 	s.mu.Unlock()
 	s.keepLease()
 	s.runs()
 }
 
-// TestReasonsToStand: the job runs when neither its lease nor a save holds it.
-func TestReasonsToStand(t *testing.T) {
-	s := newSavedPart(t)
-	s.lease = lease.Lease{Fence: true, Begun: boottime.Now(), End: boottime.Now() + time.Hour, Margin: time.Minute, Runs: true}
+// TestReasonsToFreeze: the job runs when neither its lease nor a save holds it.
+func TestReasonsToFreeze(t *testing.T) {
+	s := newSavedAlloc(t)
+	s.core.Lease = lease.Lease{Fence: true, Begun: boottime.Now(), End: boottime.Now() + time.Hour, Margin: time.Minute, Runs: true}
 	ends := func(in time.Duration) {
 		s.mu.Lock()
-		s.lease.End = boottime.Now() + in
+		s.core.Lease.End = boottime.Now() + in
 		s.mu.Unlock()
 		s.keepLease()
 	}
-	s.save(1, stand)
+	s.save(1, freeze)
 	s.told(1)
 	ends(0)
-	s.stands()
-	s.save(1, goOn)
-	eventually(t, "the save lets go", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.held })
-	s.stands()
+	s.frozen()
+	s.save(1, resume)
+	eventually(t, "the save lets go", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.core.Held })
+	s.frozen()
 	ends(time.Hour)
 	s.runs()
-	s.save(2, stand)
+	s.save(2, freeze)
 	s.told(2)
 	ends(0)
 	ends(time.Hour)
-	s.stands()
-	s.save(2, goOn)
+	s.frozen()
+	s.save(2, resume)
 	s.runs()
 }
 
 // TestConnectionsAreClosed: before the job is stopped its programs get the end
 // of their connections, and whoever asks process 1 waits.
 func TestConnectionsAreClosed(t *testing.T) {
-	s := newSavedPart(t)
-	conn, err := dialSocket(context.Background(), s.dir.path(runDir, jobSocket))
+	s := newSavedAlloc(t)
+	conn, err := socket.Dial(context.Background(), s.dir.Path(bundle.RunDir, bundle.JobSocket))
 	must(t, err)
 	defer conn.Close()
 	// The supervisor lets nobody in but the job's user; as root this is not one.
 	s.saver.hold, s.saver.began = make(chan struct{}), make(chan struct{})
-	s.save(1, goOn)
+	s.save(1, resume)
 	<-s.saver.began
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := conn.Read(make([]byte, 1<<10)); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -222,7 +224,7 @@ func TestConnectionsAreClosed(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.askStep(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.relay.AskInit(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("process 1 is asked while the job is saved: %v", err)
 	}
 	close(s.saver.hold)
@@ -234,20 +236,20 @@ func TestConnectionsAreClosed(t *testing.T) {
 // broken. Then nobody reports of the script, and its end is not the job's own.
 func TestProcess1DiesOfADump(t *testing.T) {
 	for _, row := range []struct {
-		letGo time.Time
-		want  pb.EndCause
-		code  uint32
+		criuReleased time.Time
+		want         pb.EndCause
+		code         uint32
 	}{
 		{time.Now().Add(-time.Second), pb.EndCause_END_CAUSE_SUPERVISOR_DIED, 0},
 		{time.Now().Add(-time.Hour), pb.EndCause_END_CAUSE_EXITED, 2},
 		{time.Time{}, pb.EndCause_END_CAUSE_EXITED, 2},
 	} {
-		s := newSavedPart(t)
+		s := newSavedAlloc(t)
 		s.mu.Lock()
-		s.batch, s.initEnded, s.saves.letGo = true, initStatus{code: 2}, row.letGo
+		s.batch, s.initEnded, s.criuReleased = true, initStatus{code: 2}, row.criuReleased
 		s.mu.Unlock()
 		if got := s.outcome(false); got.Cause != row.want || got.ExitCode != row.code {
-			t.Errorf("let go at %v: %v", row.letGo, got)
+			t.Errorf("let go at %v: %v", row.criuReleased, got)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -124,38 +125,39 @@ func (s standin) state(pid int) cuda.State {
 
 func (s standin) log() string { return strings.ReplaceAll(s.read("log"), "\n", ", ") }
 
-// gpuPart is a part whose job has two processes that use CUDA and one that does
+// gpuAlloc is an allocation whose job has two processes that use CUDA and one that does
 // not.
-type gpuPart struct {
-	*savedPart
+type gpuAlloc struct {
+	*savedAlloc
 	standin *standin
 	users   []int
 	facts   cuda.Facts // beside what the stand-in says
 }
 
-// newGPUPart starts them. answer is how long the driver may take for what takes
+// newGPUAlloc starts them. answer is how long the driver may take for what takes
 // no time: short only where it hangs, and the test waits for that.
-func newGPUPart(t *testing.T, answer ...time.Duration) *gpuPart {
+func newGPUAlloc(t *testing.T, answer ...time.Duration) *gpuAlloc {
 	t.Helper()
 	standin := newStandin(t)
-	s := &gpuPart{savedPart: newSavedPart(t), standin: standin}
+	s := &gpuAlloc{savedAlloc: newSavedAlloc(t), standin: standin}
 	self, err := os.Executable()
 	must(t, err)
 	s.own.Devices = []*pb.AllocatedDevice{{DeviceId: firstGPU}}
-	s.settings.DeviceFiles = []DeviceFile{{Path: "/dev/nvidia0"}}
-	s.gpus = newGPUMemory(s.settings, s.own)
-	s.gpus.driver = cuda.NewHelper(cuda.Options{
+	s.settings.DeviceFiles = []bundle.DeviceFile{{Path: "/dev/nvidia0"}}
+	s.gpus = s.newGPUs()
+	s.maker.GPUs = s.gpus
+	s.gpus.Driver = cuda.NewHelper(cuda.Options{
 		Command: []string{self, cuda.Word}, LockTimeout: 50 * time.Millisecond, CopyTimeout: 50 * time.Millisecond,
 		AnswerTime: append(answer, prototest.Patience)[0], StartTime: prototest.Patience,
 	})
-	s.gpus.facts = func(_ context.Context, ids []string) (cuda.Facts, error) {
+	s.gpus.Facts = func(_ context.Context, ids []string) (cuda.Facts, error) {
 		facts := standin.facts(ids)
 		if s.facts.Used != nil {
 			facts.Used = s.facts.Used
 		}
 		return facts, nil
 	}
-	t.Cleanup(s.closeGPUs)
+	t.Cleanup(s.gpus.Close)
 	for range 2 {
 		cmd := exec.Command("sleep", "1000")
 		cmd.Env = append(os.Environ(), "LD_PRELOAD="+standin.library)
@@ -173,7 +175,7 @@ func newGPUPart(t *testing.T, answer ...time.Duration) *gpuPart {
 }
 
 // want checks in which state the driver has the job's processes.
-func (s *gpuPart) want(state cuda.State) {
+func (s *gpuAlloc) want(state cuda.State) {
 	s.t.Helper()
 	for _, pid := range s.users {
 		if is := s.standin.state(pid); is != state {

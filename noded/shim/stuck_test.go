@@ -50,8 +50,8 @@ func nextEvent(t *testing.T, stream pb.Shim_WatchClient, want func(*pb.ShimEvent
 	}
 }
 
-// A process that the kernel does not let go of keeps its part from ending: it
-// is named, and the part ends when it is let go.
+// A process that the kernel does not let go of keeps its allocation from ending: it
+// is named, and the allocation ends when it is let go.
 func TestStuckProcess(t *testing.T) {
 	noRace(t)
 	if !privately(t) {
@@ -84,7 +84,7 @@ func TestStuckProcess(t *testing.T) {
 		}
 		must(t, os.WriteFile(b.home+"/go", nil, 0o644))
 		stuck := nextEvent(t, stream, func(e *pb.ShimEvent) bool { return e.GetStuck().GetError() != "" }).GetStuck()
-		if stuck.What != "cgroup "+parent+"/"+s.dir.id() || !strings.Contains(stuck.Error, "state D") {
+		if stuck.What != "cgroup "+parent+"/"+s.dir.ID() || !strings.Contains(stuck.Error, "state D") {
 			t.Errorf("%s: stuck: %v", name, stuck)
 		}
 		if _, err := s.Result(); err == nil {
@@ -117,7 +117,7 @@ func TestStuckAfterSupervisor(t *testing.T) {
 	must(t, s.Kill())
 	eventually(t, "its lock is free", func() bool { return !s.Alive() })
 	_, err := s.Recover(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "state D") || !strings.Contains(err.Error(), s.dir.id()) {
+	if err == nil || !strings.Contains(err.Error(), "state D") || !strings.Contains(err.Error(), s.dir.ID()) {
 		t.Errorf("Recover: %v", err)
 	}
 	thaw()

@@ -3,21 +3,26 @@ package shim
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 const (
 	// otherNodesMargin is how much longer than the batch host the other nodes
-	// wait at the time limit: theirs is only the net below it.
+	// wait at the time limit: theirs is only a safety net.
 	otherNodesMargin = 30 * time.Second
-	// lookEvery is how often an ending part is looked at.
+	// lookEvery is how often an ending allocation is looked at.
 	lookEvery = 20 * time.Millisecond
 	// initPatience is how long process 1 may take to end by itself once it is
 	// alone, so that it can leave the script's exit code: on a node that is busy
@@ -25,14 +30,14 @@ const (
 	initPatience = 10 * time.Second
 	// killAttempt bounds one attempt to freeze or thaw everything.
 	killAttempt = 30 * time.Second
-	// stuckAfter is how long what was killed, or has ended, may stay before it
-	// is told. Giving back much memory, or a GPU's, takes its time.
+	// stuckAfter is how long a process that was killed or has ended may stay before
+	// the watchers are told. Freeing much memory, or a GPU's, takes time.
 	stuckAfter = 5 * time.Second
 )
 
 // supervise waits for the end of process 1. Meanwhile it enforces the time
-// limit and the lease, and ends the part when asked to.
-func (p *part) supervise(running *container.Container) {
+// limit and the lease, and ends the allocation when asked to.
+func (p *alloc) supervise(running *container.Container) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -49,7 +54,7 @@ func (p *part) supervise(running *container.Container) {
 	defer p.warning.pause()
 	look := time.NewTicker(stuckAfter)
 	defer look.Stop()
-	exiting := false // process 1 was, at the last look
+	exiting := false // process 1 was exiting at the last look
 	for {
 		p.mu.Lock()
 		ending := p.ending
@@ -64,13 +69,13 @@ func (p *part) supervise(running *container.Container) {
 		}
 		if again != 0 {
 			if err := p.leaseTimer.Set(again); err != nil {
-				// Without it the job would run on past the end of its lease.
+				// Without a timer, the job would run past the end of its lease.
 				p.end(pb.EndCause_END_CAUSE_NODE_FAULT, 0, err.Error())
 				continue
 			}
 		}
 		p.mu.Lock()
-		counts := p.released && p.lease.Runs && !p.held
+		counts := p.core.Released && p.core.Runs()
 		limit.set(p.timeLimit(p.limitS))
 		p.warning.follow(p.limitS)
 		p.mu.Unlock()
@@ -86,9 +91,9 @@ func (p *part) supervise(running *container.Container) {
 			return
 		case <-p.wake:
 		case <-look.C:
-			// A process that does not die keeps its namespace's process 1.
+			// Process 1 cannot end while a process in its namespace does not die.
 			if exiting {
-				p.setStuck(survivors(p.group))
+				p.setStuck(remove.Survivors(p.group))
 			}
 			exiting = hasNoMemory(running.Pid())
 		case <-p.leaseTimer.C:
@@ -100,9 +105,9 @@ func (p *part) supervise(running *container.Container) {
 	}
 }
 
-// timeLimit is how long the part may run under a limit in seconds, frozen time
-// not counted; 0 = without end.
-func (p *part) timeLimit(seconds uint32) time.Duration {
+// timeLimit is how long the allocation may run under a limit in seconds, without the
+// time for which it is frozen; 0 = without end.
+func (p *alloc) timeLimit(seconds uint32) time.Duration {
 	if seconds == spec.Unlimited {
 		return 0
 	}
@@ -116,24 +121,25 @@ func (p *part) timeLimit(seconds uint32) time.Duration {
 // finish ends everything: TERM and CONT to all, KILL at the deadline. It
 // returns when process 1 has ended. Without a lease there is no grace: a job
 // that may have been started elsewhere must not even handle a TERM.
-func (p *part) finish(running *container.Container, done <-chan struct{}) {
+func (p *alloc) finish(running *container.Container, done <-chan struct{}) {
 	p.stopSaving()
-	// Nor does one that was saved: it goes on elsewhere from where it stands.
-	if !p.mayRun() || p.standsSaved() {
+	// A job that was saved must not run either: it resumes elsewhere from where it was
+	// frozen.
+	p.mu.Lock()
+	gently := p.core.End(boottime.Now())
+	p.mu.Unlock()
+	if !gently {
 		p.killRest()
 		<-done
 		return
 	}
-	p.mu.Lock()
-	p.lease.Runs = true
-	p.mu.Unlock()
-	if err := p.letGo(); err != nil {
+	if err := p.thawAfterSave(); err != nil {
 		p.log.Warn("the job's processes may be frozen: they are killed at the deadline", "error", err)
 	}
 	p.mu.Lock()
 	gentle := time.Until(p.ending.deadline) > 0
 	p.mu.Unlock()
-	// A script that is just being started has no process yet: its TERM is owed.
+	// A script that is just being started has no process yet: it gets its TERM later.
 	owed := gentle
 	var alone time.Time
 	tick := time.NewTicker(lookEvery)
@@ -160,7 +166,7 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 			break
 		}
 		if stuck {
-			p.setStuck(survivors(p.group))
+			p.setStuck(remove.Survivors(p.group))
 		}
 		if !p.mayRun() {
 			p.killRest()
@@ -175,7 +181,7 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 			if p.warnOfPreemption() {
 				break
 			}
-			// In this order, so that a process that stops itself in between
+			// TERM comes first, so that a process that stops itself in between
 			// wakes up with its TERM.
 			p.signalJob(running, unix.SIGTERM)
 			p.signalJob(running, unix.SIGCONT)
@@ -192,15 +198,15 @@ func (p *part) finish(running *container.Container, done <-chan struct{}) {
 }
 
 // started says whether process 1 has a script to report about.
-func (p *part) started() bool {
+func (p *alloc) started() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.batch && p.released
+	return p.batch && p.core.Released
 }
 
-// jobProcesses are the part's processes, without process 1 and without those
+// jobProcesses are the allocation's processes, without process 1 and without those
 // that have ended and wait for it to notice.
-func (p *part) jobProcesses(running *container.Container) []int {
+func (p *alloc) jobProcesses(running *container.Container) []int {
 	pids, err := p.group.Procs()
 	if err != nil {
 		p.log.Error("cannot list the job's processes: see whether its control group is there", "error", err)
@@ -210,16 +216,17 @@ func (p *part) jobProcesses(running *container.Container) []int {
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == init })
 }
 
-func (p *part) signalJob(running *container.Container, signal unix.Signal) {
-	for _, pid := range p.jobProcesses(running) {
-		_ = unix.Kill(pid, signal) // it may have ended meanwhile
+func (p *alloc) signalJob(running *container.Container, signal unix.Signal) {
+	init := running.Pid()
+	if err := p.group.SignalThose(signal, func(pid int) bool { return pid != init }); err != nil {
+		p.log.Error("a process of the job cannot be signalled: it is killed at the deadline", "signal", signal, "error", err)
 	}
 }
 
-// killRest kills what process 1 has left in the part's group: nothing, as a
-// rule, because the kernel ends a PID namespace with its process 1. It goes
-// on until nothing is left, since until then the part has not ended.
-func (p *part) killRest() {
+// killRest kills what process 1 has left in the allocation's group. As a rule that is
+// nothing, because the kernel ends a PID namespace with its process 1. killRest tries
+// until nothing is left: before that, the allocation has not ended.
+func (p *alloc) killRest() {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), stuckAfter)
 		err := p.group.Kill(ctx)
@@ -228,6 +235,13 @@ func (p *part) killRest() {
 			p.setStuck(nil)
 			return
 		}
-		p.setStuck(errors.Join(survivors(p.group), err))
+		p.setStuck(errors.Join(remove.Survivors(p.group), err))
 	}
+}
+
+// hasNoMemory says whether a process has begun to exit: then it has no memory, and no
+// process can pretend that.
+func hasNoMemory(pid int) bool {
+	sizes, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	return err == nil && strings.HasPrefix(string(sizes), "0 ")
 }

@@ -16,6 +16,9 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
+	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
@@ -26,7 +29,7 @@ func (s *started) pid() int {
 	for _, path := range paths {
 		data, _ := os.ReadFile(path)
 		arguments := strings.Split(string(data), "\x00")
-		if len(arguments) > 2 && arguments[1] == Word && arguments[2] == string(s.dir) {
+		if len(arguments) > 2 && arguments[1] == client.Word && arguments[2] == string(s.dir) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			return pid
 		}
@@ -35,8 +38,14 @@ func (s *started) pid() int {
 	return 0
 }
 
+// inside is a path in the allocation's directory as its supervisor sees it, which alone
+// has the job's disk mounted there.
+func (s *started) inside(names ...string) string {
+	return fmt.Sprintf("/proc/%d/root%s", s.pid(), s.dir.Path(names...))
+}
+
 func (s *started) processes() []int {
-	group, err := cgroup.Open(parent + "/" + s.dir.id())
+	group, err := cgroup.Open(parent + "/" + s.dir.ID())
 	if errors.Is(err, cgroup.ErrNotFound) {
 		return nil
 	}
@@ -54,16 +63,16 @@ func TestSupervisorKilled(t *testing.T) {
 	s := b.launch(b.order("setsid sleep 1000 & echo up; exec sleep 1000"))
 	s.ready()
 	eventually(t, "the script runs", func() bool { return b.output() == "up\n" })
-	if _, err := s.Recover(context.Background()); !errors.Is(err, ErrAlive) {
+	if _, err := s.Recover(context.Background()); !errors.Is(err, bundle.ErrAlive) {
 		t.Errorf("Recover of a living supervisor: %v", err)
 	}
-	if err := s.Forget(); !errors.Is(err, ErrAlive) {
+	if err := s.Forget(); !errors.Is(err, bundle.ErrAlive) {
 		t.Errorf("Forget of a living supervisor: %v", err)
 	}
 	must(t, unix.Kill(s.pid(), unix.SIGKILL))
 	eventually(t, "its processes are gone", func() bool { return len(s.processes()) == 0 })
 	eventually(t, "its lock is free", func() bool { return !s.Alive() })
-	if _, err := s.Result(); !errors.Is(err, ErrNoResult) {
+	if _, err := s.Result(); !errors.Is(err, bundle.ErrNoResult) {
 		t.Errorf("Result: %v", err)
 	}
 	result, err := s.Recover(context.Background())
@@ -101,7 +110,7 @@ func TestSupervisorKilledWhileStarting(t *testing.T) {
 	}
 }
 
-// After a restart the daemon finds its parts, and Launch starts nothing twice.
+// After a restart the daemon finds its allocations, and Launch starts nothing twice.
 func TestListAndLaunchAgain(t *testing.T) {
 	b := newBed(t)
 	order := b.order("echo ran; while [ ! -e $HOME/end ]; do sleep 0.02; done; exit 9")
@@ -111,25 +120,25 @@ func TestListAndLaunchAgain(t *testing.T) {
 	for range 3 {
 		again := b.launch(order)
 		if !again.Alive() {
-			t.Error("the handle of a running part is not alive")
+			t.Error("the handle of a running allocation is not alive")
 		}
 	}
-	handles, _, err := List(b.state, parent)
-	if err != nil || len(handles) != 1 || handles[0].Order().Part.Job != order.Part.Job {
+	handles, _, err := client.List(b.state, parent)
+	if err != nil || len(handles) != 1 || handles[0].Order().Alloc.Job != order.Alloc.Job {
 		t.Fatalf("List: %v, %v", handles, err)
 	}
-	found := &started{handles[0], b}
+	found := b.follow(handles[0])
 	found.ready() // a late watcher is told what happened before
 	must(t, os.WriteFile(filepath.Join(b.home, "end"), nil, 0o644))
 	wantExit(t, found.wait(), 9)
 	if result, err := b.launch(order).Result(); err != nil || result.ExitCode != 9 {
-		t.Errorf("Launch of an ended part: %v, %v", result, err)
+		t.Errorf("Launch of an ended allocation: %v, %v", result, err)
 	}
 	if out := b.output(); out != "ran\n" {
 		t.Errorf("output %q", out)
 	}
 	must(t, found.Forget())
-	if handles, _, err := List(b.state, parent); err != nil || len(handles) != 0 {
+	if handles, _, err := client.List(b.state, parent); err != nil || len(handles) != 0 {
 		t.Errorf("after Forget: %v, %v", handles, err)
 	}
 }
@@ -170,7 +179,7 @@ func TestParallel(t *testing.T) {
 
 // stepClient connects to process 1 from the host.
 func (s *started) stepClient() *step.Client {
-	conn, err := dialJobSocket(context.Background(), s.dir.path(runDir, pid1.StepSocket), testUID)
+	conn, err := socket.DialJob(context.Background(), s.inside(bundle.RunDir, pid1.StepSocket), testUID)
 	must(s.b.t, err)
 	client := step.NewClient(conn)
 	s.b.t.Cleanup(func() { client.Close() })
@@ -220,16 +229,16 @@ func TestStep(t *testing.T) {
 func TestStepSocketReplaced(t *testing.T) {
 	b := newBed(t)
 	target := filepath.Join(b.dir, "trusting.sock")
-	listener, err := listen(target, 0, 0)
+	listener, err := socket.Listen(target, 0, 0)
 	must(t, err)
 	defer listener.Close()
 	s := b.launch(b.order("rm /run/gleaner/step.sock; ln -s " + target + " /run/gleaner/step.sock; echo up; exec sleep 1000"))
 	s.ready()
 	eventually(t, "the link is there", func() bool { return b.output() == "up\n" })
-	if _, err := s.client().Signal(context.Background(), &pb.SignalPart{Signal: 15, Batch: true}); err == nil || !strings.Contains(err.Error(), "not a socket") {
+	if _, err := s.client().Signal(context.Background(), &pb.SignalAlloc{Signal: 15, Batch: true}); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("Signal: %v", err)
 	}
-	_, err = s.client().End(context.Background(), &pb.EndPart{})
+	_, err = s.client().End(context.Background(), &pb.EndAlloc{})
 	must(t, err)
 	s.wait()
 }
@@ -242,7 +251,7 @@ func TestUsageWhileRunning(t *testing.T) {
 	if err != nil || usage.PeakMemoryBytes == 0 {
 		t.Errorf("usage %v, %v", usage, err)
 	}
-	_, err = s.client().End(context.Background(), &pb.EndPart{})
+	_, err = s.client().End(context.Background(), &pb.EndAlloc{})
 	must(t, err)
 	s.wait()
 }

@@ -13,12 +13,12 @@ import (
 
 func (s *started) suspend(number uint32, suspended bool) {
 	s.b.t.Helper()
-	_, err := s.client().Suspend(context.Background(), &pb.SuspendPart{Part: s.order.Part, Number: number, Suspended: suspended})
+	_, err := s.client().Suspend(context.Background(), &pb.SuspendAlloc{Alloc: s.order.Alloc, Number: number, Suspended: suspended})
 	must(s.b.t, err)
 }
 
 // says waits for word of an order, which each new watcher gets.
-func (s *started) says(number uint32, stands bool) {
+func (s *started) says(number uint32, frozen bool) {
 	s.b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -27,19 +27,19 @@ func (s *started) says(number uint32, stands bool) {
 	for {
 		event, err := stream.Recv()
 		must(s.b.t, err)
-		if said := event.GetSuspended(); said != nil && said.Number == number && said.Stands == stands {
+		if said := event.GetSuspended(); said != nil && said.Number == number && said.Frozen == frozen {
 			return
 		}
 	}
 }
 
-// stands says that the job writes nothing for a while.
-func (s *started) stands() {
+// frozen says that the job writes nothing for a while.
+func (s *started) frozen() {
 	s.b.t.Helper()
 	size := len(s.b.output())
 	time.Sleep(200 * time.Millisecond)
 	if len(s.b.output()) != size {
-		s.b.t.Error("a job wrote that should stand still")
+		s.b.t.Error("a job wrote that should be frozen")
 	}
 }
 
@@ -51,7 +51,7 @@ func (s *started) writes() {
 
 // counting is a job that writes for ever, from a process of its own too, and
 // says when a TERM reaches it.
-func (b *bed) counting() *pb.StartPart {
+func (b *bed) counting() *pb.StartAlloc {
 	return b.order("trap 'echo term; exit 3' TERM; (while :; do echo y; sleep 0.01; done) & while :; do echo x; sleep 0.01; done")
 }
 
@@ -63,16 +63,16 @@ func TestSuspendAndResume(t *testing.T) {
 	eventually(t, "the job runs", func() bool { return strings.Contains(b.output(), "x") })
 	s.suspend(1, true)
 	s.says(1, true)
-	s.stands()
+	s.frozen()
 	// Signals are refused rather than kept waiting; orders of before count no more.
-	if _, err := s.client().Signal(context.Background(), &pb.SignalPart{Signal: 10}); status.Convert(err).Message() != "the job is suspended" {
+	if _, err := s.client().Signal(context.Background(), &pb.SignalAlloc{Signal: 10}); status.Convert(err).Message() != "the job is suspended" {
 		t.Errorf("a signal: %v", err)
 	}
 	s.suspend(1, false)
 	s.suspend(0, false)
-	s.stands()
+	s.frozen()
 	time.Sleep(4 * time.Second) // which are not counted
-	s.stands()
+	s.frozen()
 	s.suspend(4, false)
 	s.says(4, false)
 	s.writes()
@@ -83,14 +83,14 @@ func TestSuspendAndResume(t *testing.T) {
 	}
 }
 
-// TestSuspendedIsCancelled: it goes on to end, with its time for that.
+// TestSuspendedIsCancelled: it runs to end, with its time for that.
 func TestSuspendedIsCancelled(t *testing.T) {
 	b := newBed(t)
 	s := b.launch(b.counting())
 	eventually(t, "the job runs", func() bool { return strings.Contains(b.output(), "x") })
 	s.suspend(1, true)
 	s.says(1, true)
-	_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 20})
+	_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 20})
 	must(t, err)
 	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 3, 0)
 	if !strings.Contains(b.output(), "term") {
@@ -108,12 +108,12 @@ func TestSuspendedAndFenced(t *testing.T) {
 		s.suspend(1, true)
 		s.says(1, true)
 		s.grant(time.Minute, true)
-		s.stands()
+		s.frozen()
 		s.suspend(2, false)
 		s.writes()
 		s.suspend(3, true)
 		s.says(3, true)
-		_, err := s.client().End(context.Background(), &pb.EndPart{GraceS: 20})
+		_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 20})
 		must(t, err)
 		wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 3, 0)
 	})
@@ -125,7 +125,7 @@ func TestSuspendedAndFenced(t *testing.T) {
 		s.suspend(1, true)
 		s.says(1, true)
 		s.grant(time.Minute, true)
-		s.stands()
+		s.frozen()
 		s.suspend(2, false)
 		s.writes()
 		s.grant(time.Minute, false) // it is not the node's any more

@@ -2,14 +2,14 @@ package shim
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -18,7 +18,7 @@ import (
 type gpuBed struct {
 	*bed
 	standin *standin
-	order   *pb.StartPart
+	order   *pb.StartAlloc
 }
 
 func newGPUBed(t *testing.T) *gpuBed {
@@ -41,7 +41,7 @@ func (b *gpuBed) give(id string, minor uint32) {
 	if !exists(path) {
 		device(b.t.(*testing.T), path, 7, minor)
 	}
-	b.settings.DeviceFiles = []DeviceFile{{Path: path, ContainerPath: "/dev/nvidia0", Type: 'c', Major: 7, Minor: int64(minor), Access: "rw"}}
+	b.settings.DeviceFiles = []bundle.DeviceFile{{Path: path, ContainerPath: "/dev/nvidia0", Type: 'c', Major: 7, Minor: int64(minor), Access: "rw"}}
 	b.order.Allocation[0].Devices = []*pb.AllocatedDevice{{DeviceId: id}}
 }
 
@@ -55,8 +55,8 @@ func (b *gpuBed) is(state cuda.State) bool {
 	return b.standin.read(b.user()) == string('0'+rune(state))
 }
 
-// graded waits for a grade of a part.
-func (s *started) graded(want pb.SaveGrade) *pb.PartGrade {
+// graded waits for a grade of an allocation.
+func (s *started) graded(want pb.Checkpointable) *pb.AllocCheckpointable {
 	t := s.b.t
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -66,31 +66,32 @@ func (s *started) graded(want pb.SaveGrade) *pb.PartGrade {
 	for {
 		event, err := stream.Recv()
 		must(t, err)
-		if grade := event.GetGrade(); grade.GetGrade() == want {
-			return grade
+		if checkpointable := event.GetCheckpointable(); checkpointable.GetCheckpointable() == want {
+			return checkpointable
 		}
 	}
 }
 
-// saved starts the job, has it stand with an image and ends it there.
-func (b *gpuBed) saved() *pb.PartSaved {
+// saved starts the job, freezes it with an image and ends it there.
+func (b *gpuBed) saved() *pb.AllocSaved {
 	t := b.t.(*testing.T)
 	t.Helper()
 	first := b.launch(b.order)
 	first.ready()
-	first.graded(pb.SaveGrade_SAVE_GRADE_LIKELY)
+	first.graded(pb.Checkpointable_CHECKPOINTABLE_LIKELY)
 	b.countsOn()
 	eventually(t, "it uses CUDA", func() bool { return b.user() != "" })
 	b.standin.write(t, b.user(), "0")
-	wantSaved(t, first.save(&pb.SavePart{Number: 1, Then: goOn}))
+	wantSaved(t, first.save(&pb.SaveAlloc{Number: 1, Then: resume}))
 	if !b.is(cuda.Running) {
 		t.Error("it has not its GPU back")
 	}
 	b.countsOn()
-	saved := first.save(&pb.SavePart{Number: 2, Then: stand})
+	first.stopInit()
+	saved := first.save(&pb.SaveAlloc{Number: 2, Then: freeze})
 	wantSaved(t, saved)
 	if !b.is(cuda.Checkpointed) {
-		t.Error("it stands and holds a GPU")
+		t.Error("it is frozen and holds a GPU")
 	}
 	_, err := first.client().End(context.Background(), endOrder(first))
 	must(t, err)
@@ -98,9 +99,9 @@ func (b *gpuBed) saved() *pb.PartSaved {
 	return saved
 }
 
-// TestGoesOnOnAnotherGPU: of two processes the one that uses CUDA has its memory
-// back, on another GPU, before the part is ready.
-func TestGoesOnOnAnotherGPU(t *testing.T) {
+// TestResumesOnAnotherGPU: of two processes the one that uses CUDA has its memory
+// back, on another GPU, before the allocation is ready.
+func TestResumesOnAnotherGPU(t *testing.T) {
 	b := newGPUBed(t)
 	saved := b.saved()
 	b.give(secondGPU, 21)
@@ -116,18 +117,14 @@ func TestGoesOnOnAnotherGPU(t *testing.T) {
 	b.countsOn()
 	text, err := os.ReadFile(filepath.Join(b.home, "stopped"))
 	must(t, err)
-	for _, pid := range second.processes() {
-		number, err := numberInside(pid)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // one of its short commands, which has ended
-		}
-		must(t, err)
-		if fmt.Sprintln(number) == string(text) && statusLine(pid, "State") != "T (stopped)" {
-			t.Errorf("what was stopped is %q", statusLine(pid, "State"))
-		}
+	if !second.isStopped(strings.TrimSpace(string(text))) {
+		t.Error("the process that the job itself had stopped runs")
+	}
+	if !second.isRunning("1") {
+		t.Error("process 1 is still stopped, though whoever stopped it cannot continue it")
 	}
 	// And again, from there.
-	wantSaved(t, second.save(&pb.SavePart{Number: 3, Then: goOn}))
+	wantSaved(t, second.save(&pb.SaveAlloc{Number: 3, Then: resume}))
 	b.countsOn()
 	_, err = second.client().End(context.Background(), endOrder(second))
 	must(t, err)
@@ -145,12 +142,12 @@ func TestNoDriver(t *testing.T) {
 	b.give("gpu0", 20)
 	s := b.launch(b.order)
 	s.ready()
-	grade := s.graded(pb.SaveGrade_SAVE_GRADE_NO)
-	if !strings.Contains(grade.Reason, "no CUDA driver: libcuda.so.1") {
-		t.Errorf("graded %v", grade)
+	checkpointable := s.graded(pb.Checkpointable_CHECKPOINTABLE_NO)
+	if !strings.Contains(checkpointable.Reason, "no CUDA driver: libcuda.so.1") {
+		t.Errorf("graded %v", checkpointable)
 	}
-	t.Log(grade.Reason)
-	if saved := s.save(&pb.SavePart{Number: 1, Then: stand}); saved.Image != nil || saved.Error != grade.Reason {
+	t.Log(checkpointable.Reason)
+	if saved := s.save(&pb.SaveAlloc{Number: 1, Then: freeze}); saved.Image != nil || saved.Error != checkpointable.Reason {
 		t.Errorf("told %v", saved)
 	}
 	_, err := s.client().End(context.Background(), endOrder(s))
@@ -168,18 +165,18 @@ func TestGPUsDoNotFit(t *testing.T) {
 	b.give(secondGPU, 21)
 	settings := b.settings
 	for name, row := range map[string]struct {
-		change func(*pb.StartPart)
+		change func(*pb.StartAlloc)
 		want   string
 	}{
-		"another model":    {func(*pb.StartPart) { b.standin.write(t, "model", " NVL") }, "saved from a NVIDIA H100"},
-		"another driver":   {func(*pb.StartPart) { b.standin.write(t, "driver", "580.95.05") }, "driver 580.65.06, and here is 580.95.05"},
-		"too old a driver": {func(*pb.StartPart) { b.standin.write(t, "driver", "570.86.15") }, "driver"},
-		"no GPU": {func(o *pb.StartPart) {
+		"another model":    {func(*pb.StartAlloc) { b.standin.write(t, "model", " NVL") }, "saved from a NVIDIA H100"},
+		"another driver":   {func(*pb.StartAlloc) { b.standin.write(t, "driver", "580.95.05") }, "driver 580.65.06, and here is 580.95.05"},
+		"too old a driver": {func(*pb.StartAlloc) { b.standin.write(t, "driver", "570.86.15") }, "driver"},
+		"no GPU": {func(o *pb.StartAlloc) {
 			o.Allocation[0].Devices, b.settings.DeviceFiles = nil, nil
 		}, "this run has none"},
-		"no driver": {func(*pb.StartPart) { b.standin.fault(t, "init 0 fail 100") }, "CUDA_ERROR_NO_DEVICE"},
-		"restore":   {func(*pb.StartPart) { b.standin.fault(t, "restore 0 fail 999") }, "cannot use its GPU"},
-		"unlock":    {func(*pb.StartPart) { b.standin.fault(t, "unlock 0 fail 999") }, "cannot use its GPU"},
+		"no driver": {func(*pb.StartAlloc) { b.standin.fault(t, "init 0 fail 100") }, "CUDA_ERROR_NO_DEVICE"},
+		"restore":   {func(*pb.StartAlloc) { b.standin.fault(t, "restore 0 fail 999") }, "cannot use its GPU"},
+		"unlock":    {func(*pb.StartAlloc) { b.standin.fault(t, "unlock 0 fail 999") }, "cannot use its GPU"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.settings = settings
@@ -189,7 +186,7 @@ func TestGPUsDoNotFit(t *testing.T) {
 			b.standin.fault(t)
 			b.standin.write(t, b.user(), "2")
 			next := restored(b.order, saved.Image)
-			next.Part.Epoch += lastJob.Add(1)
+			next.Alloc.Epoch += lastJob.Add(1)
 			row.change(next)
 			result := b.launch(next).wait()
 			if result.Cause != pb.EndCause_END_CAUSE_RESTORE_FAILED || !strings.Contains(result.Detail, row.want) {

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
-// warnPatience bounds how long an end waits for process 1 to pass the signal
-// on.
+// warnPatience bounds how long an end waits until process 1 has passed on the
+// signal.
 const warnPatience = 2 * time.Second
 
 // warning is the signal that a job has asked for before its end (--signal). It
-// counts the job's time as its time limit does, and like that belongs to
-// supervise.
+// counts the job's time as its time limit does, and belongs to supervise as that does.
 type warning struct {
 	*limit
 	signal spec.EndSignal
@@ -32,14 +32,14 @@ func newWarning(text string) (*warning, error) {
 	}
 	var err error
 	if w.signal, err = spec.ParseEndSignal(text); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBadPart, err)
+		return nil, fmt.Errorf("%w: %w", bundle.ErrBadAlloc, err)
 	}
 	return w, nil
 }
 
-// follow makes it come so long before a time limit in seconds. One that has
-// been sent is sent again only if the limit was put off so far that it is
-// ahead once more.
+// follow sets its time relative to a time limit in seconds. A signal that has
+// been sent is sent again only if the limit was raised so far that its time is
+// ahead again.
 func (w *warning) follow(limitS uint32) {
 	if !w.given || w.signal.BeforeS == 0 || limitS == spec.Unlimited {
 		w.set(0)
@@ -63,16 +63,16 @@ func (l *limit) passed() time.Duration {
 	return l.ran + time.Since(l.since)
 }
 
-// warn sends the signal, its time having come.
-func (p *part) warn() {
+// warn sends the signal, because its time has come.
+func (p *alloc) warn() {
 	p.warning.sent = true
 	go p.sendWarning(stepPatience)
 }
 
-// warnOfPreemption sends the signal to a job that is to make room, unless it
-// has had it, and says whether somebody got it: what was not warned so is
-// warned with TERM (slurm.conf(5), preempt_send_user_signal).
-func (p *part) warnOfPreemption() bool {
+// warnOfPreemption sends the signal to a job that must make room, unless the job has
+// already had it, and says whether some process got it. Otherwise TERM is the
+// warning (slurm.conf(5), preempt_send_user_signal).
+func (p *alloc) warnOfPreemption() bool {
 	p.mu.Lock()
 	preempted := p.ending != nil && p.ending.cause == pb.EndCause_END_CAUSE_CANCELLED && !p.ending.termAgain.IsZero()
 	p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *part) warnOfPreemption() bool {
 }
 
 // sendWarning says whether some process got the signal.
-func (p *part) sendWarning(patience time.Duration) bool {
+func (p *alloc) sendWarning(patience time.Duration) bool {
 	w := &p.warning.signal
 	scope := step.ScopeSteps
 	if w.Batch {
@@ -92,7 +92,7 @@ func (p *part) sendWarning(patience time.Duration) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := p.askStep(ctx, func(c *step.Client) error { return c.Signal(w.Signal, scope, 0) }); err != nil {
+	if err := p.relay.AskInit(ctx, func(c *step.Client) error { return c.Signal(w.Signal, scope, 0) }); err != nil {
 		p.log.Info("the signal before the job's end reached nobody", "signal", w.String(), "error", err)
 		return false
 	}

@@ -11,11 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// trapping notes each signal that the script itself gets, and goes on.
+// trapping notes each signal that the script itself gets, and continues.
 const trapping = `exec 2> /dev/null; trap 'echo USR1' USR1; trap 'echo TERM' TERM; echo begun
 while ! test -e go; do sleep 0.05; done; exit 85`
 
@@ -35,7 +36,7 @@ func TestWarnedBeforeLimit(t *testing.T) {
 }
 
 // A limit that is shorter than the time before it has the job warned at once,
-// and one that is changed has it warned anew only when it comes near again.
+// and one that is changed is warned again only when it comes near again.
 func TestWarningFollowsLimit(t *testing.T) {
 	w, err := newWarning("USR1@60")
 	must(t, err)
@@ -81,7 +82,7 @@ func TestWarningIsForSteps(t *testing.T) {
 	order.TimeLimitS, order.Spec.Signal = 3600, "USR1@3600"
 	s := b.launch(order)
 	eventually(t, "the warning is tried", func() bool {
-		log, _ := os.ReadFile(s.dir.path(logFile))
+		log, _ := os.ReadFile(s.dir.Path(bundle.LogFile))
 		return strings.Contains(string(log), "reached nobody")
 	})
 	b.letGo()
@@ -100,7 +101,7 @@ func TestWarnedOfPreemption(t *testing.T) {
 		order.Spec.Signal = signal
 		s := b.launch(order)
 		eventually(t, "the script begins", func() bool { return b.output() == "begun\n" })
-		_, err := s.client().End(context.Background(), &pb.EndPart{Part: order.Part, GraceS: 60, TermAgainS: 50})
+		_, err := s.client().End(context.Background(), &pb.EndAlloc{Alloc: order.Alloc, GraceS: 60, TermAgainS: 50})
 		must(t, err)
 		eventually(t, "it is warned: "+want, func() bool { return b.output() == want })
 		b.letGo()
@@ -119,7 +120,7 @@ func TestCheckpointDirectory(t *testing.T) {
 	order := b.order("set -- state\n" + save)
 	order.Spec.Checkpoint = &pb.CheckpointPolicy{Mode: spec.CheckpointApp}
 	order.Spec.Environment = append(order.Spec.Environment, "GLEANER_CHECKPOINT_DIR=/of/another/job")
-	dir := filepath.Join(b.home, ".gleaner", fmt.Sprint(order.Part.Job))
+	dir := filepath.Join(b.home, ".gleaner", fmt.Sprint(order.Alloc.Job))
 	result, out := b.runOrder(order)
 	wantExit(t, result, 0)
 	var stat unix.Stat_t
@@ -132,7 +133,7 @@ func TestCheckpointDirectory(t *testing.T) {
 	order.Spec.Checkpoint = &pb.CheckpointPolicy{Mode: spec.CheckpointApp}
 	result, _ = b.runOrder(order)
 	wantExit(t, result, 0)
-	if _, err := os.Lstat(filepath.Join(b.home, ".gleaner", fmt.Sprint(order.Part.Job))); !os.IsNotExist(err) {
+	if _, err := os.Lstat(filepath.Join(b.home, ".gleaner", fmt.Sprint(order.Alloc.Job))); !os.IsNotExist(err) {
 		t.Errorf("an empty one is left: %v", err)
 	}
 
@@ -144,7 +145,7 @@ func TestCheckpointDirectory(t *testing.T) {
 	order.Spec.Checkpoint = &pb.CheckpointPolicy{Directory: elsewhere + "/%x/%j"}
 	result, _ = b.runOrder(order)
 	wantExit(t, result, 0)
-	must(t, unix.Stat(filepath.Join(elsewhere, "test", fmt.Sprint(order.Part.Job), "there"), &stat))
+	must(t, unix.Stat(filepath.Join(elsewhere, "test", fmt.Sprint(order.Alloc.Job), "there"), &stat))
 
 	order = b.order(`echo "[$GLEANER_CHECKPOINT_DIR]"`)
 	if _, out = b.runOrder(order); out != "[]\n" {

@@ -11,13 +11,13 @@ import (
 )
 
 // Controllers makes calls to whichever controller serves them. Unlike one
-// connection of gRPC's it leaves a controller that is there and is of no use:
+// connection of gRPC's it leaves a controller that answers and is of no use:
 // after a call that ended with UNAVAILABLE, because that controller knows no
 // leader, or with DEADLINE_EXCEEDED, because it hangs, the next one goes to
 // another controller. Calls that are under way stay where they are.
 //
-// It repeats nothing by itself: whoever calls knows whether a request may be
-// sent again.
+// It repeats nothing by itself: the caller knows whether a request may be sent
+// again.
 type Controllers struct {
 	targets []string
 	tlsDir  string

@@ -91,7 +91,7 @@ func TestControllersLeave(t *testing.T) {
 		t.Fatalf("answered with %v", code)
 	}
 	answered("c2")
-	// What was under way where it was left goes on there.
+	// What was under way where it was left resumes there.
 	close(first.release)
 	if event, err := events.Recv(); err != nil || event.Index != 2 {
 		t.Fatalf("the stream gave %v, %v", event, err)

@@ -1,14 +1,15 @@
 // Package dial connects a client, a node or a shim to a controller.
 //
 // Contract: Targets says which controllers to try, in order; Dial makes one
-// lazy connection that goes to the first of them that answers, and moves on
-// to another when that one goes away; Open makes calls that leave a controller
-// also when it is there and does not serve them. One that does not even say
-// that it is there costs a quarter of a second, not the time of a connection
-// that is given up: the next is dialled beside it (RFC 8305). Two kinds of target exist: a unix
-// socket, over which the kernel tells the controller who calls, and host:port
-// over TCP, which is always mutual TLS with certificates from the cluster's
-// own authority. There is no third, unprotected kind.
+// lazy connection that goes to the first of them that answers, and moves on to
+// another when that one goes away; Open makes calls that also leave a
+// controller that is up and does not serve them. One that does not answer at
+// all costs a quarter of a second, not the time of a connection that is given
+// up: the next is dialled in parallel (RFC 8305). Two kinds of target exist: a
+// unix socket, over which the kernel tells the controller who calls, and
+// host:port over TCP, which is always mutual TLS with certificates from the
+// cluster's own authority. There is no third, unprotected kind. Renew replaces
+// a holder's own certificate in time.
 package dial
 
 import (
@@ -18,6 +19,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +71,11 @@ func split(list string) []string {
 		}
 	}
 	return targets
+}
+
+// Remote are those of the targets to which a certificate is shown.
+func Remote(targets []string) []string {
+	return slices.DeleteFunc(slices.Clone(targets), func(target string) bool { return strings.HasPrefix(target, "unix://") })
 }
 
 // Dial returns a connection to the first target that answers. It contacts

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// ServerName stands in every controller's certificate, and in no other that
-// the cluster's authority issues. Clients check for it in place of a host
-// name: controllers move and are reached by many names, and what matters is
-// that the other end is a controller of this cluster.
+// ServerName is in every controller's certificate, and in no other that the
+// cluster's authority issues. Clients check for it instead of a host name:
+// controllers move and are reached by many names, and what matters is that the
+// other end is a controller of this cluster.
 const ServerName = "gctld"
 
 // ErrTLSDir is returned when a target needs TLS and no usable certificates
@@ -46,10 +46,17 @@ func loadTLS(dir string) (*tls.Config, error) {
 		return nil, fmt.Errorf("%w: %s %w: get a new one with \"gctld cert\" on the controller's host", ErrTLSDir, filepath.Join(dir, "cert.pem"), err)
 	}
 	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		ServerName:   ServerName,
-		RootCAs:      pool,
-		Certificates: []tls.Certificate{certificate},
+		MinVersion: tls.VersionTLS13,
+		ServerName: ServerName,
+		RootCAs:    pool,
+		// The certificate is renewed while the connections continue: each new one
+		// shows what lies there then.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if newer, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err == nil {
+				return &newer, nil
+			}
+			return &certificate, nil
+		},
 	}, nil
 }
 
@@ -65,7 +72,7 @@ func checkOwn(leaf *x509.Certificate, authority *x509.CertPool) error {
 	}
 	_, err := leaf.Verify(x509.VerifyOptions{Roots: authority, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
-		return errors.New("is not of the authority in ca.pem beside it")
+		return errors.New("was not issued by the authority in ca.pem in the same directory")
 	}
 	return nil
 }

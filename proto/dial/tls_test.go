@@ -68,7 +68,7 @@ func TestOwnCertificate(t *testing.T) {
 	}
 	for want, dir := range map[string]string{
 		"was good until": writeBundle(t, now.Add(-2*day), now.Add(-day)), "is good from": writeBundle(t, now.Add(day), now.Add(2*day)),
-		"is not of the authority": foreign, "cert.pem and key.pem of": damaged,
+		"was not issued by the authority": foreign, "cert.pem and key.pem of": damaged,
 	} {
 		if _, err := loadTLS(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", want, err)

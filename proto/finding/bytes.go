@@ -2,7 +2,7 @@ package finding
 
 import "fmt"
 
-// Bytes is a size for people: "23.5 GiB".
+// Bytes is a size for humans: "23.5 GiB".
 func Bytes(n uint64) string {
 	const step = 1024
 	if n < step {

@@ -21,7 +21,7 @@ type Check struct {
 	Run   func(context.Context) []Finding
 }
 
-// Run runs checks at the same time and answers their findings in the order of
+// Run runs checks at the same time and returns their findings in the order of
 // the checks. A check that does not come back in time is left behind.
 func Run(ctx context.Context, checks []Check) []Finding {
 	answers := make([]chan []Finding, len(checks))
@@ -37,7 +37,7 @@ func Run(ctx context.Context, checks []Check) []Finding {
 	return findings
 }
 
-// await answers what comes in time, or that nothing has. What is there
+// await returns what comes in time, or that nothing has. What is there
 // already counts, also when its time was over while another was awaited.
 func (c *Check) await(answer <-chan []Finding, patience time.Duration) []Finding {
 	late := time.NewTimer(patience)

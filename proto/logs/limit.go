@@ -16,7 +16,7 @@ const (
 )
 
 // maxKinds bounds how many kinds of lines are told apart. Messages are words
-// of ours, so that there are no more; were there, counting begins anew.
+// of ours, so there are no others; if there were, counting would start over.
 const maxKinds = 1024
 
 // LeftOut is the key that says how many lines like this one were not written.
@@ -53,7 +53,7 @@ func newLimit(root slog.Handler, often []string) *limit {
 	return l
 }
 
-// take answers whether a line is to be written, and how many like it were left
+// take reports whether a line is to be written, and how many like it were left
 // out before it.
 func (l *limit) take(k kind, now time.Time, summarize func(leftOut int)) (write bool, leftOut int) {
 	l.mu.Lock()
@@ -112,7 +112,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		if n > 0 {
 			summary := slog.NewRecord(time.Now(), k.level, k.message, 0)
 			summary.AddAttrs(slog.Int(LeftOut, n))
-			_ = h.limit.root.Handle(context.Background(), summary) // a log that can not be written has nowhere to say so
+			_ = h.limit.root.Handle(context.Background(), summary) // a log that cannot be written has nowhere to say so
 		}
 	})
 	if !write {

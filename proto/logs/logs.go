@@ -23,7 +23,7 @@ import (
 
 // Formats.
 const (
-	Text = "text" // key=value, for people and journald
+	Text = "text" // key=value, for humans and journald
 	JSON = "json" // one object a line, for machines
 )
 
@@ -49,7 +49,7 @@ type Options struct {
 	Often []string
 }
 
-// CheckFormat refuses what New can not write.
+// CheckFormat refuses what New cannot write.
 func CheckFormat(format string) error {
 	if format == "" || format == Text || format == JSON {
 		return nil
@@ -68,7 +68,7 @@ func New(w io.Writer, o Options) *slog.Logger {
 	return slog.New(&handler{inner: inner, limit: newLimit(inner, o.Often)})
 }
 
-// bounded makes a value fit: texts are cut, durations are written as people
+// bounded makes a value fit: texts are cut, durations are written as humans
 // read them, also in JSON.
 func bounded(_ []string, a slog.Attr) slog.Attr {
 	limit := maxTextBytes
@@ -107,7 +107,7 @@ func cut(text string, limit int) string {
 
 // printing escapes in JSON what does not print and yet needs no escape there:
 // control characters above 0x7f, and those that turn the direction of a line.
-// All of them stand in strings, where an escape means the same.
+// All of them are in strings, where an escape means the same.
 type printing struct {
 	w io.Writer
 }

@@ -30,7 +30,7 @@ func Eventually(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// Receive answers what a channel brings; it fails the test after Patience.
+// Receive returns what a channel brings; it fails the test after Patience.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {

@@ -79,7 +79,7 @@ func scalar(field protoreflect.FieldDescriptor, text string, number uint64) prot
 	return protoreflect.ValueOfUint64(number)
 }
 
-// Hostile answers encoded messages of a kind: an empty one, and full ones of
+// Hostile returns encoded messages of a kind: an empty one, and full ones of
 // each nasty text with numbers that are small, or at an edge.
 func Hostile[M any, P interface {
 	*M
@@ -95,7 +95,7 @@ func Hostile[M any, P interface {
 	return encoded
 }
 
-// Spoiled answers encoded copies of a sound message, in each of which one field
+// Spoiled returns encoded copies of a sound message, in each of which one field
 // is nasty: of the message itself, or of one in it that is set.
 func Spoiled(message proto.Message) [][]byte {
 	var encoded [][]byte

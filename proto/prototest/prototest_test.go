@@ -10,9 +10,9 @@ import (
 )
 
 func TestFillReachesEveryField(t *testing.T) {
-	order := &pb.StartPart{}
+	order := &pb.StartAlloc{}
 	Fill(order, "x", 7)
-	if order.Spec.GetGpus()[1].GetModel() != "x" || order.GetPart().GetEpoch() != 7 || string(order.Spec.Script) != "x" || order.Allocation[0].Devices[1].Index != 7 {
+	if order.Spec.GetGpus()[1].GetModel() != "x" || order.GetAlloc().GetEpoch() != 7 || string(order.Spec.Script) != "x" || order.Allocation[0].Devices[1].Index != 7 {
 		t.Errorf("%v", order)
 	}
 }

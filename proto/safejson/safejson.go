@@ -14,7 +14,7 @@ import (
 )
 
 // Escaped is JSON in one line without what a terminal might obey. All of that
-// stands in strings, where an escape means the same (RFC 8259, section 7).
+// is in strings, where an escape means the same (RFC 8259, section 7).
 func Escaped(text []byte) []byte {
 	if !bytes.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return text

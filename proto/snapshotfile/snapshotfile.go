@@ -124,7 +124,7 @@ func (c *Checker) Header() *pb.SnapshotHeader { return c.header }
 // Bytes of state that came so far.
 func (c *Checker) Bytes() int64 { return c.bytes }
 
-// Finish says whether all of it came.
+// Finish reports whether all of it came.
 func (c *Checker) Finish() error {
 	if !c.done {
 		return damaged("it ends after %d bytes of state, before its checksum", c.bytes)
@@ -192,7 +192,7 @@ func (w *Writer) Add(chunk *pb.SnapshotChunk) error {
 }
 
 // Read reads a file to its end, and gives each message to each once it was
-// checked; each may be nil. It answers what came, also beside an error.
+// checked; each may be nil. It returns what came, even with an error.
 func Read(in io.Reader, each func(*pb.SnapshotChunk) error) (*Checker, error) {
 	checker, reader := &Checker{}, bufio.NewReaderSize(in, MaxPiece)
 	word := make([]byte, len(magic))

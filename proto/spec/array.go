@@ -27,7 +27,7 @@ func ParseArray(s string) (*pb.ArraySpec, error) {
 	if hasThrottle {
 		n, err := strconv.ParseUint(throttle, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("invalid array %q: after %% stands the number of tasks that may run at once, such as 0-99%%10", shorten(s))
+			return nil, fmt.Errorf("invalid array %q: after %% comes the number of tasks that may run at once, such as 0-99%%10", shorten(s))
 		}
 		array.MaxRunning = uint32(n)
 	}

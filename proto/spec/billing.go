@@ -87,7 +87,7 @@ func FormatBillingWeights(weights map[string]float64) string {
 }
 
 // TRESName is the name of a TRES in the form in which it is kept: "CPU" is
-// "cpu", "GRES/gpu:A100" is "gres/gpu:a100". It answers cpu, mem, node,
+// "cpu", "GRES/gpu:A100" is "gres/gpu:a100". It returns cpu, mem, node,
 // billing, gres/gpu, gres/gpu:MODEL and license/NAME.
 func TRESName(s string) (string, error) {
 	name := strings.ToLower(strings.TrimSpace(s))

@@ -85,7 +85,7 @@ func checkCheckpointDirectory(policy *pb.CheckpointPolicy) error {
 }
 
 // CheckpointDirectory is where a job that saves itself does so: what
-// --checkpoint-dir says, in which patterns of file names stand for the job's
+// --checkpoint-dir says, with patterns of file names replaced by the job's
 // names, or .gleaner/JOB below its work directory. It is "" for other jobs.
 func CheckpointDirectory(job *pb.JobSpec, names FileNames) (string, error) {
 	policy := job.GetCheckpoint()

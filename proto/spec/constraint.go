@@ -25,7 +25,7 @@ type FeatureGroup struct {
 }
 
 // FeatureExpression is a condition on the features of one node, in postfix
-// order: what a step works on stands before it.
+// order: the operands of a step come before it.
 type FeatureExpression []FeatureStep
 
 // FeatureStep is a feature (Op is 0), or an operation on the one value ('!')
@@ -75,7 +75,7 @@ func ParseConstraint(s string) (Constraint, error) {
 	return p.out, nil
 }
 
-// constraintParser reads from text at at; the first error stands.
+// constraintParser reads from text at at; it keeps the first error.
 type constraintParser struct {
 	text     string
 	at       int
@@ -163,7 +163,7 @@ func (p *constraintParser) item(top bool) FeatureExpression {
 		return expression
 	}
 	if !top {
-		p.fail(star, "a count stands outside the parentheses, as in (a&b)*2")
+		p.fail(star, "a count goes outside the parentheses, as in (a&b)*2")
 	}
 	p.group(expression)
 	p.special = p.at

@@ -71,7 +71,7 @@ func TestConstraint(t *testing.T) {
 		"[a*1&b]":                          "counts and alternatives do not mix",
 		"a*2|b":                            "character 4: counts and brackets hold for all nodes",
 		"a|[b|c]":                          "character 2: counts and brackets hold for all nodes",
-		"(a*2)":                            "character 3: a count stands outside the parentheses",
+		"(a*2)":                            "character 3: a count goes outside the parentheses",
 		"([a|b])":                          "character 2: there can be one pair of [ ]",
 		"a*0":                              "character 3: no nodes are asked for",
 		"a*":                               "type a number of nodes after *",

@@ -48,9 +48,9 @@ const MaxDependencyDelayMinutes = 10 * 366 * 24 * 60
 
 // ParseDependencies reads the argument of --dependency: "afterok:20:21_3",
 // "after:20+5,singleton", "afterok:20?afterany:21", or jobs without a type,
-// "20,21", for which Slurm takes afterany. What squeue writes behind a job,
-// "(unfulfilled)" or "(failed)", is skipped, so that it can be given back. One
-// that stands there twice counts once.
+// "20,21", for which Slurm takes afterany. What squeue writes after a job,
+// "(unfulfilled)" or "(failed)", is skipped, so that squeue's output can be
+// used as an argument. A dependency that is there twice counts once.
 func ParseDependencies(s string) (Dependencies, error) {
 	var d Dependencies
 	if strings.TrimSpace(s) == "" {
@@ -162,11 +162,11 @@ func parseDependencyJob(kind DependencyKind, text, word string) (Dependency, err
 	id, delay, hasDelay := strings.Cut(text, "+")
 	switch {
 	case hasDelay && kind != After:
-		return one, dependencyError("%q: a time may stand only behind the jobs of after, and heterogeneous jobs, whose components are written so, are not supported", shorten(word))
+		return one, dependencyError("%q: only the jobs of after may be followed by a time, and heterogeneous jobs, whose components are written so, are not supported", shorten(word))
 	case hasDelay:
 		minutes, err := strconv.ParseUint(delay, 10, 32)
 		if err != nil || !allDigits(delay) || minutes > MaxDependencyDelayMinutes {
-			return one, dependencyError("%q: behind + stands a number of minutes, at most %d", shorten(text), MaxDependencyDelayMinutes)
+			return one, dependencyError("%q: + is followed by a number of minutes, at most %d", shorten(text), MaxDependencyDelayMinutes)
 		}
 		one.DelayMinutes = uint32(minutes)
 	}
@@ -189,7 +189,7 @@ func parseDependencyJob(kind DependencyKind, text, word string) (Dependency, err
 	}
 	index, err := strconv.ParseUint(task, 10, 32)
 	if err != nil || !allDigits(task) || index > MaxArrayIndex {
-		return one, dependencyError("%q: behind _ stands one task of the array, at most %d; name several as %s:%s_1:%s_2", shorten(id), MaxArrayIndex, kind, job, job)
+		return one, dependencyError("%q: _ is followed by one task of the array, at most %d; name several as %s:%s_1:%s_2", shorten(id), MaxArrayIndex, kind, job, job)
 	}
 	if kind == AfterCorr {
 		return one, dependencyError("aftercorr goes task by task: name the array, aftercorr:%s", job)

@@ -36,7 +36,7 @@ func ParseEndSignal(text string) (EndSignal, error) {
 	if !has {
 		letters, rest = "", text
 	} else if letters == "" {
-		return s, fmt.Errorf("invalid signal %q: nothing stands before the colon: type B: for the batch script alone, or leave the colon out", shorten(text))
+		return s, fmt.Errorf("invalid signal %q: there is nothing before the colon: type B: for the batch script alone, or leave the colon out", shorten(text))
 	}
 	for _, letter := range letters {
 		switch letter {
@@ -45,7 +45,7 @@ func ParseEndSignal(text string) (EndSignal, error) {
 		case 'R', 'r':
 			s.Reservation = true
 		default:
-			return s, fmt.Errorf("invalid signal %q: only B (the batch script alone) and R (it may overlap a reservation) may stand before the colon", shorten(text))
+			return s, fmt.Errorf("invalid signal %q: only B (the batch script alone) and R (it may overlap a reservation) may come before the colon", shorten(text))
 		}
 	}
 	name, before, timed := strings.Cut(rest, "@")
@@ -53,7 +53,7 @@ func ParseEndSignal(text string) (EndSignal, error) {
 	if timed {
 		seconds, err := strconv.ParseUint(before, 10, 32)
 		if err != nil || seconds > maxEndSignalS {
-			return s, fmt.Errorf("invalid signal %q: behind the @ stand seconds, 0 to %d", shorten(text), maxEndSignalS)
+			return s, fmt.Errorf("invalid signal %q: the @ is followed by seconds, 0 to %d", shorten(text), maxEndSignalS)
 		}
 		s.BeforeS = uint32(seconds)
 	}

@@ -21,7 +21,7 @@ func TestParseEndSignal(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"": "no name", "@60": "no name", "B:": "no name", ":USR1": "nothing stands before", "X:USR1": "only B", "USR1@": "seconds", "USR1@65536": "65535", "USR1@-1": "seconds",
+		"": "no name", "@60": "no name", "B:": "no name", ":USR1": "there is nothing before", "X:USR1": "only B", "USR1@": "seconds", "USR1@65536": "65535", "USR1@-1": "seconds",
 		"USR1@1:00": "only B", "NOWHERE": "NOWHERE", "0": "1 to 64", "65": "1 to 64", "USR1@60@60": "seconds",
 	} {
 		if got, err := ParseEndSignal(in); err == nil || !strings.Contains(err.Error(), want) {

@@ -12,7 +12,7 @@ const noTask = 1<<32 - 2
 // maxPadding is the widest zero padding, as in sbatch(1).
 const maxPadding = 10
 
-// FileNames is what the symbols of a file name pattern stand for.
+// FileNames are the values of the symbols in a file name pattern.
 type FileNames struct {
 	JobID      uint32 // the job's own number, also for an array task
 	ArrayJobID uint32
@@ -75,7 +75,7 @@ func errLongFileName(pattern string) error {
 	return fmt.Errorf("file name %q is longer than %d bytes: choose a shorter one", shorten(pattern), MaxPathBytes-1)
 }
 
-// symbol is the value of the letter that stands after digits digits in s.
+// symbol is the value of the letter that follows digits digits in s.
 func (v FileNames) symbol(s string, digits int) (string, bool) {
 	if digits == len(s) {
 		return "", false

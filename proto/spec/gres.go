@@ -60,7 +60,7 @@ func parseGPUs(s string, scope pb.GpuScope, refusal string) ([]*pb.GpuRequest, e
 		valid = validModel(model)
 	case allDigits(model):
 		model, countText, valid = "", model, true
-	default: // a model alone begins with a letter, lest "1.5" be one
+	default: // a model alone begins with a letter, so that "1.5" is none
 		countText, valid = "1", validModel(model) && !isDigit(model[0])
 	}
 	if !valid || !allDigits(countText) {

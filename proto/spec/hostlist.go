@@ -31,7 +31,7 @@ func ParseHostList(s string) ([]string, error) {
 			return nil, err
 		}
 		if total += count; total > MaxHostListNames {
-			return nil, fmt.Errorf("host list %q stands for more than %d hosts: name fewer", shorten(s), MaxHostListNames)
+			return nil, fmt.Errorf("host list %q names more than %d hosts: name fewer", shorten(s), MaxHostListNames)
 		}
 		hosts[i] = pieces
 	}
@@ -54,8 +54,8 @@ func ParseHostList(s string) ([]string, error) {
 	return names, nil
 }
 
-// splitOutsideBrackets cuts s at commas that stand outside brackets, and drops
-// empty words and the spaces around words.
+// splitOutsideBrackets cuts s at commas outside brackets, and drops empty words
+// and the spaces around words.
 func splitOutsideBrackets(s string) ([]string, error) {
 	var words []string
 	depth, start := 0, 0
@@ -100,8 +100,8 @@ type hostRange struct {
 	width       int
 }
 
-// parseHostWord takes "a[1-2]b" apart, and counts the names it stands for up
-// to just over MaxHostListNames.
+// parseHostWord takes "a[1-2]b" apart, and counts the names in it up to just
+// over MaxHostListNames.
 func parseHostWord(word string) ([]hostPiece, int, error) {
 	var pieces []hostPiece
 	count := 1
@@ -125,7 +125,7 @@ func parseHostWord(word string) ([]hostPiece, int, error) {
 		}
 		pieces = append(pieces, hostPiece{ranges: ranges})
 		if count *= hosts; count > MaxHostListNames {
-			return nil, 0, fmt.Errorf("host list %q stands for more than %d hosts: name fewer", shorten(word), MaxHostListNames)
+			return nil, 0, fmt.Errorf("host list %q names more than %d hosts: name fewer", shorten(word), MaxHostListNames)
 		}
 	}
 	return pieces, count, nil
@@ -147,10 +147,10 @@ func parseHostRanges(s string) (ranges []hostRange, count int, err error) {
 		case len(high) != len(low) && (high[0] == '0' || low[0] == '0' && low != "0"):
 			return nil, 0, fmt.Errorf("range %q has ends of unlike width: write both with the same number of digits", shorten(part))
 		case last-first >= MaxHostListNames:
-			return nil, 0, fmt.Errorf("range %q stands for more than %d hosts: name fewer", shorten(part), MaxHostListNames)
+			return nil, 0, fmt.Errorf("range %q names more than %d hosts: name fewer", shorten(part), MaxHostListNames)
 		}
 		if count += int(last - first + 1); count > MaxHostListNames {
-			return nil, 0, fmt.Errorf("it stands for more than %d hosts: name fewer", MaxHostListNames)
+			return nil, 0, fmt.Errorf("it names more than %d hosts: name fewer", MaxHostListNames)
 		}
 		ranges = append(ranges, hostRange{first: first, last: last, width: len(low)})
 	}
@@ -164,7 +164,7 @@ func parseHostNumber(s string) (int64, error) {
 	return strconv.ParseInt(s, 10, 64)
 }
 
-// expandHostWord calls yield for each name that the pieces stand for, the last
+// expandHostWord calls yield for each name that the pieces make, the last
 // bracket turning fastest.
 func expandHostWord(prefix string, pieces []hostPiece, yield func(string)) error {
 	if len(prefix) > MaxHostNameBytes {
@@ -231,8 +231,8 @@ func splitHost(name string) numberedHost {
 	return host
 }
 
-// compareHosts puts the names of one prefix beside each other, and those
-// without a number first.
+// compareHosts puts the names of one prefix together, and those without a
+// number first.
 func compareHosts(a, b numberedHost) int {
 	if c := strings.Compare(a.prefix, b.prefix); c != 0 {
 		return c
@@ -266,8 +266,8 @@ func writeHosts(out *strings.Builder, hosts []numberedHost) {
 			out.WriteByte(',')
 		}
 		out.WriteString(hosts[i].digits)
-		// A range's ends have one width when either is padded; "099-100" has,
-		// "09-100" has not and is cut at the change.
+		// A range's ends have one width when either is padded; "099-100"
+		// fulfils that, "09-100" does not and is cut at the change.
 		if run > 1 && len(hosts[i+run-1].digits) != len(hosts[i].digits) && hosts[i].digits[0] == '0' && hosts[i].digits != "0" {
 			run = widthRun(hosts[i : i+run])
 		}
@@ -290,7 +290,7 @@ func widthRun(hosts []numberedHost) int {
 	return len(hosts)
 }
 
-// ValidHostName says whether name is one host name, without ranges.
+// ValidHostName reports whether name is one host name, without ranges.
 func ValidHostName(name string) bool {
 	if name == "" || len(name) > MaxHostNameBytes {
 		return false

@@ -21,7 +21,7 @@ const (
 // order of their names.
 func ParseLicenses(s string) ([]*pb.License, error) {
 	if strings.ContainsAny(s, "|;") {
-		return nil, fmt.Errorf("alternatives are not carried out yet: %q: name the licenses that the job needs, joined with commas", shorten(s))
+		return nil, fmt.Errorf("alternatives are not supported: %q: name the licenses that the job needs, joined with commas", shorten(s))
 	}
 	var licenses []*pb.License
 	for word := range strings.SplitSeq(s, ",") {
@@ -59,7 +59,7 @@ func parseLicense(word string) (*pb.License, error) {
 	return &pb.License{Name: name, Count: uint32(count)}, nil
 }
 
-// ValidLicense says whether a license may have this name.
+// ValidLicense reports whether a license may have this name.
 func ValidLicense(name string) bool { return validModel(name) }
 
 // FormatLicenses writes licenses as ParseLicenses reads them; "" for none.

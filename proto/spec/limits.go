@@ -1,6 +1,6 @@
 package spec
 
-// Unlimited is the number of seconds that stands for no limit.
+// Unlimited is the number of seconds that means no limit.
 const Unlimited uint32 = 1<<32 - 1
 
 // Limits on what one request may hold. A controller keeps what it accepts in
@@ -19,7 +19,7 @@ const (
 	MaxEnvironmentEntries = 16384
 	// MaxArguments bounds the script's arguments in number.
 	MaxArguments = 16384
-	// MaxArgumentBytes bounds their sum: what execve takes beside the
+	// MaxArgumentBytes bounds their sum: what execve takes besides the
 	// environment.
 	MaxArgumentBytes = 512 << 10
 	// MaxNameBytes bounds every name a user chooses (job, account, comment,
@@ -51,4 +51,9 @@ const (
 	// MaxMessageBytes bounds one gRPC message: a script, its environment and
 	// arguments, and room for the rest.
 	MaxMessageBytes = 16 << 20
+	// MaxUserBytes bounds what the jobs of one user keep in scripts, environments
+	// and arguments, those included that are over and remembered: ten thousand
+	// jobs with a script and an environment of 25 KB each, none like another.
+	// Equal ones count once.
+	MaxUserBytes = 512 << 20
 )

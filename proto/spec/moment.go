@@ -50,7 +50,7 @@ func errMoment(s string) error {
 }
 
 // timeUnits are those of "now+1hour"; any beginning of one, in the plural too,
-// stands for it.
+// will do.
 var timeUnits = []struct {
 	name    string
 	seconds uint64
@@ -129,7 +129,7 @@ type moment struct {
 // timesOfDay are the words for them.
 var timesOfDay = map[string]int{"midnight": 0, "elevenses": 11, "noon": 12, "fika": 15, "teatime": 16}
 
-// word takes one more word, and answers whether it makes sense.
+// word takes one more word, and reports whether it makes sense.
 func (m *moment) word(word string) bool {
 	switch word {
 	case "":

@@ -67,8 +67,8 @@ func lastByte(s string) byte {
 
 // FormatSize writes bytes as squeue writes memory, "256M", "4G", "1.50G": in
 // the largest unit in which the size is a whole or a half number, so that
-// nothing is rounded away. A size that is no multiple of 512 bytes is a plain
-// number of bytes.
+// nothing is rounded away. A size that 512 does not divide is a plain number of
+// bytes.
 func FormatSize(bytes uint64) string {
 	unit, half := -1, false
 	for bytes >= 1024 && bytes%512 == 0 && unit+1 < len(sizeUnits) {

@@ -66,8 +66,8 @@ func StateCode(s pb.JobState) string {
 	return "?"
 }
 
-// StateChoice is what a state's name stands for where jobs are chosen by it:
-// one of the states, or one of the flags beside them, for which State is
+// StateChoice is the meaning of a state's name where jobs are chosen by it: one
+// of the states, or one of the flags that come in addition, for which State is
 // unspecified.
 type StateChoice struct {
 	State                                pb.JobState

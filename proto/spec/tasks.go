@@ -28,7 +28,7 @@ func countRange(r *pb.ArrayRange) uint32 {
 	return (r.GetLast()-r.GetFirst())/max(r.GetStep(), 1) + 1
 }
 
-// ContainsTask says whether index is one of the tasks.
+// ContainsTask reports whether index is one of the tasks.
 func ContainsTask(ranges []*pb.ArrayRange, index uint32) bool {
 	_, found := findTask(ranges, index)
 	return found
@@ -186,8 +186,8 @@ func (out *rangeList) addCluster(cluster []*pb.ArrayRange, last uint32, enough i
 	}
 }
 
-// extend lets the last range take in one more task where that continues it,
-// and says whether it did: what add would do, without a new range for each of
+// extend lets the last range include one more task where that continues it,
+// and reports whether it did: what add would do, without a new range for each of
 // four million tasks.
 func (out *rangeList) extend(index uint32) bool {
 	n := len(out.ranges)

@@ -67,7 +67,7 @@ func TestParseArray(t *testing.T) {
 	}
 }
 
-// members is the set a list of ranges stands for, task by task.
+// members is the set that a list of ranges describes, task by task.
 func members(ranges []*pb.ArrayRange) map[uint32]bool {
 	set := make(map[uint32]bool)
 	for _, r := range ranges {

@@ -14,6 +14,16 @@ import (
 // which Slurm keeps limits. A limit of zero asks for no limit, as in Slurm:
 // the result is Unlimited.
 func ParseTime(s string) (uint32, error) {
+	seconds, err := ParseWall(s)
+	if err == nil && seconds == 0 {
+		return Unlimited, nil
+	}
+	return seconds, err
+}
+
+// ParseWall reads a time as ParseTime does, for limits of which zero is one like
+// any other, as sacctmgr's MaxWall and GrpWall.
+func ParseWall(s string) (uint32, error) {
 	switch strings.ToUpper(s) {
 	case "UNLIMITED", "INFINITE", "-1":
 		return Unlimited, nil
@@ -24,9 +34,6 @@ func ParseTime(s string) (uint32, error) {
 	}
 	if !ok {
 		return 0, fmt.Errorf("invalid time %q: type minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds or UNLIMITED", shorten(s))
-	}
-	if seconds == 0 {
-		return Unlimited, nil
 	}
 	seconds = (seconds + 59) / 60 * 60
 	if seconds >= uint64(Unlimited) {

@@ -32,6 +32,12 @@ func TestParseTime(t *testing.T) {
 		if got, err := ParseTime(test.in); err != nil || got != test.want {
 			t.Errorf("ParseTime(%q) = %d, %v; want %d", test.in, got, err, test.want)
 		}
+		if strings.HasPrefix(test.in, "0") && test.want == Unlimited { // zero
+			test.want = 0
+		}
+		if got, err := ParseWall(test.in); err != nil || got != test.want {
+			t.Errorf("ParseWall(%q) = %d, %v; want %d", test.in, got, err, test.want)
+		}
 	}
 	for _, in := range []string{"", "abc", "1:2:3:4", "-5", "1-", "-1:00", "1.5", "+3", "1-2-3", " 1", "4294967296", "99999999", "1:", ":1"} {
 		if got, err := ParseTime(in); err == nil {

@@ -97,7 +97,7 @@ func (c *Client) EndInput(rank uint32, all bool) error {
 	return c.send(&InputEnd{Rank: rank, All: all})
 }
 
-// Next answers the next Started, Output, Exited, Failed or Done of the step.
+// Next returns the next Started, Output, Exited, Failed or Done of the step.
 // It fails with ErrClosed when the connection ends before Done.
 func (c *Client) Next() (Message, error) {
 	for {

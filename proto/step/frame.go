@@ -14,7 +14,7 @@ const (
 	inputHeaderBytes  = 5 // rank, all
 )
 
-// Marshal answers the frame of m.
+// Marshal returns the frame of m.
 func Marshal(m Message) ([]byte, error) {
 	frame := make([]byte, frameHeaderBytes, 128)
 	limit := MaxControlBytes
@@ -63,7 +63,7 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{stream: bufio.NewReaderSize(r, 64<<10)}
 }
 
-// Read answers the next message. It fails with io.EOF at a clean end of the
+// Read returns the next message. It fails with io.EOF at a clean end of the
 // stream, io.ErrUnexpectedEOF in the middle of a frame, ErrTooLong and
 // ErrMalformed; after any of these nothing more can be read.
 func (r *Reader) Read() (Message, error) {

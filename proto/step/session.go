@@ -7,7 +7,7 @@ import (
 )
 
 // A session is a step of one task that lives without its client: process 1
-// keeps what nobody has read yet, and whoever attaches goes on from there, over
+// keeps what nobody has read yet, and whoever attaches resumes from there, over
 // another connection, on another node if the job was moved. So both directions
 // are counted from the first byte on: a client says how much of the output it
 // has, and is told how much of its input has come.
@@ -68,7 +68,7 @@ type Attached struct {
 	Terminal bool   `json:"terminal"`
 	// Output is the position of the next byte of output. More than the client
 	// has: what is between was not kept. Less: the session is as it was earlier,
-	// since its job went on from an image made then.
+	// since its job resumed from an image made then.
 	Output uint64 `json:"output"`
 	// Input is how much of this client's input has come, and Written how much
 	// of that the task has got.
@@ -196,7 +196,7 @@ func NewAttachment(conn io.ReadWriteCloser) *Attachment {
 	return &Attachment{conn: conn, reader: NewReader(conn)}
 }
 
-// Begin sends Open or Attach and answers what process 1 said: a *FailedError
+// Begin sends Open or Attach and returns what process 1 said: a *FailedError
 // if it refused.
 func (a *Attachment) Begin(ask Message) (*Attached, error) {
 	answer, err := a.question(ask)
@@ -247,7 +247,7 @@ func (a *Attachment) Send(m Message) error {
 	return Write(a.conn, m)
 }
 
-// Next answers the next Output, Written, Exited or Failed. It fails with
+// Next returns the next Output, Written, Exited or Failed. It fails with
 // ErrUnexpected for anything else, and as Reader.Read when the connection ends.
 func (a *Attachment) Next() (Message, error) {
 	m, err := a.reader.Read()

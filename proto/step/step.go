@@ -118,6 +118,10 @@ type Launch struct {
 
 	Input     InputMode `json:"input"`
 	InputTask uint32    `json:"input_task"` // a rank
+
+	// GPUsPerTask are those of its node's that each task sees, the first task of
+	// the node the first ones; 0 = each sees all.
+	GPUsPerTask uint32 `json:"gpus_per_task,omitempty"`
 }
 
 // Task is one process to start.
@@ -173,7 +177,7 @@ type InputCredit struct {
 	Bytes uint32 `json:"bytes"`
 }
 
-// Scope says whom a signal is for.
+// Scope says which processes a signal is for.
 type Scope string
 
 // The scopes of a signal.

@@ -1,8 +1,8 @@
 // Package tomlfile reads the daemons' configuration files.
 //
 // It promises to read a regular file of bounded size and nothing else, however
-// the path leads there, and to say of what is wrong where it stands and which
-// key was meant. It needs a struct whose fields carry toml tags.
+// the path leads there, and to say for each error where it is and which key was
+// meant. It needs a struct whose fields carry toml tags.
 package tomlfile
 
 import (

@@ -31,10 +31,10 @@ const (
 const Scale = 1_000_000
 
 // Weighted is what amounts are billed, in millionths: the sum over all TRES, or
-// with dearest the highest of those that nodes have and the sum of the others
+// with maxTRES the highest of those that nodes have and the sum of the others
 // (MAX_TRES). The three slices have an entry for each TRES; without weights,
 // which are nil, each CPU counts one.
-func Weighted(amounts, weights []int64, kinds []Kind, dearest bool) int64 {
+func Weighted(amounts, weights []int64, kinds []Kind, maxTRES bool) int64 {
 	nodes, global := int64(0), int64(0)
 	for i, kind := range kinds {
 		bill := int64(0)
@@ -48,7 +48,7 @@ func Weighted(amounts, weights []int64, kinds []Kind, dearest bool) int64 {
 		switch {
 		case kind == Global:
 			global = Add(global, bill)
-		case dearest:
+		case maxTRES:
 			nodes = max(nodes, bill)
 		default:
 			nodes = Add(nodes, bill)

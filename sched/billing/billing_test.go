@@ -16,7 +16,7 @@ func TestSlurmsExample(t *testing.T) {
 		name     string
 		licenses int64
 		weights  []int64
-		dearest  bool
+		maxTRES  bool
 		want     int64
 	}{
 		{"the sum", 0, weights, false, 3 * Scale},
@@ -25,7 +25,7 @@ func TestSlurmsExample(t *testing.T) {
 		{"no weights: CPUs", 4, nil, false, 1 * Scale},
 	} {
 		amounts[4] = c.licenses
-		if got := Weighted(amounts, c.weights, kinds, c.dearest); got != c.want {
+		if got := Weighted(amounts, c.weights, kinds, c.maxTRES); got != c.want {
 			t.Errorf("%s: billed %d millionths, not %d", c.name, got, c.want)
 		}
 	}
@@ -35,8 +35,8 @@ func TestNothingRunsOver(t *testing.T) {
 	kinds := []Kind{CPU, Memory, Global}
 	huge := []int64{math.MaxInt64, math.MaxInt64, math.MaxInt64}
 	for _, weights := range [][]int64{nil, huge, {1, 1, 1}, {-5, -5, -5}} {
-		for _, dearest := range []bool{false, true} {
-			if got := Weighted(huge, weights, kinds, dearest); got < 0 {
+		for _, maxTRES := range []bool{false, true} {
+			if got := Weighted(huge, weights, kinds, maxTRES); got < 0 {
 				t.Errorf("weights %v: %d", weights, got)
 			}
 		}

@@ -49,7 +49,7 @@ func Decay(usage, elapsedMS int64, halfLifeS uint32) int64 {
 }
 
 // remaining is 2^(-elapsed/halfLife) as left·2^-64 halved so many times; a left
-// of 0 stands for 1.
+// of 0 means 1.
 func remaining(elapsed, halfLife uint64) (left, halvings uint64) {
 	halvings, rest := elapsed/halfLife, elapsed%halfLife
 	// The rest as a binary fraction of a half-life: each of its bits has a

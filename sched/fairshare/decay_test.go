@@ -91,7 +91,7 @@ func TestHeld(t *testing.T) {
 		{-1, 60, 0},
 		// One half-life: (1 - 1/2) / ln 2 of it.
 		{60_000, 60, 43_280_851},
-		{math.MaxInt64, 60, 86_561_702}, // for ever: 1 / ln 2 of it
+		{math.MaxInt64, 60, 86_561_702}, // forever: 1 / ln 2 of it
 		{1, 7 * day, 1000 - 1},
 	} {
 		if got := Held(test.elapsedMS, test.halfLifeS); got > test.want+1 || got < test.want-1 {

@@ -9,7 +9,7 @@ import (
 
 // Node is an association: an account, or a user in an account.
 type Node struct {
-	// Parent is the position of the account above. It stands before this one;
+	// Parent is the position of the account above. It comes before this one;
 	// the first node is the root, and has -1.
 	Parent int
 	User   bool
@@ -52,7 +52,7 @@ const (
 // Infinite says that the level fairshare is without bound: there is no usage.
 func (s *Standing) Infinite() bool { return s.level == levelInfinite }
 
-// Rank ranks the users of a tree, and answers the standing of each association
+// Rank ranks the users of a tree and returns the standing of each association
 // and the number of users.
 //
 // Level fairshare is S / U. Siblings are visited from the highest to the
@@ -83,8 +83,8 @@ type ranking struct {
 	last      uint32 // that of the user before
 }
 
-// attach finds below whom each association competes, and how many users are
-// below it.
+// attach finds the account below which each association competes, and how many
+// users are below it.
 func (r *ranking) attach() {
 	r.below = make([]uint32, len(r.tree))
 	for i := range r.tree {
@@ -107,7 +107,7 @@ func (r *ranking) attach() {
 	r.next = r.users
 }
 
-// competes says whether an association has a place among siblings.
+// competes reports whether an association has a place among siblings.
 func (r *ranking) competes(i int) bool {
 	return i > 0 && (r.tree[i].User || !r.tree[i].ShareParent)
 }

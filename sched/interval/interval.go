@@ -1,5 +1,6 @@
-// Package interval answers how often a job should be saved so that the least time
-// is lost: to saving, and to what has to be done again when its node fails.
+// Package interval computes how often a job should be saved so that the least
+// time is lost: to saving, and to work that must be repeated when its node
+// fails.
 //
 // Contract: arithmetic on seconds, without a clock; the standard library only; the
 // same answer for the same numbers. Losses come at random (a Poisson process), which is what
@@ -13,8 +14,8 @@ package interval
 
 import "math"
 
-// Bounds of the answer, in seconds: more often is not worth the log's while, and less often
-// than once a day loses too much when the measured rate is wrong.
+// Bounds of the answer, in seconds: shorter intervals would fill the log, and
+// longer ones than a day lose too much when the measured rate is wrong.
 const (
 	Least = 60.0
 	Most  = 24 * 3600.0

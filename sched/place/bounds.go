@@ -57,8 +57,8 @@ func (r *Request) boundByTasks(named, low, high uint32) (uint32, uint32) {
 	return low, min(high, most)
 }
 
-// follows says whether the devices on a node follow from its tasks.
+// follows reports whether the devices on a node follow from its tasks.
 func (r *Request) follows() bool { return r.GPUsPerTask > 0 || r.TasksPerGPU > 0 }
 
-// WantsGPUs says whether the request asks for devices.
+// WantsGPUs reports whether the request asks for devices.
 func (r *Request) WantsGPUs() bool { return r.GPUsPerNode > 0 || r.GPUsPerJob > 0 || r.follows() }

@@ -29,8 +29,8 @@ type Group struct {
 // MaxGroups bounds the groups of a constraint.
 const MaxGroups = 64
 
-// Expression is a condition on the features of one node, in postfix order: what
-// a step works on stands before it. The empty Expression is always met.
+// Expression is a condition on the features of one node, in postfix order: the
+// operands of a step come before it. The empty Expression is always met.
 type Expression []Step
 
 // Step is one step of an Expression.
@@ -64,7 +64,7 @@ func (c Constraint) Nodes() uint32 {
 	return uint32(min(sum, 1<<32-1))
 }
 
-// Met says whether a node with these features, ascending, meets the
+// Met reports whether a node with these features, ascending, meets the
 // expression. Steps that lack what they work on are not met.
 func (e Expression) Met(features []string) bool {
 	if len(e) == 0 {
@@ -100,12 +100,12 @@ func (e Expression) And(other Expression) Expression {
 
 // String writes the expression as sbatch takes it: "ib&(fast|!old)".
 func (e Expression) String() string {
-	type part struct {
+	type alloc struct {
 		text string
 		op   Op // that was done last
 	}
-	var stack []part
-	within := func(p part, op Op) string {
+	var stack []alloc
+	within := func(p alloc, op Op) string {
 		if p.op > op {
 			return "(" + p.text + ")"
 		}
@@ -114,13 +114,13 @@ func (e Expression) String() string {
 	for _, step := range e {
 		switch top := len(stack); {
 		case step.Op == Has:
-			stack = append(stack, part{text: step.Feature})
+			stack = append(stack, alloc{text: step.Feature})
 		case step.Op == Not && top > 0:
-			stack[top-1] = part{text: "!" + within(stack[top-1], Not), op: Not}
+			stack[top-1] = alloc{text: "!" + within(stack[top-1], Not), op: Not}
 		case (step.Op == And || step.Op == Or) && top > 1:
 			word := map[Op]string{And: "&", Or: "|"}[step.Op]
 			joined := within(stack[top-2], step.Op) + word + within(stack[top-1], step.Op)
-			stack = append(stack[:top-2], part{text: joined, op: step.Op})
+			stack = append(stack[:top-2], alloc{text: joined, op: step.Op})
 		default:
 			return ""
 		}

@@ -60,12 +60,12 @@ func (s CPUSet) Count() int {
 // Empty says that there are no ids.
 func (s CPUSet) Empty() bool { return len(s.words) == 0 }
 
-// Contains says whether id is in the set.
+// Contains reports whether id is in the set.
 func (s CPUSet) Contains(id uint32) bool {
 	return int(id/64) < len(s.words) && s.words[id/64]>>(id%64)&1 == 1
 }
 
-// Equal says whether both sets have the same ids.
+// Equal reports whether both sets have the same ids.
 func (s CPUSet) Equal(other CPUSet) bool { return slices.Equal(s.words, other.words) }
 
 // All ranges over the ids in ascending order.

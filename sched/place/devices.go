@@ -31,7 +31,7 @@ func pickDevices(n *Node, model string, count int) (grants []Grant, near CPUSet)
 	return grants, near
 }
 
-// freeOf lists the free devices of a model, and says whether any has links.
+// freeOf lists the free devices of a model, and reports whether any has links.
 func freeOf(n *Node, model string) (free []DeviceIndex, linked bool) {
 	for i := range n.Devices {
 		if d := &n.Devices[i]; d.free() && d.Model == model {
@@ -75,7 +75,7 @@ func (l links) compare(other links) int {
 	return cmp.Or(other.inside-l.inside, l.cut-other.cut)
 }
 
-// perfect says whether no group of count devices can be better.
+// perfect reports whether no group of count devices can be better.
 func (l links) perfect(count int) bool { return l.inside == count*(count-1)/2 && l.cut == 0 }
 
 // linksOf says how well count devices of a node can be linked.
@@ -86,7 +86,7 @@ func linksOf(n *Node, model string, count int) (best links) {
 	return best
 }
 
-// best grows a group from each device in turn and answers the best group, a
+// best grows a group from each device in turn and returns the best group, a
 // bit for each device.
 func (g graph) best(count int) (best uint64, bestLinks links) {
 	for seed := range g.devices {

@@ -73,11 +73,11 @@ func TestDevicesAreChosenByLinks(t *testing.T) {
 			continue
 		}
 		var ids []uint32
-		for _, grant := range p.Parts[0].Devices {
+		for _, grant := range p.Allocs[0].Devices {
 			ids = append(ids, uint32(grant.Device))
 		}
-		if got := NewCPUSet(ids...).String(); got != test.chosen || p.Parts[0].CPUs.String() != test.cpus {
-			t.Errorf("%s: devices %s and CPUs %s, want %s and %s", test.name, got, p.Parts[0].CPUs, test.chosen, test.cpus)
+		if got := NewCPUSet(ids...).String(); got != test.chosen || p.Allocs[0].CPUs.String() != test.cpus {
+			t.Errorf("%s: devices %s and CPUs %s, want %s and %s", test.name, got, p.Allocs[0].CPUs, test.chosen, test.cpus)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestFarCPUsWhenTheNearOnesAreGone(t *testing.T) {
 	n := nodeWith(2, nil)
 	n.FreeCPUs = n.FreeCPUs.Remove(0, 1, 2, 3, 4, 5)
 	p, _, fits := Fit([]Node{n}, []NodeIndex{0}, Request{GPUsPerNode: 1, CPUsPerTask: 4, MemoryPerNode: 1})
-	if !fits || p.Parts[0].CPUs.String() != "6-9" {
+	if !fits || p.Allocs[0].CPUs.String() != "6-9" {
 		t.Errorf("%v, fits %v", p, fits)
 	}
 }

@@ -35,7 +35,7 @@ func Fit(nodes []Node, candidates []NodeIndex, r Request) (Placement, Shortage, 
 	return by.placement(best.shares), Shortage{}, true
 }
 
-// Suits says whether the node could be one of those that the request gets.
+// Suits reports whether the request could get the node as one of its nodes.
 func Suits(n Node, r Request) bool {
 	nodes, candidates := []Node{n}, []NodeIndex{0}
 	for _, constraint := range r.Constraint.alternatives() {
@@ -56,7 +56,7 @@ type choice struct {
 	shares []share // ascending by node
 	level  uint32  // of the lowest switch above all nodes; 0 if they are on one
 	leaves int     // switches that the nodes are attached to
-	breaks int     // whole nodes that will be whole no more
+	breaks int     // whole nodes that will no longer be whole
 	left   uint64  // free devices on the nodes that the job does not get
 	// With a network: what is left of all nodes that were looked at.
 	room uint64
@@ -70,7 +70,7 @@ type share struct {
 	take uint64 // devices
 }
 
-// better says whether a is better than b, which may have another number of
+// better reports whether a is better than b, which may have another number of
 // nodes.
 func (w *want) better(a, b *choice) bool {
 	nodes := len(a.shares) - len(b.shares)
@@ -135,7 +135,7 @@ func (w *want) choose(offers []offer) *choice {
 	return nil
 }
 
-// seats says whether the offers fill the groups of the constraint at all.
+// seats reports whether the offers fill the groups of the constraint at all.
 func (w *want) seats(offers []offer) bool {
 	groups := newSeating(&w.Constraint)
 	for i := range offers {

@@ -18,7 +18,7 @@ func freeOn(n Node, model string) (free uint32) {
 	return free
 }
 
-// allowed says whether a node may hold so many tasks and devices of a job, for
+// allowed reports whether a node may hold so many tasks and devices of a job, for
 // itself: written down once more from what the request's fields say.
 func allowed(n Node, r Request, model string, tasks, gpus uint32) bool {
 	free := freeOn(n, model)
@@ -54,14 +54,14 @@ func allowed(n Node, r Request, model string, tasks, gpus uint32) bool {
 	return n.FreeMemory == n.MemoryBytes
 }
 
-// takes says whether the node may be part of the job at all.
+// takes reports whether the node may be part of the job at all.
 func takes(n Node, r Request) bool {
 	others := slices.ContainsFunc(n.Users, func(user uint32) bool { return user != r.User })
 	return n.Available && !n.Exclusive && !(r.Exclusive && n.Busy) && !((n.UserOnly || r.ExclusiveUser) && others) &&
 		!slices.Contains(r.ExcludedNodes, n.Name)
 }
 
-// meets evaluates an expression anew.
+// meets evaluates an expression again.
 func meets(n Node, e Expression) bool {
 	if len(e) == 0 {
 		return true
@@ -82,7 +82,7 @@ func meets(n Node, e Expression) bool {
 	return stack[0]
 }
 
-// seats says whether the groups can be filled from the nodes, one by one.
+// seats reports whether the groups can be filled from the nodes, one by one.
 func seats(nodes []Node, groups []Group) bool {
 	for i, group := range groups {
 		if group.Count == 0 {
@@ -103,7 +103,7 @@ func seats(nodes []Node, groups []Group) bool {
 	return true
 }
 
-// together says whether the nodes, ascending, may be one job's, apart from what
+// together reports whether the nodes, ascending, may be one job's, apart from what
 // is free on them; and how high the lowest switch above them is.
 func together(nodes []Node, set []NodeIndex, r Request) (bool, uint32) {
 	var chosen []Node
@@ -146,49 +146,49 @@ func together(nodes []Node, set []NodeIndex, r Request) (bool, uint32) {
 // problem says what is wrong with a placement.
 func problem(nodes []Node, r Request, p Placement) string {
 	low, high := r.NodeBounds()
-	if len(p.Parts) < int(low) || len(p.Parts) > int(high) {
-		return fmt.Sprintf("%d nodes, not %d to %d", len(p.Parts), low, high)
+	if len(p.Allocs) < int(low) || len(p.Allocs) > int(high) {
+		return fmt.Sprintf("%d nodes, not %d to %d", len(p.Allocs), low, high)
 	}
 	tasks, gpus, model := uint32(0), uint32(0), r.Model
 	var set []NodeIndex
-	for i, part := range p.Parts {
-		n := nodes[part.Node]
-		if i > 0 && p.Parts[i-1].Node >= part.Node {
+	for i, alloc := range p.Allocs {
+		n := nodes[alloc.Node]
+		if i > 0 && p.Allocs[i-1].Node >= alloc.Node {
 			return "nodes are not ascending"
 		}
-		set = append(set, part.Node)
-		for k, grant := range part.Devices {
+		set = append(set, alloc.Node)
+		for k, grant := range alloc.Devices {
 			d := n.Devices[grant.Device]
 			model = map[bool]string{true: d.Model, false: model}[model == ""]
-			if d.Model != model || !d.Healthy || d.FreeShares != d.Shares || grant.Shares != d.Shares || k > 0 && part.Devices[k-1].Device >= grant.Device {
+			if d.Model != model || !d.Healthy || d.FreeShares != d.Shares || grant.Shares != d.Shares || k > 0 && alloc.Devices[k-1].Device >= grant.Device {
 				return fmt.Sprintf("%s: device %d is not for this job", n.Name, grant.Device)
 			}
 		}
-		here, asked := uint32(len(part.Devices)), uint32(len(part.Devices))
+		here, asked := uint32(len(alloc.Devices)), uint32(len(alloc.Devices))
 		switch {
 		case r.Exclusive && r.GPUsPerNode > 0:
 			asked = r.GPUsPerNode
 		case r.Exclusive && r.GPUsPerJob > 0:
 			asked = 1
 		case r.Exclusive && r.GPUsPerTask > 0:
-			asked = part.Tasks * r.GPUsPerTask
+			asked = alloc.Tasks * r.GPUsPerTask
 		case r.Exclusive && r.TasksPerGPU > 0:
-			asked = part.Tasks / r.TasksPerGPU
+			asked = alloc.Tasks / r.TasksPerGPU
 		case r.Exclusive && !r.WantsGPUs():
 			asked = 0
 		}
-		tasks, gpus = tasks+part.Tasks, gpus+here
-		if here < asked || !allowed(n, r, model, part.Tasks, asked) && part.Tasks > 0 {
-			return fmt.Sprintf("%s: %d tasks and %d devices", n.Name, part.Tasks, here)
+		tasks, gpus = tasks+alloc.Tasks, gpus+here
+		if here < asked || !allowed(n, r, model, alloc.Tasks, asked) && alloc.Tasks > 0 {
+			return fmt.Sprintf("%s: %d tasks and %d devices", n.Name, alloc.Tasks, here)
 		}
-		if wrong := wrongAmounts(n, r, part); wrong != "" {
+		if wrong := wrongAmounts(n, r, alloc); wrong != "" {
 			return n.Name + ": " + wrong
 		}
 	}
 	if may, _ := together(nodes, set, r); !may {
 		return "the nodes are not for this job"
 	}
-	nodeCount := uint32(len(p.Parts))
+	nodeCount := uint32(len(p.Allocs))
 	switch {
 	case r.Tasks > 0 && tasks != r.Tasks, r.Tasks == 0 && tasks != nodeCount*max(r.TasksPerNode, 1):
 		return fmt.Sprintf("%d tasks", tasks)
@@ -198,30 +198,30 @@ func problem(nodes []Node, r Request, p Placement) string {
 	return ""
 }
 
-// wrongAmounts checks CPUs and memory of a part.
-func wrongAmounts(n Node, r Request, part Part) string {
-	cpus := max(part.Tasks, 1) * max(r.CPUsPerTask, 1)
+// wrongAmounts checks CPUs and memory of an allocation.
+func wrongAmounts(n Node, r Request, alloc Alloc) string {
+	cpus := max(alloc.Tasks, 1) * max(r.CPUsPerTask, 1)
 	if r.CPUsPerGPU > 0 {
-		cpus = max(part.Tasks, 1, uint32(len(part.Devices))*r.CPUsPerGPU)
+		cpus = max(alloc.Tasks, 1, uint32(len(alloc.Devices))*r.CPUsPerGPU)
 	}
 	switch {
-	case !part.CPUs.Minus(n.FreeCPUs).Empty() || part.MemoryBytes > n.FreeMemory:
+	case !alloc.CPUs.Minus(n.FreeCPUs).Empty() || alloc.MemoryBytes > n.FreeMemory:
 		return "more than is free"
-	case r.Exclusive && !part.CPUs.Equal(n.CPUs):
+	case r.Exclusive && !alloc.CPUs.Equal(n.CPUs):
 		return "not all CPUs"
-	case !r.Exclusive && part.CPUs.Count() != int(cpus):
-		return fmt.Sprintf("%d CPUs for %d tasks", part.CPUs.Count(), part.Tasks)
+	case !r.Exclusive && alloc.CPUs.Count() != int(cpus):
+		return fmt.Sprintf("%d CPUs for %d tasks", alloc.CPUs.Count(), alloc.Tasks)
 	}
 	want := n.MemoryBytes
 	switch {
 	case r.MemoryPerNode > 0:
 		want = r.MemoryPerNode
 	case r.MemoryPerCPU > 0:
-		want = r.MemoryPerCPU * uint64(part.CPUs.Count())
+		want = r.MemoryPerCPU * uint64(alloc.CPUs.Count())
 	case r.MemoryPerGPU > 0:
-		want = r.MemoryPerGPU * uint64(len(part.Devices))
+		want = r.MemoryPerGPU * uint64(len(alloc.Devices))
 	}
-	if part.MemoryBytes != want {
+	if alloc.MemoryBytes != want {
 		return "wrong memory"
 	}
 	return ""
@@ -256,7 +256,7 @@ func bestByTrying(nodes []Node, r Request) (best int, level uint32) {
 	return best, level
 }
 
-// setHolds says whether tasks and devices can be divided over the nodes.
+// setHolds reports whether tasks and devices can be divided over the nodes.
 func setHolds(nodes []Node, set []NodeIndex, r Request, model string) bool {
 	type sums struct{ tasks, gpus uint32 }
 	reached := map[sums]bool{{}: true}
@@ -310,12 +310,12 @@ func TestFitAgainstEverySetOfNodes(t *testing.T) {
 			if wrong := problem(nodes, r, p); wrong != "" {
 				t.Fatalf("%s\nrequest %+v\nplacement %+v\nnodes %+v", wrong, r, p, nodes)
 			}
-			if len(p.Parts) != best && !exception {
-				t.Fatalf("%d nodes, %d would be better\nrequest %+v\nnodes %+v", len(p.Parts), best, r, nodes)
+			if len(p.Allocs) != best && !exception {
+				t.Fatalf("%d nodes, %d would be better\nrequest %+v\nnodes %+v", len(p.Allocs), best, r, nodes)
 			}
 			var set []NodeIndex
-			for _, part := range p.Parts {
-				set = append(set, part.Node)
+			for _, alloc := range p.Allocs {
+				set = append(set, alloc.Node)
 			}
 			if _, height := together(nodes, set, r); height != level && !exception {
 				t.Fatalf("on a switch of level %d, there is one of level %d\nrequest %+v\nplacement %+v\nnodes %+v", height, level, r, p, nodes)

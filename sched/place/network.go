@@ -15,8 +15,8 @@ type Switch struct {
 	Index int // position in the network; set by Wire
 }
 
-// Wire answers the nodes with their places in the network, and changes nothing.
-// Switches stand before those above them. Without any, it is the nodes as they
+// Wire returns the nodes with their places in the network, and changes nothing.
+// Switches come before those above them. Without any, it is the nodes as they
 // are: then nothing is known of the network, and every node is as near to every
 // other.
 func Wire(nodes []Node, switches []Switch) []Node {
@@ -44,7 +44,7 @@ func (n *Node) leaf() *Switch {
 	return n.Above[0]
 }
 
-// SameNetwork says whether two nodes are below switches of the same names.
+// SameNetwork reports whether two nodes are below switches of the same names.
 func SameNetwork(a, b Node) bool {
 	return a.Wired == b.Wired && slices.EqualFunc(a.Above, b.Above, func(a, b *Switch) bool {
 		return a.Name == b.Name && a.Level == b.Level
@@ -132,7 +132,7 @@ func (a amounts) plus(b amounts) amounts {
 	return amounts{a.nodes + b.nodes, a.units + b.units, a.gpus + b.gpus}
 }
 
-// may says whether nodes that hold so much may suffice; only exact knows.
+// may reports whether nodes that hold so much may suffice; only exact knows.
 func (w *want) may(a amounts, count int) bool {
 	return a.nodes >= uint64(count) && a.units >= w.units && a.gpus >= w.spread
 }
@@ -280,7 +280,7 @@ func (w *want) inARow(offers []offer, count int) *choice {
 	return best
 }
 
-// connects says whether switches that the request may use connect a row, and
+// connects reports whether switches that the request may use connect a row, and
 // notes which.
 func (w *want) connects(row []offer, found *choice) bool {
 	if !w.wired || len(row) == 1 {

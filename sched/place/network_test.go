@@ -30,8 +30,8 @@ func leavesWith(leaves ...string) ([]Node, []NodeIndex) {
 // leavesUsed is how many nodes a placement has on each leaf: "2,0,1".
 func leavesUsed(nodes []Node, leaves int, p Placement) string {
 	used := make([]int, leaves)
-	for _, part := range p.Parts {
-		used[nodes[part.Node].leaf().Index]++
+	for _, alloc := range p.Allocs {
+		used[nodes[alloc.Node].leaf().Index]++
 	}
 	return fmt.Sprint(used)
 }
@@ -89,7 +89,7 @@ func TestManyLeavesAreTriedWithinBounds(t *testing.T) {
 		t.Error("a feature that no node has is found")
 	}
 	nodes[399].Features = []string{"b"}
-	if p, _, fits := Fit(nodes, candidates, r); fits && len(p.Parts) != 20 {
-		t.Errorf("%d nodes", len(p.Parts))
+	if p, _, fits := Fit(nodes, candidates, r); fits && len(p.Allocs) != 20 {
+		t.Errorf("%d nodes", len(p.Allocs))
 	}
 }

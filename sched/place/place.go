@@ -36,12 +36,16 @@ type Node struct {
 	FreeCPUs    CPUSet
 	MemoryBytes uint64
 	FreeMemory  uint64
+	TmpBytes    uint64   // that jobs may write to its disk, all together
+	FreeTmp     uint64   // of that nobody has
+	TmpPerCPU   uint64   // of it for each CPU of a job that does not ask
+	TmpOpen     bool     // one job may fill the disk: nothing of it is counted
 	Devices     []Device // ascending by Index
 	Features    []string // ascending
 	Busy        bool     // some job runs there
-	Exclusive   bool     // a job has it for itself
+	Exclusive   bool     // a job has it to itself
 	Users       []uint32 // whose jobs run there, ascending
-	UserOnly    bool     // a job there shares with nobody else's jobs
+	UserOnly    bool     // a job there does not share with other users
 	Wired       bool     // the network is known: see Wire
 	Above       []*Switch
 }
@@ -79,6 +83,7 @@ type Request struct {
 	MemoryPerNode uint64 // bytes; at most one of the three memory fields may be set
 	MemoryPerCPU  uint64 // bytes; with none set the job gets all memory of its nodes
 	MemoryPerGPU  uint64 // bytes
+	TmpPerNode    uint64 // bytes of the node's disk; 0 = what the node gives by CPUs
 	GPUsPerNode   uint32
 	GPUsPerJob    uint32   // at least one on each node; evenly where that fits
 	GPUsPerTask   uint32   // at most one of this and the next
@@ -93,26 +98,28 @@ type Request struct {
 	// Exclusive gives the job its nodes alone, with all their CPUs and, as in
 	// Slurm, all their devices, though of one model.
 	Exclusive bool
-	// ExclusiveUser: no jobs of others beside it. Then, and for nodes that are
-	// UserOnly, it matters who the User is.
+	// ExclusiveUser: no jobs of others on the same node. Then, and for nodes
+	// that are UserOnly, it matters who the User is.
 	ExclusiveUser bool
 	User          uint32
 }
 
-// Placement is one job placed whole: its parts in ascending node order.
+// Placement is one job placed as a whole: its allocations in ascending node
+// order.
 type Placement struct {
-	Parts []Part
-	// User is whose job it is, and UserOnly that it shares its nodes with nobody
-	// else's: what Take notes on the nodes.
+	Allocs []Alloc
+	// User is the job's user, and UserOnly says that it shares its nodes with
+	// no other user's jobs: Take notes both on the nodes.
 	User     uint32
 	UserOnly bool
 }
 
-// Part is what a job gets on one node.
-type Part struct {
+// Alloc is what a job gets on one node.
+type Alloc struct {
 	Node        NodeIndex
 	CPUs        CPUSet
 	MemoryBytes uint64
+	TmpBytes    uint64  // of the node's disk; 0 = no bound
 	Devices     []Grant // ascending by device
 	Tasks       uint32
 }
@@ -123,8 +130,7 @@ type Grant struct {
 	Shares uint32
 }
 
-// Shortage says what there was too little of, and how much the best choice of
-// nodes had.
+// Shortage says what was lacking, and how much the best choice of nodes had.
 type Shortage struct {
 	What What
 	// Need and Have are amounts on one node if PerNode, and of the whole job
@@ -142,7 +148,7 @@ type Shortage struct {
 	// amount; or nodes without any other job, since it wants them alone.
 	Whole bool
 	// Unshared: there are nodes that jobs of other users keep this one from,
-	// because one of them shares with nobody else's.
+	// because one of them does not share with other users.
 	Unshared bool
 	// Excluding: the request itself excludes nodes, which Have leaves out.
 	Excluding bool
@@ -166,6 +172,7 @@ const (
 	Bounds // the counts of nodes, tasks and GPUs contradict each other
 	Leaves // nodes on few enough switches: Have on HaveOn, the best of them
 	Rows   // nodes that follow each other
+	Tmp    // of the node's disk
 )
 
 // Among says which nodes a shortage is about.

@@ -105,7 +105,7 @@ func (w *want) fit(a, b *offer, take uint64) int {
 	return cmp.Or(cmp.Compare(a.left, b.left), int(a.leafWhole-b.leafWhole))
 }
 
-// breaks says whether the node is whole, and will not be and not be full either.
+// breaks reports whether the node is whole, and will not be and not be full either.
 func (o *offer) breaks(take uint64) bool { return o.whole && take < uint64(o.left) }
 
 func compareBool(a, b bool) int {
@@ -189,9 +189,9 @@ func fewest(ranked []offer, sum uint64, amount func(offer) uint64) int {
 }
 
 // first is the first count nodes that have at least gpus usable devices and
-// that fill the groups of the constraint: as many as can be are taken in their
-// order, and a node that fills no group only while there is room beside the
-// groups. nil if there are not as many, or a required node is not among them.
+// that fill the groups of the constraint: as many as possible are taken in
+// their order, and a node that fills no group only while the groups leave room.
+// nil if there are too few, or a required node is not among them.
 func (p *pool) first(ranked []offer, count int, gpus uint64) []offer {
 	groups := newSeating(&p.Constraint)
 	chosen, required := make([]offer, 0, count), 0
@@ -216,7 +216,7 @@ func (p *pool) first(ranked []offer, count int, gpus uint64) []offer {
 	return chosen
 }
 
-// suffices says whether the nodes together hold the units and the devices of
+// suffices reports whether the nodes together hold the units and the devices of
 // the whole job.
 func (w *want) suffices(chosen []offer) bool {
 	units, gpus := uint64(0), uint64(0)
@@ -259,7 +259,7 @@ func (p *pool) choice(chosen []offer, even uint64) *choice {
 	return c
 }
 
-// lookAround counts the leaf switches of a choice, and what is left beside it.
+// lookAround counts the leaf switches of a choice, and what it leaves over.
 func (p *pool) lookAround(c *choice) {
 	leaves := make([]int32, len(c.shares))
 	for i := range c.shares {

@@ -104,7 +104,7 @@ func rules() map[string]rule {
 						devices = append(devices, Grant{Device: device, Shares: 1})
 					}
 				}
-				p.Parts = append(p.Parts, Part{Node: index, Devices: devices})
+				p.Allocs = append(p.Allocs, Alloc{Node: index, Devices: devices})
 			}
 			return p, true
 		}
@@ -166,12 +166,12 @@ func replay(place rule, leaves int, jobs []streamJob) quality {
 			end := ending{now + job.runs, p, job.gpus}
 			at, _ := slices.BinarySearchFunc(running, end, func(a, b ending) int { return cmp.Compare(b.at, a.at) })
 			running = slices.Insert(running, at, end)
-			if len(p.Parts) > 1 {
+			if len(p.Allocs) > 1 {
 				gangs++
-				gangLeaves += float64(leavesUnder(nodes, p)) / float64((len(p.Parts)+7)/8)
+				gangLeaves += float64(leavesUnder(nodes, p)) / float64((len(p.Allocs)+7)/8)
 			}
 			if job.gpus > 1 && job.gpus <= 4 {
-				linked, all := linkedPairs(&nodes[p.Parts[0].Node], p.Parts[0].Devices)
+				linked, all := linkedPairs(&nodes[p.Allocs[0].Node], p.Allocs[0].Devices)
 				pairs, apart = pairs+all, apart+all-linked
 			}
 			next++
@@ -191,11 +191,11 @@ func replay(place rule, leaves int, jobs []streamJob) quality {
 }
 
 func giveBack(nodes []Node, p Placement) {
-	for _, part := range p.Parts {
-		n := &nodes[part.Node]
-		n.FreeCPUs, n.FreeMemory = n.FreeCPUs.Union(part.CPUs), n.FreeMemory+part.MemoryBytes
+	for _, alloc := range p.Allocs {
+		n := &nodes[alloc.Node]
+		n.FreeCPUs, n.FreeMemory = n.FreeCPUs.Union(alloc.CPUs), n.FreeMemory+alloc.MemoryBytes
 		n.Devices = slices.Clone(n.Devices)
-		for _, grant := range part.Devices {
+		for _, grant := range alloc.Devices {
 			n.Devices[grant.Device].FreeShares += grant.Shares
 		}
 	}
@@ -203,8 +203,8 @@ func giveBack(nodes []Node, p Placement) {
 
 func leavesUnder(nodes []Node, p Placement) int {
 	leaves := make(map[*Switch]bool)
-	for _, part := range p.Parts {
-		leaves[nodes[part.Node].leaf()] = true
+	for _, alloc := range p.Allocs {
+		leaves[nodes[alloc.Node].leaf()] = true
 	}
 	return len(leaves)
 }

@@ -2,7 +2,7 @@ package place
 
 import "slices"
 
-// Stay is what a job that stays on a node means for who may join it.
+// Stay is what a job that stays on a node means for others that may join it.
 type Stay struct {
 	User      uint32
 	UserOnly  bool
@@ -13,37 +13,38 @@ type Stay struct {
 // the jobs that each of its nodes has then. nodes is changed in place, but the
 // lists that nodes shares with others are copied first.
 func Release(nodes []Node, p Placement, staying func(NodeIndex) []Stay) {
-	for i := range p.Parts {
-		part := &p.Parts[i]
-		n := &nodes[part.Node]
-		n.FreeCPUs = n.FreeCPUs.Union(part.CPUs.Intersect(n.CPUs))
-		n.FreeMemory = min(n.FreeMemory+part.MemoryBytes, n.MemoryBytes)
-		n.share(staying(part.Node))
-		if len(part.Devices) == 0 {
+	for i := range p.Allocs {
+		alloc := &p.Allocs[i]
+		n := &nodes[alloc.Node]
+		n.FreeCPUs = n.FreeCPUs.Union(alloc.CPUs.Intersect(n.CPUs))
+		n.FreeMemory = min(n.FreeMemory+alloc.MemoryBytes, n.MemoryBytes)
+		n.FreeTmp = min(n.FreeTmp+alloc.TmpBytes, n.TmpBytes)
+		n.share(staying(alloc.Node))
+		if len(alloc.Devices) == 0 {
 			continue
 		}
 		n.Devices = slices.Clone(n.Devices)
-		for _, grant := range part.Devices {
+		for _, grant := range alloc.Devices {
 			d := &n.Devices[grant.Device]
 			d.FreeShares = min(d.FreeShares+grant.Shares, d.Shares)
 		}
 	}
 }
 
-// ReleaseCPUs gives back the CPUs of parts and nothing else, of jobs that stay
+// ReleaseCPUs gives back the CPUs of allocations and nothing else, of jobs that stay
 // where they are; TakeCPUs is the opposite.
-func ReleaseCPUs(nodes []Node, parts []Part) {
-	for i := range parts {
-		n := &nodes[parts[i].Node]
-		n.FreeCPUs = n.FreeCPUs.Union(parts[i].CPUs.Intersect(n.CPUs))
+func ReleaseCPUs(nodes []Node, allocs []Alloc) {
+	for i := range allocs {
+		n := &nodes[allocs[i].Node]
+		n.FreeCPUs = n.FreeCPUs.Union(allocs[i].CPUs.Intersect(n.CPUs))
 	}
 }
 
-// TakeCPUs books the CPUs of parts.
-func TakeCPUs(nodes []Node, parts []Part) {
-	for i := range parts {
-		n := &nodes[parts[i].Node]
-		n.FreeCPUs = n.FreeCPUs.Minus(parts[i].CPUs)
+// TakeCPUs books the CPUs of allocations.
+func TakeCPUs(nodes []Node, allocs []Alloc) {
+	for i := range allocs {
+		n := &nodes[allocs[i].Node]
+		n.FreeCPUs = n.FreeCPUs.Minus(allocs[i].CPUs)
 	}
 }
 

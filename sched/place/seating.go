@@ -32,7 +32,7 @@ func (s *seating) change(group int, groups uint64, by int32) {
 	s.seated[group][at].count += uint32(by)
 }
 
-// add counts one more node, and says whether that fills a place. Nodes that
+// add counts one more node, and reports whether that fills a place. Nodes that
 // were counted before may be moved to other groups for it (augmenting paths).
 func (s *seating) add(groups uint64) bool {
 	if s.empty == 0 || groups == 0 {

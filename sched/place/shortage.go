@@ -89,7 +89,7 @@ func (s *sieve) missing() string {
 // onNodes checks what each node of the job must have.
 func (s *sieve) onNodes() (short Shortage, passed int) {
 	for i, check := range []func() (Shortage, bool){
-		s.count, s.features, s.grouped, s.modelThere, s.open, s.gpusFree, s.cpusFree, s.memoryFree,
+		s.count, s.features, s.grouped, s.modelThere, s.open, s.gpusFree, s.cpusFree, s.tmpFree, s.memoryFree,
 	} {
 		if shortage, is := check(); is {
 			return shortage, i
@@ -207,7 +207,7 @@ func (s *sieve) free(n *Node) uint64 {
 // gpusEach is how many devices each node must have.
 func (w *want) gpusEach() uint64 { return max(w.gpus, product(w.slots, w.unit.gpus)) }
 
-// gpusFree checks what each node must have. Without a named model it goes on
+// gpusFree checks what each node must have. Without a named model it continues
 // with the one that the most nodes have enough of.
 func (s *sieve) gpusFree() (Shortage, bool) {
 	if !s.WantsGPUs() {

@@ -15,7 +15,7 @@ type want struct {
 	units     uint64 // of the whole job; 0 = slots on each node
 	slots     uint64 // units that each node must have room for
 	perNode   uint64 // units that a node may have; 0 = any number
-	gpus      uint64 // devices that each node must have, beside those of units
+	gpus      uint64 // devices that each node must have, besides those of units
 	spread    uint64 // devices of the whole job, to be divided over its nodes; 0 = gpus says it all
 	memory    memoryRule
 	model     string // of the devices that are looked at; "" = without any
@@ -88,7 +88,7 @@ type offer struct {
 	whole bool
 }
 
-// named says whether the node may be used at all, whatever is free on it.
+// named reports whether the node may be used at all, whatever is free on it.
 func (w *want) named(n *Node) bool {
 	if len(w.ExcludedNodes) > 0 {
 		if _, excluded := slices.BinarySearch(w.ExcludedNodes, n.Name); excluded {
@@ -98,7 +98,7 @@ func (w *want) named(n *Node) bool {
 	return w.among(n) && w.Constraint.Each.Met(n.Features)
 }
 
-// among says whether the node is one of those to which the request is narrowed.
+// among reports whether the node is one of those to which the request is narrowed.
 func (r *Request) among(n *Node) bool {
 	if r.AmongNodes == nil {
 		return true
@@ -107,13 +107,13 @@ func (r *Request) among(n *Node) bool {
 	return is
 }
 
-// open says whether the node takes this job beside those it has.
+// open reports whether the node takes this job besides those it has.
 func (w *want) open(n *Node) bool {
 	return n.Available && !n.Exclusive && !(w.Exclusive && n.Busy) && w.amongOwn(n)
 }
 
-// amongOwn says whether the node has no jobs of users who must not be beside
-// this one.
+// amongOwn reports whether the node has no jobs of users who must not share it
+// with this one.
 func (w *want) amongOwn(n *Node) bool {
 	if !n.UserOnly && !w.ExclusiveUser {
 		return true
@@ -123,7 +123,7 @@ func (w *want) amongOwn(n *Node) bool {
 
 // capacity is the number of units that the node takes, at most as many as the
 // request puts on a node, and of free devices that the job can use; no units if
-// it has not even what each node of the job must have.
+// the node lacks what each node of the job must have.
 func (w *want) capacity(n *Node, free uint64) (units, gpus uint64) {
 	cpus := uint64(n.FreeCPUs.Count())
 	fits := true
@@ -139,6 +139,7 @@ func (w *want) capacity(n *Node, free uint64) (units, gpus uint64) {
 	default:
 		fits = n.FreeMemory == n.MemoryBytes
 	}
+	cpus = w.withTmp(n, cpus)
 	gpus = w.usable(n, free, cpus)
 	if !fits || gpus < w.gpus {
 		return 0, 0
@@ -170,7 +171,7 @@ func (w *want) usable(n *Node, free, cpus uint64) uint64 {
 	return free
 }
 
-// free says whether a job can be given the device whole.
+// free reports whether a job can be given the device whole.
 func (d *Device) free() bool {
 	return d.Healthy && d.Parent == WholeDevice && d.Shares > 0 && d.FreeShares == d.Shares
 }

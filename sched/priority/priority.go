@@ -18,7 +18,8 @@ import (
 	"math/bits"
 )
 
-// Fraction is a factor, Part of Whole: 1 from Part = Whole on, 0 if Whole is 0.
+// Fraction is a factor, Part of Whole: 1 if Part is Whole or more, 0 if Whole
+// is 0.
 type Fraction struct{ Part, Whole uint64 }
 
 // Weighted is a factor times its weight, in units of 2^-24.

@@ -5,9 +5,13 @@ package arch
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,7 +53,7 @@ func packages(t *testing.T) []listed {
 	return all
 }
 
-// within says whether the package path lies in one of the folders.
+// within reports whether the package path lies in one of the folders.
 func within(path string, folders ...string) bool {
 	for _, folder := range folders {
 		if path == folder || strings.HasPrefix(path, folder+"/") {
@@ -75,6 +79,15 @@ var forbidden = []struct {
 	{[]string{"proto"}, []string{""}, []string{"proto"}, "contracts know nobody"},
 	{[]string{"ctld"}, []string{"noded", "cmd", "test"}, nil, "controller and node meet only in proto"},
 	{[]string{"noded"}, []string{"ctld", "sched", "cmd", "test"}, nil, "controller and node meet only in proto"},
+	{[]string{"noded/shim/remove"}, []string{"noded"}, []string{"noded/shim/remove"}, "what an allocation leaves is removed without knowing what it was"},
+	{[]string{"noded/shim/socket"}, []string{"noded"}, []string{"noded/shim/socket"}, "sockets know no allocation"},
+	{[]string{"noded/shim/bundle"}, []string{"noded/shim"}, []string{"noded/shim/bundle", "noded/shim/remove"}, "what lies on disk does not know who reads it"},
+	{[]string{"noded/shim/relay"}, []string{"noded"}, []string{"noded/shim/relay", "noded/shim/bundle", "noded/shim/socket", "noded/pid1"}, "bytes are relayed without knowing why the job runs or is frozen"},
+	{[]string{"noded/shim/prepare"}, []string{"noded/shim"}, []string{"noded/shim/prepare", "noded/shim/bundle"}, "what a container is made of follows from the order and the settings"},
+	{[]string{"noded/shim/gpumem"}, []string{"noded/shim"}, []string{"noded/shim/gpumem", "noded/shim/bundle"}, "GPU memory is parked without knowing what the save is for"},
+	{[]string{"noded/shim/imagedir"}, []string{"noded/shim"}, []string{"noded/shim/imagedir", "noded/shim/bundle", "noded/shim/remove"}, "an image is unpacked without knowing who resumes from it"},
+	{[]string{"noded/shim/save"}, []string{"noded/shim"}, []string{"noded/shim/save", "noded/shim/bundle", "noded/shim/remove", "noded/shim/prepare", "noded/shim/relay", "noded/shim/gpumem"}, "a save takes its steps; package supervise decides about it"},
+	{[]string{"noded/shim/client"}, []string{"noded/shim"}, []string{"noded/shim/client", "noded/shim/bundle", "noded/shim/remove", "noded/shim/socket"}, "the daemon reaches a supervisor by its directory and its socket"},
 	{[]string{"ctld/state"}, []string{"ctld"}, []string{"ctld/state"}, "the state machine knows no I/O"},
 	{[]string{"cmd/gleaner"}, []string{"ctld", "noded", "cgroup", "checkpoint"}, nil, "user commands speak only the public interface"},
 	{[]string{"cmd/ginit"}, []string{"ctld", "sched", "cgroup", "checkpoint", "proto/gleaner"}, nil, "process 1 stays small"},
@@ -102,6 +115,17 @@ func TestArrowsPointDown(t *testing.T) {
 	}
 }
 
+// The supervisor is a program of its own: what others want of it they ask of its
+// client.
+func TestOnlyItsProgramIsTheSupervisor(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		if slices.Contains(p.Imports, module+"noded/shim") && path != "cmd/gnoded" {
+			t.Errorf("%s imports noded/shim: only cmd/gnoded runs as a supervisor, others use noded/shim/client", path)
+		}
+	}
+}
+
 // impure are the standard packages by which a clock, randomness or I/O would
 // get into what must be a pure function.
 var impure = []string{"time", "math/rand", "math/rand/v2", "crypto/rand", "os", "net", "io/ioutil", "log", "log/slog", "sync"}
@@ -124,6 +148,53 @@ func TestPureCoreStaysPure(t *testing.T) {
 			}
 		}
 	}
+}
+
+// numbersOfTime are all that a node's cores may name of package time: spans, which are
+// numbers. They are told what time it is.
+var numbersOfTime = []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
+
+// TestNodeCoresStayPure: a simulation can run what a node decides as it is.
+func TestNodeCoresStayPure(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		if !within(path, "noded/job", "noded/lease", "noded/registry", "noded/supervise") {
+			continue
+		}
+		for _, imported := range append(impure, "context", "google.golang.org/grpc") {
+			if imported != "time" && slices.Contains(p.Imports, imported) {
+				t.Errorf("%s imports %q: a node's decisions are pure", path, imported)
+			}
+		}
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				selected, ok := n.(*ast.SelectorExpr)
+				if of, named := selectedPackage(selected, ok); named && of == "time" && !slices.Contains(numbersOfTime, selected.Sel.Name) {
+					t.Errorf("%s/%s uses time.%s: the shell says what time it is", path, name, selected.Sel.Name)
+				}
+				if _, spawns := n.(*ast.GoStmt); spawns {
+					t.Errorf("%s/%s starts a goroutine", path, name)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// selectedPackage is the word before the dot, if that is one name.
+func selectedPackage(selected *ast.SelectorExpr, ok bool) (name string, named bool) {
+	if !ok {
+		return "", false
+	}
+	of, named := selected.X.(*ast.Ident)
+	if !named {
+		return "", false
+	}
+	return of.Name, true
 }
 
 func TestEveryPackageOpensWithItsContract(t *testing.T) {

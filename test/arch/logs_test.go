@@ -12,7 +12,7 @@ import (
 )
 
 // logMethods are those of a slog.Logger that take a message and pairs; the
-// number is where the message stands.
+// number is the position of the message.
 var logMethods = map[string]int{"Debug": 0, "Info": 0, "Warn": 0, "Error": 0, "With": -1}
 
 // logCall is one call of them.
@@ -59,7 +59,7 @@ func logCalls(t *testing.T, path string) []logCall {
 	return calls
 }
 
-// isLog says whether an expression is a logger, by its name.
+// isLog reports whether an expression is a logger, by its name.
 func isLog(x ast.Expr) bool {
 	name := ""
 	switch x := x.(type) {

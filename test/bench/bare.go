@@ -18,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
 )
 
 // bareWord makes this program start containers and nothing else.
@@ -84,7 +85,7 @@ func runBare(as container.User, script, directory, part, parent string) error {
 	if err := os.WriteFile(filepath.Join(runDir, "ginit"), nil, 0o700); err != nil {
 		return err
 	}
-	work, err := container.OpenWorkDir(as, directory)
+	work, err := userpath.OpenDirectory(as.Identity(), directory)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func runBare(as container.User, script, directory, part, parent string) error {
 	})
 	// The script is bound where process 1's program is in a job.
 	_, err = container.Bare(&container.Spec{
-		ID: id, Dir: part, User: as, HostName: hostName, RunDir: runDir, InitPath: script, WorkDir: work,
+		ID: id, Dir: part, LayerDir: part, User: as, HostName: hostName, RunDir: runDir, InitPath: script, WorkDir: work,
 		HideDirs: []string{filepath.Dir(part)}, Cgroup: group.Config(), Keep: []string{part},
 	}, filepath.Join(pid1.Dir, "ginit"))
 	return err

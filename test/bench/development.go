@@ -123,7 +123,7 @@ func ping(ctx context.Context, target string) *pb.PingResponse {
 	return answer
 }
 
-// nodesAnswer says whether both nodes have a session with the leader.
+// nodesAnswer reports whether both nodes have a session with the leader.
 func (d *development) nodesAnswer(ctx context.Context) bool {
 	connection, err := dial.Dial(d.targets, "")
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *bench) peers(ctx context.Context) {
 	}
 }
 
-// background runs f until it is told to end, and answers its error then.
+// background runs f until it is told to end and returns its error then.
 func background(ctx context.Context, f func(context.Context) error) (end func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup

@@ -57,7 +57,7 @@ func (b *bench) lasting(ctx context.Context, round int) {
 	})
 }
 
-// restart kills gctld with -9, starts it again, and answers how long the new
+// restart kills gctld with -9, starts it again and returns how long the new
 // one took from its start until it said that it is ready.
 func (g *gleaner) restart(ctx context.Context) (time.Duration, error) {
 	former := g.daemons[0]
@@ -101,7 +101,7 @@ func (g *gleaner) restart(ctx context.Context) (time.Duration, error) {
 type asked struct{ begin, end time.Time }
 
 // stallOfSnapshot submits one job after another until a snapshot has been
-// written, and answers the longest that one had to wait around it, and the
+// written and returns the longest that one had to wait around it, and the
 // longest at other times.
 func (g *gleaner) stallOfSnapshot(ctx context.Context) (around, elsewhen time.Duration, err error) {
 	connection, err := dial.Dial([]string{g.target()}, "")

@@ -218,7 +218,7 @@ func startRunners(ctx context.Context, d *development) (*runningJobs, error) {
 	})
 }
 
-// runOf is what is the same as long as a run goes on.
+// runOf is what is the same as long as a run continues.
 func runOf(job *pb.Job) string {
 	return fmt.Sprint(job.GetState(), job.GetStartMs(), job.GetRestartCount(), job.GetAllocation())
 }

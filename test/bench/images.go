@@ -74,7 +74,7 @@ func (b *bench) imageRound(ctx context.Context, directory string, round int) err
 	return errors.Join(err, images.Close())
 }
 
-// writeMemory writes a file like the memory of a program and answers how long
+// writeMemory writes a file like the memory of a program and returns how long
 // writing and syncing took, without making it up.
 func writeMemory(name string, mebibytes int, seed uint64) (time.Duration, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

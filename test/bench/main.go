@@ -1,4 +1,4 @@
-// Command bench measures Gleaner beside Slurm, bare libcontainer and bare
+// Command bench measures Gleaner next to Slurm, bare libcontainer and bare
 // fork/exec, in turn on one machine in one run, and prints one table with
 // medians, spreads and paired ratios, and which aims were reached.
 //

@@ -116,7 +116,8 @@ func (t *table) writeText(out io.Writer) error {
 	return err
 }
 
-// writeMarkdown writes the report as it stands in a README.
+// writeMarkdown writes the report in the form in which docs/benchmarks.md has
+// it.
 func writeMarkdown(out io.Writer, m machine, t *table, aims []aim) error {
 	var all strings.Builder
 	fmt.Fprintf(&all, "%s\n\n", strings.Join(m.sentences(), " "))

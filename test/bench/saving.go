@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/noded/memory"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -26,15 +27,16 @@ func freezeTime(mib int) measure  { return measure(fmt.Sprintf("freeze.%d", mib)
 func moveTime(mib int) measure    { return measure(fmt.Sprintf("move.%d", mib)) }
 func nodedPeak(mib int) measure   { return measure(fmt.Sprintf("move.memory.%d", mib)) }
 
-// roomTimes is how many times its memory a job that is measured takes on the
-// disk: CRIU's files, an image, the files of a restore, what is written beside.
+// roomTimes is how many times its memory a measured job takes on the disk:
+// CRIU's files, an image, the files of a restore, and what is written
+// meanwhile.
 const roomTimes = 4
 
 // savedPatience bounds what is measured on one job: gigabytes go to the disk and
 // back, on one that others may use too.
 const savedPatience = 20 * time.Minute
 
-// saving measures what it takes to stop a job, to save it, to go on with it and
+// saving measures what it takes to stop a job, to save it, to resume it and
 // to move it, all the way through supervisors and daemons.
 func (b *bench) saving(ctx context.Context) {
 	engine, rejected := checkpoint.Find(ctx, checkpoint.Programs(""))
@@ -97,22 +99,22 @@ func (b *bench) saved(ctx context.Context, engine *checkpoint.Engine, what strin
 // roomFor refuses to fill the disk or the memory of the machine.
 func (b *bench) roomFor(mib int) error {
 	var disk unix.Statfs_t
-	var memory unix.Sysinfo_t
-	if err := errors.Join(unix.Statfs(b.directory, &disk), unix.Sysinfo(&memory)); err != nil {
+	total, err := memory.Total()
+	if err := errors.Join(unix.Statfs(b.directory, &disk), err); err != nil {
 		return err
 	}
 	needed := int64(mib) << 20
 	if free := int64(disk.Bavail) * disk.Bsize; free < roomTimes*needed+1<<30 {
 		return fmt.Errorf("%s has %d MiB free, and a job of %d MiB needs %d times as much and 1 GiB", b.directory, free>>20, mib, roomTimes)
 	}
-	if total := int64(memory.Totalram) * int64(memory.Unit); total < 3*needed {
+	if total := int64(total); total < 3*needed {
 		return fmt.Errorf("the machine has %d MiB of memory, and a job of %d MiB is to take a third at most", total>>20, mib)
 	}
 	return nil
 }
 
-// freezes stops a job that keeps writing to its memory, and lets it go on,
-// again and again: from the order until every process stands.
+// freezes stops a job that keeps writing to its memory, and lets it continue,
+// again and again: from the order until every process is stopped.
 func (b *bench) freezes(ctx context.Context, bed *savingBed, mib int) error {
 	job, err := bed.start(ctx, mib, busy)
 	if err != nil {
@@ -136,7 +138,7 @@ func (b *bench) freezes(ctx context.Context, bed *savingBed, mib int) error {
 	return nil
 }
 
-// savedRound saves a job that goes on, saves it again as a move does, restores
+// savedRound saves a job that continues, saves it again as a move does, restores
 // it, and does the same with CRIU alone; in every other round that comes first.
 func (b *bench) savedRound(ctx context.Context, bed *savingBed, mib, round int) error {
 	halves := []func(context.Context, *savingBed, int, int) (time.Duration, error){b.oursSaved, b.bareSaved}
@@ -160,7 +162,7 @@ func (b *bench) oursSaved(ctx context.Context, bed *savingBed, mib, round int) (
 		return 0, err
 	}
 	begin := time.Now()
-	if _, err := job.save(ctx, 1, pb.SaveThen_SAVE_THEN_GO_ON); err != nil {
+	if _, err := job.save(ctx, 1, pb.SaveThen_SAVE_THEN_RESUME); err != nil {
 		return 0, err
 	}
 	took = time.Since(begin)
@@ -171,7 +173,7 @@ func (b *bench) oursSaved(ctx context.Context, bed *savingBed, mib, round int) (
 	}
 	b.table.add(round, saveStood(mib), ours, milliseconds(stood))
 	begin = time.Now()
-	again, err := job.save(ctx, 2, pb.SaveThen_SAVE_THEN_STAND)
+	again, err := job.save(ctx, 2, pb.SaveThen_SAVE_THEN_FREEZE)
 	if err != nil {
 		return 0, err
 	}

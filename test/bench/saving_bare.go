@@ -16,7 +16,7 @@ import (
 
 // bareSaved has CRIU alone dump a program like the job, without a container,
 // writes as many bytes once more as it wrote and syncs them, and has CRIU
-// restore the program. It answers how long the three took.
+// restore the program. It returns how long the three took.
 func (b *bench) bareSaved(ctx context.Context, bed *savingBed, mib, round int) (_ time.Duration, err error) {
 	script, ticks, err := b.writeHolder(fmt.Sprintf("bare-%d", b.started), mib, idle)
 	if err != nil {
@@ -85,7 +85,7 @@ func bareRestore(ctx context.Context, criu, files string, pid int, ticks string)
 }
 
 // writeAgain writes the bytes of a directory's files into one file and syncs
-// it, and answers how long that took, without reading them.
+// it and returns how long that took, without reading them.
 func writeAgain(files, name string) (took time.Duration, err error) {
 	entries, err := os.ReadDir(files)
 	if err != nil {

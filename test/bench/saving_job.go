@@ -55,7 +55,7 @@ while (1) {
 }
 `
 
-// writeHolder answers the program's path, and that of the file it writes.
+// writeHolder returns the program's path, and that of the file it writes.
 func (b *bench) writeHolder(name string, mib, does int) (script, ticks string, err error) {
 	ticks = filepath.Join(b.scripts.output, name+".ticks")
 	script = filepath.Join(b.shared, name+".pl")

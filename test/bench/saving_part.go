@@ -15,7 +15,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/cgroup"
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/images"
-	"github.com/gleaner-hpc/gleaner/noded/shim"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/client"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
@@ -25,14 +26,14 @@ import (
 type savingBed struct {
 	b         *bench
 	directory string
-	settings  shim.Settings
+	settings  bundle.Settings
 	jobs      uint32
 	parts     []*savedPart
 }
 
 // savedPart is a supervisor and its job.
 type savedPart struct {
-	*shim.Handle
+	*client.Handle
 	ticks     string
 	suspended uint32 // number of the last order
 }
@@ -42,13 +43,13 @@ func (b *bench) newSavingBed(engine *checkpoint.Engine, directory string) (*savi
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.Mkdir(state, 0o700), shim.PrepareStateDir(state)); err != nil {
+	if err := errors.Join(os.Mkdir(state, 0o700), client.PrepareStateDir(state)); err != nil {
 		return nil, err
 	}
-	return &savingBed{b: b, directory: directory, settings: shim.Settings{
+	return &savingBed{b: b, directory: directory, settings: bundle.Settings{
 		StateDir: state, Node: hostName, InitPath: filepath.Join(b.options.binaries, "ginit"), CgroupParent: b.parent,
 		HideDirs:   []string{state},
-		Checkpoint: shim.Checkpoint{Engine: engine, Stores: images.Config{Own: filepath.Join(directory, "images")}},
+		Checkpoint: bundle.Checkpoint{Engine: engine, Stores: images.Config{Own: filepath.Join(directory, "images")}},
 	}}, nil
 }
 
@@ -64,8 +65,8 @@ func (s *savingBed) start(ctx context.Context, mib, does int) (*savedPart, error
 		return nil, err
 	}
 	u := s.b.user
-	return s.launch(ctx, ticks, &pb.StartPart{
-		Part: &pb.PartId{Job: s.jobs, Epoch: 1}, Id: &pb.JobId{Job: s.jobs},
+	return s.launch(ctx, ticks, &pb.StartAlloc{
+		Alloc: &pb.AllocId{Job: s.jobs, Epoch: 1}, Id: &pb.JobId{Job: s.jobs},
 		Spec: &pb.JobSpec{
 			Name: "bench", Script: text, WorkDirectory: s.b.scripts.output, Umask: 0o22, Environment: []string{"PATH=/usr/bin:/bin"},
 			StandardInput: os.DevNull, StandardOutput: os.DevNull, StandardError: os.DevNull,
@@ -76,18 +77,18 @@ func (s *savingBed) start(ctx context.Context, mib, does int) (*savedPart, error
 	})
 }
 
-// restore lets a job that has ended go on from an image, and waits until it
+// restore lets a job that has ended resume from an image, and waits until it
 // does.
 func (s *savingBed) restore(ctx context.Context, former *savedPart, image *pb.Image) (*savedPart, error) {
 	order := proto.CloneOf(former.Order())
-	order.Part.Epoch++
+	order.Alloc.Epoch++
 	order.Restore = image
 	return s.launch(ctx, former.ticks, order)
 }
 
-func (s *savingBed) launch(ctx context.Context, ticks string, order *pb.StartPart) (*savedPart, error) {
+func (s *savingBed) launch(ctx context.Context, ticks string, order *pb.StartAlloc) (*savedPart, error) {
 	begin := time.Now()
-	handle, err := shim.Launch(ctx, filepath.Join(s.b.options.binaries, "gnoded"), s.settings, order)
+	handle, err := client.Launch(ctx, filepath.Join(s.b.options.binaries, "gnoded"), s.settings, order)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,8 @@ func (p *savedPart) runsSince(ctx context.Context, begin time.Time) error {
 	return err
 }
 
-// longestPause waits likewise, and answers the longest that the job ever stood.
+// longestPause waits likewise and returns the longest time that the job was
+// stopped.
 func (p *savedPart) longestPause(ctx context.Context, begin time.Time) (time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -135,15 +137,15 @@ func (p *savedPart) longestPause(ctx context.Context, begin time.Time) (time.Dur
 }
 
 // save orders a save, and waits for the image.
-func (p *savedPart) save(ctx context.Context, number uint32, then pb.SaveThen) (*pb.PartSaved, error) {
+func (p *savedPart) save(ctx context.Context, number uint32, then pb.SaveThen) (*pb.AllocSaved, error) {
 	client, err := p.Client()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := client.Save(ctx, &pb.SavePart{Part: p.Order().Part, Number: number, Then: then}); err != nil {
+	if _, err := client.Save(ctx, &pb.SaveAlloc{Alloc: p.Order().Alloc, Number: number, Then: then}); err != nil {
 		return nil, err
 	}
-	var saved *pb.PartSaved
+	var saved *pb.AllocSaved
 	err = p.watch(ctx, func(event *pb.ShimEvent) bool {
 		saved = event.GetSaved()
 		return saved.GetNumber() == number
@@ -154,19 +156,19 @@ func (p *savedPart) save(ctx context.Context, number uint32, then pb.SaveThen) (
 	return saved, err
 }
 
-// suspend stops the job or lets it go on, and waits until it is so.
+// suspend stops the job or lets it continue, and waits until it is so.
 func (p *savedPart) suspend(ctx context.Context, stand bool) error {
 	client, err := p.Client()
 	if err != nil {
 		return err
 	}
 	p.suspended++
-	if _, err := client.Suspend(ctx, &pb.SuspendPart{Part: p.Order().Part, Number: p.suspended, Suspended: stand}); err != nil {
+	if _, err := client.Suspend(ctx, &pb.SuspendAlloc{Alloc: p.Order().Alloc, Number: p.suspended, Suspended: stand}); err != nil {
 		return err
 	}
 	return p.watch(ctx, func(event *pb.ShimEvent) bool {
 		said := event.GetSuspended()
-		return said.GetNumber() == p.suspended && said.GetStands() == stand
+		return said.GetNumber() == p.suspended && said.GetFrozen() == stand
 	})
 }
 
@@ -190,7 +192,7 @@ func (p *savedPart) watch(ctx context.Context, wanted func(*pb.ShimEvent) bool) 
 
 // peak is the most memory that the supervisor ever had resident.
 func (p *savedPart) peak() (bytes int64, err error) {
-	pids, err := processes("gnoded", shim.Word, p.Dir())
+	pids, err := processes("gnoded", client.Word, p.Dir())
 	if err != nil || len(pids) != 1 {
 		return 0, errors.Join(fmt.Errorf("the supervisor of %s is not one process: %v", p.Dir(), pids), err)
 	}
@@ -207,7 +209,7 @@ func (p *savedPart) end(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := client.End(ctx, &pb.EndPart{Part: p.Order().Part}); err != nil && p.Alive() {
+		if _, err := client.End(ctx, &pb.EndAlloc{Alloc: p.Order().Alloc}); err != nil && p.Alive() {
 			return err
 		}
 	}

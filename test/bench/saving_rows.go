@@ -9,13 +9,13 @@ import (
 func savingRows(s sizes) []row {
 	var rows []row
 	for _, mib := range s.frozenMiB {
-		rows = append(rows, row{freezeTime(mib), fmt.Sprintf("freeze: %s of memory, until all stands, %d times", mebibytes(mib), s.freezes), "ms", 1})
+		rows = append(rows, row{freezeTime(mib), fmt.Sprintf("freeze: %s of memory, until all is frozen, %d times", mebibytes(mib), s.freezes), "ms", 1})
 	}
 	for _, mib := range s.savedMiB {
 		of := mebibytes(mib)
 		rows = append(rows,
 			row{saveWhole(mib), "save: " + of + " (bare: criu dump, as much written, synced)", "ms", 0},
-			row{saveStood(mib), "save: " + of + ", the job stood (bare: criu dump)", "ms", 0},
+			row{saveStood(mib), "save: " + of + ", the job was frozen (bare: criu dump)", "ms", 0},
 			row{saveAgain(mib), "save: " + of + ", once more", "ms", 0},
 			row{saveWritten(mib), "save: " + of + ", once more, share written", "%", 2},
 			row{restoreRun(mib), "restore: " + of + ", until it runs (bare: criu restore)", "ms", 0},
@@ -59,7 +59,7 @@ func (t *table) savingAims() []aim {
 	}
 	ratio := t.ratio(saveRestore(judgedMiB), bareColumn)
 	return []aim{
-		atMost("a job stands at most 100 ms after the order, at the 99th percentile, whatever its memory", "ms", 1, 100, t.worst("freeze.", 0.99)),
+		atMost("a job is frozen within 100 ms after the order, at the 99th percentile, whatever its memory", "ms", 1, 100, t.worst("freeze.", 0.99)),
 		atMost("and the largest as soon as the smallest, at the median", "x", 2, sameFreeze, grows),
 		atMost(fmt.Sprintf("save and restore of %s at most 2 x CRIU and writing as many bytes", mebibytes(judgedMiB)), "x", 2, 2, ratio),
 		atMost("a job that has not changed writes under 5 % when it is saved again", "%", 2, 5, t.worst("save.again.written.", 1)),

@@ -20,7 +20,7 @@ type sizes struct {
 	few, many     int // waiting jobs whose memory and listing are measured
 	manyRounds    int // with the larger number
 	lists         int // listings of each queue
-	records       int // arrays of a million, and jobs beside them
+	records       int // arrays of a million, and other jobs
 	loaders       int // clients that fill a queue
 	crowd         int // clients that keep three controllers busy
 	arrayTasks    int

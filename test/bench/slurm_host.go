@@ -25,7 +25,7 @@ const hostName = "bench"
 
 // hostMain is process 1 of PID, mount, network, host name and IPC namespaces
 // of its own: "slurm-host PACKAGES DIRECTORY SHARED". It makes the root that
-// Slurm sees, says so, and takes in orphans until its standard input ends.
+// Slurm sees, says so, and adopts orphans until its standard input ends.
 // With it ends, by the kernel's hand, everything that was started there.
 func hostMain(packages, directory, shared string) error {
 	if os.Getpid() != 1 {

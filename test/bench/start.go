@@ -17,7 +17,7 @@ import (
 // stampPatience bounds the wait for a script's first instruction.
 const stampPatience = time.Minute
 
-// timeToStamp calls start and answers the milliseconds from there to the
+// timeToStamp calls start and returns the milliseconds from there to the
 // script's first instruction.
 func (b *bench) timeToStamp(ctx context.Context, start func() error) (float64, error) {
 	path := filepath.Join(b.scripts.output, stampFile)

@@ -112,7 +112,7 @@ type figures struct {
 	Values []float64 `json:"values"` // as measured, in order
 }
 
-// figures answers nil when a side has none.
+// figures returns nil when a side has none.
 func (t *table) figures(m measure, c column) *figures {
 	here := t.cell(m, c)
 	var values []float64

@@ -116,7 +116,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// Every line is as long as the head, whatever is missing; the reason stands
+// Every line is as long as the head, whatever is missing; the reason is there
 // once; the JSON can be read back.
 func TestReport(t *testing.T) {
 	table := filled()

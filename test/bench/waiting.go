@@ -38,7 +38,7 @@ func (b *bench) waiting(ctx context.Context, s side, round, jobs int, measures [
 	}
 }
 
-// million measures an array of a million tasks beside one job.
+// million measures an array of a million tasks next to one job.
 func (b *bench) million(ctx context.Context, s side, round int) {
 	for _, kind := range []struct {
 		tasks        int
@@ -60,7 +60,7 @@ func (b *bench) million(ctx context.Context, s side, round int) {
 	}
 }
 
-// fill submits jobs that have to wait, and answers how much larger the
+// fill submits jobs that have to wait and returns how much larger the
 // controller became for each and how long the submission took.
 func (b *bench) fill(ctx context.Context, on system, l load) (bytesEach float64, took time.Duration, err error) {
 	if err := drain(ctx, on); err != nil {
@@ -107,7 +107,7 @@ func settledBytes(ctx context.Context, pid int) (float64, error) {
 	return last, nil
 }
 
-// list runs gqueue or squeue and answers when its first line and its last were
+// list runs gqueue or squeue and returns when its first line and its last were
 // there. jobs lines have to come.
 func list(ctx context.Context, on system, jobs int) (first, whole time.Duration, err error) {
 	command := on.program(queueVerb, "-h")

@@ -28,7 +28,7 @@ const (
 	deviceFolder = "dev"
 )
 
-// writeAccounts writes the machine's accounts and the test's users beside them.
+// writeAccounts writes the machine's accounts, and adds the test's users.
 func writeAccounts(directory string) error {
 	for _, file := range []struct{ name, line string }{
 		{"passwd", "%s:x:%d:%[2]d::" + filepath.Join(directory, homeFolder) + "/%[1]s:/bin/sh\n"},

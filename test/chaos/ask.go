@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -33,7 +34,7 @@ func (c *cluster) ask(ctx context.Context, question func(context.Context, pb.Con
 	return errors.Join(all...)
 }
 
-// listNodes answers all nodes that have registered.
+// listNodes returns all nodes that have registered.
 func (c *cluster) listNodes(ctx context.Context) (nodes []*pb.Node, err error) {
 	err = c.ask(ctx, func(ctx context.Context, client pb.ControllerClient) error {
 		nodes = nil
@@ -52,7 +53,7 @@ func (c *cluster) listNodes(ctx context.Context) (nodes []*pb.Node, err error) {
 	return nodes, err
 }
 
-// listJobs answers the active jobs, or all.
+// listJobs returns the active jobs, or all.
 func (c *cluster) listJobs(ctx context.Context, all bool) (jobs []*pb.Job, err error) {
 	err = c.ask(ctx, func(ctx context.Context, client pb.ControllerClient) error {
 		jobs = nil
@@ -97,12 +98,19 @@ func (c *cluster) leads(ctx context.Context, one *controller) bool {
 }
 
 // Virtual terminals that nobody uses stand in for GPUs: character devices that
-// can be opened by whoever the device rule lets, and that do nothing.
+// do nothing, and that anybody can open whom the device rule allows.
 const (
 	standInMajor      = 4
 	firstStandInMinor = 10
 	lastStandInMinor  = 63
 )
+
+// shownAs is under which name jobs see a stand-in GPU of a node. Each node has other
+// names, in another order, and most of them belong to another GPU on the next.
+func shownAs(node, gpu int) string {
+	const names = gpusPerNode + 2
+	return fmt.Sprintf("/dev/gpu-%d", ((names-1)*gpu+node)%names)
+}
 
 // makeStandIn makes stand-in GPU number i of the cluster.
 func makeStandIn(path string, i int) error {

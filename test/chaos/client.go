@@ -85,7 +85,7 @@ func (c *cluster) submitAs(ctx context.Context, r *rand.Rand, u user, partition 
 }
 
 // recordPath is where jobs see the folder of the records. It is not below /var, whose
-// files belong to the system: there a job goes on only where they are as they were.
+// files belong to the system: there a job continues only where they are as they were.
 const recordPath = "/srv"
 
 // script is the job's script: record takes the place of the shell, and hears

@@ -34,7 +34,7 @@ const (
 	firstNode     = 11 // host number of the first node
 )
 
-// What jobs have to share beside nodes.
+// What jobs have to share besides nodes.
 const (
 	license   = "solver"
 	licenses  = 3

@@ -54,10 +54,11 @@ type containerConfig struct {
 }
 
 type gpuConfig struct {
-	ID     string `toml:"id"`
-	Model  string `toml:"model"`
-	Path   string `toml:"path"`
-	Memory string `toml:"memory"`
+	ID            string `toml:"id"`
+	Model         string `toml:"model"`
+	Path          string `toml:"path"`
+	ContainerPath string `toml:"container_path"`
+	Memory        string `toml:"memory"`
 }
 
 func writeTOML(path string, value any) error {
@@ -234,7 +235,7 @@ func (c *cluster) addNode(i int) error {
 			return err
 		}
 		one.device = append(one.device, device)
-		config.GPUs = append(config.GPUs, gpuConfig{ID: device, Model: "standin", Path: path, Memory: "1G"})
+		config.GPUs = append(config.GPUs, gpuConfig{ID: device, Model: "standin", Path: path, ContainerPath: shownAs(i, gpu), Memory: "1G"})
 	}
 	return writeTOML(one.config, config)
 }

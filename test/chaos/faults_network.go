@@ -23,7 +23,7 @@ var networkFaults = []fault{
 	{"cut-controller", 3, 500 * time.Millisecond, 12 * time.Second, false, func(w *weather, c cast) (*strike, error) {
 		return w.cutOff(of(w.controllers, c.pick).host, c.length)
 	}},
-	{"part-controllers", 3, 500 * time.Millisecond, 12 * time.Second, true, partControllers},
+	{"split-controllers", 3, 500 * time.Millisecond, 12 * time.Second, true, splitControllers},
 	{"one-way", 4, 500 * time.Millisecond, 12 * time.Second, false, oneWay},
 	{"loss", 3, 2 * time.Second, 10 * time.Second, false, loss},
 }
@@ -72,9 +72,9 @@ func (w *weather) cutOff(h *host.Host, length time.Duration) (*strike, error) {
 	return w.struck(h.Name, length, []*host.Host{h}, set(100), func() error { return set(0) })
 }
 
-// partControllers cuts one controller off from the others, while nodes and
+// splitControllers cuts one controller off from the others, while nodes and
 // users reach all.
-func partControllers(w *weather, c cast) (*strike, error) {
+func splitControllers(w *weather, c cast) (*strike, error) {
 	alone := of(w.controllers, c.pick)
 	set := func(percent int) error {
 		var all []error

@@ -17,7 +17,7 @@ import (
 // to start.
 const damageLimit = 2 * time.Minute
 
-// othersWell says whether every controller but one answers and the cluster has
+// othersWell reports whether every controller but one answers and the cluster has
 // a leader among them: only then may one be taken away for long.
 func (w *weather) othersWell(ctx context.Context, but *controller) bool {
 	peers, err := w.listPeers(ctx)
@@ -33,7 +33,7 @@ func (w *weather) othersWell(ctx context.Context, but *controller) bool {
 }
 
 // damage stops a controller, tears or flips a file of it, and sees that it does
-// not start but says which file it is. It is then wiped and joins anew.
+// not start but says which file it is. It is then wiped and joins again.
 func damage(w *weather, c cast) (*strike, error) {
 	one := of(w.controllers, c.pick)
 	ctx, cancel := context.WithTimeout(context.Background(), healLimit)
@@ -94,8 +94,8 @@ func spoil(path string, pick uint64) (string, error) {
 	return fmt.Sprintf("with a bit flipped at %d", at), err
 }
 
-// refusesToStart starts a controller once and answers its last words; an error
-// if it goes on running.
+// refusesToStart starts a controller once and returns its last words; an error
+// if it continues running.
 func (w *weather) refusesToStart(ctx context.Context, one *controller) (string, error) {
 	log := one.log + ".damaged"
 	daemon, err := one.host.Start(log, one.words...)
@@ -107,7 +107,7 @@ func (w *weather) refusesToStart(ctx context.Context, one *controller) (string, 
 	case <-time.After(damageLimit):
 		_ = daemon.Signal(syscall.SIGKILL)
 		<-daemon.Ended()
-		return "", errors.New("it went on running")
+		return "", errors.New("it continued running")
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -144,7 +144,7 @@ func (w *weather) rejoin(ctx context.Context, one *controller, remedy string) er
 	if err := w.addPeer(ctx, one); err != nil {
 		return err
 	}
-	return os.RemoveAll(one.data + ".damaged") // a copy for who wants to know; nothing is mounted in it
+	return os.RemoveAll(one.data + ".damaged") // a copy for later inspection; nothing is mounted in it
 }
 
 // removeAndAdd takes a controller out of the cluster and brings it back.

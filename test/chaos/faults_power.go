@@ -7,7 +7,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/test/chaos/history"
 )
 
-// isOff says whether a node's host is switched off, or about to be.
+// isOff reports whether a node's host is switched off, or about to be.
 func (c *cluster) isOff(name string) bool {
 	for _, n := range c.nodes {
 		if n.name == name {
@@ -18,7 +18,7 @@ func (c *cluster) isOff(name string) bool {
 }
 
 // powerOff switches a node off, whatever runs there, and on again: another boot
-// id, a clock since boot that begins anew, no control groups, no /run. With
+// id, a clock since boot that starts over, no control groups, no /run. With
 // every second one the operator says meanwhile that it is off.
 func powerOff(w *weather, c cast) (*strike, error) {
 	n := of(w.nodes, c.pick)

@@ -80,6 +80,7 @@ func (c *cluster) imagesGone(ctx context.Context) error {
 var saveFaults = []fault{
 	{"checkpoint", 4, 0, 0, false, func(w *weather, c cast) (*strike, error) { return w.save(c, false, nil) }},
 	{"migrate", 8, 0, 0, false, func(w *weather, c cast) (*strike, error) { return w.save(c, true, nil) }},
+	{"migrate-around", 5, 0, 0, false, func(w *weather, c cast) (*strike, error) { return w.moveAround(c) }},
 	{"kill-criu", 3, 0, 0, false, func(w *weather, c cast) (*strike, error) {
 		return w.hitProcess(c, isCRIU, syscall.SIGKILL, history.Kills)
 	}},
@@ -99,9 +100,9 @@ type blow struct {
 
 var (
 	killShim = &blow{history.Kills, func(w *weather, job *pb.Job, n *node) error {
-		part := fmt.Sprintf("/%d.%d", job.GetId().GetJob(), job.Epoch)
+		alloc := fmt.Sprintf("/%d.%d", job.GetId().GetJob(), job.Epoch)
 		return w.killThere(n, func(words []string) bool {
-			return isShim(words) && strings.HasSuffix(words[2], part)
+			return isShim(words) && strings.HasSuffix(words[2], alloc)
 		})
 	}}
 	killCRIU = &blow{history.Kills, func(w *weather, _ *pb.Job, n *node) error { return w.killThere(n, isCRIU) }}
@@ -124,7 +125,7 @@ func (w *weather) killThere(n *node, wanted func([]string) bool) error {
 
 // save has a job that runs saved or moved, and strikes meanwhile.
 func (w *weather) save(c cast, move bool, blow *blow) (*strike, error) {
-	job := w.watch.pickSaved(c.pick)
+	job := w.watch.pickSaved(c.pick, "saved")
 	if job == nil {
 		return nil, nil
 	}
@@ -160,26 +161,57 @@ func (w *weather) save(c cast, move bool, blow *blow) (*strike, error) {
 	return s, nil
 }
 
-// target is where a job is to go on: of a job on one node anywhere half of the time.
+// target is where a job is to continue: of a job on one node anywhere half of the time.
 func (w *weather) target(r *rand.Rand, nodes []string) []string {
 	if len(nodes) == 1 && r.IntN(2) == 0 {
 		return nil
 	}
 	var names []string
-	for _, i := range r.Perm(len(w.nodes))[:len(nodes)] {
-		names = append(names, w.nodes[i].name)
+	for _, i := range r.Perm(len(w.nodes)) {
+		if name := w.nodes[i].name; len(names) < len(nodes) && !slices.Contains(nodes, name) {
+			names = append(names, name)
+		}
 	}
-	slices.Sort(names)
+	slices.Sort(names) // too few are refused
 	return []string{strings.Join(names, ",")}
 }
 
-// pickSaved picks one of the jobs that run and may be saved; nil if there is none.
-func (w *watcher) pickSaved(pick uint64) *pb.Job {
+// around is how often a job is moved in a row.
+const around = 4
+
+// moveAround has a job with GPUs moved again and again, each time as soon as it runs
+// again.
+func (w *weather) moveAround(c cast) (*strike, error) {
+	job := w.watch.pickSaved(c.pick, "saved-gpu-")
+	if job == nil {
+		return nil, nil
+	}
+	nodes, err := spec.ParseHostList(job.NodeList)
+	if err != nil {
+		return nil, err
+	}
+	id := job.GetId().GetJob()
+	ctx, cancel := context.WithTimeout(context.Background(), clientLimit)
+	defer cancel()
+	defer w.journal.requesting(history.Move, id)()
+	moved := 0
+	for range around {
+		if _, err := w.tool(ctx, "gcontrol", "migrate", fmt.Sprint(id)); err != nil {
+			break // it has ended, or other faults are in the way
+		}
+		moved++
+	}
+	return &strike{target: fmt.Sprintf("%d, %d times", id, moved), nodes: nodes, harm: history.Harmless}, nil
+}
+
+// pickSaved picks one of the jobs that run and may be saved, among those whose names
+// begin so; nil if there is none.
+func (w *watcher) pickSaved(pick uint64, prefix string) *pb.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []*pb.Job
 	for _, job := range w.jobs {
-		if job.State == pb.JobState_JOB_STATE_RUNNING && strings.HasPrefix(job.GetSpec().GetName(), "saved") {
+		if job.State == pb.JobState_JOB_STATE_RUNNING && strings.HasPrefix(job.GetSpec().GetName(), prefix) {
 			found = append(found, job)
 		}
 	}

@@ -93,7 +93,7 @@ func (k *keeper) once(ctx context.Context) bool {
 	return !k.wanted
 }
 
-// want says whether the daemon shall run.
+// want reports whether the daemon should run.
 func (k *keeper) want(wanted bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

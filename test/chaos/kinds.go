@@ -11,7 +11,7 @@ import (
 // job is one job before it is submitted.
 type job struct {
 	kind    string
-	options []string // of gsubmit, beside those every job has
+	options []string // of gsubmit, in addition to those every job has
 	record  string   // what of record it runs: job or gang
 	length  time.Duration
 	exit    int
@@ -123,7 +123,12 @@ var savedKinds = []kind{
 	}},
 	{"saved-gpu", 6, func(r *rand.Rand, j *job) {
 		counted(r, j)
-		j.options = append(j.options, "--gpus=1")
+		j.options = append(j.options, fmt.Sprintf("--gpus=%d", 1+r.IntN(2)))
+	}},
+	{"saved-gang-gpu", 3, func(r *rand.Rand, j *job) {
+		counted(r, j)
+		j.nodes = 2
+		j.options = append(j.options, "--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=1")
 	}},
 	{"saved-gang", 6, func(r *rand.Rand, j *job) {
 		counted(r, j)

@@ -77,9 +77,9 @@ func parse(words []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.StringVar(&o.binaries, "bin", "bin", "`folder` of Gleaner's programs")
-	flags.StringVar(&o.recorder, "record", "", "the `program` that jobs run (default: record beside this program)")
+	flags.StringVar(&o.recorder, "record", "", "the `program` that jobs run (default: record in the directory of this program)")
 	flags.StringVar(&o.directory, "dir", "", "`folder` to work in (default: a new one in /var/tmp)")
-	flags.StringVar(&o.logs, "logs", "", "`folder` for the logs of a failure (default: beside the working folder)")
+	flags.StringVar(&o.logs, "logs", "", "`folder` for the logs of a failure (default: next to the working folder)")
 	flags.DurationVar(&o.length, "length", time.Minute, "`time` of bad weather")
 	flags.Uint64Var(&o.seed, "seed", 0, "`number` that the faults follow from (default: a new one)")
 	flags.IntVar(&o.controllers, "controllers", 3, "controllers: 1 or 3")

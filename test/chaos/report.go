@@ -27,7 +27,7 @@ func processesBelow(directory string) []string {
 	return left
 }
 
-// report prints the summary and answers the exit status.
+// report prints the summary and returns the exit status.
 func (t *test) report(h *history.History, found []history.Violation) int {
 	t.failed = append(t.failed, t.weather.failed...)
 	if t.watch.twoLeaders != "" {
@@ -68,8 +68,8 @@ func (t *test) summary(h *history.History, found []history.Violation) {
 	t.out.plain("jobs: %d submissions accepted (%d more of unknown fate), %d jobs finished (%d completed, %d failed, %d cancelled, %d timed out, %d preempted, %d by node failure), %d requeues, %d runs recorded",
 		accepted, unanswered, len(h.Jobs)-counts[history.NotEnded], states["COMPLETED"], states["FAILED"], states["CANCELLED"], states["TIMEOUT"], states["PREEMPTED"], states["NODE_FAIL"], requeued, len(h.Runs))
 	exactly, back, silent := h.Moves()
-	t.out.plain("saves: jobs went on from an image %d times: %d times with the next number, %d times with one that they had written, %d times they were ended before they wrote one; gaps %d, repeated against their wish %d",
-		exactly+back+silent, exactly, back, silent, counts[history.Gap], counts[history.Repeated])
+	t.out.plain("saves: jobs resumed from an image %d times: %d times with the next number, %d times with one that they had written, %d times they were ended before they wrote one; one with GPUs %d times; gaps %d, repeated against their wish %d, other devices %d",
+		exactly+back+silent, exactly, back, silent, h.MostMoves(), counts[history.Gap], counts[history.Repeated], counts[history.OtherDevices])
 	t.out.plain("lost %d, doubled %d, ran twice at once %d, devices twice %d, gangs in part %d, requeued against their wish %d, never accepted %d, wrong ends %d, not ended %d, untouched but ended %d, too early %d, limits passed %d, not free %d, left behind %d, else %d",
 		counts[history.Lost], counts[history.Doubled], counts[history.Overlap], counts[history.DeviceTwice], counts[history.PartialGang], counts[history.BadRequeue],
 		counts[history.NotAccepted], counts[history.WrongEnd], counts[history.NotEnded], counts[history.Touched], counts[history.TooEarly], counts[history.LimitPassed], counts[history.NodeNotFree], counts[history.LeftBehind], len(t.failed))
@@ -77,7 +77,7 @@ func (t *test) summary(h *history.History, found []history.Violation) {
 		leaderless.Seconds(), t.watch.elections, t.journal.worstGap.Seconds(), t.watch.resumed, t.watch.released)
 }
 
-// historyFile holds all that the checker saw, for who looks into a failure.
+// historyFile holds all that the checker saw, to investigate a failure.
 const historyFile = "history.json"
 
 // keep writes the history among the logs.

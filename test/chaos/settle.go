@@ -17,7 +17,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/test/chaos/host"
 )
 
-// drain lets all jobs come to their end: those that would run for ever are
+// drain lets all jobs come to their end: those that would run forever are
 // cancelled, those that are held released.
 func (t *test) drain(ctx context.Context) error {
 	asked := map[uint32]time.Time{}

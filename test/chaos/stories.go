@@ -74,7 +74,7 @@ func (t *test) told(kind string, harm history.Harm, nodes ...string) {
 	t.weather.begin(history.Fault{Kind: kind, Nodes: nodes, Everywhere: len(nodes) == 0, Harm: harm, From: now()})
 }
 
-// submitOne submits a job that runs so long, and answers its number.
+// submitOne submits a job that runs so long and returns its number.
 func (t *test) submitOne(ctx context.Context, partition string, length time.Duration, options ...string) (uint32, error) {
 	j := job{kind: "story", record: "job", nodes: 1, length: length, options: options}
 	r := rand.New(rand.NewPCG(t.options.seed, 99))
@@ -85,7 +85,7 @@ func (t *test) submitOne(ctx context.Context, partition string, length time.Dura
 	return s.Job, nil
 }
 
-// recorded says whether a run of a job has begun to write its record, and where.
+// recorded reports whether a run of a job has begun to write its record, and where.
 func (t *test) recorded(job, epoch uint32) (node string, ok bool) {
 	paths, _ := filepath.Glob(t.path(recordFolder, fmt.Sprintf("%d.%d.*", job, epoch)))
 	if len(paths) == 0 {
@@ -98,7 +98,7 @@ func (t *test) nodeCalled(name string) *node {
 	return t.nodes[slices.IndexFunc(t.nodes, func(n *node) bool { return n.name == name })]
 }
 
-// runs waits until a run of the job runs, and answers its node.
+// runs waits until a run of the job runs and returns its node.
 func (t *test) runs(ctx context.Context, job, epoch uint32) (n *node, err error) {
 	err = t.step(ctx, fmt.Sprintf("run %d of job %d has begun", epoch, job), func(context.Context) bool {
 		where, ok := t.recorded(job, epoch)
@@ -154,7 +154,7 @@ func epochs(t *test, ctx context.Context) error {
 	if _, err := t.runs(ctx, job, 1); err != nil {
 		return err
 	}
-	// The job ends, but its supervisor can not write that down, and the node
+	// The job ends, but its supervisor cannot write that down, and the node
 	// is not heard of.
 	t.told("slow-node-disk", history.Kills, n.name)
 	stalled, stop := context.WithTimeout(ctx, storyLimit)

@@ -34,7 +34,7 @@ func TestLanes(t *testing.T) {
 	for _, l := range lanes() {
 		for _, f := range l.faults {
 			if seen[f.name] || f.weight < 1 || f.least > f.most || f.make == nil {
-				t.Errorf("%s: fault %s is there twice, or can not be thrown", l.name, f.name)
+				t.Errorf("%s: fault %s is there twice, or cannot be thrown", l.name, f.name)
 			}
 			seen[f.name] = true
 		}
@@ -57,7 +57,7 @@ func TestPickLeavesSlowJobsOut(t *testing.T) {
 }
 
 // TestWorstGap: a submission that takes long, or follows others that failed,
-// counts from when somebody first asked in vain.
+// counts from the first attempt that failed.
 func TestWorstGap(t *testing.T) {
 	var j journal
 	first, second := &history.Submission{Name: "a"}, &history.Submission{Name: "b"}

@@ -25,7 +25,7 @@ func (t target) String() string { return t.pkg + "." + t.name }
 
 var declared = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
 
-// list answers the targets whose package.Target matches, as go test -list
+// list returns the targets whose package.Target matches, as go test -list
 // would, but without compiling every test of the tree first.
 func list(tags string, wanted *regexp.Regexp) ([]target, error) {
 	const format = `{{.ImportPath}}{{"\t"}}{{.Dir}}{{range .TestGoFiles}}{{"\t"}}{{.}}{{end}}{{range .XTestGoFiles}}{{"\t"}}{{.}}{{end}}`
@@ -67,7 +67,7 @@ func output(name string, arguments ...string) (string, error) {
 // "fuzz: elapsed: 3s, execs: 325017 (108336/sec), new interesting: 11 (total: 202)".
 var progress = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+)`)
 
-// run tries the target for a while, prints its line, and answers an error
+// run tries the target for a while, prints its line and returns an error
 // with all that go test said when it found something.
 func (t target) run(each time.Duration, tags string, parallel int) error {
 	cmd := exec.Command("go", "test", "-tags", tags, "-run", "^$", "-fuzz", "^"+t.name+"$",

@@ -63,8 +63,8 @@ func find(program string) (string, error) {
 // coreutils, diffutils, findutils, grep, mawk, perl-base, procps, sed and
 // util-linux. A story that fails in the machine alone may miss one here.
 const programs = `awk base64 basename bash cat chmod chown cmp comm cp cut date dd diff dirname echo env expr fallocate
-false find grep gzip head hostname id kill ln ls mkdir mkfifo mknod mktemp mount mv nice nohup nproc od paste
-md5sum perl pgrep pkill printf ps pwd readlink rm rmdir sed seq setpriv setsid sh sha256sum sleep sort stat su
+false find grep gzip head hostname id kill ln ls mkdir mkfifo mkfs.ext4 mknod mktemp mount mv nice nohup nproc od paste
+md5sum nsenter perl pgrep pkill printf ps pwd readlink rm rmdir sed seq setpriv setsid sh sha256sum sleep sort stat su
 sync tac tail tar tee test timeout touch tr true truncate umount uname uniq unshare wc xargs`
 
 // accounts are the system's own; the stories add their users.

@@ -26,17 +26,19 @@ const (
 // cases are what the machine runs, in this order.
 var cases = []Case{
 	tests("cgroup", "."),
-	// Those that the pattern leaves out take minutes here, or want a Python.
-	tests("noded/container", "^Test(MapIDs|MapMountIDs|UserNamespace|BindsWorkDir|MountOrder|AddAccount|AsUser|DeletedTree|AllowedDevices"+
-		"|SeccompFilter|RefuseHostNamespace|SelectMounts|CoveredMounts|TryIdmap|MoveCounter|SaveAndGoOn)$", "GLEANER_TEST_GINIT=/src/bin/ginit"),
+	// Those that the pattern leaves out take minutes here, want a Python, or save
+	// and restore, which the story migrate does too.
+	tests("noded/container", "^Test(MapIDs|MapMountIDs|UserNamespace|MountOrder|AddAccount|DeletedTree|AllowedDevices"+
+		"|SeccompFilter|RefuseHostNamespace|SelectMounts|CoveredMounts|TryIdmap)$", "GLEANER_TEST_GINIT=/src/bin/ginit"),
 	// In a mount namespace of their own, and told where ginit is, these do not
 	// build it.
-	tests("noded/shim", "^Test(ForkBomb|Lease|SupervisorKilled|OrphansAreKilled|KilledInMidSave|KilledInMidRestore)$",
+	tests("noded/shim", "^Test(ForkBomb|FrozenAllocEndsWithoutRunning|Memory|SupervisorKilled|OrphansAreKilled|KilledInMidSave)$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups|OccupiedParent)$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
-	tests("test/scenario", "^TestScenarios$/^(isolation|ends|orphans)$", "GLEANER_SCENARIO_PATIENCE=8"),
-	// Alone: a job that stands while it is saved is not waited for without end.
+	tests("test/scenario", "^TestScenarios$/^isolation$", "GLEANER_SCENARIO_PATIENCE=8"),
+	// Alone: a job that is frozen while it is saved is not waited for without
+	// end.
 	tests("test/scenario", "^TestScenarios$/^migrate$", "GLEANER_SCENARIO_PATIENCE=8"),
 }
 

@@ -38,7 +38,7 @@ func newCluster(name string) (*cluster, error) {
 // stepLimit bounds everything that is waited for.
 const stepLimit = 3 * time.Minute
 
-// command runs one of the user's commands in a directory, and answers its
+// command runs one of the user's commands in a directory and returns its
 // output; the error has what it complained of.
 func (c *cluster) command(ctx context.Context, dir string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
@@ -70,7 +70,7 @@ type migration struct {
 	StandingMs   uint64 `json:"standing_ms"`
 }
 
-// save moves a job, or saves it where it is, and answers how that went: an error only
+// save moves a job, or saves it where it is, and returns how that went: an error only
 // if that is not known.
 func (c *cluster) save(ctx context.Context, verb, job string) (migration, error) {
 	out, err := c.command(ctx, "/", "gcontrol", "--json", verb, job)
@@ -80,7 +80,7 @@ func (c *cluster) save(ctx context.Context, verb, job string) (migration, error)
 	}
 	m := answer.Jobs[0]
 	if m.Done && m.SavedOn == m.GoesOnOn {
-		m.Done, m.Error = false, "it went on on the node where it had been"
+		m.Done, m.Error = false, "it resumed on the node where it had been"
 	}
 	return m, nil
 }

@@ -2,7 +2,7 @@
 // moved between its nodes at several moments, there and back, and says which
 // ended with the same output. contrib/migrations.sh starts the cluster for it.
 //
-// It promises that a migration counts as good only if the job went on elsewhere
+// It promises that a migration counts as good only if the job resumed elsewhere
 // and its run ended with the exit status, the output and the files of the
 // undisturbed run, all compared byte by byte; and that it fails if fewer than 99
 // in 100 are good, if something that cannot be saved is moved or is refused

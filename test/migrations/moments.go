@@ -11,16 +11,33 @@ import (
 // moment is when a job is moved.
 type moment struct {
 	early bool          // as soon as it runs, be it ready or not
-	after time.Duration // of that, or of when it went on after the move before
+	after time.Duration // of that, or of when it continued after the move before
 }
 
 // longestWait bounds the moments that are drawn.
 const longestWait = 2500 * time.Millisecond
 
-// momentsOf answers two moments, there and back. In the first round the program
-// is at its work, in the second it has just begun; all later ones are drawn,
-// for a program and round always the same.
+// momentsOf returns when a program is moved in a round: there and back, or as often
+// as it says, and the second time it is moved once more, at once.
 func momentsOf(p *programs.Program, round int) []moment {
+	moments := firstOf(p, round)
+	if p.Refused != nil {
+		return moments
+	}
+	moves := p.Moves
+	if round == 1 {
+		moves++
+	}
+	for len(moments) < moves {
+		moments = append(moments, moment{})
+	}
+	return moments
+}
+
+// firstOf returns the first moments. In the first round the program is at its work,
+// in the second it has just begun; all later ones are drawn, for a program and round
+// always the same.
+func firstOf(p *programs.Program, round int) []moment {
 	if p.Refused != nil {
 		return []moment{{after: 300 * time.Millisecond}}
 	}

@@ -57,7 +57,7 @@ func sumOf(path string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), errors.Join(err, file.Close())
 }
 
-// difference answers in a sentence the first thing that is not the same; empty
+// difference returns in a sentence the first thing that is not the same; empty
 // if all is.
 func (o outcome) difference(other outcome) string {
 	if o.state != other.state || o.exit != other.exit {

@@ -64,6 +64,7 @@ func (c *cluster) submit(ctx context.Context, p *programs.Program, dir string) (
 	words := []string{
 		"gsubmit", "--parsable", "--job-name=" + p.Name, "--output=" + outputFile, "--error=" + complaintsFile,
 		"--mem=" + p.Memory, "--cpus-per-task=1", "--time=30", fmt.Sprintf("--nodes=%d", p.Nodes),
+		"--gpus-per-node=1", // whose files, numbers and names are others on each node
 	}
 	if p.Private {
 		words = append(words, "--network=private")
@@ -83,7 +84,7 @@ func (c *cluster) disturb(ctx context.Context, p *programs.Program, r *run, job 
 			return err
 		}
 		verb := "migrate"
-		if p.Nodes > 1 { // where it would go on had to be said
+		if p.Nodes > 1 { // where it would continue had to be said
 			verb = "checkpoint"
 		}
 		moved, err := c.save(ctx, verb, job)
@@ -172,7 +173,7 @@ func (c *cluster) finish(ctx context.Context, p *programs.Program, r *run, job s
 	return err
 }
 
-// over says whether the job is.
+// over reports whether the job is.
 func (s state) over() bool {
 	switch s.name {
 	case "PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "":

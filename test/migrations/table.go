@@ -78,7 +78,7 @@ func (r *row) verdict() string {
 	return "same"
 }
 
-// figures are the milliseconds that the job stood still, in order, and the size
+// figures are the milliseconds that the job was frozen, in order, and the size
 // of its largest image.
 func (r *row) figures() (stood []uint64, largest uint64) {
 	for _, run := range r.runs {
@@ -168,7 +168,7 @@ func (t table) writeText(out io.Writer) error {
 }
 
 func (t table) writeMarkdown(out io.Writer) error {
-	fmt.Fprintln(out, "| program | migrations | good | stood, ms: median | most | largest image, bytes | result |")
+	fmt.Fprintln(out, "| program | migrations | good | frozen, ms: median | most | largest image, bytes | result |")
 	fmt.Fprintln(out, "|---|--:|--:|--:|--:|--:|---|")
 	for _, r := range t {
 		fmt.Fprintln(out, "| "+strings.Join(r.cells(), " | ")+" |")

@@ -1,10 +1,11 @@
-// Package operations plays docs/operations.md: it types what the runbook tells
-// an operator to type, on machines made of mount namespaces, and compares what
-// is printed with what the runbook says is printed. So it can not rot.
+// Package operations plays docs/install.md and docs/operations.md: it types what
+// the pages tell an operator to type, on machines made of namespaces, and compares
+// what is printed with what the page says is printed. So they cannot rot.
 //
-// A block of the page that is to be typed follows a comment
+// A block of a page that is to be typed follows a comment
 //
 //	<!-- on HOST -->            it succeeds
+//	<!-- on HOST, as USER -->   it succeeds, in a login shell of that user
 //	<!-- on HOST, fails -->     it does not
 //	<!-- on HOST, at last -->   it is typed again until it prints what follows
 //
@@ -27,6 +28,7 @@ type step struct {
 	line     int
 	section  string
 	host     string
+	user     string // "" = root
 	fails    bool
 	atLast   bool
 	commands string
@@ -34,29 +36,12 @@ type step struct {
 }
 
 func TestRunbook(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: the hosts are mount namespaces")
+	t.Parallel()
+	steps := pageOf(t, "operations.md", 20)
+	h, node := newHosts(t, "c1", "c2", "c3", "gpu01"), false
+	for name := range h.addresses {
+		h.install(name)
 	}
-	if testing.Short() {
-		t.Skip("needs minutes: it plays the whole page")
-	}
-	if _, err := os.Stat("../../bin/gctld"); err != nil {
-		t.Skip("needs bin/: run make build first")
-	}
-	for _, tool := range []string{"unshare", "nsenter", "setsid"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs %s: it makes the hosts", tool)
-		}
-	}
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps := readPage(string(text))
-	if len(steps) < 20 {
-		t.Fatalf("the page has only %d blocks to type", len(steps))
-	}
-	h, node := newHosts(t), false
 	for _, s := range steps {
 		if strings.Contains(s.section, "node") && !node {
 			h.joinNode()
@@ -68,11 +53,57 @@ func TestRunbook(t *testing.T) {
 	}
 }
 
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	steps := pageOf(t, "install.md", 10)
+	h, node := newHosts(t, "c1", "gpu01", "desk"), false
+	for _, s := range steps {
+		if !h.play(s) {
+			return
+		}
+		if !node && h.ownGroup() {
+			h.endJobs()
+			node = true
+		}
+	}
+	if !node {
+		t.Error("the page sets up no node")
+	}
+}
+
+// pageOf returns what is typed of a page, or skips the test.
+func pageOf(t *testing.T, page string, least int) []step {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the hosts are namespaces")
+	}
+	if testing.Short() {
+		t.Skip("needs minutes: it plays the whole page")
+	}
+	if _, err := os.Stat("../../bin/gctld"); err != nil {
+		t.Skip("needs bin/: run make build first")
+	}
+	for _, tool := range []string{"unshare", "nsenter", "setsid", "ip", "su"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s: it makes the hosts", tool)
+		}
+	}
+	text, err := os.ReadFile("../../docs/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := readPage(string(text))
+	if len(steps) < least {
+		t.Fatalf("%s has only %d blocks to type", page, len(steps))
+	}
+	return steps
+}
+
 // play types one block.
 func (h *hosts) play(s step) bool {
 	deadline := time.Now().Add(5 * time.Minute) // three leases take two
 	for {
-		out, err := h.run(s.host, s.commands)
+		out, err := h.typed(s)
 		missing := firstMissing(out, s.prints)
 		switch {
 		case (err != nil) == s.fails && missing == "":
@@ -86,6 +117,13 @@ func (h *hosts) play(s step) bool {
 		h.t.Errorf("%s (line %d) on %s:\n%s--- %v, it printed\n%s--- and not the line\n%s\n--- log\n%s", s.section, s.line, s.host, s.commands, err, out, missing, log)
 		return false
 	}
+}
+
+func (h *hosts) typed(s step) (string, error) {
+	if s.user != "" {
+		return h.runAs(s.host, "su", "-", s.user, "-c", "set -eu\n"+s.commands)
+	}
+	return h.run(s.host, s.commands)
 }
 
 // firstMissing is the first line of want that out does not have behind those
@@ -110,7 +148,7 @@ func firstMissing(out, want string) string {
 // oneSpace makes columns of any width alike.
 func oneSpace(line string) string { return strings.Join(strings.Fields(line), " ") }
 
-var marker = regexp.MustCompile(`^<!-- on (\w+)(, fails|, at last)? -->$`)
+var marker = regexp.MustCompile(`^<!-- on (\w+)(, fails|, at last|, as (\w+))? -->$`)
 
 // readPage takes the blocks to type out of a page.
 func readPage(text string) []step {
@@ -138,7 +176,7 @@ func readPage(text string) []step {
 			next = "prints"
 		default:
 			if m := marker.FindStringSubmatch(line); m != nil {
-				steps = append(steps, step{line: number + 1, section: section, host: m[1], fails: m[2] == ", fails", atLast: m[2] == ", at last"})
+				steps = append(steps, step{line: number + 1, section: section, host: m[1], user: m[3], fails: m[2] == ", fails", atLast: m[2] == ", at last"})
 				next = "type"
 			}
 		}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // asScript runs a command as one of the test's users, in the user's own
@@ -120,7 +122,7 @@ func startCluster(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := command.StdoutPipe()
 	ts.Check(err)
 	command.Stderr = command.Stdout
-	ts.Check(command.Start())
+	ts.Check(prototest.StartTied(command))
 
 	ready := make(chan bool, 1)
 	log := &strings.Builder{}
@@ -201,8 +203,8 @@ func stopCluster(ts *testscript.TestScript, command *exec.Cmd, directory string,
 	}
 }
 
-// showLogs puts the end of each daemon's log beside the story, where it is
-// read when the story failed.
+// showLogs puts the end of each daemon's log next to the story, for readers of
+// a failed story.
 func showLogs(ts *testscript.TestScript, directory string) {
 	logs, _ := filepath.Glob(filepath.Join(directory, "*.log"))
 	for _, path := range logs {
@@ -272,7 +274,7 @@ func quietly(ts *testscript.TestScript, program string, args ...string) (string,
 	return string(out), err
 }
 
-// compare says whether every task has reached the wanted state, and whether
+// compare reports whether every task has reached the wanted state, and whether
 // one has ended in another.
 func compare(states, wanted string) (reached, missed bool) {
 	reached = states != ""
@@ -354,7 +356,7 @@ func startNode(ts *testscript.TestScript, neg bool, args []string) {
 func runNode(ts *testscript.TestScript, command *exec.Cmd, config string) {
 	var log strings.Builder
 	command.Stdout, command.Stderr = &log, &log
-	ts.Check(command.Start())
+	ts.Check(prototest.StartTied(command))
 	ts.Defer(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()

@@ -17,7 +17,7 @@ func condition(name string) (bool, error) {
 	return is(), nil
 }
 
-// criuWorks says whether this machine has a CRIU that gnoded would use.
+// criuWorks reports whether this machine has a CRIU that gnoded would use.
 func criuWorks() bool {
 	for _, program := range []string{"/usr/local/lib/gleaner/criu/criu", "criu", "/usr/sbin/criu"} {
 		if exec.Command(program, "check").Run() == nil {

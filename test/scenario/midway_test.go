@@ -25,8 +25,8 @@ const midwayTries = 8
 
 // stopMidway is `midway save|restore JOB COMMAND…`: gives the command, and stops
 // CRIU in the middle of saving or restoring the job. $CRIU, $SHIM and $NODE then
-// say who is in the middle of what, and $PART in which directory. The command
-// goes on in the background until the story's end.
+// say who is in the middle of what, and $ALLOC in which directory. The command
+// continues in the background until the story's end.
 func stopMidway(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: midway save|restore JOB COMMAND...")
@@ -63,7 +63,7 @@ func stopMidway(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("CRIU was not met in the middle of its work")
 }
 
-// stopCRIU answers whether it has stopped a CRIU in mid-work before over was closed.
+// stopCRIU reports whether it has stopped a CRIU in mid-work before over was closed.
 func stopCRIU(ts *testscript.TestScript, what, job string, over chan struct{}) bool {
 	for {
 		select {
@@ -71,40 +71,40 @@ func stopCRIU(ts *testscript.TestScript, what, job string, over chan struct{}) b
 			return false
 		case <-time.After(500 * time.Microsecond):
 		}
-		parts, _ := filepath.Glob(filepath.Join(ts.Getenv("CLUSTER"), "nodes", "*", "jobs", job+".*"))
-		for _, part := range parts {
-			if !inTheMiddle(what, part) {
+		allocs, _ := filepath.Glob(filepath.Join(ts.Getenv("CLUSTER"), "nodes", "*", "jobs", job+".*"))
+		for _, alloc := range allocs {
+			if !inTheMiddle(what, alloc) {
 				continue
 			}
-			shim, _ := os.ReadFile(filepath.Join(part, "shim.lock"))
+			shim, _ := os.ReadFile(filepath.Join(alloc, "shim.lock"))
 			supervisor, _ := strconv.Atoi(strings.TrimSpace(string(shim)))
 			criu := criuOf(supervisor, what)
 			if criu == 0 || syscall.Kill(criu, syscall.SIGSTOP) != nil {
 				continue
 			}
 			ts.Defer(func() { resume(criu) })
-			if !stopped(criu) || !inTheMiddle(what, part) {
+			if !stopped(criu) || !inTheMiddle(what, alloc) {
 				resume(criu)
 				continue
 			}
 			ts.Setenv("CRIU", strconv.Itoa(criu))
 			ts.Setenv("SHIM", strconv.Itoa(supervisor))
-			ts.Setenv("PART", part)
-			ts.Setenv("NODE", filepath.Base(filepath.Dir(filepath.Dir(part))))
+			ts.Setenv("ALLOC", alloc)
+			ts.Setenv("NODE", filepath.Base(filepath.Dir(filepath.Dir(alloc))))
 			return true
 		}
 	}
 }
 
-// inTheMiddle says whether CRIU has begun to write the images of a part, or to
+// inTheMiddle reports whether CRIU has begun to write the images of an allocation, or to
 // make its processes.
-func inTheMiddle(what, part string) bool {
+func inTheMiddle(what, alloc string) bool {
 	if what == "save" {
-		images, _ := filepath.Glob(filepath.Join(part, "save", "criu", "*.img"))
+		images, _ := filepath.Glob(filepath.Join(alloc, "save", "criu", "*.img"))
 		whole := slices.ContainsFunc(images, func(path string) bool { return filepath.Base(path) == "inventory.img" })
 		return len(images) > 0 && !whole // which is written last
 	}
-	log, err := os.ReadFile(filepath.Join(part, "criu", "restore.log"))
+	log, err := os.ReadFile(filepath.Join(alloc, "criu", "restore.log"))
 	return err == nil && bytes.Contains(log, []byte("Forking task"))
 }
 
@@ -122,7 +122,7 @@ func criuOf(parent int, what string) int {
 	return 0
 }
 
-// stopped waits until a process stands.
+// stopped waits until a process is stopped.
 func stopped(pid int) bool {
 	for deadline := time.Now().Add(leastPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -136,7 +136,7 @@ func stopped(pid int) bool {
 	return false
 }
 
-// resume lets a CRIU go on that was stopped, if it is still that.
+// resume lets a CRIU continue that was stopped, if it is still that.
 func resume(pid int) {
 	if doesCRIU(pid, "criu: ") {
 		_ = syscall.Kill(pid, syscall.SIGCONT)

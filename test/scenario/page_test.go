@@ -85,7 +85,7 @@ func (p *page) read(line string) {
 	p.out.WriteString(line + "\n")
 }
 
-// answer runs a line as a user, "" = root, and answers all that it prints.
+// answer runs a line as a user, "" = root, and returns all that it prints.
 func (p *page) answer(user, line string) string {
 	command := exec.Command("sh", "-c", line)
 	if user != "" {

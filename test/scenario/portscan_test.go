@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // The two machines of the port scan: network namespaces with one cable.
@@ -58,16 +60,16 @@ func TestPortScan(t *testing.T) {
 	m.followLog(t, filepath.Join(m.dir, "node", "jobs", job+".1", "shim.log"), job, []string{"container is up"})
 	m.gleaner(t, "gcancel", job)
 	m.await(t, "the job is over", func() bool { return m.runs(t) == "" })
-	m.followLog(t, m.logs["gctld"].Name(), job, []string{"request", "job starts", "start ordered", "part ended", "job ended"})
-	m.followLog(t, m.logs["gnoded"].Name(), job, []string{"started the supervisor of a part", "a part has ended"})
+	m.followLog(t, m.logs["gctld"].Name(), job, []string{"request", "job starts", "start ordered", "allocation ended", "job ended"})
+	m.followLog(t, m.logs["gnoded"].Name(), job, []string{"started the supervisor of an allocation", "an allocation has ended"})
 }
 
-var partSocket = regexp.MustCompile(`^(/proc/self/fd/[0-9]+/(shim|job)\.sock|/run/gleaner/step\.sock)$`)
+var allocSocket = regexp.MustCompile(`^(/proc/self/fd/[0-9]+/(shim|job)\.sock|/run/gleaner/step\.sock)$`)
 
-// ownSocket says whether a socket is gnoded's or a job's own: supervisors name
-// theirs from within the part's directory, process 1 from within the container.
+// ownSocket reports whether a socket is gnoded's or a job's own: supervisors name
+// theirs from within the allocation's directory, process 1 from within the container.
 func ownSocket(path, dir string) bool {
-	return strings.HasPrefix(path, dir+"/") || partSocket.MatchString(path)
+	return strings.HasPrefix(path, dir+"/") || allocSocket.MatchString(path)
 }
 
 // machines are the two namespaces, each held by a process, and what runs there.
@@ -87,7 +89,7 @@ func cable(t *testing.T) *machines {
 	hold := func() int {
 		command := exec.Command("sleep", "900")
 		command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-		if err := command.Start(); err != nil {
+		if err := prototest.StartTied(command); err != nil {
 			t.Skipf("needs network namespaces: %v", err)
 		}
 		t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
@@ -127,7 +129,7 @@ func (m *machines) start(t *testing.T, pid int, name string, words ...string) {
 	command := exec.Command("nsenter", append([]string{netOf(pid), filepath.Join(m.bin, name)}, words...)...)
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := command.Start(); err != nil {
+	if err := prototest.StartTied(command); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -197,12 +199,12 @@ func (m *machines) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience(60 * time.Second)); !done(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("waited too long: %s", what)
 		}
 	}
 }
 
-// runs are the command lines of the job's processes, which stand in the node's
+// runs are the command lines of the job's processes, which are in the node's
 // namespace: their network is the machine's.
 func (m *machines) runs(t *testing.T) string {
 	t.Helper()
@@ -289,7 +291,7 @@ func connect(family int, address unix.Sockaddr) error {
 }
 
 // listening reads the kernel's tables of a namespace: TCP sockets that listen
-// (state 0A), and every UDP or raw socket, which takes in without listening.
+// (state 0A), and every UDP or raw socket, which receives without listening.
 func listening(t *testing.T, pid int) []string {
 	t.Helper()
 	var found []string

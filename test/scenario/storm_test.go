@@ -14,10 +14,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// runEvery: one in so many of a storm's jobs runs. The others are held, which costs
+// nothing: a submission that is lost is found among those too.
+const runEvery = 3
+
 // storm is `storm COUNT KILLS`: submits COUNT jobs by gsubmit as alice, a few
 // at once, and kills the controller KILLS times at random meanwhile. Then every
-// number that gsubmit printed must have run exactly once, and nothing else.
-// GLEANER_STORM overrides the count.
+// number that gsubmit printed must be held or must have run exactly once, and
+// nothing else. GLEANER_STORM overrides the count.
 func storm(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: storm COUNT KILLS")
@@ -33,54 +37,90 @@ func storm(ts *testscript.TestScript, neg bool, args []string) {
 	stop := make(chan struct{})
 	killed := make(chan int)
 	go func() { killed <- killAtRandom(ts.Getenv("CLUSTER"), kills, stop) }()
-	accepted, failures := submitMany(ts, count)
+	s := submitMany(ts, count)
 	close(stop)
-	ts.Logf("%d submissions accepted, %d not, the controller killed %d times", len(accepted), len(failures), <-killed)
-	for _, failure := range failures {
+	ts.Logf("%d submissions accepted, %d not, the controller killed %d times", len(s.run)+len(s.held), len(s.failures), <-killed)
+	for _, failure := range s.failures {
 		ts.Logf("not accepted: %s", failure)
 	}
-	if len(accepted) < count*9/10 {
-		ts.Fatalf("only %d of %d submissions were accepted", len(accepted), count)
+	if len(s.run)+len(s.held) < count*9/10 {
+		ts.Fatalf("only %d of %d submissions were accepted", len(s.run)+len(s.held), count)
 	}
-	if err := ranOnce(filepath.Join(ts.Getenv("ALICE"), "runs"), accepted, len(failures)); err != nil {
+	if err := ranOnce(filepath.Join(ts.Getenv("ALICE"), "runs"), s.run, len(s.failures)); err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if err := areHeld(ts, s.held, len(s.failures)); err != nil {
 		ts.Fatalf("%v", err)
 	}
 }
 
-// submitMany submits from a few clients at once and returns the numbers they
-// printed, and what the others said instead.
-func submitMany(ts *testscript.TestScript, count int) (accepted map[string]bool, failures []string) {
+// submissions are the numbers that gsubmit printed, and what it said instead.
+type submissions struct {
+	run, held map[string]bool
+	failures  []string
+}
+
+// submitMany submits from a few clients at once.
+func submitMany(ts *testscript.TestScript, count int) submissions {
 	const clients = 4
 	script := "echo $SLURM_JOB_ID >> runs"
-	accepted = map[string]bool{}
-	work := make(chan struct{})
+	s := submissions{run: map[string]bool{}, held: map[string]bool{}}
+	work := make(chan int)
 	var mutex sync.Mutex
 	var group sync.WaitGroup
 	for range clients {
 		group.Go(func() {
-			for range work {
-				out, err := quietly(ts, "as", "alice", "gsubmit", "--parsable", "-o", "/dev/null", "--mem=16M", "--wrap", script)
+			for i := range work {
+				words := []string{"alice", "gsubmit", "--parsable", "-o", "/dev/null", "--mem=16M", "--wrap", script}
+				accepted := s.run
+				if i%runEvery != 0 {
+					words, accepted = append(words, "--hold"), s.held
+				}
+				out, err := quietly(ts, "as", words...)
 				mutex.Lock()
-				if id := strings.TrimSpace(out); err == nil && !accepted[id] {
+				if id := strings.TrimSpace(out); err == nil && !s.run[id] && !s.held[id] {
 					accepted[id] = true
 				} else {
-					failures = append(failures, fmt.Sprintf("%s: %v", id, err))
+					s.failures = append(s.failures, fmt.Sprintf("%s: %v", id, err))
 				}
 				mutex.Unlock()
 			}
 		})
 	}
-	for range count {
-		work <- struct{}{}
+	for i := range count {
+		work <- i
 	}
 	close(work)
 	group.Wait()
-	return accepted, failures
+	return s
+}
+
+// areHeld: the queue holds every held job, and of those whose submission failed at
+// most as many as failed.
+func areHeld(ts *testscript.TestScript, held map[string]bool, failures int) error {
+	out, err := quietly(ts, "gqueue", "-h", "-t", "PENDING", "-o", "%i")
+	if err != nil {
+		return err
+	}
+	found := strings.Fields(out)
+	unknown := 0
+	for _, id := range found {
+		if !held[id] {
+			unknown++
+		}
+	}
+	if unknown > failures {
+		return fmt.Errorf("%d jobs wait that no gsubmit printed, but only %d submissions failed", unknown, failures)
+	}
+	if len(found)-unknown != len(held) {
+		return fmt.Errorf("%d held jobs were accepted, and %d of them are in the queue", len(held), len(found)-unknown)
+	}
+	return nil
 }
 
 // killAtRandom kills the controller up to so many times, each time after it is
 // up again, until stop is closed. It lets it live for more than a second: a
-// daemon that often dies sooner ends the cluster, as one that can not start.
+// daemon that often dies sooner ends the cluster, as one that cannot start.
 func killAtRandom(cluster string, kills int, stop chan struct{}) (killed int) {
 	for killed < kills {
 		select {

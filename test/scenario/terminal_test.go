@@ -14,6 +14,8 @@ import (
 	"github.com/containerd/console"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // Somebody who sits at a terminal.
@@ -72,7 +74,7 @@ func startTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	command.Dir = ts.MkAbs(".")
 	command.Stdin, command.Stdout, command.Stderr = theirs, theirs, theirs
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-	ts.Check(command.Start())
+	ts.Check(prototest.StartTied(command))
 	t := &userTerminal{master: master, command: command, over: make(chan struct{})}
 	go t.read()
 	go func() { defer close(t.over); _ = command.Wait() }()

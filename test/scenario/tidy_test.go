@@ -25,7 +25,7 @@ func init() {
 
 // checkCounted is `counted FILE`: the file holds the numbers from 1 on, each
 // once and in its place, of which the last may be half written. What it should
-// hold is waited for: it goes on.
+// hold is waited for: it continues.
 func checkCounted(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: counted FILE")
@@ -45,7 +45,7 @@ func checkCounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// countedTo answers the last number that was written whole.
+// countedTo returns the last number that was written whole.
 func countedTo(path string) (last int, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func countedTo(path string) (last int, err error) {
 	}
 }
 
-// checkTidy is `tidy [STORE…]`: once no job needs them, no image and no part of
+// checkTidy is `tidy [STORE…]`: once no job needs them, no image and no allocation of
 // one is left with any node, nor in the stores that are named, and no process,
 // no control group and no directory of a job.
 func checkTidy(ts *testscript.TestScript, neg bool, args []string) {

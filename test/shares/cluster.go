@@ -81,7 +81,7 @@ func newCluster(seed uint64, weight uint32) (*cluster, error) {
 			state.AccountChange{Action: state.AddRecord, Record: state.AccountRecord, Account: labs[i].name, Shares: &labs[i].shares},
 			state.AccountChange{Action: state.AddRecord, Record: state.AssociationRecord, Account: labs[i].name, User: labs[i].user})
 	}
-	commands := []state.Command{state.RaiseLevel{Level: state.LevelShares}, state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)}, accounts}
+	commands := []state.Command{state.ApplyPolicy{Policy: *state.PolicyFromMessage(policy)}, accounts}
 	for n := range nodes {
 		register := &pb.Register{Node: fmt.Sprintf("n%d", n+1), Inventory: &pb.Inventory{BootId: "b", Cpus: 64, MemoryBytes: 512 << 30}}
 		for g := range uint32(gpusPerNode) {
@@ -162,10 +162,10 @@ func (c *cluster) finish() error {
 	if !known || job.Run == nil {
 		return fmt.Errorf("job %d does not run", next.job)
 	}
-	var reports state.PartsEnded
-	for i := range job.Run.Parts {
-		reports.Reports = append(reports.Reports, state.ReportFromMessage(job.Run.Parts[i].Node, &pb.PartEnded{
-			Part: &pb.PartId{Job: job.ID, Epoch: job.Epoch}, Cause: pb.EndCause_END_CAUSE_EXITED,
+	var reports state.AllocsEnded
+	for i := range job.Run.Allocs {
+		reports.Reports = append(reports.Reports, state.ReportFromMessage(job.Run.Allocs[i].Node, &pb.AllocEnded{
+			Alloc: &pb.AllocId{Job: job.ID, Epoch: job.Epoch}, Cause: pb.EndCause_END_CAUSE_EXITED,
 		}))
 	}
 	_, err := c.apply(reports)
@@ -193,8 +193,8 @@ func (c *cluster) sample() sample {
 		out.waiting[lab(snapshot.Waiting[i].Association)]++
 	}
 	for i := range snapshot.Running {
-		for _, part := range snapshot.Running[i].Placement.Parts {
-			out.gpus[lab(snapshot.Running[i].Association)] += len(part.Devices)
+		for _, alloc := range snapshot.Running[i].Placement.Allocs {
+			out.gpus[lab(snapshot.Running[i].Association)] += len(alloc.Devices)
 		}
 	}
 	return out

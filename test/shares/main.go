@@ -1,7 +1,7 @@
 // Command shares shows that use converges to the shares: two labs of unequal
 // shares submit 500 jobs each to one cluster, one of them some time before the
-// other. It prints how they stood at the quarter marks, holds that against the
-// shares, and draws a picture.
+// other. It prints the use at the quarter marks, compares that with the shares,
+// and draws a picture.
 //
 // With -recorded it reads what a real cluster told while that happened
 // (contrib/demo-fairshare.sh). Without, the state machine and the scheduler are

@@ -21,8 +21,8 @@ const (
 )
 
 // draw writes the show as SVG: above, the GPUs that each lab has in use; below,
-// its part of what both have used, beside its share, on grey where both have jobs
-// waiting.
+// its fraction of what both have used, and its share, on grey where both have
+// jobs waiting.
 func draw(w io.Writer, s *show) error {
 	samples := s.samples
 	end := max(samples[len(samples)-1].atMS, 1)

@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// TestUseConvergesToTheShares: from half of the time on in which they compete both
-// labs have what they were promised, to three hundredths. Without the weight they
-// have not: the second lab's jobs all went first, or what there is says so.
+// TestUseConvergesToTheShares: from half of the time on in which they compete
+// both labs have what they were promised, to three hundredths. Without the
+// weight they do not: the second lab's jobs all went first, or the error says
+// so.
 func TestUseConvergesToTheShares(t *testing.T) {
 	for seed := range uint64(3) {
 		s, err := simulated(seed, 1000)

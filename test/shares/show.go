@@ -13,7 +13,7 @@ type lab struct {
 	shares uint32
 }
 
-// sample is how things stand at one time.
+// sample is the use at one time.
 type sample struct {
 	atMS    int64
 	gpus    [2]int     // of each lab, in use
@@ -102,7 +102,7 @@ func (s *show) farthest() (usage, gpuTime float64, err error) {
 	return usage, math.Abs(s.gpuTime(marks[1], marks[3], 0) - s.share(0)), nil
 }
 
-// report prints how the labs stood at the quarter marks. The error says that
+// report prints the use of the labs at the quarter marks. The error says that
 // one was farther from its share than the band, a fraction.
 func (s *show) report(w io.Writer, band float64) error {
 	marks, err := s.quarters()

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
 	"github.com/gleaner-hpc/gleaner/test/sim/ordered"
 )
 
@@ -30,11 +31,11 @@ func main() {
 	only := flag.String("only", "", "numbers of the faults that happen, as in 3,17; \"\" = all")
 	shrink := flag.Bool("shrink", false, "look for fewer faults with which a failing seed still fails")
 	limit := flag.Duration("limit", 0, "begin no further seed after this time; 0 = run all")
-	forgetful := flag.Bool("forgetful", false, "nodes do not remember the parts that they had: a fault, which the cluster may notice or not")
+	forgetful := flag.Bool("forgetful", false, "nodes do not remember the allocations that they had: a fault, which the cluster may notice or not")
 	flag.Parse()
 	// Almost all that is made in a run is garbage at its end.
 	debug.SetGCPercent(400)
-	options := ordered.Options{Hours: *hours, Only: numbers(*only), Broken: ordered.Broken{NoMemory: *forgetful}}
+	options := ordered.Options{Hours: *hours, Only: numbers(*only), Broken: ordered.Broken{Broken: node.Broken{NoMemory: *forgetful}}}
 	ok := false
 	if *seed >= 0 {
 		options.Seed = uint64(*seed)

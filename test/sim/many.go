@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/test/sim/ordered"
@@ -78,12 +80,12 @@ func (t *tally) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d seeds, %.1f simulated days, %d events, %d log entries, %d elections, %d faults\n",
 		t.seeds, t.Simulated.Hours()/24, t.Steps, t.Entries, t.Elections, faults)
-	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d preempted, %d parts frozen\n",
+	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d preempted, %d allocations frozen\n",
 		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Finished, t.Requeued, t.Preempted, t.Frozen)
 	s := &t.SaveCounts
-	fmt.Fprintf(out, "%d parts saved (%d saves failed), %d runs left with their image (%d to make room), %d restored (%d restores failed), %d went on exactly there, %d runs repeated something, %d images deleted, %d jobs lost theirs, %d times suspended\n",
-		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Repeated, s.Deleted, s.Dropped, s.Suspended)
-	fmt.Fprintf(out, "of jobs on several nodes: %d images of all parts, %d runs left with one, %d went on from one, %d of them on other nodes\n",
+	fmt.Fprintf(out, "%d allocations saved (%d saves failed), %d runs left with their image (%d to make room), %d restored (%d restores failed), %d went on exactly there (%d took the place of a run that stood, %d moves were called off), %d runs repeated something, %d starts from an older image (%d newer ones undone by that), %d images deleted, %d jobs lost theirs, %d times suspended\n",
+		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Took, s.Stayed, s.Repeated, s.Older, s.Undone, s.Deleted, s.Dropped, s.Suspended)
+	fmt.Fprintf(out, "of jobs on several nodes: %d images of all allocations, %d runs left with one, %d went on from one, %d of them on other nodes\n",
 		s.Gangs, s.GangsLeft, s.GangsOn, s.GangsSent)
 	fmt.Fprintf(out, "lost %d, doubled %d, devices twice %d, other invariants %d\n", t.lost, t.doubled, t.devices, t.other)
 }
@@ -97,7 +99,9 @@ func runMany(o ordered.Options, from uint64, seeds int, limit time.Duration, shr
 	var mu sync.Mutex
 	var total tally
 	var failed *ordered.Result
-	failedSeed, next := uint64(0), 0
+	var failedSeed atomic.Uint64 // the lowest: days after it prove nothing
+	failedSeed.Store(math.MaxUint64)
+	next := 0
 	told := begin
 	take := func() (uint64, bool) {
 		mu.Lock()
@@ -113,12 +117,16 @@ func runMany(o ordered.Options, from uint64, seeds int, limit time.Duration, shr
 		workers.Go(func() {
 			for seed, more := take(); more; seed, more = take() {
 				one := o
-				one.Seed = seed
+				one.Seed, one.Stop = seed, func() bool { return failedSeed.Load() < seed }
 				result := ordered.Run(one)
+				if result.Failure == ordered.Stopped {
+					return
+				}
 				mu.Lock()
 				total.add(&result)
-				if result.Failure != nil && (failed == nil || seed < failedSeed) {
-					failed, failedSeed = &result, seed
+				if result.Failure != nil && seed < failedSeed.Load() {
+					failed = &result
+					failedSeed.Store(seed)
 				}
 				if time.Since(told) > progressEvery {
 					told = time.Now()
@@ -134,7 +142,7 @@ func runMany(o ordered.Options, from uint64, seeds int, limit time.Duration, shr
 	if failed == nil {
 		return true
 	}
-	o.Seed = failedSeed
+	o.Seed = failedSeed.Load()
 	explain(o, failed)
 	if shrink {
 		smaller := shrunk(o, failed)

@@ -10,7 +10,7 @@ import (
 // This file says which records the conditions of a request mean: conditions of
 // different keys must all hold, the names of one are alternatives.
 
-// among says whether a value is one of those that a condition names; yes if
+// among reports whether a value is one of those that a condition names; yes if
 // there is no such condition.
 func (r *Request) among(key, value string) bool {
 	given := false
@@ -47,15 +47,15 @@ func (r *Request) amongLevels(level pb.AdminLevel) bool {
 	return true
 }
 
-// meansAssociation says it of a user's association.
+// meansAssociation reports the same for a user's association.
 func (r *Request) meansAssociation(a *pb.Association) bool {
 	return a.GetUser() != "" && r.among(keyUser, a.GetUser()) && r.among(keyAccount, a.GetAccount()) && r.among(keyPartition, a.GetPartition())
 }
 
 func (r *Request) meansQOS(q *pb.Qos) bool { return r.among(keyName, q.GetName()) }
 
-// unknown is an error that names the first condition that means nothing, so
-// that a slip of the hand is not taken for an empty list.
+// unknown is an error that names the first condition that matches nothing, so
+// that a typing error is not taken for an empty list.
 func (p *planner) unknown() error {
 	known := map[string]func(name string) bool{
 		keyAccount: func(name string) bool { return p.listing.account(name) != nil },
@@ -98,7 +98,7 @@ func (r *Request) withBelow(l *Listing) func(account string) bool {
 	return func(account string) bool { return meant[account] }
 }
 
-// onlyDefault says whether an association is with its user's default account.
+// onlyDefault reports whether an association is with its user's default account.
 func (l *Listing) onlyDefault(a *pb.Association) bool {
 	user := l.user(a.GetUser())
 	return user != nil && user.GetDefaultAccount() == a.GetAccount()

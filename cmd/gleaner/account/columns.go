@@ -242,7 +242,7 @@ func factorText(r *row) string {
 	return fmt.Sprintf("%d.%06d", factor/1_000_000, factor%1_000_000)
 }
 
-// indented is an account's name as deep as it lies, for tree.
+// indented is an account's name, indented by its depth, for tree.
 func (r *row) indented(name string) string {
 	if !r.tree {
 		return name

@@ -12,8 +12,8 @@ import (
 
 // Dump writes all there is as a flat file in the form of sacctmgr(1), "FLAT
 // FILE DUMP AND LOAD": a line for the cluster, then for each account the
-// accounts and users below it. QOS, which Slurm's files have not, come first,
-// on lines that begin with QOS.
+// accounts and users below it. QOS, which Slurm's files do not have, come
+// first, on lines that begin with QOS.
 func (l *Listing) Dump(to io.Writer) error {
 	out := bufio.NewWriterSize(to, 64<<10)
 	_, _ = fmt.Fprintf(out, "# Accounts, users and QOS of cluster %s, for gacctmgr load. sacctmgr(1) has the\n# form; Slurm does not know the lines of QOS.\n", l.Cluster) // a bufio.Writer keeps its error for Flush

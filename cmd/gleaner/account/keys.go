@@ -73,7 +73,7 @@ var laterKeys = map[string]string{
 	"id": "use the name", "ids": "use the name", "type": "all TRES are shown",
 }
 
-// nameKey is the key of a word that stands alone: the name.
+// nameKey is the key of a word without a key: the name.
 func (r *Request) nameKey() string {
 	switch r.Entity {
 	case Account:
@@ -96,7 +96,7 @@ func (r *Request) findKey(typed string, setting bool) (*keyRow, error) {
 	}
 	var begin []*keyRow
 	var names []string
-	elsewhere := false // a condition that was written behind set
+	elsewhere := false // a condition that was written after set
 	for i := range keys {
 		row := &keys[i]
 		fits := r.takes(row, setting)
@@ -119,9 +119,9 @@ func (r *Request) findKey(typed string, setting bool) (*keyRow, error) {
 	case len(begin) == 1 && !elsewhere:
 		return begin[0], nil
 	case elsewhere && setting:
-		return nil, fmt.Errorf("%s is a condition: put it before set, or behind where", typed)
+		return nil, fmt.Errorf("%s is a condition: put it before set, or after where", typed)
 	case elsewhere:
-		return nil, fmt.Errorf("%s is no condition: put it behind set", typed)
+		return nil, fmt.Errorf("%s is no condition: put it after set", typed)
 	case len(begin) > 1:
 		return nil, fmt.Errorf("%q may be %s or %s: type more of it", typed, begin[0].names[0], begin[1].names[0])
 	}
@@ -151,7 +151,7 @@ func entityOf(lower string) Entity {
 	return 0
 }
 
-// takes says whether a key may stand where it does.
+// takes reports whether a key is allowed where it is.
 func (r *Request) takes(row *keyRow, setting bool) bool {
 	if r.Verb != Show && (row.names[0] == keyFormat || r.Entity == Account && (row.names[0] == keyUser || row.names[0] == keyPartition)) {
 		return false // of tables only

@@ -96,7 +96,7 @@ func (l *limitRow) set(c *pb.AccountChange, s Setting) error {
 	case s.Value == cleared:
 		change.Clear = true
 	case l.unit == ofMinutes:
-		wall, err := spec.ParseTime(s.Value)
+		wall, err := spec.ParseWall(s.Value)
 		if err != nil {
 			return refuse("Bad value for %s: %v", s.Key, err)
 		}
@@ -164,7 +164,7 @@ func setAmount(c *pb.AccountChange, s Setting, kind pb.LimitKind, tres, value st
 	return nil
 }
 
-// countsMinutes says whether a limit is of minutes, of which memory counts by
+// countsMinutes reports whether a limit is of minutes, of which memory counts by
 // the MiB.
 func countsMinutes(kind pb.LimitKind) bool {
 	return strings.Contains(kind.String(), "MINUTES")

@@ -29,7 +29,7 @@ type index struct {
 	below        map[string][]*pb.Association // of the accounts below one
 }
 
-// Add takes in one message of the answer.
+// Add adds one message of the answer.
 func (l *Listing) Add(m *pb.ListAccountsResponse) {
 	if m.GetCluster() != "" {
 		l.Cluster, l.TRES = m.GetCluster(), m.GetTres()

@@ -11,7 +11,7 @@ import (
 const MaxFileBytes = 16 << 20
 
 // loader reads a flat file into changes. What must come after everything else
-// is kept apart: whom a QOS preempts, and what belongs to users.
+// is kept apart: the QOS that a QOS preempts, and what belongs to users.
 type loader struct {
 	listing *Listing
 	plan    *Plan
@@ -141,7 +141,7 @@ func (in *loader) record(entity Entity, name string, fields []string) error {
 	return in.user(p, name, partition, coordinates)
 }
 
-// action is to add what is not there and has not been on an earlier line.
+// action is to add a record that does not exist and was not on an earlier line.
 func (in *loader) action(key string, there bool) pb.ChangeAction {
 	if there || in.known[key] {
 		return pb.ChangeAction_CHANGE_ACTION_MODIFY
@@ -152,7 +152,7 @@ func (in *loader) action(key string, there bool) pb.ChangeAction {
 
 func (in *loader) account(p *planner, name string) error {
 	if name == rootAccount {
-		return fmt.Errorf("the account root is always there: what is said of it stands on the line of the cluster")
+		return fmt.Errorf("the account root is always there: its settings are on the line of the cluster")
 	}
 	c := &pb.AccountChange{
 		Action: in.action("account "+name, in.listing.account(name) != nil), Record: pb.AccountRecord_ACCOUNT_RECORD_ACCOUNT, Account: name,

@@ -71,7 +71,7 @@ func (p *planner) change(c *pb.AccountChange, wanted func(key string) bool) erro
 	return nil
 }
 
-// ofUser says whether a setting is the user's and not the association's.
+// ofUser reports whether a setting is the user's and not the association's.
 func ofUser(key string) bool { return key == "AdminLevel" || key == "DefaultAccount" }
 
 func ofAssociation(key string) bool { return !ofUser(key) }
@@ -117,7 +117,7 @@ func (p *planner) settings() {
 	}
 }
 
-// addUsers puts users into accounts; who is not known is made known.
+// addUsers puts users into accounts; an unknown user is created.
 func (p *planner) addUsers() error {
 	p.plan.Nothing = " Nothing new added."
 	accounts, partitions := p.names(keyAccount), p.names(keyPartition)
@@ -291,7 +291,7 @@ func (p *planner) modifyUsers() error {
 	return nil
 }
 
-// hasMeant says whether a user has an association that is meant.
+// hasMeant reports whether a user has an association that is meant.
 func (p *planner) hasMeant(user *pb.AccountUser) bool {
 	if len(p.names(keyAccount)) == 0 && len(p.names(keyPartition)) == 0 {
 		return true

@@ -14,7 +14,7 @@ import (
 // Style is how a table is written: sacctmgr's -n, -p and -P.
 type Style struct {
 	NoHeader  bool
-	Parsable  bool // a | behind each value
+	Parsable  bool // values end with |
 	Parsable2 bool // a | between the values
 }
 

@@ -157,12 +157,8 @@ func setGraceTime(c *pb.AccountChange, s Setting) error {
 
 func setExemptTime(c *pb.AccountChange, s Setting) error {
 	exempt := int64(-1)
-	switch {
-	case s.Value == cleared:
-	case s.Value == "0":
-		exempt = 0
-	default:
-		value, err := spec.ParseTime(s.Value)
+	if s.Value != cleared {
+		value, err := spec.ParseWall(s.Value)
 		if err != nil || value == spec.Unlimited {
 			return refuse("Bad value for %s: %.64q; use minutes, hours:minutes:seconds or days-hours, or -1 for the cluster's", s.Key, s.Value)
 		}
@@ -186,7 +182,7 @@ func setUsageFactor(c *pb.AccountChange, s Setting) error {
 	return nil
 }
 
-// qosFlags are those that are carried out (sacctmgr(1)).
+// qosFlags are those that are supported (sacctmgr(1)).
 var qosFlags = []string{"DenyOnLimit", "NoDecay", "OverPartQOS"}
 
 func setFlags(c *pb.AccountChange, s Setting) error {

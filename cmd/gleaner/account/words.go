@@ -1,6 +1,6 @@
 // Package account reads the words of gacctmgr, which are those of sacctmgr(1),
 // and writes its tables: words in, a Request out; a Request and a Listing in,
-// the changes to ask for and what to say of them out.
+// the changes to ask for and the messages about them out.
 //
 // It promises that a word that is not understood is an error that says what to
 // type instead, that nothing is guessed, and that no input makes it fail
@@ -77,7 +77,7 @@ var laterEntities = map[string]string{
 	"transaction": "gctld's log has what was changed", "wckey": "leave out the wckey", "wckeys": "leave out the wckey",
 }
 
-// Operator stands between a key and its value.
+// Operator is between a key and its value.
 type Operator int
 
 // Operators: =, += and -=.

@@ -53,7 +53,7 @@ func (c *child) start() error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}
-	// Who wants to see what happens when a daemon is killed finds its pid here.
+	// To see what happens when a daemon is killed, find its pid here.
 	pidFile := strings.TrimSuffix(c.logFile, ".log") + ".pid"
 	if err := os.WriteFile(pidFile, fmt.Appendln(nil, command.Process.Pid), 0o644); err != nil {
 		_ = command.Process.Kill()

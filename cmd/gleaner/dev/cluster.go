@@ -15,7 +15,7 @@ import (
 
 // cluster is what runs: controllers and nodes.
 type cluster struct {
-	options     Options
+	options     clusterOptions
 	out         io.Writer
 	memoryMB    uint64
 	standIns    standIns

@@ -39,7 +39,8 @@ type nodeConfig struct {
 }
 
 type containerConfig struct {
-	Bind []string `toml:"bind"`
+	Bind     []string `toml:"bind"`
+	Commands string   `toml:"commands"`
 }
 
 type nodeGPUConfig struct {
@@ -112,10 +113,10 @@ func (c *cluster) writeNode(i int) error {
 		DetectGPUs:   i == 0 && haveNVIDIA(),
 		// The commands must be there inside jobs too, even when they were
 		// built below /tmp, of which each job has its own.
-		Container: containerConfig{Bind: []string{c.options.Binaries}},
+		Container: containerConfig{Bind: []string{c.options.Binaries}, Commands: c.options.Binaries},
 	}
-	for gpu := range c.standInsOf(i) {
-		path := filepath.Join(directory, "dev", fmt.Sprintf("gpu%d", gpu))
+	for gpu, file := range c.standInNames(i) {
+		path := filepath.Join(directory, "dev", file)
 		if err := c.standIns.make(path); err != nil {
 			return err
 		}
@@ -127,6 +128,22 @@ func (c *cluster) writeNode(i int) error {
 		})
 	}
 	return writeTOML(c.nodeConfigFile(name), config)
+}
+
+// standInNames are the device files of a node's stand-in GPUs, in order.
+func (c *cluster) standInNames(node int) []string {
+	names := make([]string, c.standInsOf(node))
+	for gpu := range names {
+		names[gpu] = fmt.Sprintf("gpu%d", gpu)
+		switch {
+		case !c.options.UnlikeGPUs:
+		case node%3 == 1: // the other way round, and from 1
+			names[gpu] = fmt.Sprintf("gpu%d", len(names)-gpu)
+		case node%3 == 2 && gpu%2 == 0: // others before those that have the same name elsewhere
+			names[gpu] = fmt.Sprintf("accel%d", node+gpu)
+		}
+	}
+	return names
 }
 
 func (c *cluster) standInsOf(node int) int {

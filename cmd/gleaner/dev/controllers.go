@@ -40,7 +40,7 @@ func (c *controller) target() string { return "unix://" + c.path(".sock") }
 // certificates is where those are that the first controller issued to it.
 func (c *controller) certificates() string { return c.path(".certificates") }
 
-// member says whether it has belonged to the cluster before: gctld keeps its
+// member reports whether it has belonged to the cluster before: gctld keeps its
 // name in its data directory from then on.
 func (c *controller) member() bool {
 	_, err := os.Stat(filepath.Join(c.path(""), "name"))
@@ -165,7 +165,7 @@ func (c *cluster) join(ctx context.Context, one *controller) error {
 	})
 }
 
-// answers says whether a controller is up, whoever leads.
+// answers reports whether a controller is up, whoever leads.
 func (c *cluster) answers(ctx context.Context, one *controller) bool {
 	connection, err := dial.Dial([]string{one.target()}, "")
 	if err != nil {
@@ -184,8 +184,8 @@ func ignoreUnavailable(err error) error {
 	return err
 }
 
-// stopControllers ends them together: without the others one waits in vain for
-// what it would still write.
+// stopControllers ends them together: one without the others would wait for a
+// majority that never comes.
 func (c *cluster) stopControllers() {
 	var all sync.WaitGroup
 	for _, one := range c.controllers {

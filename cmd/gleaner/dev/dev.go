@@ -2,7 +2,7 @@
 // real daemons as child processes, each with its own configuration under one
 // directory.
 //
-// Contract: when Run returns, whatever the reason, every child and every job
+// Contract: when the command returns, whatever the reason, every child and every job
 // it started has ended and no process, mount, namespace, cgroup or device
 // file of the cluster is left; logs, configurations and the controllers'
 // state stay in the directory. The nodes share one machine: they may promise
@@ -26,13 +26,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options says what cluster to run. Every count is per cluster unless its name
+// clusterOptions say what cluster to run. Every count is per cluster unless its name
 // says otherwise.
-type Options struct {
+type clusterOptions struct {
 	Directory   string // made if it is missing
 	Controllers int
 	Nodes       int
 	GPUsPerNode int
+	UnlikeGPUs  bool // they have other names, and another order, on each node
 	CPUsPerNode int
 	Binaries    string // directory of gctld, gnoded and ginit
 	LogLevel    string // of the daemons
@@ -49,12 +50,12 @@ const (
 	maxDirectoryBytes = 108 - 48
 )
 
-// ErrNotRoot is returned when the caller may not create containers.
-var ErrNotRoot = errors.New("a cluster needs root for its containers and cgroups: run it with sudo")
+// errNotRoot is returned when the caller may not create containers.
+var errNotRoot = errors.New("a cluster needs root for its containers and cgroups: run it with sudo")
 
-func (o *Options) check() error {
+func (o *clusterOptions) check() error {
 	if os.Geteuid() != 0 {
-		return ErrNotRoot
+		return errNotRoot
 	}
 	absolute, err := filepath.Abs(o.Directory)
 	if err != nil {
@@ -68,7 +69,7 @@ func (o *Options) check() error {
 	case len(absolute) > maxDirectoryBytes:
 		return fmt.Errorf("directory %s is too long by %d bytes for the sockets below it: choose a shorter --dir", absolute, len(absolute)-maxDirectoryBytes)
 	case o.Controllers != 1 && o.Controllers != 3 && o.Controllers != 5:
-		return fmt.Errorf("--controllers=%d: 1, 3 or 5, so that a majority of them goes on without the others", o.Controllers)
+		return fmt.Errorf("--controllers=%d: 1, 3 or 5, so that a majority of them continues without the others", o.Controllers)
 	case o.Nodes < 1 || o.Nodes > maxNodes:
 		return fmt.Errorf("--nodes=%d: between 1 and %d nodes fit on one machine", o.Nodes, maxNodes)
 	case o.GPUsPerNode < 0 || o.GPUsPerNode > maxGPUsPerNode:
@@ -88,9 +89,9 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Run starts the cluster, prints "ready" with what to type next, and keeps it
+// runCluster starts the cluster, prints "ready" with what to type next, and keeps it
 // until ctx ends or a daemon dies. Progress and hints go to out.
-func Run(ctx context.Context, options Options, out io.Writer) (err error) {
+func runCluster(ctx context.Context, options clusterOptions, out io.Writer) (err error) {
 	if err := options.check(); err != nil {
 		return err
 	}

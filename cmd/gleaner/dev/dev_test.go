@@ -17,26 +17,26 @@ func TestOptionsRefused(t *testing.T) {
 	}
 	parent := t.TempDir()
 	for name, test := range map[string]struct {
-		change func(*Options)
+		change func(*clusterOptions)
 		want   string
 	}{
-		"two controllers":    {func(o *Options) { o.Controllers = 2 }, "--controllers=2: 1, 3 or 5"},
-		"no node":            {func(o *Options) { o.Nodes = 0 }, "--nodes=0: between 1 and 64"},
-		"too many nodes":     {func(o *Options) { o.Nodes = 100000 }, "--nodes=100000: between 1 and 64"},
-		"too many GPUs":      {func(o *Options) { o.GPUsPerNode = 17 }, "--gpus-per-node=17: between 0 and 16"},
-		"no CPU":             {func(o *Options) { o.CPUsPerNode = 0 }, "--cpus-per-node=0: between 1 and 1024"},
-		"a level of its own": {func(o *Options) { o.LogLevel = "loud" }, "--log-level=loud: use debug, info, warn or error"},
-		"no directory":       {func(o *Options) { o.Directory = "" }, "--dir is empty"},
-		"a line break":       {func(o *Options) { o.Directory += "/a\nb" }, "holds a control character or is not UTF-8"},
-		"not UTF-8":          {func(o *Options) { o.Directory += "/\xff" }, "holds a control character or is not UTF-8"},
-		"a long directory":   {func(o *Options) { o.Directory = "/" + strings.Repeat("x", 200) }, "is too long by 141 bytes"},
-		"no daemons":         {func(o *Options) { o.Binaries = parent }, "build it first"},
-		"a file":             {func(o *Options) { o.Directory = "/etc/passwd/x" }, "choose another --dir"},
+		"two controllers":    {func(o *clusterOptions) { o.Controllers = 2 }, "--controllers=2: 1, 3 or 5"},
+		"no node":            {func(o *clusterOptions) { o.Nodes = 0 }, "--nodes=0: between 1 and 64"},
+		"too many nodes":     {func(o *clusterOptions) { o.Nodes = 100000 }, "--nodes=100000: between 1 and 64"},
+		"too many GPUs":      {func(o *clusterOptions) { o.GPUsPerNode = 17 }, "--gpus-per-node=17: between 0 and 16"},
+		"no CPU":             {func(o *clusterOptions) { o.CPUsPerNode = 0 }, "--cpus-per-node=0: between 1 and 1024"},
+		"a level of its own": {func(o *clusterOptions) { o.LogLevel = "loud" }, "--log-level=loud: use debug, info, warn or error"},
+		"no directory":       {func(o *clusterOptions) { o.Directory = "" }, "--dir is empty"},
+		"a line break":       {func(o *clusterOptions) { o.Directory += "/a\nb" }, "holds a control character or is not UTF-8"},
+		"not UTF-8":          {func(o *clusterOptions) { o.Directory += "/\xff" }, "holds a control character or is not UTF-8"},
+		"a long directory":   {func(o *clusterOptions) { o.Directory = "/" + strings.Repeat("x", 200) }, "is too long by 141 bytes"},
+		"no daemons":         {func(o *clusterOptions) { o.Binaries = parent }, "build it first"},
+		"a file":             {func(o *clusterOptions) { o.Directory = "/etc/passwd/x" }, "choose another --dir"},
 	} {
-		options := Options{Controllers: 1, Directory: "/" + filepath.Base(parent), Nodes: 1, CPUsPerNode: 1, Binaries: fakeBinaries(t)}
+		options := clusterOptions{Controllers: 1, Directory: "/" + filepath.Base(parent), Nodes: 1, CPUsPerNode: 1, Binaries: fakeBinaries(t)}
 		test.change(&options)
 		var out bytes.Buffer
-		if err := Run(t.Context(), options, &out); err == nil || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {
+		if err := runCluster(t.Context(), options, &out); err == nil || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {
 			t.Errorf("%s: %v, printed %q; want %q", name, err, &out, test.want)
 		}
 		if _, err := os.Stat(options.Directory); err == nil && options.Directory != "" {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stand-in GPU is a character device that can be opened by whoever the
-// device cgroup lets, and that does nothing. Virtual terminals that nobody
-// uses serve: the kernel makes them when they are opened (console_ioctl(4)).
+// A stand-in GPU is a character device that does nothing, and that anybody can
+// open whom the device cgroup allows. Virtual terminals that nobody uses serve:
+// the kernel makes them when they are opened (console_ioctl(4)).
 const (
 	standInMajor      = 4
 	firstStandInMinor = 10
@@ -72,7 +72,7 @@ func (s *standIns) remove() error {
 	return errors.Join(all...)
 }
 
-// haveNVIDIA says whether this machine's NVIDIA driver is loaded.
+// haveNVIDIA reports whether this machine's NVIDIA driver is loaded.
 func haveNVIDIA() bool {
 	_, err := os.Stat("/dev/nvidiactl")
 	return err == nil

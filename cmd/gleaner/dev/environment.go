@@ -44,7 +44,7 @@ func (c *cluster) greet() {
 		gpus = "the first node has this machine's NVIDIA GPUs, the others stand-ins"
 	}
 	fmt.Fprintf(c.out, `ready
-%s, %d nodes with %d CPUs, %d MB and %d GPUs each (%s)
+%s, %s with %d CPUs, %d MB and %s each (%s)
 Root's jobs are allowed here (allow_root_jobs): they run as uid 0 without capabilities.
 In another terminal:
   . %s
@@ -52,7 +52,7 @@ In another terminal:
   gsubmit --gpus=1 --wrap 'id; echo my GPU is $CUDA_VISIBLE_DEVICES'
   gqueue
 Logs are in %s. Ctrl-C ends the cluster and every job on it.
-`, counted(len(c.controllers), "controller"), c.options.Nodes, c.options.CPUsPerNode, c.memoryMB, c.options.GPUsPerNode, gpus, quoted(c.environmentFile()), c.options.Directory)
+`, counted(len(c.controllers), "controller"), counted(c.options.Nodes, "node"), c.options.CPUsPerNode, c.memoryMB, counted(c.options.GPUsPerNode, "GPU"), gpus, quoted(c.environmentFile()), c.options.Directory)
 }
 
 // counted is a number of things.

@@ -12,12 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
-
-// soon is how long before its end a certificate is worth a word.
-const soon = 30 * 24 * time.Hour
 
 // maxCertificate bounds what is read of a certificate's file.
 const maxCertificate = 1 << 20
@@ -26,7 +24,7 @@ const maxCertificate = 1 << 20
 var bundleMeans = map[string]string{
 	finding.Node:       "the node cannot speak to controllers on other hosts",
 	finding.Controller: "other hosts cannot speak to this controller",
-	User:               "no command reaches controllers on other hosts",
+	userRole:           "no command reaches controllers on other hosts",
 }
 
 // checkBundle looks at what "gctld cert" wrote for a node, a user, or a
@@ -67,10 +65,10 @@ func judgeLeaf(check string, leaf, authority *x509.Certificate, role, name, mean
 	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	switch {
 	case err != nil:
-		return finding.Bad(check, "cert.pem is not of the authority in ca.pem beside it", means, fix)
-	case role != User && (kind != role || holder != name):
+		return finding.Bad(check, "cert.pem was not issued by the authority in ca.pem in the same directory", means, fix)
+	case role != userRole && (kind != role || holder != name):
 		return finding.Bad(check, fmt.Sprintf("it is that of %s, and this is %s %s", leaf.Subject.CommonName, role, name), "the controllers refuse this "+role, fix)
-	case role == User && kind == finding.Node:
+	case role == userRole && kind == finding.Node:
 		return finding.Doubtful(check, "it is that of "+leaf.Subject.CommonName, "a node's certificate cannot submit jobs", fix)
 	}
 	if bad := judgeTime(check, leaf, means, fix); bad != nil {
@@ -79,7 +77,7 @@ func judgeLeaf(check string, leaf, authority *x509.Certificate, role, name, mean
 	return finding.Good(check, fmt.Sprintf("of %s, good for %d days more", leaf.Subject.CommonName, daysLeft(leaf)))
 }
 
-// judgeTime answers what is wrong with a certificate's time, or nil.
+// judgeTime returns what is wrong with a certificate's time, or nil.
 func judgeTime(check string, c *x509.Certificate, means, fix string) *finding.Finding {
 	now := time.Now()
 	var bad finding.Finding
@@ -89,7 +87,7 @@ func judgeTime(check string, c *x509.Certificate, means, fix string) *finding.Fi
 	case now.Before(c.NotBefore):
 		bad = finding.Bad(check, fmt.Sprintf("that of %s is good from %s, and the clock says %s", c.Subject.CommonName, c.NotBefore.Format(time.DateTime), now.Format(time.DateTime)),
 			means, "set the clock: timedatectl set-ntp true")
-	case c.NotAfter.Sub(now) < soon:
+	case c.NotAfter.Sub(now) < soonFor(c):
 		bad = finding.Doubtful(check, fmt.Sprintf("that of %s is good for %d days more", c.Subject.CommonName, daysLeft(c)), "from then on: "+means, fix)
 	default:
 		return nil
@@ -97,12 +95,24 @@ func judgeTime(check string, c *x509.Certificate, means, fix string) *finding.Fi
 	return &bad
 }
 
+// soonFor is how long before a certificate's end there is a warning. For one
+// that renews itself it is half of the time that is left for that; for the
+// authority, with which all others end, it is years.
+func soonFor(c *x509.Certificate) time.Duration {
+	if c.IsCA {
+		return authorityWarns
+	}
+	return c.NotAfter.Sub(dial.RenewFrom(c)) / 2
+}
+
+const authorityWarns = 2 * 365 * 24 * time.Hour
+
 func daysLeft(c *x509.Certificate) int { return int(time.Until(c.NotAfter) / (24 * time.Hour)) }
 
 // checkAuthority looks at the cluster's own authority on a controller's host,
-// or at the certificate of one that joined, which has no authority's key.
-// The controller's own certificate is made anew by the controller when it is
-// time, so that only its damage counts.
+// or at the certificate of one that joined, which has no authority's key. The
+// controller renews its own certificate when it is time, so that only its
+// damage counts.
 func checkAuthority(dir, name string) []finding.Finding {
 	check := "certificates in " + dir
 	means := bundleMeans[finding.Controller] + ", and no certificate can be issued"
@@ -120,7 +130,7 @@ func checkAuthority(dir, name string) []finding.Finding {
 		return []finding.Finding{certificateTrouble(check, err, means, fix)}
 	}
 	var found []finding.Finding
-	if bad := judgeTime(check, authority, means, "remove ca.pem and ca-key.pem in "+dir+", and issue all certificates anew: gctld cert"); bad != nil {
+	if bad := judgeTime(check, authority, means, "remove ca.pem and ca-key.pem in "+dir+", and issue all certificates again: gctld cert"); bad != nil {
 		found = append(found, *bad)
 	}
 	keys, _ := filepath.Glob(filepath.Join(dir, "*-key.pem"))
@@ -134,7 +144,7 @@ func checkAuthority(dir, name string) []finding.Finding {
 		}
 		if open := openToOthers(key); open != "" {
 			found = append(found, finding.Bad(check, open, "who reads it can pass for a controller, and issue certificates for anybody",
-				"chmod 600 "+key+"; if somebody may have read it, make a new authority and issue all certificates anew"))
+				"chmod 600 "+key+"; if somebody may have read it, make a new authority and reissue all certificates"))
 		}
 	}
 	if len(found) == 0 {
@@ -181,7 +191,7 @@ func readPair(certificate, key string) (*x509.Certificate, error) {
 	return pair.Leaf, nil
 }
 
-// openToOthers says whom a key's file lets in who should stay out, or "".
+// openToOthers says who else can read a key's file, or "".
 func openToOthers(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {

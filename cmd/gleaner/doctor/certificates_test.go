@@ -82,11 +82,12 @@ func TestBundle(t *testing.T) {
 	}{
 		"good":          {-day, 100*day + time.Hour, "node:n1", nil, finding.OK, []string{"of node:n1, good for 100 days more"}},
 		"over":          {-2 * day, -day, "node:n1", nil, finding.Failed, []string{"was good until", "gctld cert --node n1"}},
-		"soon over":     {-2 * day, 5*day + time.Hour, "node:n1", nil, finding.Warning, []string{"good for 5 days more"}},
+		"soon over":     {-85 * day, 5*day + time.Hour, "node:n1", nil, finding.Warning, []string{"good for 5 days more"}},
+		"to be renewed": {-65 * day, 25*day + time.Hour, "node:n1", nil, finding.OK, []string{"good for 25 days more"}},
 		"not yet":       {day, 2 * day, "node:n1", nil, finding.Failed, []string{"is good from", "timedatectl"}},
 		"another's":     {-day, 100 * day, "node:n2", nil, finding.Failed, []string{"that of node:n2, and this is node n1"}},
 		"a user's":      {-day, 100 * day, "user:n1", nil, finding.Failed, []string{"that of user:n1"}},
-		"foreign":       {-day, 100 * day, "node:n1", func(dir string) { other.write(dir+"/ca.pem", "CERTIFICATE", other.self.Raw) }, finding.Failed, []string{"not of the authority"}},
+		"foreign":       {-day, 100 * day, "node:n1", func(dir string) { other.write(dir+"/ca.pem", "CERTIFICATE", other.self.Raw) }, finding.Failed, []string{"not issued by the authority"}},
 		"other key":     {-day, 100 * day, "node:n1", func(dir string) { other.writeKey(dir+"/key.pem", other.key) }, finding.Failed, []string{"private key does not match"}},
 		"open key":      {-day, 100 * day, "node:n1", func(dir string) { must(t, os.Chmod(dir+"/key.pem", 0o640)) }, finding.Failed, []string{"mode 0640", "chmod 600"}},
 		"no key":        {-day, 100 * day, "node:n1", func(dir string) { must(t, os.Remove(dir+"/key.pem")) }, finding.Failed, []string{"key.pem: no such file"}},
@@ -106,7 +107,7 @@ func TestBundle(t *testing.T) {
 	want(t, checkAuthority(joined, "c2"), "certificate in "+joined, finding.OK, "controller:c2")
 	want(t, checkAuthority(joined, "c3"), "certificate in "+joined, finding.Failed, "and this is controller c3", "gctld cert --controller c3")
 	dir := ours.bundle("user:ann", -day, 100*day)
-	want(t, checkBundle(dir, User, ""), "certificate in "+dir, finding.OK, "user:ann")
+	want(t, checkBundle(dir, userRole, ""), "certificate in "+dir, finding.OK, "user:ann")
 }
 
 func TestAuthority(t *testing.T) {
@@ -123,8 +124,9 @@ func TestAuthority(t *testing.T) {
 		words  []string
 	}{
 		"good":     {1000*day + time.Hour, nil, finding.OK, []string{"good for 1000 days more"}},
+		"ends":     {500*day + time.Hour, nil, finding.Warning, []string{"good for 500 days more"}},
 		"none":     {1000 * day, func(dir string) { must(t, os.Remove(dir+"/ca.pem")) }, finding.OK, []string{"none yet"}},
-		"over":     {-day, nil, finding.Failed, []string{"was good until", "issue all certificates anew"}},
+		"over":     {-day, nil, finding.Failed, []string{"was good until", "issue all certificates again"}},
 		"open key": {1000 * day, func(dir string) { must(t, os.Chmod(dir+"/ca-key.pem", 0o604)) }, finding.Failed, []string{"mode 0604", "issue certificates for anybody"}},
 		"no key":   {1000 * day, func(dir string) { must(t, os.Remove(dir+"/ca-key.pem")) }, finding.Failed, []string{"ca-key.pem is not"}},
 		"damaged":  {1000 * day, func(dir string) { must(t, os.WriteFile(dir+"/controller-key.pem", nil, 0o600)) }, finding.Failed, []string{"controller.pem: no such file"}},

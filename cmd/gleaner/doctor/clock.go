@@ -49,7 +49,7 @@ func judgeSkew(check string, theirs, asked, answered time.Time) finding.Finding 
 	fix := "keep both right: apt-get install chrony, or timedatectl set-ntp true"
 	switch off := skew.Abs() - uncertain; {
 	case off > harmful:
-		return finding.Bad(check, seen, "times of jobs and of their files are wrong, and certificates may not be good yet or no more; leases do not suffer", fix)
+		return finding.Bad(check, seen, "times of jobs and of their files are wrong, and certificates may not be good yet, or have expired; leases do not suffer", fix)
 	case off > noticeable:
 		return finding.Doubtful(check, seen, "times of jobs and of their files do not fit together; leases do not suffer", fix)
 	}

@@ -52,7 +52,7 @@ func daemons(proc string) (found []daemon) {
 	return found
 }
 
-// readsAsDaemon says whether the words after a program's name start the
+// readsAsDaemon reports whether the words after a program's name start the
 // daemon, not one of its other commands ("gnoded shim", "gctld cert").
 func readsAsDaemon(words []string) bool {
 	for i := 0; i < len(words); i++ {
@@ -84,7 +84,7 @@ func configOf(words []string) string {
 
 // daemonChecks look at the daemon's process and unit.
 func (s *site) daemonChecks() []finding.Check {
-	if s.role == User {
+	if s.role == userRole {
 		return nil
 	}
 	checks := []finding.Check{{Name: s.program() + " process", Run: s.checkProcess}, {Name: s.program() + " unit", Run: s.checkUnit}}
@@ -187,7 +187,7 @@ func (s *site) checkListening(context.Context) []finding.Finding {
 	return []finding.Finding{finding.Good(name, "gnoded listens on no port")}
 }
 
-// listening answers the TCP ports that a process listens on.
+// listening returns the TCP ports that a process listens on.
 func listening(pid int) (ports []string, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)

@@ -47,7 +47,7 @@ func checkConfigFile(host finding.Host) []finding.Finding {
 	return nil
 }
 
-// openToChange says who besides root, and whoever asks, may change a file or a
+// openToChange says who, apart from root and the caller, may change a file or a
 // directory's entries, or "".
 func openToChange(path string) string {
 	var about unix.Stat_t
@@ -82,7 +82,7 @@ func checkDisk(host finding.Host) []finding.Finding {
 		if errors.Is(err, fs.ErrPermission) {
 			return []finding.Finding{finding.Unseen(name, "only root can look: sudo gdoctor")}
 		}
-		return []finding.Finding{finding.Bad(name, fmt.Sprintf("%s: %v", dir, err), "the daemon does not start", "see dmesg | tail, and mount it anew")}
+		return []finding.Finding{finding.Bad(name, fmt.Sprintf("%s: %v", dir, err), "the daemon does not start", "see dmesg | tail, and remount it")}
 	}
 	found := []finding.Finding{judgeDisk(name, host, &disk)}
 	if bad := openToChange(host.Directory); bad != "" && host.Role == finding.Node { // gctld looks itself
@@ -118,7 +118,7 @@ func judgeDisk(name string, host finding.Host, disk *unix.Statfs_t) finding.Find
 	case disk.Files > 0 && disk.Ffree < leastInodes:
 		return finding.Bad(name, fmt.Sprintf("%s, and %d are needed", seen, leastInodes), means, clear)
 	case slices.Contains(networked, kind):
-		return finding.Doubtful(name, seen, "the daemon stands still when that server does; locks and syncs may not be what they are on a disk", "use a directory on a local disk")
+		return finding.Doubtful(name, seen, "the daemon hangs when that server does; locks and syncs may not be what they are on a disk", "use a directory on a local disk")
 	case kind == "tmpfs" && !node:
 		return finding.Doubtful(name, seen+"; it is memory", "the queue is gone after a restart of the machine", "use a directory on a local disk")
 	case free < max(comfort, 2*need):
@@ -133,7 +133,7 @@ const (
 	timingMost  = 2000 // syncs
 	record      = 4096 // bytes of one
 	// A submission waits for a sync on a majority of the controllers; a leader
-	// whose disk stands still for an election's time is replaced.
+	// whose disk hangs for an election's time is replaced.
 	slowUsual   = 10 * time.Millisecond
 	slowSeldom  = 100 * time.Millisecond
 	tooSlow     = 500 * time.Millisecond

@@ -20,21 +20,21 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/finding"
 )
 
-// User is the role of a host on which people type commands, beside
-// finding.Node and finding.Controller.
-const User = "user"
+// userRole is the role of a host on which users type commands; finding.Node and
+// finding.Controller are the others.
+const userRole = "user"
 
-// Options say what is examined.
-type Options struct {
+// examination says what is examined.
+type examination struct {
 	Roles   []string // empty = what the host is found to be
 	Config  string   // the daemon's configuration; needs one role
-	Targets []string // controllers, for the role User
+	Targets []string // controllers, for the role of a user
 	TLSDir  string   // certificates for these
 	Quick   bool     // without timing disks and starting containers
 }
 
-// Result is what was found out.
-type Result struct {
+// diagnosis is what was found out.
+type diagnosis struct {
 	Hosts    []finding.Host    // the daemons of this host, as configured
 	Findings []finding.Finding // in the order to be shown
 	Hint     string            // what the caller could examine besides; "" = nothing
@@ -43,17 +43,17 @@ type Result struct {
 // daemonLimit bounds the examination that a daemon's program makes.
 const daemonLimit = 100 * time.Second
 
-// Examine examines this host.
-func Examine(ctx context.Context, o Options) (*Result, error) {
+// examine examines this host.
+func examine(ctx context.Context, o examination) (*diagnosis, error) {
 	sites, hint, err := findSites(o)
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Hint: hint}
+	r := &diagnosis{Hint: hint}
 	var daemons []finding.Check
 	reports := make([]*finding.Report, len(sites))
 	for i, s := range sites {
-		if s.role == User {
+		if s.role == userRole {
 			continue
 		}
 		daemons = append(daemons, finding.Check{Name: s.program(), Limit: daemonLimit, Run: func(ctx context.Context) []finding.Finding {
@@ -80,7 +80,7 @@ func Examine(ctx context.Context, o Options) (*Result, error) {
 }
 
 // hostChecks are those that need no daemon's code.
-func (r *Result) hostChecks(o Options, sites []*site) []finding.Check {
+func (r *diagnosis) hostChecks(o examination, sites []*site) []finding.Check {
 	checks := []finding.Check{{Name: "clock", Run: checkClock}}
 	for _, host := range r.Hosts {
 		checks = append(checks, finding.Check{Name: "disk of " + host.Directory, Run: func(context.Context) []finding.Finding { return checkDisk(host) }})
@@ -105,8 +105,8 @@ func (r *Result) hostChecks(o Options, sites []*site) []finding.Check {
 		}
 	}
 	for _, s := range sites {
-		if s.role == User && o.TLSDir != "" {
-			checks = append(checks, finding.Check{Name: "certificate in " + o.TLSDir, Run: func(context.Context) []finding.Finding { return checkBundle(o.TLSDir, User, "") }})
+		if s.role == userRole && o.TLSDir != "" {
+			checks = append(checks, finding.Check{Name: "certificate in " + o.TLSDir, Run: func(context.Context) []finding.Finding { return checkBundle(o.TLSDir, userRole, "") }})
 		}
 		checks = append(checks, s.daemonChecks()...)
 	}
@@ -117,15 +117,15 @@ func (r *Result) hostChecks(o Options, sites []*site) []finding.Check {
 }
 
 // timings time each disk that a daemon writes to.
-func (r *Result) timings() (checks []finding.Check) {
+func (r *diagnosis) timings() (checks []finding.Check) {
 	for _, host := range r.Hosts {
 		checks = append(checks, finding.Check{Name: "speed of " + host.Directory, Limit: timingLimit, Run: func(ctx context.Context) []finding.Finding { return checkSpeed(ctx, host) }})
 	}
 	return checks
 }
 
-// contacts are the controllers that somebody on this host speaks to.
-func (r *Result) contacts(o Options, sites []*site) (contacts []contact) {
+// contacts are the controllers that users and daemons on this host speak to.
+func (r *diagnosis) contacts(o examination, sites []*site) (contacts []contact) {
 	seen := map[contact]bool{}
 	add := func(target, tlsDir string) {
 		c := contact{target: target}
@@ -139,14 +139,14 @@ func (r *Result) contacts(o Options, sites []*site) (contacts []contact) {
 	}
 	for _, host := range r.Hosts {
 		if host.Config == "" && !runs(sites, &host) {
-			continue // nobody has said yet where the controllers are to be
+			continue // the configuration does not name the controllers yet
 		}
 		for _, target := range host.Controllers {
 			add(target, host.TLSDir)
 		}
 	}
 	for _, s := range sites {
-		if s.role != User {
+		if s.role != userRole {
 			continue
 		}
 		for _, target := range o.Targets {
@@ -156,7 +156,7 @@ func (r *Result) contacts(o Options, sites []*site) (contacts []contact) {
 	return contacts
 }
 
-// runs says whether the daemon of a host runs.
+// runs reports whether the daemon of a host runs.
 func runs(sites []*site, host *finding.Host) bool {
 	return slices.ContainsFunc(sites, func(s *site) bool {
 		return s.role == host.Role && s.running != 0 && (s.config == host.Config || host.Config == "")

@@ -77,16 +77,16 @@ func TestAskProgram(t *testing.T) {
 
 func TestFindSites(t *testing.T) {
 	for _, c := range []struct {
-		o    Options
+		o    examination
 		want string
 	}{
-		{Options{Config: "/x/gnoded-1.toml"}, "node /x/gnoded-1.toml"},
-		{Options{Config: "/x/gctld.toml"}, "controller /x/gctld.toml"},
-		{Options{Config: "/x/mine.toml", Roles: []string{"node"}}, "node /x/mine.toml"},
-		{Options{Config: "/x/mine.toml"}, "bad options"},
-		{Options{Config: "/x/mine.toml", Roles: []string{"node", "controller"}}, "bad options"},
-		{Options{Config: "/x/mine.toml", Roles: []string{User}}, "bad options"},
-		{Options{Roles: []string{User}}, "user "},
+		{examination{Config: "/x/gnoded-1.toml"}, "node /x/gnoded-1.toml"},
+		{examination{Config: "/x/gctld.toml"}, "controller /x/gctld.toml"},
+		{examination{Config: "/x/mine.toml", Roles: []string{"node"}}, "node /x/mine.toml"},
+		{examination{Config: "/x/mine.toml"}, "bad options"},
+		{examination{Config: "/x/mine.toml", Roles: []string{"node", "controller"}}, "bad options"},
+		{examination{Config: "/x/mine.toml", Roles: []string{userRole}}, "bad options"},
+		{examination{Roles: []string{userRole}}, "user "},
 	} {
 		sites, _, err := findSites(c.o)
 		got := fmt.Sprint(err)

@@ -48,7 +48,7 @@ func (c contact) check(ctx context.Context) []finding.Finding {
 	return c.ping(ctx, check)
 }
 
-const meansUnreached = "nothing can be submitted or asked there; jobs that run go on; another controller may answer"
+const meansUnreached = "nothing can be submitted or asked there; jobs that run continue; another controller may answer"
 
 // reach makes a bare connection.
 func (c contact) reach(ctx context.Context, check string) *finding.Finding {

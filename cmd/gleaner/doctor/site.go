@@ -35,12 +35,12 @@ var programs = map[string]string{finding.Controller: "gctld", finding.Node: "gno
 
 func (s *site) program() string { return programs[s.role] }
 
-// ErrOptions is returned for options that do not go together.
-var ErrOptions = errors.New("bad options")
+// errOptions is returned for options that do not go together.
+var errOptions = errors.New("bad options")
 
-// findSites answers what is examined, controllers first, and a hint at what
+// findSites returns what is examined, controllers first, and a hint at what
 // could be.
-func findSites(o Options) (sites []*site, hint string, err error) {
+func findSites(o examination) (sites []*site, hint string, err error) {
 	running := daemons("/proc")
 	if o.Config != "" {
 		s, err := siteOf(o, running)
@@ -52,10 +52,10 @@ func findSites(o Options) (sites []*site, hint string, err error) {
 		}
 		sites = append(sites, sitesOf(role, running, slices.Contains(o.Roles, role))...)
 	}
-	if slices.Contains(o.Roles, User) || len(sites) == 0 {
-		sites = append(sites, &site{role: User})
+	if slices.Contains(o.Roles, userRole) || len(sites) == 0 {
+		sites = append(sites, &site{role: userRole})
 	}
-	if len(o.Roles) == 0 && len(sites) == 1 && sites[0].role == User {
+	if len(o.Roles) == 0 && len(sites) == 1 && sites[0].role == userRole {
 		hint = "No daemon of Gleaner is set up on this host; gdoctor --role=node, or --role=controller, says whether one could run."
 	}
 	return sites, hint, nil
@@ -81,23 +81,23 @@ func sitesOf(role string, running []daemon, wanted bool) (sites []*site) {
 }
 
 // siteOf is the one that --config names.
-func siteOf(o Options, running []daemon) (*site, error) {
+func siteOf(o examination, running []daemon) (*site, error) {
 	path, err := filepath.Abs(o.Config)
 	if err != nil {
 		return nil, err
 	}
 	s := &site{config: path}
 	switch base := filepath.Base(path); {
-	case len(o.Roles) == 1 && o.Roles[0] != User:
+	case len(o.Roles) == 1 && o.Roles[0] != userRole:
 		s.role = o.Roles[0]
 	case len(o.Roles) > 0:
-		return nil, fmt.Errorf("%w: --config is one daemon's: give --role=node or --role=controller with it", ErrOptions)
+		return nil, fmt.Errorf("%w: --config is one daemon's: give --role=node or --role=controller with it", errOptions)
 	case strings.HasPrefix(base, programs[finding.Node]):
 		s.role = finding.Node
 	case strings.HasPrefix(base, programs[finding.Controller]):
 		s.role = finding.Controller
 	default:
-		return nil, fmt.Errorf("%w: whose configuration is %q? Give --role=node or --role=controller with it", ErrOptions, o.Config)
+		return nil, fmt.Errorf("%w: whose configuration is %q? Give --role=node or --role=controller with it", errOptions, o.Config)
 	}
 	for _, d := range running {
 		if d.program == s.program() && d.config == path {
@@ -107,10 +107,12 @@ func siteOf(o Options, running []daemon) (*site, error) {
 	return s, nil
 }
 
-// programDirs are where daemons are installed, beside the caller's PATH.
+// programDirs are where daemons are installed, in addition to the caller's
+// PATH.
 var programDirs = []string{"/usr/local/sbin", "/usr/sbin", "/usr/local/bin", "/usr/bin"}
 
-// findProgram finds a daemon's program: beside this one, or installed.
+// findProgram finds a daemon's program: in the directory of this one, or
+// installed.
 func findProgram(name string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		// gdoctor may be a link to gleaner.

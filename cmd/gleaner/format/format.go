@@ -30,7 +30,8 @@ const (
 const LongWidth = 20
 
 var (
-	// ErrUnknownField is returned when a format names a field the table has not.
+	// ErrUnknownField is returned when a format names a field that the table
+	// does not have.
 	ErrUnknownField = errors.New("invalid field")
 	// ErrBadFormat is returned when a format is too long or a width too large.
 	ErrBadFormat = errors.New("invalid format")
@@ -40,7 +41,7 @@ var (
 type Field[R any] struct {
 	Letter  byte               // of -o and of sorting; 0 = it has none
 	Names   []string           // of -O, in any case; the first is the usual one
-	Header  string             // what stands above the column
+	Header  string             // the text above the column
 	Value   func(row R) string // "" prints as blanks
 	Compare func(a, b R) int   // for sorting; nil = by the text of Value
 	Mark    func(row R) string // put at the end of the value, and never cut off

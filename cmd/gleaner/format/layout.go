@@ -46,7 +46,7 @@ func (l *Layout[R]) Fit(rows []R) {
 	}
 }
 
-// Has says whether the field with this first name is shown. Callers that
+// Has reports whether the field with this first name is shown. Callers that
 // group rows group by what is shown.
 func (l *Layout[R]) Has(name string) bool {
 	for _, c := range l.columns {
@@ -82,8 +82,8 @@ func (f *Field[R]) mark(row R) string {
 	return f.Mark(row)
 }
 
-// cell appends one value, cut or filled to the column's width. A mark stands
-// at the end of the value whether or not the value was cut.
+// cell appends one value, cut or filled to the column's width. A mark is at the
+// end of the value whether or not the value was cut.
 func (c *column[R]) cell(dst []byte, text, mark string) []byte {
 	room := -1
 	if c.width > 0 {
@@ -134,8 +134,8 @@ func Printable(text string) string {
 	return string(appendPrintable(nil, text, len(text)))
 }
 
-// PrintableLines is Printable that lets line breaks stand: for messages, which
-// may have several lines and quote what a stranger wrote.
+// PrintableLines is Printable that keeps line breaks: for messages, which may
+// have several lines and quote what a stranger wrote.
 func PrintableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {

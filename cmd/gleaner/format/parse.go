@@ -9,9 +9,9 @@ import (
 
 // ParseShort reads a format string of -o: "%[[.]size]type[suffix]…". Text
 // before the first % and after each type is kept as it is, quotes included.
-// Several % in a row count as one, as in Slurm. "%all" stands for every field,
-// separated by vertical bars. In the place of size, # asks for the width of
-// the widest value: see Layout.Fit.
+// Several % in a row count as one, as in Slurm. "%all" means every field,
+// separated by vertical bars. In place of a size, # asks for the width of the
+// widest value: see Layout.Fit.
 func (t *Table[R]) ParseShort(spec string) (*Layout[R], error) {
 	if len(spec) > MaxSpecBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadFormat, MaxSpecBytes)
@@ -45,8 +45,8 @@ func (t *Table[R]) ParseShort(spec string) (*Layout[R], error) {
 }
 
 // ParseLong reads a list of -O: "type[:[.][size][suffix]],…", names in any
-// case, 20 characters wide unless a size is given. "All" alone stands for
-// every field, separated by vertical bars.
+// case, 20 characters wide unless a size is given. "All" alone means every
+// field, separated by vertical bars.
 func (t *Table[R]) ParseLong(spec string) (*Layout[R], error) {
 	if len(spec) > MaxSpecBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBadFormat, MaxSpecBytes)

@@ -16,21 +16,24 @@ var sprintf = fmt.Sprintf
 // without the word "error", followed by where the help is, as Slurm does.
 type UsageError struct {
 	Program string
-	Status  int // exit status; 0 stands for 1
+	Status  int // exit status; 0 means 1
 	message string
 }
 
 func (e *UsageError) Error() string { return e.message }
 
-// LaterError is returned for an option, or a variable that gives one, that
-// exists in Slurm but is not carried out.
+// LeaveOut is the remedy for an option without which a job runs as well.
+const LeaveOut = "leave it out"
+
+// LaterError is returned for an option that exists in Slurm but is not
+// supported, or for a variable that gives such an option.
 type LaterError struct {
 	Name   string // "--begin", "SBATCH_SIGNAL"
 	Remedy string
 }
 
 func (e *LaterError) Error() string {
-	return e.Name + " is not carried out yet: " + e.Remedy
+	return e.Name + " is not supported: " + e.Remedy
 }
 
 // Failure is an error with the exit status that a command ends with. Its
@@ -49,7 +52,7 @@ func (e *Failure) Error() string {
 	return e.Message
 }
 
-// Unwrap is the error behind it.
+// Unwrap is its cause.
 func (e *Failure) Unwrap() error { return e.Cause }
 
 // Exit ends a command with a status and no message: a job's own exit code.

@@ -18,15 +18,66 @@ func (c *Command) WriteUsage(w io.Writer) error {
 	return err
 }
 
-// WriteHelp writes the whole help text of the command: forms, options,
-// examples and exit status.
+// briefExamples is how many examples the short help shows.
+const briefExamples = 3
+
+// WriteHelp writes what fits on a screen: of a command with many options
+// examples, forms and the options that are used often; of others all.
 func (c *Command) WriteHelp(w io.Writer) error {
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s - %s", c.Program(), c.Summary)
-	if c.Alias != "" {
-		fmt.Fprintf(&text, " (as Slurm's %s)", c.Alias)
+	if len(c.Often) == 0 {
+		return c.writeFullHelp(w)
 	}
-	fmt.Fprintf(&text, "\n\nUsage: %s %s\n", c.Program(), c.Usage)
+	var text strings.Builder
+	c.writeTitle(&text)
+	writeExamples(&text, c.Examples[:min(briefExamples, len(c.Examples))])
+	fmt.Fprintf(&text, "\nUsage: %s %s\n\nOften used:\n", c.Program(), c.Usage)
+	table := c.Table()
+	for _, long := range c.Often {
+		if at, found := find(table, long); found {
+			name := table[at].helpName()
+			if len(name) >= helpColumn-helpIndent-1 { // one line each
+				name, _, _ = strings.Cut(name, "=<")
+			}
+			row(&text, name, gist(table[at].Help))
+		}
+	}
+	fmt.Fprintf(&text, "\nAll options: %s --help=all, or gleaner man %s | man -l -\n", c.Program(), c.Name)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// gist is the beginning of a help text that says what an option is.
+func gist(help string) string {
+	if at := strings.IndexAny(help, ",;:("); at > 0 {
+		help = strings.TrimSpace(help[:at])
+	}
+	return help
+}
+
+func (c *Command) writeTitle(text *strings.Builder) {
+	fmt.Fprintf(text, "%s - %s", c.Program(), c.Summary)
+	if c.Alias != "" {
+		fmt.Fprintf(text, " (as Slurm's %s)", c.Alias)
+	}
+	text.WriteString("\n")
+}
+
+func writeExamples(text *strings.Builder, examples []Example) {
+	if len(examples) == 0 {
+		return
+	}
+	text.WriteString("\nExamples:\n")
+	for _, example := range examples {
+		fmt.Fprintf(text, "  # %s\n  %s\n", example.Text, strings.ReplaceAll(example.Command, "\n", "\n  "))
+	}
+}
+
+// writeFullHelp writes the whole help text of the command: forms, options,
+// examples and exit status.
+func (c *Command) writeFullHelp(w io.Writer) error {
+	var text strings.Builder
+	c.writeTitle(&text)
+	fmt.Fprintf(&text, "\nUsage: %s %s\n", c.Program(), c.Usage)
 	section(&text, "Operands", c.Operands)
 
 	var later []string
@@ -41,18 +92,13 @@ func (c *Command) WriteHelp(w io.Writer) error {
 		}
 	}
 	if len(later) > 0 {
-		text.WriteString("\nKnown from Slurm and refused, with what to do instead, because not carried out yet:\n")
+		text.WriteString("\nSlurm options not supported (using one tells you the alternative):\n")
 		for _, line := range wrap(strings.Join(later, " "), helpWidth-helpIndent) {
 			text.WriteString("  " + line + "\n")
 		}
 	}
 	section(&text, "Environment", c.Variables)
-	if len(c.Examples) > 0 {
-		text.WriteString("\nExamples:\n")
-		for _, example := range c.Examples {
-			fmt.Fprintf(&text, "  # %s\n  %s\n", example.Text, strings.ReplaceAll(example.Command, "\n", "\n  "))
-		}
-	}
+	writeExamples(&text, c.Examples)
 	if len(c.ExitStatus) > 0 {
 		text.WriteString("\nExit status:\n")
 		for _, status := range c.ExitStatus {

@@ -13,6 +13,7 @@ import (
 type Invocation struct {
 	Context context.Context
 	Command *Command
+	Version string // of the program
 	Values
 	Operands []string
 	Stdin    io.Reader
@@ -84,7 +85,7 @@ func (c *Command) cli(version string, streams Streams) *cli.Command {
 		HideHelp: true,
 		Action: func(ctx *cli.Context) error {
 			invocation := &Invocation{
-				Context: ctx.Context, Command: c, Values: Values{}, Operands: ctx.Args().Slice(),
+				Context: ctx.Context, Command: c, Version: version, Values: Values{}, Operands: ctx.Args().Slice(),
 				Stdin: streams.Stdin, Stdout: streams.Stdout, Stderr: streams.Stderr, Environ: streams.Environ,
 			}
 			for _, option := range c.Table() {
@@ -92,7 +93,7 @@ func (c *Command) cli(version string, streams Streams) *cli.Command {
 					invocation.Values[option.Long] = given.values
 				}
 			}
-			return c.run(invocation, version)
+			return c.run(invocation)
 		},
 	}
 	// Only the main name of each option is made known: urfave/cli copies a
@@ -105,19 +106,30 @@ func (c *Command) cli(version string, streams Streams) *cli.Command {
 	return command
 }
 
-func (c *Command) run(invocation *Invocation, version string) error {
+func (c *Command) run(invocation *Invocation) error {
 	var err error
 	switch {
 	case invocation.Given(Help):
-		err = c.WriteHelp(invocation.Stdout)
+		err = c.help(invocation)
 	case invocation.Given(Usage):
 		err = c.WriteUsage(invocation.Stdout)
 	case invocation.Given(Version):
-		_, err = io.WriteString(invocation.Stdout, "gleaner "+version+"\n")
+		_, err = io.WriteString(invocation.Stdout, "gleaner "+invocation.Version+"\n")
 	default:
 		err = c.Run(invocation)
 	}
 	return err
+}
+
+// help answers --help and --help=all.
+func (c *Command) help(invocation *Invocation) error {
+	switch text := invocation.Text(Help); {
+	case text == "":
+		return c.WriteHelp(invocation.Stdout)
+	case strings.EqualFold(text, HelpAll):
+		return c.writeFullHelp(invocation.Stdout)
+	}
+	return invocation.Fail("--help=%s: type --help, or --help=all for all options", invocation.Text(Help))
 }
 
 // named is a flag that knows its names. urfave/cli asks each flag for them

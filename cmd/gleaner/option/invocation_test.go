@@ -74,7 +74,7 @@ func TestReport(t *testing.T) {
 		{fmt.Errorf("outer: %w", Fail(3, "inner")), "gqueue: error: outer: inner\n", 3},
 		{unknown, "gqueue: unrecognized option '--bogus'\nTry \"gqueue --help\" for more information\n", 255},
 		{fmt.Errorf("ask: %w", context.Canceled), "gqueue: error: interrupted before there was an answer: what was asked for may have been done all the same\n", 130},
-		{&LaterError{Name: "--x", Remedy: "y"}, "gqueue: error: --x is not carried out yet: y\n", 1},
+		{&LaterError{Name: "--x", Remedy: "y"}, "gqueue: error: --x is not supported: y\n", 1},
 	} {
 		text, status := Report("gqueue", test.err)
 		if text != test.text || status != test.status {

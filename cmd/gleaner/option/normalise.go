@@ -15,17 +15,16 @@ type Setting struct {
 // Canonical is the setting in the one form that needs no table to be read.
 func (s Setting) Canonical() string { return "--" + s.Option.Long + "=" + s.Value }
 
-// Normalise reads a command line (without the program's name) as
-// getopt_long(3) would and returns the options in the order given, and the
-// operands. The error is a *UsageError, or a *LaterError for an option that
-// is not carried out.
+// Normalise reads a command line (without the program's name) as getopt_long(3)
+// would and returns the options in the order given, and the operands. The error
+// is a *UsageError, or a *LaterError for an option that is not supported.
 func (c *Command) Normalise(args []string) ([]Setting, []string, error) {
 	n := normaliser{program: c.Program(), table: c.Table(), stopAtOperand: c.StopAtOperand, status: c.UsageStatus}
 	return n.all(args)
 }
 
-// NormaliseScript reads the words of one #GSUB or #SBATCH line. Only options
-// that may stand in a script are known to it; operands are an error.
+// NormaliseScript reads the words of one #GSUB or #SBATCH line. It knows only
+// options that may be used in a script; operands are an error.
 func (c *Command) NormaliseScript(words []string) ([]Setting, error) {
 	n := normaliser{program: c.Program(), status: c.UsageStatus}
 	for _, option := range c.Table() {

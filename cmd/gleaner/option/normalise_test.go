@@ -87,8 +87,8 @@ func TestNormaliseRefuses(t *testing.T) {
 		"--format":     "option '--format' requires an argument",
 		"-ao":          "option requires an argument -- 'o'",
 		"--=x":         "unrecognized option '--'",
-		"--begin=now":  "--begin is not carried out yet: submit it then",
-		"-b now --bog": "--begin is not carried out yet: submit it then",
+		"--begin=now":  "--begin is not supported: submit it then",
+		"-b now --bog": "--begin is not supported: submit it then",
 	} {
 		_, _, err := queue().Normalise(strings.Fields(args))
 		if err == nil || err.Error() != want {
@@ -104,7 +104,7 @@ func TestNormaliseScript(t *testing.T) {
 		"--all":         "option '--all' may be given on the command line only",
 		"-a":            "option '-a' may be given on the command line only",
 		"--bogus":       "unrecognized option '--bogus'",
-		"-b 12":         "--begin is not carried out yet: submit it then",
+		"-b 12":         "--begin is not supported: submit it then",
 		"x":             "'x' is not an option",
 		"--help":        "option '--help' may be given on the command line only",
 	} {
@@ -142,8 +142,8 @@ func TestFromEnvironment(t *testing.T) {
 		}
 	}
 	environment = map[string]string{"GQ_BEGIN": "now"}
-	if _, err := queue().FromEnvironment(lookup); err == nil || err.Error() != "GQ_BEGIN (--begin) is not carried out yet: submit it then" {
-		t.Errorf("a variable of an option that is not carried out: %v", err)
+	if _, err := queue().FromEnvironment(lookup); err == nil || err.Error() != "GQ_BEGIN (--begin) is not supported: submit it then" {
+		t.Errorf("a variable of an option that is not supported: %v", err)
 	}
 }
 

@@ -1,16 +1,16 @@
 // Package option is the one table of options behind every user command: it
-// feeds the command line (through urfave/cli), the help text, the manual
-// pages, shell completion, and the #GSUB and #SBATCH lines of batch scripts.
+// feeds the command line (through urfave/cli), the help text, the manual pages,
+// shell completion, and the #GSUB and #SBATCH lines of batch scripts.
 //
-// It promises the habits of getopt_long(3) that users of Slurm rely on:
-// bundles with an attached value ("-ahNO x", "-n4"), "--name=value" and
-// "--name value", unambiguous abbreviations ("--nod 2"), optional arguments
-// only where attached, options after operands (but not after the script or
-// command of a Command with StopAtOperand), and "--". An option that exists in
-// Slurm but is not carried out is refused by name, never ignored.
+// It promises the habits of getopt_long(3) that users of Slurm rely on: bundles
+// with an attached value ("-ahNO x", "-n4"), "--name=value" and "--name value",
+// unambiguous abbreviations ("--nod 2"), optional arguments only where
+// attached, options after operands (but not after the script or command of a
+// Command with StopAtOperand), and "--". An option that exists in Slurm but is
+// not supported is refused by name, never ignored.
 //
-// It needs nothing of the daemons and does no I/O of its own: a Command is
-// data and a Run function, and an Invocation is what one call of it was given.
+// It needs nothing of the daemons and does no I/O of its own: a Command is data
+// and a Run function, and an Invocation is what one call of it was given.
 package option
 
 import (
@@ -27,8 +27,8 @@ type Option struct {
 	Short byte
 	// Aliases are further long names of the same option: "jobname" for "name".
 	Aliases []string
-	// Argument is the word that stands for the argument in help texts:
-	// "partition". An option without one is a flag.
+	// Argument is the word for the argument in help texts: "partition". An
+	// option without one is a flag.
 	Argument string
 	// OptionalArgument says that the argument may be left out, and is only
 	// taken where it is attached: "--nice", "--nice=50", "-K0".
@@ -41,16 +41,16 @@ type Option struct {
 	// Environment are the variables that give the option where the command
 	// line does not; the first one that is set counts.
 	Environment []string
-	// InScript says that the option may stand in a #GSUB or #SBATCH line.
+	// InScript says that the option may be used in a #GSUB or #SBATCH line.
 	InScript bool
 	// Later, if not empty, says that the option exists in Slurm but is not
-	// carried out, and what to do instead. Giving it is an error.
+	// supported, and what to do instead. Giving it is an error.
 	Later string
 	// Hidden keeps the option out of help and completion.
 	Hidden bool
 }
 
-// Flag says whether the option takes no argument at all.
+// Flag reports whether the option takes no argument at all.
 func (o *Option) Flag() bool { return o.Argument == "" }
 
 // Names are the long names of the option, the main one first.
@@ -86,8 +86,8 @@ type ExitStatus struct {
 	Help   string
 }
 
-// Variable explains an environment variable that a command reads beside those
-// of its options.
+// Variable explains an environment variable that a command reads in addition to
+// those of its options.
 type Variable struct {
 	Name string
 	Help string
@@ -112,7 +112,10 @@ type Command struct {
 	Operands []Variable
 	// Options is the table, in the order in which the help shows it. The
 	// options every command has (see Table) are not repeated in it.
-	Options    []Option
+	Options []Option
+	// Often are the long names of the options that --help shows of a command with
+	// many; --help=all shows all of them. Empty: --help always shows all.
+	Often      []string
 	Examples   []Example
 	ExitStatus []ExitStatus
 	Variables  []Variable
@@ -121,14 +124,14 @@ type Command struct {
 	// or command whose own options follow.
 	StopAtOperand bool
 	// UsageStatus is the exit status after an unknown option or an argument
-	// that cannot be read; 0 stands for 1.
+	// that cannot be read; 0 means 1.
 	UsageStatus int
 	Hidden      bool
 	Run         func(*Invocation) error
 }
 
-// Program is the name the command goes by in messages: "gsubmit", or
-// "gleaner dev" for one that is no program of its own.
+// Program is the name the command goes by in messages: "gsubmit", or "gleaner
+// dev" for one that is not a separate program.
 func (c *Command) Program() string {
 	if c.OwnProgram() {
 		return "g" + c.Name
@@ -136,7 +139,7 @@ func (c *Command) Program() string {
 	return "gleaner " + c.Name
 }
 
-// OwnProgram says whether the command answers to a name of its own.
+// OwnProgram reports whether the command answers to a name of its own.
 func (c *Command) OwnProgram() bool { return c.Alias != "" || c.Standalone }
 
 // Names of the options that every command has.
@@ -146,6 +149,9 @@ const (
 	Usage      = "usage"
 	Version    = "version"
 )
+
+// HelpAll is the argument with which --help shows all options.
+const HelpAll = "all"
 
 // common are the options that every command has. -h and -V belong to them
 // only where a command has no use of its own for the letter, as in Slurm.
@@ -168,6 +174,9 @@ func (c *Command) Table() []Option {
 		}
 		if option.Short != 0 && findShort(table, option.Short) >= 0 {
 			option.Short = 0
+		}
+		if option.Long == Help && len(c.Often) > 0 {
+			option.Argument, option.OptionalArgument, option.Help = HelpAll, true, "show this help and exit; without =all only what is used often"
 		}
 		table = append(table, option)
 	}

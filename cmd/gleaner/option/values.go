@@ -19,7 +19,7 @@ func Collect(settings []Setting) Values {
 	return values
 }
 
-// Given says whether the option was given at all.
+// Given reports whether the option was given at all.
 func (v Values) Given(long string) bool { return len(v[long]) > 0 }
 
 // Text is the last argument given, "" if there is none.

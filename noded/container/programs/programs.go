@@ -22,6 +22,7 @@
 //	network  private: it is to have a network of its own
 //	nodes    how many it runs on
 //	submit   further options of gsubmit
+//	moves    how often it is moved in a row; two, there and back, if nothing is said
 //	refused  it cannot be saved, and this regular expression matches why
 //	brief    yes: seconds are enough to move it
 //
@@ -59,6 +60,7 @@ type Program struct {
 	Memory  string // of its job, as gsubmit --mem has it
 	Private bool   // it needs a network of its own
 	Nodes   int
+	Moves   int            // in a row
 	Options []string       // further ones of gsubmit
 	Brief   bool           // seconds are enough to move it
 	Refused *regexp.Regexp // matches why it cannot be saved; nil if it can
@@ -118,7 +120,7 @@ func parse(name string, data []byte) (*Program, error) {
 	if title == "" || hasScript == (p.as != "") {
 		return nil, errors.New("needs a title, and either a file \"run\" or another program's")
 	}
-	p.Memory, p.Nodes = cmp.Or(p.Memory, "256M"), cmp.Or(p.Nodes, 1)
+	p.Memory, p.Nodes, p.Moves = cmp.Or(p.Memory, "256M"), cmp.Or(p.Nodes, 1), cmp.Or(p.Moves, 2)
 	return p, nil
 }
 
@@ -136,6 +138,8 @@ func (p *Program) set(key, value string) (err error) {
 		p.Memory = value
 	case "network":
 		p.Private = value == "private"
+	case "moves":
+		p.Moves, err = strconv.Atoi(value)
 	case "nodes":
 		p.Nodes, err = strconv.Atoi(value)
 	case "submit":

@@ -25,8 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// LimitKind is one limit of an association or a QOS; behind each its name in
-// sacctmgr(1).
+// LimitKind is one limit of an association or a QOS, each followed by its name
+// in sacctmgr(1).
 type LimitKind int32
 
 const (
@@ -122,7 +122,7 @@ func (LimitKind) EnumDescriptor() ([]byte, []int) {
 	return file_gleaner_v1_accounting_proto_rawDescGZIP(), []int{0}
 }
 
-// AdminLevel is what a user may do beside what everybody may.
+// AdminLevel is what a user may do in addition to what everybody may.
 type AdminLevel int32
 
 const (
@@ -538,7 +538,7 @@ func (x *Account) GetCoordinators() []string {
 	return nil
 }
 
-// AccountUser is a person as accounting knows them.
+// AccountUser is a user as accounting knows them.
 type AccountUser struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -917,8 +917,8 @@ func (x *ListAccountsRequest) GetUsers() []string {
 	return nil
 }
 
-// ListAccountsResponse is a part of the answer. Associations come as a tree:
-// the root's first, each account's users behind it, then the accounts below.
+// ListAccountsResponse is one message of the answer. Associations come as a tree:
+// the root's first, each account's users after it, then the accounts below.
 type ListAccountsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // in the first message, like the next two
@@ -1306,12 +1306,12 @@ func (x *AccountChange) GetFlagsOff() []string {
 	return nil
 }
 
-// ChangeAccountsRequest is carried out whole or not at all.
+// ChangeAccountsRequest takes effect whole or not at all.
 type ChangeAccountsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Changes       []*AccountChange       `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`              // at most 10,000, in this order
-	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // say whether it would be refused, change nothing
+	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // check whether it would be refused, change nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1369,7 +1369,7 @@ func (x *ChangeAccountsRequest) GetDryRun() bool {
 
 type ChangeAccountsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is done as asked and may surprise: a limit below what runs.
+	// What is done as requested and may surprise: a limit below what runs.
 	Notes         []string `protobuf:"bytes,1,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

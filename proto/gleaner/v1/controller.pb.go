@@ -40,7 +40,7 @@ const (
 	ControlVerb_CONTROL_VERB_REQUEUE_HOLD         ControlVerb = 5 // requeued, and held by its user
 	ControlVerb_CONTROL_VERB_REQUEUE_SPECIAL_EXIT ControlVerb = 6 // the same, shown as SPECIAL_EXIT
 	ControlVerb_CONTROL_VERB_SUSPEND              ControlVerb = 7 // administrators and operators only, like the next
-	ControlVerb_CONTROL_VERB_RESUME               ControlVerb = 8 // it goes on as soon as its CPUs are free
+	ControlVerb_CONTROL_VERB_RESUME               ControlVerb = 8 // it continues as soon as its CPUs are free
 )
 
 // Enum value maps for ControlVerb.
@@ -103,8 +103,8 @@ const (
 	NodeAction_NODE_ACTION_DRAIN       NodeAction = 1 // finish what runs, start nothing new
 	NodeAction_NODE_ACTION_RESUME      NodeAction = 2 // take jobs again
 	NodeAction_NODE_ACTION_DOWN        NodeAction = 3 // as drain, and shown as down
-	// As down, and somebody vouches that nothing runs there any more, because
-	// the machine is off: its jobs are over, or requeued. Only for nodes that do
+	// As down, and an administrator vouches that nothing runs there any longer,
+	// because the machine is off: its jobs are over, or requeued. Only for nodes that do
 	// not respond.
 	NodeAction_NODE_ACTION_FENCED NodeAction = 4
 )
@@ -271,7 +271,7 @@ func (x *SubmitResponse) GetWarnings() []string {
 // of one kind are alternatives, an empty kind says nothing.
 type JobFilter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ids           []*JobId               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"` // an array's number stands for all its tasks
+	Ids           []*JobId               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"` // an array's number means all its tasks
 	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	Uids          []uint32               `protobuf:"varint,3,rep,packed,name=uids,proto3" json:"uids,omitempty"`
 	Partitions    []string               `protobuf:"bytes,4,rep,name=partitions,proto3" json:"partitions,omitempty"`
@@ -280,7 +280,7 @@ type JobFilter struct {
 	States        []JobState             `protobuf:"varint,7,rep,packed,name=states,proto3,enum=gleaner.v1.JobState" json:"states,omitempty"`
 	AllStates     bool                   `protobuf:"varint,8,opt,name=all_states,json=allStates,proto3" json:"all_states,omitempty"` // also finished jobs still remembered; else active ones only
 	Nodes         []string               `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Completing    bool                   `protobuf:"varint,10,opt,name=completing,proto3" json:"completing,omitempty"`   // as an alternative beside states
+	Completing    bool                   `protobuf:"varint,10,opt,name=completing,proto3" json:"completing,omitempty"`   // as an alternative to states
 	Configuring   bool                   `protobuf:"varint,11,opt,name=configuring,proto3" json:"configuring,omitempty"` // likewise
 	Qos           []string               `protobuf:"bytes,12,rep,name=qos,proto3" json:"qos,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -844,7 +844,7 @@ type SaveJobsRequest struct {
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Filter        *JobFilter             `protobuf:"bytes,2,opt,name=filter,proto3" json:"filter,omitempty"`
 	Tasks         []*ArrayTasks          `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Move          bool                   `protobuf:"varint,4,opt,name=move,proto3" json:"move,omitempty"` // they go on elsewhere
+	Move          bool                   `protobuf:"varint,4,opt,name=move,proto3" json:"move,omitempty"` // they resume elsewhere
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`  // with move: there, a host list; "" = on any other that can
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1004,10 +1004,12 @@ func (x *ControlResponse) GetResults() []*JobResult {
 }
 
 type ListJobsRequest struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Filter          *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	WithScript      bool                   `protobuf:"varint,2,opt,name=with_script,json=withScript,proto3" json:"with_script,omitempty"`                // the owner and administrators only
-	WithEnvironment bool                   `protobuf:"varint,3,opt,name=with_environment,json=withEnvironment,proto3" json:"with_environment,omitempty"` // the owner and administrators only
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Filter *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// The owner, coordinators of the account, operators and administrators only,
+	// as spec.arguments, which is there without being asked for.
+	WithScript      bool `protobuf:"varint,2,opt,name=with_script,json=withScript,proto3" json:"with_script,omitempty"`
+	WithEnvironment bool `protobuf:"varint,3,opt,name=with_environment,json=withEnvironment,proto3" json:"with_environment,omitempty"` // the owner and administrators only, as spec.export_option
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1403,11 +1405,11 @@ type Policy struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	ClusterName    string                 `protobuf:"bytes,1,opt,name=cluster_name,json=clusterName,proto3" json:"cluster_name,omitempty"`
 	Partitions     []*Partition           `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	Administrators []string               `protobuf:"bytes,3,rep,name=administrators,proto3" json:"administrators,omitempty"`                    // user names beside root
+	Administrators []string               `protobuf:"bytes,3,rep,name=administrators,proto3" json:"administrators,omitempty"`                    // user names, in addition to root
 	MinJobAgeS     uint32                 `protobuf:"varint,4,opt,name=min_job_age_s,json=minJobAgeS,proto3" json:"min_job_age_s,omitempty"`     // how long a finished job is remembered (300)
 	KillWaitS      uint32                 `protobuf:"varint,5,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`          // between TERM and KILL (30)
 	MaxArraySize   uint32                 `protobuf:"varint,6,opt,name=max_array_size,json=maxArraySize,proto3" json:"max_array_size,omitempty"` // 1 + the highest task index (1000001)
-	MaxJobCount    uint32                 `protobuf:"varint,7,opt,name=max_job_count,json=maxJobCount,proto3" json:"max_job_count,omitempty"`    // active jobs at once
+	MaxJobCount    uint32                 `protobuf:"varint,7,opt,name=max_job_count,json=maxJobCount,proto3" json:"max_job_count,omitempty"`    // jobs that are not over, an array each of its tasks
 	LeaseS         uint32                 `protobuf:"varint,8,opt,name=lease_s,json=leaseS,proto3" json:"lease_s,omitempty"`                     // a node silent this long is not responding
 	// How much longer than a lease the controllers wait before they take the
 	// job of a silent node for stopped: clocks that differ, and freezing it.
@@ -1421,8 +1423,26 @@ type Policy struct {
 	// again held (slurm.conf(5), RequeueExit and RequeueExitHold).
 	RequeueExit     []*ArrayRange `protobuf:"bytes,20,rep,name=requeue_exit,json=requeueExit,proto3" json:"requeue_exit,omitempty"`
 	RequeueExitHold []*ArrayRange `protobuf:"bytes,21,rep,name=requeue_exit_hold,json=requeueExitHold,proto3" json:"requeue_exit_hold,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What users see of themselves only: PrivateData in slurm.conf(5), by its
+	// words. Operators and administrators see all.
+	PrivateData []string `protobuf:"bytes,22,rep,name=private_data,json=privateData,proto3" json:"private_data,omitempty"`
+	// For how long the node of a job's newest image may be away before the job resumes
+	// from an older one (180).
+	ImageWaitS uint32 `protobuf:"varint,23,opt,name=image_wait_s,json=imageWaitS,proto3" json:"image_wait_s,omitempty"`
+	// What network jobs have where their partition does not say: host | private |
+	// private-only; "" = host.
+	Network string `protobuf:"bytes,24,opt,name=network,proto3" json:"network,omitempty"`
+	// What a job that names no memory gets for each of its CPUs, or if it asks for GPUs
+	// for each of these, where its partition does not say; 0 = all memory of its nodes.
+	DefaultMemoryPerCpuBytes uint64 `protobuf:"varint,25,opt,name=default_memory_per_cpu_bytes,json=defaultMemoryPerCpuBytes,proto3" json:"default_memory_per_cpu_bytes,omitempty"`
+	DefaultMemoryPerGpuBytes uint64 `protobuf:"varint,26,opt,name=default_memory_per_gpu_bytes,json=defaultMemoryPerGpuBytes,proto3" json:"default_memory_per_gpu_bytes,omitempty"`
+	// How many jobs that are not over one user may have, an array each of its
+	// tasks; 0 = 10000.
+	MaxSubmitJobsPerUser uint32     `protobuf:"varint,27,opt,name=max_submit_jobs_per_user,json=maxSubmitJobsPerUser,proto3" json:"max_submit_jobs_per_user,omitempty"`
+	RateLimit            *RateLimit `protobuf:"bytes,28,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"`
+	Owners               []*Owner   `protobuf:"bytes,29,rep,name=owners,proto3" json:"owners,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -1567,6 +1587,148 @@ func (x *Policy) GetRequeueExitHold() []*ArrayRange {
 	return nil
 }
 
+func (x *Policy) GetPrivateData() []string {
+	if x != nil {
+		return x.PrivateData
+	}
+	return nil
+}
+
+func (x *Policy) GetImageWaitS() uint32 {
+	if x != nil {
+		return x.ImageWaitS
+	}
+	return 0
+}
+
+func (x *Policy) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *Policy) GetDefaultMemoryPerCpuBytes() uint64 {
+	if x != nil {
+		return x.DefaultMemoryPerCpuBytes
+	}
+	return 0
+}
+
+func (x *Policy) GetDefaultMemoryPerGpuBytes() uint64 {
+	if x != nil {
+		return x.DefaultMemoryPerGpuBytes
+	}
+	return 0
+}
+
+func (x *Policy) GetMaxSubmitJobsPerUser() uint32 {
+	if x != nil {
+		return x.MaxSubmitJobsPerUser
+	}
+	return 0
+}
+
+func (x *Policy) GetRateLimit() *RateLimit {
+	if x != nil {
+		return x.RateLimit
+	}
+	return nil
+}
+
+func (x *Policy) GetOwners() []*Owner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+// RateLimit bounds the requests of each user, by the words of
+// SlurmctldParameters in slurm.conf(5). 0 = the default.
+type RateLimit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Off           bool                   `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"`                                            // rl_enable is not set
+	BucketSize    uint32                 `protobuf:"varint,2,opt,name=bucket_size,json=bucketSize,proto3" json:"bucket_size,omitempty"`            // requests at once (500)
+	RefillRate    uint32                 `protobuf:"varint,3,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`            // requests more, each period (100)
+	RefillPeriodS uint32                 `protobuf:"varint,4,opt,name=refill_period_s,json=refillPeriodS,proto3" json:"refill_period_s,omitempty"` // (1)
+	TableSize     uint32                 `protobuf:"varint,5,opt,name=table_size,json=tableSize,proto3" json:"table_size,omitempty"`               // users that are told apart at a time (8192)
+	LogFreqS      uint32                 `protobuf:"varint,6,opt,name=log_freq_s,json=logFreqS,proto3" json:"log_freq_s,omitempty"`                // a user's refusals are one line in this time (10)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RateLimit) Reset() {
+	*x = RateLimit{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateLimit) ProtoMessage() {}
+
+func (x *RateLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
+func (*RateLimit) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RateLimit) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
+func (x *RateLimit) GetBucketSize() uint32 {
+	if x != nil {
+		return x.BucketSize
+	}
+	return 0
+}
+
+func (x *RateLimit) GetRefillRate() uint32 {
+	if x != nil {
+		return x.RefillRate
+	}
+	return 0
+}
+
+func (x *RateLimit) GetRefillPeriodS() uint32 {
+	if x != nil {
+		return x.RefillPeriodS
+	}
+	return 0
+}
+
+func (x *RateLimit) GetTableSize() uint32 {
+	if x != nil {
+		return x.TableSize
+	}
+	return 0
+}
+
+func (x *RateLimit) GetLogFreqS() uint32 {
+	if x != nil {
+		return x.LogFreqS
+	}
+	return 0
+}
+
 // PriorityPolicy has the weights of the multifactor priority, by the names of
 // slurm.conf(5).
 type PriorityPolicy struct {
@@ -1582,7 +1744,7 @@ type PriorityPolicy struct {
 	DecayHalfLifeS      uint32                 `protobuf:"varint,9,opt,name=decay_half_life_s,json=decayHalfLifeS,proto3" json:"decay_half_life_s,omitempty"` // 0 = 7 days; 4294967295 = usage does not decay
 	FavorSmall          bool                   `protobuf:"varint,10,opt,name=favor_small,json=favorSmall,proto3" json:"favor_small,omitempty"`
 	SmallRelativeToTime bool                   `protobuf:"varint,11,opt,name=small_relative_to_time,json=smallRelativeToTime,proto3" json:"small_relative_to_time,omitempty"`
-	MaxTres             bool                   `protobuf:"varint,12,opt,name=max_tres,json=maxTres,proto3" json:"max_tres,omitempty"`                             // bill the dearest TRES of a node, not their sum
+	MaxTres             bool                   `protobuf:"varint,12,opt,name=max_tres,json=maxTres,proto3" json:"max_tres,omitempty"`                             // bill the most expensive TRES of a node, not their sum
 	UsageResetPeriod    string                 `protobuf:"bytes,13,opt,name=usage_reset_period,json=usageResetPeriod,proto3" json:"usage_reset_period,omitempty"` // NONE | NOW | DAILY | WEEKLY | MONTHLY | QUARTERLY | YEARLY; "" = NONE
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -1590,7 +1752,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1764,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1777,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -1709,7 +1871,7 @@ func (x *PriorityPolicy) GetUsageResetPeriod() string {
 	return ""
 }
 
-// PreemptPolicy says who may preempt whom, and how.
+// PreemptPolicy says which jobs may preempt which, and how.
 type PreemptPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                     // none | partition | qos
@@ -1721,7 +1883,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1895,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1908,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -1774,7 +1936,7 @@ func (x *PreemptPolicy) GetExemptTimeS() uint32 {
 // AccountingStorageEnforce in slurm.conf(5).
 type AccountingPolicy struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
-	EnforceAssociations bool                   `protobuf:"varint,1,opt,name=enforce_associations,json=enforceAssociations,proto3" json:"enforce_associations,omitempty"` // who has no association may not submit
+	EnforceAssociations bool                   `protobuf:"varint,1,opt,name=enforce_associations,json=enforceAssociations,proto3" json:"enforce_associations,omitempty"` // a user without an association may not submit
 	EnforceLimits       bool                   `protobuf:"varint,2,opt,name=enforce_limits,json=enforceLimits,proto3" json:"enforce_limits,omitempty"`
 	EnforceQos          bool                   `protobuf:"varint,3,opt,name=enforce_qos,json=enforceQos,proto3" json:"enforce_qos,omitempty"` // a QOS must be one that the association has
 	Safe                bool                   `protobuf:"varint,4,opt,name=safe,proto3" json:"safe,omitempty"`                               // a job starts only if GrpTRESMins lets it end
@@ -1784,7 +1946,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1958,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1971,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -1851,7 +2013,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2025,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2038,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *License) GetName() string {
@@ -1906,7 +2068,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2080,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2093,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Switch) GetName() string {
@@ -1955,18 +2117,73 @@ func (x *Switch) GetSwitches() string {
 	return ""
 }
 
+// Owner gives nodes to an account. Its jobs and those of the accounts below it are the
+// owner's jobs on these nodes; all other jobs there are guests. A node has at most one
+// owner.
+type Owner struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"` // must exist
+	Nodes         string                 `protobuf:"bytes,2,opt,name=nodes,proto3" json:"nodes,omitempty"`     // host list, not "ALL"; nodes may register later
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Owner) Reset() {
+	*x = Owner{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Owner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Owner) ProtoMessage() {}
+
+func (x *Owner) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Owner.ProtoReflect.Descriptor instead.
+func (*Owner) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Owner) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Owner) GetNodes() string {
+	if x != nil {
+		return x.Nodes
+	}
+	return ""
+}
+
 type ApplyPolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Policy        *Policy                `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // answer the difference, change nothing
+	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // return the difference, change nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2195,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2208,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -2024,7 +2241,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2253,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2266,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -2070,7 +2287,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2299,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2312,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -2127,7 +2344,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2356,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2369,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 type ShowConfigResponse struct {
@@ -2165,7 +2382,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2394,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2407,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -2217,7 +2434,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2446,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2459,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -2267,7 +2484,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2496,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2509,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 type PingResponse struct {
@@ -2304,7 +2521,7 @@ type PingResponse struct {
 	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	Term          uint64                 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
 	Level         uint32                 `protobuf:"varint,7,opt,name=level,proto3" json:"level,omitempty"`                                        // the newest feature level it understands
-	CommitIndex   uint64                 `protobuf:"varint,8,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`         // it knows to be committed; applied_index lags behind
+	CommitIndex   uint64                 `protobuf:"varint,8,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`         // the last one that it knows is committed; applied_index lags behind
 	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since it heard of the leader; 0 = it leads, -1 = never
 	TimeMs        int64                  `protobuf:"varint,10,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`                       // its wall clock, in Unix milliseconds
 	unknownFields protoimpl.UnknownFields
@@ -2313,7 +2530,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2542,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2555,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -2420,7 +2637,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2649,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2662,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -2473,7 +2690,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2702,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2715,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -2597,7 +2814,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2826,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2839,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -2640,7 +2857,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2869,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2882,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -2673,7 +2890,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x14gleaner/v1/job.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x14gleaner/v1/job.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -2774,7 +2991,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05names\x18\x02 \x01(\tR\x05names\x12.\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x16.gleaner.v1.NodeActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x14\n" +
-	"\x12UpdateNodeResponse\"\xe1\x05\n" +
+	"\x12UpdateNodeResponse\"\xd9\b\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -2797,7 +3014,28 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"accounting\x18\x0e \x01(\v2\x1c.gleaner.v1.AccountingPolicyR\n" +
 	"accounting\x129\n" +
 	"\frequeue_exit\x18\x14 \x03(\v2\x16.gleaner.v1.ArrayRangeR\vrequeueExit\x12B\n" +
-	"\x11requeue_exit_hold\x18\x15 \x03(\v2\x16.gleaner.v1.ArrayRangeR\x0frequeueExitHold\"\xe2\x04\n" +
+	"\x11requeue_exit_hold\x18\x15 \x03(\v2\x16.gleaner.v1.ArrayRangeR\x0frequeueExitHold\x12!\n" +
+	"\fprivate_data\x18\x16 \x03(\tR\vprivateData\x12 \n" +
+	"\fimage_wait_s\x18\x17 \x01(\rR\n" +
+	"imageWaitS\x12\x18\n" +
+	"\anetwork\x18\x18 \x01(\tR\anetwork\x12>\n" +
+	"\x1cdefault_memory_per_cpu_bytes\x18\x19 \x01(\x04R\x18defaultMemoryPerCpuBytes\x12>\n" +
+	"\x1cdefault_memory_per_gpu_bytes\x18\x1a \x01(\x04R\x18defaultMemoryPerGpuBytes\x126\n" +
+	"\x18max_submit_jobs_per_user\x18\x1b \x01(\rR\x14maxSubmitJobsPerUser\x124\n" +
+	"\n" +
+	"rate_limit\x18\x1c \x01(\v2\x15.gleaner.v1.RateLimitR\trateLimit\x12)\n" +
+	"\x06owners\x18\x1d \x03(\v2\x11.gleaner.v1.OwnerR\x06owners\"\xc4\x01\n" +
+	"\tRateLimit\x12\x10\n" +
+	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
+	"\vbucket_size\x18\x02 \x01(\rR\n" +
+	"bucketSize\x12\x1f\n" +
+	"\vrefill_rate\x18\x03 \x01(\rR\n" +
+	"refillRate\x12&\n" +
+	"\x0frefill_period_s\x18\x04 \x01(\rR\rrefillPeriodS\x12\x1d\n" +
+	"\n" +
+	"table_size\x18\x05 \x01(\rR\ttableSize\x12\x1c\n" +
+	"\n" +
+	"log_freq_s\x18\x06 \x01(\rR\blogFreqS\"\xe2\x04\n" +
 	"\x0ePriorityPolicy\x12\x1d\n" +
 	"\n" +
 	"weight_age\x18\x01 \x01(\rR\tweightAge\x12!\n" +
@@ -2836,7 +3074,10 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x06Switch\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1a\n" +
-	"\bswitches\x18\x03 \x01(\tR\bswitches\"x\n" +
+	"\bswitches\x18\x03 \x01(\tR\bswitches\"7\n" +
+	"\x05Owner\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"x\n" +
 	"\x12ApplyPolicyRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
@@ -2897,7 +3138,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\x95\x10\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\x9d\x13\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -2932,7 +3173,11 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"ListLimits\x12\x1d.gleaner.v1.ListLimitsRequest\x1a\x1e.gleaner.v1.ListLimitsResponse0\x01\x12E\n" +
 	"\bSaveJobs\x12\x1b.gleaner.v1.SaveJobsRequest\x1a\x1c.gleaner.v1.SaveJobsResponse\x12B\n" +
-	"\x06Attach\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\x06Attach\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01\x12]\n" +
+	"\x10ListCertificates\x12#.gleaner.v1.ListCertificatesRequest\x1a$.gleaner.v1.ListCertificatesResponse\x12c\n" +
+	"\x12RevokeCertificates\x12%.gleaner.v1.RevokeCertificatesRequest\x1a&.gleaner.v1.RevokeCertificatesResponse\x12]\n" +
+	"\x10RenewCertificate\x12#.gleaner.v1.RenewCertificateRequest\x1a$.gleaner.v1.RenewCertificateResponse\x12c\n" +
+	"\x12RecordCertificates\x12%.gleaner.v1.RecordCertificatesRequest\x1a&.gleaner.v1.RecordCertificatesResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_controller_proto_rawDescOnce sync.Once
@@ -2947,7 +3192,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -2973,161 +3218,181 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*UpdateNodeRequest)(nil),          // 21: gleaner.v1.UpdateNodeRequest
 	(*UpdateNodeResponse)(nil),         // 22: gleaner.v1.UpdateNodeResponse
 	(*Policy)(nil),                     // 23: gleaner.v1.Policy
-	(*PriorityPolicy)(nil),             // 24: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 25: gleaner.v1.PreemptPolicy
-	(*AccountingPolicy)(nil),           // 26: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 27: gleaner.v1.License
-	(*Switch)(nil),                     // 28: gleaner.v1.Switch
-	(*ApplyPolicyRequest)(nil),         // 29: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 30: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 31: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 32: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 33: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 34: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 35: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 36: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 37: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 38: gleaner.v1.Event
-	(*Purged)(nil),                     // 39: gleaner.v1.Purged
-	(*Synced)(nil),                     // 40: gleaner.v1.Synced
-	nil,                                // 41: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 42: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 43: gleaner.v1.JobId
-	(JobState)(0),                      // 44: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 45: gleaner.v1.ArrayRange
-	(*JobChange)(nil),                  // 46: gleaner.v1.JobChange
-	(*Job)(nil),                        // 47: gleaner.v1.Job
-	(*Node)(nil),                       // 48: gleaner.v1.Node
-	(*Partition)(nil),                  // 49: gleaner.v1.Partition
-	(*StatusRequest)(nil),              // 50: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 51: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 52: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 53: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 54: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 55: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 56: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 57: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 58: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 59: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 60: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 61: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 62: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 63: gleaner.v1.TunnelMessage
-	(*StatusResponse)(nil),             // 64: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 65: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 66: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 67: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 68: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 69: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 70: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 71: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 72: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 73: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 74: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 75: gleaner.v1.ListLimitsResponse
+	(*RateLimit)(nil),                  // 24: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 25: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 26: gleaner.v1.PreemptPolicy
+	(*AccountingPolicy)(nil),           // 27: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 28: gleaner.v1.License
+	(*Switch)(nil),                     // 29: gleaner.v1.Switch
+	(*Owner)(nil),                      // 30: gleaner.v1.Owner
+	(*ApplyPolicyRequest)(nil),         // 31: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 32: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 33: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 34: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 35: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 36: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 37: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 38: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 39: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 40: gleaner.v1.Event
+	(*Purged)(nil),                     // 41: gleaner.v1.Purged
+	(*Synced)(nil),                     // 42: gleaner.v1.Synced
+	nil,                                // 43: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 44: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 45: gleaner.v1.JobId
+	(JobState)(0),                      // 46: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 47: gleaner.v1.ArrayRange
+	(*JobChange)(nil),                  // 48: gleaner.v1.JobChange
+	(*Job)(nil),                        // 49: gleaner.v1.Job
+	(*Node)(nil),                       // 50: gleaner.v1.Node
+	(*Partition)(nil),                  // 51: gleaner.v1.Partition
+	(*StatusRequest)(nil),              // 52: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 53: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 54: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 55: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 56: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 57: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 58: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 59: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 60: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 61: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 62: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 63: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 64: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 65: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 66: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 67: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 68: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 69: gleaner.v1.RecordCertificatesRequest
+	(*StatusResponse)(nil),             // 70: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 71: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 72: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 73: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 74: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 75: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 76: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 77: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 78: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 79: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 80: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 81: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 82: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 83: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 84: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 85: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	42, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	43, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	44, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	44, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	45, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	46, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	4,  // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	45, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	43, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	47, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	45, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	7,  // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,  // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	4,  // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	4,  // 11: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 12: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	46, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	48, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
 	7,  // 14: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
 	4,  // 15: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 16: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	7,  // 17: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
 	7,  // 18: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
 	4,  // 19: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	47, // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	48, // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	49, // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	49, // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	50, // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	51, // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,  // 23: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	49, // 24: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	24, // 25: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	25, // 26: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	27, // 27: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	28, // 28: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	26, // 29: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	45, // 30: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	45, // 31: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	41, // 32: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	23, // 33: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	31, // 34: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	23, // 35: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	34, // 36: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	4,  // 37: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	47, // 38: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	48, // 39: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	39, // 40: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	40, // 41: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,  // 42: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	5,  // 43: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	9,  // 44: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	10, // 45: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	15, // 46: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	17, // 47: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	19, // 48: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	21, // 49: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	29, // 50: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	32, // 51: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	35, // 52: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	37, // 53: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	50, // 54: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	51, // 55: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	52, // 56: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	53, // 57: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	54, // 58: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	55, // 59: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	56, // 60: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	57, // 61: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	58, // 62: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	59, // 63: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	60, // 64: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	61, // 65: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	62, // 66: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	12, // 67: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	63, // 68: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	3,  // 69: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 70: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	14, // 71: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11, // 72: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	16, // 73: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	18, // 74: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	20, // 75: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	22, // 76: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	30, // 77: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	33, // 78: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	36, // 79: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	38, // 80: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	64, // 81: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	65, // 82: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	66, // 83: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	67, // 84: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	68, // 85: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	56, // 86: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	69, // 87: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	70, // 88: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	71, // 89: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	72, // 90: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	73, // 91: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	74, // 92: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	75, // 93: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	13, // 94: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	63, // 95: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	69, // [69:96] is the sub-list for method output_type
-	42, // [42:69] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	51, // 24: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	25, // 25: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	26, // 26: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	28, // 27: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	29, // 28: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	27, // 29: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	47, // 30: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	47, // 31: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	24, // 32: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	30, // 33: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	43, // 34: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	23, // 35: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	33, // 36: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	23, // 37: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	36, // 38: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	4,  // 39: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	49, // 40: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	50, // 41: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	41, // 42: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	42, // 43: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,  // 44: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	5,  // 45: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	9,  // 46: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	10, // 47: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	15, // 48: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	17, // 49: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	19, // 50: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	21, // 51: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	31, // 52: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	34, // 53: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	37, // 54: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	39, // 55: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	52, // 56: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	53, // 57: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	54, // 58: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	55, // 59: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	56, // 60: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	57, // 61: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	58, // 62: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	59, // 63: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	60, // 64: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	61, // 65: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	62, // 66: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	63, // 67: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	64, // 68: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	12, // 69: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	65, // 70: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	66, // 71: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	67, // 72: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	68, // 73: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	69, // 74: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,  // 75: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 76: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	14, // 77: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11, // 78: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	16, // 79: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	18, // 80: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	20, // 81: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	22, // 82: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	32, // 83: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	35, // 84: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	38, // 85: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	40, // 86: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	70, // 87: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	71, // 88: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	72, // 89: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	73, // 90: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	74, // 91: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	58, // 92: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	75, // 93: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	76, // 94: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	77, // 95: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	78, // 96: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	79, // 97: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	80, // 98: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	81, // 99: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	13, // 100: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	65, // 101: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	82, // 102: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	83, // 103: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	84, // 104: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	85, // 105: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	75, // [75:106] is the sub-list for method output_type
+	44, // [44:75] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -3136,6 +3401,7 @@ func file_gleaner_v1_controller_proto_init() {
 		return
 	}
 	file_gleaner_v1_accounting_proto_init()
+	file_gleaner_v1_certificate_proto_init()
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_limits_proto_init()
 	file_gleaner_v1_link_proto_init()
@@ -3144,7 +3410,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_priority_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[36].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[38].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -3156,7 +3422,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

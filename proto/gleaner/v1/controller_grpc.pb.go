@@ -54,6 +54,10 @@ const (
 	Controller_ListLimits_FullMethodName         = "/gleaner.v1.Controller/ListLimits"
 	Controller_SaveJobs_FullMethodName           = "/gleaner.v1.Controller/SaveJobs"
 	Controller_Attach_FullMethodName             = "/gleaner.v1.Controller/Attach"
+	Controller_ListCertificates_FullMethodName   = "/gleaner.v1.Controller/ListCertificates"
+	Controller_RevokeCertificates_FullMethodName = "/gleaner.v1.Controller/RevokeCertificates"
+	Controller_RenewCertificate_FullMethodName   = "/gleaner.v1.Controller/RenewCertificate"
+	Controller_RecordCertificates_FullMethodName = "/gleaner.v1.Controller/RecordCertificates"
 )
 
 // ControllerClient is the client API for Controller service.
@@ -80,11 +84,11 @@ type ControllerClient interface {
 	// ApplyPolicy compares a policy with the one in force, and replaces it
 	// unless asked only to look. Administrators only.
 	ApplyPolicy(ctx context.Context, in *ApplyPolicyRequest, opts ...grpc.CallOption) (*ApplyPolicyResponse, error)
-	// ShowConfig answers the policy in force and the controller's settings.
+	// ShowConfig returns the policy in force and the controller's settings.
 	ShowConfig(ctx context.Context, in *ShowConfigRequest, opts ...grpc.CallOption) (*ShowConfigResponse, error)
 	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (*PingResponse, error)
 	// Follow streams changes as they are applied, from now on. A client too slow
-	// to keep up is cut off with OUT_OF_RANGE and lists anew.
+	// to keep up is cut off with OUT_OF_RANGE and lists again.
 	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 	// Status tells how the cluster is: controllers, leases, problems.
 	Status(ctx context.Context, in *StatusRequest, opts ...grpc.CallOption) (*StatusResponse, error)
@@ -108,19 +112,26 @@ type ControllerClient interface {
 	// accounts.
 	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListAccountsResponse], error)
 	ChangeAccounts(ctx context.Context, in *ChangeAccountsRequest, opts ...grpc.CallOption) (*ChangeAccountsResponse, error)
-	// ListLicenses answers how many licenses there are, and are taken.
+	// ListLicenses returns how many licenses there are, and are taken.
 	ListLicenses(ctx context.Context, in *ListLicensesRequest, opts ...grpc.CallOption) (*ListLicensesResponse, error)
 	// ListLimits streams the limits of users, associations and QOS with what is
 	// used of them.
 	ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLimitsResponse], error)
 	// SaveJobs orders that the processes of running jobs are saved, and moves
-	// them. It answers when that is ordered; Job.saved says how it goes on.
+	// them. It answers when that is ordered; Job.saved shows the progress.
 	SaveJobs(ctx context.Context, in *SaveJobsRequest, opts ...grpc.CallOption) (*SaveJobsResponse, error)
 	// Attach joins the caller with process 1 of a job: the job's user, and root.
 	// The first message is Attach, the first answer Attached; then come bytes of
 	// the step protocol (proto/step). FAILED_PRECONDITION: the job does not run.
-	// It ends when the job is saved: sessions go on, and are attached to again.
+	// It ends when the job is saved: sessions continue, and are attached to again.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelMessage, TunnelMessage], error)
+	// Certificates that the authority has issued: administrators may list them, with
+	// holder and end; root revokes them on a controller's host.
+	// RenewCertificate is for their holders, RecordCertificates for controllers.
+	ListCertificates(ctx context.Context, in *ListCertificatesRequest, opts ...grpc.CallOption) (*ListCertificatesResponse, error)
+	RevokeCertificates(ctx context.Context, in *RevokeCertificatesRequest, opts ...grpc.CallOption) (*RevokeCertificatesResponse, error)
+	RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error)
+	RecordCertificates(ctx context.Context, in *RecordCertificatesRequest, opts ...grpc.CallOption) (*RecordCertificatesResponse, error)
 }
 
 type controllerClient struct {
@@ -479,6 +490,46 @@ func (c *controllerClient) Attach(ctx context.Context, opts ...grpc.CallOption) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_AttachClient = grpc.BidiStreamingClient[TunnelMessage, TunnelMessage]
 
+func (c *controllerClient) ListCertificates(ctx context.Context, in *ListCertificatesRequest, opts ...grpc.CallOption) (*ListCertificatesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCertificatesResponse)
+	err := c.cc.Invoke(ctx, Controller_ListCertificates_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) RevokeCertificates(ctx context.Context, in *RevokeCertificatesRequest, opts ...grpc.CallOption) (*RevokeCertificatesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeCertificatesResponse)
+	err := c.cc.Invoke(ctx, Controller_RevokeCertificates_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewCertificateResponse)
+	err := c.cc.Invoke(ctx, Controller_RenewCertificate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) RecordCertificates(ctx context.Context, in *RecordCertificatesRequest, opts ...grpc.CallOption) (*RecordCertificatesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordCertificatesResponse)
+	err := c.cc.Invoke(ctx, Controller_RecordCertificates_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControllerServer is the server API for Controller service.
 // All implementations must embed UnimplementedControllerServer
 // for forward compatibility.
@@ -503,11 +554,11 @@ type ControllerServer interface {
 	// ApplyPolicy compares a policy with the one in force, and replaces it
 	// unless asked only to look. Administrators only.
 	ApplyPolicy(context.Context, *ApplyPolicyRequest) (*ApplyPolicyResponse, error)
-	// ShowConfig answers the policy in force and the controller's settings.
+	// ShowConfig returns the policy in force and the controller's settings.
 	ShowConfig(context.Context, *ShowConfigRequest) (*ShowConfigResponse, error)
 	Ping(context.Context, *PingRequest) (*PingResponse, error)
 	// Follow streams changes as they are applied, from now on. A client too slow
-	// to keep up is cut off with OUT_OF_RANGE and lists anew.
+	// to keep up is cut off with OUT_OF_RANGE and lists again.
 	Follow(*FollowRequest, grpc.ServerStreamingServer[Event]) error
 	// Status tells how the cluster is: controllers, leases, problems.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
@@ -531,19 +582,26 @@ type ControllerServer interface {
 	// accounts.
 	ListAccounts(*ListAccountsRequest, grpc.ServerStreamingServer[ListAccountsResponse]) error
 	ChangeAccounts(context.Context, *ChangeAccountsRequest) (*ChangeAccountsResponse, error)
-	// ListLicenses answers how many licenses there are, and are taken.
+	// ListLicenses returns how many licenses there are, and are taken.
 	ListLicenses(context.Context, *ListLicensesRequest) (*ListLicensesResponse, error)
 	// ListLimits streams the limits of users, associations and QOS with what is
 	// used of them.
 	ListLimits(*ListLimitsRequest, grpc.ServerStreamingServer[ListLimitsResponse]) error
 	// SaveJobs orders that the processes of running jobs are saved, and moves
-	// them. It answers when that is ordered; Job.saved says how it goes on.
+	// them. It answers when that is ordered; Job.saved shows the progress.
 	SaveJobs(context.Context, *SaveJobsRequest) (*SaveJobsResponse, error)
 	// Attach joins the caller with process 1 of a job: the job's user, and root.
 	// The first message is Attach, the first answer Attached; then come bytes of
 	// the step protocol (proto/step). FAILED_PRECONDITION: the job does not run.
-	// It ends when the job is saved: sessions go on, and are attached to again.
+	// It ends when the job is saved: sessions continue, and are attached to again.
 	Attach(grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]) error
+	// Certificates that the authority has issued: administrators may list them, with
+	// holder and end; root revokes them on a controller's host.
+	// RenewCertificate is for their holders, RecordCertificates for controllers.
+	ListCertificates(context.Context, *ListCertificatesRequest) (*ListCertificatesResponse, error)
+	RevokeCertificates(context.Context, *RevokeCertificatesRequest) (*RevokeCertificatesResponse, error)
+	RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error)
+	RecordCertificates(context.Context, *RecordCertificatesRequest) (*RecordCertificatesResponse, error)
 	mustEmbedUnimplementedControllerServer()
 }
 
@@ -634,6 +692,18 @@ func (UnimplementedControllerServer) SaveJobs(context.Context, *SaveJobsRequest)
 }
 func (UnimplementedControllerServer) Attach(grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]) error {
 	return status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedControllerServer) ListCertificates(context.Context, *ListCertificatesRequest) (*ListCertificatesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCertificates not implemented")
+}
+func (UnimplementedControllerServer) RevokeCertificates(context.Context, *RevokeCertificatesRequest) (*RevokeCertificatesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeCertificates not implemented")
+}
+func (UnimplementedControllerServer) RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RenewCertificate not implemented")
+}
+func (UnimplementedControllerServer) RecordCertificates(context.Context, *RecordCertificatesRequest) (*RecordCertificatesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecordCertificates not implemented")
 }
 func (UnimplementedControllerServer) mustEmbedUnimplementedControllerServer() {}
 func (UnimplementedControllerServer) testEmbeddedByValue()                    {}
@@ -1064,6 +1134,78 @@ func _Controller_Attach_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_AttachServer = grpc.BidiStreamingServer[TunnelMessage, TunnelMessage]
 
+func _Controller_ListCertificates_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCertificatesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ListCertificates(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ListCertificates_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ListCertificates(ctx, req.(*ListCertificatesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_RevokeCertificates_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeCertificatesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).RevokeCertificates(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_RevokeCertificates_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).RevokeCertificates(ctx, req.(*RevokeCertificatesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_RenewCertificate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewCertificateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).RenewCertificate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_RenewCertificate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).RenewCertificate(ctx, req.(*RenewCertificateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_RecordCertificates_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordCertificatesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).RecordCertificates(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_RecordCertificates_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).RecordCertificates(ctx, req.(*RecordCertificatesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Controller_ServiceDesc is the grpc.ServiceDesc for Controller service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1138,6 +1280,22 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SaveJobs",
 			Handler:    _Controller_SaveJobs_Handler,
+		},
+		{
+			MethodName: "ListCertificates",
+			Handler:    _Controller_ListCertificates_Handler,
+		},
+		{
+			MethodName: "RevokeCertificates",
+			Handler:    _Controller_RevokeCertificates_Handler,
+		},
+		{
+			MethodName: "RenewCertificate",
+			Handler:    _Controller_RenewCertificate_Handler,
+		},
+		{
+			MethodName: "RecordCertificates",
+			Handler:    _Controller_RecordCertificates_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

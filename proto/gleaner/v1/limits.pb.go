@@ -112,11 +112,11 @@ func (*ListLicensesRequest) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_limits_proto_rawDescGZIP(), []int{0}
 }
 
-// LicenseUse is how many of a license there are, and jobs have.
+// LicenseUse is the number of licenses of one name, and how many jobs hold.
 type LicenseUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Total         uint64                 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"` // 0 of one that the policy has no more
+	Total         uint64                 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"` // 0 of one that the policy no longer has
 	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -555,13 +555,13 @@ func (x *QosUse) GetWithin() []*UseWithin {
 	return nil
 }
 
-// ListLimitsResponse is a part of the answer; the tree as in
+// ListLimitsResponse is one message of the answer; the tree as in
 // ListAccountsResponse.
 type ListLimitsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // in the first message, like the next two
 	Tres          []string               `protobuf:"bytes,2,rep,name=tres,proto3" json:"tres,omitempty"`
-	Enforced      bool                   `protobuf:"varint,3,opt,name=enforced,proto3" json:"enforced,omitempty"` // else all this binds nobody
+	Enforced      bool                   `protobuf:"varint,3,opt,name=enforced,proto3" json:"enforced,omitempty"` // else none of these limits is enforced
 	Users         []*AccountUser         `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"`
 	Associations  []*AssociationUse      `protobuf:"bytes,5,rep,name=associations,proto3" json:"associations,omitempty"`
 	Qos           []*QosUse              `protobuf:"bytes,6,rep,name=qos,proto3" json:"qos,omitempty"`

@@ -28,19 +28,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// EndCause says why a part ended.
+// EndCause says why an allocation ended.
 type EndCause int32
 
 const (
 	EndCause_END_CAUSE_UNSPECIFIED     EndCause = 0
-	EndCause_END_CAUSE_EXITED          EndCause = 1 // the script ended by itself, or was told to by EndPart
+	EndCause_END_CAUSE_EXITED          EndCause = 1 // the script ended by itself, or was told to by EndAlloc
 	EndCause_END_CAUSE_TIME_LIMIT      EndCause = 2
 	EndCause_END_CAUSE_OUT_OF_MEMORY   EndCause = 3 // the kernel killed a process at the job's limit
-	EndCause_END_CAUSE_CANCELLED       EndCause = 4 // EndPart came first
+	EndCause_END_CAUSE_CANCELLED       EndCause = 4 // EndAlloc came first
 	EndCause_END_CAUSE_SUPERVISOR_DIED EndCause = 5 // the shim was killed; its job died with it
 	EndCause_END_CAUSE_BAD_REQUEST     EndCause = 6 // could not start: the job's own fault (output path, work directory)
 	EndCause_END_CAUSE_NODE_FAULT      EndCause = 7 // could not start: the node's fault (mount, cgroup, device)
-	EndCause_END_CAUSE_UNKNOWN_PART    EndCause = 8 // an order came for a part this node does not have
+	EndCause_END_CAUSE_UNKNOWN_ALLOC   EndCause = 8 // an order came for an allocation this node does not have
 	// Could not start: the node's disk is full. The node has said so with its
 	// inventory before, and takes itself back when there is room.
 	EndCause_END_CAUSE_NODE_FULL EndCause = 9
@@ -50,6 +50,12 @@ const (
 	// It was not restored: nothing of it has run. The detail names the property
 	// of the node, or the part of the image, that is at fault.
 	EndCause_END_CAUSE_RESTORE_FAILED EndCause = 11
+	// Could not start: by the node's own accounts the number of the job's user, or
+	// of the group, is somebody else's.
+	EndCause_END_CAUSE_OTHER_ACCOUNT EndCause = 12
+	// It was not restored: its image did not come whole from the node or store that
+	// has it, which says nothing of the image. Nothing of the job has run.
+	EndCause_END_CAUSE_IMAGE_AWAY EndCause = 13
 )
 
 // Enum value maps for EndCause.
@@ -63,10 +69,12 @@ var (
 		5:  "END_CAUSE_SUPERVISOR_DIED",
 		6:  "END_CAUSE_BAD_REQUEST",
 		7:  "END_CAUSE_NODE_FAULT",
-		8:  "END_CAUSE_UNKNOWN_PART",
+		8:  "END_CAUSE_UNKNOWN_ALLOC",
 		9:  "END_CAUSE_NODE_FULL",
 		10: "END_CAUSE_LEASE_ENDED",
 		11: "END_CAUSE_RESTORE_FAILED",
+		12: "END_CAUSE_OTHER_ACCOUNT",
+		13: "END_CAUSE_IMAGE_AWAY",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -77,10 +85,12 @@ var (
 		"END_CAUSE_SUPERVISOR_DIED": 5,
 		"END_CAUSE_BAD_REQUEST":     6,
 		"END_CAUSE_NODE_FAULT":      7,
-		"END_CAUSE_UNKNOWN_PART":    8,
+		"END_CAUSE_UNKNOWN_ALLOC":   8,
 		"END_CAUSE_NODE_FULL":       9,
 		"END_CAUSE_LEASE_ENDED":     10,
 		"END_CAUSE_RESTORE_FAILED":  11,
+		"END_CAUSE_OTHER_ACCOUNT":   12,
+		"END_CAUSE_IMAGE_AWAY":      13,
 	}
 )
 
@@ -111,26 +121,26 @@ func (EndCause) EnumDescriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{0}
 }
 
-// SaveThen is what becomes of a part once its image is durable.
+// SaveThen is what becomes of an allocation once its image is durable.
 type SaveThen int32
 
 const (
 	SaveThen_SAVE_THEN_UNSPECIFIED SaveThen = 0
-	SaveThen_SAVE_THEN_GO_ON       SaveThen = 1 // it runs on
-	SaveThen_SAVE_THEN_STAND       SaveThen = 2 // it stands still until EndPart, or until SavePart with GO_ON
+	SaveThen_SAVE_THEN_RESUME      SaveThen = 1 // it keeps running
+	SaveThen_SAVE_THEN_FREEZE      SaveThen = 2 // it is frozen until EndAlloc, or until SaveAlloc with RESUME
 )
 
 // Enum value maps for SaveThen.
 var (
 	SaveThen_name = map[int32]string{
 		0: "SAVE_THEN_UNSPECIFIED",
-		1: "SAVE_THEN_GO_ON",
-		2: "SAVE_THEN_STAND",
+		1: "SAVE_THEN_RESUME",
+		2: "SAVE_THEN_FREEZE",
 	}
 	SaveThen_value = map[string]int32{
 		"SAVE_THEN_UNSPECIFIED": 0,
-		"SAVE_THEN_GO_ON":       1,
-		"SAVE_THEN_STAND":       2,
+		"SAVE_THEN_RESUME":      1,
+		"SAVE_THEN_FREEZE":      2,
 	}
 )
 
@@ -161,59 +171,59 @@ func (SaveThen) EnumDescriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{1}
 }
 
-// SaveGrade says whether a part can be saved.
-type SaveGrade int32
+// Checkpointable says whether an allocation can be saved.
+type Checkpointable int32
 
 const (
-	SaveGrade_SAVE_GRADE_UNSPECIFIED SaveGrade = 0 // nobody has looked yet
-	SaveGrade_SAVE_GRADE_YES         SaveGrade = 1 // it was done, with what it does now
-	SaveGrade_SAVE_GRADE_LIKELY      SaveGrade = 2 // nothing is known to be in the way
-	SaveGrade_SAVE_GRADE_NOT_NOW     SaveGrade = 3 // something is that may pass: an open connection, an attached session
-	SaveGrade_SAVE_GRADE_NO          SaveGrade = 4 // something is that will not: its node, its devices, its policy
+	Checkpointable_CHECKPOINTABLE_UNSPECIFIED Checkpointable = 0 // nobody has looked yet
+	Checkpointable_CHECKPOINTABLE_YES         Checkpointable = 1 // it was done, with what it does now
+	Checkpointable_CHECKPOINTABLE_LIKELY      Checkpointable = 2 // nothing is known to be in the way
+	Checkpointable_CHECKPOINTABLE_NOT_NOW     Checkpointable = 3 // blocked for now: an open connection, an attached session
+	Checkpointable_CHECKPOINTABLE_NO          Checkpointable = 4 // blocked for good: by its node, its devices, its policy
 )
 
-// Enum value maps for SaveGrade.
+// Enum value maps for Checkpointable.
 var (
-	SaveGrade_name = map[int32]string{
-		0: "SAVE_GRADE_UNSPECIFIED",
-		1: "SAVE_GRADE_YES",
-		2: "SAVE_GRADE_LIKELY",
-		3: "SAVE_GRADE_NOT_NOW",
-		4: "SAVE_GRADE_NO",
+	Checkpointable_name = map[int32]string{
+		0: "CHECKPOINTABLE_UNSPECIFIED",
+		1: "CHECKPOINTABLE_YES",
+		2: "CHECKPOINTABLE_LIKELY",
+		3: "CHECKPOINTABLE_NOT_NOW",
+		4: "CHECKPOINTABLE_NO",
 	}
-	SaveGrade_value = map[string]int32{
-		"SAVE_GRADE_UNSPECIFIED": 0,
-		"SAVE_GRADE_YES":         1,
-		"SAVE_GRADE_LIKELY":      2,
-		"SAVE_GRADE_NOT_NOW":     3,
-		"SAVE_GRADE_NO":          4,
+	Checkpointable_value = map[string]int32{
+		"CHECKPOINTABLE_UNSPECIFIED": 0,
+		"CHECKPOINTABLE_YES":         1,
+		"CHECKPOINTABLE_LIKELY":      2,
+		"CHECKPOINTABLE_NOT_NOW":     3,
+		"CHECKPOINTABLE_NO":          4,
 	}
 )
 
-func (x SaveGrade) Enum() *SaveGrade {
-	p := new(SaveGrade)
+func (x Checkpointable) Enum() *Checkpointable {
+	p := new(Checkpointable)
 	*p = x
 	return p
 }
 
-func (x SaveGrade) String() string {
+func (x Checkpointable) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (SaveGrade) Descriptor() protoreflect.EnumDescriptor {
+func (Checkpointable) Descriptor() protoreflect.EnumDescriptor {
 	return file_gleaner_v1_link_proto_enumTypes[2].Descriptor()
 }
 
-func (SaveGrade) Type() protoreflect.EnumType {
+func (Checkpointable) Type() protoreflect.EnumType {
 	return &file_gleaner_v1_link_proto_enumTypes[2]
 }
 
-func (x SaveGrade) Number() protoreflect.EnumNumber {
+func (x Checkpointable) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use SaveGrade.Descriptor instead.
-func (SaveGrade) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use Checkpointable.Descriptor instead.
+func (Checkpointable) EnumDescriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{2}
 }
 
@@ -223,15 +233,15 @@ type NodeMessage struct {
 	//
 	//	*NodeMessage_Register
 	//	*NodeMessage_RenewLease
-	//	*NodeMessage_PartReady
-	//	*NodeMessage_PartEnded
+	//	*NodeMessage_AllocReady
+	//	*NodeMessage_AllocEnded
 	//	*NodeMessage_SignalResult
 	//	*NodeMessage_LeftOvers
-	//	*NodeMessage_PartSaved
-	//	*NodeMessage_PartGrade
+	//	*NodeMessage_AllocSaved
+	//	*NodeMessage_AllocCheckpointable
 	//	*NodeMessage_RestoreAnswer
 	//	*NodeMessage_ImagesHeld
-	//	*NodeMessage_PartSuspended
+	//	*NodeMessage_AllocSuspended
 	What          isNodeMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -292,19 +302,19 @@ func (x *NodeMessage) GetRenewLease() *RenewLease {
 	return nil
 }
 
-func (x *NodeMessage) GetPartReady() *PartReady {
+func (x *NodeMessage) GetAllocReady() *AllocReady {
 	if x != nil {
-		if x, ok := x.What.(*NodeMessage_PartReady); ok {
-			return x.PartReady
+		if x, ok := x.What.(*NodeMessage_AllocReady); ok {
+			return x.AllocReady
 		}
 	}
 	return nil
 }
 
-func (x *NodeMessage) GetPartEnded() *PartEnded {
+func (x *NodeMessage) GetAllocEnded() *AllocEnded {
 	if x != nil {
-		if x, ok := x.What.(*NodeMessage_PartEnded); ok {
-			return x.PartEnded
+		if x, ok := x.What.(*NodeMessage_AllocEnded); ok {
+			return x.AllocEnded
 		}
 	}
 	return nil
@@ -328,19 +338,19 @@ func (x *NodeMessage) GetLeftOvers() *LeftOvers {
 	return nil
 }
 
-func (x *NodeMessage) GetPartSaved() *PartSaved {
+func (x *NodeMessage) GetAllocSaved() *AllocSaved {
 	if x != nil {
-		if x, ok := x.What.(*NodeMessage_PartSaved); ok {
-			return x.PartSaved
+		if x, ok := x.What.(*NodeMessage_AllocSaved); ok {
+			return x.AllocSaved
 		}
 	}
 	return nil
 }
 
-func (x *NodeMessage) GetPartGrade() *PartGrade {
+func (x *NodeMessage) GetAllocCheckpointable() *AllocCheckpointable {
 	if x != nil {
-		if x, ok := x.What.(*NodeMessage_PartGrade); ok {
-			return x.PartGrade
+		if x, ok := x.What.(*NodeMessage_AllocCheckpointable); ok {
+			return x.AllocCheckpointable
 		}
 	}
 	return nil
@@ -364,10 +374,10 @@ func (x *NodeMessage) GetImagesHeld() *ImagesHeld {
 	return nil
 }
 
-func (x *NodeMessage) GetPartSuspended() *PartSuspended {
+func (x *NodeMessage) GetAllocSuspended() *AllocSuspended {
 	if x != nil {
-		if x, ok := x.What.(*NodeMessage_PartSuspended); ok {
-			return x.PartSuspended
+		if x, ok := x.What.(*NodeMessage_AllocSuspended); ok {
+			return x.AllocSuspended
 		}
 	}
 	return nil
@@ -385,12 +395,12 @@ type NodeMessage_RenewLease struct {
 	RenewLease *RenewLease `protobuf:"bytes,2,opt,name=renew_lease,json=renewLease,proto3,oneof"`
 }
 
-type NodeMessage_PartReady struct {
-	PartReady *PartReady `protobuf:"bytes,3,opt,name=part_ready,json=partReady,proto3,oneof"`
+type NodeMessage_AllocReady struct {
+	AllocReady *AllocReady `protobuf:"bytes,3,opt,name=alloc_ready,json=allocReady,proto3,oneof"`
 }
 
-type NodeMessage_PartEnded struct {
-	PartEnded *PartEnded `protobuf:"bytes,4,opt,name=part_ended,json=partEnded,proto3,oneof"`
+type NodeMessage_AllocEnded struct {
+	AllocEnded *AllocEnded `protobuf:"bytes,4,opt,name=alloc_ended,json=allocEnded,proto3,oneof"`
 }
 
 type NodeMessage_SignalResult struct {
@@ -401,12 +411,12 @@ type NodeMessage_LeftOvers struct {
 	LeftOvers *LeftOvers `protobuf:"bytes,6,opt,name=left_overs,json=leftOvers,proto3,oneof"`
 }
 
-type NodeMessage_PartSaved struct {
-	PartSaved *PartSaved `protobuf:"bytes,20,opt,name=part_saved,json=partSaved,proto3,oneof"`
+type NodeMessage_AllocSaved struct {
+	AllocSaved *AllocSaved `protobuf:"bytes,20,opt,name=alloc_saved,json=allocSaved,proto3,oneof"`
 }
 
-type NodeMessage_PartGrade struct {
-	PartGrade *PartGrade `protobuf:"bytes,21,opt,name=part_grade,json=partGrade,proto3,oneof"`
+type NodeMessage_AllocCheckpointable struct {
+	AllocCheckpointable *AllocCheckpointable `protobuf:"bytes,21,opt,name=alloc_checkpointable,json=allocCheckpointable,proto3,oneof"`
 }
 
 type NodeMessage_RestoreAnswer struct {
@@ -417,31 +427,31 @@ type NodeMessage_ImagesHeld struct {
 	ImagesHeld *ImagesHeld `protobuf:"bytes,23,opt,name=images_held,json=imagesHeld,proto3,oneof"`
 }
 
-type NodeMessage_PartSuspended struct {
-	PartSuspended *PartSuspended `protobuf:"bytes,7,opt,name=part_suspended,json=partSuspended,proto3,oneof"`
+type NodeMessage_AllocSuspended struct {
+	AllocSuspended *AllocSuspended `protobuf:"bytes,7,opt,name=alloc_suspended,json=allocSuspended,proto3,oneof"`
 }
 
 func (*NodeMessage_Register) isNodeMessage_What() {}
 
 func (*NodeMessage_RenewLease) isNodeMessage_What() {}
 
-func (*NodeMessage_PartReady) isNodeMessage_What() {}
+func (*NodeMessage_AllocReady) isNodeMessage_What() {}
 
-func (*NodeMessage_PartEnded) isNodeMessage_What() {}
+func (*NodeMessage_AllocEnded) isNodeMessage_What() {}
 
 func (*NodeMessage_SignalResult) isNodeMessage_What() {}
 
 func (*NodeMessage_LeftOvers) isNodeMessage_What() {}
 
-func (*NodeMessage_PartSaved) isNodeMessage_What() {}
+func (*NodeMessage_AllocSaved) isNodeMessage_What() {}
 
-func (*NodeMessage_PartGrade) isNodeMessage_What() {}
+func (*NodeMessage_AllocCheckpointable) isNodeMessage_What() {}
 
 func (*NodeMessage_RestoreAnswer) isNodeMessage_What() {}
 
 func (*NodeMessage_ImagesHeld) isNodeMessage_What() {}
 
-func (*NodeMessage_PartSuspended) isNodeMessage_What() {}
+func (*NodeMessage_AllocSuspended) isNodeMessage_What() {}
 
 type ControllerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -449,19 +459,19 @@ type ControllerMessage struct {
 	//
 	//	*ControllerMessage_Registered
 	//	*ControllerMessage_LeaseRenewed
-	//	*ControllerMessage_StartPart
+	//	*ControllerMessage_StartAlloc
 	//	*ControllerMessage_ReleaseBatch
-	//	*ControllerMessage_EndPart
-	//	*ControllerMessage_SignalPart
+	//	*ControllerMessage_EndAlloc
+	//	*ControllerMessage_SignalAlloc
 	//	*ControllerMessage_EndedAcknowledged
 	//	*ControllerMessage_Connect
 	//	*ControllerMessage_SetTimeLimit
-	//	*ControllerMessage_SavePart
+	//	*ControllerMessage_SaveAlloc
 	//	*ControllerMessage_SavedAcknowledged
 	//	*ControllerMessage_AskRestore
 	//	*ControllerMessage_KeepImages
 	//	*ControllerMessage_SendImage
-	//	*ControllerMessage_SuspendPart
+	//	*ControllerMessage_SuspendAlloc
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -522,10 +532,10 @@ func (x *ControllerMessage) GetLeaseRenewed() *LeaseRenewed {
 	return nil
 }
 
-func (x *ControllerMessage) GetStartPart() *StartPart {
+func (x *ControllerMessage) GetStartAlloc() *StartAlloc {
 	if x != nil {
-		if x, ok := x.What.(*ControllerMessage_StartPart); ok {
-			return x.StartPart
+		if x, ok := x.What.(*ControllerMessage_StartAlloc); ok {
+			return x.StartAlloc
 		}
 	}
 	return nil
@@ -540,19 +550,19 @@ func (x *ControllerMessage) GetReleaseBatch() *ReleaseBatch {
 	return nil
 }
 
-func (x *ControllerMessage) GetEndPart() *EndPart {
+func (x *ControllerMessage) GetEndAlloc() *EndAlloc {
 	if x != nil {
-		if x, ok := x.What.(*ControllerMessage_EndPart); ok {
-			return x.EndPart
+		if x, ok := x.What.(*ControllerMessage_EndAlloc); ok {
+			return x.EndAlloc
 		}
 	}
 	return nil
 }
 
-func (x *ControllerMessage) GetSignalPart() *SignalPart {
+func (x *ControllerMessage) GetSignalAlloc() *SignalAlloc {
 	if x != nil {
-		if x, ok := x.What.(*ControllerMessage_SignalPart); ok {
-			return x.SignalPart
+		if x, ok := x.What.(*ControllerMessage_SignalAlloc); ok {
+			return x.SignalAlloc
 		}
 	}
 	return nil
@@ -585,10 +595,10 @@ func (x *ControllerMessage) GetSetTimeLimit() *SetTimeLimit {
 	return nil
 }
 
-func (x *ControllerMessage) GetSavePart() *SavePart {
+func (x *ControllerMessage) GetSaveAlloc() *SaveAlloc {
 	if x != nil {
-		if x, ok := x.What.(*ControllerMessage_SavePart); ok {
-			return x.SavePart
+		if x, ok := x.What.(*ControllerMessage_SaveAlloc); ok {
+			return x.SaveAlloc
 		}
 	}
 	return nil
@@ -630,10 +640,10 @@ func (x *ControllerMessage) GetSendImage() *SendImage {
 	return nil
 }
 
-func (x *ControllerMessage) GetSuspendPart() *SuspendPart {
+func (x *ControllerMessage) GetSuspendAlloc() *SuspendAlloc {
 	if x != nil {
-		if x, ok := x.What.(*ControllerMessage_SuspendPart); ok {
-			return x.SuspendPart
+		if x, ok := x.What.(*ControllerMessage_SuspendAlloc); ok {
+			return x.SuspendAlloc
 		}
 	}
 	return nil
@@ -651,20 +661,20 @@ type ControllerMessage_LeaseRenewed struct {
 	LeaseRenewed *LeaseRenewed `protobuf:"bytes,2,opt,name=lease_renewed,json=leaseRenewed,proto3,oneof"`
 }
 
-type ControllerMessage_StartPart struct {
-	StartPart *StartPart `protobuf:"bytes,3,opt,name=start_part,json=startPart,proto3,oneof"`
+type ControllerMessage_StartAlloc struct {
+	StartAlloc *StartAlloc `protobuf:"bytes,3,opt,name=start_alloc,json=startAlloc,proto3,oneof"`
 }
 
 type ControllerMessage_ReleaseBatch struct {
 	ReleaseBatch *ReleaseBatch `protobuf:"bytes,4,opt,name=release_batch,json=releaseBatch,proto3,oneof"`
 }
 
-type ControllerMessage_EndPart struct {
-	EndPart *EndPart `protobuf:"bytes,5,opt,name=end_part,json=endPart,proto3,oneof"`
+type ControllerMessage_EndAlloc struct {
+	EndAlloc *EndAlloc `protobuf:"bytes,5,opt,name=end_alloc,json=endAlloc,proto3,oneof"`
 }
 
-type ControllerMessage_SignalPart struct {
-	SignalPart *SignalPart `protobuf:"bytes,6,opt,name=signal_part,json=signalPart,proto3,oneof"`
+type ControllerMessage_SignalAlloc struct {
+	SignalAlloc *SignalAlloc `protobuf:"bytes,6,opt,name=signal_alloc,json=signalAlloc,proto3,oneof"`
 }
 
 type ControllerMessage_EndedAcknowledged struct {
@@ -679,8 +689,8 @@ type ControllerMessage_SetTimeLimit struct {
 	SetTimeLimit *SetTimeLimit `protobuf:"bytes,12,opt,name=set_time_limit,json=setTimeLimit,proto3,oneof"`
 }
 
-type ControllerMessage_SavePart struct {
-	SavePart *SavePart `protobuf:"bytes,20,opt,name=save_part,json=savePart,proto3,oneof"`
+type ControllerMessage_SaveAlloc struct {
+	SaveAlloc *SaveAlloc `protobuf:"bytes,20,opt,name=save_alloc,json=saveAlloc,proto3,oneof"`
 }
 
 type ControllerMessage_SavedAcknowledged struct {
@@ -699,21 +709,21 @@ type ControllerMessage_SendImage struct {
 	SendImage *SendImage `protobuf:"bytes,24,opt,name=send_image,json=sendImage,proto3,oneof"`
 }
 
-type ControllerMessage_SuspendPart struct {
-	SuspendPart *SuspendPart `protobuf:"bytes,13,opt,name=suspend_part,json=suspendPart,proto3,oneof"`
+type ControllerMessage_SuspendAlloc struct {
+	SuspendAlloc *SuspendAlloc `protobuf:"bytes,13,opt,name=suspend_alloc,json=suspendAlloc,proto3,oneof"`
 }
 
 func (*ControllerMessage_Registered) isControllerMessage_What() {}
 
 func (*ControllerMessage_LeaseRenewed) isControllerMessage_What() {}
 
-func (*ControllerMessage_StartPart) isControllerMessage_What() {}
+func (*ControllerMessage_StartAlloc) isControllerMessage_What() {}
 
 func (*ControllerMessage_ReleaseBatch) isControllerMessage_What() {}
 
-func (*ControllerMessage_EndPart) isControllerMessage_What() {}
+func (*ControllerMessage_EndAlloc) isControllerMessage_What() {}
 
-func (*ControllerMessage_SignalPart) isControllerMessage_What() {}
+func (*ControllerMessage_SignalAlloc) isControllerMessage_What() {}
 
 func (*ControllerMessage_EndedAcknowledged) isControllerMessage_What() {}
 
@@ -721,7 +731,7 @@ func (*ControllerMessage_Connect) isControllerMessage_What() {}
 
 func (*ControllerMessage_SetTimeLimit) isControllerMessage_What() {}
 
-func (*ControllerMessage_SavePart) isControllerMessage_What() {}
+func (*ControllerMessage_SaveAlloc) isControllerMessage_What() {}
 
 func (*ControllerMessage_SavedAcknowledged) isControllerMessage_What() {}
 
@@ -731,10 +741,10 @@ func (*ControllerMessage_KeepImages) isControllerMessage_What() {}
 
 func (*ControllerMessage_SendImage) isControllerMessage_What() {}
 
-func (*ControllerMessage_SuspendPart) isControllerMessage_What() {}
+func (*ControllerMessage_SuspendAlloc) isControllerMessage_What() {}
 
-// PartId names what runs of one job on one node, in one run of the job.
-type PartId struct {
+// AllocId names what runs of one job on one node, in one run of the job.
+type AllocId struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"` // the job's own number
 	Epoch         uint32                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -742,20 +752,20 @@ type PartId struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PartId) Reset() {
-	*x = PartId{}
+func (x *AllocId) Reset() {
+	*x = AllocId{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PartId) String() string {
+func (x *AllocId) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PartId) ProtoMessage() {}
+func (*AllocId) ProtoMessage() {}
 
-func (x *PartId) ProtoReflect() protoreflect.Message {
+func (x *AllocId) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -767,19 +777,19 @@ func (x *PartId) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PartId.ProtoReflect.Descriptor instead.
-func (*PartId) Descriptor() ([]byte, []int) {
+// Deprecated: Use AllocId.ProtoReflect.Descriptor instead.
+func (*AllocId) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *PartId) GetJob() uint32 {
+func (x *AllocId) GetJob() uint32 {
 	if x != nil {
 		return x.Job
 	}
 	return 0
 }
 
-func (x *PartId) GetEpoch() uint32 {
+func (x *AllocId) GetEpoch() uint32 {
 	if x != nil {
 		return x.Epoch
 	}
@@ -792,13 +802,12 @@ type Register struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Node      string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Inventory *Inventory             `protobuf:"bytes,2,opt,name=inventory,proto3" json:"inventory,omitempty"`
-	Running   []*RunningPart         `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`
+	Running   []*RunningAlloc        `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`
 	LeftOvers []*LeftOver            `protobuf:"bytes,4,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"`
 	Instance  string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // a UUID for this start of gnoded
 	// CLOCK_BOOTTIME when it was sent: the first lease counts from then.
 	SentBoottimeNs int64    `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
-	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"`    // that lie in the stores this node can reach by itself
-	Clients        bool     `protobuf:"varint,8,opt,name=clients,proto3" json:"clients,omitempty"` // it takes Connect with client
+	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"` // that lie in the stores this node can reach by itself
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -847,7 +856,7 @@ func (x *Register) GetInventory() *Inventory {
 	return nil
 }
 
-func (x *Register) GetRunning() []*RunningPart {
+func (x *Register) GetRunning() []*RunningAlloc {
 	if x != nil {
 		return x.Running
 	}
@@ -882,40 +891,33 @@ func (x *Register) GetImages() []*Image {
 	return nil
 }
 
-func (x *Register) GetClients() bool {
-	if x != nil {
-		return x.Clients
-	}
-	return false
-}
-
-type RunningPart struct {
+type RunningAlloc struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Part   *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc  *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Ready  bool                   `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"` // its container is up
 	Ending bool                   `protobuf:"varint,3,opt,name=ending,proto3" json:"ending,omitempty"`
 	Frozen bool                   `protobuf:"varint,4,opt,name=frozen,proto3" json:"frozen,omitempty"` // at the end of its lease
-	// As in PartSuspended.
+	// As in AllocSuspended.
 	SuspendNumber uint32 `protobuf:"varint,5,opt,name=suspend_number,json=suspendNumber,proto3" json:"suspend_number,omitempty"`
-	Stands        bool   `protobuf:"varint,6,opt,name=stands,proto3" json:"stands,omitempty"`
+	Suspended     bool   `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RunningPart) Reset() {
-	*x = RunningPart{}
+func (x *RunningAlloc) Reset() {
+	*x = RunningAlloc{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RunningPart) String() string {
+func (x *RunningAlloc) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RunningPart) ProtoMessage() {}
+func (*RunningAlloc) ProtoMessage() {}
 
-func (x *RunningPart) ProtoReflect() protoreflect.Message {
+func (x *RunningAlloc) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -927,49 +929,49 @@ func (x *RunningPart) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RunningPart.ProtoReflect.Descriptor instead.
-func (*RunningPart) Descriptor() ([]byte, []int) {
+// Deprecated: Use RunningAlloc.ProtoReflect.Descriptor instead.
+func (*RunningAlloc) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *RunningPart) GetPart() *PartId {
+func (x *RunningAlloc) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *RunningPart) GetReady() bool {
+func (x *RunningAlloc) GetReady() bool {
 	if x != nil {
 		return x.Ready
 	}
 	return false
 }
 
-func (x *RunningPart) GetEnding() bool {
+func (x *RunningAlloc) GetEnding() bool {
 	if x != nil {
 		return x.Ending
 	}
 	return false
 }
 
-func (x *RunningPart) GetFrozen() bool {
+func (x *RunningAlloc) GetFrozen() bool {
 	if x != nil {
 		return x.Frozen
 	}
 	return false
 }
 
-func (x *RunningPart) GetSuspendNumber() uint32 {
+func (x *RunningAlloc) GetSuspendNumber() uint32 {
 	if x != nil {
 		return x.SuspendNumber
 	}
 	return 0
 }
 
-func (x *RunningPart) GetStands() bool {
+func (x *RunningAlloc) GetSuspended() bool {
 	if x != nil {
-		return x.Stands
+		return x.Suspended
 	}
 	return false
 }
@@ -981,8 +983,8 @@ type Registered struct {
 	RenewEveryMs   uint32                 `protobuf:"varint,3,opt,name=renew_every_ms,json=renewEveryMs,proto3" json:"renew_every_ms,omitempty"`
 	SentBoottimeNs int64                  `protobuf:"varint,4,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"` // of the registration
 	// As in LeaseRenewed.
-	Parts         []*PartId `protobuf:"bytes,5,rep,name=parts,proto3" json:"parts,omitempty"`
-	LeaseMarginMs uint32    `protobuf:"varint,6,opt,name=lease_margin_ms,json=leaseMarginMs,proto3" json:"lease_margin_ms,omitempty"`
+	Allocs        []*AllocId `protobuf:"bytes,5,rep,name=allocs,proto3" json:"allocs,omitempty"`
+	LeaseMarginMs uint32     `protobuf:"varint,6,opt,name=lease_margin_ms,json=leaseMarginMs,proto3" json:"lease_margin_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1045,9 +1047,9 @@ func (x *Registered) GetSentBoottimeNs() int64 {
 	return 0
 }
 
-func (x *Registered) GetParts() []*PartId {
+func (x *Registered) GetAllocs() []*AllocId {
 	if x != nil {
-		return x.Parts
+		return x.Allocs
 	}
 	return nil
 }
@@ -1064,7 +1066,7 @@ func (x *Registered) GetLeaseMarginMs() uint32 {
 type RenewLease struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	SentBoottimeNs int64                  `protobuf:"varint,1,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
-	Frozen         []*PartId              `protobuf:"bytes,2,rep,name=frozen,proto3" json:"frozen,omitempty"` // parts that are, at the end of a lease
+	Frozen         []*AllocId             `protobuf:"bytes,2,rep,name=frozen,proto3" json:"frozen,omitempty"` // allocations that are, at the end of a lease
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1106,7 +1108,7 @@ func (x *RenewLease) GetSentBoottimeNs() int64 {
 	return 0
 }
 
-func (x *RenewLease) GetFrozen() []*PartId {
+func (x *RenewLease) GetFrozen() []*AllocId {
 	if x != nil {
 		return x.Frozen
 	}
@@ -1117,10 +1119,10 @@ type LeaseRenewed struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	SentBoottimeNs int64                  `protobuf:"varint,1,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"` // of the request that is answered
 	LeaseMs        uint32                 `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
-	// The parts that are the node's at this moment, by the word of a majority.
-	// Only these have the lease: a frozen part that is not among them must never
+	// The allocations that are the node's at this moment, by the word of a majority.
+	// Only these have the lease: a frozen allocation that is not among them must never
 	// run again.
-	Parts []*PartId `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
+	Allocs []*AllocId `protobuf:"bytes,3,rep,name=allocs,proto3" json:"allocs,omitempty"`
 	// How long after the end of the lease the controllers still wait before they
 	// take a job for stopped: by then it must be.
 	LeaseMarginMs uint32 `protobuf:"varint,4,opt,name=lease_margin_ms,json=leaseMarginMs,proto3" json:"lease_margin_ms,omitempty"`
@@ -1172,9 +1174,9 @@ func (x *LeaseRenewed) GetLeaseMs() uint32 {
 	return 0
 }
 
-func (x *LeaseRenewed) GetParts() []*PartId {
+func (x *LeaseRenewed) GetAllocs() []*AllocId {
 	if x != nil {
-		return x.Parts
+		return x.Allocs
 	}
 	return nil
 }
@@ -1186,11 +1188,11 @@ func (x *LeaseRenewed) GetLeaseMarginMs() uint32 {
 	return 0
 }
 
-// StartPart orders a node to start its part of a job. It holds everything the
+// StartAlloc orders a node to start its allocation of a job. It holds everything the
 // supervisor needs, and is what the supervisor keeps on disk.
-type StartPart struct {
+type StartAlloc struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
-	Part         *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc        *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Id           *JobId                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"` // with array_task for array tasks
 	ArrayJobId   uint32                 `protobuf:"varint,3,opt,name=array_job_id,json=arrayJobId,proto3" json:"array_job_id,omitempty"`
 	Array        *ArraySpec             `protobuf:"bytes,4,opt,name=array,proto3" json:"array,omitempty"` // of the whole array, for SLURM_ARRAY_TASK_*
@@ -1207,33 +1209,35 @@ type StartPart struct {
 	ClusterName  string                 `protobuf:"bytes,15,opt,name=cluster_name,json=clusterName,proto3" json:"cluster_name,omitempty"`
 	KillWaitS    uint32                 `protobuf:"varint,16,opt,name=kill_wait_s,json=killWaitS,proto3" json:"kill_wait_s,omitempty"`
 	LeaseAction  string                 `protobuf:"bytes,17,opt,name=lease_action,json=leaseAction,proto3" json:"lease_action,omitempty"`
-	// The script waits for ReleaseBatch: other nodes must be ready first.
+	// The script waits for ReleaseBatch: other nodes must be ready first. So does what
+	// resumes from an image in the place of a run that is frozen elsewhere: that has to
+	// have left first.
 	Gang          bool     `protobuf:"varint,18,opt,name=gang,proto3" json:"gang,omitempty"`
 	NodeAddresses []string `protobuf:"bytes,19,rep,name=node_addresses,json=nodeAddresses,proto3" json:"node_addresses,omitempty"` // in the order of allocation
-	// The run goes on from this image; absent = from the start of the script. A
-	// part that cannot be restored ends with RESTORE_FAILED and has not run.
+	// The run resumes from this image; absent = from the start of the script. A
+	// allocation that cannot be restored ends with RESTORE_FAILED and has not run.
 	Restore *Image `protobuf:"bytes,20,opt,name=restore,proto3" json:"restore,omitempty"`
 	// The names by which the processes of a job on several nodes know these, in the
-	// order of allocation, if it goes on on others than it began on.
+	// order of allocation, if it resumes on others than it began on.
 	KnownAs       []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StartPart) Reset() {
-	*x = StartPart{}
+func (x *StartAlloc) Reset() {
+	*x = StartAlloc{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StartPart) String() string {
+func (x *StartAlloc) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StartPart) ProtoMessage() {}
+func (*StartAlloc) ProtoMessage() {}
 
-func (x *StartPart) ProtoReflect() protoreflect.Message {
+func (x *StartAlloc) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1245,181 +1249,181 @@ func (x *StartPart) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StartPart.ProtoReflect.Descriptor instead.
-func (*StartPart) Descriptor() ([]byte, []int) {
+// Deprecated: Use StartAlloc.ProtoReflect.Descriptor instead.
+func (*StartAlloc) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *StartPart) GetPart() *PartId {
+func (x *StartAlloc) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *StartPart) GetId() *JobId {
+func (x *StartAlloc) GetId() *JobId {
 	if x != nil {
 		return x.Id
 	}
 	return nil
 }
 
-func (x *StartPart) GetArrayJobId() uint32 {
+func (x *StartAlloc) GetArrayJobId() uint32 {
 	if x != nil {
 		return x.ArrayJobId
 	}
 	return 0
 }
 
-func (x *StartPart) GetArray() *ArraySpec {
+func (x *StartAlloc) GetArray() *ArraySpec {
 	if x != nil {
 		return x.Array
 	}
 	return nil
 }
 
-func (x *StartPart) GetSpec() *JobSpec {
+func (x *StartAlloc) GetSpec() *JobSpec {
 	if x != nil {
 		return x.Spec
 	}
 	return nil
 }
 
-func (x *StartPart) GetOwner() *Identity {
+func (x *StartAlloc) GetOwner() *Identity {
 	if x != nil {
 		return x.Owner
 	}
 	return nil
 }
 
-func (x *StartPart) GetRootAllowed() bool {
+func (x *StartAlloc) GetRootAllowed() bool {
 	if x != nil {
 		return x.RootAllowed
 	}
 	return false
 }
 
-func (x *StartPart) GetAllocation() []*NodeAllocation {
+func (x *StartAlloc) GetAllocation() []*NodeAllocation {
 	if x != nil {
 		return x.Allocation
 	}
 	return nil
 }
 
-func (x *StartPart) GetNode() string {
+func (x *StartAlloc) GetNode() string {
 	if x != nil {
 		return x.Node
 	}
 	return ""
 }
 
-func (x *StartPart) GetBatchHost() string {
+func (x *StartAlloc) GetBatchHost() string {
 	if x != nil {
 		return x.BatchHost
 	}
 	return ""
 }
 
-func (x *StartPart) GetPartition() string {
+func (x *StartAlloc) GetPartition() string {
 	if x != nil {
 		return x.Partition
 	}
 	return ""
 }
 
-func (x *StartPart) GetTimeLimitS() uint32 {
+func (x *StartAlloc) GetTimeLimitS() uint32 {
 	if x != nil {
 		return x.TimeLimitS
 	}
 	return 0
 }
 
-func (x *StartPart) GetStartMs() int64 {
+func (x *StartAlloc) GetStartMs() int64 {
 	if x != nil {
 		return x.StartMs
 	}
 	return 0
 }
 
-func (x *StartPart) GetRestartCount() uint32 {
+func (x *StartAlloc) GetRestartCount() uint32 {
 	if x != nil {
 		return x.RestartCount
 	}
 	return 0
 }
 
-func (x *StartPart) GetClusterName() string {
+func (x *StartAlloc) GetClusterName() string {
 	if x != nil {
 		return x.ClusterName
 	}
 	return ""
 }
 
-func (x *StartPart) GetKillWaitS() uint32 {
+func (x *StartAlloc) GetKillWaitS() uint32 {
 	if x != nil {
 		return x.KillWaitS
 	}
 	return 0
 }
 
-func (x *StartPart) GetLeaseAction() string {
+func (x *StartAlloc) GetLeaseAction() string {
 	if x != nil {
 		return x.LeaseAction
 	}
 	return ""
 }
 
-func (x *StartPart) GetGang() bool {
+func (x *StartAlloc) GetGang() bool {
 	if x != nil {
 		return x.Gang
 	}
 	return false
 }
 
-func (x *StartPart) GetNodeAddresses() []string {
+func (x *StartAlloc) GetNodeAddresses() []string {
 	if x != nil {
 		return x.NodeAddresses
 	}
 	return nil
 }
 
-func (x *StartPart) GetRestore() *Image {
+func (x *StartAlloc) GetRestore() *Image {
 	if x != nil {
 		return x.Restore
 	}
 	return nil
 }
 
-func (x *StartPart) GetKnownAs() []string {
+func (x *StartAlloc) GetKnownAs() []string {
 	if x != nil {
 		return x.KnownAs
 	}
 	return nil
 }
 
-// PartReady: the container is up, with its devices; a batch script of a gang
+// AllocReady: the container is up, with its devices; a batch script of a gang
 // has not been started yet.
-type PartReady struct {
+type AllocReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PartReady) Reset() {
-	*x = PartReady{}
+func (x *AllocReady) Reset() {
+	*x = AllocReady{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PartReady) String() string {
+func (x *AllocReady) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PartReady) ProtoMessage() {}
+func (*AllocReady) ProtoMessage() {}
 
-func (x *PartReady) ProtoReflect() protoreflect.Message {
+func (x *AllocReady) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1431,23 +1435,23 @@ func (x *PartReady) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PartReady.ProtoReflect.Descriptor instead.
-func (*PartReady) Descriptor() ([]byte, []int) {
+// Deprecated: Use AllocReady.ProtoReflect.Descriptor instead.
+func (*AllocReady) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *PartReady) GetPart() *PartId {
+func (x *AllocReady) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-// ReleaseBatch: every part is ready; start the script. Of a job on several nodes
-// that goes on from an image every part gets it: none has run until then.
+// ReleaseBatch: every allocation is ready; start the script. Of a job on several nodes
+// that resumes from an image every allocation gets it: none has run until then.
 type ReleaseBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1482,18 +1486,18 @@ func (*ReleaseBatch) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *ReleaseBatch) GetPart() *PartId {
+func (x *ReleaseBatch) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-// PartEnded is sent when nothing of the part is left: no process, no cgroup,
+// AllocEnded is sent when nothing of the allocation is left: no process, no cgroup,
 // no mount, devices free.
-type PartEnded struct {
+type AllocEnded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Cause         EndCause               `protobuf:"varint,2,opt,name=cause,proto3,enum=gleaner.v1.EndCause" json:"cause,omitempty"`
 	ExitCode      uint32                 `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of the batch script, 0..255
 	ExitSignal    uint32                 `protobuf:"varint,4,opt,name=exit_signal,json=exitSignal,proto3" json:"exit_signal,omitempty"`
@@ -1505,20 +1509,20 @@ type PartEnded struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PartEnded) Reset() {
-	*x = PartEnded{}
+func (x *AllocEnded) Reset() {
+	*x = AllocEnded{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PartEnded) String() string {
+func (x *AllocEnded) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PartEnded) ProtoMessage() {}
+func (*AllocEnded) ProtoMessage() {}
 
-func (x *PartEnded) ProtoReflect() protoreflect.Message {
+func (x *AllocEnded) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1530,61 +1534,61 @@ func (x *PartEnded) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PartEnded.ProtoReflect.Descriptor instead.
-func (*PartEnded) Descriptor() ([]byte, []int) {
+// Deprecated: Use AllocEnded.ProtoReflect.Descriptor instead.
+func (*AllocEnded) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *PartEnded) GetPart() *PartId {
+func (x *AllocEnded) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *PartEnded) GetCause() EndCause {
+func (x *AllocEnded) GetCause() EndCause {
 	if x != nil {
 		return x.Cause
 	}
 	return EndCause_END_CAUSE_UNSPECIFIED
 }
 
-func (x *PartEnded) GetExitCode() uint32 {
+func (x *AllocEnded) GetExitCode() uint32 {
 	if x != nil {
 		return x.ExitCode
 	}
 	return 0
 }
 
-func (x *PartEnded) GetExitSignal() uint32 {
+func (x *AllocEnded) GetExitSignal() uint32 {
 	if x != nil {
 		return x.ExitSignal
 	}
 	return 0
 }
 
-func (x *PartEnded) GetDetail() string {
+func (x *AllocEnded) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
 	return ""
 }
 
-func (x *PartEnded) GetUsage() *Usage {
+func (x *AllocEnded) GetUsage() *Usage {
 	if x != nil {
 		return x.Usage
 	}
 	return nil
 }
 
-func (x *PartEnded) GetStartMs() int64 {
+func (x *AllocEnded) GetStartMs() int64 {
 	if x != nil {
 		return x.StartMs
 	}
 	return 0
 }
 
-func (x *PartEnded) GetEndMs() int64 {
+func (x *AllocEnded) GetEndMs() int64 {
 	if x != nil {
 		return x.EndMs
 	}
@@ -1593,7 +1597,7 @@ func (x *PartEnded) GetEndMs() int64 {
 
 type EndedAcknowledged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1628,18 +1632,18 @@ func (*EndedAcknowledged) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *EndedAcknowledged) GetPart() *PartId {
+func (x *EndedAcknowledged) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-// EndPart: end it (TERM to all, CONT, grace, KILL), or at once with grace 0. A
+// EndAlloc: end it (TERM to all, CONT, grace, KILL), or at once with grace 0. A
 // later order can only bring the KILL forward.
-type EndPart struct {
+type EndAlloc struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
-	Part       *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc      *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	GraceS     uint32                 `protobuf:"varint,2,opt,name=grace_s,json=graceS,proto3" json:"grace_s,omitempty"`
 	BatchEnded bool                   `protobuf:"varint,3,opt,name=batch_ended,json=batchEnded,proto3" json:"batch_ended,omitempty"` // the script on the batch host is over: not a cancellation
 	// When TERM and CONT are sent once more, in seconds, if that is before the
@@ -1649,20 +1653,20 @@ type EndPart struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *EndPart) Reset() {
-	*x = EndPart{}
+func (x *EndAlloc) Reset() {
+	*x = EndAlloc{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *EndPart) String() string {
+func (x *EndAlloc) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*EndPart) ProtoMessage() {}
+func (*EndAlloc) ProtoMessage() {}
 
-func (x *EndPart) ProtoReflect() protoreflect.Message {
+func (x *EndAlloc) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1674,44 +1678,44 @@ func (x *EndPart) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use EndPart.ProtoReflect.Descriptor instead.
-func (*EndPart) Descriptor() ([]byte, []int) {
+// Deprecated: Use EndAlloc.ProtoReflect.Descriptor instead.
+func (*EndAlloc) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *EndPart) GetPart() *PartId {
+func (x *EndAlloc) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *EndPart) GetGraceS() uint32 {
+func (x *EndAlloc) GetGraceS() uint32 {
 	if x != nil {
 		return x.GraceS
 	}
 	return 0
 }
 
-func (x *EndPart) GetBatchEnded() bool {
+func (x *EndAlloc) GetBatchEnded() bool {
 	if x != nil {
 		return x.BatchEnded
 	}
 	return false
 }
 
-func (x *EndPart) GetTermAgainS() uint32 {
+func (x *EndAlloc) GetTermAgainS() uint32 {
 	if x != nil {
 		return x.TermAgainS
 	}
 	return 0
 }
 
-// SetTimeLimit: the time limit of a part that runs is another one now, counted
-// from its start as before. It may arrive twice.
+// SetTimeLimit: a running allocation has a new time limit, counted from its start as
+// before. It may arrive twice.
 type SetTimeLimit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	TimeLimitS    uint32                 `protobuf:"varint,2,opt,name=time_limit_s,json=timeLimitS,proto3" json:"time_limit_s,omitempty"` // 4294967295 = without end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1747,9 +1751,9 @@ func (*SetTimeLimit) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *SetTimeLimit) GetPart() *PartId {
+func (x *SetTimeLimit) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
@@ -1761,32 +1765,32 @@ func (x *SetTimeLimit) GetTimeLimitS() uint32 {
 	return 0
 }
 
-// SuspendPart: the part shall stand still, or go on. The orders of a run are
+// SuspendAlloc: the allocation should stop, or continue. The orders of a run are
 // numbered, and the one with the highest number counts, in whatever order they
 // come. It may arrive twice.
-type SuspendPart struct {
+type SuspendAlloc struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Suspended     bool                   `protobuf:"varint,3,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SuspendPart) Reset() {
-	*x = SuspendPart{}
+func (x *SuspendAlloc) Reset() {
+	*x = SuspendAlloc{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SuspendPart) String() string {
+func (x *SuspendAlloc) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SuspendPart) ProtoMessage() {}
+func (*SuspendAlloc) ProtoMessage() {}
 
-func (x *SuspendPart) ProtoReflect() protoreflect.Message {
+func (x *SuspendAlloc) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1798,58 +1802,58 @@ func (x *SuspendPart) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SuspendPart.ProtoReflect.Descriptor instead.
-func (*SuspendPart) Descriptor() ([]byte, []int) {
+// Deprecated: Use SuspendAlloc.ProtoReflect.Descriptor instead.
+func (*SuspendAlloc) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *SuspendPart) GetPart() *PartId {
+func (x *SuspendAlloc) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *SuspendPart) GetNumber() uint32 {
+func (x *SuspendAlloc) GetNumber() uint32 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *SuspendPart) GetSuspended() bool {
+func (x *SuspendAlloc) GetSuspended() bool {
 	if x != nil {
 		return x.Suspended
 	}
 	return false
 }
 
-// PartSuspended: the highest number of a SuspendPart that has come, and whether
-// the part stands still by that order, with all its processes. It is said
+// AllocSuspended: the highest number of a SuspendAlloc that has come, and whether
+// the allocation is stopped by that order, with all its processes. It is said
 // whenever either changes, and in each registration.
-type PartSuspended struct {
+type AllocSuspended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	Stands        bool                   `protobuf:"varint,3,opt,name=stands,proto3" json:"stands,omitempty"`
+	Frozen        bool                   `protobuf:"varint,3,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PartSuspended) Reset() {
-	*x = PartSuspended{}
+func (x *AllocSuspended) Reset() {
+	*x = AllocSuspended{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PartSuspended) String() string {
+func (x *AllocSuspended) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PartSuspended) ProtoMessage() {}
+func (*AllocSuspended) ProtoMessage() {}
 
-func (x *PartSuspended) ProtoReflect() protoreflect.Message {
+func (x *AllocSuspended) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1861,36 +1865,36 @@ func (x *PartSuspended) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PartSuspended.ProtoReflect.Descriptor instead.
-func (*PartSuspended) Descriptor() ([]byte, []int) {
+// Deprecated: Use AllocSuspended.ProtoReflect.Descriptor instead.
+func (*AllocSuspended) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *PartSuspended) GetPart() *PartId {
+func (x *AllocSuspended) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *PartSuspended) GetNumber() uint32 {
+func (x *AllocSuspended) GetNumber() uint32 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *PartSuspended) GetStands() bool {
+func (x *AllocSuspended) GetFrozen() bool {
 	if x != nil {
-		return x.Stands
+		return x.Frozen
 	}
 	return false
 }
 
-// SignalPart delivers one signal and changes nothing else.
-type SignalPart struct {
+// SignalAlloc delivers one signal and changes nothing else.
+type SignalAlloc struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Signal        uint32                 `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
 	Batch         bool                   `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"` // to the batch script's own process only
 	Full          bool                   `protobuf:"varint,4,opt,name=full,proto3" json:"full,omitempty"`   // to script and steps; neither = to the steps only
@@ -1899,20 +1903,20 @@ type SignalPart struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SignalPart) Reset() {
-	*x = SignalPart{}
+func (x *SignalAlloc) Reset() {
+	*x = SignalAlloc{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SignalPart) String() string {
+func (x *SignalAlloc) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SignalPart) ProtoMessage() {}
+func (*SignalAlloc) ProtoMessage() {}
 
-func (x *SignalPart) ProtoReflect() protoreflect.Message {
+func (x *SignalAlloc) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1924,40 +1928,40 @@ func (x *SignalPart) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SignalPart.ProtoReflect.Descriptor instead.
-func (*SignalPart) Descriptor() ([]byte, []int) {
+// Deprecated: Use SignalAlloc.ProtoReflect.Descriptor instead.
+func (*SignalAlloc) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *SignalPart) GetPart() *PartId {
+func (x *SignalAlloc) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *SignalPart) GetSignal() uint32 {
+func (x *SignalAlloc) GetSignal() uint32 {
 	if x != nil {
 		return x.Signal
 	}
 	return 0
 }
 
-func (x *SignalPart) GetBatch() bool {
+func (x *SignalAlloc) GetBatch() bool {
 	if x != nil {
 		return x.Batch
 	}
 	return false
 }
 
-func (x *SignalPart) GetFull() bool {
+func (x *SignalAlloc) GetFull() bool {
 	if x != nil {
 		return x.Full
 	}
 	return false
 }
 
-func (x *SignalPart) GetToken() string {
+func (x *SignalAlloc) GetToken() string {
 	if x != nil {
 		return x.Token
 	}
@@ -2060,15 +2064,15 @@ func (x *LeftOvers) GetLeftOvers() []*LeftOver {
 	return nil
 }
 
-// Connect asks the node to join a tunnel to its part of a job.
+// Connect asks the node to join a tunnel to its allocation of a job.
 type Connect struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
-	Part       *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc      *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Channel    string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	Controller string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"` // address to dial; "" = the one of this session
 	Line       string                 `protobuf:"bytes,4,opt,name=line,proto3" json:"line,omitempty"`             // as in TunnelOpen
 	Again      bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
-	// A client attaches from outside the job. What stands in the way is answered
+	// A client attaches from outside the job. What prevents it is answered
 	// in the tunnel: Refused.
 	Client        bool `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2105,9 +2109,9 @@ func (*Connect) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *Connect) GetPart() *PartId {
+func (x *Connect) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
@@ -2398,7 +2402,7 @@ func (x *Attach) GetJob() *JobId {
 // or Refused.
 type Attached struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2434,9 +2438,9 @@ func (*Attached) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *Attached) GetPart() *PartId {
+func (x *Attached) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
@@ -2506,20 +2510,23 @@ func (x *Refused) GetLater() bool {
 // names the channel.
 type TunnelOpen struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
-	Part       *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc      *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	FromNode   string                 `protobuf:"bytes,2,opt,name=from_node,json=fromNode,proto3" json:"from_node,omitempty"`
 	TargetNode string                 `protobuf:"bytes,3,opt,name=target_node,json=targetNode,proto3" json:"target_node,omitempty"`
 	Channel    string                 `protobuf:"bytes,4,opt,name=channel,proto3" json:"channel,omitempty"`
-	// A line is a connection that goes on over another tunnel when the one it
+	// A line is a connection that continues over another tunnel when the one it
 	// has breaks, because a controller or a network is gone. Its two ends keep
-	// what the other has not got yet. line names it, a UUID that the end which
+	// what the other has not received yet. line names it, a UUID that the end which
 	// opens the tunnel made; "" = it ends with its tunnel. again: it is not its
 	// first tunnel.
 	Line  string `protobuf:"bytes,5,opt,name=line,proto3" json:"line,omitempty"`
 	Again bool   `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
-	// In place of part and target_node's job: the bytes of this image, which
-	// target_node has and part's node restores.
-	Image         *Image `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
+	// In place of target_node's job: this image, which target_node made and alloc
+	// resumes from, on from_node.
+	Image *Image `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
+	// Of the image only what a machine must have to resume from it, for a node that
+	// was asked about that: nothing that was in memory, and no hash of it.
+	Facts         bool `protobuf:"varint,8,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2554,9 +2561,9 @@ func (*TunnelOpen) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *TunnelOpen) GetPart() *PartId {
+func (x *TunnelOpen) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
@@ -2603,15 +2610,22 @@ func (x *TunnelOpen) GetImage() *Image {
 	return nil
 }
 
-// Image is what was saved of one part of a job: its whole process tree and the
-// files that belong to it, at one instant. It is told by its content: two
-// images with one digest are the same.
+func (x *TunnelOpen) GetFacts() bool {
+	if x != nil {
+		return x.Facts
+	}
+	return false
+}
+
+// Image is what was saved of one allocation of a job: its whole process tree and the
+// files that belong to it, at one instant. Its content identifies it:
+// two images with one digest are the same.
 type Image struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`      // the run it was saved from
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`    // the run it was saved from
 	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the job's images, over all its runs, from 1 on
 	Digest        []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`  // SHA-256 of the manifest
-	Store         string                 `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`    // where it lies: the name of a store that several nodes share, or "" = with node
+	Store         string                 `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`    // where it is: the name of a store that several nodes share, or "" = with node
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`      // that saved it
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // restored
 	unknownFields protoimpl.UnknownFields
@@ -2648,9 +2662,9 @@ func (*Image) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *Image) GetPart() *PartId {
+func (x *Image) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
@@ -2690,36 +2704,36 @@ func (x *Image) GetBytes() uint64 {
 	return 0
 }
 
-// SavePart orders a node to save its part of a job. It may arrive twice: an
-// image of this number that exists is told again, one that is being made goes
-// on. A later number replaces an order that has not begun.
-type SavePart struct {
+// SaveAlloc orders a node to save its allocation of a job. It may arrive twice: an
+// image of this number that exists is reported again, one that is being made
+// continues. A later number replaces an order that has not begun.
+type SaveAlloc struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Part     *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc    *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Number   uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`                      // of the image
-	Then     SaveThen               `protobuf:"varint,3,opt,name=then,proto3,enum=gleaner.v1.SaveThen" json:"then,omitempty"` // a failure lets the part run on, whatever stands here
+	Then     SaveThen               `protobuf:"varint,3,opt,name=then,proto3,enum=gleaner.v1.SaveThen" json:"then,omitempty"` // after a failure the allocation keeps running, whatever this says
 	TimeoutS uint32                 `protobuf:"varint,4,opt,name=timeout_s,json=timeoutS,proto3" json:"timeout_s,omitempty"`  // for all of it; 0 = the node's own bound
 	Store    string                 `protobuf:"bytes,5,opt,name=store,proto3" json:"store,omitempty"`                         // as in Image
-	// Take back: nothing is saved any more, and a part that stands runs on.
+	// Take back: nothing is saved any more, and a frozen allocation continues.
 	Abandon       bool `protobuf:"varint,6,opt,name=abandon,proto3" json:"abandon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SavePart) Reset() {
-	*x = SavePart{}
+func (x *SaveAlloc) Reset() {
+	*x = SaveAlloc{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SavePart) String() string {
+func (x *SaveAlloc) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SavePart) ProtoMessage() {}
+func (*SaveAlloc) ProtoMessage() {}
 
-func (x *SavePart) ProtoReflect() protoreflect.Message {
+func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2731,84 +2745,87 @@ func (x *SavePart) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SavePart.ProtoReflect.Descriptor instead.
-func (*SavePart) Descriptor() ([]byte, []int) {
+// Deprecated: Use SaveAlloc.ProtoReflect.Descriptor instead.
+func (*SaveAlloc) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
 }
 
-func (x *SavePart) GetPart() *PartId {
+func (x *SaveAlloc) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *SavePart) GetNumber() uint32 {
+func (x *SaveAlloc) GetNumber() uint32 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *SavePart) GetThen() SaveThen {
+func (x *SaveAlloc) GetThen() SaveThen {
 	if x != nil {
 		return x.Then
 	}
 	return SaveThen_SAVE_THEN_UNSPECIFIED
 }
 
-func (x *SavePart) GetTimeoutS() uint32 {
+func (x *SaveAlloc) GetTimeoutS() uint32 {
 	if x != nil {
 		return x.TimeoutS
 	}
 	return 0
 }
 
-func (x *SavePart) GetStore() string {
+func (x *SaveAlloc) GetStore() string {
 	if x != nil {
 		return x.Store
 	}
 	return ""
 }
 
-func (x *SavePart) GetAbandon() bool {
+func (x *SaveAlloc) GetAbandon() bool {
 	if x != nil {
 		return x.Abandon
 	}
 	return false
 }
 
-// PartSaved is how a SavePart ended. Repeated until it is acknowledged.
-type PartSaved struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	Image         *Image                 `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`                                    // absent = it failed, or was abandoned
-	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`                                    // why, and what would help, in a sentence
-	Grade         SaveGrade              `protobuf:"varint,5,opt,name=grade,proto3,enum=gleaner.v1.SaveGrade" json:"grade,omitempty"`         // what follows for the next time
-	WrittenBytes  uint64                 `protobuf:"varint,6,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"` // new in the store
-	StopMs        uint32                 `protobuf:"varint,7,opt,name=stop_ms,json=stopMs,proto3" json:"stop_ms,omitempty"`                   // until every process stood still
-	StandingMs    uint32                 `protobuf:"varint,8,opt,name=standing_ms,json=standingMs,proto3" json:"standing_ms,omitempty"`       // for how long they did, if they run on
-	PackMs        uint32                 `protobuf:"varint,9,opt,name=pack_ms,json=packMs,proto3" json:"pack_ms,omitempty"`                   // until the image was durable
-	Stands        bool                   `protobuf:"varint,10,opt,name=stands,proto3" json:"stands,omitempty"`                                // still
+// AllocSaved is how a SaveAlloc ended. Repeated until it is acknowledged.
+type AllocSaved struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Alloc          *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	Number         uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Image          *Image                 `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`                                                   // absent = it failed, or was abandoned
+	Error          string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`                                                   // why, and what would help, in a sentence
+	Checkpointable Checkpointable         `protobuf:"varint,5,opt,name=checkpointable,proto3,enum=gleaner.v1.Checkpointable" json:"checkpointable,omitempty"` // what follows for the next time
+	WrittenBytes   uint64                 `protobuf:"varint,6,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`                // new in the store
+	StopMs         uint32                 `protobuf:"varint,7,opt,name=stop_ms,json=stopMs,proto3" json:"stop_ms,omitempty"`                                  // until every process was frozen
+	StandingMs     uint32                 `protobuf:"varint,8,opt,name=standing_ms,json=standingMs,proto3" json:"standing_ms,omitempty"`                      // for how long they were, if they keep running
+	PackMs         uint32                 `protobuf:"varint,9,opt,name=pack_ms,json=packMs,proto3" json:"pack_ms,omitempty"`                                  // until the image was durable
+	Frozen         bool                   `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`                                               // still
+	// Its processes hold locks on files. On a file system that both nodes reach, nothing
+	// can be restored from the image before they have ended.
+	Locks         bool `protobuf:"varint,11,opt,name=locks,proto3" json:"locks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PartSaved) Reset() {
-	*x = PartSaved{}
+func (x *AllocSaved) Reset() {
+	*x = AllocSaved{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PartSaved) String() string {
+func (x *AllocSaved) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PartSaved) ProtoMessage() {}
+func (*AllocSaved) ProtoMessage() {}
 
-func (x *PartSaved) ProtoReflect() protoreflect.Message {
+func (x *AllocSaved) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2820,84 +2837,91 @@ func (x *PartSaved) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PartSaved.ProtoReflect.Descriptor instead.
-func (*PartSaved) Descriptor() ([]byte, []int) {
+// Deprecated: Use AllocSaved.ProtoReflect.Descriptor instead.
+func (*AllocSaved) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
 }
 
-func (x *PartSaved) GetPart() *PartId {
+func (x *AllocSaved) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *PartSaved) GetNumber() uint32 {
+func (x *AllocSaved) GetNumber() uint32 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *PartSaved) GetImage() *Image {
+func (x *AllocSaved) GetImage() *Image {
 	if x != nil {
 		return x.Image
 	}
 	return nil
 }
 
-func (x *PartSaved) GetError() string {
+func (x *AllocSaved) GetError() string {
 	if x != nil {
 		return x.Error
 	}
 	return ""
 }
 
-func (x *PartSaved) GetGrade() SaveGrade {
+func (x *AllocSaved) GetCheckpointable() Checkpointable {
 	if x != nil {
-		return x.Grade
+		return x.Checkpointable
 	}
-	return SaveGrade_SAVE_GRADE_UNSPECIFIED
+	return Checkpointable_CHECKPOINTABLE_UNSPECIFIED
 }
 
-func (x *PartSaved) GetWrittenBytes() uint64 {
+func (x *AllocSaved) GetWrittenBytes() uint64 {
 	if x != nil {
 		return x.WrittenBytes
 	}
 	return 0
 }
 
-func (x *PartSaved) GetStopMs() uint32 {
+func (x *AllocSaved) GetStopMs() uint32 {
 	if x != nil {
 		return x.StopMs
 	}
 	return 0
 }
 
-func (x *PartSaved) GetStandingMs() uint32 {
+func (x *AllocSaved) GetStandingMs() uint32 {
 	if x != nil {
 		return x.StandingMs
 	}
 	return 0
 }
 
-func (x *PartSaved) GetPackMs() uint32 {
+func (x *AllocSaved) GetPackMs() uint32 {
 	if x != nil {
 		return x.PackMs
 	}
 	return 0
 }
 
-func (x *PartSaved) GetStands() bool {
+func (x *AllocSaved) GetFrozen() bool {
 	if x != nil {
-		return x.Stands
+		return x.Frozen
+	}
+	return false
+}
+
+func (x *AllocSaved) GetLocks() bool {
+	if x != nil {
+		return x.Locks
 	}
 	return false
 }
 
 type SavedAcknowledged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2933,9 +2957,9 @@ func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
 }
 
-func (x *SavedAcknowledged) GetPart() *PartId {
+func (x *SavedAcknowledged) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
@@ -2947,30 +2971,30 @@ func (x *SavedAcknowledged) GetNumber() uint32 {
 	return 0
 }
 
-// PartGrade tells the grade when the part is ready, and when it changes.
-type PartGrade struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Part          *PartId                `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
-	Grade         SaveGrade              `protobuf:"varint,2,opt,name=grade,proto3,enum=gleaner.v1.SaveGrade" json:"grade,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // what is in the way, and what would help
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+// AllocCheckpointable tells the grade when the allocation is ready, and when it changes.
+type AllocCheckpointable struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Alloc          *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	Checkpointable Checkpointable         `protobuf:"varint,2,opt,name=checkpointable,proto3,enum=gleaner.v1.Checkpointable" json:"checkpointable,omitempty"`
+	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // what is in the way, and what would help
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
-func (x *PartGrade) Reset() {
-	*x = PartGrade{}
+func (x *AllocCheckpointable) Reset() {
+	*x = AllocCheckpointable{}
 	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PartGrade) String() string {
+func (x *AllocCheckpointable) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PartGrade) ProtoMessage() {}
+func (*AllocCheckpointable) ProtoMessage() {}
 
-func (x *PartGrade) ProtoReflect() protoreflect.Message {
+func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
 	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2982,39 +3006,43 @@ func (x *PartGrade) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PartGrade.ProtoReflect.Descriptor instead.
-func (*PartGrade) Descriptor() ([]byte, []int) {
+// Deprecated: Use AllocCheckpointable.ProtoReflect.Descriptor instead.
+func (*AllocCheckpointable) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
 }
 
-func (x *PartGrade) GetPart() *PartId {
+func (x *AllocCheckpointable) GetAlloc() *AllocId {
 	if x != nil {
-		return x.Part
+		return x.Alloc
 	}
 	return nil
 }
 
-func (x *PartGrade) GetGrade() SaveGrade {
+func (x *AllocCheckpointable) GetCheckpointable() Checkpointable {
 	if x != nil {
-		return x.Grade
+		return x.Checkpointable
 	}
-	return SaveGrade_SAVE_GRADE_UNSPECIFIED
+	return Checkpointable_CHECKPOINTABLE_UNSPECIFIED
 }
 
-func (x *PartGrade) GetReason() string {
+func (x *AllocCheckpointable) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-// AskRestore asks whether a node could go on with an image: kernel, CRIU,
-// processor, drivers, devices, and each file that the image expects there.
+// AskRestore asks whether a node could resume from an image: kernel, CRIU,
+// processor, drivers, devices, mounts, and each file that the image expects there
+// or its user had open.
 type AskRestore struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // repeated in the answer
-	Image         *Image                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
-	DeviceModels  []string               `protobuf:"bytes,3,rep,name=device_models,json=deviceModels,proto3" json:"device_models,omitempty"` // that the job had, in order
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Token        string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // repeated in the answer
+	Image        *Image                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
+	DeviceModels []string               `protobuf:"bytes,3,rep,name=device_models,json=deviceModels,proto3" json:"device_models,omitempty"` // that the job had, in order
+	// The order that the node would get, as far as it is known: without script and
+	// environment.
+	Start         *StartAlloc `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3066,6 +3094,13 @@ func (x *AskRestore) GetImage() *Image {
 func (x *AskRestore) GetDeviceModels() []string {
 	if x != nil {
 		return x.DeviceModels
+	}
+	return nil
+}
+
+func (x *AskRestore) GetStart() *StartAlloc {
+	if x != nil {
+		return x.Start
 	}
 	return nil
 }
@@ -3254,6 +3289,7 @@ type SendImage struct {
 	Image         *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
 	Channel       string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"` // as in Connect
+	Facts         bool                   `protobuf:"varint,4,opt,name=facts,proto3" json:"facts,omitempty"`          // as in TunnelOpen: nothing else may be sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3309,95 +3345,101 @@ func (x *SendImage) GetController() string {
 	return ""
 }
 
+func (x *SendImage) GetFacts() bool {
+	if x != nil {
+		return x.Facts
+	}
+	return false
+}
+
 var File_gleaner_v1_link_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/link.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"\xa0\x05\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"\xca\x05\n" +
 	"\vNodeMessage\x122\n" +
 	"\bregister\x18\x01 \x01(\v2\x14.gleaner.v1.RegisterH\x00R\bregister\x129\n" +
 	"\vrenew_lease\x18\x02 \x01(\v2\x16.gleaner.v1.RenewLeaseH\x00R\n" +
-	"renewLease\x126\n" +
-	"\n" +
-	"part_ready\x18\x03 \x01(\v2\x15.gleaner.v1.PartReadyH\x00R\tpartReady\x126\n" +
-	"\n" +
-	"part_ended\x18\x04 \x01(\v2\x15.gleaner.v1.PartEndedH\x00R\tpartEnded\x12?\n" +
+	"renewLease\x129\n" +
+	"\valloc_ready\x18\x03 \x01(\v2\x16.gleaner.v1.AllocReadyH\x00R\n" +
+	"allocReady\x129\n" +
+	"\valloc_ended\x18\x04 \x01(\v2\x16.gleaner.v1.AllocEndedH\x00R\n" +
+	"allocEnded\x12?\n" +
 	"\rsignal_result\x18\x05 \x01(\v2\x18.gleaner.v1.SignalResultH\x00R\fsignalResult\x126\n" +
 	"\n" +
-	"left_overs\x18\x06 \x01(\v2\x15.gleaner.v1.LeftOversH\x00R\tleftOvers\x126\n" +
-	"\n" +
-	"part_saved\x18\x14 \x01(\v2\x15.gleaner.v1.PartSavedH\x00R\tpartSaved\x126\n" +
-	"\n" +
-	"part_grade\x18\x15 \x01(\v2\x15.gleaner.v1.PartGradeH\x00R\tpartGrade\x12B\n" +
+	"left_overs\x18\x06 \x01(\v2\x15.gleaner.v1.LeftOversH\x00R\tleftOvers\x129\n" +
+	"\valloc_saved\x18\x14 \x01(\v2\x16.gleaner.v1.AllocSavedH\x00R\n" +
+	"allocSaved\x12T\n" +
+	"\x14alloc_checkpointable\x18\x15 \x01(\v2\x1f.gleaner.v1.AllocCheckpointableH\x00R\x13allocCheckpointable\x12B\n" +
 	"\x0erestore_answer\x18\x16 \x01(\v2\x19.gleaner.v1.RestoreAnswerH\x00R\rrestoreAnswer\x129\n" +
 	"\vimages_held\x18\x17 \x01(\v2\x16.gleaner.v1.ImagesHeldH\x00R\n" +
-	"imagesHeld\x12B\n" +
-	"\x0epart_suspended\x18\a \x01(\v2\x19.gleaner.v1.PartSuspendedH\x00R\rpartSuspendedB\x06\n" +
-	"\x04what\"\xb0\a\n" +
+	"imagesHeld\x12E\n" +
+	"\x0falloc_suspended\x18\a \x01(\v2\x1a.gleaner.v1.AllocSuspendedH\x00R\x0eallocSuspendedB\x06\n" +
+	"\x04what\"\xbf\a\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
 	"registered\x12?\n" +
-	"\rlease_renewed\x18\x02 \x01(\v2\x18.gleaner.v1.LeaseRenewedH\x00R\fleaseRenewed\x126\n" +
-	"\n" +
-	"start_part\x18\x03 \x01(\v2\x15.gleaner.v1.StartPartH\x00R\tstartPart\x12?\n" +
-	"\rrelease_batch\x18\x04 \x01(\v2\x18.gleaner.v1.ReleaseBatchH\x00R\freleaseBatch\x120\n" +
-	"\bend_part\x18\x05 \x01(\v2\x13.gleaner.v1.EndPartH\x00R\aendPart\x129\n" +
-	"\vsignal_part\x18\x06 \x01(\v2\x16.gleaner.v1.SignalPartH\x00R\n" +
-	"signalPart\x12N\n" +
+	"\rlease_renewed\x18\x02 \x01(\v2\x18.gleaner.v1.LeaseRenewedH\x00R\fleaseRenewed\x129\n" +
+	"\vstart_alloc\x18\x03 \x01(\v2\x16.gleaner.v1.StartAllocH\x00R\n" +
+	"startAlloc\x12?\n" +
+	"\rrelease_batch\x18\x04 \x01(\v2\x18.gleaner.v1.ReleaseBatchH\x00R\freleaseBatch\x123\n" +
+	"\tend_alloc\x18\x05 \x01(\v2\x14.gleaner.v1.EndAllocH\x00R\bendAlloc\x12<\n" +
+	"\fsignal_alloc\x18\x06 \x01(\v2\x17.gleaner.v1.SignalAllocH\x00R\vsignalAlloc\x12N\n" +
 	"\x12ended_acknowledged\x18\a \x01(\v2\x1d.gleaner.v1.EndedAcknowledgedH\x00R\x11endedAcknowledged\x12/\n" +
 	"\aconnect\x18\b \x01(\v2\x13.gleaner.v1.ConnectH\x00R\aconnect\x12@\n" +
-	"\x0eset_time_limit\x18\f \x01(\v2\x18.gleaner.v1.SetTimeLimitH\x00R\fsetTimeLimit\x123\n" +
-	"\tsave_part\x18\x14 \x01(\v2\x14.gleaner.v1.SavePartH\x00R\bsavePart\x12N\n" +
+	"\x0eset_time_limit\x18\f \x01(\v2\x18.gleaner.v1.SetTimeLimitH\x00R\fsetTimeLimit\x126\n" +
+	"\n" +
+	"save_alloc\x18\x14 \x01(\v2\x15.gleaner.v1.SaveAllocH\x00R\tsaveAlloc\x12N\n" +
 	"\x12saved_acknowledged\x18\x15 \x01(\v2\x1d.gleaner.v1.SavedAcknowledgedH\x00R\x11savedAcknowledged\x129\n" +
 	"\vask_restore\x18\x16 \x01(\v2\x16.gleaner.v1.AskRestoreH\x00R\n" +
 	"askRestore\x129\n" +
 	"\vkeep_images\x18\x17 \x01(\v2\x16.gleaner.v1.KeepImagesH\x00R\n" +
 	"keepImages\x126\n" +
 	"\n" +
-	"send_image\x18\x18 \x01(\v2\x15.gleaner.v1.SendImageH\x00R\tsendImage\x12<\n" +
-	"\fsuspend_part\x18\r \x01(\v2\x17.gleaner.v1.SuspendPartH\x00R\vsuspendPartB\x06\n" +
-	"\x04what\"0\n" +
-	"\x06PartId\x12\x10\n" +
+	"send_image\x18\x18 \x01(\v2\x15.gleaner.v1.SendImageH\x00R\tsendImage\x12?\n" +
+	"\rsuspend_alloc\x18\r \x01(\v2\x18.gleaner.v1.SuspendAllocH\x00R\fsuspendAllocB\x06\n" +
+	"\x04what\"1\n" +
+	"\aAllocId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xc6\x02\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xb3\x02\n" +
 	"\bRegister\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
-	"\tinventory\x18\x02 \x01(\v2\x15.gleaner.v1.InventoryR\tinventory\x121\n" +
-	"\arunning\x18\x03 \x03(\v2\x17.gleaner.v1.RunningPartR\arunning\x123\n" +
+	"\tinventory\x18\x02 \x01(\v2\x15.gleaner.v1.InventoryR\tinventory\x122\n" +
+	"\arunning\x18\x03 \x03(\v2\x18.gleaner.v1.RunningAllocR\arunning\x123\n" +
 	"\n" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
 	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\x12)\n" +
-	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12\x18\n" +
-	"\aclients\x18\b \x01(\bR\aclients\"\xba\x01\n" +
-	"\vRunningPart\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x14\n" +
+	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06imagesJ\x04\b\b\x10\t\"\xc4\x01\n" +
+	"\fRunningAlloc\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
 	"\x06ending\x18\x03 \x01(\bR\x06ending\x12\x16\n" +
 	"\x06frozen\x18\x04 \x01(\bR\x06frozen\x12%\n" +
-	"\x0esuspend_number\x18\x05 \x01(\rR\rsuspendNumber\x12\x16\n" +
-	"\x06stands\x18\x06 \x01(\bR\x06stands\"\xec\x01\n" +
+	"\x0esuspend_number\x18\x05 \x01(\rR\rsuspendNumber\x12\x1c\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\"\xef\x01\n" +
 	"\n" +
 	"Registered\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12$\n" +
 	"\x0erenew_every_ms\x18\x03 \x01(\rR\frenewEveryMs\x12(\n" +
-	"\x10sent_boottime_ns\x18\x04 \x01(\x03R\x0esentBoottimeNs\x12(\n" +
-	"\x05parts\x18\x05 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\x12&\n" +
-	"\x0flease_margin_ms\x18\x06 \x01(\rR\rleaseMarginMs\"b\n" +
+	"\x10sent_boottime_ns\x18\x04 \x01(\x03R\x0esentBoottimeNs\x12+\n" +
+	"\x06allocs\x18\x05 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
+	"\x0flease_margin_ms\x18\x06 \x01(\rR\rleaseMarginMs\"c\n" +
 	"\n" +
 	"RenewLease\x12(\n" +
-	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12*\n" +
-	"\x06frozen\x18\x02 \x03(\v2\x12.gleaner.v1.PartIdR\x06frozen\"\xa5\x01\n" +
+	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12+\n" +
+	"\x06frozen\x18\x02 \x03(\v2\x13.gleaner.v1.AllocIdR\x06frozen\"\xa8\x01\n" +
 	"\fLeaseRenewed\x12(\n" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
-	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12(\n" +
-	"\x05parts\x18\x03 \x03(\v2\x12.gleaner.v1.PartIdR\x05parts\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xf5\x05\n" +
-	"\tStartPart\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12!\n" +
+	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
+	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xf9\x05\n" +
+	"\n" +
+	"StartAlloc\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x03 \x01(\rR\n" +
 	"arrayJobId\x12+\n" +
@@ -3423,13 +3465,15 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04gang\x18\x12 \x01(\bR\x04gang\x12%\n" +
 	"\x0enode_addresses\x18\x13 \x03(\tR\rnodeAddresses\x12+\n" +
 	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\x12\x19\n" +
-	"\bknown_as\x18\x15 \x03(\tR\aknownAs\"3\n" +
-	"\tPartReady\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\"6\n" +
-	"\fReleaseBatch\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\"\x90\x02\n" +
-	"\tPartEnded\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12*\n" +
+	"\bknown_as\x18\x15 \x03(\tR\aknownAs\"7\n" +
+	"\n" +
+	"AllocReady\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"9\n" +
+	"\fReleaseBatch\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\x94\x02\n" +
+	"\n" +
+	"AllocEnded\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12*\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x14.gleaner.v1.EndCauseR\x05cause\x12\x1b\n" +
 	"\texit_code\x18\x03 \x01(\rR\bexitCode\x12\x1f\n" +
 	"\vexit_signal\x18\x04 \x01(\rR\n" +
@@ -3437,31 +3481,30 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\x12'\n" +
 	"\x05usage\x18\x06 \x01(\v2\x11.gleaner.v1.UsageR\x05usage\x12\x19\n" +
 	"\bstart_ms\x18\a \x01(\x03R\astartMs\x12\x15\n" +
-	"\x06end_ms\x18\b \x01(\x03R\x05endMs\";\n" +
-	"\x11EndedAcknowledged\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\"\x8d\x01\n" +
-	"\aEndPart\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x17\n" +
+	"\x06end_ms\x18\b \x01(\x03R\x05endMs\">\n" +
+	"\x11EndedAcknowledged\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\x91\x01\n" +
+	"\bEndAlloc\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x17\n" +
 	"\agrace_s\x18\x02 \x01(\rR\x06graceS\x12\x1f\n" +
 	"\vbatch_ended\x18\x03 \x01(\bR\n" +
 	"batchEnded\x12 \n" +
 	"\fterm_again_s\x18\x04 \x01(\rR\n" +
-	"termAgainS\"X\n" +
-	"\fSetTimeLimit\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12 \n" +
+	"termAgainS\"[\n" +
+	"\fSetTimeLimit\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12 \n" +
 	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
-	"timeLimitS\"k\n" +
-	"\vSuspendPart\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"timeLimitS\"o\n" +
+	"\fSuspendAlloc\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x1c\n" +
-	"\tsuspended\x18\x03 \x01(\bR\tsuspended\"g\n" +
-	"\rPartSuspended\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\tsuspended\x18\x03 \x01(\bR\tsuspended\"k\n" +
+	"\x0eAllocSuspended\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
-	"\x06stands\x18\x03 \x01(\bR\x06stands\"\x8c\x01\n" +
-	"\n" +
-	"SignalPart\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x06frozen\x18\x03 \x01(\bR\x06frozen\"\x90\x01\n" +
+	"\vSignalAlloc\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\rR\x06signal\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\bR\x05batch\x12\x12\n" +
 	"\x04full\x18\x04 \x01(\bR\x04full\x12\x14\n" +
@@ -3471,9 +3514,9 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"@\n" +
 	"\tLeftOvers\x123\n" +
 	"\n" +
-	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xad\x01\n" +
-	"\aConnect\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x18\n" +
+	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xb0\x01\n" +
+	"\aConnect\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
 	"\n" +
 	"controller\x18\x03 \x01(\tR\n" +
@@ -3494,62 +3537,66 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\arefused\x18\t \x01(\v2\x13.gleaner.v1.RefusedH\x00R\arefusedB\x06\n" +
 	"\x04what\"-\n" +
 	"\x06Attach\x12#\n" +
-	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\"F\n" +
-	"\bAttached\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x12\n" +
+	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\"I\n" +
+	"\bAttached\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
 	"\aRefused\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05later\x18\x02 \x01(\bR\x05later\"\xdf\x01\n" +
+	"\x05later\x18\x02 \x01(\bR\x05later\"\xf8\x01\n" +
 	"\n" +
-	"TunnelOpen\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x1b\n" +
+	"TunnelOpen\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x1b\n" +
 	"\tfrom_node\x18\x02 \x01(\tR\bfromNode\x12\x1f\n" +
 	"\vtarget_node\x18\x03 \x01(\tR\n" +
 	"targetNode\x12\x18\n" +
 	"\achannel\x18\x04 \x01(\tR\achannel\x12\x12\n" +
 	"\x04line\x18\x05 \x01(\tR\x04line\x12\x14\n" +
 	"\x05again\x18\x06 \x01(\bR\x05again\x12'\n" +
-	"\x05image\x18\a \x01(\v2\x11.gleaner.v1.ImageR\x05image\"\x9f\x01\n" +
-	"\x05Image\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x05image\x18\a \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
+	"\x05facts\x18\b \x01(\bR\x05facts\"\xa2\x01\n" +
+	"\x05Image\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\fR\x06digest\x12\x14\n" +
 	"\x05store\x18\x04 \x01(\tR\x05store\x12\x12\n" +
 	"\x04node\x18\x05 \x01(\tR\x04node\x12\x14\n" +
-	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"\xc1\x01\n" +
-	"\bSavePart\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"\xc5\x01\n" +
+	"\tSaveAlloc\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12(\n" +
 	"\x04then\x18\x03 \x01(\x0e2\x14.gleaner.v1.SaveThenR\x04then\x12\x1b\n" +
 	"\ttimeout_s\x18\x04 \x01(\rR\btimeoutS\x12\x14\n" +
 	"\x05store\x18\x05 \x01(\tR\x05store\x12\x18\n" +
-	"\aabandon\x18\x06 \x01(\bR\aabandon\"\xc7\x02\n" +
-	"\tPartSaved\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
+	"\aabandon\x18\x06 \x01(\bR\aabandon\"\xf8\x02\n" +
+	"\n" +
+	"AllocSaved\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12'\n" +
 	"\x05image\x18\x03 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\x12+\n" +
-	"\x05grade\x18\x05 \x01(\x0e2\x15.gleaner.v1.SaveGradeR\x05grade\x12#\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12B\n" +
+	"\x0echeckpointable\x18\x05 \x01(\x0e2\x1a.gleaner.v1.CheckpointableR\x0echeckpointable\x12#\n" +
 	"\rwritten_bytes\x18\x06 \x01(\x04R\fwrittenBytes\x12\x17\n" +
 	"\astop_ms\x18\a \x01(\rR\x06stopMs\x12\x1f\n" +
 	"\vstanding_ms\x18\b \x01(\rR\n" +
 	"standingMs\x12\x17\n" +
 	"\apack_ms\x18\t \x01(\rR\x06packMs\x12\x16\n" +
-	"\x06stands\x18\n" +
-	" \x01(\bR\x06stands\"S\n" +
-	"\x11SavedAcknowledged\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\rR\x06number\"x\n" +
-	"\tPartGrade\x12&\n" +
-	"\x04part\x18\x01 \x01(\v2\x12.gleaner.v1.PartIdR\x04part\x12+\n" +
-	"\x05grade\x18\x02 \x01(\x0e2\x15.gleaner.v1.SaveGradeR\x05grade\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"p\n" +
+	"\x06frozen\x18\n" +
+	" \x01(\bR\x06frozen\x12\x14\n" +
+	"\x05locks\x18\v \x01(\bR\x05locks\"V\n" +
+	"\x11SavedAcknowledged\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\"\x9c\x01\n" +
+	"\x13AllocCheckpointable\x12)\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12B\n" +
+	"\x0echeckpointable\x18\x02 \x01(\x0e2\x1a.gleaner.v1.CheckpointableR\x0echeckpointable\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x9e\x01\n" +
 	"\n" +
 	"AskRestore\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12'\n" +
 	"\x05image\x18\x02 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12#\n" +
-	"\rdevice_models\x18\x03 \x03(\tR\fdeviceModels\"k\n" +
+	"\rdevice_models\x18\x03 \x03(\tR\fdeviceModels\x12,\n" +
+	"\x05start\x18\x04 \x01(\v2\x16.gleaner.v1.StartAllocR\x05start\"k\n" +
 	"\rRestoreAnswer\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x10\n" +
 	"\x03can\x18\x02 \x01(\bR\x03can\x12\x1a\n" +
@@ -3564,13 +3611,14 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1f\n" +
 	"\vlimit_bytes\x18\x03 \x01(\x04R\n" +
-	"limitBytes\"n\n" +
+	"limitBytes\"\x84\x01\n" +
 	"\tSendImage\x12'\n" +
 	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
 	"\n" +
 	"controller\x18\x03 \x01(\tR\n" +
-	"controller*\xcd\x02\n" +
+	"controller\x12\x14\n" +
+	"\x05facts\x18\x04 \x01(\bR\x05facts*\x85\x03\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -3579,22 +3627,24 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x13END_CAUSE_CANCELLED\x10\x04\x12\x1d\n" +
 	"\x19END_CAUSE_SUPERVISOR_DIED\x10\x05\x12\x19\n" +
 	"\x15END_CAUSE_BAD_REQUEST\x10\x06\x12\x18\n" +
-	"\x14END_CAUSE_NODE_FAULT\x10\a\x12\x1a\n" +
-	"\x16END_CAUSE_UNKNOWN_PART\x10\b\x12\x17\n" +
+	"\x14END_CAUSE_NODE_FAULT\x10\a\x12\x1b\n" +
+	"\x17END_CAUSE_UNKNOWN_ALLOC\x10\b\x12\x17\n" +
 	"\x13END_CAUSE_NODE_FULL\x10\t\x12\x19\n" +
 	"\x15END_CAUSE_LEASE_ENDED\x10\n" +
 	"\x12\x1c\n" +
-	"\x18END_CAUSE_RESTORE_FAILED\x10\v*O\n" +
+	"\x18END_CAUSE_RESTORE_FAILED\x10\v\x12\x1b\n" +
+	"\x17END_CAUSE_OTHER_ACCOUNT\x10\f\x12\x18\n" +
+	"\x14END_CAUSE_IMAGE_AWAY\x10\r*Q\n" +
 	"\bSaveThen\x12\x19\n" +
-	"\x15SAVE_THEN_UNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fSAVE_THEN_GO_ON\x10\x01\x12\x13\n" +
-	"\x0fSAVE_THEN_STAND\x10\x02*}\n" +
-	"\tSaveGrade\x12\x1a\n" +
-	"\x16SAVE_GRADE_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eSAVE_GRADE_YES\x10\x01\x12\x15\n" +
-	"\x11SAVE_GRADE_LIKELY\x10\x02\x12\x16\n" +
-	"\x12SAVE_GRADE_NOT_NOW\x10\x03\x12\x11\n" +
-	"\rSAVE_GRADE_NO\x10\x042\x95\x01\n" +
+	"\x15SAVE_THEN_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10SAVE_THEN_RESUME\x10\x01\x12\x14\n" +
+	"\x10SAVE_THEN_FREEZE\x10\x02*\x96\x01\n" +
+	"\x0eCheckpointable\x12\x1e\n" +
+	"\x1aCHECKPOINTABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12CHECKPOINTABLE_YES\x10\x01\x12\x19\n" +
+	"\x15CHECKPOINTABLE_LIKELY\x10\x02\x12\x1a\n" +
+	"\x16CHECKPOINTABLE_NOT_NOW\x10\x03\x12\x15\n" +
+	"\x11CHECKPOINTABLE_NO\x10\x042\x95\x01\n" +
 	"\bNodeLink\x12E\n" +
 	"\aSession\x12\x17.gleaner.v1.NodeMessage\x1a\x1d.gleaner.v1.ControllerMessage(\x010\x01\x12B\n" +
 	"\x06Tunnel\x12\x19.gleaner.v1.TunnelMessage\x1a\x19.gleaner.v1.TunnelMessage(\x010\x01B;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
@@ -3614,139 +3664,140 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_gleaner_v1_link_proto_goTypes = []any{
-	(EndCause)(0),             // 0: gleaner.v1.EndCause
-	(SaveThen)(0),             // 1: gleaner.v1.SaveThen
-	(SaveGrade)(0),            // 2: gleaner.v1.SaveGrade
-	(*NodeMessage)(nil),       // 3: gleaner.v1.NodeMessage
-	(*ControllerMessage)(nil), // 4: gleaner.v1.ControllerMessage
-	(*PartId)(nil),            // 5: gleaner.v1.PartId
-	(*Register)(nil),          // 6: gleaner.v1.Register
-	(*RunningPart)(nil),       // 7: gleaner.v1.RunningPart
-	(*Registered)(nil),        // 8: gleaner.v1.Registered
-	(*RenewLease)(nil),        // 9: gleaner.v1.RenewLease
-	(*LeaseRenewed)(nil),      // 10: gleaner.v1.LeaseRenewed
-	(*StartPart)(nil),         // 11: gleaner.v1.StartPart
-	(*PartReady)(nil),         // 12: gleaner.v1.PartReady
-	(*ReleaseBatch)(nil),      // 13: gleaner.v1.ReleaseBatch
-	(*PartEnded)(nil),         // 14: gleaner.v1.PartEnded
-	(*EndedAcknowledged)(nil), // 15: gleaner.v1.EndedAcknowledged
-	(*EndPart)(nil),           // 16: gleaner.v1.EndPart
-	(*SetTimeLimit)(nil),      // 17: gleaner.v1.SetTimeLimit
-	(*SuspendPart)(nil),       // 18: gleaner.v1.SuspendPart
-	(*PartSuspended)(nil),     // 19: gleaner.v1.PartSuspended
-	(*SignalPart)(nil),        // 20: gleaner.v1.SignalPart
-	(*SignalResult)(nil),      // 21: gleaner.v1.SignalResult
-	(*LeftOvers)(nil),         // 22: gleaner.v1.LeftOvers
-	(*Connect)(nil),           // 23: gleaner.v1.Connect
-	(*TunnelMessage)(nil),     // 24: gleaner.v1.TunnelMessage
-	(*Attach)(nil),            // 25: gleaner.v1.Attach
-	(*Attached)(nil),          // 26: gleaner.v1.Attached
-	(*Refused)(nil),           // 27: gleaner.v1.Refused
-	(*TunnelOpen)(nil),        // 28: gleaner.v1.TunnelOpen
-	(*Image)(nil),             // 29: gleaner.v1.Image
-	(*SavePart)(nil),          // 30: gleaner.v1.SavePart
-	(*PartSaved)(nil),         // 31: gleaner.v1.PartSaved
-	(*SavedAcknowledged)(nil), // 32: gleaner.v1.SavedAcknowledged
-	(*PartGrade)(nil),         // 33: gleaner.v1.PartGrade
-	(*AskRestore)(nil),        // 34: gleaner.v1.AskRestore
-	(*RestoreAnswer)(nil),     // 35: gleaner.v1.RestoreAnswer
-	(*KeepImages)(nil),        // 36: gleaner.v1.KeepImages
-	(*ImagesHeld)(nil),        // 37: gleaner.v1.ImagesHeld
-	(*SendImage)(nil),         // 38: gleaner.v1.SendImage
-	(*Inventory)(nil),         // 39: gleaner.v1.Inventory
-	(*LeftOver)(nil),          // 40: gleaner.v1.LeftOver
-	(*JobId)(nil),             // 41: gleaner.v1.JobId
-	(*ArraySpec)(nil),         // 42: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),           // 43: gleaner.v1.JobSpec
-	(*Identity)(nil),          // 44: gleaner.v1.Identity
-	(*NodeAllocation)(nil),    // 45: gleaner.v1.NodeAllocation
-	(*Usage)(nil),             // 46: gleaner.v1.Usage
+	(EndCause)(0),               // 0: gleaner.v1.EndCause
+	(SaveThen)(0),               // 1: gleaner.v1.SaveThen
+	(Checkpointable)(0),         // 2: gleaner.v1.Checkpointable
+	(*NodeMessage)(nil),         // 3: gleaner.v1.NodeMessage
+	(*ControllerMessage)(nil),   // 4: gleaner.v1.ControllerMessage
+	(*AllocId)(nil),             // 5: gleaner.v1.AllocId
+	(*Register)(nil),            // 6: gleaner.v1.Register
+	(*RunningAlloc)(nil),        // 7: gleaner.v1.RunningAlloc
+	(*Registered)(nil),          // 8: gleaner.v1.Registered
+	(*RenewLease)(nil),          // 9: gleaner.v1.RenewLease
+	(*LeaseRenewed)(nil),        // 10: gleaner.v1.LeaseRenewed
+	(*StartAlloc)(nil),          // 11: gleaner.v1.StartAlloc
+	(*AllocReady)(nil),          // 12: gleaner.v1.AllocReady
+	(*ReleaseBatch)(nil),        // 13: gleaner.v1.ReleaseBatch
+	(*AllocEnded)(nil),          // 14: gleaner.v1.AllocEnded
+	(*EndedAcknowledged)(nil),   // 15: gleaner.v1.EndedAcknowledged
+	(*EndAlloc)(nil),            // 16: gleaner.v1.EndAlloc
+	(*SetTimeLimit)(nil),        // 17: gleaner.v1.SetTimeLimit
+	(*SuspendAlloc)(nil),        // 18: gleaner.v1.SuspendAlloc
+	(*AllocSuspended)(nil),      // 19: gleaner.v1.AllocSuspended
+	(*SignalAlloc)(nil),         // 20: gleaner.v1.SignalAlloc
+	(*SignalResult)(nil),        // 21: gleaner.v1.SignalResult
+	(*LeftOvers)(nil),           // 22: gleaner.v1.LeftOvers
+	(*Connect)(nil),             // 23: gleaner.v1.Connect
+	(*TunnelMessage)(nil),       // 24: gleaner.v1.TunnelMessage
+	(*Attach)(nil),              // 25: gleaner.v1.Attach
+	(*Attached)(nil),            // 26: gleaner.v1.Attached
+	(*Refused)(nil),             // 27: gleaner.v1.Refused
+	(*TunnelOpen)(nil),          // 28: gleaner.v1.TunnelOpen
+	(*Image)(nil),               // 29: gleaner.v1.Image
+	(*SaveAlloc)(nil),           // 30: gleaner.v1.SaveAlloc
+	(*AllocSaved)(nil),          // 31: gleaner.v1.AllocSaved
+	(*SavedAcknowledged)(nil),   // 32: gleaner.v1.SavedAcknowledged
+	(*AllocCheckpointable)(nil), // 33: gleaner.v1.AllocCheckpointable
+	(*AskRestore)(nil),          // 34: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),       // 35: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),          // 36: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),          // 37: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),           // 38: gleaner.v1.SendImage
+	(*Inventory)(nil),           // 39: gleaner.v1.Inventory
+	(*LeftOver)(nil),            // 40: gleaner.v1.LeftOver
+	(*JobId)(nil),               // 41: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 42: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 43: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 44: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 45: gleaner.v1.NodeAllocation
+	(*Usage)(nil),               // 46: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
 	9,  // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
-	12, // 2: gleaner.v1.NodeMessage.part_ready:type_name -> gleaner.v1.PartReady
-	14, // 3: gleaner.v1.NodeMessage.part_ended:type_name -> gleaner.v1.PartEnded
+	12, // 2: gleaner.v1.NodeMessage.alloc_ready:type_name -> gleaner.v1.AllocReady
+	14, // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
 	21, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
 	22, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	31, // 6: gleaner.v1.NodeMessage.part_saved:type_name -> gleaner.v1.PartSaved
-	33, // 7: gleaner.v1.NodeMessage.part_grade:type_name -> gleaner.v1.PartGrade
+	31, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
+	33, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
 	35, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
 	37, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
-	19, // 10: gleaner.v1.NodeMessage.part_suspended:type_name -> gleaner.v1.PartSuspended
+	19, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
 	8,  // 11: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
 	10, // 12: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
-	11, // 13: gleaner.v1.ControllerMessage.start_part:type_name -> gleaner.v1.StartPart
+	11, // 13: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
 	13, // 14: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
-	16, // 15: gleaner.v1.ControllerMessage.end_part:type_name -> gleaner.v1.EndPart
-	20, // 16: gleaner.v1.ControllerMessage.signal_part:type_name -> gleaner.v1.SignalPart
+	16, // 15: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
+	20, // 16: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
 	15, // 17: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
 	23, // 18: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
 	17, // 19: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	30, // 20: gleaner.v1.ControllerMessage.save_part:type_name -> gleaner.v1.SavePart
+	30, // 20: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
 	32, // 21: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
 	34, // 22: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
 	36, // 23: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
 	38, // 24: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
-	18, // 25: gleaner.v1.ControllerMessage.suspend_part:type_name -> gleaner.v1.SuspendPart
+	18, // 25: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
 	39, // 26: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	7,  // 27: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningPart
+	7,  // 27: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
 	40, // 28: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
 	29, // 29: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	5,  // 30: gleaner.v1.RunningPart.part:type_name -> gleaner.v1.PartId
-	5,  // 31: gleaner.v1.Registered.parts:type_name -> gleaner.v1.PartId
-	5,  // 32: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.PartId
-	5,  // 33: gleaner.v1.LeaseRenewed.parts:type_name -> gleaner.v1.PartId
-	5,  // 34: gleaner.v1.StartPart.part:type_name -> gleaner.v1.PartId
-	41, // 35: gleaner.v1.StartPart.id:type_name -> gleaner.v1.JobId
-	42, // 36: gleaner.v1.StartPart.array:type_name -> gleaner.v1.ArraySpec
-	43, // 37: gleaner.v1.StartPart.spec:type_name -> gleaner.v1.JobSpec
-	44, // 38: gleaner.v1.StartPart.owner:type_name -> gleaner.v1.Identity
-	45, // 39: gleaner.v1.StartPart.allocation:type_name -> gleaner.v1.NodeAllocation
-	29, // 40: gleaner.v1.StartPart.restore:type_name -> gleaner.v1.Image
-	5,  // 41: gleaner.v1.PartReady.part:type_name -> gleaner.v1.PartId
-	5,  // 42: gleaner.v1.ReleaseBatch.part:type_name -> gleaner.v1.PartId
-	5,  // 43: gleaner.v1.PartEnded.part:type_name -> gleaner.v1.PartId
-	0,  // 44: gleaner.v1.PartEnded.cause:type_name -> gleaner.v1.EndCause
-	46, // 45: gleaner.v1.PartEnded.usage:type_name -> gleaner.v1.Usage
-	5,  // 46: gleaner.v1.EndedAcknowledged.part:type_name -> gleaner.v1.PartId
-	5,  // 47: gleaner.v1.EndPart.part:type_name -> gleaner.v1.PartId
-	5,  // 48: gleaner.v1.SetTimeLimit.part:type_name -> gleaner.v1.PartId
-	5,  // 49: gleaner.v1.SuspendPart.part:type_name -> gleaner.v1.PartId
-	5,  // 50: gleaner.v1.PartSuspended.part:type_name -> gleaner.v1.PartId
-	5,  // 51: gleaner.v1.SignalPart.part:type_name -> gleaner.v1.PartId
+	5,  // 30: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 31: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
+	5,  // 32: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
+	5,  // 33: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
+	5,  // 34: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
+	41, // 35: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	42, // 36: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	43, // 37: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	44, // 38: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	45, // 39: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	29, // 40: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	5,  // 41: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 42: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 43: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,  // 44: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	46, // 45: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	5,  // 46: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 47: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 48: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 49: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 50: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 51: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
 	40, // 52: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 53: gleaner.v1.Connect.part:type_name -> gleaner.v1.PartId
+	5,  // 53: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
 	28, // 54: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
 	25, // 55: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
 	26, // 56: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
 	27, // 57: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
 	41, // 58: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 59: gleaner.v1.Attached.part:type_name -> gleaner.v1.PartId
-	5,  // 60: gleaner.v1.TunnelOpen.part:type_name -> gleaner.v1.PartId
+	5,  // 59: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 60: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
 	29, // 61: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 62: gleaner.v1.Image.part:type_name -> gleaner.v1.PartId
-	5,  // 63: gleaner.v1.SavePart.part:type_name -> gleaner.v1.PartId
-	1,  // 64: gleaner.v1.SavePart.then:type_name -> gleaner.v1.SaveThen
-	5,  // 65: gleaner.v1.PartSaved.part:type_name -> gleaner.v1.PartId
-	29, // 66: gleaner.v1.PartSaved.image:type_name -> gleaner.v1.Image
-	2,  // 67: gleaner.v1.PartSaved.grade:type_name -> gleaner.v1.SaveGrade
-	5,  // 68: gleaner.v1.SavedAcknowledged.part:type_name -> gleaner.v1.PartId
-	5,  // 69: gleaner.v1.PartGrade.part:type_name -> gleaner.v1.PartId
-	2,  // 70: gleaner.v1.PartGrade.grade:type_name -> gleaner.v1.SaveGrade
+	5,  // 62: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 63: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,  // 64: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,  // 65: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	29, // 66: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,  // 67: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,  // 68: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 69: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,  // 70: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
 	29, // 71: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	29, // 72: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	29, // 73: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	29, // 74: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	3,  // 75: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	24, // 76: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 77: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	24, // 78: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	77, // [77:79] is the sub-list for method output_type
-	75, // [75:77] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	11, // 72: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	29, // 73: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	29, // 74: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	29, // 75: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	3,  // 76: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	24, // 77: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 78: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	24, // 79: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	78, // [78:80] is the sub-list for method output_type
+	76, // [76:78] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -3759,32 +3810,32 @@ func file_gleaner_v1_link_proto_init() {
 	file_gleaner_v1_link_proto_msgTypes[0].OneofWrappers = []any{
 		(*NodeMessage_Register)(nil),
 		(*NodeMessage_RenewLease)(nil),
-		(*NodeMessage_PartReady)(nil),
-		(*NodeMessage_PartEnded)(nil),
+		(*NodeMessage_AllocReady)(nil),
+		(*NodeMessage_AllocEnded)(nil),
 		(*NodeMessage_SignalResult)(nil),
 		(*NodeMessage_LeftOvers)(nil),
-		(*NodeMessage_PartSaved)(nil),
-		(*NodeMessage_PartGrade)(nil),
+		(*NodeMessage_AllocSaved)(nil),
+		(*NodeMessage_AllocCheckpointable)(nil),
 		(*NodeMessage_RestoreAnswer)(nil),
 		(*NodeMessage_ImagesHeld)(nil),
-		(*NodeMessage_PartSuspended)(nil),
+		(*NodeMessage_AllocSuspended)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*ControllerMessage_Registered)(nil),
 		(*ControllerMessage_LeaseRenewed)(nil),
-		(*ControllerMessage_StartPart)(nil),
+		(*ControllerMessage_StartAlloc)(nil),
 		(*ControllerMessage_ReleaseBatch)(nil),
-		(*ControllerMessage_EndPart)(nil),
-		(*ControllerMessage_SignalPart)(nil),
+		(*ControllerMessage_EndAlloc)(nil),
+		(*ControllerMessage_SignalAlloc)(nil),
 		(*ControllerMessage_EndedAcknowledged)(nil),
 		(*ControllerMessage_Connect)(nil),
 		(*ControllerMessage_SetTimeLimit)(nil),
-		(*ControllerMessage_SavePart)(nil),
+		(*ControllerMessage_SaveAlloc)(nil),
 		(*ControllerMessage_SavedAcknowledged)(nil),
 		(*ControllerMessage_AskRestore)(nil),
 		(*ControllerMessage_KeepImages)(nil),
 		(*ControllerMessage_SendImage)(nil),
-		(*ControllerMessage_SuspendPart)(nil),
+		(*ControllerMessage_SuspendAlloc)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[21].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),

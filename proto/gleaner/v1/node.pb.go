@@ -283,10 +283,16 @@ type Inventory struct {
 	ThreadsPerCore  uint32                 `protobuf:"varint,16,opt,name=threads_per_core,json=threadsPerCore,proto3" json:"threads_per_core,omitempty"`
 	// Why the node takes no new jobs for now, in a sentence; "" = it takes them.
 	// Its own finding, such as a full disk, and taken back by itself.
-	Trouble       string  `protobuf:"bytes,17,opt,name=trouble,proto3" json:"trouble,omitempty"`
-	Saving        *Saving `protobuf:"bytes,18,opt,name=saving,proto3" json:"saving,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trouble string  `protobuf:"bytes,17,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	Saving  *Saving `protobuf:"bytes,18,opt,name=saving,proto3" json:"saving,omitempty"`
+	// What jobs may write to the node's disk: all together; a job that does not say how
+	// much, for each of its CPUs; and whether one may fill the disk, and only its size
+	// is told.
+	TmpBytes       uint64 `protobuf:"varint,19,opt,name=tmp_bytes,json=tmpBytes,proto3" json:"tmp_bytes,omitempty"`
+	TmpPerCpuBytes uint64 `protobuf:"varint,20,opt,name=tmp_per_cpu_bytes,json=tmpPerCpuBytes,proto3" json:"tmp_per_cpu_bytes,omitempty"`
+	TmpUnbounded   bool   `protobuf:"varint,21,opt,name=tmp_unbounded,json=tmpUnbounded,proto3" json:"tmp_unbounded,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -445,14 +451,35 @@ func (x *Inventory) GetSaving() *Saving {
 	return nil
 }
 
-// Saving says with what a node saves and restores jobs.
+func (x *Inventory) GetTmpBytes() uint64 {
+	if x != nil {
+		return x.TmpBytes
+	}
+	return 0
+}
+
+func (x *Inventory) GetTmpPerCpuBytes() uint64 {
+	if x != nil {
+		return x.TmpPerCpuBytes
+	}
+	return 0
+}
+
+func (x *Inventory) GetTmpUnbounded() bool {
+	if x != nil {
+		return x.TmpUnbounded
+	}
+	return false
+}
+
+// Saving describes a node's means to save and restore jobs.
 type Saving struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Criu   string                 `protobuf:"bytes,1,opt,name=criu,proto3" json:"criu,omitempty"`                   // its version; "" = it cannot
 	WhyNot string                 `protobuf:"bytes,2,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // and what would help; "" = it can
 	Kernel string                 `protobuf:"bytes,3,opt,name=kernel,proto3" json:"kernel,omitempty"`               // release
 	// What the processor offers programs, as far as CRIU compares it: nodes with
-	// the same word can go on with each other's images.
+	// the same word can resume from each other's images.
 	Processor     string   `protobuf:"bytes,4,opt,name=processor,proto3" json:"processor,omitempty"`
 	Stores        []string `protobuf:"bytes,5,rep,name=stores,proto3" json:"stores,omitempty"` // that it reaches: names of shared ones; its own is always there
 	Cuda          bool     `protobuf:"varint,6,opt,name=cuda,proto3" json:"cuda,omitempty"`    // its driver can take a job's GPU memory into the host's
@@ -532,7 +559,7 @@ func (x *Saving) GetCuda() bool {
 	return false
 }
 
-// LeftOver is something a node could not clean up and goes on trying to.
+// LeftOver is something a node could not clean up and keeps trying to.
 type LeftOver struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`   // path of the directory, cgroup, …
@@ -610,12 +637,12 @@ type Node struct {
 	AllocatedDeviceIds   []string               `protobuf:"bytes,12,rep,name=allocated_device_ids,json=allocatedDeviceIds,proto3" json:"allocated_device_ids,omitempty"` // one entry per share
 	RunningJobs          []uint32               `protobuf:"varint,13,rep,packed,name=running_jobs,json=runningJobs,proto3" json:"running_jobs,omitempty"`
 	RegisteredMs         int64                  `protobuf:"varint,14,opt,name=registered_ms,json=registeredMs,proto3" json:"registered_ms,omitempty"`
-	OwnerAccount         string                 `protobuf:"bytes,15,opt,name=owner_account,json=ownerAccount,proto3" json:"owner_account,omitempty"` // reserved for lent nodes: the account it belongs to
+	OwnerAccount         string                 `protobuf:"bytes,15,opt,name=owner_account,json=ownerAccount,proto3" json:"owner_account,omitempty"` // the account that owns it; "" = the site's
 	UidDomain            string                 `protobuf:"bytes,16,opt,name=uid_domain,json=uidDomain,proto3" json:"uid_domain,omitempty"`          // where a user id means the same person; "" = the cluster's own
 	Labels               []string               `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty"`
 	LeftOvers            []*LeftOver            `protobuf:"bytes,18,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"`            // of the last registration
 	FrozenJobs           []uint32               `protobuf:"varint,19,rep,packed,name=frozen_jobs,json=frozenJobs,proto3" json:"frozen_jobs,omitempty"` // that it said it froze, at the end of its lease
-	// How it stands with a node that is silent and holds jobs that must not run
+	// What is known of a node that is silent and holds jobs that must not run
 	// on without a lease, in a sentence: what is waited for, what the power hook
 	// said. "" = nothing.
 	Fencing       string `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
@@ -803,7 +830,7 @@ type Partition struct {
 	MaxTimeS                 uint32                 `protobuf:"varint,5,opt,name=max_time_s,json=maxTimeS,proto3" json:"max_time_s,omitempty"`             // 4294967295 = UNLIMITED
 	DefaultTimeS             uint32                 `protobuf:"varint,6,opt,name=default_time_s,json=defaultTimeS,proto3" json:"default_time_s,omitempty"` // 0 = max_time_s
 	PriorityTier             uint32                 `protobuf:"varint,7,opt,name=priority_tier,json=priorityTier,proto3" json:"priority_tier,omitempty"`
-	DefaultMemoryPerCpuBytes uint64                 `protobuf:"varint,8,opt,name=default_memory_per_cpu_bytes,json=defaultMemoryPerCpuBytes,proto3" json:"default_memory_per_cpu_bytes,omitempty"` // 0 = the job gets the whole node's memory
+	DefaultMemoryPerCpuBytes uint64                 `protobuf:"varint,8,opt,name=default_memory_per_cpu_bytes,json=defaultMemoryPerCpuBytes,proto3" json:"default_memory_per_cpu_bytes,omitempty"` // of jobs that name no memory; 0 = the cluster's, which ListPartitions fills in
 	AllowRootJobs            bool                   `protobuf:"varint,9,opt,name=allow_root_jobs,json=allowRootJobs,proto3" json:"allow_root_jobs,omitempty"`
 	LeaseAction              string                 `protobuf:"bytes,10,opt,name=lease_action,json=leaseAction,proto3" json:"lease_action,omitempty"`                      // "run-on" (default) or "fence"
 	AllowGroups              []string               `protobuf:"bytes,11,rep,name=allow_groups,json=allowGroups,proto3" json:"allow_groups,omitempty"`                      // empty = all
@@ -811,14 +838,18 @@ type Partition struct {
 	// What one unit of a TRES is billed, by "cpu", "gres/gpu", "gres/gpu:MODEL",
 	// "node", or "mem", of which a unit is one GiB. Empty: a CPU counts 1.
 	TresBillingWeights map[string]float64 `protobuf:"bytes,13,rep,name=tres_billing_weights,json=tresBillingWeights,proto3" json:"tres_billing_weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	Qos                string             `protobuf:"bytes,14,opt,name=qos,proto3" json:"qos,omitempty"`                                          // whose limits hold for the jobs in it; "" = none
+	Qos                string             `protobuf:"bytes,14,opt,name=qos,proto3" json:"qos,omitempty"`                                          // its limits hold for the partition's jobs; "" = none
 	PreemptMode        string             `protobuf:"bytes,15,opt,name=preempt_mode,json=preemptMode,proto3" json:"preempt_mode,omitempty"`       // off | cancel | requeue | suspend | checkpoint; "" = the cluster's, which ListPartitions fills in
 	GraceTimeS         uint32             `protobuf:"varint,16,opt,name=grace_time_s,json=graceTimeS,proto3" json:"grace_time_s,omitempty"`       // between TERM and KILL of a preempted job
 	AllowAccounts      []string           `protobuf:"bytes,17,rep,name=allow_accounts,json=allowAccounts,proto3" json:"allow_accounts,omitempty"` // empty = all
 	AllowQos           []string           `protobuf:"bytes,18,rep,name=allow_qos,json=allowQos,proto3" json:"allow_qos,omitempty"`                // empty = all
-	Exclusive          string             `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"`                              // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// host | private | private-only; "" = the cluster's, which ListPartitions fills in.
+	Network string `protobuf:"bytes,20,opt,name=network,proto3" json:"network,omitempty"`
+	// The same for each GPU, of jobs that ask for any; 0 = the cluster's.
+	DefaultMemoryPerGpuBytes uint64 `protobuf:"varint,21,opt,name=default_memory_per_gpu_bytes,json=defaultMemoryPerGpuBytes,proto3" json:"default_memory_per_gpu_bytes,omitempty"`
+	Exclusive                string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
 }
 
 func (x *Partition) Reset() {
@@ -977,6 +1008,20 @@ func (x *Partition) GetAllowQos() []string {
 	return nil
 }
 
+func (x *Partition) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *Partition) GetDefaultMemoryPerGpuBytes() uint64 {
+	if x != nil {
+		return x.DefaultMemoryPerGpuBytes
+	}
+	return 0
+}
+
 func (x *Partition) GetExclusive() string {
 	if x != nil {
 		return x.Exclusive
@@ -1002,7 +1047,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xbe\x04\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xab\x05\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -1022,7 +1067,10 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x10cores_per_socket\x18\x0f \x01(\rR\x0ecoresPerSocket\x12(\n" +
 	"\x10threads_per_core\x18\x10 \x01(\rR\x0ethreadsPerCore\x12\x18\n" +
 	"\atrouble\x18\x11 \x01(\tR\atrouble\x12*\n" +
-	"\x06saving\x18\x12 \x01(\v2\x12.gleaner.v1.SavingR\x06saving\"\x97\x01\n" +
+	"\x06saving\x18\x12 \x01(\v2\x12.gleaner.v1.SavingR\x06saving\x12\x1b\n" +
+	"\ttmp_bytes\x18\x13 \x01(\x04R\btmpBytes\x12)\n" +
+	"\x11tmp_per_cpu_bytes\x18\x14 \x01(\x04R\x0etmpPerCpuBytes\x12#\n" +
+	"\rtmp_unbounded\x18\x15 \x01(\bR\ftmpUnbounded\"\x97\x01\n" +
 	"\x06Saving\x12\x12\n" +
 	"\x04criu\x18\x01 \x01(\tR\x04criu\x12\x17\n" +
 	"\awhy_not\x18\x02 \x01(\tR\x06whyNot\x12\x16\n" +
@@ -1061,7 +1109,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"left_overs\x18\x12 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1f\n" +
 	"\vfrozen_jobs\x18\x13 \x03(\rR\n" +
 	"frozenJobs\x12\x18\n" +
-	"\afencing\x18\x14 \x01(\tR\afencing\"\x8c\x06\n" +
+	"\afencing\x18\x14 \x01(\tR\afencing\"\xe6\x06\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -1084,7 +1132,9 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\fgrace_time_s\x18\x10 \x01(\rR\n" +
 	"graceTimeS\x12%\n" +
 	"\x0eallow_accounts\x18\x11 \x03(\tR\rallowAccounts\x12\x1b\n" +
-	"\tallow_qos\x18\x12 \x03(\tR\ballowQos\x12\x1c\n" +
+	"\tallow_qos\x18\x12 \x03(\tR\ballowQos\x12\x18\n" +
+	"\anetwork\x18\x14 \x01(\tR\anetwork\x12>\n" +
+	"\x1cdefault_memory_per_gpu_bytes\x18\x15 \x01(\x04R\x18defaultMemoryPerGpuBytes\x12\x1c\n" +
 	"\texclusive\x18\x13 \x01(\tR\texclusive\x1aE\n" +
 	"\x17TresBillingWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

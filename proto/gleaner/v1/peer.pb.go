@@ -66,11 +66,11 @@ type HelloResponse struct {
 	Level         uint32                 `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`                                     // the newest feature level it understands
 	AppliedIndex  uint64                 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`   // of the last command applied there
 	Joining       bool                   `protobuf:"varint,5,opt,name=joining,proto3" json:"joining,omitempty"`                                 // started to join, and not yet a member that votes
-	Leader        string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`                                    // whom it follows, or itself; "" = nobody
+	Leader        string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`                                    // the peer it follows, or itself; "" = nobody
 	LeaderAddress string                 `protobuf:"bytes,7,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // for other controllers
 	// It leads, by the word of a majority, and the caller is no member.
 	Stranger bool `protobuf:"varint,8,opt,name=stranger,proto3" json:"stranger,omitempty"`
-	// What somebody should mend about the controller that answers, and how; "" =
+	// What needs repair at the controller that answers, and how; "" =
 	// nothing.
 	Problem       string `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -172,7 +172,7 @@ func (x *HelloResponse) GetProblem() string {
 
 type StartCatchUpRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"` // of the leader; what comes of an earlier one is refused
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"` // of the leader; what an earlier one sent is refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,7 +653,7 @@ type RemovePeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"` // also where the rest would have no majority that answers
+	Force         bool                   `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"` // even if the rest would have no majority that answers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -838,7 +838,7 @@ var File_gleaner_v1_peer_proto protoreflect.FileDescriptor
 const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/peer.proto\x12\n" +
-	"gleaner.v1\"\x0e\n" +
+	"gleaner.v1\x1a\x1cgleaner/v1/certificate.proto\"\x0e\n" +
 	"\fHelloRequest\"\x87\x02\n" +
 	"\rHelloResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -889,12 +889,13 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"4\n" +
 	"\x1aTransferLeadershipResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader2\xe8\x01\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader2\xa3\x02\n" +
 	"\bPeerLink\x12<\n" +
 	"\x05Hello\x12\x18.gleaner.v1.HelloRequest\x1a\x19.gleaner.v1.HelloResponse\x12Q\n" +
 	"\fStartCatchUp\x12\x1f.gleaner.v1.StartCatchUpRequest\x1a .gleaner.v1.StartCatchUpResponse\x12K\n" +
 	"\n" +
-	"EndCatchUp\x12\x1d.gleaner.v1.EndCatchUpRequest\x1a\x1e.gleaner.v1.EndCatchUpResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"EndCatchUp\x12\x1d.gleaner.v1.EndCatchUpRequest\x1a\x1e.gleaner.v1.EndCatchUpResponse\x129\n" +
+	"\x04Sign\x12\x17.gleaner.v1.SignRequest\x1a\x18.gleaner.v1.SignResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_peer_proto_rawDescOnce sync.Once
@@ -925,20 +926,24 @@ var file_gleaner_v1_peer_proto_goTypes = []any{
 	(*RemovePeerResponse)(nil),         // 12: gleaner.v1.RemovePeerResponse
 	(*TransferLeadershipRequest)(nil),  // 13: gleaner.v1.TransferLeadershipRequest
 	(*TransferLeadershipResponse)(nil), // 14: gleaner.v1.TransferLeadershipResponse
+	(*SignRequest)(nil),                // 15: gleaner.v1.SignRequest
+	(*SignResponse)(nil),               // 16: gleaner.v1.SignResponse
 }
 var file_gleaner_v1_peer_proto_depIdxs = []int32{
-	6, // 0: gleaner.v1.ListPeersResponse.peers:type_name -> gleaner.v1.Peer
-	0, // 1: gleaner.v1.PeerLink.Hello:input_type -> gleaner.v1.HelloRequest
-	2, // 2: gleaner.v1.PeerLink.StartCatchUp:input_type -> gleaner.v1.StartCatchUpRequest
-	4, // 3: gleaner.v1.PeerLink.EndCatchUp:input_type -> gleaner.v1.EndCatchUpRequest
-	1, // 4: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
-	3, // 5: gleaner.v1.PeerLink.StartCatchUp:output_type -> gleaner.v1.StartCatchUpResponse
-	5, // 6: gleaner.v1.PeerLink.EndCatchUp:output_type -> gleaner.v1.EndCatchUpResponse
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	6,  // 0: gleaner.v1.ListPeersResponse.peers:type_name -> gleaner.v1.Peer
+	0,  // 1: gleaner.v1.PeerLink.Hello:input_type -> gleaner.v1.HelloRequest
+	2,  // 2: gleaner.v1.PeerLink.StartCatchUp:input_type -> gleaner.v1.StartCatchUpRequest
+	4,  // 3: gleaner.v1.PeerLink.EndCatchUp:input_type -> gleaner.v1.EndCatchUpRequest
+	15, // 4: gleaner.v1.PeerLink.Sign:input_type -> gleaner.v1.SignRequest
+	1,  // 5: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
+	3,  // 6: gleaner.v1.PeerLink.StartCatchUp:output_type -> gleaner.v1.StartCatchUpResponse
+	5,  // 7: gleaner.v1.PeerLink.EndCatchUp:output_type -> gleaner.v1.EndCatchUpResponse
+	16, // 8: gleaner.v1.PeerLink.Sign:output_type -> gleaner.v1.SignResponse
+	5,  // [5:9] is the sub-list for method output_type
+	1,  // [1:5] is the sub-list for method input_type
+	1,  // [1:1] is the sub-list for extension type_name
+	1,  // [1:1] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_peer_proto_init() }
@@ -946,6 +951,7 @@ func file_gleaner_v1_peer_proto_init() {
 	if File_gleaner_v1_peer_proto != nil {
 		return
 	}
+	file_gleaner_v1_certificate_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -24,23 +24,27 @@ const (
 	PeerLink_Hello_FullMethodName        = "/gleaner.v1.PeerLink/Hello"
 	PeerLink_StartCatchUp_FullMethodName = "/gleaner.v1.PeerLink/StartCatchUp"
 	PeerLink_EndCatchUp_FullMethodName   = "/gleaner.v1.PeerLink/EndCatchUp"
+	PeerLink_Sign_FullMethodName         = "/gleaner.v1.PeerLink/Sign"
 )
 
 // PeerLinkClient is the client API for PeerLink service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PeerLink is served to other controllers only, on their own address. Beside
-// it they pass on the requests of users and nodes.
+// PeerLink is served to other controllers only, on their own address. Over
+// the same address they pass on the requests of users and nodes.
 type PeerLinkClient interface {
 	// Hello tells what the peer that answers understands.
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*HelloResponse, error)
 	// StartCatchUp lets the log of a term come to a controller that has been
 	// started to join: before, it takes part in nothing. EndCatchUp tells it
 	// that it has all that was accepted before it was added: from now on it
-	// may vote. Both may be said twice, and by the leader only.
+	// may vote. Both may be called twice, and by the leader only.
 	StartCatchUp(ctx context.Context, in *StartCatchUpRequest, opts ...grpc.CallOption) (*StartCatchUpResponse, error)
 	EndCatchUp(ctx context.Context, in *EndCatchUpRequest, opts ...grpc.CallOption) (*EndCatchUpResponse, error)
+	// Sign issues a certificate, where the authority's key is: elsewhere it is
+	// FAILED_PRECONDITION.
+	Sign(ctx context.Context, in *SignRequest, opts ...grpc.CallOption) (*SignResponse, error)
 }
 
 type peerLinkClient struct {
@@ -81,21 +85,34 @@ func (c *peerLinkClient) EndCatchUp(ctx context.Context, in *EndCatchUpRequest, 
 	return out, nil
 }
 
+func (c *peerLinkClient) Sign(ctx context.Context, in *SignRequest, opts ...grpc.CallOption) (*SignResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SignResponse)
+	err := c.cc.Invoke(ctx, PeerLink_Sign_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerLinkServer is the server API for PeerLink service.
 // All implementations must embed UnimplementedPeerLinkServer
 // for forward compatibility.
 //
-// PeerLink is served to other controllers only, on their own address. Beside
-// it they pass on the requests of users and nodes.
+// PeerLink is served to other controllers only, on their own address. Over
+// the same address they pass on the requests of users and nodes.
 type PeerLinkServer interface {
 	// Hello tells what the peer that answers understands.
 	Hello(context.Context, *HelloRequest) (*HelloResponse, error)
 	// StartCatchUp lets the log of a term come to a controller that has been
 	// started to join: before, it takes part in nothing. EndCatchUp tells it
 	// that it has all that was accepted before it was added: from now on it
-	// may vote. Both may be said twice, and by the leader only.
+	// may vote. Both may be called twice, and by the leader only.
 	StartCatchUp(context.Context, *StartCatchUpRequest) (*StartCatchUpResponse, error)
 	EndCatchUp(context.Context, *EndCatchUpRequest) (*EndCatchUpResponse, error)
+	// Sign issues a certificate, where the authority's key is: elsewhere it is
+	// FAILED_PRECONDITION.
+	Sign(context.Context, *SignRequest) (*SignResponse, error)
 	mustEmbedUnimplementedPeerLinkServer()
 }
 
@@ -114,6 +131,9 @@ func (UnimplementedPeerLinkServer) StartCatchUp(context.Context, *StartCatchUpRe
 }
 func (UnimplementedPeerLinkServer) EndCatchUp(context.Context, *EndCatchUpRequest) (*EndCatchUpResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndCatchUp not implemented")
+}
+func (UnimplementedPeerLinkServer) Sign(context.Context, *SignRequest) (*SignResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Sign not implemented")
 }
 func (UnimplementedPeerLinkServer) mustEmbedUnimplementedPeerLinkServer() {}
 func (UnimplementedPeerLinkServer) testEmbeddedByValue()                  {}
@@ -190,6 +210,24 @@ func _PeerLink_EndCatchUp_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerLink_Sign_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerLinkServer).Sign(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerLink_Sign_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerLinkServer).Sign(ctx, req.(*SignRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerLink_ServiceDesc is the grpc.ServiceDesc for PeerLink service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -208,6 +246,10 @@ var PeerLink_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndCatchUp",
 			Handler:    _PeerLink_EndCatchUp_Handler,
+		},
+		{
+			MethodName: "Sign",
+			Handler:    _PeerLink_Sign_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -190,9 +190,9 @@ type NodeLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Connected     bool                   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	AgeMs         int64                  `protobuf:"varint,3,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`                   // since the last renewal; -1 = none under this leader
-	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`                // until the leader holds it to be over; may be negative
-	FrozenParts   uint32                 `protobuf:"varint,5,opt,name=frozen_parts,json=frozenParts,proto3" json:"frozen_parts,omitempty"` // that a node said it froze
+	AgeMs         int64                  `protobuf:"varint,3,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`                      // since the last renewal; -1 = none under this leader
+	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`                   // until the leader holds it to be over; may be negative
+	FrozenAllocs  uint32                 `protobuf:"varint,5,opt,name=frozen_allocs,json=frozenAllocs,proto3" json:"frozen_allocs,omitempty"` // that a node said it froze
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,9 +255,9 @@ func (x *NodeLease) GetLeftMs() int64 {
 	return 0
 }
 
-func (x *NodeLease) GetFrozenParts() uint32 {
+func (x *NodeLease) GetFrozenAllocs() uint32 {
 	if x != nil {
-		return x.FrozenParts
+		return x.FrozenAllocs
 	}
 	return 0
 }
@@ -283,13 +283,13 @@ const file_gleaner_v1_status_proto_rawDesc = "" +
 	"\vjobs_ending\x18\n" +
 	" \x01(\rR\n" +
 	"jobsEnding\x12\x1a\n" +
-	"\bproblems\x18\v \x03(\tR\bproblems\"\x90\x01\n" +
+	"\bproblems\x18\v \x03(\tR\bproblems\"\x92\x01\n" +
 	"\tNodeLease\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x15\n" +
 	"\x06age_ms\x18\x03 \x01(\x03R\x05ageMs\x12\x17\n" +
-	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12!\n" +
-	"\ffrozen_parts\x18\x05 \x01(\rR\vfrozenPartsB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12#\n" +
+	"\rfrozen_allocs\x18\x05 \x01(\rR\ffrozenAllocsB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_status_proto_rawDescOnce sync.Once

@@ -25,7 +25,7 @@ type checker struct {
 	found       []Violation
 }
 
-// Check answers all that is wrong with a history, jobs in the order of their
+// Check returns all that is wrong with a history, jobs in the order of their
 // numbers. An empty answer means that all is well.
 func Check(h *History) []Violation {
 	c := &checker{
@@ -39,6 +39,7 @@ func Check(h *History) []Violation {
 		c.checkOverlap(c.runs[job])
 	}
 	c.checkDevices()
+	c.checkNames()
 	c.checkShared()
 	for i := range h.Jobs {
 		c.checkJob(&h.Jobs[i])
@@ -170,6 +171,19 @@ func (c *checker) checkOverlap(runs []*Run) {
 
 // seconds writes a span of time.
 func seconds(span int64) string { return fmt.Sprintf("%.3f s", float64(span)/second) }
+
+// checkNames: whoever resumes from an image has its devices under the names that it
+// knows, and opens one behind each.
+func (c *checker) checkNames() {
+	for i := range c.h.Runs {
+		switch run := &c.h.Runs[i]; {
+		case run.Moved && !slices.Equal(run.Names, run.Began):
+			c.wrong(OtherDevices, run.Job, "%s sees the devices %v, and it began with %v", run.What(), run.Names, run.Began)
+		case len(run.Devices) != len(run.Names):
+			c.wrong(OtherDevices, run.Job, "%s sees the devices %v, and can open %v", run.What(), run.Names, run.Devices)
+		}
+	}
+}
 
 // checkDevices: no device can be opened by two runs at the same time.
 func (c *checker) checkDevices() {

@@ -22,14 +22,14 @@ func good() *History {
 		},
 		Requests: []Request{{Verb: Cancel, Job: 7, Asked: 110}},
 		Runs: []Run{
-			{Job: 1, Name: "plain-1", Epoch: 1, Batch: true, Node: "n1", Devices: []string{"gpu0"}, Start: 100, Last: 110, Ended: true},
-			{Job: 2, Name: "fail-2", Epoch: 1, Batch: true, Node: "n1", Devices: []string{"gpu0"}, Start: 120, Last: 130, Ended: true, Code: 7},
+			{Job: 1, Name: "plain-1", Epoch: 1, Batch: true, Node: "n1", Devices: []string{"gpu0"}, Names: []string{"gpu-1"}, Start: 100, Last: 110, Ended: true},
+			{Job: 2, Name: "fail-2", Epoch: 1, Batch: true, Node: "n1", Devices: []string{"gpu0"}, Names: []string{"gpu-1"}, Start: 120, Last: 130, Ended: true, Code: 7},
 			{Job: 3, Name: "gang-3", Epoch: 1, Batch: true, Node: "n1", Nodes: []string{"n1", "n2"}, Start: 100, Last: 110, Ended: true},
 			{Job: 3, Name: "gang-3", Epoch: 1, Node: "n1", Nodes: []string{"n1", "n2"}, Start: 101, Last: 109, Ended: true},
 			{Job: 3, Name: "gang-3", Epoch: 1, Node: "n2", Nodes: []string{"n1", "n2"}, Task: 1, Start: 101, Last: 109, Ended: true},
 			{Job: 4, Array: 4, Index: 0, Name: "array-4", Epoch: 1, Batch: true, Node: "n1", Start: 100, Last: 110, Ended: true},
 			{Job: 5, Array: 4, Index: 1, Name: "array-4", Epoch: 1, Batch: true, Node: "n1", Start: 100, Last: 110, Ended: true},
-			{Job: 6, Name: "lent-6", Epoch: 1, Batch: true, Node: "n3", Devices: []string{"gpu9"}, Start: 100, Last: 160},
+			{Job: 6, Name: "lent-6", Epoch: 1, Batch: true, Node: "n3", Devices: []string{"gpu9"}, Names: []string{"gpu-1"}, Start: 100, Last: 160},
 			{Job: 6, Name: "lent-6", Epoch: 2, Restarts: 1, Batch: true, Node: "n1", Start: 180, Last: 190, Ended: true},
 			{Job: 7, Name: "cancel-7", Epoch: 1, Batch: true, Node: "n1", Start: 100, Last: 111, Term: true, Ended: true, Code: 143},
 			{Job: 8, Name: "once-8", Epoch: 1, Batch: true, Node: "n4", Start: 300, Last: 310},
@@ -147,13 +147,13 @@ func TestEachViolation(t *testing.T) {
 		{"a frozen run lived on after its successor had ended", Overlap, func(h *History) { h.run(6, 1).Last = 195 * second }},
 		{"one run was started twice", Overlap, func(h *History) {
 			twin := *h.run(1, 1)
-			twin.Devices = nil
+			twin.Devices, twin.Names = nil, nil
 			twin.Start, twin.Last = 111*second, 112*second
 			h.Runs = append(h.Runs, twin)
 		}},
 		{"a device was given twice", DeviceTwice, func(h *History) { h.run(2, 1).Start = 105 * second }},
 		{"a device was held inside another's time", DeviceTwice, func(h *History) {
-			h.run(1, 1).Devices = nil
+			h.run(1, 1).Devices, h.run(1, 1).Names = nil, nil
 			h.run(6, 1).Devices = []string{"gpu0"}
 		}},
 		{"a gang ran with one node", PartialGang, func(h *History) { h.run(3, 1).Nodes = []string{"n1"} }},
@@ -265,7 +265,7 @@ func TestAllowed(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
-	run := Run{Job: 4, Epoch: 2, Name: "x", Node: "n1", NodeList: "n1", Batch: true, Devices: []string{"gpu0"}, Start: 100}
+	run := Run{Job: 4, Epoch: 2, Name: "x", Node: "n1", NodeList: "n1", Batch: true, Devices: []string{"gpu0"}, Names: []string{"gpu-1"}, Start: 100}
 	line, err := run.Line()
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestRecord(t *testing.T) {
 			t.Fatalf("cut to %d bytes: %+v, %v", length, runs, err)
 		}
 	}
-	for _, bad := range []string{"x\n", "{}\nbeat\n", "{}\nbeat x\n", "{}\nnap 3\n", "{}\nend 3\n", "{}\nend 3 0\nbeat 4\n", "{}\nmoved 3\n", "{}\nmoved 3 0\n", "{}\nmoved 3 x n\n", "{}\ncount 3 1\ncount 4 3\n"} {
+	for _, bad := range []string{"x\n", "{}\nbeat\n", "{}\nbeat x\n", "{}\nnap 3\n", "{}\nend 3\n", "{}\nend 3 0\nbeat 4\n", "{}\nmoved 3\n", "{}\nmoved 3 0\n", "{}\nmoved 3 x n m\n", "{}\nmoved 3 1 n\n", "{}\ncount 3 1\ncount 4 3\n"} {
 		if _, err := ReadRecord([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
@@ -293,7 +293,7 @@ func TestRecord(t *testing.T) {
 }
 
 // TestEndedAndMoved: a process may have ended on a node that was lost before that was
-// heard, and then goes on elsewhere from an image; in the same run it may not.
+// heard, and then resumes elsewhere from an image; in the same run it may not.
 func TestEndedAndMoved(t *testing.T) {
 	runs, err := ReadRecord([]byte("{\"epoch\":2}\ncount 1 1\nend 2 0\nmoved 3 3 \ncount 4 1\nend 5 7\n"))
 	if err != nil || len(runs) != 2 || !runs[0].Ended || !runs[1].Ended || runs[1].Code != 7 || runs[1].Epoch != 3 {
@@ -306,7 +306,7 @@ func TestEndedAndMoved(t *testing.T) {
 
 func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte("{\"job\":1}\nbeat 1\nend 2 0\n"))
-	f.Add([]byte("{\"job\":1}\ncount 1 1\nmoved 2 3 gpu0\ncount 2 2\n"))
+	f.Add([]byte("{\"job\":1}\ncount 1 1\nmoved 2 3 gpu0 gpu-1\ncount 2 2\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		runs, err := ReadRecord(text)
 		if err != nil && len(runs) > 0 {

@@ -17,7 +17,7 @@ func (c *checker) checkJob(job *Job) {
 		c.wrong(NotEnded, job.ID, "job %d (%s) is %s (%s) in the end: %s", job.ID, job.Name, job.State, job.Reason, job.Detail)
 		return
 	}
-	c.checkEnd(job, s, lastScript(runs, job.Epoch))
+	c.checkEnd(job, s, c.lastScript(job, s, runs))
 	c.checkRuns(job, s, runs)
 	c.checkWait(job, s, runs)
 	c.checkCounted(job, s, runs)
@@ -32,12 +32,22 @@ var final = map[string]bool{
 }
 
 // lastScript is the record of the script in the job's last run; nil if it did
-// not come to run.
-func lastScript(runs []*Run, epoch uint32) *Run {
+// not come to run. A script that ended before its job was saved has its end in an
+// earlier run, because only process 1 is left to move, which reports that end.
+func (c *checker) lastScript(job *Job, s *Submission, runs []*Run) *Run {
+	var last *Run
 	for _, run := range runs {
-		if run.Batch && run.Epoch == epoch {
+		switch {
+		case !run.Batch:
+			continue
+		case run.Epoch == job.Epoch:
 			return run
 		}
+		last = run
+	}
+	reported := job.State == "COMPLETED" || job.State == "FAILED" && job.Signal == 0
+	if last != nil && last.Ended && reported && c.mayMove(job, s, last, math.MaxInt64) {
+		return last
 	}
 	return nil
 }
@@ -144,7 +154,7 @@ func (c *checker) checkRuns(job *Job, s *Submission, runs []*Run) {
 	}
 }
 
-// explained says whether a fault may have ended a run early.
+// explained reports whether a fault may have ended a run early.
 func (c *checker) explained(s *Submission, run *Run, until int64) bool {
 	if s.Fence && s.Requeue && c.hit(run, until, Silences, true) {
 		return true
@@ -152,7 +162,7 @@ func (c *checker) explained(s *Submission, run *Run, until int64) bool {
 	return c.hit(run, until, Kills, true)
 }
 
-// hit says whether there was a fault of at least that harm between the start of
+// hit reports whether there was a fault of at least that harm between the start of
 // a run and a time, on one of the job's nodes if that matters.
 func (c *checker) hit(run *Run, until int64, least Harm, onItsNodes bool) bool {
 	return slices.ContainsFunc(c.h.Faults, func(f Fault) bool {
@@ -164,7 +174,7 @@ func (c *checker) hit(run *Run, until int64, least Harm, onItsNodes bool) bool {
 	})
 }
 
-// asked says whether somebody made the request about a job after a time, or was
+// asked reports whether somebody made the request about a job after a time, or was
 // at it.
 func (c *checker) asked(verb Verb, job *Job, after int64) bool {
 	return slices.ContainsFunc(c.h.Requests, func(r Request) bool {

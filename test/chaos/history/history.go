@@ -3,7 +3,7 @@
 //
 // Contract: Check is pure. It takes what clients asked for (their own journal),
 // what the jobs themselves wrote down while they ran, which faults there were,
-// and the cluster's last word, and answers every way in which these contradict
+// and the cluster's last word, and returns every way in which these contradict
 // each other or what must always be true. It looks at no clock and no file;
 // ReadRecord and Run.Line are the two ends of what a job writes.
 //
@@ -60,7 +60,7 @@ const (
 // Request is a request about a job, whether or not it was answered.
 type Request struct {
 	Verb  Verb
-	Job   uint32 // the number of an array stands for all its tasks
+	Job   uint32 // the number of an array means all its tasks
 	Asked int64
 	// Over is when the client had its answer or gave up: until then it may take
 	// effect. 0 = not known.
@@ -81,6 +81,7 @@ type Run struct {
 	Batch    bool     `json:"batch,omitempty"`   // the script itself
 	Task     int      `json:"task"`              // of a step
 	Devices  []string `json:"devices,omitempty"` // it can open; unique in the cluster
+	Names    []string `json:"names,omitempty"`   // under which it sees any
 	Start    int64    `json:"start"`
 
 	Nodes []string `json:"-"` // NodeList, one by one
@@ -90,25 +91,27 @@ type Run struct {
 	Ended bool     `json:"-"` // it wrote its end
 	Code  int      `json:"-"` // with which it ended
 
-	// Moved: its processes are those of an earlier run, and went on from an image.
+	// Moved: its processes are those of an earlier run, and resumed from an image.
 	// Node is that on which they began then. First and Count are between which
 	// numbers it counted; 0 = it did not.
 	Moved bool `json:"-"`
 	First int  `json:"-"`
 	Count int  `json:"-"`
-	stray int  // a number that it wrote once more
+	// Began are the names under which its processes saw their devices first.
+	Began []string `json:"-"`
+	stray int      // a number that it wrote once more
 }
 
 // What names a run in messages.
 func (r *Run) What() string {
-	part := "script"
+	which := "script"
 	if !r.Batch {
-		part = fmt.Sprintf("task %d", r.Task)
+		which = fmt.Sprintf("task %d", r.Task)
 	}
-	return fmt.Sprintf("job %d (%s), run %d, %s on %s", r.Job, r.Name, r.Epoch, part, r.Node)
+	return fmt.Sprintf("job %d (%s), run %d, %s on %s", r.Job, r.Name, r.Epoch, which, r.Node)
 }
 
-// Harm is what a fault may do to the parts of jobs on the nodes it hits.
+// Harm is what a fault may do to the allocations of jobs on the nodes it hits.
 type Harm int
 
 // A fault that harms nothing must leave every job untouched.
@@ -117,7 +120,7 @@ const (
 	// Silences cuts a node off for longer than its lease: jobs of partitions
 	// that fence may be requeued, and no others.
 	Silences
-	// Kills ends parts: their supervisor or process 1 was killed, or their
+	// Kills ends allocations: their supervisor or process 1 was killed, or their
 	// node was switched off.
 	Kills
 )
@@ -174,6 +177,7 @@ const (
 	NotAccepted  Wrong = "not accepted"  // something is there, or ran, that nobody submitted
 	Overlap      Wrong = "overlap"       // a job ran twice at once, or an old run after a newer began
 	DeviceTwice  Wrong = "device twice"  // two jobs could open one device at once
+	OtherDevices Wrong = "other devices" // a job sees others than it began with, or does not get at them
 	PartialGang  Wrong = "partial gang"  // a gang ran on some of its nodes
 	BadRequeue   Wrong = "bad requeue"   // a job ran again that may not
 	WrongEnd     Wrong = "wrong end"     // the end in the list is not that of the record
@@ -181,10 +185,10 @@ const (
 	Touched      Wrong = "touched"       // a run ended early and no fault explains it
 	NodeNotFree  Wrong = "node not free" // at the end a node or a device is not free
 	LeftBehind   Wrong = "left behind"   // something is left on a host
-	UnreadRecord Wrong = "bad record"    // a record of a run can not be read
+	UnreadRecord Wrong = "bad record"    // a record of a run cannot be read
 	TooEarly     Wrong = "too early"     // a job ran before that for which it was to wait
 	LimitPassed  Wrong = "limit passed"  // more ran together than licenses or a throttle let
-	Gap          Wrong = "gap"           // a job went on, or ended, beyond what it had done
+	Gap          Wrong = "gap"           // a job continued, or ended, beyond what it had done
 	Repeated     Wrong = "repeated"      // a job did something twice that may not
 )
 

@@ -1,9 +1,12 @@
 package history
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // moved is a good history in which job 20 counts to 100: it was moved after 40, and
-// after its node was switched off it went on at 61, having come to 70.
+// after its node was switched off it continued at 61, having come to 70.
 func moved() *History {
 	return &History{
 		Submissions: []Submission{{Name: "saved-20", Nodes: 1, Requeue: true, Asked: second, Answered: 2 * second, Job: 20, Counts: 100}},
@@ -22,15 +25,15 @@ func TestMoved(t *testing.T) {
 	for _, violation := range Check(moved()) {
 		t.Error(violation)
 	}
-	if exactly, back, silent := moved().Moves(); exactly != 1 || back != 1 || silent != 0 {
-		t.Errorf("it went on %d times, %d times further back, %d times without a word", exactly, back, silent)
+	if exactly, back, silent := moved().Moves(); exactly != 1 || back != 1 || silent != 0 || moved().MostMoves() != 0 {
+		t.Errorf("it continued %d times, %d times further back, %d times without a word", exactly, back, silent)
 	}
 	cases := []struct {
 		name string
 		want Wrong
 		do   func(h *History)
 	}{
-		{"it went on beyond what it had done", Gap, func(h *History) { h.Runs[1].First = 42 }},
+		{"it continued beyond what it had done", Gap, func(h *History) { h.Runs[1].First = 42 }},
 		{"it is complete and did not do all", Gap, func(h *History) { h.Runs[2].Count = 99 }},
 		{"it began in the middle", Gap, func(h *History) { h.Runs[0].First = 2 }},
 		{"it did something twice, and nothing explains it", Repeated, func(h *History) {
@@ -42,35 +45,95 @@ func TestMoved(t *testing.T) {
 			h.Requests, h.Faults = nil, nil
 			h.Runs[2].First = 71
 		}},
+		{"it has another device elsewhere", "", func(h *History) {
+			h.Runs[1].Devices, h.Runs[1].Names, h.Runs[1].Began = []string{"gpu-14"}, []string{"gpu-2"}, []string{"gpu-2"}
+		}},
+		{"it sees its device under another name", OtherDevices, func(h *History) {
+			h.Runs[1].Devices, h.Runs[1].Names, h.Runs[1].Began = []string{"gpu-14"}, []string{"gpu-3"}, []string{"gpu-2"}
+		}},
+		{"it sees one more", OtherDevices, func(h *History) {
+			h.Runs[2].Devices, h.Runs[2].Names = []string{"gpu-14"}, []string{"gpu-3"}
+		}},
+		{"it sees one that it cannot open", OtherDevices, func(h *History) {
+			h.Runs[2].Names, h.Runs[2].Began = []string{"gpu-3"}, []string{"gpu-3"}
+		}},
 		{"it runs on where it was", Overlap, func(h *History) { h.Runs[0].Last = 106 * second }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			h := moved()
 			c.do(h)
-			found := Check(h)
-			if len(found) == 0 {
-				t.Fatal("nothing was found")
-			}
-			for _, violation := range found {
-				if violation.Wrong != c.want {
-					t.Errorf("found %s", violation)
-				}
-			}
+			wantOnly(t, h, c.want)
 		})
 	}
 }
 
-// TestMovedRecord: a process that goes on in other runs goes on with its record.
+// wantOnly: the checker finds that wrong in h and nothing else; "" is nothing at all.
+func wantOnly(t *testing.T, h *History, want Wrong) {
+	t.Helper()
+	found := Check(h)
+	if (len(found) == 0) != (want == "") {
+		t.Fatalf("found %v", found)
+	}
+	for _, violation := range found {
+		if violation.Wrong != want {
+			t.Errorf("found %s", violation)
+		}
+	}
+}
+
+// endedBefore is a good history in which the script of job 20 came to its end while
+// process 1 was stopped. So the job was still running, and it was moved: process 1 told
+// the script's end in run 2, of which there is no record.
+func endedBefore() *History {
+	h := moved()
+	h.Runs = h.Runs[:1]
+	h.Runs[0].Count, h.Runs[0].Ended = 100, true
+	h.Faults = []Fault{{Kind: "stop-ginit", Nodes: []string{"n1"}, From: 102 * second, To: 109 * second}}
+	h.Jobs[0].Epoch, h.Jobs[0].Restarts = 2, 1
+	return h
+}
+
+// TestEndedBeforeItMoved: the end of a script counts, whichever run reports it.
+func TestEndedBeforeItMoved(t *testing.T) {
+	cases := []struct {
+		name string
+		want Wrong
+		do   func(h *History)
+	}{
+		{"as it may be", "", func(*History) {}},
+		{"its node was switched off, and it resumed from an image", "", func(h *History) {
+			h.Requests = nil
+			h.Faults = append(h.Faults, Fault{Kind: "power-off", Nodes: []string{"n1"}, Harm: Kills, From: 105 * second, To: 112 * second})
+		}},
+		{"its script failed", "", func(h *History) {
+			h.Runs[0].Code, h.Submissions[0].ExitCode, h.Jobs[0].ExitCode, h.Jobs[0].State = 7, 7, 7, "FAILED"
+		}},
+		{"nobody moved it", WrongEnd, func(h *History) { h.Requests = nil }},
+		{"it is never saved", WrongEnd, func(h *History) { h.Submissions[0].Counts = 0 }},
+		{"its script had not ended", WrongEnd, func(h *History) { h.Runs[0].Ended = false }},
+		{"its script failed", WrongEnd, func(h *History) { h.Runs[0].Code = 7 }},
+		{"it did not do all", Gap, func(h *History) { h.Runs[0].Count = 99 }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h := endedBefore()
+			c.do(h)
+			wantOnly(t, h, c.want)
+		})
+	}
+}
+
+// TestMovedRecord: a process that continues in other runs continues with its record.
 func TestMovedRecord(t *testing.T) {
-	run := Run{Job: 4, Epoch: 2, Name: "x", Node: "n1", NodeList: "n1", Batch: true, Devices: []string{"gpu-10"}, Start: 100}
+	run := Run{Job: 4, Epoch: 2, Name: "x", Node: "n1", NodeList: "n1", Batch: true, Devices: []string{"gpu-10"}, Names: []string{"gpu-2"}, Start: 100}
 	text, err := run.Line()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range [][]byte{
-		Count(110, 1), Count(120, 2), Moved(200, 3, []string{"gpu-14"}), Count(200, 3), Count(210, 4), Count(120, 3), Moved(200, 3, nil), // about to be written when it was saved
-		Moved(300, 5, nil), Count(300, 4), End(310, 0),
+		Count(110, 1), Count(120, 2), Moved(200, 3, []string{"gpu-14"}, []string{"gpu-2", "gpu-3"}), Count(200, 3), Count(210, 4), Count(120, 3), Moved(200, 3, nil, nil), // about to be written when it was saved
+		Moved(300, 5, nil, []string{"gpu-2"}), Count(300, 4), End(310, 0),
 	} {
 		text = append(text, line...)
 	}
@@ -90,5 +153,10 @@ func TestMovedRecord(t *testing.T) {
 	}
 	if len(runs[0].Devices) != 1 || runs[1].Devices[0] != "gpu-14" || len(runs[2].Devices) != 0 {
 		t.Errorf("devices %v, %v, %v", runs[0].Devices, runs[1].Devices, runs[2].Devices)
+	}
+	for i, want := range []string{"[gpu-2] [gpu-2]", "[gpu-2 gpu-3] [gpu-2]", "[gpu-2] [gpu-2]"} {
+		if got := fmt.Sprint(runs[i].Names, runs[i].Began); got != want {
+			t.Errorf("run %d: names %s", i, got)
+		}
 	}
 }

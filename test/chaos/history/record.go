@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,15 +14,18 @@ import (
 // life, "beat TIME", "term TIME" when the process was asked to end, and "end
 // TIME CODE" as its last act. A process that is killed leaves a record without
 // an end, perhaps with a torn last line. One that counts writes "count TIME N";
-// one that was saved and goes on, perhaps on another node, goes on with its record,
-// with "moved TIME EPOCH DEVICE,DEVICE" before what it writes in its new run. If it
-// went on from an image of some time ago, its numbers are smaller again.
+// one that was saved and continues, perhaps on another node, continues with its record,
+// with "moved TIME EPOCH DEVICE,DEVICE NAME,NAME" before what it writes in its new
+// run: the devices that it can open there, and under which names it sees any. If it
+// resumed from an image of some time ago, its numbers are smaller again.
 const (
 	beatWord  = "beat"
 	countWord = "count"
 	movedWord = "moved"
 	termWord  = "term"
 	endWord   = "end"
+
+	none = "-"
 )
 
 // ErrRecord is returned for a record that no process of the test can have
@@ -41,8 +45,12 @@ func Beat(now int64) []byte { return fmt.Appendf(nil, "%s %d\n", beatWord, now) 
 func Count(now int64, n int) []byte { return fmt.Appendf(nil, "%s %d %d\n", countWord, now, n) }
 
 // Moved is written by a process that finds itself in another run of its job.
-func Moved(now int64, epoch uint32, devices []string) []byte {
-	return fmt.Appendf(nil, "%s %d %d %s\n", movedWord, now, epoch, strings.Join(devices, ","))
+func Moved(now int64, epoch uint32, devices, names []string) []byte {
+	seen := ""
+	if len(devices)+len(names) > 0 {
+		seen = cmp.Or(strings.Join(devices, ","), none) + " " + cmp.Or(strings.Join(names, ","), none)
+	}
+	return fmt.Appendf(nil, "%s %d %d %s\n", movedWord, now, epoch, seen)
 }
 
 // Term is written when the process was asked to end.
@@ -52,7 +60,7 @@ func Term(now int64) []byte { return fmt.Appendf(nil, "%s %d\n", termWord, now) 
 func End(now int64, code int) []byte { return fmt.Appendf(nil, "%s %d %d\n", endWord, now, code) }
 
 // ReadRecord reads a record: the run in which it was begun, and those in which its
-// process went on. There is none if the process was killed before its first line
+// process continued. There is none if the process was killed before its first line
 // was whole. Nodes is left to the caller, who knows how host lists are written.
 func ReadRecord(text []byte) ([]Run, error) {
 	var run Run
@@ -63,7 +71,7 @@ func ReadRecord(text []byte) ([]Run, error) {
 	if err := json.Unmarshal(first, &run); err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrRecord, shorten(first), err)
 	}
-	run.Last = run.Start
+	run.Last, run.Began = run.Start, run.Names
 	runs := []Run{run}
 	for len(rest) > 0 {
 		var line []byte
@@ -97,7 +105,7 @@ func (r *Run) moved(line string) (*Run, error) {
 	var at int64
 	var epoch uint64
 	err := ErrRecord
-	if len(words) == 3 || len(words) == 4 {
+	if len(words) == 3 || len(words) == 5 {
 		at, err = strconv.ParseInt(words[1], 10, 64)
 	}
 	if err == nil {
@@ -112,12 +120,19 @@ func (r *Run) moved(line string) (*Run, error) {
 	}
 	next := *r
 	next.Epoch, next.Moved, next.Start, next.Last = uint32(epoch), true, at, at
-	next.Beats, next.Term, next.First, next.Count, next.Devices = 0, false, 0, 0, nil
+	next.Beats, next.Term, next.First, next.Count, next.Devices, next.Names = 0, false, 0, 0, nil, nil
 	next.Ended, next.Code = false, 0 // a node that was lost may have come to the end of its run
-	if len(words) == 4 {
-		next.Devices = strings.Split(words[3], ",")
+	if len(words) == 5 {
+		next.Devices, next.Names = listed(words[3]), listed(words[4])
 	}
 	return &next, nil
+}
+
+func listed(word string) []string {
+	if word == none {
+		return nil
+	}
+	return strings.Split(word, ",")
 }
 
 func (r *Run) read(line string) error {
@@ -160,7 +175,7 @@ func (r *Run) count(word string) error {
 		r.First = n
 	case n == r.stray+1 && r.stray > 0, n != r.Count+1 && n > r.Count:
 		return fmt.Errorf("it follows %d", r.Count)
-	case n <= r.Count: // it was stopped when it was about to write, and went on from there
+	case n <= r.Count: // it was stopped when it was about to write, and resumed from there
 		r.stray = n
 		return nil
 	}

@@ -128,7 +128,7 @@ func (c *checker) checkShared() {
 	}
 }
 
-// madeRoom says whether a job that may preempt others was waiting at a time, or
+// madeRoom reports whether a job that may preempt others was waiting at a time, or
 // had begun not long before: elsewhere then.
 func (c *checker) madeRoom(at int64) bool {
 	for i := range c.h.Submissions {
@@ -151,7 +151,7 @@ func (c *checker) madeRoom(at int64) bool {
 	return false
 }
 
-// preempted says whether a run may have ended to make room: it was told to end,
+// preempted reports whether a run may have ended to make room: it was told to end,
 // or just did, while somebody waited who may ask for that.
 func (c *checker) preempted(s *Submission, run *Run) bool {
 	return !s.Urgent && (run.Term || run.Ended) && c.madeRoom(run.Last)

@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/thread"
 )
 
-// EnterWord is the first argument of the process that is process 1 of all
-// hosts' namespaces: its main calls Inside.
+// EnterWord is the first argument of process 1 of all hosts' namespaces: its
+// main calls Inside.
 const EnterWord = "lab-init"
 
 // farewell is how long the test may take to end after it was told to.
@@ -26,7 +28,7 @@ const farewell = 90 * time.Second
 var ErrInterrupted = errors.New("interrupted")
 
 // Enter runs this program again as "PROGRAM words..." in namespaces of its own,
-// in which it may call Open, and answers its exit status. accounts are the
+// in which it may call Open and returns its exit status. accounts are the
 // test's /etc/passwd and /etc/group there. When Enter returns nothing that the
 // program started runs any more.
 func Enter(ctx context.Context, directory string, words ...string) (status int, err error) {
@@ -87,13 +89,10 @@ func wait(ctx context.Context, command *exec.Cmd, ended <-chan struct{}, group s
 }
 
 // thawAll makes sure that no file system stays frozen, which would keep it and
-// its loop device for ever: the program may have been killed in a Stall. It
+// its loop device forever: the program may have been killed in a Stall. It
 // enters the mount namespace, of which it holds the last reference.
 func thawAll(mounts *os.File, directory string) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	thread.Discard(func() {
 		if unix.Unshare(unix.CLONE_FS) != nil || unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS) != nil {
 			return
 		}
@@ -101,12 +100,11 @@ func thawAll(mounts *os.File, directory string) {
 		for _, disk := range disks {
 			_ = requestOf(disk, thawRequest)
 		}
-	}()
-	<-done
+	})
 }
 
 // Inside is process 1 of all hosts' namespaces: words are the test's
-// directory, and the program's own words. It answers the program's exit status
+// directory, and the program's own words. It returns the program's exit status
 // when that has ended.
 func Inside(words []string) (int, error) {
 	if len(words) < 1 || os.Getpid() != 1 {

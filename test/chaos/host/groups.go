@@ -35,7 +35,7 @@ func groupsBelow(name string) []string {
 	return groups
 }
 
-// thawGroups lets frozen processes go on, so that they hear that they were
+// thawGroups lets frozen processes continue, so that they hear that they were
 // killed: in a hierarchy of version 1 they do not before.
 func thawGroups(name string) {
 	for _, group := range groupsBelow(name) {

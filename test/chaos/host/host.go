@@ -245,7 +245,7 @@ func waitThawing(ended <-chan struct{}, group string, limit time.Duration) bool 
 	return false
 }
 
-// On says whether the host is on.
+// On reports whether the host is on.
 func (h *Host) On() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InitWord is the first argument of the process that is process 1 of a host:
-// its main calls Init.
+// InitWord is the first argument of process 1 of a host: its main calls Init.
 const InitWord = "host-init"
 
 // hiddenProc is where a host has /proc once more, without the boot id that
@@ -51,7 +50,7 @@ func Init(words []string) error {
 		}
 		os.Exit(0)
 	}()
-	// A signal may stand for many children, and come before the next wait.
+	// A signal may report many children, and come before the next wait.
 	for tick := time.NewTicker(time.Second); ; {
 		select {
 		case <-children:

@@ -4,10 +4,10 @@
 // Contract: everything lives in namespaces below one process, so that nothing
 // can outlive it: Enter starts that process, and after its end, however it
 // came, removes what the kernel does not remove by itself and says what is
-// left. Hosts reach each other over one bridge; what of it is lost is decided
-// by a wall at each host's way out. A disk is a file system of its own in a
-// file, which can be filled and can be made to stand still. It needs root and
-// Linux 6.1 or later, mkfs.ext4, and a free loop device for each disk.
+// left. Hosts reach each other over one bridge; a wall at each host's way out
+// decides which packets are lost. A disk is a file system of its own in a file,
+// which can be filled and can be made to hang. It needs root and Linux 6.1 or
+// later, mkfs.ext4, and a free loop device for each disk.
 package host
 
 import (

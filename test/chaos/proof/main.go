@@ -27,7 +27,7 @@ type protection struct {
 	story  string
 	what   string // is broken
 	file   string
-	intact string // what stands there, exactly once
+	intact string // what is there, exactly once
 	broken string
 	wrong  []string // what the checker must find; one of them
 }
@@ -42,7 +42,7 @@ var protections = []protection{
 	},
 	{
 		story: "epochs", what: "a report counts for whatever run of the job holds the node",
-		file:   "ctld/state/part_ready.go",
+		file:   "ctld/state/alloc_ready.go",
 		intact: "if !known || job.Epoch != ref.Epoch || !job.HoldsNodes() {",
 		broken: "if !known || !job.HoldsNodes() {",
 		wrong:  []string{"wrong end", "overlap"},
@@ -132,7 +132,7 @@ func (p *protection) prove(ctx context.Context, o options) error {
 // wrongMark begins the lines in which chaos says what is wrong.
 const wrongMark = "WRONG  "
 
-// tell runs chaos and answers what it found.
+// tell runs chaos and returns what it found.
 func (p *protection) tell(ctx context.Context, o options, binaries string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellLimit)
 	defer cancel()
@@ -181,8 +181,8 @@ func (p *protection) build(ctx context.Context, o options) (string, error) {
 	return binaries, nil
 }
 
-// overlay writes the broken file beside the source, and what go build needs to
-// take it in its place.
+// overlay writes the broken file next to the source, and what go build needs to
+// use it instead.
 func (p *protection) overlay(o options) (string, error) {
 	text, err := os.ReadFile(p.file)
 	if err != nil {

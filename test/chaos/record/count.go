@@ -31,8 +31,8 @@ func (r *record) counting(o options, told <-chan os.Signal) (bool, error) {
 }
 
 // when is what time it is, in the run that the record has come to: it begins another
-// if the process has gone on in one. It may be stopped at any point of this, and go
-// on somewhere else, hours later.
+// if the process has resumed in one. It may be stopped at any point of this, and resume
+// somewhere else, hours later.
 func (r *record) when() (at int64, err error) {
 	for {
 		before, err := epochNow()
@@ -45,8 +45,15 @@ func (r *record) when() (at int64, err error) {
 			continue
 		}
 		if after != r.epoch {
+			epoch, opened, names, err := devicesNow()
+			if err != nil {
+				return at, err
+			}
+			if epoch != after {
+				continue
+			}
 			r.epoch = after
-			return at, r.write(history.Moved(at, after, devices()))
+			return at, r.write(history.Moved(at, after, opened, names))
 		}
 		return at, nil
 	}

@@ -1,5 +1,5 @@
 // Command record is what every job of the chaos test runs: it writes down that
-// it runs, where, and which devices it can open, and goes on doing so until its
+// it runs, where, and which devices it can open, and continues doing so until its
 // time is over, so that the test can tell afterwards what really ran when.
 //
 // It promises to have its first line on disk before it does anything else, to
@@ -10,7 +10,7 @@
 //	record job  -dir DIR -for 3s [-exit N] [-deaf]   a batch script of its own
 //	record gang -dir DIR -for 3s [-exit N]           a script that runs a task on each node
 //	record task -dir DIR -for 3s [-exit N]           such a task
-//	record count -dir DIR -for 3s [-exit N]          a script that counts its signs of life, may be saved, and go on elsewhere
+//	record count -dir DIR -for 3s [-exit N]          a script that counts its signs of life, may be saved, and resume elsewhere
 package main
 
 import (
@@ -58,7 +58,7 @@ func command(words []string) (int, error) {
 	flags.StringVar(&o.directory, "dir", "", "`folder` of the records")
 	flags.DurationVar(&o.length, "for", time.Second, "`time` to run")
 	flags.IntVar(&o.exit, "exit", 0, "exit `code`")
-	flags.BoolVar(&o.deaf, "deaf", false, "go on when told to end")
+	flags.BoolVar(&o.deaf, "deaf", false, "continue when told to end")
 	if err := flags.Parse(words[1:]); err != nil {
 		return 0, err
 	}
@@ -154,7 +154,7 @@ func (r *record) end(code int) error {
 	return errors.Join(r.write(history.End(now(), code)), r.file.Sync())
 }
 
-// gang runs a task on each node and answers how that ended.
+// gang runs a task on each node and returns how that ended.
 func (r *record) gang(o options, told <-chan os.Signal) (int, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -187,7 +187,7 @@ func runCases() error {
 	return nil
 }
 
-// runCase runs one case and answers the report of its end.
+// runCase runs one case and returns the report of its end.
 func runCase(c machine.Case, reports *json.Encoder) machine.Report {
 	began := time.Now()
 	end := machine.Report{Case: c.Name, Ended: true}

@@ -1,6 +1,7 @@
 package broken
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,22 +12,26 @@ import (
 // mostSeeds is how many simulated days a fault may stay unnoticed.
 const mostSeeds = "40"
 
-// TestCheckersNoticeOldAnswers breaks a leader's care for its reads, and runs
-// whole controllers with raft.
-func TestCheckersNoticeOldAnswers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a minute: builds the controllers once more")
-	}
+// TestFaultsAreThere finds the lines of every fault, at once: the tests below take
+// minutes.
+func TestFaultsAreThere(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay, err := Overlay(root, t.TempDir(), Unconfirmed)
-	if err != nil {
-		t.Fatal(err)
+	for _, faults := range [][]Fault{{Unconfirmed}, Faults} {
+		if _, err := writeOverlay(root, t.TempDir(), faults); err != nil {
+			t.Error(err)
+		}
 	}
-	command := exec.Command("go", "test", "-count=1", "-overlay", overlay, "-run", "TestFormerLeader", "./test/sim/raftmode")
-	command.Dir = root
+}
+
+// TestCheckersNoticeOldAnswers breaks a leader's care for its reads, and runs
+// whole controllers with raft.
+func TestCheckersNoticeOldAnswers(t *testing.T) {
+	program := build(t, "./test/sim/raftmode", true, []Fault{Unconfirmed})
+	command := exec.Command(program, "-test.run", "TestFormerLeader")
+	command.Env = append(os.Environ(), Wake(0))
 	out, err := command.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not linearizable") {
 		t.Fatalf("nobody noticed: %v\n%s", err, out)
@@ -37,20 +42,12 @@ var failed = regexp.MustCompile(`seed \d+ failed after .*`)
 
 // TestCheckersNotice breaks the real code, one thing at a time.
 func TestCheckersNotice(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs some minutes: builds the simulation several times")
-	}
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, fault := range Faults {
+	program := build(t, "./test/sim", false, Faults)
+	for number, fault := range Faults {
 		t.Run(strings.ReplaceAll(fault.Name, " ", "-"), func(t *testing.T) {
-			program, err := Build(root, t.TempDir(), "./test/sim", fault)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := exec.Command(program, append([]string{"-seeds", mostSeeds}, fault.Flags...)...).CombinedOutput()
+			command := exec.Command(program, append([]string{"-seeds", mostSeeds}, fault.Flags...)...)
+			command.Env = append(os.Environ(), Wake(number))
+			out, err := command.CombinedOutput()
 			if err == nil {
 				t.Fatalf("nobody noticed:\n%s", out)
 			}
@@ -60,5 +57,45 @@ func TestCheckersNotice(t *testing.T) {
 			}
 			t.Log(what)
 		})
+	}
+	// What no fault changes, its program must find nothing wrong with.
+	t.Run("all-asleep", func(t *testing.T) {
+		if out, err := exec.Command(program, "-seeds", "1", "-hours", "6").CombinedOutput(); err != nil {
+			t.Fatalf("with every fault asleep: %v\n%s", err, out)
+		}
+	})
+}
+
+func build(t *testing.T, path string, tests bool, faults []Fault) (program string) {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = Build(root, t.TempDir(), path, tests, faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+func TestApply(t *testing.T) {
+	text := "if a || b {\n}\nreturn a\n"
+	edit := func(number int, from, to string) change {
+		return change{number, "fault", Edit{Old: from, New: to}}
+	}
+	got, err := apply(text, []change{edit(1, "return a", "return !BROKEN && a"), edit(0, "a || b", "BROKEN || a || b")})
+	if want := "if (simulatedFault == 1) || a || b {\n}\nreturn !(simulatedFault == 2) && a\n"; err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+	for name, list := range map[string][]change{
+		"twice":      {edit(0, "a", "BROKEN")},
+		"absent":     {edit(0, "c", "BROKEN")},
+		"not asleep": {edit(0, "return a", "return b")},
+		"overlap":    {edit(0, "if a ||", "if BROKEN ||"), edit(1, "a || b", "BROKEN || b")},
+	} {
+		if got, err := apply(text, list); err == nil {
+			t.Errorf("%s: got %q, want an error", name, got)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -67,6 +68,7 @@ func (w *World) account(c *controller, result *state.Result) {
 	if change := w.changes[result.RequestID]; change != nil && result.Refused == nil && !result.Repeated {
 		change(result)
 	}
+	w.truth.away.hears(view, result)
 	for _, id := range result.ChangedJobs {
 		if job, known := view.Job(id); known {
 			w.truth.follow(result, job, w.phases[id])
@@ -85,6 +87,9 @@ func (w *World) account(c *controller, result *state.Result) {
 			w.trace("log", "job %d starts, epoch %d", start.Job, start.Epoch)
 			w.checkStart(view, start.Job, result.Starts[i+1:])
 		}
+	}
+	if result.Kind == state.KindPlaceJobs || result.Kind == state.KindBarrier {
+		w.truth.checkWaiting(view)
 	}
 	for _, p := range result.Preemptions {
 		if p.Dropped == "" {
@@ -123,6 +128,7 @@ func (w *World) account(c *controller, result *state.Result) {
 // are started after it by the same entry.
 func (w *World) checkStart(view *state.View, id uint32, after []state.StartResult) {
 	job, _ := view.Job(id)
+	w.truth.checkDue(view, job)
 	in := w.intents[job.Own().Comment]
 	if in == nil {
 		return // told when it was accepted
@@ -136,7 +142,7 @@ func (w *World) checkStart(view *state.View, id uint32, after []state.StartResul
 // checkRequeued holds when no result was thrown away that a node had: then a
 // job would be run again that has ended.
 func (w *World) checkRequeued(job *state.Job) {
-	saw := w.truth.results[partKey{job.ID, job.Epoch}]
+	saw := w.truth.results[registry.Key{Job: job.ID, Epoch: w.truth.workOf(job.ID).former}]
 	if saw.GetCause() == pb.EndCause_END_CAUSE_EXITED && strings.Contains(job.Detail, "registered without it") {
 		w.fail("lost: the result of job %d run %d, which its node saw end", job.ID, job.Epoch)
 	}
@@ -172,7 +178,7 @@ func (w *World) finished(job *state.Job) {
 	w.over[job.ID] = true
 	w.Finished++
 	w.trace("log", "job %d is over: %v, exit code %d", job.ID, job.State(), job.End.ExitCode)
-	saw := w.truth.results[partKey{job.ID, job.Epoch}]
+	saw := w.truth.results[registry.Key{Job: job.ID, Epoch: job.Epoch}]
 	switch job.State() {
 	case pb.JobState_JOB_STATE_COMPLETED:
 		if saw == nil || saw.GetCause() != pb.EndCause_END_CAUSE_EXITED || saw.GetExitCode() != 0 {
@@ -201,13 +207,13 @@ func (w *World) checkQuiet() string {
 		return fmt.Sprintf("%d jobs wait and %d are active, one is %s", counts.Waiting, counts.Active, lead.firstLive())
 	}
 	for _, m := range w.machines {
-		if len(m.shims) > 0 {
-			return fmt.Sprintf("%s still has %d parts, one is %s", m.name, len(m.shims), m.shimsInOrder()[0].key)
+		if len(m.Shims) > 0 {
+			return fmt.Sprintf("%s still has %d allocations, one is %s", m.Name, len(m.Shims), m.ShimsInOrder()[0].Key)
 		}
 	}
 	for _, m := range w.machines {
-		if made := m.made(); len(made) > 0 {
-			return fmt.Sprintf("%s still has %d images, one is %s", m.name, len(made), made[0])
+		if made := m.Made(); len(made) > 0 {
+			return fmt.Sprintf("%s still has %d images, one is %s", m.Name, len(made), made[0])
 		}
 	}
 	for _, c := range w.controllers {
@@ -224,9 +230,28 @@ func (c *controller) firstLive() string {
 	for job := range view.LiveJobs() {
 		overlay, _ := c.leader.Overlay(job.ID)
 		message := view.JobMessage(job, overlay, state.JobDetail{})
-		return fmt.Sprintf("job %d, %v: %s; %s", job.ID, message.GetState(), message.GetReason(), job.Detail)
+		return fmt.Sprintf("job %d, %v: %s; %s%s", job.ID, message.GetState(), message.GetReason(), job.Detail, holds(job))
 	}
 	return "none"
+}
+
+// holds says which runs of a job hold nodes.
+func holds(job *state.Job) (text string) {
+	if job.Run == nil {
+		return ""
+	}
+	text = fmt.Sprintf("; run %d", job.Epoch)
+	for _, alloc := range job.Run.Allocs {
+		text += fmt.Sprintf(" on %s, released %t", alloc.Node, alloc.Released)
+	}
+	for i := range job.Run.Beside {
+		b := &job.Run.Beside[i]
+		text += fmt.Sprintf("; beside it, over %t, run %d", b.Over, b.Epoch)
+		for _, alloc := range b.Run.Allocs {
+			text += fmt.Sprintf(" on %s, released %t", alloc.Node, alloc.Released)
+		}
+	}
+	return text
 }
 
 // checkEnd holds when all is quiet.

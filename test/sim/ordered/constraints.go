@@ -1,6 +1,10 @@
 package ordered
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
+)
 
 // Features of nodes. The first three nodes, which have GPUs, are "fast",
 // "big,fast" and "big"; the others are plain.
@@ -35,11 +39,11 @@ func (w *World) drawConstraint(in *intent) {
 	}
 }
 
-// checkConstraint is asked of each part that a node takes.
-func (t *truth) checkConstraint(m *machine, s *shim) {
+// checkConstraint is asked of each allocation that a node takes.
+func (t *truth) checkConstraint(s *node.Shim) {
 	for _, c := range constraints {
-		if c.text == s.order.GetSpec().GetConstraint() && !c.met(slices.Contains(m.features, fast), slices.Contains(m.features, big)) {
-			t.w.fail("wrong node: part %s wants %q, and %s has %v", s.key, c.text, m.name, m.features)
+		if c.text == s.Order.GetSpec().GetConstraint() && !c.met(slices.Contains(s.Node.Features, fast), slices.Contains(s.Node.Features, big)) {
+			t.w.fail("wrong node: allocation %s wants %q, and %s has %v", s.Key, c.text, s.Node.Name, s.Node.Features)
 		}
 	}
 }

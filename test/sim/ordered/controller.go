@@ -45,6 +45,7 @@ type controller struct {
 	links    map[*link]struct{}
 	catching bool
 	yields   map[*task]bool // steps that may be interrupted anywhere
+	futile   map[state.Kind]futile
 
 	wallOff  time.Duration // its wall clock is ahead by this
 	rate     float64       // of its monotonic clock
@@ -64,12 +65,12 @@ func (c *controller) boot() {
 		}
 		c.state, c.applied = restored, c.saved
 	}
-	c.leader = leader.New(c, slog.New(slog.DiscardHandler))
+	c.leader = leader.New(c, nil, slog.New(slog.DiscardHandler))
 	c.leader.Sessions().SetClock(c.monotonic)
 	c.believes, c.leading, c.catching, c.doubted = false, false, false, 0
 	c.loops = [loopCount]loop{}
 	c.pending = map[*proposal]struct{}{}
-	c.yields = map[*task]bool{}
+	c.yields, c.futile = map[*task]bool{}, map[state.Kind]futile{}
 	c.memo = sched.Memo{}
 	c.w.log.look()
 	c.w.log.spreadSoon()
@@ -118,7 +119,11 @@ func (c *controller) commit(command state.Command, id state.RequestID) (state.Re
 	if err != nil {
 		return state.Result{}, err
 	}
-	return c.w.log.propose(c, entry)
+	result, err := c.w.log.propose(c, entry)
+	if err == nil && id == (state.RequestID{}) {
+		c.noteProposal(command, &result)
+	}
+	return result, err
 }
 
 // Confirm waits until a majority has said that this controller leads.

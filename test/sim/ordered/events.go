@@ -1,52 +1,28 @@
 package ordered
 
-import (
-	"container/heap"
-	"time"
-)
-
-// event is something that will happen at a moment of virtual time. Events of
-// one moment happen in the order in which they were planned.
-type event struct {
-	at  time.Duration
-	seq uint64
-	do  func()
-}
-
-type agenda []event
-
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
-	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
-}
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)   { *a = append(*a, x.(event)) }
-func (a *agenda) Pop() any {
-	old := *a
-	last := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*a = old[:len(old)-1]
-	return last
-}
+import "time"
 
 // after plans something. Nobody can take it back: what is planned looks
 // whether it is still wanted.
 func (w *World) after(delay time.Duration, do func()) {
-	w.planned++
-	heap.Push(&w.agenda, event{w.now + max(delay, 0), w.planned, do})
+	w.agenda.Plan(w.now+max(delay, 0), do)
 }
 
 // step does what is next, and answers false when nothing is planned up to the
 // given moment.
 func (w *World) step(until time.Duration) bool {
-	if len(w.agenda) == 0 || w.agenda[0].at > until {
+	at, do := w.agenda.Next(until)
+	if do == nil {
 		w.now = until
 		return false
 	}
-	next := heap.Pop(&w.agenda).(event)
-	w.now = next.at
+	w.now = at
 	w.Steps++
-	next.do()
+	if w.Steps%1024 == 0 && w.Options.Stop != nil && w.Options.Stop() {
+		w.failure = Stopped
+		return false
+	}
+	do()
 	return true
 }
 
@@ -105,8 +81,8 @@ func (p *process) stop() {
 	}
 }
 
-// goOn is SIGCONT.
-func (p *process) goOn() {
+// resume is SIGCONT.
+func (p *process) resume() {
 	if !p.stopped {
 		return
 	}

@@ -54,6 +54,8 @@ var kinds = []struct {
 	{"node loses its power in a restore", 2, func(w *World, f Fault) func() { return w.lieInWait(f, inRestore, true) }},
 	{"images are lost", 3, (*World).loseImages},
 	{"an image is damaged", 3, (*World).damageImage},
+	// Planned beside the others: see planHunts.
+	{"node of a newest image is lost", 0, (*World).loseNewest},
 }
 
 // Kinds are the names of all kinds of fault.
@@ -157,7 +159,7 @@ func (c *controller) fall() {
 
 type stoppable interface {
 	stop()
-	goOn()
+	resume()
 }
 
 func (w *World) stopProcess(p stoppable) func() {
@@ -165,7 +167,7 @@ func (w *World) stopProcess(p stoppable) func() {
 		return nil
 	}
 	p.stop()
-	return func() { p.goOn(); w.log.spreadSoon() }
+	return func() { p.resume(); w.log.spreadSoon() }
 }
 
 func (w *World) handOver(f Fault) func() {
@@ -211,10 +213,10 @@ func (w *World) stopDaemon(f Fault) func() { return w.stopProcess(&w.machine(f).
 
 func (w *World) crashShim(f Fault) func() {
 	m := w.machine(f)
-	if shims := m.shimsInOrder(); len(shims) > 0 {
+	if shims := m.ShimsInOrder(); len(shims) > 0 {
 		s := shims[f.B%len(shims)]
-		w.trace(m.name, "the supervisor of part %s is killed", s.key)
-		s.die()
+		w.trace(m.Name, "the supervisor of allocation %s is killed", s.Key)
+		s.Die()
 	}
 	return nil
 }
@@ -230,11 +232,11 @@ func (w *World) powerOff(f Fault) func() {
 func (w *World) powerOffAndFence(f Fault) func() {
 	m := w.machine(f)
 	m.switchOff()
-	boots := m.boots
+	boots := m.Boots
 	tell := true
 	var try func()
 	try = func() {
-		if m.on || m.boots != boots || !tell || m.fencing {
+		if m.On || m.Boots != boots || !tell || m.fencing {
 			return
 		}
 		m.fencing = true
@@ -262,9 +264,9 @@ func (w *World) powerOffAndFence(f Fault) func() {
 func (w *World) fillNode(f Fault) func() {
 	m := w.machine(f)
 	set := func(full bool) {
-		m.full = full
+		m.Full = full
 		if m.daemon.runs() && m.daemon.conn != nil {
-			m.daemon.hangUp("what the node offers has changed")
+			m.daemon.HangUp("what the node offers has changed")
 		}
 	}
 	set(true)

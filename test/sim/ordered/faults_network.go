@@ -2,7 +2,7 @@ package ordered
 
 import "time"
 
-// places that a partition may part: controllers, nodes and users.
+// places are what a partition may part: controllers, nodes and users.
 func (w *World) places() int { return 1 + len(w.controllers) + len(w.machines) }
 
 // part closes the way between a controller and somebody else, or one way of
@@ -58,7 +58,7 @@ func (w *World) nameOf(p place) string {
 	if p == users {
 		return "users"
 	}
-	return w.machines[int(p)-1-len(w.controllers)].name
+	return w.machines[int(p)-1-len(w.controllers)].Name
 }
 
 // keepalive is after how long a controller gives up a connection that does not

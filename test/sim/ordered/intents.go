@@ -2,7 +2,6 @@ package ordered
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math"
 	"time"
 
@@ -70,22 +69,4 @@ func (w *World) newIntent() *intent {
 	w.intents[name] = in
 	w.intentList = append(w.intentList, in)
 	return in
-}
-
-// workOf is how long the script of an order takes.
-func (w *World) workOf(order *pb.StartPart) time.Duration {
-	if in := w.intents[order.GetSpec().GetComment()]; in != nil {
-		return in.work
-	}
-	return time.Minute
-}
-
-// exitCodeOf is what the script of a run ends with.
-func (w *World) exitCodeOf(key partKey) uint32 {
-	sum := fnv.New32a()
-	fmt.Fprint(sum, w.seed, key)
-	if n := sum.Sum32(); n%8 == 0 {
-		return 1 + n/8%100
-	}
-	return 0
 }

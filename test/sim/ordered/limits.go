@@ -76,10 +76,10 @@ func (w *World) accounts() state.ChangeAccounts {
 func (t *truth) checkLimits() {
 	licenses, gpus, jobs := uint32(0), map[string]uint32{}, map[string]uint32{}
 	cpus, shorts := map[uint32]uint32{}, map[uint32]uint32{}
-	for _, parts := range t.running {
+	for _, allocs := range t.running {
 		first := true
-		for s := range parts {
-			asked, uid := s.order.GetSpec(), s.order.GetOwner().GetUid()
+		for s := range allocs {
+			asked, uid := s.Order.GetSpec(), s.Order.GetOwner().GetUid()
 			if first {
 				licenses += licensesOf(asked.GetLicenses())
 				jobs[asked.GetAccount()]++
@@ -88,14 +88,9 @@ func (t *truth) checkLimits() {
 				}
 				first = false
 			}
-			for _, a := range s.order.GetAllocation() {
-				if a.GetNode() != s.m.name {
-					continue
-				}
-				gpus[asked.GetAccount()] += uint32(len(a.GetDevices()))
-				if asked.GetQos() == state.NormalQOS {
-					cpus[uid] += uint32(len(a.GetCpuIds()))
-				}
+			gpus[asked.GetAccount()] += uint32(len(s.Share().GetDevices()))
+			if asked.GetQos() == state.NormalQOS {
+				cpus[uid] += uint32(len(s.Share().GetCpuIds()))
 			}
 		}
 	}

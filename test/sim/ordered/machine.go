@@ -1,97 +1,106 @@
 package ordered
 
 import (
-	"fmt"
+	"math/rand/v2"
 	"time"
 
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
 
-// machine is one compute node: its kernel, its disk, its gnoded, and the shims
-// of the parts it runs, which outlive the daemon.
+// machine is one compute node in its place, with the process and the connection of its
+// daemon.
 type machine struct {
-	w       *World
-	name    string
+	*node.Node
 	place   place
-	on      bool
-	boots   int           // how often it was switched on
-	booted  time.Duration // when, last
-	rate    float64       // of CLOCK_BOOTTIME against true time
-	full    bool          // its disk
-	fencing bool          // the administrator is declaring it dead
+	fencing bool // the administrator is declaring it dead
 	daemon  daemon
-	shims   map[partKey]*shim
-	cpus    uint32
-	gpus    uint32
-
-	features []string
-	model    string            // of its GPUs
-	kernel   int               // images of one are not restored on another
-	criu     bool              // it can save and restore jobs
-	reaches  bool              // the shared store
-	images   map[string]*image // in its own store, which outlives all but a loss of it
 }
 
-// partKey names a part on its node.
-type partKey struct{ job, epoch uint32 }
-
-func keyOf(id *pb.PartId) partKey { return partKey{id.GetJob(), id.GetEpoch()} }
-
-func (k partKey) id() *pb.PartId { return &pb.PartId{Job: k.job, Epoch: k.epoch} }
-func (k partKey) String() string { return fmt.Sprintf("%d.%d", k.job, k.epoch) }
-
-// boottime is CLOCK_BOOTTIME.
-func (m *machine) boottime() time.Duration {
-	return time.Duration(float64(m.w.now-m.booted) * m.rate)
-}
-
-// inTrue converts a span of CLOCK_BOOTTIME to true time, rounded up.
-func (m *machine) inTrue(span time.Duration) time.Duration {
-	return time.Duration(float64(span)/m.rate) + 1
+func (w *World) addMachine(n *node.Node) {
+	m := &machine{Node: n, place: place(1 + len(w.controllers) + n.Number)}
+	m.daemon = daemon{process: process{w: w}, m: m}
+	n.Daemon.Node, n.Daemon.Host = n, &m.daemon
+	w.machines = append(w.machines, m)
 }
 
 func (m *machine) switchOn() {
-	if m.on {
+	if m.On {
 		return
 	}
-	m.on, m.booted = true, m.w.now
-	m.boots++
-	m.w.trace(m.name, "is switched on, boot %d", m.boots)
+	m.SwitchOn()
 	m.daemon.begin()
 }
 
-// switchOff is a loss of power: everything that ran is over, the disk stays.
+// switchOff is a loss of power.
 func (m *machine) switchOff() {
-	if !m.on {
+	if !m.On {
 		return
 	}
-	m.w.trace(m.name, "loses its power")
-	m.on = false
 	m.daemon.vanish()
-	for _, s := range m.shimsInOrder() {
-		s.die()
+	m.SwitchOff()
+}
+
+// What follows implements node.World. Script and ExitCode are with the users.
+
+// Now is true time.
+func (w *World) Now() time.Duration { return w.now }
+
+// After plans something.
+func (w *World) After(delay time.Duration, do func()) { w.after(delay, do) }
+
+// Rand is the day's chance.
+func (w *World) Rand() *rand.Rand { return w.rng }
+
+// Nodes are all that there are.
+func (w *World) Nodes() []*node.Node {
+	all := make([]*node.Node, len(w.machines))
+	for i, m := range w.machines {
+		all[i] = m.Node
+	}
+	return all
+}
+
+// Trace tells what happens.
+func (w *World) Trace(who, format string, arguments ...any) { w.trace(who, format, arguments...) }
+
+// Fail notes what must not be.
+func (w *World) Fail(format string, arguments ...any) { w.fail(format, arguments...) }
+
+// Happens has what happens to an allocation checked and counted.
+func (w *World) Happens(what node.What, s *node.Shim) {
+	switch what {
+	case node.Launched:
+		w.truth.take(s)
+	case node.Runs:
+		w.truth.runs(s)
+	case node.Rests:
+		w.truth.noteFrozen(s)
+	case node.Restored:
+		w.truth.there(s)
+	case node.ScriptRuns:
+		w.truth.script(s)
+	case node.Suspended:
+		w.Suspended++
+	case node.LeaseEnded:
+		w.Frozen++
+	case node.SaveBegins:
+		w.ambush(s, inSave)
+	case node.Saved:
+		w.Saves++
+	case node.NotSaved:
+		w.SavesFailed++
+	case node.RestoreBegins:
+		w.ambush(s, inRestore)
+	case node.RestoreFailed:
+		w.RestoresFailed++
+		w.truth.excuse(s.Key.Job, "a restore failed")
+	case node.Ended:
+		w.truth.ended(s)
 	}
 }
 
-func (m *machine) inventory() *pb.Inventory {
-	inventory := &pb.Inventory{
-		Cpus: m.cpus, RealCpus: m.cpus, MemoryBytes: 64 << 30, RealMemoryBytes: 64 << 30,
-		BootId: fmt.Sprintf("boot-%d", m.boots), HostName: m.name, Features: m.features,
-	}
-	for i := range m.gpus {
-		inventory.Devices = append(inventory.Devices, &pb.Device{
-			Id: fmt.Sprintf("%s-gpu%d", m.name, i), Index: i, Model: m.model, Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Shares: 1,
-		})
-	}
-	inventory.Saving = &pb.Saving{Criu: "4.2", Kernel: fmt.Sprint(m.kernel)}
-	if m.reaches {
-		inventory.Saving.Stores = []string{scratch}
-	}
-	if !m.criu {
-		inventory.Saving = &pb.Saving{WhyNot: "it has no CRIU"}
-	}
-	if m.full {
-		inventory.Trouble = "its disk is full"
-	}
-	return inventory
-}
+// ImageMade notes an image.
+func (w *World) ImageMade(i *node.Image) { w.truth.images[i.Digest] = i }
+
+// ImageDeleted checks that nobody needs an image.
+func (w *World) ImageDeleted(i *node.Image) { w.truth.deleted(i) }

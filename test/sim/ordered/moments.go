@@ -14,13 +14,13 @@ var moments = []struct {
 	is   func(w *World, result *state.Result) bool
 }{
 	{"a job is to run again", func(w *World, result *state.Result) bool { return w.requeuedNow }},
-	{"a part has ended", func(_ *World, r *state.Result) bool { return r.Kind == state.KindPartsEnded }},
+	{"an allocation has ended", func(_ *World, r *state.Result) bool { return r.Kind == state.KindAllocsEnded }},
 	{"a job starts", func(_ *World, r *state.Result) bool { return r.Kind == state.KindPlaceJobs && len(r.Starts) > 0 }},
 	{"a node registers", func(_ *World, r *state.Result) bool { return r.Kind == state.KindRegisterNode }},
 	{"a job is accepted", func(_ *World, r *state.Result) bool { return r.Kind == state.KindSubmitJob && r.JobID != 0 }},
-	{"a save has ended", func(_ *World, r *state.Result) bool { return r.Kind == state.KindPartsSaved }},
+	{"a save has ended", func(_ *World, r *state.Result) bool { return r.Kind == state.KindAllocsSaved }},
 	{"a save is asked for", func(_ *World, r *state.Result) bool { return r.Kind == state.KindSaveJobs }},
-	{"a part stands", func(_ *World, r *state.Result) bool { return r.Kind == state.KindPartsSuspended }},
+	{"an allocation stands", func(_ *World, r *state.Result) bool { return r.Kind == state.KindAllocsSuspended }},
 	{"leases end", func(_ *World, r *state.Result) bool { return r.Kind == state.KindLeasesEnded && r.Refused == nil }},
 }
 

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
 
-// TestSeeds runs some simulated days; make sim runs more.
+// TestSeeds runs some simulated days; make soak and make sim run more.
 func TestSeeds(t *testing.T) {
-	seeds := uint64(24)
-	if testing.Short() {
-		seeds = 4
-	}
+	seeds := prototest.Soak[uint64](18, 200)
 	var mu sync.Mutex
 	waited, saves := map[string]int{}, SaveCounts{}
 	t.Run("days", func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	if saves.Moved == 0 || saves.Leaving == 0 || saves.Repeated == 0 || saves.RestoresFailed == 0 || saves.Dropped == 0 || saves.GangsLeft == 0 || saves.GangsSent == 0 {
+	if saves.Moved == 0 || saves.Leaving == 0 || saves.Repeated == 0 || saves.RestoresFailed == 0 || saves.Dropped == 0 || saves.Older == 0 || saves.Undone == 0 || saves.GangsLeft == 0 || saves.GangsSent == 0 {
 		t.Errorf("too little of what can happen to images: %+v", saves)
 	}
 	for _, word := range []string{"ImageNotRestorable", "Dependency", "BeginTime", "Licenses", "JobArrayTaskLimit", "AssocGrpGRES", "QOSMaxJobsPerUserLimit"} {
@@ -74,14 +74,10 @@ func TestCheckersNoticeBrokenModels(t *testing.T) {
 		Broken
 		from uint64 // the first day: some are noticed only on one of many
 	}{
-		"a controller never confirms that it leads":          {Broken{NeverConfirms: true}, 44},
-		"a node forgets results that nobody has":             {Broken{ForgetsEarly: true}, 0},
-		"a node's registration leaves out what has ended":    {Broken{NeverLists: true}, 0},
-		"a node says too early that a part is saved":         {Broken{SavedEarly: true}, 0},
-		"a part that is not restored runs all the same":      {Broken{RunsAnyway: true}, 0},
-		"an order to keep images is carried out late":        {Broken{KeepsLate: true}, 0},
-		"a part that stands goes on when its lease is there": {Broken{LeaseLetsGo: true}, 0},
-		"a part of a gang goes on alone":                     {Broken{GoesOnAlone: true}, 0},
+		"a controller never confirms that it leads":            {Broken{NeverConfirms: true}, 159},
+		"a node says too early that an allocation is saved":    {Broken{Broken: node.Broken{SavedEarly: true}}, 0},
+		"an allocation that is not restored runs all the same": {Broken{Broken: node.Broken{RunsAnyway: true}}, 1},
+		"an image has its node's names for devices":            {Broken{Broken: node.Broken{NamesItsOwn: true}}, 2},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ func (l *link) serveNode(register *pb.Register) {
 			return
 		}
 		defer done()
-		command := state.RegisterFromMessage(register).At(c.View().Level())
+		command := state.RegisterFromMessage(register)
 		if _, err := c.Propose(context.Background(), command, state.RequestID{}); err != nil {
 			l.close("not committed")
 			return
@@ -50,7 +50,7 @@ func (l *link) serveNode(register *pb.Register) {
 		}
 		l.session = c.leader.Sessions().Connect(context.Background(), register, &pb.Registered{
 			LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, RenewEveryMs: granted.LeaseMs / 3,
-			SentBoottimeNs: register.GetSentBoottimeNs(), Parts: granted.Parts,
+			SentBoottimeNs: register.GetSentBoottimeNs(), Allocs: granted.Allocs,
 		})
 		c.links[l] = struct{}{}
 		early := l.early
@@ -75,7 +75,7 @@ func (c *controller) grant(node string, arrived time.Time) (*pb.LeaseRenewed, er
 		return nil, session.ErrEnding
 	}
 	return &pb.LeaseRenewed{
-		LeaseMs: policy.LeaseS * 1000, LeaseMarginMs: policy.MarginS() * 1000, Parts: c.View().PartsOn(node),
+		LeaseMs: policy.LeaseS * 1000, LeaseMarginMs: policy.MarginS() * 1000, Allocs: c.View().AllocsOn(node),
 	}, nil
 }
 
@@ -101,16 +101,16 @@ func (l *link) hear(message *pb.NodeMessage) {
 			}
 			granted.SentBoottimeNs = what.RenewLease.GetSentBoottimeNs()
 			l.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_LeaseRenewed{LeaseRenewed: granted}})
-		case *pb.NodeMessage_PartReady:
-			_ = c.leader.Ready(context.Background(), l.session, what.PartReady)
-		case *pb.NodeMessage_PartEnded:
-			_ = c.leader.Ended(context.Background(), l.session, what.PartEnded)
-		case *pb.NodeMessage_PartSuspended:
-			_ = c.leader.Suspended(context.Background(), l.session, what.PartSuspended)
-		case *pb.NodeMessage_PartSaved:
-			_ = c.leader.Saved(context.Background(), l.session, what.PartSaved)
-		case *pb.NodeMessage_PartGrade:
-			c.leader.Graded(l.session, what.PartGrade)
+		case *pb.NodeMessage_AllocReady:
+			_ = c.leader.Ready(context.Background(), l.session, what.AllocReady)
+		case *pb.NodeMessage_AllocEnded:
+			_ = c.leader.Ended(context.Background(), l.session, what.AllocEnded)
+		case *pb.NodeMessage_AllocSuspended:
+			_ = c.leader.Suspended(context.Background(), l.session, what.AllocSuspended)
+		case *pb.NodeMessage_AllocSaved:
+			_ = c.leader.Saved(context.Background(), l.session, what.AllocSaved)
+		case *pb.NodeMessage_AllocCheckpointable:
+			c.leader.Checkpointable(l.session, what.AllocCheckpointable)
 		case *pb.NodeMessage_RestoreAnswer:
 			c.leader.Restores(l.session, what.RestoreAnswer)
 			c.kick(savedLoop)

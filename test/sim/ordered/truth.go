@@ -1,173 +1,161 @@
 package ordered
 
 import (
-	"cmp"
-
+	"github.com/gleaner-hpc/gleaner/checkpoint"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
 
 // truth is what really happens on the nodes, whatever any controller believes.
 type truth struct {
 	w       *World
-	running map[uint32]map[*shim]bool // by job: the parts whose processes run now
-	devices map[string]*shim          // who has a device, from the start of its container to its end
-	results map[partKey]*pb.PartEnded // what the batch host of a run saw
-	wereUp  map[partKey]int           // parts of a run that were ever there: ran, or were restored
-	sources map[partKey]source        // from what a run goes on
-	started map[started]bool          // parts that ever had a supervisor
+	running map[uint32]map[*node.Shim]bool  // by job: the allocations whose processes run now
+	devices map[string]*node.Shim           // the holder of each device, from the start of its container to its end
+	results map[registry.Key]*pb.AllocEnded // what the batch host of a run saw
+	wereUp  map[registry.Key]int            // allocations of a run that were ever there: ran, or were restored
+	sources map[registry.Key]source         // from what a run goes on
+	started map[started]bool                // allocations that ever had a supervisor
+	counted map[*node.Shim]bool             // those that were ever up
+	present map[uint32]uint32               // by job: the epoch of its run, by the log
 
-	work       map[uint32]*work  // by job
-	images     map[string]*image // all that ever were, by digest
-	imageCount int
+	work   map[uint32]*work                 // by job
+	images map[string]*node.Image           // all that ever were, by digest
+	seen   map[jobAlloc][]checkpoint.Device // at the start of the script
+	away   away
 }
 
-// started names a part and its node.
+// started names an allocation and its node.
 type started struct {
-	key  partKey
+	key  registry.Key
 	node string
 }
 
 func newTruth(w *World) *truth {
 	return &truth{
-		w: w, running: map[uint32]map[*shim]bool{}, devices: map[string]*shim{},
-		results: map[partKey]*pb.PartEnded{}, wereUp: map[partKey]int{}, sources: map[partKey]source{}, started: map[started]bool{},
-		work: map[uint32]*work{}, images: map[string]*image{},
+		w: w, running: map[uint32]map[*node.Shim]bool{}, devices: map[string]*node.Shim{},
+		results: map[registry.Key]*pb.AllocEnded{}, wereUp: map[registry.Key]int{}, sources: map[registry.Key]source{}, started: map[started]bool{}, counted: map[*node.Shim]bool{},
+		work: map[uint32]*work{}, images: map[string]*node.Image{}, seen: map[jobAlloc][]checkpoint.Device{}, present: map[uint32]uint32{},
+		away: away{since: map[string]int64{}},
 	}
 }
 
-// take notes what a part has from now on.
-func (t *truth) take(m *machine, s *shim) {
-	place := started{s.key, m.name}
+// take notes what an allocation has from now on.
+func (t *truth) take(s *node.Shim) {
+	place := started{s.Key, s.Node.Name}
 	if t.started[place] {
-		t.w.fail("doubled: part %s is started on %s once more", s.key, m.name)
+		t.w.fail("doubled: allocation %s is started on %s once more", s.Key, s.Node.Name)
 	}
 	t.started[place] = true
-	t.checkConstraint(m, s)
-	t.checkRestore(m, s)
-	for id := range held(m, s) {
+	t.checkConstraint(s)
+	t.checkRestore(s)
+	for id := range held(s) {
 		if other := t.devices[id]; other != nil {
-			t.w.fail("devices twice: %s is taken by part %s while part %s has it", id, s.key, other.key)
+			t.w.fail("devices twice: %s is taken by allocation %s while allocation %s has it", id, s.Key, other.Key)
 		}
 		t.devices[id] = s
 	}
-	t.checkCPUs(m, s)
+	t.checkCPUs(s)
 }
 
-// checkCPUs holds when a part takes its CPUs, and when it goes on: no other has
+// checkCPUs holds when an allocation takes its CPUs, and when it goes on: no other has
 // one of them, but those that are suspended and stand.
-func (t *truth) checkCPUs(m *machine, s *shim) {
+func (t *truth) checkCPUs(s *node.Shim) {
 	mine := map[uint32]bool{}
-	for _, cpu := range cpusOf(m, s) {
+	for _, cpu := range s.Share().GetCpuIds() {
 		mine[cpu] = true
 	}
-	for _, other := range m.shimsInOrder() {
-		if other == s || other.result != nil || !other.alive || other.ending || other.stands() {
+	for _, other := range s.Node.ShimsInOrder() {
+		if other == s || other.Result != nil || !other.Alive || other.Core.Ending || other.IsFrozen() {
 			continue
 		}
-		for _, cpu := range cpusOf(m, other) {
+		for _, cpu := range other.Share().GetCpuIds() {
 			if mine[cpu] {
-				t.w.fail("devices twice: CPU %d of %s is part %s's while part %s has it", cpu, m.name, s.key, other.key)
+				t.w.fail("devices twice: CPU %d of %s is allocation %s's while allocation %s has it", cpu, s.Node.Name, s.Key, other.Key)
 			}
 		}
 	}
 }
 
-func cpusOf(m *machine, s *shim) []uint32 {
-	for _, a := range s.order.GetAllocation() {
-		if a.GetNode() == m.name {
-			return a.GetCpuIds()
-		}
-	}
-	return nil
-}
-
-func (t *truth) give(m *machine, s *shim) {
-	for id := range held(m, s) {
+func (t *truth) give(s *node.Shim) {
+	for id := range held(s) {
 		if t.devices[id] == s {
 			delete(t.devices, id)
 		}
 	}
 }
 
-// held are the names of the devices that an order gives a part.
-func held(m *machine, s *shim) map[string]bool {
+// held are the names of the devices that an order gives an allocation.
+func held(s *node.Shim) map[string]bool {
 	ids := map[string]bool{}
-	for _, a := range s.order.GetAllocation() {
-		if a.GetNode() != m.name {
-			continue
-		}
-		for _, d := range a.GetDevices() {
-			ids[d.GetDeviceId()] = true
-		}
+	for _, d := range s.Share().GetDevices() {
+		ids[d.GetDeviceId()] = true
 	}
 	return ids
 }
 
-// runs notes that a part's processes run from now on.
-func (t *truth) runs(m *machine, s *shim) {
-	of := t.running[s.key.job]
+// runs notes that an allocation's processes run from now on.
+func (t *truth) runs(s *node.Shim) {
+	of := t.running[s.Key.Job]
 	if of == nil {
-		of = map[*shim]bool{}
-		t.running[s.key.job] = of
+		of = map[*node.Shim]bool{}
+		t.running[s.Key.Job] = of
 	}
 	for other := range of {
-		if other.key.epoch != s.key.epoch || other.m == m {
-			t.w.fail("doubled: part %s runs on %s while part %s runs on %s", s.key, m.name, other.key, other.m.name)
+		if other.Key.Epoch != s.Key.Epoch || other.Node == s.Node {
+			t.w.fail("doubled: allocation %s runs on %s while allocation %s runs on %s", s.Key, s.Node.Name, other.Key, other.Node.Name)
 		}
 	}
 	of[s] = true
-	if left := t.workOf(s.key.job).left; left == s.key {
-		t.w.fail("runs on: part %s runs, and its job goes on from where it stood", s.key)
+	if left := t.workOf(s.Key.Job).left; left == s.Key {
+		t.w.fail("runs on: allocation %s runs, and its job goes on from where it stood", s.Key)
 	}
-	s.ranAt = t.w.now
-	for _, i := range s.mine {
-		i.ranOn = cmp.Or(i.ranOn, t.w.now)
+	if present := t.present[s.Key.Job]; s.Key.Epoch > present {
+		t.w.fail("undecided: allocation %s runs, and the run of its job is %d", s.Key, present)
 	}
-	if !s.began {
-		s.began = true
+	if !s.Began {
 		t.there(s)
+		t.checkDevices(s)
 		t.begins(s)
 	}
-	if !s.ending {
-		t.checkCPUs(m, s)
+	if !s.Core.Ending {
+		t.checkCPUs(s)
 	}
 	t.checkLimits()
-	t.w.trace(m.name, "part %s runs", s.key)
+	t.w.trace(s.Node.Name, "allocation %s runs", s.Key)
 }
 
-// there counts the parts of a run that are up, or restored.
-func (t *truth) there(s *shim) {
-	if !s.counted {
-		s.counted = true
-		t.wereUp[s.key]++
+// there counts the allocations of a run that are up, or restored.
+func (t *truth) there(s *node.Shim) {
+	if !t.counted[s] {
+		t.counted[s] = true
+		t.wereUp[s.Key]++
 	}
 }
 
-// stands notes that they do not run any more, for good or because they are
+// noteFrozen notes that they do not run any more, for good or because they are
 // frozen.
-func (t *truth) stands(m *machine, s *shim) {
-	delete(t.running[s.key.job], s)
+func (t *truth) noteFrozen(s *node.Shim) {
+	delete(t.running[s.Key.Job], s)
 	t.comes(s)
-	t.w.trace(m.name, "part %s stands still", s.key)
+	t.w.trace(s.Node.Name, "allocation %s stands still", s.Key)
 }
 
 // script checks that a gang's script starts on all of its nodes or on none.
-func (t *truth) script(s *shim) {
-	if up, all := t.wereUp[s.key], len(s.order.GetAllocation()); up < all {
-		t.w.fail("half a gang: the script of run %s starts with %d of %d parts", s.key, up, all)
+func (t *truth) script(s *node.Shim) {
+	if up, all := t.wereUp[s.Key], len(s.Order.GetAllocation()); up < all {
+		t.w.fail("half a gang: the script of run %s starts with %d of %d allocations", s.Key, up, all)
 	}
 }
 
-// ended notes that nothing of a part is left, and what its node saw.
-func (t *truth) ended(m *machine, s *shim, result *pb.PartEnded) {
-	t.give(m, s)
-	delete(t.running[s.key.job], s)
-	if s.isBatch() {
-		t.results[s.key] = result
+// ended notes that nothing of an allocation is left, and what its node saw.
+func (t *truth) ended(s *node.Shim) {
+	t.give(s)
+	delete(t.running[s.Key.Job], s)
+	if s.IsBatch() {
+		t.results[s.Key] = s.Result
 	}
-	if s.order.GetRestore() != nil && !s.began {
-		t.excuse(s.key.job, "a part of it did not go on")
+	if s.Order.GetRestore() != nil && !s.Began {
+		t.excuse(s.Key.Job, "an allocation of it did not go on")
 	}
 }
-
-func cause(result *pb.PartEnded) string { return result.GetCause().String()[len("END_CAUSE_"):] }

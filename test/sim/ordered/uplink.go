@@ -3,9 +3,33 @@ package ordered
 import (
 	"time"
 
-	"github.com/gleaner-hpc/gleaner/noded/job"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
+
+// daemon is the process of a gnoded, and its connection. What it does with what it is
+// told is package node's.
+type daemon struct {
+	process
+	m        *machine
+	conn     *conn // the present session; nil = none
+	link     *link // its other end
+	joined   bool  // the registration was answered
+	failures int
+}
+
+// patienceLeast is how long a controller may take to answer a registration.
+const patienceLeast = 15 * time.Second
+
+// begin starts the daemon.
+func (d *daemon) begin() {
+	if d.up || !d.m.On {
+		return
+	}
+	d.process.start()
+	d.conn, d.link, d.failures = nil, nil, 0
+	d.m.Daemon.Begin(d.starts)
+	d.after(between(d.w.rng, 10*time.Millisecond, 2*time.Second), d.connect)
+}
 
 // connect opens a session with one controller after another until one takes
 // it, which is the leader or passes on to it.
@@ -28,20 +52,18 @@ func (d *daemon) connect() {
 	d.link = l
 	d.after(patienceLeast, func() {
 		if d.conn == conn && !d.joined {
-			d.hangUp("not answered")
+			d.HangUp("not answered")
 		}
 	})
-	register := d.register()
+	first := d.m.Daemon.Register()
+	register := first[0].GetRegister()
 	starts := lead.starts
 	conn.up.send(func() {
 		lead.whenRuns(starts, func() { l.serveNode(register) }, func() { d.lost(conn, "refused") })
 	})
-	for _, p := range d.inOrder() {
-		if !p.life.Over() {
-			d.sendGrade(p)
-		}
+	for _, m := range first[1:] {
+		d.Send(m)
 	}
-	d.resend()
 }
 
 // whenRuns does something in the process, if it still is the one that was
@@ -54,24 +76,11 @@ func (p *process) whenRuns(starts int, do, otherwise func()) {
 	p.after(0, do)
 }
 
-func (d *daemon) register() *pb.Register {
-	message := &pb.Register{
-		Node: d.m.name, Inventory: d.m.inventory(), Instance: d.instance, SentBoottimeNs: int64(d.m.boottime()),
-		Images: d.m.held(),
-	}
-	for _, p := range d.inOrder() {
-		// A part whose end is not acknowledged is not lost.
-		if p.life.State() != job.Acknowledged && !(d.w.broken.NeverLists && p.life.Over()) {
-			message.Running = append(message.Running, &pb.RunningPart{
-				Part: p.key.id(), Ready: p.ready, Ending: p.endOrder != nil || p.life.Over(), Frozen: p.shim != nil && p.shim.frozen(),
-				SuspendNumber: p.suspendNumber, Stands: p.stands,
-			})
-		}
-	}
-	return message
-}
+// After implements node.Host, as what follows does.
+func (d *daemon) After(delay time.Duration, do func()) { d.after(delay, do) }
 
-func (d *daemon) send(message *pb.NodeMessage) {
+// Send sends a message in the present session.
+func (d *daemon) Send(message *pb.NodeMessage) {
 	if d.conn == nil {
 		return
 	}
@@ -81,74 +90,31 @@ func (d *daemon) send(message *pb.NodeMessage) {
 	})
 }
 
-// hear takes in a message of a controller, if the session is still the one.
+// Connected says whether a tunnel leads to this machine now.
+func (d *daemon) Connected() bool {
+	return d.runs() && d.conn != nil && d.joined && d.conn.passes(false) && d.conn.passes(true)
+}
+
+// HangUp ends the session from this end.
+func (d *daemon) HangUp(why string) {
+	l := d.link
+	l.conn.down.closed = true
+	l.conn.up.send(l.hangUp)
+	d.lostNow(l.conn, why)
+}
+
+// hear takes a message of a controller, if the session is still the present one.
 func (d *daemon) hear(conn *conn, message *pb.ControllerMessage) {
 	d.after(0, func() {
 		if d.conn != conn {
 			return
 		}
-		switch what := message.GetWhat().(type) {
-		case *pb.ControllerMessage_Registered:
+		if message.GetRegistered() != nil {
 			d.joined, d.failures = true, 0
-			d.w.trace(d.m.name, "is registered with %s", d.link.c.name)
-			d.leaseGranted(&pb.LeaseRenewed{SentBoottimeNs: what.Registered.GetSentBoottimeNs(), LeaseMs: what.Registered.GetLeaseMs(), LeaseMarginMs: what.Registered.GetLeaseMarginMs(), Parts: what.Registered.GetParts()})
-			d.keepLease(conn, time.Duration(what.Registered.GetRenewEveryMs())*time.Millisecond, time.Duration(what.Registered.GetLeaseMs())*time.Millisecond)
-		case *pb.ControllerMessage_LeaseRenewed:
-			d.leaseGranted(what.LeaseRenewed)
-		case *pb.ControllerMessage_StartPart:
-			d.startPart(what.StartPart)
-		case *pb.ControllerMessage_ReleaseBatch:
-			d.releaseBatch(what.ReleaseBatch.GetPart())
-		case *pb.ControllerMessage_EndPart:
-			d.endPart(what.EndPart)
-		case *pb.ControllerMessage_EndedAcknowledged:
-			d.acknowledged(what.EndedAcknowledged.GetPart())
-		case *pb.ControllerMessage_SuspendPart:
-			d.suspendPart(what.SuspendPart)
-		case *pb.ControllerMessage_SavePart:
-			d.savePart(what.SavePart)
-		case *pb.ControllerMessage_SavedAcknowledged:
-			d.savedAcknowledged(what.SavedAcknowledged)
-		case *pb.ControllerMessage_AskRestore:
-			d.askRestore(what.AskRestore)
-		case *pb.ControllerMessage_KeepImages:
-			d.keepImages(what.KeepImages)
+			d.w.trace(d.m.Name, "is registered with %s", d.link.c.name)
 		}
+		d.m.Daemon.Hear(message)
 	})
-}
-
-// leaseGranted passes an answer on to all supervisors.
-func (d *daemon) leaseGranted(granted *pb.LeaseRenewed) {
-	d.answered = d.m.boottime()
-	d.granted = granted
-	for _, p := range d.inOrder() {
-		if s := p.shim; s != nil && s.alive && !p.life.Over() {
-			g := d.grantFor(p.key)
-			d.after(between(d.w.rng, 0, 5*time.Millisecond), func() { s.grant(g) })
-		}
-	}
-}
-
-// keepLease asks for the lease again and again, and ends the session when it
-// is not answered any more.
-func (d *daemon) keepLease(conn *conn, interval, patience time.Duration) {
-	if d.conn != conn {
-		return
-	}
-	if d.m.boottime()-d.answered > max(patience, 3*interval) {
-		d.hangUp("the lease is not renewed")
-		return
-	}
-	d.send(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: int64(d.m.boottime())}}})
-	d.after(d.m.inTrue(interval), func() { d.keepLease(conn, interval, patience) })
-}
-
-// hangUp ends the session from this end.
-func (d *daemon) hangUp(why string) {
-	l := d.link
-	l.conn.down.closed = true
-	l.conn.up.send(l.hangUp)
-	d.lostNow(l.conn, why)
 }
 
 // lost is what the controller's end of the session's end looks like here.
@@ -161,11 +127,17 @@ func (d *daemon) lostNow(conn *conn, why string) {
 		return
 	}
 	conn.down.closed = true
-	d.conn, d.link = nil, nil
+	d.leave()
 	d.failures++
-	d.w.trace(d.m.name, "has no session: %s", why)
+	d.w.trace(d.m.Name, "has no session: %s", why)
 	pause := between(d.w.rng, 50*time.Millisecond, min(10*time.Second, 200*time.Millisecond<<min(d.failures, 6)))
 	d.after(pause, d.connect)
+}
+
+// leave notes that there is no session any longer.
+func (d *daemon) leave() {
+	d.conn, d.link = nil, nil
+	d.m.Daemon.Lost()
 }
 
 // fall is a crash of the daemon alone: its connection breaks.
@@ -173,13 +145,13 @@ func (d *daemon) fall() {
 	if !d.up {
 		return
 	}
-	d.w.trace(d.m.name, "gnoded crashes")
+	d.w.trace(d.m.Name, "gnoded crashes")
 	if d.conn != nil {
 		d.conn.down.closed = true
 		d.conn.up.send(d.link.hangUp)
 	}
 	d.crash()
-	d.conn, d.link = nil, nil
+	d.leave()
 }
 
 // vanish is what a loss of power does to it: nobody at the other end is told.
@@ -189,5 +161,5 @@ func (d *daemon) vanish() {
 		d.w.after(between(d.w.rng, 0, keepalive), d.link.hangUp)
 	}
 	d.crash()
-	d.conn, d.link = nil, nil
+	d.leave()
 }

@@ -62,11 +62,11 @@ func (w *World) administer(what string, command state.Command, then func()) {
 
 func (w *World) updateNode(m *machine, action state.NodeAction, then func()) {
 	names := map[state.NodeAction]string{state.DrainNode: "drain", state.ResumeNode: "resume", state.FenceNode: "fence"}
-	command := state.UpdateNodes{Names: []string{m.name}, Action: action, Reason: "simulated", User: "root"}
+	command := state.UpdateNodes{Names: []string{m.Name}, Action: action, Reason: "simulated", User: "root"}
 	if action == state.ResumeNode {
 		command.Reason = ""
 	}
-	w.administer(names[action]+" "+m.name, command, then)
+	w.administer(names[action]+" "+m.Name, command, then)
 }
 
 // tidy releases what was held, cancels what waits for what can never be, and
@@ -84,6 +84,10 @@ func (w *World) tidy() {
 			case job.Phase != state.Waiting:
 			case w.hopeless(job, view.TimeMS()):
 				w.administer(fmt.Sprintf("cancel %d", job.ID), state.CancelJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
+			case job.Held != 0 && w.truth.spoiled(job) && !job.Spec.Requeue:
+				may := true
+				change := state.JobChange{Requeue: &may}
+				w.administer(fmt.Sprintf("let requeue %d", job.ID), state.UpdateJobs{Targets: []state.Target{targetOf(job)}, Privileged: true, Change: change}, nil)
 			case job.Held != 0 && w.truth.spoiled(job):
 				w.administer(fmt.Sprintf("requeue %d", job.ID), state.RequeueJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
 			case job.Held != 0:
@@ -91,7 +95,7 @@ func (w *World) tidy() {
 			}
 		}
 		for _, m := range w.machines {
-			if node, known := view.Node(m.name); known && (node.Drain || node.Down) {
+			if node, known := view.Node(m.Name); known && (node.Drain || node.Down) {
 				w.updateNode(m, state.ResumeNode, nil)
 			}
 		}

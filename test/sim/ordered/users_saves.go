@@ -2,6 +2,7 @@ package ordered
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,20 +12,23 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/test/sim/history"
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
 
 // drawSaving says with what the machine saves jobs. It has a source of its own, so
 // that the rest of the day is as it was.
-func (m *machine) drawSaving(n int) {
-	rng := rand.New(rand.NewPCG(m.w.seed, uint64(100+n)))
-	m.criu = rng.IntN(8) > 0
-	m.reaches = m.w.seed%3 == 0 && rng.IntN(4) > 0
-	m.model = "h100"
-	if n >= 3 && rng.IntN(3) == 0 {
-		m.model = "a100"
+func (w *World) drawSaving(m *node.Node) {
+	rng := rand.New(rand.NewPCG(w.seed, uint64(100+m.Number)))
+	m.CRIU = rng.IntN(8) > 0
+	if w.seed%3 == 0 && rng.IntN(4) > 0 {
+		m.Shared = w.shared
+	}
+	m.Model = "h100"
+	if m.Number >= 3 && rng.IntN(3) == 0 {
+		m.Model = "a100"
 	}
 	if rng.IntN(6) == 0 {
-		m.kernel = 1
+		m.Kernel = 1
 	}
 }
 
@@ -57,8 +61,8 @@ func migrate(to []string) change {
 	})
 }
 
-// sendOn has an operator look at a job on several nodes now and then, and move a part
-// of it to another node if it runs.
+// sendOn has an operator look at a job on several nodes now and then, and move it to
+// others if it runs.
 func (w *World) sendOn(in *intent, looks int) {
 	w.after(between(w.rng, time.Minute, 10*time.Minute), func() {
 		if looks == 0 || w.over[in.job] {
@@ -69,20 +73,19 @@ func (w *World) sendOn(in *intent, looks int) {
 		if len(to) != int(in.spec.GetMinNodes()) {
 			return
 		}
-		other := pick(w.rng, w.machines).name
-		if !slices.Contains(to, other) {
-			to[w.rng.IntN(len(to))] = other
-			slices.Sort(to)
+		others := w.someNodes(len(w.machines))
+		others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(to, name) })
+		if len(others) >= len(to) {
+			w.askFor(in, nil, migrate(others[:len(to)]))
 		}
-		w.askFor(in, nil, migrate(to))
 	})
 }
 
-// nodesOf are those on which parts of a job run now, ascending.
+// nodesOf are those on which allocations of a job run now, ascending.
 func (t *truth) nodesOf(job uint32) []string {
 	var names []string
 	for s := range t.running[job] {
-		names = append(names, s.m.name)
+		names = append(names, s.Node.Name)
 	}
 	slices.Sort(names)
 	return names
@@ -125,7 +128,7 @@ func (w *World) someNodes(n int) []string {
 	}
 	var names []string
 	for _, i := range w.rng.Perm(len(w.machines))[:n] {
-		names = append(names, w.machines[i].name)
+		names = append(names, w.machines[i].Name)
 	}
 	slices.Sort(names)
 	return names
@@ -135,19 +138,38 @@ func (w *World) someNodes(n int) []string {
 const appRuns = 3
 
 // savesItself says whether the job of an order does.
-func savesItself(order *pb.StartPart) bool { return order.GetSpec().GetCheckpoint().GetMode() == "app" }
-
-// appOf names the work that a job saves by itself.
-func appOf(order *pb.StartPart) string {
-	return fmt.Sprintf("%s %d", order.GetSpec().GetComment(), order.GetPart().GetJob())
+func savesItself(order *pb.StartAlloc) bool {
+	return order.GetSpec().GetCheckpoint().GetMode() == "app"
 }
 
-// exitCode is what the script ends with. One that has saved itself asks for another
-// run.
-func (s *shim) exitCode() uint32 {
-	if s.after85 == 0 {
-		return s.m.w.exitCodeOf(s.key)
+// appOf names the work that a job saves by itself.
+func appOf(order *pb.StartAlloc) string {
+	return fmt.Sprintf("%s %d", order.GetSpec().GetComment(), order.GetAlloc().GetJob())
+}
+
+// Script implements node.World.
+func (w *World) Script(order *pb.StartAlloc) node.Script {
+	script := node.Script{Work: time.Minute}
+	if in := w.intents[order.GetSpec().GetComment()]; in != nil {
+		script.Work = in.work
 	}
-	s.m.w.appDone[appOf(s.order)] = s.done()
-	return spec.SavedExit
+	if savesItself(order) {
+		script.Done = w.appDone[appOf(order)]
+		script.Later = max(0, script.Work-script.Done-script.Work/appRuns)
+	}
+	return script
+}
+
+// ExitCode implements node.World. A script that has saved itself asks for another run.
+func (w *World) ExitCode(s *node.Shim) uint32 {
+	if s.HasMore() {
+		w.appDone[appOf(s.Order)] = s.Done()
+		return spec.SavedExit
+	}
+	sum := fnv.New32a()
+	fmt.Fprint(sum, w.seed, s.Key)
+	if n := sum.Sum32(); n%8 == 0 {
+		return 1 + n/8%100
+	}
+	return 0
 }

@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
+	"github.com/gleaner-hpc/gleaner/test/sim/agenda"
 	"github.com/gleaner-hpc/gleaner/test/sim/history"
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
 
 // Options say what is simulated.
@@ -30,7 +33,13 @@ type Options struct {
 	Between time.Duration // between two submissions, on average; 0 = 4 min
 	Trace   io.Writer     // one line an event; nil = none
 	Broken  Broken        // what is broken on purpose
+	// Stop, when not nil, is asked now and then. Once it says so the run ends, with
+	// Stopped as its failure.
+	Stop func() bool
 }
+
+// Stopped says that a run was ended because nobody waits for it: it shows nothing.
+var Stopped = &Failure{What: "stopped: nobody waits for it"}
 
 // Counts are what happened in a run.
 type Counts struct {
@@ -61,8 +70,7 @@ type World struct {
 	seed    uint64
 	rng     *rand.Rand
 	now     time.Duration
-	agenda  agenda
-	planned uint64
+	agenda  agenda.Agenda
 	tasks   uint64
 	conns   uint64
 	current *task
@@ -76,7 +84,7 @@ type World struct {
 	truth        *truth
 	lease        time.Duration
 	margin       time.Duration
-	shared       map[string]*image // the store that some nodes share
+	shared       map[string]*node.Image // the store that some nodes share
 	ambushes     []ambush
 	phases       map[uint32]state.Phase
 	appDone      map[string]time.Duration // what jobs that save themselves have saved
@@ -126,7 +134,7 @@ func Run(o Options) Result {
 	}
 	w := newWorld(o)
 	day := time.Duration(o.Hours * float64(time.Hour))
-	faults := w.chosen(planFaults(rand.New(rand.NewPCG(o.Seed, 2)), o.Faults, 10*time.Minute, day))
+	faults := w.chosen(planHunts(o.Seed, planFaults(rand.New(rand.NewPCG(o.Seed, 2)), o.Faults, 10*time.Minute, day), day))
 	for _, c := range w.controllers {
 		c.boot()
 	}
@@ -214,7 +222,7 @@ func newWorld(o Options) *World {
 		lives: map[taskOf]life{}, numbers: map[uint32]uint32{}, forgotten: map[uint32]bool{},
 		dependents: map[uint32][]*intent{}, changes: map[state.RequestID]func(*state.Result){},
 		lease: 60 * time.Second, margin: 10 * time.Second,
-		shared: map[string]*image{}, phases: map[uint32]state.Phase{}, appDone: map[string]time.Duration{},
+		shared: map[string]*node.Image{}, phases: map[uint32]state.Phase{}, appDone: map[string]time.Duration{},
 	}
 	w.Faults, w.Waited = map[string]int{}, map[string]int{}
 	w.rules = w.drawRules()
@@ -229,13 +237,15 @@ func newWorld(o Options) *World {
 		w.controllerOf[&c.process] = c
 	}
 	for i := range 4 + w.rng.IntN(4) {
-		m := &machine{w: w, name: fmt.Sprintf("n%d", i+1), place: place(1 + len(w.controllers) + i), rate: rate(), shims: map[partKey]*shim{}, cpus: 8, gpus: 4, features: featuresOf(i), images: map[string]*image{}}
-		m.drawSaving(i)
-		if i >= 3 {
-			m.gpus = uint32(w.rng.IntN(3) * 2)
+		n := &node.Node{
+			World: w, Broken: &w.broken.Broken, Name: fmt.Sprintf("n%d", i+1), Number: i, Seed: w.seed, Rate: rate(),
+			Shims: map[registry.Key]*node.Shim{}, CPUs: 8, GPUs: 4, Features: featuresOf(i), Images: map[string]*node.Image{},
 		}
-		m.daemon.m, m.daemon.process.w = m, w
-		w.machines = append(w.machines, m)
+		w.drawSaving(n)
+		if i >= 3 {
+			n.GPUs = uint32(w.rng.IntN(3) * 2)
+		}
+		w.addMachine(n)
 	}
 	return w
 }

@@ -24,14 +24,14 @@ type site struct {
 }
 
 func newSite(t *testing.T, seed uint64) *site {
-	s := &site{t: t, c: start(t, seed, 3), truth: &truth{running: map[uint32]string{}, started: map[string]bool{}}, faults: map[string]int{}}
+	s := &site{t: t, c: start(t, seed, 3), truth: newTruth(), faults: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
 	s.users = newUsers(s.c)
 	s.truth.waitOf = s.users.waitOf
-	for _, name := range []string{"n1", "n2", "n3"} {
-		n := &node{c: s.c, name: name, begin: time.Now(), truth: s.truth, parts: map[partKey]*part{}}
-		s.serving.Go(func() { n.serve(ctx) })
+	for number, name := range []string{"n1", "n2", "n3"} {
+		m := newMachine(s.c, s.truth, name, number, seed)
+		s.serving.Go(func() { m.serve(ctx) })
 	}
 	return s
 }

@@ -2,200 +2,152 @@ package raftmode
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
+	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/test/sim/agenda"
+	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
 
-// node is a small gnoded: it keeps a session with one controller after
-// another, runs parts for as long as they take, and reports each end until it
-// is acknowledged.
-type node struct {
+// machine is a simulated node in the time of the bubble: it keeps a session with one
+// controller after another. It is the node's world, and the host of its daemon.
+type machine struct {
 	c     *cluster
-	name  string
-	begin time.Time
 	truth *truth
+	begun time.Time
 
-	mu    sync.Mutex
-	parts map[partKey]*part
-	out   chan *pb.NodeMessage // of the present session; nil = none
+	mu      sync.Mutex // held while anything happens on the node
+	node    node.Node
+	rng     *rand.Rand
+	agenda  agenda.Agenda
+	stopped bool
+	out     chan *pb.NodeMessage // of the present session; nil = none
+	hangUp  func()               // ends it
 }
 
-type partKey struct{ job, epoch uint32 }
-
-type part struct {
-	key    partKey
-	timer  *time.Timer
-	result *pb.PartEnded // nil while it runs
-}
-
-// truth is which runs of a job there are on all nodes.
-type truth struct {
-	mu      sync.Mutex
-	running map[uint32]string
-	started map[string]bool
-	wrong   []string
-	waitOf  func(name string) wait // what a job waits for
-}
-
-func (t *truth) starts(node string, key partKey, w wait) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if other := t.running[w.job]; other != "" {
-		t.wrong = append(t.wrong, fmt.Sprintf("too early: job %d starts while %s runs, for which it waits", key.job, other))
+func newMachine(c *cluster, t *truth, name string, number int, seed uint64) *machine {
+	m := &machine{c: c, truth: t, begun: time.Now().Add(-time.Second), rng: rand.New(rand.NewPCG(seed, uint64(200+number)))}
+	m.node = node.Node{
+		World: m, Broken: &node.Broken{}, Name: name, Number: number, Seed: seed, Rate: 1,
+		Shims: map[registry.Key]*node.Shim{}, CPUs: 4, Images: map[string]*node.Image{},
 	}
-	if early := time.Until(w.begin); early > 0 {
-		t.wrong = append(t.wrong, fmt.Sprintf("too early: job %d starts %v before its begin", key.job, early))
-	}
-	run := fmt.Sprintf("%d.%d", key.job, key.epoch)
-	if other := t.running[key.job]; other != "" {
-		t.wrong = append(t.wrong, fmt.Sprintf("doubled: %s runs on %s while %s does", run, node, other))
-	}
-	if t.started[run] {
-		t.wrong = append(t.wrong, fmt.Sprintf("doubled: %s is started once more, on %s", run, node))
-	}
-	t.running[key.job], t.started[run] = run+" on "+node, true
+	m.node.Daemon.Node, m.node.Daemon.Host = &m.node, m
+	return m
 }
 
-func (t *truth) ends(key partKey) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.running, key.job)
-}
-
-// serve keeps the node connected until ctx ends.
-func (n *node) serve(ctx context.Context) {
-	config := n.c.tls(n.c.bundle(pki.Node, n.name))
+// serve runs the node, and keeps it connected, until ctx ends.
+func (m *machine) serve(ctx context.Context) {
+	config := m.c.tls(m.c.bundle(pki.Node, m.node.Name))
+	m.mu.Lock()
+	m.node.SwitchOn()
+	m.node.Daemon.Begin(1)
+	m.mu.Unlock()
 	for i := 0; ctx.Err() == nil; i++ {
-		conn := n.c.connect(n.name, n.c.names[i%len(n.c.names)], config)
-		n.session(ctx, conn)
+		conn := m.c.connect(m.node.Name, m.c.names[i%len(m.c.names)], config)
+		m.session(ctx, conn)
 		_ = conn.Close()
 		select {
 		case <-ctx.Done():
 		case <-time.After(300 * time.Millisecond):
 		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped = true
 }
 
-func (n *node) session(ctx context.Context, conn *grpc.ClientConn) {
+func (m *machine) session(ctx context.Context, conn *grpc.ClientConn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := pb.NewNodeLinkClient(conn).Session(ctx)
 	if err != nil {
 		return
 	}
-	out := n.register()
+	out := m.open(cancel)
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
 		defer cancel()
-		tick := time.NewTicker(5 * time.Second)
-		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case m := <-out:
-				if stream.Send(m) != nil {
-					return
-				}
-			case <-tick.C:
-				if stream.Send(&pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: &pb.RenewLease{SentBoottimeNs: int64(time.Since(n.begin))}}}) != nil {
+			case message := <-out:
+				if stream.Send(message) != nil {
 					return
 				}
 			}
 		}
 	}()
 	for {
-		m, err := stream.Recv()
+		message, err := stream.Recv()
 		if err != nil {
 			break
 		}
-		n.obey(m)
+		m.mu.Lock()
+		m.node.Daemon.Hear(message)
+		m.mu.Unlock()
 	}
 	cancel()
 	<-sent
-	n.mu.Lock()
-	n.out = nil
-	n.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.out, m.hangUp = nil, nil
+	m.node.Daemon.Lost()
 }
 
-func (n *node) register() chan *pb.NodeMessage {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.out = make(chan *pb.NodeMessage, 4096)
-	register := &pb.Register{Node: n.name, Instance: n.name, SentBoottimeNs: int64(time.Since(n.begin)) + 1, Inventory: &pb.Inventory{
-		Cpus: 4, RealCpus: 4, MemoryBytes: 8 << 30, RealMemoryBytes: 8 << 30, BootId: n.name, HostName: n.name}}
-	keys := slices.SortedFunc(maps.Keys(n.parts), func(a, b partKey) int { return int(a.job) - int(b.job) })
-	for _, key := range keys {
-		register.Running = append(register.Running, &pb.RunningPart{Part: key.id(), Ready: true, Ending: n.parts[key].result != nil})
+// maxOutgoing bounds the messages that wait to be sent.
+const maxOutgoing = 4096
+
+// open begins a session.
+func (m *machine) open(cancel func()) chan *pb.NodeMessage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.out, m.hangUp = make(chan *pb.NodeMessage, maxOutgoing), cancel
+	for _, message := range m.node.Daemon.Register() {
+		m.Send(message)
 	}
-	n.say(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: register}})
-	for _, key := range keys {
-		if result := n.parts[key].result; result != nil {
-			n.say(&pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: result}})
-		}
-	}
-	return n.out
+	return m.out
 }
 
-func (k partKey) id() *pb.PartId { return &pb.PartId{Job: k.job, Epoch: k.epoch} }
+// What follows implements node.Host, under m.mu.
 
-// say queues a message; n.mu is held.
-func (n *node) say(m *pb.NodeMessage) {
-	select {
-	case n.out <- m:
-	default: // no session: all is said again in the next
-	}
-}
-
-func (n *node) obey(m *pb.ControllerMessage) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch what := m.GetWhat().(type) {
-	case *pb.ControllerMessage_StartPart:
-		key := partKey{what.StartPart.GetPart().GetJob(), what.StartPart.GetPart().GetEpoch()}
-		if p := n.parts[key]; p != nil {
-			if p.result != nil {
-				n.say(&pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: p.result}})
+// After plans something, which happens in its order: see agenda.
+func (m *machine) After(delay time.Duration, do func()) {
+	m.agenda.Plan(m.Now()+max(delay, 0), do)
+	time.AfterFunc(delay, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for {
+			_, do := m.agenda.Next(m.Now())
+			if do == nil || m.stopped {
+				return
 			}
-			return
+			do()
 		}
-		p := &part{key: key}
-		n.parts[key] = p
-		n.truth.starts(n.name, key, n.truth.waitOf(what.StartPart.GetSpec().GetName()))
-		n.say(&pb.NodeMessage{What: &pb.NodeMessage_PartReady{PartReady: &pb.PartReady{Part: key.id()}}})
-		p.timer = time.AfterFunc(time.Duration(1+key.job%20)*time.Second, func() { n.end(p, pb.EndCause_END_CAUSE_EXITED) })
-	case *pb.ControllerMessage_EndPart:
-		key := partKey{what.EndPart.GetPart().GetJob(), what.EndPart.GetPart().GetEpoch()}
-		p := n.parts[key]
-		switch {
-		case p == nil:
-			n.say(&pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: &pb.PartEnded{Part: key.id(), Cause: pb.EndCause_END_CAUSE_UNKNOWN_PART}}})
-		case p.result != nil:
-			n.say(&pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: p.result}})
-		case p.timer.Stop():
-			p.timer = time.AfterFunc(100*time.Millisecond, func() { n.end(p, pb.EndCause_END_CAUSE_CANCELLED) })
-		}
-	case *pb.ControllerMessage_EndedAcknowledged:
-		key := partKey{what.EndedAcknowledged.GetPart().GetJob(), what.EndedAcknowledged.GetPart().GetEpoch()}
-		if p := n.parts[key]; p != nil && p.result != nil {
-			delete(n.parts, key)
-		}
+	})
+}
+
+// Send sends a message in the present session.
+func (m *machine) Send(message *pb.NodeMessage) {
+	select {
+	case m.out <- message:
+	default: // no session, or one that is far behind: all is told again in the next
 	}
 }
 
-func (n *node) end(p *part, cause pb.EndCause) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.truth.ends(p.key)
-	p.result = &pb.PartEnded{Part: p.key.id(), Cause: cause}
-	n.say(&pb.NodeMessage{What: &pb.NodeMessage_PartEnded{PartEnded: p.result}})
+// HangUp ends the present session.
+func (m *machine) HangUp(string) {
+	if m.hangUp != nil {
+		m.hangUp()
+	}
 }
+
+// Connected says that no tunnel leads here: there are no images to fetch.
+func (m *machine) Connected() bool { return false }

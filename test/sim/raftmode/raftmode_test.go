@@ -7,14 +7,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // TestWeather runs whole controllers through minutes of bad weather.
 func TestWeather(t *testing.T) {
-	seeds := uint64(3)
-	if testing.Short() {
-		seeds = 1
-	}
+	seeds := prototest.Soak[uint64](2, 20)
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -44,11 +43,7 @@ func TestFormerLeader(t *testing.T) {
 		s := newSite(t, seed)
 		defer s.stop()
 		rng := rand.New(rand.NewPCG(seed, 9))
-		tries := 6
-		if testing.Short() {
-			tries = 2
-		}
-		for range tries {
+		for range prototest.Soak(4, 40) {
 			s.stale(rng)
 		}
 		s.check(s.settle())

@@ -1,0 +1,6 @@
+package console
+
+import "os"
+
+// UID is the calling user, for --me.
+var UID = os.Getuid

@@ -1,0 +1,88 @@
+package control
+
+import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
+)
+
+// Command is the table of gcontrol.
+func Command() *option.Command {
+	return &option.Command{
+		Name: "control", Alias: "scontrol", Summary: "look closely, and change things", Usage: "[options] command [arguments]",
+		Description: []string{
+			"gcontrol shows everything about jobs, nodes, partitions and the configuration, and changes what the person who asks may change: users their own jobs, administrators all of it.",
+			"Commands and the names of things may be shortened as far as they are unambiguous, and are read in any case.",
+			"The policy of the cluster (partitions, administrators, limits) is one file, cluster.toml. apply shows what would change, asks, and puts it in force at once; no daemon is restarted. What the file leaves out has its default value.",
+		},
+		Operands: []option.Variable{
+			{Name: "show job [ID]", Help: "jobs; with --details what they hold on each node"},
+			{Name: "show node [LIST]", Help: "nodes; with --details each GPU"},
+			{Name: "show partition [NAME]", Help: "partitions"},
+			{Name: "show topology [NAME]", Help: "the switches of the network; of a node, those above it"},
+			{Name: "show licenses [NAME]", Help: "how many licenses there are, and are taken"},
+			{Name: "show assoc_mgr [users=NAMES] [accounts=NAMES] [qos=NAMES] [flags=users,assoc,qos]", Help: "users, associations and QOS with their limits, each with what counts for it now in brackets; N where there is no limit. Memory in MiB"},
+			{Name: "show config", Help: "the policy in force and the controller's settings"},
+			{Name: "show hostnames [LIST]", Help: "the names in a host list, one a line; without one those of this job ($SLURM_JOB_NODELIST)"},
+			{Name: "show hostlist NAMES", Help: "the host list of names joined by commas; hostlistsorted sorts them first"},
+			{Name: "hold IDS", Help: "keep jobs from starting; IDS are 12,13_4,15_[1-5], or jobname=NAME. What an administrator holds of somebody else only an administrator releases. A job that runs continues, and is held when it waits again"},
+			{Name: "uhold IDS", Help: "the same, but the user may release it"},
+			{Name: "release IDS", Help: "let held jobs start; a priority that was set is computed again"},
+			{Name: "requeue [Incomplete] IDS", Help: "end the present run and wait again, at once and with no age; Incomplete leaves jobs alone that are over. What depended on the end of a job that is over stays as it was decided"},
+			{Name: "requeuehold [Incomplete] [State=SpecialExit] IDS", Help: "the same, and held until it is released; SpecialExit shows it as SPECIAL_EXIT"},
+			{Name: "checkpoint IDS [--no-wait]", Help: "save the processes of jobs that run, which continue; and say how large the images are, and for how long they were frozen. What cannot be saved is said at once; show job says it before (Checkpointable)"},
+			{Name: "migrate ID [NODES] [--no-wait]", Help: "save a job, and have it resume from there on another node, or on NODES, as many as it has and none of them its own. It leaves its node only when it is restored; if that cannot be, it continues where it is, and why is said for each node that was tried"},
+			{Name: "suspend IDS", Help: "stop running jobs: others may have their CPUs, but not their GPUs, memory and licenses, which they keep. The time does not count to their limit. Administrators and operators only"},
+			{Name: "resume IDS", Help: "let suspended jobs continue as soon as their CPUs are free; show job says what they wait for. For a node see update NodeName"},
+			{Name: "update JobId=IDS KEY=VALUE...", Help: "change jobs that wait, or JobName=NAME for all of a name: Account, ArrayTaskThrottle, Comment, CPUsPerTask, Deadline, Dependency, ExcNodeList, Features, Gres, JobName, KillOnInvalidDependent, Licenses, MinMemoryCPU, MinMemoryNode, Network, Nice, NumNodes, NumTasks, OverSubscribe, Partition, Priority, QOS, ReqNodeList, Requeue, ResetAccrueTime, StartTime, Switches, TasksPerNode, TimeLimit (also TimeLimit+=, TimeLimit-=), TresPerJob, WCKey. Of jobs that run: TimeLimit, Comment, JobName, Requeue, WCKey, ArrayTaskThrottle. Only administrators raise a time limit, lower a nice value, set a priority or change a deadline. Each job is changed whole or not at all"},
+			{Name: "update NodeName=LIST State=STATE [Reason=TEXT]", Help: "DRAIN: finish what runs, start nothing new; DOWN: the same, and shown as down; FENCED: as DOWN, of a node that does not respond and has been switched off: its jobs are over or requeued; RESUME: take jobs again. Also update node LIST state=drain reason=TEXT"},
+			{Name: "fence LIST [Reason=TEXT] [--yes]", Help: "confirm that nodes which do not respond are powered off: after showing what becomes of their jobs and asking, these are requeued, or end. A node that responds is refused. Administrators only"},
+			{Name: "apply -f FILE [--dry-run] [--yes]", Help: "put a policy in force"},
+			{Name: "peer list", Help: "the controllers: which one leads, which answer, and how far behind they are"},
+			{Name: "peer add NAME HOST:PORT", Help: "make a controller that was started with --join one of the cluster; HOST:PORT is its peer_listen. Also one whose disk was replaced, under its former name, and one that has moved"},
+			{Name: "peer remove NAME [--force]", Help: "take a controller away; refused where those that answer would be too few to continue, unless forced"},
+			{Name: "peer transfer [NAME]", Help: "let another controller lead"},
+			{Name: "ping", Help: "which controllers answer, each asked by itself; with --details also what each knows: leader, term, how far behind, last contact"},
+			{Name: "status", Help: "how the cluster is, on one screen: leader and controllers, the nodes' leases, jobs, and what to look at with what to do. Of many nodes those in the worst case; with --all every one. Where no controller leads, what those asked know"},
+			{Name: "snapshot save FILE", Help: "back up the whole state of the cluster to a file that only you can read; --force replaces one. Administrators only"},
+			{Name: "snapshot inspect FILE", Help: "check a backup to its last byte, and show what it holds; needs no controller"},
+			{Name: "snapshot restore FILE", Help: "put a backup in the place of the state of the cluster, after showing both and asking. Administrators only"},
+			{Name: "version", Help: "the version of this program"},
+		},
+		Options: []option.Option{
+			{Long: "all", Short: 'a', Help: "status: every node, not the worst cases alone. Partitions are always all shown"},
+			{Long: "details", Short: 'd', Help: "more of each thing shown"},
+			{Long: "dry-run", Help: "apply: show what would change, and change nothing"},
+			{Long: "file", Short: 'f', Argument: "file", Help: "apply: the policy to put in force; - is standard input"},
+			{Long: "force", Help: "snapshot save: replace a file that is there; peer remove: although no majority of those that are left answers"},
+			{Long: "hide", Help: "leave out hidden partitions; there are none"},
+			show.JSONOption(),
+			{Long: "no-wait", Help: "checkpoint, migrate: order it, and do not wait for what becomes of it"},
+			{Long: "oneliner", Short: 'o', Help: "each thing on one line"},
+			{Long: "quiet", Short: 'Q', Help: "no word about what went well"},
+			{Long: "yes", Short: 'y', Help: "apply, fence, snapshot restore: do not ask"},
+			{Long: "clusters", Short: 'M', Argument: "clusters", Later: "name another controller with --controller"},
+			{Long: "federation", Later: "this cluster is the only one; leave the option out"},
+			{Long: "future", Short: 'F', Later: "nodes appear when they register"},
+			{Long: "local", Later: "this cluster is the only one; leave the option out"},
+			{Long: "sibling", Later: "this cluster is the only one; leave the option out"},
+			{Long: "uid", Short: 'u', Argument: "uid", Later: "run gcontrol as that user"},
+			{Long: "verbose", Short: 'v', Later: "leave the option out"},
+			{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
+		},
+		Run: runControl,
+		Examples: []option.Example{
+			{Text: "Take a node out of service for new jobs, and back", Command: "gcontrol update NodeName=n7 State=DRAIN Reason=\"fan is failing\"\ngcontrol update NodeName=n7 State=RESUME"},
+			{Text: "Give a job that runs an hour more", Command: "gcontrol update JobId=12 TimeLimit+=60"},
+			{Text: "Let tasks 5 to 9 of an array wait for another job, until tonight at the earliest", Command: "gcontrol update JobId=15_[5-9] Dependency=afterok:12 StartTime=22:00"},
+			{Text: "See what a new policy would change", Command: "gcontrol apply -f cluster.toml --dry-run"},
+			{Text: "Back up, look at the backup, put it back", Command: "gcontrol snapshot save /backup/monday\ngcontrol snapshot inspect /backup/monday\ngcontrol snapshot restore /backup/monday"},
+			{Text: "The first node of this job", Command: "gcontrol show hostnames | head -1"},
+			{Text: "Add a second controller, on the first one's host, on its own, and from anywhere", Command: "gctld cert --controller c2 --out ./c2\ngctld --join --certificates ./c2 --peer-listen c2.lab:6818\ngcontrol peer add c2 c2.lab:6818"},
+			{Text: "Take a job off a node that is about to be switched off", Command: "gcontrol update NodeName=n7 State=DRAIN Reason=\"new fans\"\ngcontrol migrate 12"},
+			{Text: "Which GPUs a job holds", Command: "gcontrol show job 12 --details"},
+		},
+		ExitStatus: []option.ExitStatus{{Status: "0", Help: "done"}, {Status: "1", Help: "refused, not found, no controller answers, or apply was not confirmed"}},
+		Variables:  []option.Variable{{Name: "SLURM_JOB_NODELIST", Help: "the host list that show hostnames expands if none is given"}},
+		SeeAlso:    []string{"gqueue", "ginfo", "gcancel"},
+	}
+}

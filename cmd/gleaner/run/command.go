@@ -1,0 +1,208 @@
+package run
+
+import (
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
+)
+
+// Long names of grun's options that gsubmit does not have.
+const (
+	optKillOnBadExit = "kill-on-bad-exit"
+	optLabel         = "label"
+	optUnbuffered    = "unbuffered"
+	optOvercommit    = "overcommit"
+	optJobID         = "jobid"
+	optPty           = "pty"
+	optMPI           = "mpi"
+	optCPUBind       = "cpu-bind"
+	optGPUBind       = "gpu-bind"
+)
+
+const (
+	ofTheJob     = "it belongs to the whole job: give it to gsubmit"
+	gpusOfTheJob = "a step has the GPUs that the job has on its nodes; --gpus-per-task gives each task its own of them"
+)
+
+// runVariables are the environment variables of an option: ours, which wins,
+// and srun's.
+func runVariables(suffix string) []string { return []string{"GRUN_" + suffix, "SLURM_" + suffix} }
+
+// Command is the table of grun.
+func Command() *option.Command {
+	return &option.Command{
+		Name:    "run",
+		Alias:   "srun",
+		Summary: "run a command as parallel tasks inside a job",
+		Description: []string{
+			"grun starts a command on the nodes of the job it is called in: as many tasks as the job asked for with --ntasks, or one on each node. It passes on standard input to all tasks, what they write to its own standard output and error, and signals; it ends when all tasks have ended, with the highest of their exit statuses.",
+			"It works in a batch script and in whatever the script starts, on any node of the job. Steps share what the job has: several may run at once, and a step never waits for another.",
+			"With --jobid it works from anywhere: the command is one task in a job of yours that runs, on the node of its batch script. With --pty the task has a terminal. Such a step is a session: it continues when grun is lost or left (control-], typed three times within a second), and moves with its job; gattach comes back to it. The end of grun's input is that of the task's, also at a terminal. SIGTERM ends the step, and so does SIGHUP unless grun is typed into at a terminal, which is left then; what heeds neither is killed after 30 seconds.",
+			"File names for --output, --error and --input may hold %j, %J, %s, %t, %N, %n, %u, %x, %A, %a as for gsubmit; they are opened by grun, where it runs.",
+		},
+		Usage: "[options] command [arguments...]",
+		Operands: []option.Variable{
+			{Name: "command", Help: "a program, looked up in PATH on each node, and its arguments"},
+		},
+		Options: append(runOptions(), runLater()...),
+		Often: []string{
+			jobspec.OptNtasks, jobspec.OptNodes, jobspec.OptNodelist, jobspec.OptOutput, optLabel, optJobID, optPty,
+		},
+		Examples: []option.Example{
+			{Text: "one task for each that the job asked for", Command: "grun ./train"},
+			{Text: "say which task wrote what", Command: "grun --label hostname"},
+			{Text: "two servers side by side, on nodes of their own", Command: "grun -N1 -n1 -w n1 ./server & grun -N1 -n1 -w n2 ./server & wait"},
+			{Text: "a shell in a job that runs, from the login host", Command: "grun --jobid=12 --overlap --pty bash"},
+			{Text: "a launcher on each node", Command: "grun -N$SLURM_NNODES -n$SLURM_NNODES torchrun --nnodes=$SLURM_NNODES train.py"},
+		},
+		ExitStatus: []option.ExitStatus{
+			{Status: "0", Help: "every task ended with 0"},
+			{Status: "1", Help: "the step could not be started, or a node was lost"},
+			{Status: "2", Help: "the program does not exist"},
+			{Status: "255", Help: "an unknown option"},
+			{Status: "any", Help: "the highest status of a task, where one that a signal ended counts 128 and the signal's number"},
+		},
+		Variables: []option.Variable{
+			{Name: "GRUN_*, SLURM_*", Help: "give options, as GRUN_LABELIO or SLURM_LABELIO gives --label"},
+			{Name: "SLURM_NTASKS", Help: "number of tasks where --ntasks is not given; set in jobs that asked for a number"},
+			{Name: "SRUN_CPUS_PER_TASK", Help: "as --cpus-per-task"},
+		},
+		SeeAlso:       []string{"gsubmit", "gattach", "gqueue", "gcancel"},
+		StopAtOperand: true,
+		UsageStatus:   255,
+		Run:           runStep,
+	}
+}
+
+func runOptions() []option.Option {
+	return []option.Option{
+		{Long: jobspec.OptNtasks, Short: 'n', Argument: "count", Help: "number of tasks", Default: "$SLURM_NTASKS, else one on each node"},
+		{Long: jobspec.OptNodes, Short: 'N', Argument: "min[-max]", Help: "number of nodes", Default: "all nodes of the job"},
+		{Long: jobspec.OptNtasksPerNode, Aliases: []string{"tasks-per-node"}, Argument: "count", Help: "tasks on each node at most"},
+		{Long: jobspec.OptCPUsPerTask, Short: 'c', Argument: "count", Environment: []string{"GRUN_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"}, Help: "CPUs that are counted for each task when they are laid out", Default: "1"},
+		{Long: jobspec.OptNodelist, Short: 'w', Argument: "nodes", Help: "nodes that must take part, as in n[1-3,7]"},
+		{Long: jobspec.OptExclude, Short: 'x', Argument: "nodes", Help: "nodes that must not take part"},
+		{Long: optOvercommit, Short: 'O', Environment: runVariables("OVERCOMMIT"), Help: "allow more tasks than there are CPUs"},
+		{Long: optLabel, Short: 'l', Environment: runVariables("LABELIO"), Help: "write the number of the task before each line"},
+		{Long: optUnbuffered, Short: 'u', Environment: runVariables("UNBUFFEREDIO"), Help: "pass on output as it comes, not by whole lines"},
+		{Long: jobspec.OptInput, Short: 'i', Argument: "all|none|task|file", Environment: runVariables("STDINMODE"), Help: "standard input of the tasks: grun's own for all or for one of them, none, or a file", Default: "all"},
+		{Long: jobspec.OptOutput, Short: 'o', Argument: "all|none|task|file", Environment: runVariables("STDOUTMODE"), Help: "where standard output goes: to grun's own from all or from one of them, nowhere, or to a file", Default: "all"},
+		{Long: jobspec.OptError, Short: 'e', Argument: "all|none|task|file", Environment: runVariables("STDERRMODE"), Help: "likewise for standard error", Default: "as --output if that is a file, else all"},
+		{Long: jobspec.OptOpenMode, Argument: "append|truncate", Environment: runVariables("OPEN_MODE"), Help: "what happens to an output file that exists", Default: "truncate"},
+		{Long: optKillOnBadExit, Short: 'K', Argument: "0|1", OptionalArgument: true, Environment: runVariables("KILL_BAD_EXIT"), Help: "end all tasks as soon as one ends with a status other than 0"},
+		{Long: jobspec.OptChdir, Short: 'D', Argument: "directory", Help: "directory the tasks start in", Default: "the current one"},
+		{Long: jobspec.OptExport, Argument: "ALL|NONE|[ALL,]name[=value],...", Help: "the environment variables to hand to the tasks", Default: "ALL"},
+		{Long: jobspec.OptQuiet, Short: 'Q', Help: "print nothing but errors"},
+		{Long: jobspec.OptVerbose, Short: 'v', Help: "say where the tasks are"},
+		{Long: optJobID, Argument: "job", Help: "run the command in this job, from anywhere, as a session"},
+		{Long: optPty, Help: "run the command in a terminal of its own, as a session; without a command, a shell"},
+		{Long: jobspec.OptExclusive, Argument: "user|mcs", OptionalArgument: true, Help: "accepted and without effect: steps share what the job has"},
+		{Long: "exact", Help: "accepted and without effect, as --exclusive"},
+		{Long: "overlap", Help: "accepted and without effect, as --exclusive"},
+		{Long: "immediate", Short: 'I', Argument: "seconds", OptionalArgument: true, Help: "accepted and without effect: a step never waits"},
+		{Long: "disable-status", Short: 'X', Help: "accepted and without effect: an interrupt always goes to the tasks"},
+		{Long: jobspec.OptGPUsPerTask, Argument: "[model:]count", Environment: runVariables("GPUS_PER_TASK"), Help: "GPUs of its node that each task sees, in CUDA_VISIBLE_DEVICES", Default: "as the job asked for, else all"},
+		{Long: optGPUBind, Argument: "none|per_task:count", Environment: runVariables("GPU_BIND"), Help: "none: each task sees all GPUs that the job has on its node; per_task: as --gpus-per-task"},
+		{Long: optMPI, Argument: "none", Help: "none is accepted; MPI programs start through their own launchers"},
+		{Long: optCPUBind, Argument: "none", Help: "none is accepted; tasks share the CPUs that the job has on their node"},
+	}
+}
+
+// runLater are the options of srun that are refused by name.
+func runLater() []option.Option {
+	later := func(short byte, long, argument, remedy string) option.Option {
+		return option.Option{Long: long, Short: short, Argument: argument, Later: remedy}
+	}
+	return []option.Option{
+		later(0, "accel-bind", "options", gpusOfTheJob),
+		later('A', jobspec.OptAccount, "account", ofTheJob),
+		later(0, "acctg-freq", "interval", option.LeaveOut),
+		later(0, "bb", "specification", ofTheJob),
+		later(0, "bbf", "file", ofTheJob),
+		{Long: "bcast", Argument: "path", OptionalArgument: true, Later: "copy the program to a shared directory"},
+		later(0, "bcast-exclude", "paths", "copy the program to a shared directory"),
+		later('b', "begin", "time", ofTheJob),
+		later(0, "cluster-constraint", "features", ofTheJob),
+		later('M', "clusters", "names", option.LeaveOut),
+		later(0, jobspec.OptComment, "text", ofTheJob),
+		{Long: "compress", Argument: "type", OptionalArgument: true, Later: option.LeaveOut},
+		later('C', jobspec.OptConstraint, "features", ofTheJob),
+		later(0, "container", "bundle", "there is no OCI runtime for tasks: use programs by their paths (a virtual environment, a module, an unpacked image)"),
+		later(0, "contiguous", "", ofTheJob),
+		later('S', "core-spec", "count", ofTheJob),
+		later(0, "cores-per-socket", "count", ofTheJob),
+		later(0, "cpu-freq", "range", option.LeaveOut),
+		later(0, "cpus-per-gpu", "count", "use --cpus-per-task"),
+		later(0, "deadline", "time", ofTheJob),
+		later(0, "delay-boot", "minutes", ofTheJob),
+		later('d', "dependency", "list", ofTheJob),
+		later('m', "distribution", "method", option.LeaveOut+"; tasks are laid out in blocks"),
+		later(0, "epilog", "program", "run it after grun"),
+		later('B', "extra-node-info", "counts", ofTheJob),
+		later(0, "gid", "group", ofTheJob),
+		later(0, "gpu-freq", "frequencies", option.LeaveOut),
+		later('G', jobspec.OptGPUs, "[model:]count", gpusOfTheJob),
+		later(0, jobspec.OptGPUsPerNode, "[model:]count", gpusOfTheJob),
+		later(0, "gpus-per-socket", "[model:]count", gpusOfTheJob),
+		later(0, jobspec.OptGres, "list", gpusOfTheJob),
+		later(0, "gres-flags", "flags", option.LeaveOut),
+		later(0, "het-group", "numbers", option.LeaveOut),
+		later(0, "hint", "type", jobspec.BindInstead),
+		later('H', jobspec.OptHold, "", ofTheJob),
+		later('J', jobspec.OptJobName, "name", option.LeaveOut+"; steps are known by number"),
+		later('L', "licenses", "list", ofTheJob),
+		later(0, "mail-type", "types", ofTheJob),
+		later(0, "mail-user", "user", ofTheJob),
+		later(0, "mcs-label", "label", ofTheJob),
+		later(0, jobspec.OptMem, "size", "limit tasks with ulimit -v; the memory of the job is for all its steps"),
+		later(0, "mem-bind", "type", jobspec.BindInstead),
+		later(0, jobspec.OptMemPerCPU, "size", "limit tasks with ulimit -v; the memory of the job is for all its steps"),
+		later(0, "mem-per-gpu", "size", "limit tasks with ulimit -v; the memory of the job is for all its steps"),
+		later(0, "mincpus", "count", ofTheJob),
+		later(0, "msg-timeout", "seconds", option.LeaveOut),
+		later(0, "multi-prog", "", "choose the program by SLURM_PROCID in a script"),
+		later(0, jobspec.OptNetwork, "type", ofTheJob),
+		{Long: jobspec.OptNice, Argument: "adjustment", OptionalArgument: true, Later: "start the command with nice(1)"},
+		later('Z', "no-allocate", "", option.LeaveOut),
+		{Long: "no-kill", Short: 'k', Argument: "off", OptionalArgument: true, Later: option.LeaveOut + "; a job ends when one of its nodes fails"},
+		later('F', "nodefile", "file", "name the nodes with --nodelist"),
+		later(0, "ntasks-per-core", "count", "use --ntasks-per-node"),
+		later(0, "ntasks-per-gpu", "count", "use --ntasks-per-node"),
+		later(0, "ntasks-per-socket", "count", "use --ntasks-per-node"),
+		later('s', "oversubscribe", "", ofTheJob),
+		later('p', jobspec.OptPartition, "partition", ofTheJob),
+		later(0, "power", "flags", ofTheJob),
+		later(0, "prefer", "features", ofTheJob),
+		later('E', "preserve-env", "", option.LeaveOut),
+		later(0, "priority", "value", ofTheJob),
+		later(0, "profile", "types", option.LeaveOut),
+		later(0, "prolog", "program", "run it before grun"),
+		{Long: "propagate", Argument: "limits", OptionalArgument: true, Later: "set limits with ulimit in a script that the tasks start"},
+		later('q', "qos", "qos", ofTheJob),
+		later(0, "quit-on-interrupt", "", option.LeaveOut+"; two interrupts within a second kill the tasks"),
+		later(0, "reboot", "", ofTheJob),
+		later('r', "relative", "n", "name the nodes with --nodelist"),
+		later(0, "reservation", "names", ofTheJob),
+		{Long: "resv-ports", Argument: "count", OptionalArgument: true, Later: option.LeaveOut},
+		{Long: "send-libs", Argument: "yes|no", OptionalArgument: true, Later: option.LeaveOut},
+		later(0, "signal", "signal[@seconds]", "use timeout(1) around the command"),
+		later(0, "slurmd-debug", "level", option.LeaveOut),
+		later(0, "sockets-per-node", "count", ofTheJob),
+		later(0, "spread-job", "", ofTheJob),
+		later(0, "switches", "count[@time]", ofTheJob),
+		later(0, "task-epilog", "program", "let the tasks start a script that runs it"),
+		later(0, "task-prolog", "program", "let the tasks start a script that runs it"),
+		later(0, "test-only", "", "ginfo shows which nodes and GPUs are free"),
+		later(0, "thread-spec", "count", ofTheJob),
+		later('T', "threads", "count", option.LeaveOut),
+		later(0, "threads-per-core", "count", ofTheJob),
+		later('t', jobspec.OptTime, "time", "use timeout(1) around the command"),
+		later(0, "time-min", "time", ofTheJob),
+		later(0, "tmp", "size", ofTheJob),
+		later(0, jobspec.OptUID, "user", ofTheJob),
+		later(0, "use-min-nodes", "", "give one number of --nodes"),
+		later('W', jobspec.OptWait, "seconds", "use --kill-on-bad-exit, or timeout(1) around the command"),
+		later(0, jobspec.OptWCKey, "key", ofTheJob),
+		{Long: "x11", Argument: "all|first|last", OptionalArgument: true, Later: option.LeaveOut},
+	}
+}

@@ -1,0 +1,192 @@
+// Package run is grun, Slurm's srun: it starts the tasks of a step on the nodes of
+// its job, passes on their input, output and signals, and ends with their exit
+// status.
+//
+// From outside of the job a step is a session, which package session attends.
+// Whatever a node says, grun comes to an end, and failure is never success.
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/session"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
+)
+
+// runStep is grun.
+func runStep(inv *option.Invocation) error {
+	inEnvironment, err := inv.Command.FromEnvironment(inv.Lookup)
+	if err != nil {
+		return err
+	}
+	inv.Values = inv.Over(inEnvironment)
+	if wantsSession(inv) {
+		return runSession(inv)
+	}
+	shape, err := readShape(inv.Getenv)
+	if err != nil {
+		return err
+	}
+	if len(inv.Operands) == 0 {
+		return option.Fail(1, "No command given to execute")
+	}
+	request, err := readStepRequest(inv.Values, shape)
+	if err != nil {
+		return err
+	}
+	plan, warnings, err := shape.layOut(request)
+	if err != nil {
+		return err
+	}
+	if !inv.Given(jobspec.OptQuiet) {
+		for _, warning := range warnings {
+			fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), warning)
+		}
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, session.Forwarded...)
+	defer signal.Stop(signals)
+	gpusPerTask, err := readGPUBind(inv.Values)
+	if err != nil {
+		return err
+	}
+	runner := &stepRunner{
+		gpusPerTask: gpusPerTask,
+		inv:         inv, shape: shape, plan: plan, signals: signals,
+		dialer: &stepDialer{shape: shape, controller: inv.Text(option.Controller)},
+	}
+	// A signal is for the tasks to end by, not for grun to leave them with.
+	return runner.run(context.WithoutCancel(inv.Context))
+}
+
+// readStepRequest reads the options that say how many tasks run where, and
+// refuses unsupported values.
+func readStepRequest(values option.Values, shape *jobShape) (stepRequest, error) {
+	// The numbers are read as gsubmit reads them.
+	builder := &jobspec.Builder{Values: values}
+	least, most := builder.NodeCount()
+	request := stepRequest{
+		tasks: int(builder.Count(jobspec.OptNtasks)), least: int(least), most: int(most),
+		tasksPerNode: int(builder.Count(jobspec.OptNtasksPerNode)), cpusPerTask: int(builder.Count(jobspec.OptCPUsPerTask)),
+		overcommit: values.Given(optOvercommit),
+	}
+	for _, list := range []struct {
+		long  string
+		names *[]string
+	}{{jobspec.OptNodelist, &request.nodes}, {jobspec.OptExclude, &request.exclude}} {
+		if !values.Given(list.long) {
+			continue
+		}
+		names, err := spec.ParseHostList(values.Text(list.long))
+		if err != nil {
+			builder.Fail(1, "Invalid --%s specification: %w", list.long, err)
+		}
+		*list.names = names
+	}
+	for _, long := range []string{optMPI, optCPUBind} {
+		if value := values.Text(long); value != "" && value != "none" && value != "no" {
+			builder.Fail(1, "--%s=%s is not supported: only --%s=none is", long, value, long)
+		}
+	}
+	switch values.Text(optKillOnBadExit) {
+	case "", "0", "1":
+	default:
+		builder.Fail(1, "Invalid --%s value %q: type 0 or 1", optKillOnBadExit, values.Text(optKillOnBadExit))
+	}
+	switch mode := values.Text(jobspec.OptOpenMode); mode {
+	case "", "append", "truncate", "a", "t":
+	default:
+		builder.Fail(1, "Invalid --open-mode specification: %q: type append or truncate", mode)
+	}
+	return request, builder.Err
+}
+
+// prepareStreams opens what the tasks read and write.
+func (r *stepRunner) prepareStreams(number uint32) (input streamMode, err error) {
+	tasks := r.tasks()
+	input = parseStream(r.inv.Text(jobspec.OptInput), tasks)
+	output := parseStream(r.inv.Text(jobspec.OptOutput), tasks)
+	failure := parseStream(r.inv.Text(jobspec.OptError), tasks)
+	if !r.inv.Given(jobspec.OptError) && output.kind == streamFile {
+		failure = output
+	}
+	r.outputs = &outputs{
+		modes:      map[step.Stream]streamMode{step.Stdout: output, step.Stderr: failure},
+		writers:    map[step.Stream]io.Writer{step.Stdout: r.inv.Stdout, step.Stderr: r.inv.Stderr},
+		unbuffered: r.inv.Given(optUnbuffered) || tasks == 1,
+	}
+	if r.inv.Given(optLabel) {
+		r.outputs.labelWidth = labelWidth(tasks)
+	}
+	name := func(pattern string, rank uint32) (string, error) {
+		path, err := spec.ExpandFileName(pattern, r.fileNames(number, rank))
+		return inDirectory(r.directory, path), err
+	}
+	if err := r.outputs.open(tasks, strings.HasPrefix(r.inv.Text(jobspec.OptOpenMode), "a"), name); err != nil {
+		return input, err
+	}
+	r.inputs, err = openInputs(input, r.inv.Stdin, tasks, name)
+	return input, err
+}
+
+// fileNames is what the symbols of a file name mean.
+func (r *stepRunner) fileNames(number, rank uint32) spec.FileNames {
+	place := r.plan[r.nodeOf(rank)]
+	count := func(name string) uint32 {
+		value, _ := strconv.ParseUint(r.inv.Getenv(name), 10, 32) // absent: 0
+		return uint32(value)
+	}
+	_, isArray := r.inv.Lookup("SLURM_ARRAY_TASK_ID")
+	names := spec.FileNames{
+		JobID: count("SLURM_JOB_ID"), ArrayJobID: count("SLURM_ARRAY_JOB_ID"), ArrayTask: count("SLURM_ARRAY_TASK_ID"), IsArray: isArray,
+		JobName: r.inv.Getenv("SLURM_JOB_NAME"), User: r.inv.Getenv("USER"),
+		Node: place.node, NodeIndex: uint32(place.jobIndex), Task: rank, Step: number, InStep: true,
+	}
+	if names.User == "" {
+		if me, err := user.Current(); err == nil {
+			names.User = me.Username
+		}
+	}
+	return names
+}
+
+// environment is what all tasks of the step get; each node adds its own.
+func (r *stepRunner) environment(number, umask uint32) ([]string, error) {
+	exported, err := jobspec.StepEnvironment(r.inv.Environ, r.inv.Text(jobspec.OptExport))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	var counts []int
+	for _, place := range r.plan {
+		names = append(names, place.node)
+		counts = append(counts, len(place.ranks))
+	}
+	tasks, nodes, perNode := strconv.Itoa(r.tasks()), strconv.Itoa(len(r.plan)), formatCounts(counts)
+	id := strconv.FormatUint(uint64(number), 10)
+	var all jobspec.Environment
+	all.Merge(exported)
+	for _, pair := range [][2]string{
+		{"STEP_ID", id}, {"STEPID", id}, {"STEP_NODELIST", spec.FormatHostList(names)}, {"STEP_NUM_NODES", nodes},
+		{"STEP_NUM_TASKS", tasks}, {"STEP_TASKS_PER_NODE", perNode}, {"NNODES", nodes}, {"NTASKS", tasks}, {"NPROCS", tasks},
+		{"TASKS_PER_NODE", perNode}, {"DISTRIBUTION", "block"}, {"UMASK", fmt.Sprintf("%04o", umask)},
+	} {
+		all.Set("SLURM_" + pair[0] + "=" + pair[1])
+		all.Set("GLEANER_" + pair[0] + "=" + pair[1])
+	}
+	if cpus := r.inv.Text(jobspec.OptCPUsPerTask); cpus != "" {
+		all.Set("SLURM_CPUS_PER_TASK=" + cpus)
+		all.Set("GLEANER_CPUS_PER_TASK=" + cpus)
+	}
+	return all.Entries, all.Check()
+}

@@ -1,0 +1,97 @@
+// Package share is gshare, Slurm's sshare: shares, usage and limits of the
+// accounting tree.
+package share
+
+import (
+	"bufio"
+	"os/user"
+	"slices"
+	"strconv"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// loadShares is what sshare was doing when it failed.
+const loadShares = "slurm_associations_get_shares"
+
+func runShare(inv *option.Invocation) error {
+	if len(inv.Operands) > 0 {
+		return inv.Fail("Unrecognized option: %s", inv.Operands[0])
+	}
+	if inv.Given("helpformat") {
+		return printShareNames(inv)
+	}
+	shape, err := show.JSONShapeOf(inv)
+	if err != nil {
+		return err
+	}
+	columns, err := shareColumnsOf(inv)
+	if err != nil {
+		return err
+	}
+	controllers, err := client.Connect(inv)
+	if err != nil {
+		return err
+	}
+	defer controllers.Close()
+	var shares []*pb.Share
+	restart := func() bool { shares = nil; return true }
+	err = client.List(inv.Context, controllers, controllers.ListShares, &pb.ListSharesRequest{}, restart, func(answer *pb.ListSharesResponse) error {
+		shares = append(shares, answer.Shares...)
+		return nil
+	})
+	if err != nil {
+		return client.LoadError(inv, loadShares, err)
+	}
+	wanted := chooseShares(inv)
+	var rows []*shareRow
+	for _, share := range shares {
+		if wanted(share) {
+			rows = append(rows, &shareRow{Share: share})
+		}
+	}
+	if shape != show.JSONNone || wantsLimits(columns) {
+		if err := addLimits(inv, controllers, rows); err != nil {
+			return client.LoadError(inv, client.LoadAssocMgr, err)
+		}
+	}
+	if shape != show.JSONNone {
+		records := make([]*shareRecord, len(rows))
+		for i, row := range rows {
+			records[i] = shareRecordOf(shape, row)
+		}
+		return show.WriteJSON(inv, shape, "shares", records)
+	}
+	out := bufio.NewWriter(inv.Stdout)
+	printShares(out, inv, columns, rows)
+	return console.Output(out.Flush())
+}
+
+// chooseShares says which associations are shown: as in sshare all accounts,
+// and of the users the caller.
+func chooseShares(inv *option.Invocation) func(*pb.Share) bool {
+	accounts, users := inv.List("accounts"), inv.List("users")
+	if len(users) == 0 && !inv.Given("all") {
+		users = []string{strconv.Itoa(console.UID())}
+	}
+	for i, word := range users { // a number is looked for by its name
+		if _, err := strconv.ParseUint(word, 10, 32); err == nil {
+			if known, err := user.LookupId(word); err == nil {
+				users[i] = known.Username
+			}
+		}
+	}
+	return func(s *pb.Share) bool {
+		switch {
+		case len(accounts) > 0 && !slices.Contains(accounts, s.Account):
+			return false
+		case s.User == "":
+			return !inv.Given("Users")
+		}
+		return inv.Given("all") || slices.Contains(users, s.User)
+	}
+}

@@ -1,0 +1,176 @@
+package show
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/proto/safejson"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// JSONShape is which of Slurm's shapes of JSON is printed. Slurm changed the
+// types of fields between its versions, so that a client reads only one.
+type JSONShape int
+
+const (
+	JSONNone JSONShape = iota
+	// JSONCurrent is that of v0.0.40 and later: states are lists, numbers that
+	// may be unset or infinite are objects {set, infinite, number}.
+	JSONCurrent
+	// JSONOld is that of v0.0.39: states are words, numbers are numbers, and an
+	// unset one is null.
+	JSONOld
+)
+
+// jsonShapes are the versions that --json=VERSION takes.
+var jsonShapes = map[string]JSONShape{
+	"":        JSONCurrent,
+	"v0.0.39": JSONOld,
+	"v0.0.40": JSONCurrent, "v0.0.41": JSONCurrent, "v0.0.42": JSONCurrent, "v0.0.43": JSONCurrent,
+}
+
+// JSONOption is the option of every command that can print JSON.
+func JSONOption() option.Option {
+	return option.Option{Long: "json", Argument: "version", OptionalArgument: true, Default: "v0.0.43",
+		Help: "print JSON; v0.0.39 for the older shape, in which states are words and times plain numbers"}
+}
+
+// JSONShapeOf reads --json.
+func JSONShapeOf(inv *option.Invocation) (JSONShape, error) {
+	if !inv.Given("json") {
+		return JSONNone, nil
+	}
+	word := strings.ToLower(inv.Text("json"))
+	shape, known := jsonShapes[strings.TrimPrefix(word, "data_parser/")]
+	if !known {
+		return JSONNone, inv.Fail("there is no JSON of version %q here; the versions are %s", inv.Text("json"),
+			strings.TrimPrefix(strings.Join(slices.Sorted(maps.Keys(jsonShapes)), " "), " "))
+	}
+	return shape, nil
+}
+
+// Optional is a number that may be unset or infinite.
+type Optional struct {
+	Shape    JSONShape
+	set      bool
+	infinite bool
+	number   uint64
+}
+
+// MarshalJSON writes the number in its shape.
+func (o Optional) MarshalJSON() ([]byte, error) {
+	if o.Shape == JSONOld {
+		if !o.set || o.infinite {
+			return []byte("null"), nil
+		}
+		return json.Marshal(o.number)
+	}
+	return json.Marshal(struct {
+		Set      bool   `json:"set"`
+		Infinite bool   `json:"infinite"`
+		Number   uint64 `json:"number"`
+	}{o.set && !o.infinite, o.infinite, o.number})
+}
+
+// Count is a number that is always there.
+func (s JSONShape) Count(n uint64) Optional { return Optional{Shape: s, set: true, number: n} }
+
+// some is a number for which 0 means unset.
+func (s JSONShape) some(n uint64) Optional { return Optional{Shape: s, set: n != 0, number: n} }
+
+// moment is a time in Unix seconds; 0 where there is none, as Slurm has it.
+func (s JSONShape) moment(ms int64) Optional {
+	return Optional{Shape: s, set: true, number: uint64(max(ms, 0)) / 1000}
+}
+
+// minutes is a time limit in Slurm's unit.
+func (s JSONShape) minutes(seconds uint32) Optional {
+	if seconds == spec.Unlimited {
+		return Optional{Shape: s, infinite: true}
+	}
+	return Optional{Shape: s, set: seconds != 0, number: (uint64(seconds) + 59) / 60}
+}
+
+// words is a state: a list of its base and flags, or in the old shape the
+// base alone.
+func (s JSONShape) words(base string, flags ...string) any {
+	if s == JSONOld {
+		return base
+	}
+	return append([]string{base}, flags...)
+}
+
+// version is how this shape calls itself.
+func (s JSONShape) version() string {
+	if s == JSONOld {
+		return "v0.0.39"
+	}
+	return "v0.0.43"
+}
+
+// JSONStream writes one object with a list of records, each as it comes.
+type JSONStream struct {
+	out   io.Writer
+	shape JSONShape
+	any   bool
+}
+
+// NewJSONStream begins an object and its first list.
+func NewJSONStream(out io.Writer, key string, shape JSONShape) *JSONStream {
+	s := &JSONStream{out: out, shape: shape}
+	_, _ = io.WriteString(out, "{\n\""+key+"\": [") // a failed write shows at the next one
+	return s
+}
+
+// Add writes one record of the list.
+func (s *JSONStream) Add(record any) error {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	separator := "\n"
+	if s.any {
+		separator = ",\n"
+	}
+	s.any = true
+	if _, err := io.WriteString(s.out, separator); err != nil {
+		return err
+	}
+	_, err = s.out.Write(safejson.Escaped(text))
+	return err
+}
+
+// Next ends the list and begins another one.
+func (s *JSONStream) Next(key string) error {
+	s.any = false
+	_, err := io.WriteString(s.out, "\n],\n\""+key+"\": [")
+	return err
+}
+
+// End closes the object with what every answer of Slurm's ends with.
+func (s *JSONStream) End(inv *option.Invocation) error {
+	meta, err := json.Marshal(map[string]any{
+		"plugin":  map[string]string{"type": "gleaner/" + inv.Command.Name, "data_parser": "data_parser/" + s.shape.version()},
+		"gleaner": map[string]string{"version": inv.Version},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(s.out, "\n],\n\"meta\": "+string(meta)+",\n\"errors\": [],\n\"warnings\": []\n}\n")
+	return err
+}
+
+// WriteJSON prints one object whose lists are already there.
+func WriteJSON[T any](inv *option.Invocation, shape JSONShape, key string, records []T) error {
+	stream := NewJSONStream(inv.Stdout, key, shape)
+	for _, record := range records {
+		if err := stream.Add(record); err != nil {
+			return err
+		}
+	}
+	return stream.End(inv)
+}

@@ -1,0 +1,11 @@
+package show
+
+import pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+
+// networkWord is which network a job has: the node's where nothing is said.
+func networkWord(network pb.Network) string {
+	if network == pb.Network_NETWORK_PRIVATE {
+		return "private"
+	}
+	return "host"
+}

@@ -1,0 +1,27 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/explain"
+)
+
+// plan says where each waiting job would start now, or why it waits.
+func (d *dialogue) plan() string {
+	snapshot := d.state.View().SchedSnapshot(d.nowMS)
+	plan, _ := sched.Schedule(snapshot, sched.Memo{})
+	var out strings.Builder
+	for i := range plan.Starts {
+		fmt.Fprintf(&out, "%d starts on", plan.Starts[i].Job)
+		for _, alloc := range plan.Starts[i].Placement.Allocs {
+			fmt.Fprintf(&out, " %s", snapshot.Nodes[alloc.Node].Name)
+		}
+		out.WriteString("\n")
+	}
+	for _, reason := range plan.Reasons {
+		fmt.Fprintf(&out, "%d waits: %s (%s)\n", reason.Job, explain.Display(reason, snapshot), explain.Sentence(reason, snapshot))
+	}
+	return out.String()
+}

@@ -1,0 +1,58 @@
+package state
+
+import "math"
+
+// AllocsSuspended records what nodes say of orders to stop or to continue. Once
+// an allocation is stopped by the order that is in force, its CPUs are free.
+type AllocsSuspended struct {
+	Reports []SuspendReport `cbor:"1,keyasint"`
+}
+
+// SuspendReport is what a node says of one allocation: see AllocSuspended in
+// link.proto.
+type SuspendReport struct {
+	Job    uint32 `cbor:"1,keyasint"`
+	Epoch  uint32 `cbor:"2,keyasint"`
+	Node   string `cbor:"3,keyasint"`
+	Number uint32 `cbor:"4,keyasint"`
+	Frozen bool   `cbor:"5,keyasint,omitempty"`
+}
+
+func (AllocsSuspended) kind() Kind { return KindAllocsSuspended }
+func (c AllocsSuspended) apply(s *State, result *Result) {
+	if len(c.Reports) > MaxReports {
+		result.Refused = refuse(Exhausted, "%d allocations in one entry are too many: at most %d", len(c.Reports), MaxReports)
+		return
+	}
+	for i := range c.Reports {
+		s.allocSuspended(&c.Reports[i])
+	}
+}
+
+func (s *State) allocSuspended(report *SuspendReport) {
+	if !s.TellsSuspension(report) {
+		return
+	}
+	job, _ := s.Job(report.Job)
+	next, alloc := job.withAlloc(report.Node)
+	if report.Number > job.Run.SuspendNumber {
+		next.Run.SuspendNumber = report.Number + 1
+	} else {
+		alloc.Frozen = true
+	}
+	s.putJob(next)
+}
+
+// TellsSuspension reports whether a report changes anything. A higher number
+// than was given out is from a time that a restore has undone: the order stays,
+// under a still higher number, which the node then obeys.
+func (t *tables) TellsSuspension(report *SuspendReport) bool {
+	job, alloc := t.presentAlloc(AllocRef{report.Job, report.Epoch, report.Node})
+	switch {
+	case alloc == nil || job.Phase != Running || report.Number >= math.MaxUint32-1:
+		return false
+	case report.Number > job.Run.SuspendNumber:
+		return true
+	}
+	return report.Frozen && report.Number == job.Run.SuspendNumber && job.Suspended() && !alloc.Frozen
+}

@@ -1,0 +1,88 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
+)
+
+// commandsDir is where a login shell finds programs, whatever its profile does to
+// PATH: that of Debian sets it to a list of its own.
+const commandsDir = "/usr/local/bin"
+
+// theProgram is the one that all commands are links to.
+const theProgram = "gleaner"
+
+// linkCommands links Gleaner's commands into commandsDir if the node keeps them in
+// another directory. What the host itself has there stays. Nothing is made there if it
+// is a separate file system of the host's.
+func linkCommands(spec *Spec, points *mountPoints) error {
+	if spec.CommandsDir == "" {
+		return nil
+	}
+	names, err := commandNames(spec.CommandsDir)
+	if err != nil {
+		return fmt.Errorf("look for the commands: %w", err)
+	}
+	parent, err := points.open(commandsDir, true, 0)
+	if err != nil {
+		spec.log().Warn("jobs do not find the commands with the PATH of a login shell", "directory", commandsDir, "error", err)
+		return nil
+	}
+	dir := os.NewFile(uintptr(parent), commandsDir)
+	defer dir.Close()
+	if id, err := userpath.MountID(dir); err != nil || !points.own[id] {
+		spec.log().Warn("jobs do not find the commands with the PATH of a login shell: it is a file system of the host's", "directory", commandsDir, "error", err)
+		return nil
+	}
+	for _, name := range names {
+		if err := points.linkCommand(parent, name, filepath.Join(spec.CommandsDir, name)); err != nil {
+			return fmt.Errorf("link %s in the container's %s: %w", name, commandsDir, err)
+		}
+	}
+	return nil
+}
+
+// linkCommand makes a link unless something is there. A dangling link came with an
+// image from a node that keeps its commands elsewhere.
+func (p *mountPoints) linkCommand(parent int, name, target string) error {
+	found, err := p.find(filepath.Join(commandsDir, name), 0, 0)
+	if err == nil {
+		return unix.Close(found)
+	}
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if err := unix.Unlinkat(parent, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if err := unix.Symlinkat(target, parent, name); err != nil {
+		return err
+	}
+	return unix.Fchownat(parent, name, hostID(p.s.uids, 0), hostID(p.s.gids, 0), unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// commandNames are those of a directory: the program, and what are links to it.
+func commandNames(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if entry.Type()&os.ModeSymlink != 0 {
+			target, err := os.Readlink(filepath.Join(dir, entry.Name()))
+			if err != nil || filepath.Base(target) != theProgram {
+				continue
+			}
+		} else if entry.Name() != theProgram {
+			continue
+		}
+		names = append(names, entry.Name())
+	}
+	return names, nil
+}

@@ -1,0 +1,219 @@
+package registry
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/noded/job"
+	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Hear takes what the supervisor of an allocation says. It says everything again to
+// each new daemon.
+func (r *Registry) Hear(p *Alloc, event *pb.ShimEvent) (do Do) {
+	switch what := event.GetWhat().(type) {
+	case *pb.ShimEvent_Ready:
+		p.Ready = true
+		if p.Life.State() == job.Preparing {
+			do.move(p, job.Ready)
+			if !p.Order.GetGang() {
+				do.move(p, job.Running)
+			}
+			if p.Released {
+				do.startBatch(p)
+			}
+		}
+		do.ready(p)
+	case *pb.ShimEvent_Lease:
+		p.Frozen = what.Lease.GetFrozen()
+	case *pb.ShimEvent_Suspended:
+		if p.SuspendNumber == what.Suspended.GetNumber() && p.Suspended == what.Suspended.GetFrozen() {
+			return do
+		}
+		p.SuspendNumber, p.Suspended = what.Suspended.GetNumber(), what.Suspended.GetFrozen()
+		// A controller that does not hear it does in the next registration.
+		do.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocSuspended{AllocSuspended: &pb.AllocSuspended{
+			Alloc: p.Key.Message(), Number: p.SuspendNumber, Frozen: p.Suspended,
+		}}})
+	case *pb.ShimEvent_Saved:
+		do.hearSaved(p, what.Saved)
+	case *pb.ShimEvent_Checkpointable:
+		p.Checkpoint = &pb.AllocCheckpointable{
+			Alloc: p.Key.Message(), Checkpointable: what.Checkpointable.GetCheckpointable(), Reason: Words(what.Checkpointable.GetReason()),
+		}
+		do.checkpointable(p)
+	}
+	return do
+}
+
+// hearSaved notes how a save ended, until a controller has acknowledged it. It is said
+// once when the save has ended, to each new watcher, and when the order is repeated.
+func (d *Do) hearSaved(p *Alloc, saved *pb.AllocSaved) {
+	// What names another allocation would be acknowledged as that one.
+	saved = proto.CloneOf(saved)
+	saved.Alloc, saved.Error = p.Key.Message(), Words(saved.Error)
+	if saved.Image != nil {
+		saved.Image.Alloc = p.Key.Message()
+	}
+	if !proto.Equal(saved, p.SavedKnown) {
+		p.Saved = saved
+	}
+	d.saved(saved)
+}
+
+// Over notes that nothing of an allocation is left but its result. last is how its last
+// save ended, as it lies on the disk: its supervisor may have died before anybody heard
+// of that, and the image may be the one from which the job resumes.
+func (r *Registry) Over(p *Alloc, result *pb.AllocEnded, last *pb.AllocSaved) (do Do) {
+	// A result that names another allocation would be acknowledged as that one.
+	result = proto.CloneOf(result)
+	result.Alloc = p.Key.Message()
+	if result.Cause == pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
+		switch {
+		case p.LaunchFailed != nil:
+			result.Cause, result.Detail = p.LaunchFailed.Cause, p.LaunchFailed.Detail
+		case p.LeaseKilled:
+			result.Cause, result.Detail = pb.EndCause_END_CAUSE_LEASE_ENDED, "the job's supervisor did not freeze it at the end of its lease and was killed"
+		case p.Killed:
+			result.Cause, result.Detail = p.killedFor(), "the job's supervisor did not end it in time and was killed"
+		}
+	}
+	result.Detail = Words(result.Detail)
+	if p.Saved.GetFrozen() {
+		p.Saved = proto.CloneOf(p.Saved)
+		p.Saved.Frozen = false
+	}
+	if last.GetNumber() > max(p.Saved.GetNumber(), p.SavedKnown.GetNumber()) {
+		do.hearSaved(p, last)
+	}
+	p.Result = result
+	do.move(p, job.Ended)
+	do.ended(result)
+	return do
+}
+
+// killedFor is the cause of an allocation whose supervisor did not end it in time.
+func (p *Alloc) killedFor() pb.EndCause {
+	if p.EndOrder == nil {
+		return pb.EndCause_END_CAUSE_LEASE_ENDED
+	}
+	return EndCause(p.EndOrder)
+}
+
+// Register completes a registration, and answers it and what follows it: all that a
+// controller may not have heard.
+func (r *Registry) Register(message *pb.Register) []*pb.NodeMessage {
+	var do Do
+	all := r.All()
+	for _, p := range all {
+		// An allocation whose end is not acknowledged is not lost: it is told as
+		// ending, and the report of its end follows at once.
+		if p.Life.State() == job.Acknowledged {
+			continue
+		}
+		message.Running = append(message.Running, &pb.RunningAlloc{
+			Alloc: p.Key.Message(), Ready: p.Ready, Ending: p.Life.State() >= job.Ending, Frozen: p.Frozen,
+			SuspendNumber: p.SuspendNumber, Suspended: p.Suspended,
+		})
+	}
+	do.send(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: message}})
+	for _, p := range all {
+		if p.Checkpoint != nil && !p.Life.Over() {
+			do.checkpointable(p)
+		}
+	}
+	return append(do.Send, r.Unacknowledged()...)
+}
+
+// Unacknowledged are the reports of saves and ends that no controller has acknowledged.
+func (r *Registry) Unacknowledged() []*pb.NodeMessage {
+	var do Do
+	for _, p := range r.All() {
+		if p.Saved != nil { // before its end, by which a controller is done with it
+			do.saved(p.Saved)
+		}
+		if p.Life.State() == job.Ended {
+			do.ended(p.Result)
+		}
+	}
+	return do.Send
+}
+
+// Renewal asks for the lease.
+func (r *Registry) Renewal(now Time) *pb.NodeMessage {
+	message := &pb.RenewLease{SentBoottimeNs: int64(now.Boot)}
+	for _, p := range r.All() {
+		if p.Frozen && !p.Life.Over() {
+			message.Frozen = append(message.Frozen, p.Key.Message())
+		}
+	}
+	return &pb.NodeMessage{What: &pb.NodeMessage_RenewLease{RenewLease: message}}
+}
+
+// Answers says whether a controller's answer can be one to a request that was sent in
+// the session that was opened then.
+func Answers(renewed *pb.LeaseRenewed, opened time.Duration, now Time) bool {
+	sent := time.Duration(renewed.GetSentBoottimeNs())
+	return sent >= opened && sent <= now.Boot
+}
+
+// Granted is an answer to a request for a lease, for the supervisor of one allocation.
+type Granted struct {
+	Alloc  *Alloc
+	Answer *pb.LeaseRenewed // names that allocation, or none
+}
+
+// Renewed takes an answer to a request for a lease, and tells each supervisor whether
+// its allocation is named. Supervisors keep the leases themselves.
+func (r *Registry) Renewed(renewed *pb.LeaseRenewed) []Granted {
+	r.lease = renewed
+	named := make(map[Key]bool, len(renewed.GetAllocs()))
+	for _, id := range renewed.GetAllocs() {
+		named[KeyOf(id)] = true
+	}
+	var all []Granted
+	for _, p := range r.All() {
+		if !p.Life.Over() {
+			all = append(all, Granted{p, p.grant(renewed, named[p.Key])})
+		}
+	}
+	return all
+}
+
+// Latest is the latest answer for an allocation whose supervisor has just been started;
+// nil = none came.
+func (r *Registry) Latest(p *Alloc) *pb.LeaseRenewed {
+	if r.lease == nil {
+		return nil
+	}
+	for _, id := range r.lease.GetAllocs() {
+		if KeyOf(id) == p.Key {
+			return p.grant(r.lease, true)
+		}
+	}
+	return p.grant(r.lease, false)
+}
+
+func (p *Alloc) grant(renewed *pb.LeaseRenewed, named bool) *pb.LeaseRenewed {
+	own := &pb.LeaseRenewed{SentBoottimeNs: renewed.GetSentBoottimeNs(), LeaseMs: renewed.GetLeaseMs(), LeaseMarginMs: renewed.GetLeaseMarginMs()}
+	if named {
+		own.Allocs = []*pb.AllocId{p.Key.Message()}
+	}
+	p.Lease = p.Lease.Granted(supervise.GrantOf(own, p.Key.Message()))
+	return own
+}
+
+// Late are the allocations whose supervisors should have ended them by their lease, and
+// did not.
+func (r *Registry) Late(now Time) []*Alloc {
+	var late []*Alloc
+	for _, p := range r.All() {
+		if !p.Life.Over() && !p.LeaseKilled && p.Lease.End != 0 && p.Lease.At(now.Boot) == lease.Remove {
+			late = append(late, p)
+		}
+	}
+	return late
+}

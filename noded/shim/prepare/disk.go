@@ -1,0 +1,64 @@
+package prepare
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+)
+
+// fallbackTmp is the size of an allocation's disk whose settings name none.
+const fallbackTmp = 1 << 30
+
+// makeDisk makes the disk on which all lies that the job writes here, and mounts it.
+// A node whose administrator wants no bound has a directory in its place.
+func (j *Job) makeDisk(ctx context.Context) error {
+	if err := os.Mkdir(j.Dir.Path(bundle.DiskDir), 0o700); err != nil {
+		return fmt.Errorf("make the mount point of the job's disk: %w", err)
+	}
+	if j.Settings.TmpUnbounded {
+		return nil
+	}
+	if err := container.MakeDisk(ctx, j.Dir.Path(bundle.DiskFile), j.DiskBytes()); err != nil {
+		return err
+	}
+	var err error
+	j.disk, err = container.MountDisk(j.Dir.Path(bundle.DiskFile), j.Dir.Path(bundle.DiskDir))
+	return err
+}
+
+// DiskBytes is the size of the disk. A job that resumes from an image has what it had.
+func (j *Job) DiskBytes() uint64 {
+	switch {
+	case j.Settings.TmpUnbounded:
+		return 0
+	case j.ImageTmpBytes > 0:
+		return j.ImageTmpBytes
+	case j.Own.TmpBytes > 0:
+		return max(j.Own.TmpBytes, container.LeastDiskBytes)
+	case j.Settings.TmpPerCPU > 0:
+		return max(j.Settings.TmpPerCPU*uint64(max(len(j.Own.CpuIds), 1)), container.LeastDiskBytes)
+	}
+	return fallbackTmp
+}
+
+// DropDisk unmounts the disk, whose files nobody needs any longer.
+func (j *Job) DropDisk() {
+	if j.disk == nil {
+		return
+	}
+	if err := j.disk.Discard(); err != nil {
+		j.Log.Error("the job's disk could not be unmounted: what is left goes with this process", "error", err)
+	}
+	j.disk = nil
+}
+
+// DiskUsed is how much of the disk the job has taken.
+func (j *Job) DiskUsed() (uint64, error) {
+	if j.disk == nil {
+		return 0, nil
+	}
+	return j.disk.Used()
+}

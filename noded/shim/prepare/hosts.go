@@ -1,0 +1,59 @@
+package prepare
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// hostsDeadline bounds how long a start waits for the addresses of its nodes, where
+// they are known by names.
+const hostsDeadline = 2 * time.Second
+
+// hosts are the nodes of the run, by their names and by those which the processes
+// know them by: both lead to where the allocation is now. A node that is reached by its
+// name needs no line. With a network of its own the job reaches itself only.
+func (j *Job) hosts() []container.Host {
+	var hosts []container.Host
+	ctx, cancel := context.WithTimeout(context.Background(), hostsDeadline)
+	defer cancel()
+	for i, at := range j.Order.Allocation {
+		if i >= len(j.Order.NodeAddresses) {
+			break
+		}
+		names, address := []string{at.Node}, j.Order.NodeAddresses[i]
+		moved := i < len(j.Order.KnownAs) && j.Order.KnownAs[i] != at.Node
+		if moved {
+			names = append(names, j.Order.KnownAs[i])
+		}
+		alone := at.Node == j.Order.Node && j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE
+		var ip netip.Addr
+		switch {
+		case alone:
+			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		case moved || address != at.Node:
+			ip = addressOf(ctx, address)
+		}
+		for n, name := range names {
+			hosts = append(hosts, container.Host{Name: name, Address: ip, First: alone || n > 0})
+		}
+	}
+	return hosts
+}
+
+// addressOf is that of a node, which it says itself: an address or a name. A name
+// that is not found leaves the job without a line for the node.
+func addressOf(ctx context.Context, address string) netip.Addr {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		return ip
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", address)
+	if err != nil || len(found) == 0 {
+		return netip.Addr{}
+	}
+	return found[0].Unmap()
+}

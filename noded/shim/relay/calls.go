@@ -1,0 +1,203 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// Names of the metadata by which the supervisor vouches for who calls. A
+// controller believes them from a node only, for a job that runs there.
+const (
+	jobKey  = "gleaner-job" // "JOB.EPOCH"
+	uidKey  = "gleaner-uid"
+	nodeKey = "gleaner-node"
+)
+
+const (
+	controllerPrefix = "/gleaner.v1.Controller/"
+	// maxCalls bounds the calls of one job that run at once: each may hold a
+	// whole message, in memory that is not the job's.
+	maxCalls = 64
+	// Tunnels that are open at once: every step has one to each other node.
+	// Few where there is no other node.
+	tunnelsPerNode, fewTunnels, maxTunnels = 128, 4, 1024
+	// maxConnections bounds the connections to the job's socket.
+	maxConnections = 512
+	// What a connection, and a stream in it, may have sent unread.
+	connectionWindow = 256 << 10
+	callWindow       = 64 << 10
+	// A caller that gives up after waiting so long for a first word will ask
+	// again. Then the relay asks another controller, because this one may hang.
+	unheardAfter = time.Second
+)
+
+// Serve listens on the job's socket, for the job's user only.
+func (r *Relay) Serve() error {
+	listener, err := socket.Listen(r.Dir.Path(bundle.RunDir, bundle.JobSocket), int(r.UID), int(r.GID))
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer(
+		grpc.ForceServerCodecV2(rawCodec{}),
+		grpc.UnknownServiceHandler(r.handle),
+		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
+		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
+		grpc.MaxConcurrentStreams(uint32(maxCalls+cap(r.tunnels))),
+		grpc.InitialConnWindowSize(connectionWindow),
+		grpc.InitialWindowSize(callWindow),
+	)
+	d := &jobListener{listener: listener, server: server}
+	r.mu.Lock()
+	r.listener = d
+	r.mu.Unlock()
+	go func() {
+		err := server.Serve(newUserListener(listener, r.UID, d))
+		if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, grpc.ErrServerStopped) {
+			r.Log.Error("the job's socket failed: its commands cannot reach a controller", "error", err)
+		}
+		server.Stop()
+	}()
+	return nil
+}
+
+// handle relays one call of any kind.
+func (r *Relay) handle(_ any, incoming grpc.ServerStream) error {
+	method, ok := grpc.MethodFromServerStream(incoming)
+	isTunnel := method == pb.NodeLink_Tunnel_FullMethodName
+	if !ok || !isTunnel && !strings.HasPrefix(method, controllerPrefix) {
+		return status.Errorf(codes.Unimplemented, "%s cannot be called from inside a job", method)
+	}
+	places := r.calls
+	if isTunnel {
+		places = r.tunnels
+	}
+	release, err := take(places)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if isTunnel {
+		target, err := targetOf(incoming)
+		if err != nil {
+			return err
+		}
+		return r.openStream(incoming, r.nodeKnownAs(target))
+	}
+	conn, err := r.controller()
+	if err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	ctx, cancel := context.WithCancel(r.vouch(incoming.Context()))
+	defer cancel()
+	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	outgoing, err := conn.NewStream(ctx, desc, method, grpc.ForceCodecV2(rawCodec{}))
+	if err != nil {
+		return err
+	}
+	go func() {
+		err := copyMessages(outgoing.SendMsg, incoming.RecvMsg)
+		switch {
+		case err == nil:
+			_ = outgoing.CloseSend()
+		case !errors.Is(err, io.EOF): // EOF: the controller has answered early
+			cancel()
+		}
+	}()
+	begun, answered := time.Now(), false
+	err = copyMessages(incoming.SendMsg, func(m any) error {
+		err := outgoing.RecvMsg(m)
+		answered = answered || err == nil
+		return err
+	})
+	if !answered && incoming.Context().Err() != nil && time.Since(begun) > unheardAfter {
+		conn.Leave()
+	}
+	return err
+}
+
+// copyMessages passes messages on until the source ends, which is no error.
+func copyMessages(send, receive func(any) error) error {
+	for {
+		m := new(rawMessage)
+		if err := receive(m); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if err := send(m); err != nil {
+			return err
+		}
+	}
+}
+
+// targetOf reads the first message of a tunnel, and believes only its target:
+// a job can open tunnels only between its own nodes.
+func targetOf(incoming grpc.ServerStream) (string, error) {
+	raw := new(rawMessage)
+	if err := incoming.RecvMsg(raw); err != nil {
+		return "", err
+	}
+	first := new(pb.TunnelMessage)
+	if err := proto.Unmarshal(raw.data, first); err != nil {
+		return "", status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
+	}
+	target := first.GetOpen().GetTargetNode()
+	if target == "" {
+		return "", status.Error(codes.InvalidArgument, "a tunnel's first message must name its target node")
+	}
+	return target, nil
+}
+
+// nodeKnownAs is the node that the job's programs mean by a name: they know the
+// nodes on which the job began, wherever it resumes.
+func (r *Relay) nodeKnownAs(name string) string {
+	for i, known := range r.Order.KnownAs {
+		if known == name && i < len(r.Order.Allocation) {
+			return r.Order.Allocation[i].Node
+		}
+	}
+	return name
+}
+
+// rawMessage is a message that is passed on unchanged.
+type rawMessage struct{ data []byte }
+
+// rawCodec passes bytes through. It has the name of the codec that it replaces,
+// so that neither end notices.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(*rawMessage)
+	if !ok {
+		return nil, fmt.Errorf("cannot relay a %T", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(m.data)}, nil
+}
+
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(*rawMessage)
+	if !ok {
+		return fmt.Errorf("cannot relay a %T", v)
+	}
+	m.data = data.Materialize()
+	return nil
+}

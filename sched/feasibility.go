@@ -1,0 +1,170 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// verdict is whether a request could run on an idle partition, and if not, why.
+// It depends on the inventory only, never on what is free.
+type verdict struct {
+	code ReasonCode // ReasonNone = it could
+	lack *Lack
+}
+
+func (v verdict) reason(partition int) Reason {
+	return Reason{Code: v.code, Partition: int32(partition), Lack: v.lack}
+}
+
+// Feasible reports whether a job of this shape could ever run in one of its
+// partitions, with every node that has ever registered up and idle. It is for
+// refusing a job at submission; the reason is about its first partition. A
+// partition in which no node has registered yet is given the benefit of the
+// doubt. Time limits and holds do not count.
+func Feasible(s Snapshot, shape Shape) (Reason, bool) {
+	s.Nodes = place.Wire(s.Nodes, s.Switches)
+	if shape.SwitchesWaitS > 0 {
+		shape.Request.Switches = 0 // it will have waited long enough some time
+	}
+	j := newFeasibility(&s, Memo{})
+	first := Reason{Code: ReasonPartitionConfig, Partition: -1}
+	for choice, index := range shape.Partitions {
+		if !j.known(index) {
+			return Reason{}, true
+		}
+		v := j.decide(&s.Partitions[index].shaped(&shape).Request, index)
+		if v.code == ReasonNone || v.code == ReasonReqNodeNotAvail {
+			return Reason{}, true
+		}
+		if choice == 0 {
+			first = v.reason(index)
+		}
+	}
+	return first, false
+}
+
+// known reports whether any node of a partition has registered.
+func (j *feasibility) known(partition int) bool {
+	return slices.ContainsFunc(j.Partitions[partition].Nodes, func(n place.NodeIndex) bool {
+		return !j.Nodes[n].CPUs.Empty()
+	})
+}
+
+// feasibility gives verdicts, and remembers them for the next pass.
+type feasibility struct {
+	*Snapshot
+	idle   []place.Node       // with no job on them
+	healed []place.Node       // and with every node up and every device healthy
+	before map[string]verdict // of the pass before
+	given  map[string]verdict
+}
+
+func newFeasibility(s *Snapshot, memo Memo) *feasibility {
+	j := &feasibility{Snapshot: s, given: make(map[string]verdict)}
+	if memo.describes(s) {
+		j.before = memo.verdicts
+	}
+	return j
+}
+
+// remembers gives a trial the verdict of the pass before, if there is one.
+func (j *feasibility) remembers(t *trial, shape *Shape, index int) bool {
+	if t.judged || len(j.before) == 0 {
+		return t.judged
+	}
+	key := requestKey(index, &shape.Request)
+	t.verdict, t.judged = j.before[key]
+	if t.judged {
+		j.given[key] = t.verdict
+	}
+	return t.judged
+}
+
+// decideOn gives a trial its verdict.
+func (j *feasibility) decideOn(t *trial, shape *Shape, index int) {
+	if j.remembers(t, shape, index) {
+		return
+	}
+	key := requestKey(index, &shape.Request)
+	v, again := j.given[key] // shapes may differ in their time limit only
+	if !again {
+		v = j.decide(&shape.Request, index)
+		j.given[key] = v
+	}
+	t.judged, t.verdict = true, v
+}
+
+func (j *feasibility) decide(r *place.Request, index int) verdict {
+	if j.idle == nil {
+		j.idle, j.healed = make([]place.Node, len(j.Nodes)), make([]place.Node, len(j.Nodes))
+		for i := range j.Nodes {
+			j.idle[i], j.healed[i] = place.Idle(j.Nodes[i], false), place.Idle(j.Nodes[i], true)
+		}
+	}
+	nodes := j.Partitions[index].Nodes
+	if _, short, fits := place.Fit(j.healed, nodes, *r); !fits {
+		switch {
+		case short.What == place.Model, short.What == place.Host,
+			short.What == place.Feature && short.Among == place.AllNodes:
+			return verdict{code: ReasonBadConstraints, lack: &Lack{Short: short}}
+		}
+		return verdict{code: ReasonPartitionConfig, lack: &Lack{Short: short}}
+	}
+	if _, _, fits := place.Fit(j.idle, nodes, *r); fits {
+		return verdict{}
+	}
+	return verdict{code: ReasonReqNodeNotAvail, lack: &Lack{Unavailable: j.missing(r, nodes)}}
+}
+
+// missing is the nodes that the request could use but for a fault of theirs or
+// of their devices; if the request names nodes, only those.
+func (j *feasibility) missing(r *place.Request, nodes []place.NodeIndex) []place.NodeIndex {
+	var missing, named []place.NodeIndex
+	for _, index := range nodes {
+		n := &j.Nodes[index]
+		broken := r.WantsGPUs() && slices.ContainsFunc(n.Devices, func(d place.Device) bool { return !d.Healthy })
+		if n.Available && !broken || !place.Suits(j.healed[index], *r) {
+			continue
+		}
+		missing = append(missing, index)
+		if _, is := slices.BinarySearch(r.RequiredNodes, n.Name); is {
+			named = append(named, index)
+		}
+	}
+	if len(named) > 0 {
+		return named
+	}
+	return missing
+}
+
+// requestKey tells requests apart, by all that a verdict may depend on: that is
+// everything but whose job it is, since there are no others on idle nodes.
+// Partitions are meant by index, which holds as long as the memo describes the
+// snapshot.
+func requestKey(partition int, r *place.Request) string {
+	key := make([]byte, 0, 128)
+	for _, number := range [...]uint64{
+		uint64(partition), uint64(r.MinNodes), uint64(r.MaxNodes), uint64(r.Tasks), uint64(r.TasksPerNode),
+		uint64(r.CPUsPerTask), uint64(r.CPUsPerGPU), r.MemoryPerNode, r.MemoryPerCPU, r.MemoryPerGPU, r.TmpPerNode,
+		uint64(r.GPUsPerNode), uint64(r.GPUsPerJob), uint64(r.GPUsPerTask), uint64(r.TasksPerGPU), uint64(r.Switches),
+	} {
+		key = append(strconv.AppendUint(key, number, 10), ' ')
+	}
+	for _, flag := range [...]bool{r.Exclusive, r.Contiguous, r.MostNodes, r.EvenTasks} {
+		key = append(strconv.AppendBool(key, flag), ' ')
+	}
+	key = strconv.AppendQuote(key, r.Model)
+	for _, list := range [...][]string{r.RequiredNodes, r.ExcludedNodes, r.AmongNodes} {
+		key = append(key, '/')
+		for _, name := range list {
+			key = strconv.AppendQuote(key, name)
+		}
+	}
+	if !r.Constraint.IsZero() {
+		key = fmt.Appendf(key, "%#v", r.Constraint)
+	}
+	return string(key)
+}
