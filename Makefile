@@ -25,7 +25,14 @@ TEST_FLAGS := -tags '$(TAGS)' -vet off -p $(shell echo $$((3 * $$(nproc)))) $(if
 # At the end it tells which tests were skipped, and why. contrib/slowest.sh reads
 # the file.
 $(shell mkdir -p .build/times)
-GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-and-test-fails --format-hide-empty-pkg -- $(TEST_FLAGS)
+#
+# A test that fails is run once more, alone, if it is one of at most three: most
+# tests are about real processes, and a machine that stands still for a second can
+# be late for any of them. make test names such a test at its end: it has a fault,
+# or finds one.
+GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-and-test-fails --format-hide-empty-pkg \
+	--rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-abort-on-data-race --rerun-fails-report=.build/times/$@.again \
+	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
 .PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-migrate migrations sim-fairshare test computing waiting soak unit race scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
@@ -104,9 +111,10 @@ migrations: build ## move 50 real programs, with GPUs of unlike nodes: they end 
 	@$(SUDO) env ROUNDS='$(ROUNDS)' PARALLEL='$(PARALLEL)' ONLY='$(ONLY)' TABLE='$(TABLE)' contrib/migrations.sh
 
 test: build ## all tests: lint, unit, race detector, stories with real containers, a virtual machine, chaos
-	@rm -f .build/times/*.json
+	@rm -f .build/times/*
 	@$(MAKE) --no-print-directory -j2 --output-sync=line computing waiting
 	@contrib/slowest.sh .build/times/*.json
+	@if [ -n "$$(cat .build/times/*.again)" ]; then echo "failed at first, and passed when run once more:"; cat .build/times/*.again; fi
 	@echo "make test: all passed"
 
 # What computes runs beside what waits for processes most of the time.
@@ -123,31 +131,32 @@ waiting: build
 # some have tests that show it nothing new and take long with it: those run in
 # unit, all others only here.
 RACE_ONLY := ./ctld/api ./ctld/leader ./ctld/peerlink ./ctld/pki ./ctld/session ./ctld/web ./noded/gpu ./noded/images ./noded/pid1 ./noded/shim/relay ./proto/dial ./proto/prototest ./proto/step/...
-RACE_TOO  := ./ctld ./ctld/replica ./noded ./noded/shim ./cmd/gleaner
+RACE_TOO  := ./ctld ./ctld/replica ./noded ./noded/shim ./cmd/gleaner/run
 
 unit: setup ## unit tests (as root they include real containers and cgroups)
-	$(GO_TEST) -timeout 10m $$(go list ./... | grep -vxF "$$(go list $(RACE_ONLY))" | grep -v -e /test/scenario -e /test/machine -e /test/operations)
+	$(call GO_TEST,$$(go list ./... | grep -vxF "$$(go list $(RACE_ONLY))" | grep -v -e /test/scenario -e /test/machine -e /test/operations)) -timeout 10m
 
 race: setup ## the race detector over what runs concurrently
-	$(GO_TEST) -race -short -timeout 10m $(RACE_ONLY) $(RACE_TOO)
+	$(call GO_TEST,$(RACE_ONLY) $(RACE_TOO)) -race -short -timeout 10m
 	go test $(TEST_FLAGS) -race -short -run View ./ctld/state
 
 # Before a release, and behind a change of the state machine, the scheduler, the
 # log or the simulation.
 soak: build ## the tests of chance for longer: walks, damaged disks, simulated days and faults, chaos (an hour or so)
 	go tool staticcheck -tags '$(TAGS)' ./...
-	SOAK=1 $(GO_TEST) -timeout 3h -count 1 ./ctld/state ./ctld ./ctld/replica ./test/sim/...
+	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./test/sim/...) -timeout 3h -count 1
+	@SOAK=1 $(MAKE) --no-print-directory machine
 	@$(MAKE) --no-print-directory sim SEEDS=500
 	@$(MAKE) --no-print-directory chaos MINUTES=30
 
 scenario: build ## stories in txtar against the real binaries, as root
-	$(GO_TEST) -timeout 15m -count 1 -parallel $$((2 * $$(nproc))) ./test/scenario/
+	$(call GO_TEST,./test/scenario/) -timeout 15m -count 1 -parallel $$((2 * $$(nproc)))
 
 attack: build ## the stories of ordinary users who attack: attack-*.txtar, which are part of make scenario
-	$(GO_TEST) -timeout 15m -count 1 ./test/scenario/ -run 'TestScenarios/^attack-'
+	$(call GO_TEST,./test/scenario/) -timeout 15m -count 1 -run 'TestScenarios/^attack-'
 
 runbook: build ## docs/install.md and docs/operations.md, typed on hosts made of namespaces, as root
-	$(GO_TEST) -timeout 15m -count 1 ./test/operations/
+	$(call GO_TEST,./test/operations/) -timeout 15m -count 1
 
 machine: build ## the cases that depend on control groups, in a virtual machine with cgroup v2 only
 	@contrib/setup/debian.sh machine || echo "make machine: continuing without"
@@ -163,10 +172,10 @@ chaos: build ## three controllers and six nodes in hostile weather, under load (
 	@$(CHAOS)
 	$(SUDO) .build/chaos -bin $(BIN) -length $(MINUTES)m -seed $(or $(SEED),0)
 
-chaos-short: build ## the same for 40 seconds, as part of the tests
+chaos-short: build ## the same for 30 seconds, as part of the tests
 	@mkdir -p .build
 	@$(CHAOS)
-	$(SUDO) .build/chaos -bin $(BIN) -length 40s -seed $(or $(SEED),0)
+	$(SUDO) .build/chaos -bin $(BIN) -length 30s -seed $(or $(SEED),0)
 
 chaos-proof: build ## break one protection after the other: the checker of make chaos must find each
 	@mkdir -p .build/proof

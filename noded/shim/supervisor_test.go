@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +56,15 @@ func (s *started) processes() []int {
 		must(s.b.t, err)
 	}
 	return pids
+}
+
+// runsProgram says whether one of the job's processes has begun to run a program
+// of that name: a shell's child is a process before it is one.
+func (s *started) runsProgram(name string) bool {
+	return slices.ContainsFunc(s.processes(), func(pid int) bool {
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // it may be gone
+		return strings.TrimSpace(string(comm)) == name
+	})
 }
 
 // When a supervisor is killed its job dies with it, and Recover cleans up.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // bootTimeout bounds the life of the machine, and caseTimeout that of a case.
@@ -32,7 +34,7 @@ var cases = []Case{
 		"|SeccompFilter|RefuseHostNamespace|SelectMounts|CoveredMounts|TryIdmap)$", "GLEANER_TEST_GINIT=/src/bin/ginit"),
 	// In a mount namespace of their own, and told where ginit is, these do not
 	// build it.
-	tests("noded/shim", "^Test(ForkBomb|FrozenAllocEndsWithoutRunning|Memory|SupervisorKilled|OrphansAreKilled|KilledInMidSave)$",
+	tests("noded/shim", "^Test(ForkBomb|Memory|SupervisorKilled|OrphansAreKilled"+prototest.Soak("", "|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups|OccupiedParent)$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
