@@ -1400,6 +1400,244 @@ func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
+// ReclaimNodesRequest takes nodes back for their owner. Coordinators of the account that
+// owns a node may ask, and administrators for every node.
+type ReclaimNodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Names         string                 `protobuf:"bytes,2,opt,name=names,proto3" json:"names,omitempty"`                     // host list; "" = all nodes that the caller may reclaim
+	WithinS       uint32                 `protobuf:"varint,3,opt,name=within_s,json=withinS,proto3" json:"within_s,omitempty"` // the deadline, from now on; 0 = 60 seconds
+	ForS          uint32                 `protobuf:"varint,4,opt,name=for_s,json=forS,proto3" json:"for_s,omitempty"`          // when it ends by itself, from now on; 0 = until_ms
+	UntilMs       int64                  `protobuf:"varint,5,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // Unix milliseconds; 0 = it does not end by itself
+	Kill          bool                   `protobuf:"varint,6,opt,name=kill,proto3" json:"kill,omitempty"`                      // guests are requeued at once, and not parked
+	DryRun        bool                   `protobuf:"varint,7,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`    // answer what would happen, and do nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReclaimNodesRequest) Reset() {
+	*x = ReclaimNodesRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReclaimNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReclaimNodesRequest) ProtoMessage() {}
+
+func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReclaimNodesRequest.ProtoReflect.Descriptor instead.
+func (*ReclaimNodesRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ReclaimNodesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReclaimNodesRequest) GetNames() string {
+	if x != nil {
+		return x.Names
+	}
+	return ""
+}
+
+func (x *ReclaimNodesRequest) GetWithinS() uint32 {
+	if x != nil {
+		return x.WithinS
+	}
+	return 0
+}
+
+func (x *ReclaimNodesRequest) GetForS() uint32 {
+	if x != nil {
+		return x.ForS
+	}
+	return 0
+}
+
+func (x *ReclaimNodesRequest) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ReclaimNodesRequest) GetKill() bool {
+	if x != nil {
+		return x.Kill
+	}
+	return false
+}
+
+func (x *ReclaimNodesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// ReclaimNodesResponse has the nodes with their reclaims. ListNodes tells how they get on.
+type ReclaimNodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReclaimNodesResponse) Reset() {
+	*x = ReclaimNodesResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReclaimNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReclaimNodesResponse) ProtoMessage() {}
+
+func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReclaimNodesResponse.ProtoReflect.Descriptor instead.
+func (*ReclaimNodesResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ReclaimNodesResponse) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// ReleaseNodesRequest gives nodes back: guests run there again, first those that are
+// parked there.
+type ReleaseNodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Names         string                 `protobuf:"bytes,2,opt,name=names,proto3" json:"names,omitempty"` // host list; "" = all reclaimed nodes that the caller may release
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseNodesRequest) Reset() {
+	*x = ReleaseNodesRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseNodesRequest) ProtoMessage() {}
+
+func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseNodesRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseNodesRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ReleaseNodesRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReleaseNodesRequest) GetNames() string {
+	if x != nil {
+		return x.Names
+	}
+	return ""
+}
+
+// ReleaseNodesResponse has the nodes that were reclaimed until now, as they are.
+type ReleaseNodesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseNodesResponse) Reset() {
+	*x = ReleaseNodesResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseNodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseNodesResponse) ProtoMessage() {}
+
+func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseNodesResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseNodesResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ReleaseNodesResponse) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 // Policy is the replicated configuration: what cluster.toml holds.
 type Policy struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1447,7 +1685,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1697,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1710,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -1659,7 +1897,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1909,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1922,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -1752,7 +1990,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +2002,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +2015,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -1883,7 +2121,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2133,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2146,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -1946,7 +2184,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2196,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2209,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -2013,7 +2251,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2263,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2276,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *License) GetName() string {
@@ -2068,7 +2306,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2318,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2331,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Switch) GetName() string {
@@ -2130,7 +2368,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2380,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2393,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Owner) GetAccount() string {
@@ -2183,7 +2421,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2433,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2446,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -2241,7 +2479,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2491,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2504,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -2287,7 +2525,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2299,7 +2537,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2312,7 +2550,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -2344,7 +2582,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2594,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2607,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 type ShowConfigResponse struct {
@@ -2382,7 +2620,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2632,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2645,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -2434,7 +2672,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2684,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2697,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -2484,7 +2722,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2734,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2747,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 type PingResponse struct {
@@ -2530,7 +2768,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2780,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2793,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -2637,7 +2875,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2887,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2900,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -2690,7 +2928,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2940,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2953,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -2814,7 +3052,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +3064,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3077,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -2857,7 +3095,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +3107,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3120,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -2991,7 +3229,24 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05names\x18\x02 \x01(\tR\x05names\x12.\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x16.gleaner.v1.NodeActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x14\n" +
-	"\x12UpdateNodeResponse\"\xd9\b\n" +
+	"\x12UpdateNodeResponse\"\xc2\x01\n" +
+	"\x13ReclaimNodesRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05names\x18\x02 \x01(\tR\x05names\x12\x19\n" +
+	"\bwithin_s\x18\x03 \x01(\rR\awithinS\x12\x13\n" +
+	"\x05for_s\x18\x04 \x01(\rR\x04forS\x12\x19\n" +
+	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\x12\x12\n" +
+	"\x04kill\x18\x06 \x01(\bR\x04kill\x12\x17\n" +
+	"\adry_run\x18\a \x01(\bR\x06dryRun\">\n" +
+	"\x14ReclaimNodesResponse\x12&\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x10.gleaner.v1.NodeR\x05nodes\"J\n" +
+	"\x13ReleaseNodesRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05names\x18\x02 \x01(\tR\x05names\">\n" +
+	"\x14ReleaseNodesResponse\x12&\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x10.gleaner.v1.NodeR\x05nodes\"\xd9\b\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -3138,7 +3393,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\x9d\x13\n" +
+	"\x12NODE_ACTION_FENCED\x10\x042\xc3\x14\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -3150,7 +3405,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\tListNodes\x12\x1c.gleaner.v1.ListNodesRequest\x1a\x1d.gleaner.v1.ListNodesResponse0\x01\x12W\n" +
 	"\x0eListPartitions\x12!.gleaner.v1.ListPartitionsRequest\x1a\".gleaner.v1.ListPartitionsResponse\x12K\n" +
 	"\n" +
-	"UpdateNode\x12\x1d.gleaner.v1.UpdateNodeRequest\x1a\x1e.gleaner.v1.UpdateNodeResponse\x12N\n" +
+	"UpdateNode\x12\x1d.gleaner.v1.UpdateNodeRequest\x1a\x1e.gleaner.v1.UpdateNodeResponse\x12Q\n" +
+	"\fReclaimNodes\x12\x1f.gleaner.v1.ReclaimNodesRequest\x1a .gleaner.v1.ReclaimNodesResponse\x12Q\n" +
+	"\fReleaseNodes\x12\x1f.gleaner.v1.ReleaseNodesRequest\x1a .gleaner.v1.ReleaseNodesResponse\x12N\n" +
 	"\vApplyPolicy\x12\x1e.gleaner.v1.ApplyPolicyRequest\x1a\x1f.gleaner.v1.ApplyPolicyResponse\x12K\n" +
 	"\n" +
 	"ShowConfig\x12\x1d.gleaner.v1.ShowConfigRequest\x1a\x1e.gleaner.v1.ShowConfigResponse\x129\n" +
@@ -3192,7 +3449,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -3217,182 +3474,192 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ListPartitionsResponse)(nil),     // 20: gleaner.v1.ListPartitionsResponse
 	(*UpdateNodeRequest)(nil),          // 21: gleaner.v1.UpdateNodeRequest
 	(*UpdateNodeResponse)(nil),         // 22: gleaner.v1.UpdateNodeResponse
-	(*Policy)(nil),                     // 23: gleaner.v1.Policy
-	(*RateLimit)(nil),                  // 24: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 25: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 26: gleaner.v1.PreemptPolicy
-	(*AccountingPolicy)(nil),           // 27: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 28: gleaner.v1.License
-	(*Switch)(nil),                     // 29: gleaner.v1.Switch
-	(*Owner)(nil),                      // 30: gleaner.v1.Owner
-	(*ApplyPolicyRequest)(nil),         // 31: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 32: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 33: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 34: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 35: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 36: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 37: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 38: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 39: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 40: gleaner.v1.Event
-	(*Purged)(nil),                     // 41: gleaner.v1.Purged
-	(*Synced)(nil),                     // 42: gleaner.v1.Synced
-	nil,                                // 43: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 44: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 45: gleaner.v1.JobId
-	(JobState)(0),                      // 46: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 47: gleaner.v1.ArrayRange
-	(*JobChange)(nil),                  // 48: gleaner.v1.JobChange
-	(*Job)(nil),                        // 49: gleaner.v1.Job
-	(*Node)(nil),                       // 50: gleaner.v1.Node
-	(*Partition)(nil),                  // 51: gleaner.v1.Partition
-	(*StatusRequest)(nil),              // 52: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 53: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 54: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 55: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 56: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 57: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 58: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 59: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 60: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 61: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 62: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 63: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 64: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 65: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 66: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 67: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 68: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 69: gleaner.v1.RecordCertificatesRequest
-	(*StatusResponse)(nil),             // 70: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 71: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 72: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 73: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 74: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 75: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 76: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 77: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 78: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 79: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 80: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 81: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 82: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 83: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 84: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 85: gleaner.v1.RecordCertificatesResponse
+	(*ReclaimNodesRequest)(nil),        // 23: gleaner.v1.ReclaimNodesRequest
+	(*ReclaimNodesResponse)(nil),       // 24: gleaner.v1.ReclaimNodesResponse
+	(*ReleaseNodesRequest)(nil),        // 25: gleaner.v1.ReleaseNodesRequest
+	(*ReleaseNodesResponse)(nil),       // 26: gleaner.v1.ReleaseNodesResponse
+	(*Policy)(nil),                     // 27: gleaner.v1.Policy
+	(*RateLimit)(nil),                  // 28: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 29: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 30: gleaner.v1.PreemptPolicy
+	(*AccountingPolicy)(nil),           // 31: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 32: gleaner.v1.License
+	(*Switch)(nil),                     // 33: gleaner.v1.Switch
+	(*Owner)(nil),                      // 34: gleaner.v1.Owner
+	(*ApplyPolicyRequest)(nil),         // 35: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 36: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 37: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 38: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 39: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 40: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 41: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 42: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 43: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 44: gleaner.v1.Event
+	(*Purged)(nil),                     // 45: gleaner.v1.Purged
+	(*Synced)(nil),                     // 46: gleaner.v1.Synced
+	nil,                                // 47: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 48: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 49: gleaner.v1.JobId
+	(JobState)(0),                      // 50: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 51: gleaner.v1.ArrayRange
+	(*JobChange)(nil),                  // 52: gleaner.v1.JobChange
+	(*Job)(nil),                        // 53: gleaner.v1.Job
+	(*Node)(nil),                       // 54: gleaner.v1.Node
+	(*Partition)(nil),                  // 55: gleaner.v1.Partition
+	(*StatusRequest)(nil),              // 56: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 57: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 58: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 59: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 60: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 61: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 62: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 63: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 64: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 65: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 66: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 67: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 68: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 69: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 70: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 71: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 72: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 73: gleaner.v1.RecordCertificatesRequest
+	(*StatusResponse)(nil),             // 74: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 75: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 76: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 77: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 78: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 79: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 80: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 81: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 82: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 83: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 84: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 85: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 86: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 87: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 88: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 89: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	44, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	45, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	46, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	48, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	49, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	50, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	4,  // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	47, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	45, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	51, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	49, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	7,  // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,  // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	4,  // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	4,  // 11: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 12: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	48, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	52, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
 	7,  // 14: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
 	4,  // 15: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	6,  // 16: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	7,  // 17: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
 	7,  // 18: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
 	4,  // 19: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	49, // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	50, // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	51, // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	53, // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	54, // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	55, // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,  // 23: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	51, // 24: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	25, // 25: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	26, // 26: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	28, // 27: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	29, // 28: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	27, // 29: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	47, // 30: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	47, // 31: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	24, // 32: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	30, // 33: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	43, // 34: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	23, // 35: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	33, // 36: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	23, // 37: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	36, // 38: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	4,  // 39: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	49, // 40: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	50, // 41: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	41, // 42: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	42, // 43: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,  // 44: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	5,  // 45: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	9,  // 46: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	10, // 47: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	15, // 48: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	17, // 49: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	19, // 50: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	21, // 51: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	31, // 52: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	34, // 53: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	37, // 54: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	39, // 55: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	52, // 56: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	53, // 57: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	54, // 58: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	55, // 59: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	56, // 60: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	57, // 61: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	58, // 62: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	59, // 63: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	60, // 64: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	61, // 65: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	62, // 66: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	63, // 67: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	64, // 68: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	12, // 69: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	65, // 70: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	66, // 71: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	67, // 72: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	68, // 73: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	69, // 74: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,  // 75: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 76: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	14, // 77: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11, // 78: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	16, // 79: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	18, // 80: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	20, // 81: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	22, // 82: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	32, // 83: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	35, // 84: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	38, // 85: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	40, // 86: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	70, // 87: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	71, // 88: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	72, // 89: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	73, // 90: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	74, // 91: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	58, // 92: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	75, // 93: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	76, // 94: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	77, // 95: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	78, // 96: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	79, // 97: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	80, // 98: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	81, // 99: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	13, // 100: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	65, // 101: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	82, // 102: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	83, // 103: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	84, // 104: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	85, // 105: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	75, // [75:106] is the sub-list for method output_type
-	44, // [44:75] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	54, // 24: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	54, // 25: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	55, // 26: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	29, // 27: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	30, // 28: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	32, // 29: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	33, // 30: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	31, // 31: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	51, // 32: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	51, // 33: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	28, // 34: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	34, // 35: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	47, // 36: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	27, // 37: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	37, // 38: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	27, // 39: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	40, // 40: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	4,  // 41: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	53, // 42: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	54, // 43: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	45, // 44: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	46, // 45: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,  // 46: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	5,  // 47: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	9,  // 48: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	10, // 49: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	15, // 50: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	17, // 51: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	19, // 52: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	21, // 53: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	23, // 54: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	25, // 55: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	35, // 56: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	38, // 57: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	41, // 58: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	43, // 59: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	56, // 60: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	57, // 61: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	58, // 62: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	59, // 63: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	60, // 64: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	61, // 65: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	62, // 66: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	63, // 67: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	64, // 68: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	65, // 69: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	66, // 70: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	67, // 71: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	68, // 72: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	12, // 73: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	69, // 74: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	70, // 75: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	71, // 76: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	72, // 77: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	73, // 78: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,  // 79: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,  // 80: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	14, // 81: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11, // 82: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	16, // 83: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	18, // 84: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	20, // 85: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	22, // 86: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	24, // 87: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	26, // 88: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	36, // 89: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	39, // 90: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	42, // 91: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	44, // 92: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	74, // 93: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	75, // 94: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	76, // 95: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	77, // 96: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	78, // 97: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	62, // 98: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	79, // 99: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	80, // 100: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	81, // 101: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	82, // 102: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	83, // 103: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	84, // 104: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	85, // 105: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	13, // 106: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	69, // 107: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	86, // 108: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	87, // 109: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	88, // 110: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	89, // 111: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	79, // [79:112] is the sub-list for method output_type
+	46, // [46:79] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -3410,7 +3677,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_priority_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[38].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[42].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -3422,7 +3689,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   42,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

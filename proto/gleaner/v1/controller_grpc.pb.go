@@ -35,6 +35,8 @@ const (
 	Controller_ListNodes_FullMethodName          = "/gleaner.v1.Controller/ListNodes"
 	Controller_ListPartitions_FullMethodName     = "/gleaner.v1.Controller/ListPartitions"
 	Controller_UpdateNode_FullMethodName         = "/gleaner.v1.Controller/UpdateNode"
+	Controller_ReclaimNodes_FullMethodName       = "/gleaner.v1.Controller/ReclaimNodes"
+	Controller_ReleaseNodes_FullMethodName       = "/gleaner.v1.Controller/ReleaseNodes"
 	Controller_ApplyPolicy_FullMethodName        = "/gleaner.v1.Controller/ApplyPolicy"
 	Controller_ShowConfig_FullMethodName         = "/gleaner.v1.Controller/ShowConfig"
 	Controller_Ping_FullMethodName               = "/gleaner.v1.Controller/Ping"
@@ -81,6 +83,9 @@ type ControllerClient interface {
 	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
 	// UpdateNode drains or resumes nodes. Administrators only.
 	UpdateNode(ctx context.Context, in *UpdateNodeRequest, opts ...grpc.CallOption) (*UpdateNodeResponse, error)
+	// Owners take their nodes back and lend them again; both may be called twice.
+	ReclaimNodes(ctx context.Context, in *ReclaimNodesRequest, opts ...grpc.CallOption) (*ReclaimNodesResponse, error)
+	ReleaseNodes(ctx context.Context, in *ReleaseNodesRequest, opts ...grpc.CallOption) (*ReleaseNodesResponse, error)
 	// ApplyPolicy compares a policy with the one in force, and replaces it
 	// unless asked only to look. Administrators only.
 	ApplyPolicy(ctx context.Context, in *ApplyPolicyRequest, opts ...grpc.CallOption) (*ApplyPolicyResponse, error)
@@ -234,6 +239,26 @@ func (c *controllerClient) UpdateNode(ctx context.Context, in *UpdateNodeRequest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UpdateNodeResponse)
 	err := c.cc.Invoke(ctx, Controller_UpdateNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) ReclaimNodes(ctx context.Context, in *ReclaimNodesRequest, opts ...grpc.CallOption) (*ReclaimNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReclaimNodesResponse)
+	err := c.cc.Invoke(ctx, Controller_ReclaimNodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) ReleaseNodes(ctx context.Context, in *ReleaseNodesRequest, opts ...grpc.CallOption) (*ReleaseNodesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseNodesResponse)
+	err := c.cc.Invoke(ctx, Controller_ReleaseNodes_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -551,6 +576,9 @@ type ControllerServer interface {
 	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
 	// UpdateNode drains or resumes nodes. Administrators only.
 	UpdateNode(context.Context, *UpdateNodeRequest) (*UpdateNodeResponse, error)
+	// Owners take their nodes back and lend them again; both may be called twice.
+	ReclaimNodes(context.Context, *ReclaimNodesRequest) (*ReclaimNodesResponse, error)
+	ReleaseNodes(context.Context, *ReleaseNodesRequest) (*ReleaseNodesResponse, error)
 	// ApplyPolicy compares a policy with the one in force, and replaces it
 	// unless asked only to look. Administrators only.
 	ApplyPolicy(context.Context, *ApplyPolicyRequest) (*ApplyPolicyResponse, error)
@@ -635,6 +663,12 @@ func (UnimplementedControllerServer) ListPartitions(context.Context, *ListPartit
 }
 func (UnimplementedControllerServer) UpdateNode(context.Context, *UpdateNodeRequest) (*UpdateNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateNode not implemented")
+}
+func (UnimplementedControllerServer) ReclaimNodes(context.Context, *ReclaimNodesRequest) (*ReclaimNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReclaimNodes not implemented")
+}
+func (UnimplementedControllerServer) ReleaseNodes(context.Context, *ReleaseNodesRequest) (*ReleaseNodesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseNodes not implemented")
 }
 func (UnimplementedControllerServer) ApplyPolicy(context.Context, *ApplyPolicyRequest) (*ApplyPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyPolicy not implemented")
@@ -852,6 +886,42 @@ func _Controller_UpdateNode_Handler(srv interface{}, ctx context.Context, dec fu
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ControllerServer).UpdateNode(ctx, req.(*UpdateNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_ReclaimNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReclaimNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ReclaimNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ReclaimNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ReclaimNodes(ctx, req.(*ReclaimNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_ReleaseNodes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseNodesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ReleaseNodes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ReleaseNodes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ReleaseNodes(ctx, req.(*ReleaseNodesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1236,6 +1306,14 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateNode",
 			Handler:    _Controller_UpdateNode_Handler,
+		},
+		{
+			MethodName: "ReclaimNodes",
+			Handler:    _Controller_ReclaimNodes_Handler,
+		},
+		{
+			MethodName: "ReleaseNodes",
+			Handler:    _Controller_ReleaseNodes_Handler,
 		},
 		{
 			MethodName: "ApplyPolicy",

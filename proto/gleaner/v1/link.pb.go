@@ -56,6 +56,8 @@ const (
 	// It was not restored: its image did not come whole from the node or store that
 	// has it, which says nothing of the image. Nothing of the job has run.
 	EndCause_END_CAUSE_IMAGE_AWAY EndCause = 13
+	// The owner of the node reclaimed it, and the allocation was not parked in time.
+	EndCause_END_CAUSE_RECLAIMED EndCause = 14
 )
 
 // Enum value maps for EndCause.
@@ -75,6 +77,7 @@ var (
 		11: "END_CAUSE_RESTORE_FAILED",
 		12: "END_CAUSE_OTHER_ACCOUNT",
 		13: "END_CAUSE_IMAGE_AWAY",
+		14: "END_CAUSE_RECLAIMED",
 	}
 	EndCause_value = map[string]int32{
 		"END_CAUSE_UNSPECIFIED":     0,
@@ -91,6 +94,7 @@ var (
 		"END_CAUSE_RESTORE_FAILED":  11,
 		"END_CAUSE_OTHER_ACCOUNT":   12,
 		"END_CAUSE_IMAGE_AWAY":      13,
+		"END_CAUSE_RECLAIMED":       14,
 	}
 )
 
@@ -900,6 +904,7 @@ type RunningAlloc struct {
 	// As in AllocSuspended.
 	SuspendNumber uint32 `protobuf:"varint,5,opt,name=suspend_number,json=suspendNumber,proto3" json:"suspend_number,omitempty"`
 	Suspended     bool   `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Parked        bool   `protobuf:"varint,7,opt,name=parked,proto3" json:"parked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -972,6 +977,13 @@ func (x *RunningAlloc) GetSuspendNumber() uint32 {
 func (x *RunningAlloc) GetSuspended() bool {
 	if x != nil {
 		return x.Suspended
+	}
+	return false
+}
+
+func (x *RunningAlloc) GetParked() bool {
+	if x != nil {
+		return x.Parked
 	}
 	return false
 }
@@ -1769,10 +1781,17 @@ func (x *SetTimeLimit) GetTimeLimitS() uint32 {
 // numbered, and the one with the highest number counts, in whatever order they
 // come. It may arrive twice.
 type SuspendAlloc struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
-	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	Suspended     bool                   `protobuf:"varint,3,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Alloc     *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
+	Number    uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Suspended bool                   `protobuf:"varint,3,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	// With suspended: the node's owner reclaims its devices too. What the job has in the
+	// memory of its GPUs goes to the host's memory, its processes are frozen, and the
+	// kernel refuses them the devices until an order to continue.
+	Park bool `protobuf:"varint,4,opt,name=park,proto3" json:"park,omitempty"`
+	// How long that may take from when the order was sent. An allocation that is not
+	// parked by then is killed: RECLAIMED. 0 = without bound.
+	WithinMs      uint32 `protobuf:"varint,5,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1828,6 +1847,20 @@ func (x *SuspendAlloc) GetSuspended() bool {
 	return false
 }
 
+func (x *SuspendAlloc) GetPark() bool {
+	if x != nil {
+		return x.Park
+	}
+	return false
+}
+
+func (x *SuspendAlloc) GetWithinMs() uint32 {
+	if x != nil {
+		return x.WithinMs
+	}
+	return 0
+}
+
 // AllocSuspended: the highest number of a SuspendAlloc that has come, and whether
 // the allocation is stopped by that order, with all its processes. It is said
 // whenever either changes, and in each registration.
@@ -1836,6 +1869,8 @@ type AllocSuspended struct {
 	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Frozen        bool                   `protobuf:"varint,3,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	Parked        bool                   `protobuf:"varint,4,opt,name=parked,proto3" json:"parked,omitempty"`               // and its devices are the owner's
+	ParkMs        uint32                 `protobuf:"varint,5,opt,name=park_ms,json=parkMs,proto3" json:"park_ms,omitempty"` // how long that took, from the order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1889,6 +1924,20 @@ func (x *AllocSuspended) GetFrozen() bool {
 		return x.Frozen
 	}
 	return false
+}
+
+func (x *AllocSuspended) GetParked() bool {
+	if x != nil {
+		return x.Parked
+	}
+	return false
+}
+
+func (x *AllocSuspended) GetParkMs() uint32 {
+	if x != nil {
+		return x.ParkMs
+	}
+	return 0
 }
 
 // SignalAlloc delivers one signal and changes nothing else.
@@ -3412,14 +3461,15 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
 	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\x12)\n" +
-	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06imagesJ\x04\b\b\x10\t\"\xc4\x01\n" +
+	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06imagesJ\x04\b\b\x10\t\"\xdc\x01\n" +
 	"\fRunningAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
 	"\x06ending\x18\x03 \x01(\bR\x06ending\x12\x16\n" +
 	"\x06frozen\x18\x04 \x01(\bR\x06frozen\x12%\n" +
 	"\x0esuspend_number\x18\x05 \x01(\rR\rsuspendNumber\x12\x1c\n" +
-	"\tsuspended\x18\x06 \x01(\bR\tsuspended\"\xef\x01\n" +
+	"\tsuspended\x18\x06 \x01(\bR\tsuspended\x12\x16\n" +
+	"\x06parked\x18\a \x01(\bR\x06parked\"\xef\x01\n" +
 	"\n" +
 	"Registered\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x12\x19\n" +
@@ -3494,15 +3544,19 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\fSetTimeLimit\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12 \n" +
 	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
-	"timeLimitS\"o\n" +
+	"timeLimitS\"\xa0\x01\n" +
 	"\fSuspendAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x1c\n" +
-	"\tsuspended\x18\x03 \x01(\bR\tsuspended\"k\n" +
+	"\tsuspended\x18\x03 \x01(\bR\tsuspended\x12\x12\n" +
+	"\x04park\x18\x04 \x01(\bR\x04park\x12\x1b\n" +
+	"\twithin_ms\x18\x05 \x01(\rR\bwithinMs\"\x9c\x01\n" +
 	"\x0eAllocSuspended\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
-	"\x06frozen\x18\x03 \x01(\bR\x06frozen\"\x90\x01\n" +
+	"\x06frozen\x18\x03 \x01(\bR\x06frozen\x12\x16\n" +
+	"\x06parked\x18\x04 \x01(\bR\x06parked\x12\x17\n" +
+	"\apark_ms\x18\x05 \x01(\rR\x06parkMs\"\x90\x01\n" +
 	"\vSignalAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\rR\x06signal\x12\x14\n" +
@@ -3618,7 +3672,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"controller\x18\x03 \x01(\tR\n" +
 	"controller\x12\x14\n" +
-	"\x05facts\x18\x04 \x01(\bR\x05facts*\x85\x03\n" +
+	"\x05facts\x18\x04 \x01(\bR\x05facts*\x9e\x03\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -3634,7 +3688,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x12\x1c\n" +
 	"\x18END_CAUSE_RESTORE_FAILED\x10\v\x12\x1b\n" +
 	"\x17END_CAUSE_OTHER_ACCOUNT\x10\f\x12\x18\n" +
-	"\x14END_CAUSE_IMAGE_AWAY\x10\r*Q\n" +
+	"\x14END_CAUSE_IMAGE_AWAY\x10\r\x12\x17\n" +
+	"\x13END_CAUSE_RECLAIMED\x10\x0e*Q\n" +
 	"\bSaveThen\x12\x19\n" +
 	"\x15SAVE_THEN_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10SAVE_THEN_RESUME\x10\x01\x12\x14\n" +

@@ -645,7 +645,8 @@ type Node struct {
 	// What is known of a node that is silent and holds jobs that must not run
 	// on without a lease, in a sentence: what is waited for, what the power hook
 	// said. "" = nothing.
-	Fencing       string `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
+	Fencing       string   `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
+	Reclaim       *Reclaim `protobuf:"bytes,21,opt,name=reclaim,proto3" json:"reclaim,omitempty"` // absent = its owner lends it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +819,13 @@ func (x *Node) GetFencing() string {
 		return x.Fencing
 	}
 	return ""
+}
+
+func (x *Node) GetReclaim() *Reclaim {
+	if x != nil {
+		return x.Reclaim
+	}
+	return nil
 }
 
 // Partition is a set of nodes with rules.
@@ -1034,7 +1042,7 @@ var File_gleaner_v1_node_proto protoreflect.FileDescriptor
 const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/node.proto\x12\n" +
-	"gleaner.v1\"\xc6\x02\n" +
+	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xc6\x02\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x14\n" +
@@ -1081,7 +1089,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\bLeftOver\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
-	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\xd2\x05\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\x81\x06\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.gleaner.v1.NodeStateR\x05state\x12\x14\n" +
@@ -1109,7 +1117,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"left_overs\x18\x12 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1f\n" +
 	"\vfrozen_jobs\x18\x13 \x03(\rR\n" +
 	"frozenJobs\x12\x18\n" +
-	"\afencing\x18\x14 \x01(\tR\afencing\"\xe6\x06\n" +
+	"\afencing\x18\x14 \x01(\tR\afencing\x12-\n" +
+	"\areclaim\x18\x15 \x01(\v2\x13.gleaner.v1.ReclaimR\areclaim\"\xe6\x06\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -1176,6 +1185,7 @@ var file_gleaner_v1_node_proto_goTypes = []any{
 	(*Node)(nil),      // 6: gleaner.v1.Node
 	(*Partition)(nil), // 7: gleaner.v1.Partition
 	nil,               // 8: gleaner.v1.Partition.TresBillingWeightsEntry
+	(*Reclaim)(nil),   // 9: gleaner.v1.Reclaim
 }
 var file_gleaner_v1_node_proto_depIdxs = []int32{
 	0, // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
@@ -1184,12 +1194,13 @@ var file_gleaner_v1_node_proto_depIdxs = []int32{
 	1, // 3: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
 	3, // 4: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
 	5, // 5: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
-	8, // 6: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	9, // 6: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
+	8, // 7: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_node_proto_init() }
@@ -1197,6 +1208,7 @@ func file_gleaner_v1_node_proto_init() {
 	if File_gleaner_v1_node_proto != nil {
 		return
 	}
+	file_gleaner_v1_reclaim_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
