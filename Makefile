@@ -5,7 +5,7 @@
 
 SHELL   := /bin/bash
 BIN     := bin
-TAGS    := seccomp
+TAGS    := seccomp,urfave_cli_no_docs
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
 # The same flags everywhere: what was compiled for the programs need not be
@@ -46,7 +46,7 @@ setup: ## install what building needs (libseccomp), and CRIU, if they are missin
 build: setup ## build bin/: the daemons, ginit, and gleaner with its links
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
-	go build -tags '$(TAGS),urfave_cli_no_docs' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
+	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 
 # Where things go, by the names of GNU's coding standards; DESTDIR goes before each.
