@@ -47,6 +47,10 @@ const (
 	KindRevokeCertificates Kind = 46
 
 	KindFailMoves Kind = 50
+
+	KindReclaimNodes Kind = 55
+	KindReleaseNodes Kind = 56
+	KindEndReclaims  Kind = 57
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -106,6 +110,10 @@ var commands = map[Kind]commandRow{
 	KindRevokeCertificates: {"RevokeCertificates", decodeInto[RevokeCertificates]},
 
 	KindFailMoves: {"FailMoves", decodeInto[FailMoves]},
+
+	KindReclaimNodes: {"ReclaimNodes", decodeInto[ReclaimNodes]},
+	KindReleaseNodes: {"ReleaseNodes", decodeInto[ReleaseNodes]},
+	KindEndReclaims:  {"EndReclaims", decodeInto[EndReclaims]},
 }
 
 // String is the command's name.

@@ -159,6 +159,8 @@ func (d *dialogue) play(line string) string {
 		return d.losses()
 	case "late-saves":
 		return d.lateSaves()
+	case "try-reclaim":
+		return d.tryReclaim(a)
 	case "restore":
 		restored, err := Restore(bytes.NewReader(persisted(d.t, d.state)))
 		if err != nil {
@@ -258,6 +260,13 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return ResetUsage{Period: resetPeriod(a.words[0]), DueMS: d.moment(a, "due")}
 	case "save", "migrate", "saved", "abandon", "drop", "fail-move":
 		return d.saves(verb, a)
+	case "reclaim":
+		return d.reclaim(a)
+	case "release-nodes":
+		c := d.reclaim(a)
+		return ReleaseNodes{Names: c.Names, User: c.User, Coordinator: c.Coordinator, Privileged: c.Privileged}
+	case "end-reclaims":
+		return EndReclaims{}
 	case "leases-ended":
 		return LeasesEnded{Term: uint64(a.number("term")), Node: a.words[0]}
 	}

@@ -145,7 +145,7 @@ func (d *dialogue) nodes() string {
 		if m.Reason != "" {
 			fmt.Fprintf(&out, " (%s: %s)", m.ReasonUser, m.Reason)
 		}
-		out.WriteString("\n")
+		out.WriteString(d.reclaimText(m.Reclaim))
 	}
 	return out.String()
 }

@@ -152,6 +152,11 @@ type Alloc struct {
 	Frozen bool `cbor:"20,keyasint,omitempty"`
 	// TmpBytes is what it may write to the node's disk; 0 = no limit.
 	TmpBytes uint64 `cbor:"21,keyasint,omitempty"`
+	// ParkByMS: the owner has reclaimed its node, and it must be parked by then,
+	// in log time; 0 = it need not be. Parked: its node has said that it is; its
+	// devices are free too. Both stay until the job continues.
+	ParkByMS int64 `cbor:"22,keyasint,omitempty"`
+	Parked   bool  `cbor:"23,keyasint,omitempty"`
 }
 
 // HeldDevice is one device, or shares of one, that an allocation holds.
@@ -191,6 +196,9 @@ type End struct {
 	// Elsewhere, with Requeue: only the node, or the image's holder, was at
 	// fault, so it does not count among the failures of the job or its image.
 	Elsewhere bool `cbor:"43,keyasint,omitempty"`
+	// KillByMS is until when its processes have to be gone, in log time, whatever
+	// its grace time is: its owner has reclaimed a node; 0 = no such time.
+	KillByMS int64 `cbor:"44,keyasint,omitempty"`
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).

@@ -13,7 +13,7 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 		Reason: node.Reason, ReasonMs: node.ReasonMS, ReasonUser: node.ReasonUser,
 		AllocatedCpus: uint32(node.use.cpus.Count()), AllocatedMemoryBytes: node.use.memoryBytes,
 		RunningJobs: node.use.jobs, RegisteredMs: node.RegisteredMS,
-		OwnerAccount: t.policy.OwnerOf(node.Name),
+		OwnerAccount: t.policy.OwnerOf(node.Name), Reclaim: reclaimMessage(node.Reclaim),
 	}
 	if len(node.Strays) > 0 {
 		message.Fencing = fmt.Sprintf("it gets no new jobs until what it has left of %d former runs is over, such as %d.%d", len(node.Strays), node.Strays[0].Job, node.Strays[0].Epoch)

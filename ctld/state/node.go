@@ -48,6 +48,8 @@ type Node struct {
 	// Faults are the users whose jobs could not start here since the last one
 	// that did, oldest first: see noteFault.
 	Faults []LaunchFault `cbor:"40,keyasint,omitempty"`
+	// Reclaim: its owner has taken it back; nil = lends it.
+	Reclaim *Reclaim `cbor:"50,keyasint,omitempty"`
 
 	use *nodeUse // what its jobs hold; derived, never nil once stored
 }

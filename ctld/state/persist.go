@@ -64,6 +64,7 @@ type headerRecord struct {
 	// NextAssociation is 0 as long as none was added.
 	NextAssociation uint32 `cbor:"11,keyasint,omitempty"`
 	ResetFromMS     int64  `cbor:"12,keyasint,omitempty"`
+	Reclaims        uint32 `cbor:"13,keyasint,omitempty"`
 }
 
 type rememberedRecord struct {
@@ -101,7 +102,7 @@ func (t *tables) Persist(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := newFrameWriter(buffered)
 	out.raw([]byte(magic))
-	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, Level: t.level, Term: t.term, LongestLeaseS: t.longestLeaseS, EpochFloor: t.epochFloor, ResetFromMS: t.resetFromMS}
+	header := headerRecord{Format: Format, Index: t.index, TimeMS: t.timeMS, NextJob: t.nextJob, Level: t.level, Term: t.term, LongestLeaseS: t.longestLeaseS, EpochFloor: t.epochFloor, ResetFromMS: t.resetFromMS, Reclaims: t.reclaims}
 	if t.nextAssociation > rootAssociation+1 {
 		header.NextAssociation = t.nextAssociation
 	}

@@ -140,6 +140,8 @@ func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (A
 	switch {
 	case !known || !node.Available():
 		return Alloc{}, fmt.Errorf("node %s is not available", order.Node)
+	case s.keptFrom(job, node):
+		return Alloc{}, fmt.Errorf("node %s is reclaimed by its owner", order.Node)
 	case !partition.Has(order.Node):
 		return Alloc{}, fmt.Errorf("node %s is not in partition %s", order.Node, partition.Name)
 	case order.MemoryBytes > node.freeMemory():

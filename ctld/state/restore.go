@@ -114,6 +114,7 @@ func (s *State) restoreHeader(header *headerRecord) error {
 	s.nextAssociation = max(header.NextAssociation, s.nextAssociation)
 	s.index, s.timeMS, s.nextJob, s.epochFloor = header.Index, header.TimeMS, header.NextJob, header.EpochFloor
 	s.resetFromMS = header.ResetFromMS
+	s.reclaims = header.Reclaims
 	return nil
 }
 

@@ -22,6 +22,9 @@ type Result struct {
 	Preemptions []PreemptResult
 	// Continued is of ContinueJobs, in the order of the plan.
 	Continued []ContinueResult
+	// Nodes are those that ReclaimNodes named, and those that were reclaimed
+	// until ReleaseNodes and EndReclaims, ascending by name.
+	Nodes []string
 
 	// What changed, for followers: each name once, ascending.
 	ChangedJobs   []uint32

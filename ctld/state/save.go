@@ -241,6 +241,8 @@ func (t *tables) cannotTakeAlloc(job *Job, node *Node, image *Image, alloc *Imag
 		return "does not respond"
 	case !node.Available():
 		return "takes no jobs now"
+	case t.keptFrom(job, node):
+		return "is reclaimed by its owner"
 	case !t.inPartitions(job, node.Name):
 		return "is in none of the job's partitions"
 	case job.isOtherOn(node.Name):

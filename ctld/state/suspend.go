@@ -20,6 +20,9 @@ type Suspension struct {
 	// Billing is what the run is billed a second meanwhile, as in Run: for all
 	// but its CPUs.
 	Billing int64 `cbor:"4,keyasint,omitempty"`
+	// Reclaim is the number of the last reclaim of a node for which it stops; 0 =
+	// there was none. Then it is billed nothing.
+	Reclaim uint32 `cbor:"5,keyasint,omitempty"`
 }
 
 // SuspendJobs stops running jobs until an administrator resumes them. It may be

@@ -58,6 +58,9 @@ func (s *State) checkContinue(order *ContinueOrder) (*Job, error) {
 		if !known || node.Inventory == nil || node.NotResponding {
 			return nil, fmt.Errorf("node %s does not respond", alloc.Node)
 		}
+		if s.keptFrom(job, node) {
+			return nil, fmt.Errorf("node %s is reclaimed by its owner", alloc.Node)
+		}
 		if !alloc.Frozen {
 			continue // it has its CPUs still
 		}
@@ -76,7 +79,8 @@ func (s *State) continued(job *Job) *Job {
 	next, _ := job.withAlloc("")
 	run := next.Run
 	for i := range run.Allocs {
-		run.Allocs[i].Frozen = false
+		alloc := &run.Allocs[i]
+		alloc.Frozen, alloc.Parked, alloc.ParkByMS = false, false, 0
 	}
 	run.TurnMS = s.timeMS
 	run.SuspendNumber++

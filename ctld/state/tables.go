@@ -58,6 +58,8 @@ type tables struct {
 	certificates *btree.Map[string, *Certificate] // by serial number
 
 	awaited uint32 // how many nodes a restore waits for
+	// reclaims is the number of the last reclaim.
+	reclaims uint32
 }
 
 // UserCounts counts what one user has: records of jobs, jobs that are not over

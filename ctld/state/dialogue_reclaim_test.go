@@ -1,0 +1,71 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// This file has the words of dialogues about nodes that their owners take back:
+//
+//	reclaim n1 n2 [within=SECONDS] [until=+SECONDS] [kill] [coordinator=NAME] [privileged]
+//	try-reclaim     the same, as a dry run
+//	release-nodes n1 n2 [coordinator=NAME] [privileged]
+//	end-reclaims
+
+func (d *dialogue) reclaim(a arguments) ReclaimNodes {
+	c := ReclaimNodes{
+		Names: a.words, WithinMS: 60_000, UntilMS: d.moment(a, "until"), Kill: a.is("kill"), User: a.values["coordinator"],
+		Coordinator: a.values["coordinator"], Privileged: a.is("privileged"),
+	}
+	if a.values["within"] != "" {
+		c.WithinMS = int64(a.size("within")) * 1000
+	}
+	c.Names = nil
+	for _, word := range a.words {
+		if word != "kill" && word != "privileged" {
+			c.Names = append(c.Names, word)
+		}
+	}
+	return c
+}
+
+func (d *dialogue) tryReclaim(a arguments) string {
+	nodes, refused := d.state.View().TryReclaim(d.reclaim(a), d.nowMS)
+	if refused != nil {
+		return fmt.Sprintf("would be refused (%d): %s\n", refused.Code, refused.Message)
+	}
+	var out strings.Builder
+	for _, node := range nodes {
+		fmt.Fprintf(&out, "%s%s", node.Name, d.reclaimText(node.Reclaim))
+	}
+	return out.String()
+}
+
+// reclaimText is a node's reclaim, and a line for each guest.
+func (d *dialogue) reclaimText(r *pb.Reclaim) string {
+	if r == nil {
+		return "\n"
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, " reclaim %d by %s deadline %+d s", r.Number, r.By, (r.DeadlineMs-d.nowMS)/1000)
+	if r.UntilMs != 0 {
+		fmt.Fprintf(&out, " until %+d s", (r.UntilMs-d.nowMS)/1000)
+	}
+	if r.Kill {
+		out.WriteString(" kill")
+	}
+	out.WriteString("\n")
+	for _, g := range r.Guests {
+		fmt.Fprintf(&out, "  %d.%d of %s with %d CPUs %d GPUs: %s", g.Job, g.Epoch, g.User, g.Cpus, g.Gpus, strings.ToLower(strings.TrimPrefix(g.Fate.String(), "GUEST_FATE_")))
+		if g.FreedMs != 0 {
+			fmt.Fprintf(&out, ", free %+d s", (g.FreedMs-d.nowMS)/1000)
+		}
+		if g.Detail != "" {
+			fmt.Fprintf(&out, " (%s)", g.Detail)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}

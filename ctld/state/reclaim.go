@@ -1,0 +1,115 @@
+package state
+
+import (
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// This file has the record of a node that its owner has taken back, and of the
+// guests there. See DESIGN.md, "Reclaimed nodes".
+
+// Reclaim says that the owner has taken a node back: guests get nothing there,
+// and those that ran must leave its CPUs and devices by the deadline. A stored
+// one is never changed.
+type Reclaim struct {
+	Number uint32 `cbor:"1,keyasint"` // of the cluster's reclaims, from 1 on; one command is one reclaim
+	By     string `cbor:"2,keyasint,omitempty"`
+	AtMS   int64  `cbor:"3,keyasint"`
+	// DeadlineMS is the promise: by then no guest has CPUs or devices there.
+	DeadlineMS int64 `cbor:"4,keyasint"`
+	// UntilMS is when it ends by itself; 0 = with ReleaseNodes.
+	UntilMS int64 `cbor:"5,keyasint,omitempty"`
+	// Kill: guests are not parked.
+	Kill   bool             `cbor:"6,keyasint,omitempty"`
+	Guests []ReclaimedGuest `cbor:"7,keyasint,omitempty"` // in the order in which they were told
+}
+
+// ReclaimedGuest is a run that was on the node. It is kept for the owner to see,
+// also once its job is gone.
+type ReclaimedGuest struct {
+	Job         uint32       `cbor:"1,keyasint"`
+	Epoch       uint32       `cbor:"2,keyasint"`
+	HasTask     bool         `cbor:"3,keyasint,omitempty"`
+	Task        uint32       `cbor:"4,keyasint,omitempty"`
+	Name        string       `cbor:"5,keyasint,omitempty"`
+	User        string       `cbor:"6,keyasint,omitempty"`
+	Account     string       `cbor:"7,keyasint,omitempty"`
+	CPUs        uint32       `cbor:"8,keyasint,omitempty"`
+	GPUs        uint32       `cbor:"9,keyasint,omitempty"`
+	MemoryBytes uint64       `cbor:"10,keyasint,omitempty"`
+	Fate        pb.GuestFate `cbor:"11,keyasint"`
+	FreedMS     int64        `cbor:"12,keyasint,omitempty"` // when its CPUs and devices were free; 0 = they are not
+	Detail      string       `cbor:"13,keyasint,omitempty"`
+}
+
+// OwnersJob reports whether a job is the owner's on a node: what it is charged to
+// is the account that the node belongs to, or lies below it. A job that is
+// charged to nobody is a guest everywhere: its account is only what its user
+// wrote.
+func (t *tables) OwnersJob(job *Job, node string) bool {
+	owner := t.policy.OwnerOf(node)
+	association, known := t.Association(job.Association)
+	return owner != "" && known && t.IsBelow(association.Account, owner)
+}
+
+// keptFrom reports whether a node is reclaimed and the job a guest there.
+func (t *tables) keptFrom(job *Job, node *Node) bool {
+	return node.Reclaim != nil && !t.OwnersJob(job, node.Name)
+}
+
+// MayReclaim reports whether somebody may reclaim and release a node: the
+// coordinators of its owner, and administrators and operators. A node without an
+// owner is the site's.
+func (t *tables) MayReclaim(coordinator string, privileged bool, node string) bool {
+	return privileged || t.coordinatesAccount(coordinator, t.policy.OwnerOf(node))
+}
+
+// NodesOwnedBy are the nodes of the accounts that somebody coordinates, ascending
+// by name.
+func (t *tables) NodesOwnedBy(coordinator string) []string {
+	may := map[string]bool{"": false}
+	var names []string
+	for node := range t.Nodes() {
+		owner := t.policy.OwnerOf(node.Name)
+		if _, asked := may[owner]; !asked {
+			may[owner] = t.coordinatesAccount(coordinator, owner)
+		}
+		if may[owner] {
+			names = append(names, node.Name)
+		}
+	}
+	return names
+}
+
+// guest finds a run among the guests; -1 when it is none of them.
+func (r *Reclaim) guest(job, epoch uint32) int {
+	return slices.IndexFunc(r.Guests, func(g ReclaimedGuest) bool { return g.Job == job && g.Epoch == epoch })
+}
+
+// Free reports whether no guest has CPUs or devices of the node any longer.
+func (r *Reclaim) Free() bool {
+	return !slices.ContainsFunc(r.Guests, func(g ReclaimedGuest) bool { return g.FreedMS == 0 })
+}
+
+// noteFreed notes that a guest no longer has CPUs and devices of a node, and what
+// became of it.
+func (s *State) noteFreed(job, epoch uint32, name, detail string) {
+	old, known := s.nodes.Get(name)
+	if !known || old.Reclaim == nil {
+		return
+	}
+	at := old.Reclaim.guest(job, epoch)
+	if at < 0 || old.Reclaim.Guests[at].FreedMS != 0 && detail == "" {
+		return
+	}
+	node, reclaim := *old, *old.Reclaim
+	reclaim.Guests = slices.Clone(reclaim.Guests)
+	guest := &reclaim.Guests[at]
+	if guest.FreedMS == 0 {
+		guest.FreedMS = max(s.timeMS, 1)
+	}
+	guest.Detail = clip(joinSentences(guest.Detail, detail), MaxTextBytes)
+	node.Reclaim = &reclaim
+	s.putNode(&node)
+}

@@ -1,0 +1,230 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// This file decides what becomes of the guests of a reclaimed node.
+
+// guestOf is a guest on a node, with what is to become of it. The job is as the
+// node has it.
+func (t *tables) guestOf(job *Job, node string, kill bool, nowMS int64) ReclaimedGuest {
+	alloc := job.Alloc(node)
+	guest := ReclaimedGuest{
+		Job: job.ID, Epoch: job.Epoch, HasTask: job.HasTask, Task: job.Task,
+		Name: clip(job.Name(), MaxNameBytes), User: job.Owner().User, Account: job.Spec.Account,
+		CPUs: uint32(len(alloc.CPUs)), GPUs: uint32(len(alloc.Devices)), MemoryBytes: alloc.MemoryBytes,
+	}
+	guest.Fate, guest.Detail = t.fate(job, kill)
+	if alloc.Parked {
+		guest.FreedMS = max(nowMS, 1)
+		if guest.Fate == pb.GuestFate_GUEST_FATE_PARK {
+			guest.Detail = "it was parked already"
+		}
+	}
+	return guest
+}
+
+// fate is what a reclaim does with a job, as the reclaimed node has it.
+func (t *tables) fate(job *Job, kill bool) (pb.GuestFate, string) {
+	switch {
+	case job.Phase == Ending:
+		return pb.GuestFate_GUEST_FATE_ENDING, ""
+	case t.isSuccessor(job):
+		return pb.GuestFate_GUEST_FATE_ENDING, "it was about to move here, and does not"
+	case job.frozenToMove():
+		return pb.GuestFate_GUEST_FATE_REQUEUE, fmt.Sprintf("it was moving away, and resumes from image %d", job.Run.Move.Number)
+	case !kill && !job.Configuring():
+		return pb.GuestFate_GUEST_FATE_PARK, ""
+	}
+	why := ""
+	if job.Configuring() {
+		why = "it is being started"
+	}
+	if !job.mayGoOn() {
+		return pb.GuestFate_GUEST_FATE_CANCEL, joinSentences(why, "it was submitted with --no-requeue")
+	}
+	if images := job.Images(); len(images) > 0 {
+		return pb.GuestFate_GUEST_FATE_REQUEUE, joinSentences(why, fmt.Sprintf("it resumes from image %d", images[0].Number))
+	}
+	return pb.GuestFate_GUEST_FATE_REQUEUE, joinSentences(why, "it starts over")
+}
+
+// mayGoOn reports whether a job that loses its run waits for another.
+func (j *Job) mayGoOn() bool { return j.Spec.Requeue || j.goesOnAfterLoss() }
+
+// tellGuest does with a job what the reclaims of some nodes say. All of them are
+// stored.
+func (s *State) tellGuest(id uint32, names []string) {
+	job, _ := s.Job(id)
+	if successor := job.Successor(); successor != nil && job.Moving() != nil {
+		if node := s.reclaimedUnder(job.as(successor), names); node != nil {
+			s.tryFailed(job, successor, node.Name, "its owner has reclaimed it")
+			job, _ = s.Job(id)
+		}
+	}
+	node := s.reclaimedUnder(job, names)
+	if node == nil {
+		return
+	}
+	switch fate, _ := s.fate(job, s.killsUnder(job, names)); fate {
+	case pb.GuestFate_GUEST_FATE_ENDING:
+		s.endSooner(job, names)
+	case pb.GuestFate_GUEST_FATE_PARK:
+		s.park(job, names)
+	default:
+		s.endGuest(job, names, fate)
+	}
+}
+
+// reclaimedUnder is one of some nodes that is reclaimed under a run that holds
+// something there as a guest; nil when there is none.
+func (s *State) reclaimedUnder(job *Job, names []string) *Node {
+	for i := range job.Run.Allocs {
+		alloc := &job.Run.Allocs[i]
+		node, _ := s.nodes.Get(alloc.Node)
+		if _, named := slices.BinarySearch(names, alloc.Node); named && !alloc.Released && s.keptFrom(job, node) {
+			return node
+		}
+	}
+	return nil
+}
+
+// killsUnder reports whether one of the reclaims parks no guests.
+func (s *State) killsUnder(job *Job, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		node, _ := s.nodes.Get(name)
+		return node.Reclaim.Kill && job.Alloc(name) != nil && s.keptFrom(job, node)
+	})
+}
+
+// deadlineUnder is the nearest deadline of the reclaims of a run's nodes.
+func (s *State) deadlineUnder(job *Job, names []string) int64 {
+	nearest := int64(0)
+	for _, name := range names {
+		node, _ := s.nodes.Get(name)
+		if alloc := job.Alloc(name); alloc != nil && !alloc.Released && s.keptFrom(job, node) && (nearest == 0 || node.Reclaim.DeadlineMS < nearest) {
+			nearest = node.Reclaim.DeadlineMS
+		}
+	}
+	return nearest
+}
+
+// endSooner has a run that is ending gone by the deadline.
+func (s *State) endSooner(job *Job, names []string) {
+	deadlineMS := s.deadlineUnder(job, names)
+	if job.End.KillByMS != 0 && job.End.KillByMS <= deadlineMS {
+		return
+	}
+	next, end := *job, *job.End
+	end.KillByMS = deadlineMS
+	next.End = &end
+	s.putJob(&next)
+}
+
+// endGuest decides the end of a guest's run. It has its grace time, but not past
+// the deadline. One that is frozen with its image, to move, needs no time.
+func (s *State) endGuest(job *Job, names []string, fate pb.GuestFate) {
+	node := s.reclaimedUnder(job, names)
+	end := End{
+		State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: fate == pb.GuestFate_GUEST_FATE_REQUEUE,
+		KillByMS: s.deadlineUnder(job, names), Preempted: &Preempted{AtMS: s.timeMS, GraceS: s.graceS(job)},
+	}
+	_, what := s.fate(job, true)
+	end.Detail = clip(joinSentences(node.reclaimedText(), what), MaxTextBytes)
+	next := *job
+	if job.frozenToMove() {
+		next, end.Frozen = *s.leaving(job), true
+		end.Preempted.GraceS = 0
+	} else {
+		next.notePreemption(job.lostGPUMS(s.timeMS))
+	}
+	next.decided(&end)
+	s.putJob(&next)
+}
+
+// reclaimedText says who has reclaimed a node.
+func (n *Node) reclaimedText() string {
+	return fmt.Sprintf("node %s was reclaimed by %s", n.Name, cmp.Or(n.Reclaim.By, "its owner"))
+}
+
+// graceS is how long a job may continue after the first TERM when it has to make
+// room.
+func (t *tables) graceS(job *Job) uint32 {
+	if t.policy.Preempt.Type == sched.PreemptByQOS {
+		if qos, known := t.QOS(job.Spec.QOS); known {
+			return min(qos.GraceTimeS, maxGraceTimeS)
+		}
+	}
+	if partition, known := t.policy.Partition(job.Run.Partition); known {
+		return min(partition.GraceTimeS, maxGraceTimeS)
+	}
+	return 0
+}
+
+// park has a guest frozen on all its nodes, and parked on those that are
+// reclaimed. One that is suspended already stays so for its other reasons too. A
+// move is called off, and a save that is under way given up: both would keep it
+// from being frozen.
+func (s *State) park(job *Job, names []string) {
+	if !s.parksMore(job, names) {
+		return
+	}
+	next := s.withoutSave(s.calledOff(job, "node "+s.reclaimedUnder(job, names).Name+" was reclaimed by its owner"))
+	if next.Suspended() {
+		s.chargeUsage(next)
+		next = next.withSuspension()
+		next.Run.TurnMS = s.timeMS
+		next.Run.SuspendNumber++
+	} else {
+		next = s.suspended(next, &Suspension{})
+		next.Preemptions++
+	}
+	next, _ = next.withAlloc("")
+	next.Run.Suspension.Billing = 0
+	for i := range next.Run.Allocs {
+		alloc := &next.Run.Allocs[i]
+		node, _ := s.nodes.Get(alloc.Node)
+		if _, named := slices.BinarySearch(names, alloc.Node); !named || !s.keptFrom(job, node) {
+			continue
+		}
+		next.Run.Suspension.Reclaim = node.Reclaim.Number
+		if alloc.ParkByMS == 0 || alloc.ParkByMS > node.Reclaim.DeadlineMS {
+			alloc.ParkByMS = node.Reclaim.DeadlineMS
+		}
+	}
+	s.putJob(next)
+}
+
+// parksMore reports whether a node has to be told to park a job, or to do so
+// sooner.
+func (s *State) parksMore(job *Job, names []string) bool {
+	for i := range job.Run.Allocs {
+		alloc := &job.Run.Allocs[i]
+		node, _ := s.nodes.Get(alloc.Node)
+		_, named := slices.BinarySearch(names, alloc.Node)
+		if named && s.keptFrom(job, node) && !alloc.Parked && (alloc.ParkByMS == 0 || alloc.ParkByMS > node.Reclaim.DeadlineMS) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutSave is a job whose save, if one is under way, is given up. An
+// allocation that is frozen for it is told so.
+func (s *State) withoutSave(job *Job) *Job {
+	saving := job.Saving()
+	if saving == nil {
+		return job
+	}
+	next, saved := job.withSaved()
+	next.setSaving(nil)
+	next.Run.Abandoned = saving.Number
+	saved.FailedNumber, saved.Failed, saved.FailedMS = saving.Number, "a node of it was reclaimed by its owner", s.timeMS
+	return next
+}
