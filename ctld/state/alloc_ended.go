@@ -78,6 +78,7 @@ func (s *State) allocEnded(report *AllocReport) {
 		next = s.close(next)
 	}
 	s.putJob(next)
+	s.noteFreed(report.Job, report.Epoch, report.Node, freedText(report))
 	s.noteLoss(report)
 	if !ready {
 		s.noteFault(report, job.Owner().UID)
@@ -137,6 +138,8 @@ func decideEnd(job *Job, report *AllocReport) End {
 			return End{State: pb.JobState_JOB_STATE_NODE_FAIL, Requeue: true, Reason: ReasonNodeDown, Detail: detail + "; requeued, because it had not started"}
 		}
 		return nodeFailure(job, ReasonNodeDown, detail)
+	case pb.EndCause_END_CAUSE_RECLAIMED:
+		return reclaimed(job, report)
 	case pb.EndCause_END_CAUSE_RESTORE_FAILED:
 		return nodeFailure(job, ReasonNodeDown, withColon("the job was not restored, though it ran", report.Node, detail))
 	case pb.EndCause_END_CAUSE_SUPERVISOR_DIED:

@@ -74,6 +74,9 @@ func checkAllocs(job *Job) error {
 		if job.Run.Allocs[i].Frozen && job.Run.Suspension == nil {
 			return fmt.Errorf("job %d: is stopped and is not suspended", job.ID)
 		}
+		if alloc := &job.Run.Allocs[i]; alloc.ParkByMS != 0 && job.Run.Suspension == nil || alloc.Parked && (!alloc.Frozen || alloc.ParkByMS == 0) {
+			return fmt.Errorf("job %d: is parked on node %s and should not be, or is not stopped there", job.ID, alloc.Node)
+		}
 		if i > 0 && job.Run.Allocs[i-1].Node >= job.Run.Allocs[i].Node {
 			return fmt.Errorf("job %d: its nodes are not ascending", job.ID)
 		}
@@ -180,7 +183,7 @@ func (c *census) book(job *Job) error {
 				return fmt.Errorf("CPU %d of node %s is given twice, the second time to job %d", cpu, alloc.Node, job.ID)
 			}
 		}
-		if use.exclusive != 0 || job.alone() && len(use.jobs) > 0 {
+		if !alloc.Parked && (use.exclusive != 0 || job.alone() && use.shared() > 0) {
 			return fmt.Errorf("node %s is shared by job %d though a job has it alone", alloc.Node, job.ID)
 		}
 		use.add(job, alloc)

@@ -32,7 +32,7 @@ func (t *tables) checkNodes(want *census) error {
 
 func sameUse(node *Node, counted *nodeUse) error {
 	use := node.use
-	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.tmpBytes != counted.tmpBytes || use.exclusive != counted.exclusive ||
+	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.tmpBytes != counted.tmpBytes || use.exclusive != counted.exclusive || use.parked != counted.parked ||
 		!slices.Equal(use.devices, counted.devices) || !slices.Equal(use.jobs, counted.jobs) || !slices.Equal(use.users, counted.users) {
 		return fmt.Errorf("node %s: booked are %+v, its jobs hold %+v", node.Name, *use, *counted)
 	}

@@ -232,9 +232,11 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return SuspendJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
 	case "resume-job":
 		return ResumeJobs{Targets: d.targets(a), UID: uid, Privileged: privileged}
-	case "stands", "moves":
+	case "stands", "moves", "parked":
 		job, epoch := d.alloc(a.words[0])
-		return AllocsSuspended{Reports: []SuspendReport{{job, epoch, a.words[1], a.number("number"), verb == "stands"}}}
+		return AllocsSuspended{Reports: []SuspendReport{{
+			Job: job, Epoch: epoch, Node: a.words[1], Number: a.number("number"), Frozen: verb != "moves", Parked: verb == "parked", ParkMS: a.number("ms"),
+		}}}
 	case "continue":
 		job, epoch := d.alloc(a.words[0])
 		return ContinueJobs{Orders: []ContinueOrder{{job, epoch, a.number("number")}}}
@@ -393,7 +395,7 @@ func (d *dialogue) register(a arguments) Command {
 			job, epoch := d.alloc(word)
 			message.Running = append(message.Running, &pb.RunningAlloc{
 				Alloc: &pb.AllocId{Job: job, Epoch: epoch}, Ready: !a.is("unready"),
-				SuspendNumber: a.number("number"), Suspended: a.is("stands"), Frozen: a.is("lease-over"),
+				SuspendNumber: a.number("number"), Suspended: a.is("stands"), Parked: a.is("parked"), Frozen: a.is("lease-over"),
 			})
 		}
 	}

@@ -161,12 +161,17 @@ func (d *dialogue) wanted(node string) string {
 			fmt.Fprintf(&out, " end, TERM again after %d s, grace %d s", w.TermAgainS, w.GraceS)
 		case w.Action == EndAlloc:
 			fmt.Fprintf(&out, " end, grace %d s", w.GraceS)
+		case w.Park:
+			fmt.Fprintf(&out, " park by order %d in %d s", w.SuspendNumber, (w.ParkByMS-d.nowMS)/1000)
 		case w.Suspended:
 			fmt.Fprintf(&out, " stand still by order %d", w.SuspendNumber)
 		case w.SuspendNumber != 0:
 			fmt.Fprintf(&out, " run by order %d", w.SuspendNumber)
 		default:
 			out.WriteString(" run")
+		}
+		if w.EndByMS != 0 {
+			fmt.Fprintf(&out, ", over in %d s", (w.EndByMS-d.nowMS)/1000)
 		}
 		if w.ReleaseBatch {
 			out.WriteString(", release the script")

@@ -15,7 +15,7 @@ func RegisterFromMessage(message *pb.Register) RegisterNode {
 	for _, alloc := range message.GetRunning() {
 		command.Running = append(command.Running, RunningAlloc{
 			Job: alloc.GetAlloc().GetJob(), Epoch: alloc.GetAlloc().GetEpoch(), Ready: alloc.GetReady(),
-			SuspendNumber: alloc.GetSuspendNumber(), Frozen: alloc.GetSuspended(),
+			SuspendNumber: alloc.GetSuspendNumber(), Frozen: alloc.GetSuspended(), Parked: alloc.GetParked(),
 		})
 	}
 	command.LeftOvers = leftOverRecords(message.GetLeftOvers())
@@ -27,7 +27,7 @@ func RegisterFromMessage(message *pb.Register) RegisterNode {
 func SuspendReportFromMessage(node string, message *pb.AllocSuspended) SuspendReport {
 	return SuspendReport{
 		Job: message.GetAlloc().GetJob(), Epoch: message.GetAlloc().GetEpoch(), Node: node,
-		Number: message.GetNumber(), Frozen: message.GetFrozen(),
+		Number: message.GetNumber(), Frozen: message.GetFrozen(), Parked: message.GetParked(), ParkMS: message.GetParkMs(),
 	}
 }
 

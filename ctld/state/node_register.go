@@ -31,9 +31,10 @@ type RunningAlloc struct {
 	Job   uint32 `cbor:"1,keyasint"`
 	Epoch uint32 `cbor:"2,keyasint"`
 	Ready bool   `cbor:"3,keyasint,omitempty"`
-	// SuspendNumber and Stands are as in SuspendReport
+	// SuspendNumber, Frozen and Parked are as in SuspendReport
 	SuspendNumber uint32 `cbor:"4,keyasint,omitempty"`
 	Frozen        bool   `cbor:"5,keyasint,omitempty"`
+	Parked        bool   `cbor:"6,keyasint,omitempty"`
 }
 
 func (RegisterNode) kind() Kind { return KindRegisterNode }
@@ -98,7 +99,7 @@ func (s *State) reconcileAllocs(node *Node, running []RunningAlloc, awaited bool
 	for _, alloc := range running {
 		key := RunningAlloc{Job: alloc.Job, Epoch: alloc.Epoch}
 		keeps[key] = true
-		suspended[key] = SuspendReport{Job: alloc.Job, Epoch: alloc.Epoch, Node: node.Name, Number: alloc.SuspendNumber, Frozen: alloc.Frozen}
+		suspended[key] = SuspendReport{Job: alloc.Job, Epoch: alloc.Epoch, Node: node.Name, Number: alloc.SuspendNumber, Frozen: alloc.Frozen, Parked: alloc.Parked}
 		ready[key] = ready[key] || alloc.Ready
 	}
 	for _, id := range node.use.jobs {

@@ -55,6 +55,28 @@ func (t *tables) fate(job *Job, kill bool) (pb.GuestFate, string) {
 	return pb.GuestFate_GUEST_FATE_REQUEUE, joinSentences(why, "it starts over")
 }
 
+// reclaimed is the end of a run that its node has killed, because it was not
+// parked by the deadline: nobody's fault, so it does not count among the failures.
+func reclaimed(job *Job, report *AllocReport) End {
+	end := End{State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: job.mayGoOn()}
+	end.Detail = withColon("the owner of the node took it back and the job was not parked in time", report.Node, report.Detail)
+	switch {
+	case end.Requeue:
+		end.Detail += "; requeued" + job.goesOnText()
+	default:
+		end.Detail += "; not requeued, because it was submitted with --no-requeue"
+	}
+	return end
+}
+
+// freedText says of a guest why its hardware is free: its run is over there.
+func freedText(report *AllocReport) string {
+	if report.Cause == pb.EndCause_END_CAUSE_RECLAIMED {
+		return withColon("killed, because it was not parked in time", report.Node, report.Detail)
+	}
+	return "its run is over"
+}
+
 // mayGoOn reports whether a job that loses its run waits for another.
 func (j *Job) mayGoOn() bool { return j.Spec.Requeue || j.goesOnAfterLoss() }
 

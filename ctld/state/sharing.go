@@ -57,19 +57,25 @@ func (u *nodeUse) addUser(job *Job, change int) {
 // checkSharing says why a job in this partition must not share a node with the
 // jobs that are there.
 func checkSharing(job *Job, partition *Partition, node *Node) error {
+	return checkJoining(job, node, job.Spec.Exclusive || partition.Exclusive == ExclusiveNode, job.Spec.ExclusiveUser || partition.Exclusive == ExclusiveUser)
+}
+
+// checkJoining is checkSharing of a job that shares its nodes with nobody if
+// alone, and with none of other users if userOnly.
+func checkJoining(job *Job, node *Node, alone, userOnly bool) error {
 	use := node.use
 	switch {
 	case use.exclusive != 0:
 		return fmt.Errorf("node %s is job %d's alone", node.Name, use.exclusive)
-	case (job.Spec.Exclusive || partition.Exclusive == ExclusiveNode) && len(use.jobs) > 0:
+	case alone && use.shared() > 0:
 		return fmt.Errorf("node %s is not empty", node.Name)
 	}
-	users, userOnly := use.userIDs()
+	users, theirs := use.userIDs()
 	others := slices.ContainsFunc(users, func(uid uint32) bool { return uid != job.Owner().UID })
 	switch {
-	case others && userOnly:
+	case others && theirs:
 		return fmt.Errorf("node %s is user %d's only", node.Name, users[0])
-	case others && (job.Spec.ExclusiveUser || partition.Exclusive == ExclusiveUser):
+	case others && userOnly:
 		return fmt.Errorf("node %s has jobs of other users", node.Name)
 	}
 	return nil

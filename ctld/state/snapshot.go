@@ -81,7 +81,7 @@ func schedNode(node *Node) place.Node {
 	out := place.Node{
 		Name:      node.Name,
 		Available: node.Available(),
-		Busy:      len(node.use.jobs) > 0,
+		Busy:      node.use.shared() > 0,
 		Exclusive: node.use.exclusive != 0,
 	}
 	out.Users, out.UserOnly = node.use.userIDs()
@@ -275,6 +275,9 @@ func schedAlloc(alloc *Alloc, nodes []place.Node, at place.NodeIndex) place.Allo
 		out.CPUs = place.NewCPUSet(alloc.CPUs...)
 	}
 	devices := nodes[at].Devices
+	if alloc.Parked {
+		return out
+	}
 	for _, held := range alloc.Devices {
 		position := slices.IndexFunc(devices, func(d place.Device) bool { return d.ID == held.ID })
 		if position >= 0 {

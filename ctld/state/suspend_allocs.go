@@ -1,9 +1,13 @@
 package state
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // AllocsSuspended records what nodes say of orders to stop or to continue. Once
-// an allocation is stopped by the order that is in force, its CPUs are free.
+// an allocation is stopped by the order that is in force, its CPUs are free; once
+// it is parked, its devices are free too.
 type AllocsSuspended struct {
 	Reports []SuspendReport `cbor:"1,keyasint"`
 }
@@ -16,6 +20,9 @@ type SuspendReport struct {
 	Node   string `cbor:"3,keyasint"`
 	Number uint32 `cbor:"4,keyasint"`
 	Frozen bool   `cbor:"5,keyasint,omitempty"`
+	// Parked: its devices are free too. ParkMS is how long that took its node.
+	Parked bool   `cbor:"6,keyasint,omitempty"`
+	ParkMS uint32 `cbor:"7,keyasint,omitempty"`
 }
 
 func (AllocsSuspended) kind() Kind { return KindAllocsSuspended }
@@ -37,11 +44,19 @@ func (s *State) allocSuspended(report *SuspendReport) {
 	next, alloc := job.withAlloc(report.Node)
 	if report.Number > job.Run.SuspendNumber {
 		next.Run.SuspendNumber = report.Number + 1
-	} else {
-		alloc.Frozen = true
+		s.putJob(next)
+		return
 	}
+	alloc.Frozen = true
+	alloc.Parked = alloc.Parked || report.parks(alloc)
 	s.putJob(next)
+	if alloc.Parked {
+		s.noteFreed(report.Job, report.Epoch, report.Node, fmt.Sprintf("parked after %d.%02d s", report.ParkMS/1000, report.ParkMS%1000/10))
+	}
 }
+
+// parks reports whether a report says that an allocation is parked that should be.
+func (r *SuspendReport) parks(alloc *Alloc) bool { return r.Frozen && r.Parked && alloc.ParkByMS != 0 }
 
 // TellsSuspension reports whether a report changes anything. A higher number
 // than was given out is from a time that a restore has undone: the order stays,
@@ -54,5 +69,5 @@ func (t *tables) TellsSuspension(report *SuspendReport) bool {
 	case report.Number > job.Run.SuspendNumber:
 		return true
 	}
-	return report.Frozen && report.Number == job.Run.SuspendNumber && job.Suspended() && !alloc.Frozen
+	return report.Frozen && report.Number == job.Run.SuspendNumber && job.Suspended() && (!alloc.Frozen || !alloc.Parked && report.parks(alloc))
 }

@@ -69,8 +69,28 @@ func (s *State) checkContinue(order *ContinueOrder) (*Job, error) {
 				return nil, fmt.Errorf("CPU %d of node %s is not free", cpu, alloc.Node)
 			}
 		}
+		if alloc.Parked {
+			if err := s.checkUnpark(job, alloc, node); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return job, nil
+}
+
+// checkUnpark says which of its devices a parked allocation cannot have back, or
+// with whom its job must not share the node.
+func (s *State) checkUnpark(job *Job, alloc *Alloc, node *Node) error {
+	if err := checkJoining(job, node, job.alone(), job.userOnly()); err != nil {
+		return err
+	}
+	use := node.use.clone()
+	for _, held := range alloc.Devices {
+		if _, err := takeDevice(node, use, DeviceOrder{ID: held.ID, Shares: held.Shares}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // continued is a suspended job that continues. Its usage meanwhile is charged.

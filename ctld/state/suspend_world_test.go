@@ -165,7 +165,7 @@ func (w *suspendWorld) start(node *suspendNode, ref AllocRef, alloc *Alloc) {
 }
 
 func (w *suspendWorld) say(node *suspendNode, ref AllocRef, p *suspendAlloc) {
-	w.report(node, false, AllocsSuspended{Reports: []SuspendReport{{ref.Job, ref.Epoch, ref.Node, p.number, p.suspended && p.frozen}}})
+	w.report(node, false, AllocsSuspended{Reports: []SuspendReport{{Job: ref.Job, Epoch: ref.Epoch, Node: ref.Node, Number: p.number, Frozen: p.suspended && p.frozen}}})
 }
 
 func (w *suspendWorld) report(node *suspendNode, ended bool, command Command) {

@@ -15,8 +15,9 @@ type nodeUse struct {
 	tmpBytes    uint64
 	devices     []heldShares // ascending by id
 	jobs        []uint32     // whose allocation is not released, ascending
+	parked      uint32       // how many of these are parked
 	exclusive   uint32       // the job that has the node to itself; 0 = none
-	users       []heldUser   // whose jobs they are, ascending
+	users       []heldUser   // whose jobs share it, ascending; not of those that are parked
 }
 
 type heldShares struct {
@@ -76,10 +77,10 @@ func (s *State) rebookAlloc(before, after heldAlloc) {
 		s.changeUse(before.alloc.Node, func(use *nodeUse) { use.remove(before.job, before.alloc) })
 	case after.held() && !before.held():
 		s.changeUse(after.alloc.Node, func(use *nodeUse) { use.add(after.job, after.alloc) })
-	case before.held() && before.alloc.Frozen != after.alloc.Frozen:
+	case before.held() && (before.alloc.Frozen != after.alloc.Frozen || before.alloc.Parked != after.alloc.Parked):
 		s.changeUse(after.alloc.Node, func(use *nodeUse) {
-			use.freeCPUs(before.alloc)
-			use.takeCPUs(after.alloc)
+			use.freeHardware(before.job, before.alloc)
+			use.takeHardware(after.job, after.alloc)
 		})
 	}
 }
@@ -106,33 +107,58 @@ func (u *nodeUse) clone() *nodeUse {
 }
 
 func (u *nodeUse) add(job *Job, alloc *Alloc) {
-	u.takeCPUs(alloc)
 	u.memoryBytes += alloc.MemoryBytes
 	u.tmpBytes += alloc.TmpBytes
+	if at, found := slices.BinarySearch(u.jobs, job.ID); !found {
+		u.jobs = slices.Insert(u.jobs, at, job.ID)
+	}
+	u.takeHardware(job, alloc)
+}
+
+// takeHardware books the CPUs of an allocation unless it is stopped; and its
+// devices, and that its job is one of those that share the node, unless it is
+// parked.
+func (u *nodeUse) takeHardware(job *Job, alloc *Alloc) {
+	if !alloc.Frozen {
+		u.cpus = u.cpus.Add(alloc.CPUs...)
+	}
+	if alloc.Parked {
+		u.parked++
+		return
+	}
 	for _, device := range alloc.Devices {
 		u.addDevice(device)
 	}
-	if at, found := slices.BinarySearch(u.jobs, job.ID); !found {
-		u.jobs = slices.Insert(u.jobs, at, job.ID)
-		u.addUser(job, 1)
-	}
+	u.addUser(job, 1)
 	if job.alone() {
 		u.exclusive = job.ID
 	}
 }
 
-// takeCPUs books the CPUs of an allocation, unless it is stopped.
-func (u *nodeUse) takeCPUs(alloc *Alloc) {
-	if !alloc.Frozen {
-		u.cpus = u.cpus.Add(alloc.CPUs...)
-	}
-}
-
-func (u *nodeUse) freeCPUs(alloc *Alloc) {
+// freeHardware is the opposite.
+func (u *nodeUse) freeHardware(job *Job, alloc *Alloc) {
 	if !alloc.Frozen {
 		u.cpus = u.cpus.Remove(alloc.CPUs...)
 	}
+	if alloc.Parked {
+		u.parked--
+		return
+	}
+	for _, device := range alloc.Devices {
+		at, _ := u.findDevice(device.ID)
+		u.devices[at].shares -= device.Shares
+		if u.devices[at].shares == 0 {
+			u.devices = slices.Delete(u.devices, at, at+1)
+		}
+	}
+	u.addUser(job, -1)
+	if u.exclusive == job.ID {
+		u.exclusive = 0
+	}
 }
+
+// shared is how many jobs share the node: a parked one is there only in memory.
+func (u *nodeUse) shared() int { return len(u.jobs) - int(u.parked) }
 
 func (u *nodeUse) addDevice(device HeldDevice) {
 	at, found := u.findDevice(device.ID)
@@ -143,23 +169,12 @@ func (u *nodeUse) addDevice(device HeldDevice) {
 }
 
 func (u *nodeUse) remove(job *Job, alloc *Alloc) {
-	u.freeCPUs(alloc)
 	u.memoryBytes -= alloc.MemoryBytes
 	u.tmpBytes -= alloc.TmpBytes
-	for _, device := range alloc.Devices {
-		at, _ := u.findDevice(device.ID)
-		u.devices[at].shares -= device.Shares
-		if u.devices[at].shares == 0 {
-			u.devices = slices.Delete(u.devices, at, at+1)
-		}
-	}
 	if at, found := slices.BinarySearch(u.jobs, job.ID); found {
 		u.jobs = slices.Delete(u.jobs, at, at+1)
-		u.addUser(job, -1)
 	}
-	if u.exclusive == job.ID {
-		u.exclusive = 0
-	}
+	u.freeHardware(job, alloc)
 }
 
 func (u *nodeUse) findDevice(id string) (int, bool) {

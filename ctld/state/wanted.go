@@ -33,6 +33,13 @@ type WantedAlloc struct {
 	// Suspended which of these it is: send SuspendAlloc. 0 = there was none.
 	SuspendNumber uint32
 	Suspended     bool
+	// Park: with Suspended, its devices are to be free too; ParkByMS is until when,
+	// in log time. What is over by then is killed by its node.
+	Park     bool
+	ParkByMS int64
+	// EndByMS, of an EndAlloc, is until when it has to be over, in log time,
+	// however long its grace time is; 0 = no such time.
+	EndByMS int64
 	// Save is the save that is under way: send SaveAlloc; 0 = none. Stand: the
 	// allocation is frozen after it. Abandon is one that was taken back: an
 	// allocation that is frozen for it continues, or has its time to end, which
@@ -65,12 +72,14 @@ func (t *tables) WantedAllocs(node string) []WantedAlloc {
 			if job.End.Frozen {
 				w.GraceS = 0
 			}
+			w.EndByMS = job.End.KillByMS
 			w.Abandon = job.Run.Abandoned
 		} else {
 			if job.Run.Relimited {
 				w.TimeLimitS = job.TimeLimitS()
 			}
 			w.SuspendNumber, w.Suspended = job.Run.SuspendNumber, job.Suspended()
+			w.Park, w.ParkByMS = w.Suspended && alloc.ParkByMS != 0, alloc.ParkByMS
 			// A stopped allocation cannot start a script.
 			w.ReleaseBatch = job.IsGang() && (job.Run.BatchHost() == node || job.Run.Restore != nil) && !job.Configuring() && !w.Suspended
 			w.ReleaseBatch = w.ReleaseBatch || job.Run.Moved && !w.Suspended
