@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,11 +109,24 @@ func TestChangeMemory(t *testing.T) {
 	}
 }
 
-// A device can be given to and taken from processes that run.
+// A device can be given to and taken from processes that run, together with the other
+// limits and alone: then these stay as they are.
 func TestChangeDevices(t *testing.T) {
+	for name, set := range map[string]func(g *Group, devices []Device) error{
+		"with the limits": func(g *Group, devices []Device) error {
+			return New(g.Path(), Limits{DenyOtherDevices: true, Devices: devices}).Create()
+		},
+		"alone": (*Group).SetDevices,
+	} {
+		t.Run(name, func(t *testing.T) { changeDevices(t, set) })
+	}
+}
+
+func changeDevices(t *testing.T, set func(g *Group, devices []Device) error) {
 	null := Device{'c', 1, 3, "rw"}
 	screen := Device{'c', 7, 3, "rw"}
-	g := create(t, Limits{DenyOtherDevices: true, Devices: []Device{null}})
+	const most = 77
+	g := create(t, Limits{DenyOtherDevices: true, Devices: []Device{null}, Pids: most})
 	directory := t.TempDir()
 	name := filepath.Join(directory, "screen")
 	if err := unix.Mknod(name, unix.S_IFCHR|0o666, int(unix.Mkdev(7, 3))); err != nil {
@@ -133,9 +147,27 @@ func TestChangeDevices(t *testing.T) {
 		devices []Device
 		want    string
 	}{{[]Device{null, screen}, "open"}, {[]Device{null}, "denied"}, {[]Device{screen, null}, "open"}} {
-		if err := New(g.Path(), Limits{DenyOtherDevices: true, Devices: step.devices}).Create(); err != nil {
+		if err := set(g, step.devices); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "it is "+step.want, says(step.want))
+	}
+	controller := "pids"
+	if isV2() {
+		controller = ""
+	}
+	if got := control(t, g, controller, "pids.max"); got != fmt.Sprint(most) {
+		t.Errorf("the limit of processes is %s", got)
+	}
+}
+
+// TestDevicesOfNoGroup: a group that does not exist is not made.
+func TestDevicesOfNoGroup(t *testing.T) {
+	g := New("/gleaner-cgroup-none", Limits{})
+	if err := g.SetDevices(nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("it answers %v", err)
+	}
+	if _, err := Open(g.Path()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("it is there: %v", err)
 	}
 }
