@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded/job"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -20,7 +21,7 @@ func (r *Registry) Obey(message *pb.ControllerMessage, now Time) (do Do, mine bo
 	case *pb.ControllerMessage_SetTimeLimit:
 		r.passOn(KeyOf(what.SetTimeLimit.GetAlloc()), message, &do)
 	case *pb.ControllerMessage_SuspendAlloc:
-		r.passOn(KeyOf(what.SuspendAlloc.GetAlloc()), message, &do) // it knows which of them counts
+		r.suspend(what.SuspendAlloc, message, now, &do)
 	case *pb.ControllerMessage_SignalAlloc:
 		if !r.passOn(KeyOf(what.SignalAlloc.GetAlloc()), message, &do) {
 			do.send(Signalled(what.SignalAlloc, ErrOver.Error()))
@@ -122,6 +123,23 @@ func (r *Registry) passOn(key Key, order *pb.ControllerMessage, do *Do) bool {
 	}
 	do.pass(p, order)
 	return true
+}
+
+// suspend passes an order on to the supervisor, which knows which of them counts. The
+// daemon keeps the deadline too, for a supervisor that hangs.
+func (r *Registry) suspend(order *pb.SuspendAlloc, message *pb.ControllerMessage, now Time, do *Do) {
+	p := r.allocs[KeyOf(order.GetAlloc())]
+	if !r.passOn(KeyOf(order.GetAlloc()), message, do) || order.GetNumber() < p.Park.Number {
+		return
+	}
+	parks := order.GetSuspended() && order.GetPark()
+	switch by := now.Boot + time.Duration(order.GetWithinMs())*time.Millisecond; {
+	case !parks:
+		p.Park.By = 0
+	case order.GetWithinMs() != 0 && (p.Park.By == 0 || by < p.Park.By):
+		p.Park.By = by
+	}
+	p.Park.Number = order.GetNumber()
 }
 
 // Signalled answers an order to send a signal; why = "" when it was sent.

@@ -56,16 +56,26 @@ type Alloc struct {
 	Frozen        bool // at the end of its lease, as its supervisor says, like the next two
 	SuspendNumber uint32
 	Suspended     bool         // it is frozen by that order
+	Parked        bool         // and its devices are the node's owner's
+	ParkMS        uint32       // how long that took
+	Park          Park         // what controllers ordered about that
 	Ready         bool         // its container was seen to be up
 	Released      bool         // its script may start
 	EndOrder      *pb.EndAlloc // the latest; nil = none came
 	Killed        bool         // its supervisor was killed, because it did not end it in time
 	LeaseKilled   bool         // or had not frozen its job
+	ParkKilled    bool         // or had neither parked nor ended it
 	LaunchFailed  *pb.AllocEnded
 	Result        *pb.AllocEnded          // nil until nothing but this is left of it
 	Saved         *pb.AllocSaved          // how the newest save ended; nil = none did, or a controller knows
 	SavedKnown    *pb.AllocSaved          // that it knows
 	Checkpoint    *pb.AllocCheckpointable // whether it can be saved; nil = not known yet
+}
+
+// Park is what the order to suspend with the highest number says about parking.
+type Park struct {
+	Number uint32
+	By     time.Duration // boot time; 0 = it need not be parked
 }
 
 // Registry holds a node's allocations.

@@ -136,3 +136,79 @@ func TestEarlierRunEndsFirst(t *testing.T) {
 		t.Errorf("after its end: %v, %+v", earlier, do)
 	}
 }
+
+func suspend(number uint32, park bool, withinMS uint32) *pb.ControllerMessage {
+	return &pb.ControllerMessage{What: &pb.ControllerMessage_SuspendAlloc{SuspendAlloc: &pb.SuspendAlloc{
+		Alloc: &pb.AllocId{Job: 1, Epoch: 1}, Number: number, Suspended: true, Park: park, WithinMs: withinMS}}}
+}
+
+// TestParked: that an allocation is parked is reported when it is new, and in each registration.
+func TestParked(t *testing.T) {
+	r := &Registry{Most: 2, Remembers: 1}
+	p := obey(t, r, start(1, 1)).New
+	said := &pb.AllocSuspended{Alloc: &pb.AllocId{Job: 9}, Number: 3, Frozen: true}
+	for _, row := range []struct{ parked, told bool }{{false, true}, {true, true}, {true, false}, {false, true}} {
+		said.Parked, said.ParkMs = row.parked, 210
+		do := r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: said}})
+		if (len(do.Send) == 1) != row.told {
+			t.Errorf("parked %v: %v is sent", row.parked, do.Send)
+		}
+		if len(do.Send) == 1 {
+			if got := do.Send[0].GetAllocSuspended(); got.Parked != row.parked || got.ParkMs != 210 || got.Alloc.Job != 1 || got.Number != 3 {
+				t.Errorf("it is told as %v", got)
+			}
+		}
+		if running := r.Register(&pb.Register{})[0].GetRegister().Running; running[0].Parked != row.parked {
+			t.Errorf("registered %v", running)
+		}
+	}
+}
+
+// TestOverdue: a supervisor that has neither parked nor ended its allocation a while after
+// the deadline hangs.
+func TestOverdue(t *testing.T) {
+	const margin = int(parkMargin / time.Second)
+	at := func(seconds int) Time { return Time{Boot: time.Duration(seconds) * time.Second} }
+	parked := func(p *Alloc) { p.Parked = true }
+	for name, row := range map[string]struct {
+		orders []*pb.ControllerMessage // one a second, from the first on
+		then   func(*Alloc)
+		late   int // second from which it is overdue; 0 = never
+	}{
+		"nothing is asked":          {nil, nil, 0},
+		"suspended only":            {[]*pb.ControllerMessage{suspend(1, false, 4000)}, nil, 0},
+		"without a deadline":        {[]*pb.ControllerMessage{suspend(1, true, 0)}, nil, 0},
+		"parked":                    {[]*pb.ControllerMessage{suspend(1, true, 4000)}, parked, 0},
+		"not parked":                {[]*pb.ControllerMessage{suspend(1, true, 4000)}, nil, 5 + margin},
+		"it comes again":            {[]*pb.ControllerMessage{suspend(1, true, 4000), suspend(1, true, 4000)}, nil, 5 + margin},
+		"it is brought forward":     {[]*pb.ControllerMessage{suspend(1, true, 9000), suspend(2, true, 1000)}, nil, 3 + margin},
+		"an earlier order is late":  {[]*pb.ControllerMessage{suspend(2, true, 9000), suspend(1, true, 1000)}, nil, 10 + margin},
+		"called off":                {[]*pb.ControllerMessage{suspend(1, true, 4000), suspend(2, false, 0)}, nil, 0},
+		"called off, late":          {[]*pb.ControllerMessage{suspend(2, true, 4000), suspend(1, false, 0)}, nil, 5 + margin},
+		"called off, and again":     {[]*pb.ControllerMessage{suspend(1, true, 1000), suspend(2, false, 0), suspend(3, true, 4000)}, nil, 7 + margin},
+		"its supervisor was killed": {[]*pb.ControllerMessage{suspend(1, true, 4000)}, func(p *Alloc) { p.ParkKilled = true }, 0},
+	} {
+		r := &Registry{Most: 2, Remembers: 1}
+		p := obey(t, r, start(1, 1)).New
+		for i, order := range row.orders {
+			if do, _ := r.Obey(order, at(i+1)); len(do.Pass) != 1 {
+				t.Errorf("%s: %v is not passed on", name, order)
+			}
+		}
+		if row.then != nil {
+			row.then(p)
+		}
+		for second := range 40 {
+			if late := len(r.Overdue(at(second))) > 0; late != (row.late != 0 && second >= row.late) {
+				t.Errorf("%s: overdue %v after %d seconds", name, late, second)
+			}
+		}
+		r.Over(p, &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}, nil)
+		if len(r.Overdue(at(1000))) > 0 {
+			t.Errorf("%s: overdue though it is over", name)
+		}
+		if got := p.Result.Cause; (got == pb.EndCause_END_CAUSE_RECLAIMED) != p.ParkKilled {
+			t.Errorf("%s: ended %v", name, got)
+		}
+	}
+}

@@ -30,14 +30,7 @@ func (r *Registry) Hear(p *Alloc, event *pb.ShimEvent) (do Do) {
 	case *pb.ShimEvent_Lease:
 		p.Frozen = what.Lease.GetFrozen()
 	case *pb.ShimEvent_Suspended:
-		if p.SuspendNumber == what.Suspended.GetNumber() && p.Suspended == what.Suspended.GetFrozen() {
-			return do
-		}
-		p.SuspendNumber, p.Suspended = what.Suspended.GetNumber(), what.Suspended.GetFrozen()
-		// A controller that does not hear it does in the next registration.
-		do.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocSuspended{AllocSuspended: &pb.AllocSuspended{
-			Alloc: p.Key.Message(), Number: p.SuspendNumber, Frozen: p.Suspended,
-		}}})
+		do.hearSuspended(p, what.Suspended)
 	case *pb.ShimEvent_Saved:
 		do.hearSaved(p, what.Saved)
 	case *pb.ShimEvent_Checkpointable:
@@ -47,6 +40,18 @@ func (r *Registry) Hear(p *Alloc, event *pb.ShimEvent) (do Do) {
 		do.checkpointable(p)
 	}
 	return do
+}
+
+// hearSuspended notes which order to suspend counts, and what it has led to. A controller
+// that does not hear it does in the next registration.
+func (d *Do) hearSuspended(p *Alloc, said *pb.AllocSuspended) {
+	if p.SuspendNumber == said.GetNumber() && p.Suspended == said.GetFrozen() && p.Parked == said.GetParked() {
+		return
+	}
+	p.SuspendNumber, p.Suspended, p.Parked, p.ParkMS = said.GetNumber(), said.GetFrozen(), said.GetParked(), said.GetParkMs()
+	d.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocSuspended{AllocSuspended: &pb.AllocSuspended{
+		Alloc: p.Key.Message(), Number: p.SuspendNumber, Frozen: p.Suspended, Parked: p.Parked, ParkMs: p.ParkMS,
+	}}})
 }
 
 // hearSaved notes how a save ended, until a controller has acknowledged it. It is said
@@ -77,6 +82,8 @@ func (r *Registry) Over(p *Alloc, result *pb.AllocEnded, last *pb.AllocSaved) (d
 			result.Cause, result.Detail = p.LaunchFailed.Cause, p.LaunchFailed.Detail
 		case p.LeaseKilled:
 			result.Cause, result.Detail = pb.EndCause_END_CAUSE_LEASE_ENDED, "the job's supervisor did not freeze it at the end of its lease and was killed"
+		case p.ParkKilled:
+			result.Cause, result.Detail = pb.EndCause_END_CAUSE_RECLAIMED, "the owner of the node has taken it back; the job's supervisor had neither parked nor ended it in time and was killed"
 		case p.Killed:
 			result.Cause, result.Detail = p.killedFor(), "the job's supervisor did not end it in time and was killed"
 		}
@@ -116,7 +123,7 @@ func (r *Registry) Register(message *pb.Register) []*pb.NodeMessage {
 		}
 		message.Running = append(message.Running, &pb.RunningAlloc{
 			Alloc: p.Key.Message(), Ready: p.Ready, Ending: p.Life.State() >= job.Ending, Frozen: p.Frozen,
-			SuspendNumber: p.SuspendNumber, Suspended: p.Suspended,
+			SuspendNumber: p.SuspendNumber, Suspended: p.Suspended, Parked: p.Parked,
 		})
 	}
 	do.send(&pb.NodeMessage{What: &pb.NodeMessage_Register{Register: message}})
@@ -216,4 +223,20 @@ func (r *Registry) Late(now Time) []*Alloc {
 		}
 	}
 	return late
+}
+
+// parkMargin is how long after the deadline a supervisor may still need to end an
+// allocation that was not parked in time.
+const parkMargin = 5 * time.Second
+
+// Overdue are the allocations that should be parked or over, and are neither: their
+// supervisors hang.
+func (r *Registry) Overdue(now Time) []*Alloc {
+	var overdue []*Alloc
+	for _, p := range r.All() {
+		if !p.Life.Over() && !p.ParkKilled && !p.Parked && p.Park.By != 0 && now.Boot >= p.Park.By+parkMargin {
+			overdue = append(overdue, p)
+		}
+	}
+	return overdue
 }

@@ -126,7 +126,7 @@ func (p *alloc) thaw() {
 // suspend takes an order to suspend the job or to resume it.
 func (p *alloc) suspend(order *pb.SuspendAlloc) {
 	p.mu.Lock()
-	p.carryOut(p.core.Suspend(order))
+	p.carryOut(p.core.Suspend(order, boottime.Now()))
 	p.mu.Unlock()
 	p.poke()
 }

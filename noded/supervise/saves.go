@@ -122,6 +122,8 @@ func (a *Alloc) MaySave() error {
 		return errNotStarted
 	case a.Ending:
 		return ErrEnding
+	case a.Park.Wanted || a.Park.lacks():
+		return ErrReclaimed
 	case a.Checkpointable.GetCheckpointable() == pb.Checkpointable_CHECKPOINTABLE_NO:
 		return errors.New(a.Checkpointable.GetReason())
 	}
@@ -165,7 +167,7 @@ func checkpointableAfter(failure error) pb.Checkpointable {
 	switch {
 	case failure == nil:
 		return pb.Checkpointable_CHECKPOINTABLE_YES
-	case errors.Is(failure, ErrAborted), errors.Is(failure, ErrEnding), errors.Is(failure, ErrLeaseEnded), errors.Is(failure, ErrPassing):
+	case errors.Is(failure, ErrAborted), errors.Is(failure, ErrEnding), errors.Is(failure, ErrLeaseEnded), errors.Is(failure, ErrReclaimed), errors.Is(failure, ErrPassing):
 		return pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED
 	}
 	return pb.Checkpointable_CHECKPOINTABLE_NOT_NOW
@@ -214,6 +216,15 @@ func (a *Alloc) StopSaves() Do {
 // Dumping says whether CRIU works in the job's processes. Then nothing else may freeze or
 // thaw them.
 func (a *Alloc) Dumping() bool { return a.Now != nil && a.Now.Step == StepDump }
+
+// leaseEndsPark is why an attempt to park the job ends with its lease: for that it must
+// run.
+func (a *Alloc) leaseEndsPark() error {
+	if a.Park.Step == ParkTaking {
+		return ErrLeaseEnded
+	}
+	return nil
+}
 
 // leaseEndsSave is why a save ends with the lease: while it dumps, only CRIU keeps the
 // processes from running, and while it parks, they must run.

@@ -6,8 +6,10 @@
 // request for a lease, a step of a save that was taken or failed, or what time it is
 // (CLOCK_BOOTTIME, a number). Each of these answers what to do, as a Do. What the
 // package promises then: the processes run only while neither the lease, nor a
-// suspension, nor a save wants them frozen; a job that is frozen with its image resumes
-// only when an order asks for that; at most one save is under way; the outcome of the
+// suspension, nor a save wants them frozen, and while the job has its devices; a job that
+// is to leave them to the owner of its node has done so by the deadline, or is over; a job
+// that is frozen with its image resumes only when an order asks for that; at most one save
+// is under way; the outcome of the
 // highest save that was ordered is told in the end; and an older order never undoes what
 // a later one asked for. Only one goroutine may use it at a time.
 package supervise
@@ -34,6 +36,7 @@ type Alloc struct {
 	Released      bool   // the script may run
 	Ending        bool   // somebody asked for its end
 	Held          bool   // frozen for a save
+	Park          Park
 	Saves
 }
 
@@ -47,6 +50,10 @@ type Do struct {
 	Resume bool  // the job runs here after it was saved, once what was begun earlier is over
 	Begin  *Save // this save, after that
 	Tell   bool  // what the daemon is told may have changed
+
+	Park     bool  // take the job's devices from it; then TookDevices
+	StopPark error // end that, for this reason; it ends with TookDevices all the same
+	Unpark   bool  // give them back; then GaveDevices
 }
 
 // GrantOf is what a controller's answer to a request for a lease says of one
@@ -86,13 +93,19 @@ func (a *Alloc) Start(now time.Duration) lease.Action {
 func (a *Alloc) Look(now time.Duration, busy bool) Do {
 	switch a.Lease.At(now) {
 	case lease.Thaw:
+		if a.Park.lacks() {
+			return Do{} // LookPark has them given back first
+		}
 		a.Lease.Runs = true
 		return Do{Thaw: true}
 	case lease.Remove:
 		return Do{Remove: true}
 	case lease.Freeze:
 		if !a.Lease.MayRun(now) {
-			return Do{Freeze: true, Abort: a.leaseEndsSave()}
+			return Do{Freeze: true, Abort: a.leaseEndsSave(), StopPark: a.leaseEndsPark()}
+		}
+		if a.Park.takes() {
+			return Do{}
 		}
 		// Suspended. During a dump it is frozen already, and CRIU has the freezer.
 		if busy || a.Dumping() {
@@ -113,22 +126,12 @@ func (a *Alloc) MayRun(now time.Duration) bool { return a.Lease.MayRun(now) }
 // Runs says whether the processes are to run: lease, suspension and save agree.
 func (a *Alloc) Runs() bool { return a.Lease.Runs && !a.Held }
 
-// Suspend takes an order to suspend the job or to resume it. The one with the highest
-// number counts.
-func (a *Alloc) Suspend(order *pb.SuspendAlloc) Do {
-	if order.GetNumber() <= a.SuspendNumber {
-		return Do{}
-	}
-	a.SuspendNumber, a.Lease.Suspended = order.GetNumber(), order.GetSuspended()
-	return Do{Tell: true}
-}
-
 // Await notes that the allocation is restored. It stays frozen until all of its job are.
 func (a *Alloc) Await() { a.Ready, a.Awaits = true, true }
 
 // Awaited says whether a restored allocation of several may run, as far as the others
 // and a suspension are concerned. The lease is asked last, by MayRun.
-func (a *Alloc) Awaited() bool { return a.Released && !a.Lease.Suspended }
+func (a *Alloc) Awaited() bool { return a.Released && !a.Lease.Suspended && !a.Park.lacks() }
 
 // Started notes that the container runs. It answers whether that released the script,
 // which is released by StartBatch where it waits for other nodes.

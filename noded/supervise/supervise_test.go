@@ -155,7 +155,7 @@ func TestNews(t *testing.T) {
 	expect("nothing new")
 	a.Started()
 	expect("it is up", "ready")
-	a.Suspend(&pb.SuspendAlloc{Number: 1, Suspended: true})
+	a.Suspend(&pb.SuspendAlloc{Number: 1, Suspended: true}, time.Second)
 	expect("it is to be suspended", "suspended")
 	a.Froze()
 	expect("it is", "suspended")

@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -50,12 +52,16 @@ func (t *Told) News(a *Alloc, checkpointable *pb.AllocCheckpointable, stuck *pb.
 	return news
 }
 
-// Suspended is the order to suspend or to resume that counts, and whether the job is
-// frozen by it; nil when none came.
+// Suspended is the order to suspend or to resume that counts, whether the job is frozen by
+// it, and whether its devices are the owner's; nil when none came.
 func (a *Alloc) Suspended() *pb.AllocSuspended {
 	if a.SuspendNumber == 0 {
 		return nil
 	}
 	frozen := a.Ready && a.Lease.Suspended && (!a.Lease.Runs || a.Awaits)
-	return &pb.AllocSuspended{Alloc: a.ID, Number: a.SuspendNumber, Frozen: frozen}
+	said := &pb.AllocSuspended{Alloc: a.ID, Number: a.SuspendNumber, Frozen: frozen}
+	if a.Park.Step == Parked {
+		said.Parked, said.ParkMs = true, uint32(max(a.Park.Took, time.Millisecond).Milliseconds())
+	}
+	return said
 }

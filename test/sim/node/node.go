@@ -54,6 +54,8 @@ const (
 	Restored                  // one of several is restored, and frozen until all are
 	ScriptRuns                // the script of a job on several nodes runs
 	Suspended                 // it is frozen by an order
+	Parked                    // its devices are the owner's of the node
+	Unparked                  // they are its own again
 	LeaseEnded                // it is frozen, because its lease is over
 	SaveBegins                // an image of it is being made
 	Saved                     // it was

@@ -49,6 +49,7 @@ func (s *Shim) restore(i *Image) {
 			s.Core.Await()
 			n.World.Happens(Restored, s)
 			s.tell()
+			s.lookPark()
 		}
 		s.resume()
 	})

@@ -76,6 +76,7 @@ func (s *Shim) run() {
 	s.work()
 	if begins {
 		s.tell()
+		s.lookPark()
 	}
 }
 

@@ -35,7 +35,12 @@ type Shim struct {
 	runs   bool           // its processes
 	ranAt  time.Duration  // when they began to run last
 	saving *save          // the work on Core.Now
-	mine   []*Image       // that were made of it
+	parks  int            // what was planned for an earlier look at parking is void
+	denied bool           // the kernel refuses it its devices
+
+	ends       pb.EndCause // why it was told to end
+	concluding bool        // its result is being written
+	mine       []*Image    // that were made of it
 
 	script Script
 	left   time.Duration // of the script's work
@@ -113,6 +118,9 @@ func (s *Shim) carryOut(do supervise.Do) {
 		s.saving.wait++
 		s.took(s.saving, do.Abort)
 	}
+	if do.StopPark != nil {
+		s.stopPark(do.StopPark)
+	}
 	if do.Freeze {
 		s.Core.Froze()
 		s.settle()
@@ -150,12 +158,14 @@ func (s *Shim) renew(renewed *pb.LeaseRenewed) {
 
 // suspend takes an order to suspend the job, or to resume it.
 func (s *Shim) suspend(order *pb.SuspendAlloc) {
-	do := s.Core.Suspend(order)
+	do := s.Core.Suspend(order, s.Node.Boottime())
 	if do.Tell && s.Core.Awaits {
 		s.resume()
 	}
 	s.look()
 	s.carryOut(do)
+	s.planDeadline()
+	s.lookPark()
 }
 
 // release starts a gang's script, or has an allocation resume that is restored.
@@ -180,7 +190,7 @@ func (s *Shim) end(grace time.Duration, cause pb.EndCause) {
 	if s.Core.Ending || s.Result != nil {
 		return
 	}
-	s.Core.Ending = true
+	s.Core.Ending, s.ends = true, cause
 	s.carryOut(s.Core.StopSaves())
 	if s.Core.Up && s.Core.End(s.Node.Boottime()) {
 		s.thawAfterSave()
@@ -192,9 +202,16 @@ func (s *Shim) end(grace time.Duration, cause pb.EndCause) {
 		delay = min(delay, s.Node.InTrue(max(0, s.Core.Lease.End-now)))
 	}
 	delay += s.Node.between(5*time.Millisecond, 100*time.Millisecond)
+	s.killAfter(delay, cause)
+}
+
+// killAfter kills what is left of an allocation that ends.
+func (s *Shim) killAfter(delay time.Duration, cause pb.EndCause) {
 	s.After(delay, func() {
-		s.kill()
-		s.conclude(cause)
+		if s.Result == nil && !s.concluding {
+			s.kill()
+			s.conclude(cause)
+		}
 	})
 }
 
@@ -205,7 +222,7 @@ func (s *Shim) loseLease() {
 
 // conclude writes the result, when nothing of the allocation is left.
 func (s *Shim) conclude(cause pb.EndCause) {
-	s.Core.Ending = true
+	s.Core.Ending, s.concluding = true, true
 	s.After(s.Node.between(time.Millisecond, 50*time.Millisecond), func() {
 		s.Result = &pb.AllocEnded{Alloc: s.Key.Message(), Cause: cause}
 		if cause == pb.EndCause_END_CAUSE_EXITED && s.IsBatch() {

@@ -81,6 +81,10 @@ func (w *World) Happens(what node.What, s *node.Shim) {
 		w.truth.script(s)
 	case node.Suspended:
 		w.Suspended++
+	case node.Parked:
+		w.truth.give(s)
+	case node.Unparked:
+		w.truth.takeDevices(s)
 	case node.LeaseEnded:
 		w.Frozen++
 	case node.SaveBegins:

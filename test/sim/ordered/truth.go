@@ -49,13 +49,19 @@ func (t *truth) take(s *node.Shim) {
 	t.started[place] = true
 	t.checkConstraint(s)
 	t.checkRestore(s)
+	t.takeDevices(s)
+	t.checkCPUs(s)
+}
+
+// takeDevices notes that an allocation has its devices from now on: it is started, or gets
+// back what the owner of its node had.
+func (t *truth) takeDevices(s *node.Shim) {
 	for id := range held(s) {
-		if other := t.devices[id]; other != nil {
+		if other := t.devices[id]; other != nil && other != s {
 			t.w.fail("devices twice: %s is taken by allocation %s while allocation %s has it", id, s.Key, other.Key)
 		}
 		t.devices[id] = s
 	}
-	t.checkCPUs(s)
 }
 
 // checkCPUs holds when an allocation takes its CPUs, and when it goes on: no other has

@@ -1,0 +1,172 @@
+package supervise
+
+import (
+	"errors"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// ParkStep is how far the allocation's devices are the node's owner's.
+//
+//	Held ─► Taking ─┬─► Parked ─┬─► Giving ─► Held
+//	          ▲     └─► Failed ─┤     ▲ │
+//	          └─────────────────┘     └─┘ it failed: again after a pause
+type ParkStep int
+
+// The steps.
+const (
+	ParkHeld   ParkStep = iota // the job has its devices
+	ParkTaking                 // GPU memory is copied, processes are frozen, the rule is changed
+	ParkFailed                 // that failed: the job may have lost a part of its devices
+	Parked                     // the kernel refuses the job its devices, and it is frozen
+	ParkGiving                 // the devices are given back; the job does not run until they are
+)
+
+var parkNames = [...]string{"held", "taking", "failed", "parked", "giving"}
+
+// String names a step.
+func (s ParkStep) String() string { return parkNames[s] }
+
+// Park is what is asked and known about leaving the allocation's devices to the owner of
+// its node.
+type Park struct {
+	Wanted bool
+	Step   ParkStep
+	Since  time.Duration // CLOCK_BOOTTIME of the order, like all of these
+	By     time.Duration // an allocation that is not parked by then is killed; 0 = never
+	Took   time.Duration // from the order until it was parked
+	Why    error         // it failed last; nil = it did not
+	after  time.Duration // when it is tried again
+}
+
+// parkPause is how long a job is left alone after an attempt that failed: each may copy
+// all that it has on its GPUs.
+const parkPause = 200 * time.Millisecond
+
+var (
+	// ErrReclaimed is why a save ends, or is refused, that would keep the owner waiting.
+	ErrReclaimed = errors.New("the owner of the node has taken it back")
+	// ErrParkCalledOff is why an attempt to park ends that nobody wants any longer.
+	ErrParkCalledOff = errors.New("the owner of the node lends it again")
+)
+
+// Suspend takes an order to suspend the job, to park it too, or to resume it. The one
+// with the highest number counts. Among those that park it, without another in between,
+// the earliest deadline counts, also that of an order that comes again.
+func (a *Alloc) Suspend(order *pb.SuspendAlloc, now time.Duration) Do {
+	if order.GetNumber() < a.SuspendNumber || order.GetNumber() == 0 {
+		return Do{}
+	}
+	park := order.GetSuspended() && order.GetPark()
+	if order.GetNumber() == a.SuspendNumber {
+		if park && a.Park.Wanted {
+			a.parkBy(order, now)
+		}
+		return Do{}
+	}
+	a.SuspendNumber, a.Lease.Suspended = order.GetNumber(), order.GetSuspended()
+	do := Do{Tell: true}
+	switch {
+	case park && !a.Park.Wanted:
+		a.Park.Wanted, a.Park.Since, a.Park.By, a.Park.after, a.Park.Why = true, now, 0, 0, nil
+		a.parkBy(order, now)
+	case park:
+		a.parkBy(order, now)
+	case a.Park.Wanted:
+		a.Park.Wanted, a.Park.By, a.Park.after = false, 0, 0
+		if a.Park.Step == ParkTaking {
+			do.StopPark = ErrParkCalledOff
+		}
+	}
+	return do
+}
+
+// parkBy brings the deadline forward.
+func (a *Alloc) parkBy(order *pb.SuspendAlloc, now time.Duration) {
+	if order.GetWithinMs() == 0 {
+		return
+	}
+	by := now + time.Duration(order.GetWithinMs())*time.Millisecond
+	if a.Park.By == 0 || by < a.Park.By {
+		a.Park.By = by
+	}
+}
+
+// LookPark answers what is to be done now about parking: Park or Unpark, which the caller
+// begins once; Abort, which ends the save in the way; Again. Whether the job ends does not matter to
+// its deadline: see Overdue.
+func (a *Alloc) LookPark(now time.Duration) Do {
+	p := &a.Park
+	switch {
+	case a.Ending || !a.Up && !a.Awaits:
+		return Do{} // it holds its devices until it has ended, or has not begun
+	case p.Wanted && (p.Step == ParkHeld || p.Step == ParkFailed):
+		return a.lookToPark(now)
+	case !p.Wanted && (p.Step == ParkFailed || p.Step == Parked):
+		if now < p.after {
+			return Do{Again: true}
+		}
+		p.Step = ParkGiving
+		return Do{Unpark: true}
+	}
+	return Do{}
+}
+
+// lookToPark answers whether an attempt to park begins now. A save that has not dumped
+// the job yet ends for it, one that dumps it is waited for: processes that CRIU lets go of in
+// the middle may die. A later step works on copies.
+func (a *Alloc) lookToPark(now time.Duration) Do {
+	switch {
+	case a.Now != nil && a.Now.Step < StepDump:
+		return Do{Abort: ErrReclaimed, Again: true}
+	case a.Now != nil && a.Now.Step != StepPack, now < a.Park.after:
+		return Do{Again: true}
+	}
+	a.Park.Step = ParkTaking
+	return Do{Park: true}
+}
+
+// RunToPark lets a suspended job run, because the driver of its GPUs works in its
+// processes. It answers false where it may not run even for that.
+func (a *Alloc) RunToPark(now time.Duration) bool {
+	if a.Park.Step != ParkTaking || a.Held || a.Frozen != nil || a.Awaits || a.Ending || !a.MayRun(now) {
+		return false
+	}
+	a.Lease.Runs = true
+	return true
+}
+
+// TookDevices notes how an attempt to park ended; nil = the kernel refuses the job its
+// devices, and it is frozen.
+func (a *Alloc) TookDevices(failure error, now time.Duration) Do {
+	if failure != nil {
+		a.Park.Step, a.Park.Why, a.Park.after = ParkFailed, failure, now+parkPause
+		return Do{Tell: true}
+	}
+	a.Park.Step, a.Park.Why, a.Park.Took = Parked, nil, now-a.Park.Since
+	return Do{Tell: true}
+}
+
+// GaveDevices notes how giving the devices back ended. Without them the job does not run.
+func (a *Alloc) GaveDevices(failure error, now time.Duration) Do {
+	if failure != nil {
+		a.Park.Step, a.Park.Why, a.Park.after = ParkFailed, failure, now+parkPause
+		return Do{}
+	}
+	a.Park.Step, a.Park.Why, a.Park.after = ParkHeld, nil, 0
+	return Do{Tell: true}
+}
+
+// Overdue says whether the allocation must be killed now: its devices are the owner's,
+// whatever the job, its end or a save of it does.
+func (a *Alloc) Overdue(now time.Duration) bool {
+	return a.Park.By != 0 && now >= a.Park.By && a.Park.Step != Parked
+}
+
+// takes says whether the devices of a job that is to be parked are still to be taken from
+// it: then what takes them freezes it.
+func (p *Park) takes() bool { return p.Wanted && (p.Step == ParkHeld || p.Step == ParkTaking) }
+
+// lacks says whether the job may lack its devices, so that it must not run.
+func (p *Park) lacks() bool { return p.Step != ParkHeld }
