@@ -91,18 +91,14 @@ func (l *Leader) order(view *state.View, s *session.Session, alloc session.Alloc
 		s.SetLimit(alloc, wanted.TimeLimitS)
 	}
 	if known && wanted.SuspendNumber != 0 {
-		s.Suspend(alloc, wanted.SuspendNumber, wanted.Suspended)
+		s.Suspend(alloc, l.suspendOrder(view, alloc, wanted))
 	}
 	if known {
 		orderSave(s, alloc, wanted) // before its end: a frozen job resumes to end
 	}
 	switch {
-	case wanted.Action == state.EndAlloc && wanted.TermAgainS > 0:
-		order := endAlloc(alloc, wanted.GraceS, wanted.BatchEnded)
-		order.GetEndAlloc().TermAgainS = wanted.TermAgainS
-		s.Order(alloc, session.Warned, order)
 	case wanted.Action == state.EndAlloc:
-		s.Order(alloc, session.Ended, endAlloc(alloc, wanted.GraceS, wanted.BatchEnded))
+		l.orderEnd(view, s, alloc, wanted)
 	case !known && wanted.Successor && !l.restores.canSucceed(l.sessions, view, alloc.Job):
 		// The node is asked whether it can resume from the image: see askMoves.
 	case !known:

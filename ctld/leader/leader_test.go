@@ -23,6 +23,7 @@ type book struct {
 	changed func(*state.View, []*state.Result)
 	broken  bool
 	kinds   []state.Kind
+	skew    time.Duration // of its clock
 }
 
 func (b *book) View() *state.View {
@@ -37,7 +38,7 @@ func (b *book) Propose(_ context.Context, command state.Command, id state.Reques
 		b.mu.Unlock()
 		return state.Result{}, errors.New("disk full")
 	}
-	entry, err := state.Encode(command, id, time.Now().UnixMilli())
+	entry, err := state.Encode(command, id, time.Now().Add(b.skew).UnixMilli())
 	if err != nil {
 		b.mu.Unlock()
 		return state.Result{}, err

@@ -96,6 +96,11 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	if l.holdAfterRestore(view) {
 		return true
 	}
+	view, ended := l.endReclaims(ctx, view, now)
+	if !ended {
+		return false
+	}
+	l.nextPass.Store(view.ReclaimsEndMS())
 	view = l.endLate(ctx, view, now)
 	snapshot := view.SchedSnapshotWith(now.UnixMilli(), l.told(view, now))
 	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
@@ -105,7 +110,7 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	var plan sched.Plan
 	plan, *memo = sched.Schedule(snapshot, *memo)
 	l.last.Store(newLastPlan(&snapshot, &plan))
-	l.nextPass.Store(earlier(plan.NextMS, view.LatestStart()))
+	l.nextPass.Store(earlier(plan.NextMS, earlier(view.LatestStart(), view.ReclaimsEndMS())))
 	l.metrics.pass.Observe(time.Since(begin).Seconds())
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "preemptions", len(plan.Preemptions), "took", time.Since(begin))
 	if len(plan.Starts)+len(plan.Preemptions)+len(plan.Continues) == 0 {

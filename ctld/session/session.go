@@ -127,6 +127,7 @@ type Session struct {
 	orders   map[Alloc]Order
 	limits   map[Alloc]uint32
 	suspends map[Alloc]uint32
+	ends     map[Alloc]int64 // by when what was ordered has to be over
 	saves    map[Alloc]saveSent
 	saving   *pb.Saving
 	kept     *pb.KeepImages // sent last
@@ -161,7 +162,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 		out:    make(chan *pb.ControllerMessage, queueLength),
 		allocs: make(map[Alloc]Reported),
 		orders: make(map[Alloc]Order),
-		limits: make(map[Alloc]uint32), suspends: make(map[Alloc]uint32), saves: make(map[Alloc]saveSent),
+		limits: make(map[Alloc]uint32), suspends: make(map[Alloc]uint32), ends: make(map[Alloc]int64), saves: make(map[Alloc]saveSent),
 		grades: make(map[Alloc]Checkpointable),
 		asked:  make(map[string]*pb.Image),
 		saving: register.GetInventory().GetSaving(),
@@ -355,22 +356,31 @@ func (s *Session) SetLimit(alloc Alloc, seconds uint32) {
 		SetTimeLimit: &pb.SetTimeLimit{Alloc: alloc.ID(), TimeLimitS: seconds}}})
 }
 
-// Suspend sends an allocation the order of a number to stop or to continue,
-// unless that was the last one sent in this session. It is for the goroutine of
-// Order.
-func (s *Session) Suspend(alloc Alloc, number uint32, suspended bool) {
-	if s.suspends[alloc] == number {
+// OrderBy is Order of something that has to be over by a time: the same order is
+// sent again once that is earlier than it was. 0 is no such time.
+func (s *Session) OrderBy(alloc Alloc, order Order, byMS int64, message *pb.ControllerMessage) {
+	if before, sent := s.ends[alloc]; byMS != 0 && (!sent || byMS < before) {
+		s.ends[alloc] = byMS
+		s.orders[alloc] &^= order
+	}
+	s.Order(alloc, order, message)
+}
+
+// Suspend sends an allocation an order to stop, to park or to continue, unless the
+// last one sent in this session has its number. It is for the goroutine of Order.
+func (s *Session) Suspend(alloc Alloc, order *pb.SuspendAlloc) {
+	if s.suspends[alloc] == order.GetNumber() {
 		return
 	}
-	s.suspends[alloc] = number
-	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendAlloc{
-		SuspendAlloc: &pb.SuspendAlloc{Alloc: alloc.ID(), Number: number, Suspended: suspended}}})
+	s.suspends[alloc] = order.GetNumber()
+	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendAlloc{SuspendAlloc: order}})
 }
 
 // KeepOrders forgets what was ordered for allocations that keep does not name.
 func (s *Session) KeepOrders(keep func(Alloc) bool) {
 	maps.DeleteFunc(s.limits, func(alloc Alloc, _ uint32) bool { return !keep(alloc) })
 	maps.DeleteFunc(s.suspends, func(alloc Alloc, _ uint32) bool { return !keep(alloc) })
+	maps.DeleteFunc(s.ends, func(alloc Alloc, _ int64) bool { return !keep(alloc) })
 	maps.DeleteFunc(s.orders, func(alloc Alloc, _ Order) bool { return !keep(alloc) })
 	s.keepSaves(keep)
 }

@@ -1,0 +1,70 @@
+package leader
+
+import (
+	"context"
+	"math"
+	"time"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+
+	"github.com/gleaner-hpc/gleaner/ctld/session"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+)
+
+// This file has what the leader does about nodes that their owners take back.
+// Deadlines are in log time. An order carries what is left of it when it is sent,
+// and the node counts from there by its own clock.
+
+// endReclaims ends the reclaims whose time is over, and returns the state after
+// that. It returns false when that could not be committed.
+func (l *Leader) endReclaims(ctx context.Context, view *state.View, now time.Time) (*state.View, bool) {
+	due := view.ReclaimsEndMS()
+	if due == 0 || due > now.UnixMilli() {
+		return view, true
+	}
+	result, ok := l.propose(ctx, state.EndReclaims{})
+	if !ok || len(result.Nodes) == 0 {
+		return view, false
+	}
+	l.log.Info("reclaims are over by themselves", "nodes", len(result.Nodes), "first_node", result.Nodes[0])
+	return l.cluster.View(), true
+}
+
+// leftMS is what is left until a time of the log, in milliseconds; at least 1, since
+// 0 would be no bound.
+func (l *Leader) leftMS(view *state.View, byMS int64) int64 {
+	return max(byMS-logTime(view, l.clock()), 1)
+}
+
+// suspendOrder is the order of a number to stop, to park, or to continue.
+func (l *Leader) suspendOrder(view *state.View, alloc session.Alloc, wanted state.WantedAlloc) *pb.SuspendAlloc {
+	order := &pb.SuspendAlloc{Alloc: alloc.ID(), Number: wanted.SuspendNumber, Suspended: wanted.Suspended, Park: wanted.Park}
+	if wanted.Park {
+		order.WithinMs = uint32(min(l.leftMS(view, wanted.ParkByMS), math.MaxUint32))
+	}
+	return order
+}
+
+// cleanUpMS is how long before the deadline the KILL comes: by the deadline its
+// devices have to be free, and a node needs some time for that.
+const cleanUpMS = 500
+
+// orderEnd sends the order to end an allocation, with no more time than is left to
+// it; again if that has become less.
+func (l *Leader) orderEnd(view *state.View, s *session.Session, alloc session.Alloc, wanted state.WantedAlloc) {
+	kind, message := session.Ended, endAlloc(alloc, wanted.GraceS, wanted.BatchEnded)
+	if wanted.TermAgainS > 0 {
+		kind = session.Warned
+	}
+	order := message.GetEndAlloc()
+	order.TermAgainS = wanted.TermAgainS
+	if wanted.EndByMS != 0 {
+		left := uint32(min(max(l.leftMS(view, wanted.EndByMS)-cleanUpMS, 0)/1000, math.MaxUint32))
+		if left < order.GraceS {
+			// The last TERM still comes as long before the KILL as for any job.
+			kill := order.GraceS - order.TermAgainS
+			order.GraceS, order.TermAgainS = left, left-min(left, kill)
+		}
+	}
+	s.OrderBy(alloc, kind, wanted.EndByMS, message)
+}
