@@ -3,15 +3,14 @@ package control
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
-	"golang.org/x/term"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
@@ -26,8 +25,8 @@ type saveWatch struct {
 	jobs   []*savedJob
 	over   []*savedJSON // that were refused
 	failed bool
-	began  time.Time
-	shown  bool // a line of progress is on the terminal
+
+	progress *console.Progress
 }
 
 // savedJob is one of them.
@@ -44,13 +43,13 @@ type savedJob struct {
 const lookEvery = 250 * time.Millisecond
 
 func newSaveWatch(c *controlRun, move bool) *saveWatch {
-	return &saveWatch{c: c, move: move, began: time.Now()}
+	return &saveWatch{c: c, move: move, progress: console.NewProgress(c.inv)}
 }
 
 // wait returns when each job is settled.
 func (w *saveWatch) wait() error {
 	ctx := w.c.inv.Context
-	defer w.clear()
+	defer w.progress.Clear()
 	for {
 		open := slices.DeleteFunc(slices.Clone(w.jobs), func(job *savedJob) bool { return job.settled })
 		if len(open) == 0 {
@@ -122,7 +121,7 @@ func (w *saveWatch) take(job *savedJob, now *pb.Job) {
 	case job.image == nil && saved.GetSaving().GetNumber() != job.Image && saved.GetNumber() >= job.Image && now.GetState() == pb.JobState_JOB_STATE_PENDING:
 		w.give(job, "its run ended before that, and it waits again: "+now.GetReasonDetail())
 	case job.image == nil:
-		w.progress("job %s is being saved", job.Job)
+		w.progress.Show("job %s is being saved", job.Job)
 	default:
 		w.moved(job, now)
 	}
@@ -133,9 +132,9 @@ func (w *saveWatch) moved(job *savedJob, now *pb.Job) {
 	running := now.GetState() == pb.JobState_JOB_STATE_RUNNING && !now.GetCompleting() && now.GetEpoch() > job.image.Epoch
 	switch {
 	case running && now.GetConfiguring():
-		w.progress("job %s is being restored on node %s", job.Job, now.GetNodeList())
+		w.progress.Show("job %s is being restored on node %s", job.Job, now.GetNodeList())
 	case running && now.GetSaved().GetRestoredFrom().GetNumber() == job.Image && now.GetSaved().GetLeaves() != "" && time.Since(job.since) < leavePatience:
-		w.progress("job %s resumes on node %s; what it leaves on node %s is ended", job.Job, now.GetNodeList(), now.GetSaved().GetLeaves())
+		w.progress.Show("job %s resumes on node %s; what it leaves on node %s is ended", job.Job, now.GetNodeList(), now.GetSaved().GetLeaves())
 	case running && now.GetSaved().GetRestoredFrom().GetNumber() == job.Image:
 		job.StandingMs = uint64(job.PackMs) + uint64(time.Since(job.since).Milliseconds())
 		job.GoesOnOn = now.GetNodeList()
@@ -149,12 +148,12 @@ func (w *saveWatch) moved(job *savedJob, now *pb.Job) {
 		}
 		w.give(job, fmt.Sprintf("it runs on node %s, and not from image %d%s", job.GoesOnOn, job.Image, why))
 	case now.GetSaved().GetMoving() != nil:
-		w.progress("job %s is frozen, saved as image %d (%s), and is being restored on node %s", job.Job, job.Image, show.SizeText(job.Bytes), now.GetSaved().GetMoving().GetTo())
+		w.progress.Show("job %s is frozen, saved as image %d (%s), and is being restored on node %s", job.Job, job.Image, show.SizeText(job.Bytes), now.GetSaved().GetMoving().GetTo())
 	default:
 		if now.GetEpoch() > job.image.Epoch { // it was tried, and waits again
 			job.tried = now.GetReasonDetail()
 		}
-		w.progress("job %s is saved as image %d (%s) and waits: %s", job.Job, job.Image, show.SizeText(job.Bytes), now.GetReasonDetail())
+		w.progress.Show("job %s is saved as image %d (%s) and waits: %s", job.Job, job.Image, show.SizeText(job.Bytes), now.GetReasonDetail())
 	}
 }
 
@@ -164,7 +163,7 @@ const leavePatience = 30 * time.Second
 
 // stay says why a job did not move, of each node that was tried.
 func (w *saveWatch) stay(job *savedJob, now *pb.Job) {
-	w.clear()
+	w.progress.Clear()
 	failed := now.GetSaved().GetMoveFailed()
 	job.settled, job.Error, w.failed = true, failed.GetReason(), true
 	where := ""
@@ -180,40 +179,18 @@ func (w *saveWatch) stay(job *savedJob, now *pb.Job) {
 }
 
 func (w *saveWatch) settle(job *savedJob, words string, arguments ...any) {
-	w.clear()
+	w.progress.Clear()
 	job.settled, job.Done = true, true
 	w.say(job, words, arguments...)
 }
 
 // give gives a job up, and says why.
 func (w *saveWatch) give(job *savedJob, why string) {
-	w.clear()
+	w.progress.Clear()
 	job.settled, job.Error, w.failed = true, why, true
 	what := "was not saved"
 	if job.image != nil {
 		what = "was saved, and did not resume"
 	}
 	fmt.Fprintf(w.c.inv.Stderr, "job %s %s: %s\n", job.Job, what, format.Printable(why))
-}
-
-// progress keeps one line on a terminal up to date.
-func (w *saveWatch) progress(words string, arguments ...any) {
-	file, is := w.c.inv.Stderr.(*os.File)
-	if !is || !term.IsTerminal(int(file.Fd())) || w.c.inv.Given("quiet") {
-		return
-	}
-	text := format.Printable(fmt.Sprintf(words, arguments...))
-	if width, _, err := term.GetSize(int(file.Fd())); err == nil && len(text) > width-12 {
-		text = text[:max(width-12, 0)]
-	}
-	fmt.Fprintf(file, "\r\x1b[K%s (%d s)", text, int(time.Since(w.began).Seconds()))
-	w.shown = true
-}
-
-// clear takes the line of progress away.
-func (w *saveWatch) clear() {
-	if w.shown {
-		fmt.Fprint(w.c.inv.Stderr, "\r\x1b[K")
-		w.shown = false
-	}
 }
