@@ -43,7 +43,7 @@ func bashCases(command *option.Command) string {
 			continue
 		}
 		if command.Name == "info" && o.Argument == "state[,...]" {
-			source = "echo idle mix alloc drain down"
+			source = "echo idle mix alloc drain down reclaimed"
 		}
 		pattern := fmt.Sprintf("'%s --%s'", command.Name, o.Long)
 		if o.Short != 0 {
@@ -123,7 +123,7 @@ OPERANDS
 	'cancel '* | 'control hold' | 'control release' | 'control requeue' | 'control show job') _gleaner_jobs ;;
 	'control update'*) _gleaner_updates "$2" ;;
 	'control show') echo 'ENTITIES' ;;
-	'control show node') _gleaner_ask ginfo --noheader --Node --format=%N ;;
+	'control show node' | 'reclaim ' | 'release ') _gleaner_ask ginfo --noheader --Node --format=%N ;;
 	'control show partition') _gleaner_ask ginfo --noheader --format=%R ;;
 	esac
 }

@@ -96,13 +96,27 @@ func StubNodes() []*pb.Node {
 	pretending.RealCpus = 2
 	return []*pb.Node{
 		{Name: "n1", State: pb.NodeState_NODE_STATE_MIXED, Inventory: inventory(gpu("g0", 0, "a100"), gpu("g1", 1, "a100"), gpu("g2", 2, "a100"), gpu("g3", 3, "a100")),
-			Partitions: []string{"main"}, AllocatedCpus: 2, AllocatedMemoryBytes: 4 << 30, AllocatedDeviceIds: []string{"g0", "g1"}, RunningJobs: []uint32{101}, RegisteredMs: ago(time.Hour)},
+			Partitions: []string{"main"}, AllocatedCpus: 2, AllocatedMemoryBytes: 4 << 30, AllocatedDeviceIds: []string{"g0", "g1"}, RunningJobs: []uint32{101}, RegisteredMs: ago(time.Hour),
+			OwnerAccount: "chem", Reclaim: StubReclaim()},
 		{Name: "n2", State: pb.NodeState_NODE_STATE_MIXED, Inventory: inventory(gpu("h0", 0, "a100"), gpu("h1", 1, "a100"), gpu("h2", 2, "a100"), gpu("h3", 3, "a100")),
 			Partitions: []string{"main"}, AllocatedCpus: 2, AllocatedMemoryBytes: 4 << 30, AllocatedDeviceIds: []string{"h0", "h2"}, RunningJobs: []uint32{101}, Drain: true,
 			Reason: "fan is failing", ReasonMs: ago(30 * time.Minute), ReasonUser: "root", RegisteredMs: ago(time.Hour)},
 		{Name: "n3", State: pb.NodeState_NODE_STATE_IDLE, Inventory: pretending, Partitions: []string{"main", "gpu"}, RegisteredMs: ago(time.Hour)},
 		{Name: "n4", State: pb.NodeState_NODE_STATE_DOWN, NotResponding: true, Partitions: []string{"main", "gpu"}, Inventory: inventory(), Reason: "Not responding", ReasonMs: ago(time.Minute), ReasonUser: "root",
 			LeftOvers: []*pb.LeftOver{{What: "/var/lib/gleaner/jobs/7.1", Error: "device or resource busy", SinceMs: ago(time.Hour)}}},
+	}
+}
+
+// StubReclaim is the reclaim of n1, from which one guest has left.
+func StubReclaim() *pb.Reclaim {
+	return &pb.Reclaim{
+		Number: 7, By: "grace", AtMs: ago(time.Second), DeadlineMs: StubNow.Add(59 * time.Second).UnixMilli(), UntilMs: StubNow.Add(4 * time.Hour).UnixMilli(),
+		Guests: []*pb.ReclaimedGuest{
+			{Id: &pb.JobId{Job: 101}, Job: 101, Epoch: 1, Name: "train-the-large-model", User: "ada", Account: "physics", Cpus: 2, Gpus: 2, MemoryBytes: 4 << 30, Fate: pb.GuestFate_GUEST_FATE_PARK},
+			{Id: &pb.JobId{Job: 108, ArrayTask: Ptr(uint32(1))}, Job: 109, Epoch: 1, Name: "sweep\x1b[2J", User: "eve\x1b[2J", Cpus: 1, MemoryBytes: 300 << 20, Fate: pb.GuestFate_GUEST_FATE_REQUEUE,
+				FreedMs: ago(790 * time.Millisecond), Detail: "it resumes from image 3"},
+			{Cpus: 1, Fate: pb.GuestFate_GUEST_FATE_ENDING},
+		},
 	}
 }
 

@@ -136,6 +136,23 @@ func (s *StubController) UpdateNode(_ context.Context, request *pb.UpdateNodeReq
 	return &pb.UpdateNodeResponse{}, nil
 }
 
+// ReclaimNodes answers for n1, the only node that this user owns.
+func (s *StubController) ReclaimNodes(_ context.Context, request *pb.ReclaimNodesRequest) (*pb.ReclaimNodesResponse, error) {
+	s.wrote(request)
+	if request.Names != "n1" && request.Names != "" {
+		return nil, status.Errorf(codes.PermissionDenied, "node %s belongs to account chem, of which you are no coordinator: ask one, see gacctmgr show account chem withcoord", request.Names)
+	}
+	return &pb.ReclaimNodesResponse{Nodes: []*pb.Node{{Name: "n1", OwnerAccount: "chem", Reclaim: StubReclaim()}}}, nil
+}
+
+func (s *StubController) ReleaseNodes(_ context.Context, request *pb.ReleaseNodesRequest) (*pb.ReleaseNodesResponse, error) {
+	s.wrote(request)
+	if request.Names == "n3" {
+		return &pb.ReleaseNodesResponse{}, nil
+	}
+	return &pb.ReleaseNodesResponse{Nodes: []*pb.Node{{Name: "n1", OwnerAccount: "chem", Reclaim: StubReclaim()}}}, nil
+}
+
 func (s *StubController) ApplyPolicy(_ context.Context, request *pb.ApplyPolicyRequest) (*pb.ApplyPolicyResponse, error) {
 	s.wrote(request)
 	return &pb.ApplyPolicyResponse{Changes: s.Changes}, nil

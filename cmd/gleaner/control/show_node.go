@@ -2,9 +2,7 @@ package control
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
@@ -19,7 +17,7 @@ func showNode(c *controlRun, id string) error {
 	if err != nil {
 		return client.LoadError(c.inv, client.LoadNodes, err)
 	}
-	slices.SortStableFunc(nodes, func(a, b *pb.Node) int { return cmp.Compare(show.NaturalKey(a.Name), show.NaturalKey(b.Name)) })
+	show.SortNodes(nodes)
 	var unknown []string
 	if id != "" {
 		wanted, err := spec.ParseHostList(id)

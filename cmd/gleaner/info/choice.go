@@ -33,6 +33,7 @@ var nodeStates = func() map[string]nodeTest {
 		"down":  func(n *pb.Node) bool { return n.State == pb.NodeState_NODE_STATE_DOWN },
 		"drain": func(n *pb.Node) bool { return n.Drain }, "drained": is("drained"), "draining": is("draining"), "drng": is("draining"),
 		"unk": is("unknown"), "unknown": is("unknown"),
+		"reclaimed":  func(n *pb.Node) bool { return n.Reclaim != nil },
 		"no_respond": func(n *pb.Node) bool { return n.NotResponding },
 	}
 	for _, word := range []string{"cloud", "comp", "completing", "fail", "future", "futr", "maint", "npc", "perfctrs", "planned", "plnd",

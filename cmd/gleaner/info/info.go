@@ -119,7 +119,7 @@ func (run *infoRun) once(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return client.LoadError(run.inv, client.LoadNodes, err)
 	}
-	slices.SortStableFunc(nodes, func(a, b *pb.Node) int { return cmp.Compare(show.NaturalKey(a.Name), show.NaturalKey(b.Name)) })
+	show.SortNodes(nodes)
 	partitions = slices.DeleteFunc(partitions, func(p *pb.Partition) bool { return !run.choice.wantsPartition(p.Name) })
 	nodes = slices.DeleteFunc(nodes, func(n *pb.Node) bool { return !run.choice.wants(n) })
 	if run.json != show.JSONNone {

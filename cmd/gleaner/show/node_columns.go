@@ -125,7 +125,7 @@ func hardwareFields() []nodeField {
 
 func conditionFields() []nodeField {
 	byState := func(a, b *NodeRow) int { return cmp.Compare(stateWeight(a.first()), stateWeight(b.first())) }
-	mark := func(r *NodeRow) string { return silentMark(r.first()) }
+	mark := func(r *NodeRow) string { return stateMark(r.first()) }
 	return []nodeField{
 		{Letter: 't', Names: []string{"StateCompact"}, Header: "STATE", Value: like(shortState), Mark: mark, Compare: byState},
 		{Letter: 'T', Names: []string{"StateLong"}, Header: "STATE", Value: like(LongState), Mark: mark, Compare: byState},

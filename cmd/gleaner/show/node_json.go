@@ -49,6 +49,7 @@ type gleanerNode struct {
 	Devices     []deviceJSON   `json:"devices"`
 	LeftOvers   []leftOverJSON `json:"left_overs"`
 	Owner       string         `json:"owner,omitempty"`
+	Reclaim     *ReclaimJSON   `json:"reclaim,omitempty"`
 	Fencing     string         `json:"fencing,omitempty"`
 	FrozenJobs  []uint32       `json:"frozen_jobs,omitempty"`
 }
@@ -88,6 +89,9 @@ func (s JSONShape) Node(node *pb.Node, view *View) *NodeRecord {
 	if node.Drain {
 		flags = append(flags, "DRAIN")
 	}
+	if node.Reclaim != nil {
+		flags = append(flags, "RECLAIMED")
+	}
 	if node.NotResponding {
 		flags = append(flags, "NOT_RESPONDING")
 	}
@@ -104,7 +108,7 @@ func gleanerNodeOf(node *pb.Node) gleanerNode {
 	extra := gleanerNode{
 		RealCpus: node.GetInventory().GetRealCpus(), Pretending: Pretends(node),
 		RunningJobs: append([]uint32{}, node.RunningJobs...), Devices: []deviceJSON{}, LeftOvers: []leftOverJSON{},
-		Owner: node.OwnerAccount, Fencing: node.Fencing, FrozenJobs: node.FrozenJobs,
+		Owner: node.OwnerAccount, Reclaim: ReclaimJSONOf(node.Name, node.Reclaim), Fencing: node.Fencing, FrozenJobs: node.FrozenJobs,
 	}
 	held := heldShares(node)
 	for _, device := range node.GetInventory().GetDevices() {

@@ -35,7 +35,7 @@ var nodeWords = map[pb.NodeState][2]string{
 
 func baseWord(node *pb.Node) string { return cmp.Or(nodeWords[node.State][0], "unknown") }
 
-// LongState is sinfo's %T without the mark of a silent node.
+// LongState is sinfo's %T without its mark.
 func LongState(node *pb.Node) string {
 	switch {
 	case node.Drain && busy(node):
@@ -46,7 +46,7 @@ func LongState(node *pb.Node) string {
 	return baseWord(node)
 }
 
-// shortState is sinfo's %t without the mark of a silent node.
+// shortState is sinfo's %t without its mark.
 func shortState(node *pb.Node) string {
 	switch {
 	case node.Drain && busy(node):
@@ -57,19 +57,26 @@ func shortState(node *pb.Node) string {
 	return cmp.Or(nodeWords[node.State][1], "unk")
 }
 
-// silentMark follows the state of a node that does not respond (sinfo(1)).
-func silentMark(node *pb.Node) string {
-	if node.NotResponding {
+// stateMark follows the state of a node that does not respond, or of one that is kept for
+// some (sinfo(1) has $ for nodes in a reservation): here for its owner.
+func stateMark(node *pb.Node) string {
+	switch {
+	case node.NotResponding:
 		return "*"
+	case node.Reclaim != nil:
+		return "$"
 	}
 	return ""
 }
 
-// fullState is the state as scontrol writes it: "IDLE+DRAIN+NOT_RESPONDING".
+// fullState is the state as scontrol writes it: "IDLE+DRAIN+RECLAIMED+NOT_RESPONDING".
 func fullState(node *pb.Node) string {
 	text := strings.ToUpper(baseWord(node))
 	if node.Drain {
 		text += "+DRAIN"
+	}
+	if node.Reclaim != nil {
+		text += "+RECLAIMED"
 	}
 	if node.NotResponding {
 		text += "+NOT_RESPONDING"
@@ -86,6 +93,9 @@ func stateWeight(node *pb.Node) int {
 	}[node.State]
 	if node.Drain {
 		weight |= 1 << 9
+	}
+	if node.Reclaim != nil {
+		weight |= 1 << 5 // as a reserved one
 	}
 	if node.NotResponding {
 		weight |= 1 << 11
