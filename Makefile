@@ -14,7 +14,7 @@ LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Ve
 export GOFLAGS := -trimpath -gcflags=all=-dwarf=false
 # NVIDIA's header warns about functions that its own Go binding wraps.
 export CGO_CFLAGS := -O2 -Wno-deprecated-declarations
-COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gattach gdoctor gacctmgr
+COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gattach gdoctor gacctmgr greclaim grelease
 
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.

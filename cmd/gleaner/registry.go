@@ -12,6 +12,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/queue"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/reclaim"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/release"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/run"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
@@ -30,6 +32,8 @@ func commands() []*option.Command {
 		share.Command(),
 		control.Command(),
 		acctmgr.Command(),
+		reclaim.Command(),
+		release.Command(),
 		run.Command(),
 		attach.Command(),
 		doctor.Command(),

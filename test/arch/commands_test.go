@@ -13,7 +13,7 @@ import (
 // commands are the packages of cmd/gleaner that are a user command each, with
 // what each exports apart from its Command.
 var commands = map[string][]string{
-	"acctmgr": nil, "attach": nil, "cancel": nil, "info": nil, "prio": nil, "queue": nil, "run": nil, "share": nil, "submit": nil,
+	"acctmgr": nil, "attach": nil, "cancel": nil, "info": nil, "prio": nil, "queue": nil, "reclaim": nil, "release": nil, "run": nil, "share": nil, "submit": nil,
 	"control": {"EntityNames", "VerbNames"}, // for the shells' completion
 	"dev":     nil, "doctor": nil,
 }

@@ -1593,7 +1593,8 @@ func (x *ReleaseNodesRequest) GetNames() string {
 	return ""
 }
 
-// ReleaseNodesResponse has the nodes that were reclaimed until now, as they are.
+// ReleaseNodesResponse has the nodes that were reclaimed until now, as they are, each with
+// the reclaim that has ended.
 type ReleaseNodesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
