@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -195,6 +196,17 @@ func auditWhat(e *audit.Entry, request any) {
 	case *pb.UpdateNodeRequest:
 		e.Nodes = clipped(asked.GetNames())
 		add("%s: %s", actionWord(asked.GetAction()), asked.GetReason())
+	case *pb.ReclaimNodesRequest:
+		add("within %d s", cmp.Or(asked.GetWithinS(), defaultWithinS))
+		if asked.GetForS() != 0 || asked.GetUntilMs() != 0 {
+			add("for %d s, until %d", asked.GetForS(), asked.GetUntilMs())
+		}
+		if asked.GetKill() {
+			add("kill")
+		}
+		e.Nodes = cmp.Or(e.Nodes, clipped(asked.GetNames()))
+	case *pb.ReleaseNodesRequest:
+		e.Nodes = cmp.Or(e.Nodes, clipped(asked.GetNames()))
 	case *pb.ChangeAccountsRequest:
 		for _, c := range asked.GetChanges() {
 			word := func(text, prefix string) string { return strings.ToLower(strings.TrimPrefix(text, prefix)) }

@@ -111,6 +111,9 @@ func methods() []method {
 		one((*Controller).ListPartitions, &pb.ListPartitionsRequest{}),
 		one((*Controller).UpdateNode, &pb.UpdateNodeRequest{Names: "n0001", Action: pb.NodeAction_NODE_ACTION_DRAIN, Reason: "r"},
 			&pb.UpdateNodeRequest{Names: "ALL", Action: pb.NodeAction_NODE_ACTION_FENCED}),
+		one((*Controller).ReclaimNodes, &pb.ReclaimNodesRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]", WithinS: 5},
+			&pb.ReclaimNodesRequest{Names: "n0000", DryRun: true, ForS: 60}, &pb.ReclaimNodesRequest{Names: "n0001,n0000", Kill: true, UntilMs: 1 << 60, WithinS: 1 << 31}, &pb.ReclaimNodesRequest{}),
+		one((*Controller).ReleaseNodes, &pb.ReleaseNodesRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]"}, &pb.ReleaseNodesRequest{}),
 		one((*Controller).ApplyPolicy, &pb.ApplyPolicyRequest{Policy: goodPolicy}, &pb.ApplyPolicyRequest{Policy: &pb.Policy{Partitions: []*pb.Partition{{Name: "x", Nodes: "n[1-99999]"}}}, DryRun: true}),
 		one((*Controller).ShowConfig, &pb.ShowConfigRequest{}),
 		many(func(s *Controller, q *pb.ListAccountsRequest, out *sink[pb.ListAccountsResponse, *pb.ListAccountsResponse]) error {

@@ -34,7 +34,7 @@ const maxJobsNoted = 16
 var changing = map[string]bool{
 	pb.Controller_Submit_FullMethodName: true, pb.Controller_Cancel_FullMethodName: true, pb.Controller_Control_FullMethodName: true,
 	pb.Controller_UpdateJobs_FullMethodName: true, pb.Controller_UpdateNode_FullMethodName: true, pb.Controller_ApplyPolicy_FullMethodName: true,
-	pb.Controller_ChangeAccounts_FullMethodName: true, pb.Controller_SaveJobs_FullMethodName: true,
+	pb.Controller_ChangeAccounts_FullMethodName: true, pb.Controller_SaveJobs_FullMethodName: true, pb.Controller_ReclaimNodes_FullMethodName: true, pb.Controller_ReleaseNodes_FullMethodName: true,
 	pb.Controller_RevokeCertificates_FullMethodName: true, pb.Controller_RenewCertificate_FullMethodName: true, pb.Controller_RecordCertificates_FullMethodName: true,
 	pb.Controller_AddPeer_FullMethodName: true, pb.Controller_RemovePeer_FullMethodName: true,
 	pb.Controller_TransferLeadership_FullMethodName: true, pb.Controller_RestoreSnapshot_FullMethodName: true,
@@ -168,7 +168,7 @@ func (s *core) writeLine(ctx context.Context, l line) {
 	if by, ok := l.request.(interface{ GetRequestId() string }); ok && by.GetRequestId() != "" {
 		attributes = append(attributes, slog.String("request_id", by.GetRequestId()))
 	}
-	attributes = append(attributes, touched(l.request, l.answer)...)
+	attributes = append(attributes, touched(l.request, l.answer, l.nodes)...)
 	code := status.Code(l.err)
 	attributes = append(attributes, slog.String("result", code.String()), slog.Duration("took", time.Since(l.begin)))
 	if code != codes.OK {
@@ -194,15 +194,18 @@ func (c *caller) attributes() []slog.Attr {
 }
 
 // touched are the jobs and nodes that a request was about.
-func touched(request, answer any) []slog.Attr {
+func touched(request, answer any, nodes string) []slog.Attr {
 	switch got := answer.(type) {
 	case *pb.SubmitResponse:
 		return []slog.Attr{slog.Uint64("job", uint64(got.GetJobId()))}
 	case interface{ GetResults() []*pb.JobResult }:
 		return jobsTouched(got.GetResults())
 	}
-	if update, ok := request.(*pb.UpdateNodeRequest); ok {
-		return []slog.Attr{slog.String("nodes", update.GetNames()), slog.String("action", actionWord(update.GetAction())), slog.String("reason", update.GetReason())}
+	switch asked := request.(type) {
+	case *pb.UpdateNodeRequest:
+		return []slog.Attr{slog.String("nodes", asked.GetNames()), slog.String("action", actionWord(asked.GetAction())), slog.String("reason", asked.GetReason())}
+	case *pb.ReclaimNodesRequest, *pb.ReleaseNodesRequest:
+		return []slog.Attr{slog.String("nodes", nodes)}
 	}
 	return nil
 }

@@ -3,6 +3,11 @@ package api
 import (
 	"slices"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -15,6 +20,7 @@ func (s *sight) node(message *pb.Node) *pb.Node {
 	if s.hides("accounts") {
 		message.OwnerAccount = ""
 	}
+	message.Reclaim = s.reclaim(message)
 	if !s.hides("jobs") {
 		return message
 	}
@@ -24,6 +30,47 @@ func (s *sight) node(message *pb.Node) *pb.Node {
 	message.Reason = s.conceal(message.GetReason())
 	message.Fencing, message.LeftOvers = "", nil // name runs of jobs, and what they left
 	return message
+}
+
+// reclaim leaves out of a node's reclaim which hidden jobs were guests. That there were,
+// what they had and when they left is the owner's to see.
+func (s *sight) reclaim(message *pb.Node) *pb.Reclaim {
+	if message.GetReclaim() == nil {
+		return nil
+	}
+	reclaim := proto.CloneOf(message.GetReclaim())
+	if s.hides("users") {
+		reclaim.By = ""
+	}
+	mine := s.view.MayReclaim(s.coordinator, s.all, message.GetName())
+	for _, guest := range reclaim.GetGuests() {
+		job, known := s.view.Job(guest.GetJob())
+		switch {
+		case s.hides("jobs") && !(known && s.sees(job)):
+			guest.Id, guest.Job, guest.Epoch, guest.Name, guest.User, guest.Account, guest.Detail = nil, 0, 0, "", "", "", ""
+		case !mine && !(known && s.reads(job)):
+			guest.Detail = "" // may name the job's processes
+		default:
+			guest.Detail = s.conceal(guest.GetDetail())
+		}
+	}
+	return reclaim
+}
+
+// refusedNodes is the refusal of a request about nodes. Who may not see nodes, or which
+// accounts there are, does not learn it from a refusal.
+func (s *sight) refusedNodes(refused *state.Refusal) error {
+	return s.concealNodes(refusal(refused))
+}
+
+func (s *sight) concealNodes(err error) error {
+	switch status.Code(err) {
+	case codes.NotFound, codes.PermissionDenied:
+		if s.hidesOwners() {
+			return status.Error(codes.PermissionDenied, "Access/permission denied: not all of these nodes belong to accounts that you coordinate: greclaim --mine and grelease --mine take those that do")
+		}
+	}
+	return err
 }
 
 // hidesOwners says whether the caller may not know which account owns which nodes.
