@@ -21,14 +21,15 @@ import (
 )
 
 // ownedCluster has three nodes. Account chem owns n1 and n2, and daemon is its coordinator;
-// n3 has no owner. A job of nobody, of account bio, runs on n1 and one on n2.
+// n3 has no owner. A job of nobody, of account bio, runs on n1, and both tasks of
+// an array on n2.
 type ownedCluster struct {
 	t                    *testing.T
 	server               *Server
 	root, daemon, nobody pb.ControllerClient
 	conn                 *grpc.ClientConn // of root
 	node                 *fakeNode        // n1
-	guest, other         uint32           // on n1 and n2
+	guest, array         uint32           // on n1 and n2
 }
 
 func newOwnedCluster(t *testing.T, private ...string) *ownedCluster {
@@ -72,12 +73,15 @@ func newOwnedCluster(t *testing.T, private ...string) *ownedCluster {
 	if _, err := c.root.ApplyPolicy(soon(t), &pb.ApplyPolicyRequest{Policy: shown.Policy}); err != nil {
 		t.Fatal(err)
 	}
-	runs := func(node string) uint32 {
-		id := submit(t, guest, job(func(r *pb.SubmitRequest) { r.AsUser, r.Spec.NodeList, r.Spec.CpusPerTask = "", node, 2 }))
-		waitState(t, root, id, pb.JobState_JOB_STATE_RUNNING)
+	runs := func(node string, array *pb.ArraySpec) uint32 {
+		id := submit(t, guest, job(func(r *pb.SubmitRequest) {
+			r.AsUser, r.Spec.NodeList, r.Spec.CpusPerTask, r.Spec.Array = "", node, 2, array
+		}))
+		c.eventually("job runs", func() bool { return len(c.nodes(c.root)[node].GetRunningJobs()) == int(max(1, 2*len(array.GetRanges()))) })
 		return id
 	}
-	c.guest, c.other = runs("n1"), runs("n2")
+	c.guest = runs("n1", nil)
+	c.array = runs("n2", &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 5, Last: 6, Step: 1}}})
 	return c
 }
 
@@ -206,6 +210,15 @@ func TestReclaimTellsAndKeepsTheRecord(t *testing.T) {
 		guests := c.nodes(c.daemon)["n1"].GetReclaim().GetGuests()
 		return len(guests) == 1 && guests[0].GetFreedMs() != 0
 	})
+	tasks, err := c.daemon.ReclaimNodes(soon(t), &pb.ReclaimNodesRequest{Names: "n2", DryRun: true})
+	if err != nil || len(tasks.GetNodes()[0].GetReclaim().GetGuests()) != 2 {
+		t.Fatalf("the tasks of an array: %v, %v", tasks, err)
+	}
+	for _, guest := range tasks.GetNodes()[0].GetReclaim().GetGuests() {
+		if task := guest.GetId().GetArrayTask(); guest.GetId().GetJob() != c.array || task != 5 && task != 6 {
+			t.Errorf("task of array %d: %v", c.array, guest)
+		}
+	}
 	released, err := c.daemon.ReleaseNodes(soon(t), &pb.ReleaseNodesRequest{})
 	if err != nil || len(released.GetNodes()) != 1 || released.GetNodes()[0].GetReclaim().GetGuests()[0].GetJob() != c.guest {
 		t.Fatalf("released: %v, %v", released, err)
@@ -335,8 +348,10 @@ func TestReclaimsHideJobs(t *testing.T) {
 	}
 	hidden := &pb.ReclaimedGuest{Cpus: 2, MemoryBytes: answer.GetNodes()[0].GetReclaim().GetGuests()[0].GetMemoryBytes(), Fate: pb.GuestFate_GUEST_FATE_PARK}
 	for _, node := range answer.GetNodes() {
-		if guests := node.GetReclaim().GetGuests(); len(guests) != 1 || !proto.Equal(guests[0], hidden) || guests[0].GetMemoryBytes() == 0 {
-			t.Errorf("the owner sees %v", guests)
+		for _, guest := range node.GetReclaim().GetGuests() {
+			if !proto.Equal(guest, hidden) || guest.GetMemoryBytes() == 0 {
+				t.Errorf("the owner sees %v", guest)
+			}
 		}
 	}
 	for name, who := range map[string]pb.ControllerClient{"its user": c.nobody, "root": c.root} {

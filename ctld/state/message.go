@@ -69,6 +69,9 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 			message.PreemptMs = job.Run.TurnMS
 		}
 		message.ReasonDetail = joinSentences(t.suspendedWord(job), message.ReasonDetail)
+		if t.reclaimedWord(job) != "" {
+			message.Reason = ReasonReclaimed
+		}
 	}
 	if job.Run != nil {
 		fillRun(message, job.Run)

@@ -23,7 +23,7 @@ func reclaimMessage(reclaim *Reclaim) *pb.Reclaim {
 func guestMessage(guest *ReclaimedGuest) *pb.ReclaimedGuest {
 	id := &pb.JobId{Job: guest.Job}
 	if guest.HasTask {
-		id.ArrayTask = proto.Uint32(guest.Task)
+		id.Job, id.ArrayTask = guest.Array, proto.Uint32(guest.Task)
 	}
 	return &pb.ReclaimedGuest{
 		Id: id, Job: guest.Job, Epoch: guest.Epoch, Name: guest.Name, User: guest.User, Account: guest.Account,

@@ -41,6 +41,7 @@ type ReclaimedGuest struct {
 	Fate        pb.GuestFate `cbor:"11,keyasint"`
 	FreedMS     int64        `cbor:"12,keyasint,omitempty"` // when its CPUs and devices were free; 0 = they are not
 	Detail      string       `cbor:"13,keyasint,omitempty"`
+	Array       uint32       `cbor:"14,keyasint,omitempty"` // the number of its array, of a task
 }
 
 // OwnersJob reports whether a job is the owner's on a node: what it is charged to

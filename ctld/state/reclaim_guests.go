@@ -16,7 +16,7 @@ import (
 func (t *tables) guestOf(job *Job, node string, kill bool, nowMS int64) ReclaimedGuest {
 	alloc := job.Alloc(node)
 	guest := ReclaimedGuest{
-		Job: job.ID, Epoch: job.Epoch, HasTask: job.HasTask, Task: job.Task,
+		Job: job.ID, Epoch: job.Epoch, Array: job.Array, HasTask: job.HasTask, Task: job.Task,
 		Name: clip(job.Name(), MaxNameBytes), User: job.Owner().User, Account: job.Spec.Account,
 		CPUs: uint32(len(alloc.CPUs)), GPUs: uint32(len(alloc.Devices)), MemoryBytes: alloc.MemoryBytes,
 	}

@@ -157,9 +157,12 @@ func (r *Run) billing() int64 {
 // suspendedWord says why a suspended job does not continue, as far as the state
 // knows.
 func (t *tables) suspendedWord(job *Job) string {
-	why := job.Run.Suspension
-	if why.Held {
-		return joinSentences(why.Detail, fmt.Sprintf("suspended by an administrator until gcontrol resume %d", job.ID))
+	why, reclaimed := job.Run.Suspension, t.reclaimedWord(job)
+	switch {
+	case why.Held:
+		return joinSentences(joinSentences(why.Detail, reclaimed), fmt.Sprintf("suspended by an administrator until gcontrol resume %d", job.ID))
+	case reclaimed != "":
+		return joinSentences(why.Detail, reclaimed)
 	}
 	for i := range job.Run.Allocs {
 		alloc := &job.Run.Allocs[i]
@@ -168,6 +171,9 @@ func (t *tables) suspendedWord(job *Job) string {
 		}
 		if by := t.holderOf(alloc); by != 0 {
 			return joinSentences(why.Detail, fmt.Sprintf("continues when its CPUs on node %s are free, of which job %d has some", alloc.Node, by))
+		}
+		if by := t.takerOf(alloc); by != 0 {
+			return joinSentences(why.Detail, fmt.Sprintf("continues when its GPUs on node %s are free, of which job %d has some", alloc.Node, by))
 		}
 	}
 	return joinSentences(why.Detail, "continues as soon as jobs that go before it leave its CPUs free")

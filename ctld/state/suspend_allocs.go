@@ -51,7 +51,7 @@ func (s *State) allocSuspended(report *SuspendReport) {
 	alloc.Parked = alloc.Parked || report.parks(alloc)
 	s.putJob(next)
 	if alloc.Parked {
-		s.noteFreed(report.Job, report.Epoch, report.Node, fmt.Sprintf("parked after %d.%02d s", report.ParkMS/1000, report.ParkMS%1000/10))
+		s.noteFreed(report.Job, report.Epoch, report.Node, fmt.Sprintf("its node took %d.%02d s", report.ParkMS/1000, report.ParkMS%1000/10))
 	}
 }
 
