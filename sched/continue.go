@@ -8,7 +8,8 @@ import (
 )
 
 // This file is the stage of suspended jobs: those that may continue do so when
-// their own CPUs are free, and get no others.
+// their own CPUs are free, and if they are parked their devices too, and get no
+// others. What follows of CPUs holds for these devices as well.
 //
 // A suspended job has its turn after all jobs that may preempt it, waiting or
 // suspended, and before all others. Jobs that could suspend it again have been
@@ -105,9 +106,11 @@ func (c *continuing) before(p *pass, at int) {
 // still has.
 func (p *pass) tryContinue(s suspended) {
 	stays := s.chosen || slices.ContainsFunc(s.Back, func(alloc place.Alloc) bool {
-		return !alloc.CPUs.Minus(p.nodes[alloc.Node].FreeCPUs).Empty()
+		return !place.HasBack(p.nodes, alloc)
+	}) || slices.ContainsFunc(s.Parked, func(node place.NodeIndex) bool {
+		return !p.nodes[node].Joins(place.Stay{User: s.Placement.User, UserOnly: s.Placement.UserOnly, Exclusive: s.Exclusive})
 	})
-	all := slices.Concat(s.Back, s.Placement.Allocs)
+	all := slices.Concat(s.Back, s.stillHeld())
 	if p.room != nil && slices.ContainsFunc(all, func(alloc place.Alloc) bool { return p.room.kept[alloc.Node] }) {
 		stays = true
 	}
@@ -115,8 +118,17 @@ func (p *pass) tryContinue(s suspended) {
 		p.continues = append(p.continues, s.ID)
 	}
 	p.withheld = append(p.withheld, all...)
-	place.TakeCPUs(p.nodes, s.Back)
+	place.TakeBack(p.nodes, s.Back)
 	p.room.withhold(all)
+}
+
+// stillHeld are the CPUs that are not free yet, by node.
+func (r *Running) stillHeld() []place.Alloc {
+	allocs := make([]place.Alloc, len(r.Placement.Allocs))
+	for i := range r.Placement.Allocs {
+		allocs[i] = place.Alloc{Node: r.Placement.Allocs[i].Node, CPUs: r.Placement.Allocs[i].CPUs}
+	}
+	return allocs
 }
 
 // holdsCPUs reports whether some of its CPUs are not free.

@@ -12,6 +12,7 @@ import (
 //
 //	suspend     ID: an administrator does
 //	stands      ID: its nodes say that it stands still, and its CPUs are free
+//	parked      ID: likewise, and its devices too
 //	resume      ID: an administrator says that it may continue
 //
 // What a plan suspends continues by itself, and runs when the plan says so.
@@ -49,6 +50,30 @@ func (d *dialogue) stands(words []string) error {
 	return err
 }
 
+func (d *dialogue) parked(words []string) error {
+	r, err := d.runningJob(words[0])
+	if err == nil {
+		r.stand(d.snapshot.Nodes)
+		r.park(d.snapshot.Nodes)
+	}
+	return err
+}
+
+// park frees the devices of a job that stands still.
+func (r *Running) park(nodes []place.Node) {
+	for i := range r.Placement.Allocs {
+		alloc, n := &r.Placement.Allocs[i], &nodes[r.Placement.Allocs[i].Node]
+		n.Devices = slices.Clone(n.Devices)
+		for _, grant := range alloc.Devices {
+			n.Devices[grant.Device].FreeShares += grant.Shares
+		}
+		n.ParkedMemory += alloc.MemoryBytes
+		n.Busy, n.Exclusive, n.Users = false, false, nil
+		r.Back[i].Devices, alloc.Devices = alloc.Devices, nil
+		r.Parked = append(r.Parked, alloc.Node)
+	}
+}
+
 // stand frees the CPUs of a suspended job.
 func (r *Running) stand(nodes []place.Node) {
 	place.ReleaseCPUs(nodes, r.Placement.Allocs)
@@ -65,12 +90,15 @@ func (r *Running) resume(nodes []place.Node) {
 	for _, back := range r.Back {
 		for i := range r.Placement.Allocs {
 			if alloc := &r.Placement.Allocs[i]; alloc.Node == back.Node {
-				alloc.CPUs = back.CPUs
+				alloc.CPUs, alloc.Devices = back.CPUs, append(alloc.Devices, back.Devices...)
 			}
 		}
 	}
-	place.TakeCPUs(nodes, r.Back)
-	r.Suspends, r.Suspended, r.Continues, r.Back = true, false, false, nil
+	place.TakeBack(nodes, r.Back)
+	for _, node := range r.Parked {
+		nodes[node].Busy, nodes[node].ParkedMemory = true, 0
+	}
+	r.Suspends, r.Suspended, r.Continues, r.Back, r.Parked = true, false, false, nil, nil
 }
 
 // continued writes down who continues, and has them run.

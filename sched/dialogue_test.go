@@ -36,7 +36,7 @@ func TestDialogues(t *testing.T) {
 //	accounts, priority  see dialogue_priority_test.go
 //	licenses, qos, associations, enforce, minutes, ended, submit  see dialogue_limits_test.go
 //	preempt, gone, wait  see dialogue_preempt_test.go
-//	suspend, stands, resume  see dialogue_suspend_test.go
+//	suspend, stands, parked, resume  see dialogue_suspend_test.go
 //	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	map         draws what is in use: a device is its number if it is free
@@ -52,7 +52,7 @@ func (d *dialogue) play(command string, lines []string) (string, error) {
 		"nodes": d.node, "switches": d.wire, "partitions": d.partition, "running": d.running, "jobs": d.job,
 		"priority": d.priority, "licenses": d.license, "qos": d.qos, "associations": d.association, "enforce": d.enforce,
 		"minutes": d.minutes, "ended": d.ended, "preempt": d.preempt, "gone": d.gone,
-		"suspend": d.suspend, "stands": d.stands, "resume": d.resume,
+		"suspend": d.suspend, "stands": d.stands, "parked": d.parked, "resume": d.resume,
 	}
 	switch command {
 	case "map":

@@ -57,6 +57,20 @@ func (o occupants) without(gone []bool) func(place.NodeIndex) []place.Stay {
 	}
 }
 
+// shares is the part of a job's placement on nodes that it shares with others, or
+// with nobody.
+func (r *Running) shares() place.Placement {
+	if len(r.Parked) == 0 {
+		return r.Placement
+	}
+	placement := r.Placement
+	placement.Allocs = slices.DeleteFunc(slices.Clone(placement.Allocs), func(alloc place.Alloc) bool {
+		_, parked := slices.BinarySearch(r.Parked, alloc.Node)
+		return parked
+	})
+	return placement
+}
+
 func newRoom(p *pass) *room {
 	r := &room{
 		rules:    newPreemptRules(p.Snapshot),
@@ -69,7 +83,7 @@ func newRoom(p *pass) *room {
 		promised: make([]int32, len(p.nodes)),
 	}
 	for i := range p.Running {
-		r.on.add(i, p.Running[i].Placement, p.Running[i].Exclusive)
+		r.on.add(i, p.Running[i].shares(), p.Running[i].Exclusive)
 	}
 	for i := range p.starts {
 		placement := p.starts[i].Placement
@@ -101,7 +115,7 @@ func (r *room) leave(s *Snapshot, at int, suspended bool) {
 	place.Release(r.nodes, s.Running[at].Placement, r.on.without(r.gone))
 }
 
-// withhold keeps from all jobs the CPUs that suspended jobs get back.
+// withhold keeps from all jobs the CPUs and devices that suspended jobs get back.
 func (r *room) withhold(allocs []place.Alloc) {
 	if r == nil {
 		return
@@ -109,7 +123,7 @@ func (r *room) withhold(allocs []place.Alloc) {
 	for i := range allocs {
 		r.touched = append(r.touched, allocs[i].Node)
 	}
-	place.TakeCPUs(r.nodes, allocs)
+	place.TakeBack(r.nodes, allocs)
 }
 
 // take books what a job starts on now, or was promised.

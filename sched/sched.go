@@ -192,12 +192,15 @@ type Running struct {
 
 	// Suspends: it can be suspended now, to make room.
 	Suspends bool
-	// Suspended: it is stopped, or soon will be. It keeps all but its CPUs: in
-	// its Placement are those that are not free yet, and in Back those that
-	// are, which it gets back when it continues. Continues: it does so as soon
-	// as it can.
+	// Suspended: it is stopped, or soon will be. It keeps all but its CPUs, and
+	// where it is parked all but these and its devices: in its Placement are
+	// those that are not free yet, and in Back those that are, which it gets back
+	// when it continues. Continues: it does so as soon as it can.
 	Suspended, Continues bool
-	Back                 []place.Alloc // CPUs only, ascending by node
+	Back                 []place.Alloc // CPUs and devices only, ascending by node
+	// Parked are the nodes on which it is parked, ascending: others share them as
+	// if it were not there.
+	Parked []place.NodeIndex
 	// PausedMS is how long it has been suspended in all. ChargedMS is until when
 	// what it used is in the usage of its associations; 0 = its start.
 	PausedMS, ChargedMS int64

@@ -47,7 +47,7 @@ type pass struct {
 	preemptions []Preemption
 	continues   []JobID
 	suspended   *continuing
-	withheld    []place.Alloc // CPUs that suspended jobs get back, now or later
+	withheld    []place.Alloc // CPUs and devices that suspended jobs get back, now or later
 	nextMS      int64
 }
 

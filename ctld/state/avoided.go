@@ -167,19 +167,21 @@ func (j *Job) boundTo(nodes []string) bool {
 	return slices.ContainsFunc(bound, func(node string) bool { return slices.Contains(nodes, node) })
 }
 
-// schedAvoided gives jobs that avoid some nodes shapes of their own.
+// schedAvoided gives jobs that avoid some nodes, or are kept from them, shapes of
+// their own.
 type schedAvoided struct {
 	view   *View
+	kept   keptNodes
 	shapes map[string]int // by the shape that was asked for and the nodes
 }
 
 // fill has a job of the snapshot placed elsewhere. A job that resumes from an
 // image gets the nodes that said they can restore it.
 func (a *schedAvoided) fill(snapshot *sched.Snapshot, job *Job, out *sched.Job) {
-	if job.Avoided == nil || out.Image != 0 {
-		return
+	without := a.kept.from(job)
+	if job.Avoided != nil && out.Image == 0 {
+		without = union(without, a.view.avoiding(job))
 	}
-	without := a.view.avoiding(job)
 	if len(without) == 0 {
 		return
 	}

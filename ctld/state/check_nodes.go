@@ -15,6 +15,7 @@ func (t *tables) checkNodes(want *census) error {
 	if awaited := len(t.Awaited()); awaited != int(t.awaited) {
 		errs = append(errs, fmt.Errorf("%d nodes are awaited, %d are counted", awaited, t.awaited))
 	}
+	reclaimed := 0
 	for name := range want.uses {
 		if _, known := t.nodes.Get(name); !known {
 			errs = append(errs, errors.New("jobs hold a node that is not known"))
@@ -25,14 +26,20 @@ func (t *tables) checkNodes(want *census) error {
 		if counted == nil {
 			counted = &nodeUse{}
 		}
-		errs = append(errs, sameUse(node, counted), checkFits(node))
+		errs = append(errs, sameUse(node, counted), checkFits(node), t.checkReclaimed(node))
+		if node.Reclaim != nil {
+			reclaimed++
+		}
+	}
+	if t.reclaimed.Len() != reclaimed {
+		errs = append(errs, fmt.Errorf("%d nodes are reclaimed, the index has %d", reclaimed, t.reclaimed.Len()))
 	}
 	return errors.Join(errs...)
 }
 
 func sameUse(node *Node, counted *nodeUse) error {
 	use := node.use
-	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.tmpBytes != counted.tmpBytes || use.exclusive != counted.exclusive || use.parked != counted.parked ||
+	if !use.cpus.Equal(counted.cpus) || use.memoryBytes != counted.memoryBytes || use.tmpBytes != counted.tmpBytes || use.exclusive != counted.exclusive || use.parked != counted.parked || use.parkedMemory != counted.parkedMemory ||
 		!slices.Equal(use.devices, counted.devices) || !slices.Equal(use.jobs, counted.jobs) || !slices.Equal(use.users, counted.users) {
 		return fmt.Errorf("node %s: booked are %+v, its jobs hold %+v", node.Name, *use, *counted)
 	}

@@ -93,6 +93,7 @@ func (t *tables) fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 	if overlay.Reason != "" && message.Reason == "None" {
 		message.Reason, message.ReasonDetail = overlay.Reason, joinSentences(overlay.Detail, job.Detail)
 	}
+	t.tellKept(message, job)
 	message.EstimatedStartMs = cmp.Or(overlay.EstimatedStartMS, message.EstimatedStartMs)
 	if overlay.Priority != 0 && job.Held == sched.NotHeld {
 		message.Priority = uint64(overlay.Priority)

@@ -102,6 +102,7 @@ func (s *State) reconcileAllocs(node *Node, running []RunningAlloc, awaited bool
 		suspended[key] = SuspendReport{Job: alloc.Job, Epoch: alloc.Epoch, Node: node.Name, Number: alloc.SuspendNumber, Frozen: alloc.Frozen, Parked: alloc.Parked}
 		ready[key] = ready[key] || alloc.Ready
 	}
+	var reports []SuspendReport
 	for _, id := range node.use.jobs {
 		job := s.jobOn(id, node.Name)
 		alloc := job.Alloc(node.Name)
@@ -110,7 +111,7 @@ func (s *State) reconcileAllocs(node *Node, running []RunningAlloc, awaited bool
 		case ready[key]:
 			s.allocReady(AllocRef{id, job.Epoch, node.Name})
 			if report := suspended[key]; report.Number != 0 {
-				s.allocSuspended(&report)
+				reports = append(reports, report)
 			}
 		case keeps[key]:
 		case awaited || alloc.Ready || alloc.BootID != node.BootID():
@@ -119,6 +120,9 @@ func (s *State) reconcileAllocs(node *Node, running []RunningAlloc, awaited bool
 				Cause: pb.EndCause_END_CAUSE_UNKNOWN_ALLOC, Detail: lostDetail(alloc, node),
 			})
 		}
+	}
+	for i := range reports { // once it is known what is over, and so free
+		s.allocSuspended(&reports[i])
 	}
 }
 

@@ -85,6 +85,7 @@ func (s *State) setPolicy(policy *Policy) {
 	})
 	for _, name := range gone {
 		s.nodes.Delete(name)
+		s.reclaimed.Delete(name)
 	}
 }
 

@@ -93,24 +93,48 @@ func (r *Reclaim) Free() bool {
 	return !slices.ContainsFunc(r.Guests, func(g ReclaimedGuest) bool { return g.FreedMS == 0 })
 }
 
+// noteTaken notes that a guest has the CPUs and devices of a node after all.
+func (s *State) noteTaken(job, epoch uint32, name string) {
+	s.changeGuest(job, epoch, name, func(guest *ReclaimedGuest) { guest.FreedMS, guest.Detail = 0, "" })
+}
+
 // noteFreed notes that a guest no longer has CPUs and devices of a node, and what
 // became of it.
 func (s *State) noteFreed(job, epoch uint32, name, detail string) {
+	s.changeGuest(job, epoch, name, func(guest *ReclaimedGuest) {
+		if guest.FreedMS == 0 {
+			guest.FreedMS = max(s.timeMS, 1)
+		}
+		guest.Detail = clip(joinSentences(guest.Detail, detail), MaxTextBytes)
+	})
+}
+
+func (s *State) changeGuest(job, epoch uint32, name string, change func(*ReclaimedGuest)) {
 	old, known := s.nodes.Get(name)
 	if !known || old.Reclaim == nil {
 		return
 	}
 	at := old.Reclaim.guest(job, epoch)
-	if at < 0 || old.Reclaim.Guests[at].FreedMS != 0 && detail == "" {
+	if at < 0 {
 		return
 	}
 	node, reclaim := *old, *old.Reclaim
 	reclaim.Guests = slices.Clone(reclaim.Guests)
-	guest := &reclaim.Guests[at]
-	if guest.FreedMS == 0 {
-		guest.FreedMS = max(s.timeMS, 1)
+	change(&reclaim.Guests[at])
+	node.Reclaim = &reclaim
+	s.putNode(&node)
+}
+
+// notGuest drops a run from the guests: it continues, because the node's owner has
+// changed, and it is the owner's now.
+func (s *State) notGuest(job, epoch uint32, name string) {
+	old, _ := s.nodes.Get(name)
+	if old.Reclaim == nil || old.Reclaim.guest(job, epoch) < 0 {
+		return
 	}
-	guest.Detail = clip(joinSentences(guest.Detail, detail), MaxTextBytes)
+	node, reclaim := *old, *old.Reclaim
+	at := reclaim.guest(job, epoch)
+	reclaim.Guests = slices.Delete(slices.Clone(reclaim.Guests), at, at+1)
 	node.Reclaim = &reclaim
 	s.putNode(&node)
 }

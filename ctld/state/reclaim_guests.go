@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -172,7 +171,7 @@ func (s *State) endGuest(job *Job, names []string, fate pb.GuestFate) {
 
 // reclaimedText says who has reclaimed a node.
 func (n *Node) reclaimedText() string {
-	return fmt.Sprintf("node %s was reclaimed by %s", n.Name, cmp.Or(n.Reclaim.By, "its owner"))
+	return fmt.Sprintf("node %s was reclaimed by %s", n.Name, n.Reclaim.by())
 }
 
 // graceS is how long a job may continue after the first TERM when it has to make
@@ -222,6 +221,29 @@ func (s *State) park(job *Job, names []string) {
 	}
 	s.putJob(next)
 }
+
+// parkAgain stores a job that has to be told once more to stop, because its node
+// knows an order from a time that a restore has undone. What is not parked there has
+// its devices, unless another job was given them, and time to be parked again.
+func (s *State) parkAgain(next *Job, alloc *Alloc, parked bool) {
+	if alloc.ParkByMS == 0 || parked {
+		s.putJob(next)
+		return
+	}
+	node, _ := s.nodes.Get(alloc.Node)
+	alloc.ParkByMS = s.timeMS + parkAgainMS
+	if s.keptFrom(next, node) {
+		alloc.ParkByMS = s.timeMS + node.Reclaim.DeadlineMS - node.Reclaim.AtMS
+	}
+	alloc.Parked = alloc.Parked && s.checkUnpark(next, alloc, node) != nil
+	s.putJob(next)
+	if !alloc.Parked {
+		s.noteTaken(next.ID, next.Epoch, alloc.Node)
+	}
+}
+
+// parkAgainMS is how long that may take on a node that is not reclaimed any longer.
+const parkAgainMS = 60_000
 
 // parksMore reports whether a node has to be told to park a job, or to do so
 // sooner.

@@ -41,18 +41,18 @@ func (c ReclaimNodes) apply(s *State, result *Result) {
 		return
 	}
 	number := s.reclaims + 1
-	told := map[uint32]bool{}
+	there := map[uint32]bool{} // the jobs on them
 	for _, name := range names {
 		old, _ := s.nodes.Get(name)
 		node := *old
 		node.Reclaim = s.reclaimOf(old, &c, number, s.timeMS)
 		s.reclaims = max(s.reclaims, node.Reclaim.Number)
-		for _, guest := range node.Reclaim.Guests {
-			told[guest.Job] = true
+		for _, id := range old.use.jobs {
+			there[id] = true
 		}
 		s.putNode(&node)
 	}
-	for _, id := range slices.Sorted(maps.Keys(told)) {
+	for _, id := range slices.Sorted(maps.Keys(there)) {
 		s.tellGuest(id, names)
 	}
 	result.Nodes = names

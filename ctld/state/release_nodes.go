@@ -39,22 +39,24 @@ func (EndReclaims) apply(s *State, result *Result) {
 // dueReclaims are the nodes whose reclaim is over at a time, ascending by name.
 func (t *tables) dueReclaims(nowMS int64) []string {
 	var names []string
-	for node := range t.Nodes() {
-		if node.Reclaim != nil && node.Reclaim.UntilMS != 0 && node.Reclaim.UntilMS <= nowMS {
-			names = append(names, node.Name)
+	t.reclaimed.Scan(func(name string, _ struct{}) bool {
+		if node, _ := t.nodes.Get(name); node.Reclaim.UntilMS != 0 && node.Reclaim.UntilMS <= nowMS {
+			names = append(names, name)
 		}
-	}
+		return true
+	})
 	return names
 }
 
 // ReclaimsEndMS is when the first reclaim ends by itself; 0 = none does.
 func (t *tables) ReclaimsEndMS() int64 {
 	first := int64(0)
-	for node := range t.Nodes() {
-		if node.Reclaim != nil && node.Reclaim.UntilMS != 0 && (first == 0 || node.Reclaim.UntilMS < first) {
+	t.reclaimed.Scan(func(name string, _ struct{}) bool {
+		if node, _ := t.nodes.Get(name); node.Reclaim.UntilMS != 0 && (first == 0 || node.Reclaim.UntilMS < first) {
 			first = node.Reclaim.UntilMS
 		}
-	}
+		return true
+	})
 	return first
 }
 

@@ -91,7 +91,7 @@ func schedNode(node *Node) place.Node {
 	out.CPUs = place.FirstCPUs(node.Inventory.CPUs)
 	out.FreeCPUs = out.CPUs.Minus(node.use.cpus)
 	out.MemoryBytes = node.Inventory.MemoryBytes
-	out.FreeMemory = node.freeMemory()
+	out.FreeMemory, out.ParkedMemory = node.freeMemory(), node.use.parkedMemory
 	out.TmpBytes, out.FreeTmp = node.Inventory.TmpBytes, node.freeTmp()
 	out.TmpPerCPU, out.TmpOpen = node.Inventory.TmpPerCPU, node.Inventory.TmpUnbounded
 	out.Features = node.Inventory.Features
@@ -169,7 +169,7 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 // in the order of their numbers.
 func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
 	position := v.schedShapes(snapshot)
-	avoided := schedAvoided{view: v, shapes: map[string]int{}}
+	avoided := schedAvoided{view: v, kept: v.keptNodes(), shapes: map[string]int{}}
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
 	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
 	v.live.Scan(func(_ uint32, job *Job) bool {
@@ -257,7 +257,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told No
 			}
 		}
 		v.schedBeside(job, &running, snapshot, index)
-		v.schedSuspension(job, &running, index)
+		v.schedSuspension(job, &running, snapshot, index)
 		snapshot.Running = append(snapshot.Running, running)
 		return true
 	})
@@ -274,18 +274,23 @@ func schedAlloc(alloc *Alloc, nodes []place.Node, at place.NodeIndex) place.Allo
 	if alloc.holdsCPUs() {
 		out.CPUs = place.NewCPUSet(alloc.CPUs...)
 	}
-	devices := nodes[at].Devices
-	if alloc.Parked {
-		return out
+	if !alloc.Parked {
+		out.Devices = schedGrants(alloc, nodes[at].Devices)
 	}
+	return out
+}
+
+// schedGrants are the devices of an allocation that its node has, ascending.
+func schedGrants(alloc *Alloc, devices []place.Device) []place.Grant {
+	var grants []place.Grant
 	for _, held := range alloc.Devices {
 		position := slices.IndexFunc(devices, func(d place.Device) bool { return d.ID == held.ID })
 		if position >= 0 {
-			out.Devices = append(out.Devices, place.Grant{Device: place.DeviceIndex(position), Shares: held.Shares})
+			grants = append(grants, place.Grant{Device: place.DeviceIndex(position), Shares: held.Shares})
 		}
 	}
-	slices.SortFunc(out.Devices, func(a, b place.Grant) int { return int(a.Device - b.Device) })
-	return out
+	slices.SortFunc(grants, func(a, b place.Grant) int { return int(a.Device - b.Device) })
+	return grants
 }
 
 // PlanToCommand makes the command of a plan, in the order of the plan. The

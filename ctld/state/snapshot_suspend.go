@@ -7,7 +7,7 @@ import (
 
 // schedSuspension fills in whether a job that holds nodes may be suspended, and
 // for a suspended job whether it may continue, and with what.
-func (v *View) schedSuspension(job *Job, running *sched.Running, index *schedIndex) {
+func (v *View) schedSuspension(job *Job, running *sched.Running, snapshot *sched.Snapshot, index *schedIndex) {
 	run := job.Run
 	running.Suspends = job.Phase == Running && run.Suspension == nil && !job.Configuring()
 	if !job.Suspended() {
@@ -17,10 +17,17 @@ func (v *View) schedSuspension(job *Job, running *sched.Running, index *schedInd
 	for i := range run.Allocs {
 		alloc := &run.Allocs[i]
 		node, known := v.nodes.Get(alloc.Node)
-		running.Continues = running.Continues && known && !node.NotResponding
-		if alloc.Frozen {
-			running.Back = append(running.Back, place.Alloc{Node: index.nodes[alloc.Node], CPUs: place.NewCPUSet(alloc.CPUs...)})
+		running.Continues = running.Continues && known && !node.NotResponding && !v.keptFrom(job, node)
+		if !alloc.Frozen {
+			continue
 		}
+		back := place.Alloc{Node: index.nodes[alloc.Node], CPUs: place.NewCPUSet(alloc.CPUs...)}
+		if alloc.Parked {
+			running.Parked = append(running.Parked, back.Node)
+			back.Devices = schedGrants(alloc, snapshot.Nodes[back.Node].Devices)
+			running.Continues = running.Continues && len(back.Devices) == len(alloc.Devices) // or its node has lost one
+		}
+		running.Back = append(running.Back, back)
 	}
 }
 

@@ -177,6 +177,11 @@ func (s *State) putNode(node *Node) {
 	if node.holdsStarts() {
 		s.awaited++
 	}
+	if node.Reclaim != nil {
+		s.reclaimed.Set(node.Name, struct{}{})
+	} else {
+		s.reclaimed.Delete(node.Name)
+	}
 	s.nodes.Set(node.Name, node)
 	s.changes.nodes = append(s.changes.nodes, node.Name)
 }

@@ -44,7 +44,7 @@ func (s *State) allocSuspended(report *SuspendReport) {
 	next, alloc := job.withAlloc(report.Node)
 	if report.Number > job.Run.SuspendNumber {
 		next.Run.SuspendNumber = report.Number + 1
-		s.putJob(next)
+		s.parkAgain(next, alloc, report.Parked)
 		return
 	}
 	alloc.Frozen = true

@@ -101,6 +101,7 @@ func (s *State) continued(job *Job) *Job {
 	for i := range run.Allocs {
 		alloc := &run.Allocs[i]
 		alloc.Frozen, alloc.Parked, alloc.ParkByMS = false, false, 0
+		s.notGuest(job.ID, job.Epoch, alloc.Node)
 	}
 	run.TurnMS = s.timeMS
 	run.SuspendNumber++

@@ -27,6 +27,12 @@ type suspendWorld struct {
 	jobs    int
 
 	suspended, continued, lent int
+
+	// reclaims: the nodes belong to an account, and its jobs are submitted too.
+	// parked and killed count the guests, devices the starts on a parked one's
+	// device, and atOnce those that a release lets continue.
+	reclaims                                   bool
+	reclaimed, parked, killed, devices, atOnce int
 }
 
 type suspendReport struct {
@@ -46,6 +52,7 @@ type suspendNode struct {
 type suspendAlloc struct {
 	number            uint32
 	suspended, frozen bool
+	park, parked      bool
 	cpus              []uint32
 	devices           []string
 }
@@ -92,6 +99,7 @@ func (w *suspendWorld) apply(command Command) Result {
 		if job, known := w.state.Job(start.Job); known {
 			for i := range job.Run.Allocs {
 				w.lent += w.state.lent(&job.Run.Allocs[i])
+				w.devices += w.state.lentDevices(&job.Run.Allocs[i])
 			}
 		}
 	}
@@ -104,10 +112,14 @@ func (w *suspendWorld) submit() {
 		Name: "j", Script: []byte("#!/bin/sh\n"), Partitions: []string{[]string{"low", "mid", "high"}[w.Intn(3)]}, Requeue: w.Intn(2) == 0,
 		MinNodes: 1 + uint32(w.Intn(4)/3), CpusPerTask: 1 + uint32(w.Intn(4)), MemoryPerNodeBytes: 1,
 	}
-	if w.Intn(4) == 0 {
+	if w.Intn(4) == 0 || w.reclaims && w.Intn(2) == 0 {
 		job.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}}
 	}
-	command, err := SubmitFromSpec(job, &pb.Identity{Uid: 1000, User: "u"})
+	user := "u"
+	if w.reclaims && w.Intn(2) == 0 {
+		user = "owner"
+	}
+	command, err := SubmitFromSpec(job, &pb.Identity{Uid: 1000, User: user})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -147,7 +159,7 @@ func (w *suspendWorld) dispatch() {
 				case p == nil && !node.over[ref]:
 					w.start(node, ref, alloc)
 				case p != nil && wanted.SuspendNumber > p.number:
-					p.number, p.suspended = wanted.SuspendNumber, wanted.Suspended
+					p.number, p.suspended, p.park = wanted.SuspendNumber, wanted.Suspended, wanted.Park
 					w.say(node, ref, p)
 				}
 			})
@@ -165,7 +177,7 @@ func (w *suspendWorld) start(node *suspendNode, ref AllocRef, alloc *Alloc) {
 }
 
 func (w *suspendWorld) say(node *suspendNode, ref AllocRef, p *suspendAlloc) {
-	w.report(node, false, AllocsSuspended{Reports: []SuspendReport{{Job: ref.Job, Epoch: ref.Epoch, Node: ref.Node, Number: p.number, Frozen: p.suspended && p.frozen}}})
+	w.report(node, false, AllocsSuspended{Reports: []SuspendReport{{Job: ref.Job, Epoch: ref.Epoch, Node: ref.Node, Number: p.number, Frozen: p.suspended && p.frozen, Parked: p.suspended && p.parked}}})
 }
 
 func (w *suspendWorld) report(node *suspendNode, ended bool, command Command) {
@@ -191,7 +203,7 @@ func (w *suspendWorld) register(node *suspendNode) {
 	for _, ref := range sortedRefs(node.allocs) {
 		p := node.allocs[ref]
 		command.Running = append(command.Running, RunningAlloc{
-			Job: ref.Job, Epoch: ref.Epoch, Ready: true, SuspendNumber: p.number, Frozen: p.suspended && p.frozen,
+			Job: ref.Job, Epoch: ref.Epoch, Ready: true, SuspendNumber: p.number, Frozen: p.suspended && p.frozen, Parked: p.suspended && p.parked,
 		})
 	}
 	for _, ref := range sortedRefs(node.told) {
@@ -214,8 +226,16 @@ func (w *suspendWorld) work(exits int) {
 		p := node.allocs[ref]
 		job, _ := w.state.Job(ref.Job)
 		switch {
+		case p.park && !p.parked && w.Intn(12) == 0: // its time is over
+			w.killed++
+			w.end(node, ref, pb.EndCause_END_CAUSE_RECLAIMED)
 		case p.suspended != p.frozen:
 			p.frozen = p.suspended
+			p.parked = p.parked && p.frozen
+			w.say(node, ref, p)
+		case p.park && !p.parked:
+			w.parked++
+			p.parked = true
 			w.say(node, ref, p)
 		case !p.frozen && w.Intn(exits) == 0 && job.Run != nil && job.Run.BatchHost() == node.name:
 			w.end(node, ref, pb.EndCause_END_CAUSE_EXITED)
@@ -284,6 +304,9 @@ func (w *suspendWorld) check() {
 		for _, ref := range sortedRefs(node.allocs) {
 			p := node.allocs[ref]
 			for _, device := range p.devices {
+				if p.parked {
+					continue
+				}
 				if other, twice := devices[device]; twice {
 					w.t.Fatalf("%v and %v have device %s of node %s", ref, other, device, node.name)
 				}

@@ -58,8 +58,10 @@ type tables struct {
 	certificates *btree.Map[string, *Certificate] // by serial number
 
 	awaited uint32 // how many nodes a restore waits for
-	// reclaims is the number of the last reclaim.
-	reclaims uint32
+	// reclaims is the number of the last reclaim, and reclaimed are the nodes that
+	// are reclaimed.
+	reclaims  uint32
+	reclaimed *btree.Map[string, struct{}]
 }
 
 // UserCounts counts what one user has: records of jobs, jobs that are not over
@@ -96,6 +98,7 @@ func emptyTables() tables {
 		late:         new(btree.Map[uint64, struct{}]),
 		imaged:       new(btree.Map[uint32, struct{}]),
 		certificates: new(btree.Map[string, *Certificate]),
+		reclaimed:    new(btree.Map[string, struct{}]),
 	}
 }
 
@@ -119,6 +122,7 @@ func (t *tables) copy() tables {
 	c.late = t.late.Copy()
 	c.imaged = t.imaged.Copy()
 	c.certificates = t.certificates.Copy()
+	c.reclaimed = t.reclaimed.Copy()
 	return c
 }
 

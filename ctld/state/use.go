@@ -10,14 +10,15 @@ import (
 // nodeUse is what the allocations on one node hold together. It is derived from
 // the jobs and never changed: a change stores another one.
 type nodeUse struct {
-	cpus        place.CPUSet
-	memoryBytes uint64
-	tmpBytes    uint64
-	devices     []heldShares // ascending by id
-	jobs        []uint32     // whose allocation is not released, ascending
-	parked      uint32       // how many of these are parked
-	exclusive   uint32       // the job that has the node to itself; 0 = none
-	users       []heldUser   // whose jobs share it, ascending; not of those that are parked
+	cpus         place.CPUSet
+	memoryBytes  uint64
+	tmpBytes     uint64
+	devices      []heldShares // ascending by id
+	jobs         []uint32     // whose allocation is not released, ascending
+	parked       uint32       // how many of these are parked, and their memory
+	parkedMemory uint64
+	exclusive    uint32     // the job that has the node to itself; 0 = none
+	users        []heldUser // whose jobs share it, ascending; not of those that are parked
 }
 
 type heldShares struct {
@@ -124,6 +125,7 @@ func (u *nodeUse) takeHardware(job *Job, alloc *Alloc) {
 	}
 	if alloc.Parked {
 		u.parked++
+		u.parkedMemory += alloc.MemoryBytes
 		return
 	}
 	for _, device := range alloc.Devices {
@@ -142,6 +144,7 @@ func (u *nodeUse) freeHardware(job *Job, alloc *Alloc) {
 	}
 	if alloc.Parked {
 		u.parked--
+		u.parkedMemory -= alloc.MemoryBytes
 		return
 	}
 	for _, device := range alloc.Devices {

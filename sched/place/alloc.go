@@ -43,8 +43,11 @@ func (w *want) memoryOf(n *Node, cpus CPUSet, devices int) uint64 {
 	case memoryPerGPU:
 		return w.MemoryPerGPU * uint64(devices)
 	}
-	return n.MemoryBytes
+	return n.wholeMemory()
 }
+
+// wholeMemory is what a job gets that gets all memory of the node.
+func (n *Node) wholeMemory() uint64 { return n.MemoryBytes - min(n.ParkedMemory, n.MemoryBytes) }
 
 // onlyModel is the model of all free devices on the nodes, or "" if there are
 // several: a job never holds devices of two models, so one that has its nodes
@@ -102,7 +105,7 @@ func Take(nodes []Node, p Placement, exclusive bool) {
 // Idle is the node as it would be with no job on it, and if healed, available
 // and with all its devices healthy.
 func Idle(n Node, healed bool) Node {
-	n.FreeCPUs, n.FreeMemory, n.FreeTmp = n.CPUs, n.MemoryBytes, n.TmpBytes
+	n.FreeCPUs, n.FreeMemory, n.FreeTmp, n.ParkedMemory = n.CPUs, n.MemoryBytes, n.TmpBytes, 0
 	n.Busy, n.Exclusive, n.UserOnly, n.Users = false, false, false, nil
 	n.Available = n.Available || healed
 	n.Devices = slices.Clone(n.Devices)

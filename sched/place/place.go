@@ -36,18 +36,21 @@ type Node struct {
 	FreeCPUs    CPUSet
 	MemoryBytes uint64
 	FreeMemory  uint64
-	TmpBytes    uint64   // that jobs may write to its disk, all together
-	FreeTmp     uint64   // of that nobody has
-	TmpPerCPU   uint64   // of it for each CPU of a job that does not ask
-	TmpOpen     bool     // one job may fill the disk: nothing of it is counted
-	Devices     []Device // ascending by Index
-	Features    []string // ascending
-	Busy        bool     // some job runs there
-	Exclusive   bool     // a job has it to itself
-	Users       []uint32 // whose jobs run there, ascending
-	UserOnly    bool     // a job there does not share with other users
-	Wired       bool     // the network is known: see Wire
-	Above       []*Switch
+	// ParkedMemory is what jobs have that are parked there: a job that gets all
+	// memory of the node gets the rest.
+	ParkedMemory uint64
+	TmpBytes     uint64   // that jobs may write to its disk, all together
+	FreeTmp      uint64   // of that nobody has
+	TmpPerCPU    uint64   // of it for each CPU of a job that does not ask
+	TmpOpen      bool     // one job may fill the disk: nothing of it is counted
+	Devices      []Device // ascending by Index
+	Features     []string // ascending
+	Busy         bool     // some job runs there
+	Exclusive    bool     // a job has it to itself
+	Users        []uint32 // whose jobs run there, ascending
+	UserOnly     bool     // a job there does not share with other users
+	Wired        bool     // the network is known: see Wire
+	Above        []*Switch
 }
 
 // Device is something a job can be given: a whole GPU, or a slice whose

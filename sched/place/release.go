@@ -40,12 +40,49 @@ func ReleaseCPUs(nodes []Node, allocs []Alloc) {
 	}
 }
 
+// HasBack reports whether the CPUs and devices of an allocation are free, for a job
+// that has its other parts still.
+func HasBack(nodes []Node, alloc Alloc) bool {
+	n := &nodes[alloc.Node]
+	if !alloc.CPUs.Minus(n.FreeCPUs).Empty() {
+		return false
+	}
+	for _, grant := range alloc.Devices {
+		if d := &n.Devices[grant.Device]; !d.Healthy || d.FreeShares < grant.Shares {
+			return false
+		}
+	}
+	return true
+}
+
+// TakeBack books the CPUs and devices of allocations, as far as they are free. The
+// lists that nodes shares with others are copied first.
+func TakeBack(nodes []Node, allocs []Alloc) {
+	TakeCPUs(nodes, allocs)
+	for i := range allocs {
+		n := &nodes[allocs[i].Node]
+		if len(allocs[i].Devices) > 0 {
+			n.Devices = slices.Clone(n.Devices)
+		}
+		for _, grant := range allocs[i].Devices {
+			d := &n.Devices[grant.Device]
+			d.FreeShares -= min(grant.Shares, d.FreeShares)
+		}
+	}
+}
+
 // TakeCPUs books the CPUs of allocations.
 func TakeCPUs(nodes []Node, allocs []Alloc) {
 	for i := range allocs {
 		n := &nodes[allocs[i].Node]
 		n.FreeCPUs = n.FreeCPUs.Minus(allocs[i].CPUs)
 	}
+}
+
+// Joins reports whether a job may share the node with those that are there.
+func (n *Node) Joins(job Stay) bool {
+	w := want{Request: &Request{Exclusive: job.Exclusive, ExclusiveUser: job.UserOnly, User: job.User}}
+	return !n.Exclusive && !(job.Exclusive && n.Busy) && w.amongOwn(n)
 }
 
 // share notes who is on the node.

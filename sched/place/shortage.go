@@ -266,7 +266,7 @@ func (s *sieve) memoryFree() (Shortage, bool) {
 	case s.memory == memoryPerNode:
 		shortage.Need = s.MemoryPerNode
 	case s.memory == allMemory:
-		shortage.Need, shortage.Whole = s.most(func(n *Node) uint64 { return n.MemoryBytes }), true
+		shortage.Need, shortage.Whole = s.most((*Node).wholeMemory), true
 	case s.memory == memoryPerGPU && s.Exclusive:
 		shortage.Need = product(s.MemoryPerGPU, s.most(s.free))
 	case s.memory == memoryPerGPU:

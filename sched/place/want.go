@@ -137,7 +137,7 @@ func (w *want) capacity(n *Node, free uint64) (units, gpus uint64) {
 		fits = !w.Exclusive || held >= cpus
 		cpus = min(cpus, held)
 	default:
-		fits = n.FreeMemory == n.MemoryBytes
+		fits = n.FreeMemory >= n.wholeMemory()
 	}
 	cpus = w.withTmp(n, cpus)
 	gpus = w.usable(n, free, cpus)
