@@ -77,7 +77,9 @@ func newOwnedCluster(t *testing.T, private ...string) *ownedCluster {
 		id := submit(t, guest, job(func(r *pb.SubmitRequest) {
 			r.AsUser, r.Spec.NodeList, r.Spec.CpusPerTask, r.Spec.Array = "", node, 2, array
 		}))
-		c.eventually("job runs", func() bool { return len(c.nodes(c.root)[node].GetRunningJobs()) == int(max(1, 2*len(array.GetRanges()))) })
+		c.eventually("job runs", func() bool {
+			return len(c.nodes(c.root)[node].GetRunningJobs()) == int(max(1, 2*len(array.GetRanges())))
+		})
 		return id
 	}
 	c.guest = runs("n1", nil)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/explain"
 )
 
 // This file has the words of dialogues about nodes that their owners take back:
@@ -13,6 +15,8 @@ import (
 //	try-reclaim     the same, as a dry run
 //	release-nodes n1 n2 [coordinator=NAME] [privileged]
 //	end-reclaims
+//	parked 3.1 n1 number=N [ms=MS]
+//	waits           what users hear of waiting jobs, with what a plan says
 
 func (d *dialogue) reclaim(a arguments) ReclaimNodes {
 	c := ReclaimNodes{
@@ -39,6 +43,20 @@ func (d *dialogue) tryReclaim(a arguments) string {
 	var out strings.Builder
 	for _, node := range nodes {
 		fmt.Fprintf(&out, "%s%s", node.Name, d.reclaimText(node.Reclaim))
+	}
+	return out.String()
+}
+
+func (d *dialogue) waits() string {
+	v := d.state.View()
+	snapshot := v.SchedSnapshot(d.nowMS)
+	plan, _ := sched.Schedule(snapshot, sched.Memo{})
+	var out strings.Builder
+	for _, reason := range plan.Reasons {
+		job, _ := v.Job(uint32(reason.Job))
+		overlay := Overlay{Reason: explain.Display(reason, snapshot), Detail: explain.Sentence(reason, snapshot)}
+		message := v.JobMessage(job, overlay, JobDetail{})
+		fmt.Fprintf(&out, "%d %s (%s)\n", job.ID, message.Reason, message.ReasonDetail)
 	}
 	return out.String()
 }

@@ -159,6 +159,8 @@ func (d *dialogue) play(line string) string {
 		return d.losses()
 	case "late-saves":
 		return d.lateSaves()
+	case "waits":
+		return d.waits()
 	case "try-reclaim":
 		return d.tryReclaim(a)
 	case "restore":

@@ -196,9 +196,6 @@ type End struct {
 	// Elsewhere, with Requeue: only the node, or the image's holder, was at
 	// fault, so it does not count among the failures of the job or its image.
 	Elsewhere bool `cbor:"43,keyasint,omitempty"`
-	// KillByMS is until when its processes have to be gone, in log time, whatever
-	// its grace time is: its owner has reclaimed a node; 0 = no such time.
-	KillByMS int64 `cbor:"44,keyasint,omitempty"`
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).

@@ -43,7 +43,7 @@ func (t *tables) fate(job *Job, kill bool) (pb.GuestFate, string) {
 	}
 	why := ""
 	if job.Configuring() {
-		why = "it is being started"
+		why = "it was being started"
 	}
 	if !job.mayGoOn() {
 		return pb.GuestFate_GUEST_FATE_CANCEL, joinSentences(why, "it was submitted with --no-requeue")
@@ -94,8 +94,7 @@ func (s *State) tellGuest(id uint32, names []string) {
 		return
 	}
 	switch fate, _ := s.fate(job, s.killsUnder(job, names)); fate {
-	case pb.GuestFate_GUEST_FATE_ENDING:
-		s.endSooner(job, names)
+	case pb.GuestFate_GUEST_FATE_ENDING: // its nodes are told how much time is left
 	case pb.GuestFate_GUEST_FATE_PARK:
 		s.park(job, names)
 	default:
@@ -124,37 +123,14 @@ func (s *State) killsUnder(job *Job, names []string) bool {
 	})
 }
 
-// deadlineUnder is the nearest deadline of the reclaims of a run's nodes.
-func (s *State) deadlineUnder(job *Job, names []string) int64 {
-	nearest := int64(0)
-	for _, name := range names {
-		node, _ := s.nodes.Get(name)
-		if alloc := job.Alloc(name); alloc != nil && !alloc.Released && s.keptFrom(job, node) && (nearest == 0 || node.Reclaim.DeadlineMS < nearest) {
-			nearest = node.Reclaim.DeadlineMS
-		}
-	}
-	return nearest
-}
-
-// endSooner has a run that is ending gone by the deadline.
-func (s *State) endSooner(job *Job, names []string) {
-	deadlineMS := s.deadlineUnder(job, names)
-	if job.End.KillByMS != 0 && job.End.KillByMS <= deadlineMS {
-		return
-	}
-	next, end := *job, *job.End
-	end.KillByMS = deadlineMS
-	next.End = &end
-	s.putJob(&next)
-}
-
 // endGuest decides the end of a guest's run. It has its grace time, but not past
-// the deadline. One that is frozen with its image, to move, needs no time.
+// the deadline (WantedAlloc.EndByMS). One that is frozen with its image, to move,
+// needs no time.
 func (s *State) endGuest(job *Job, names []string, fate pb.GuestFate) {
 	node := s.reclaimedUnder(job, names)
 	end := End{
 		State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: fate == pb.GuestFate_GUEST_FATE_REQUEUE,
-		KillByMS: s.deadlineUnder(job, names), Preempted: &Preempted{AtMS: s.timeMS, GraceS: s.graceS(job)},
+		Preempted: &Preempted{AtMS: s.timeMS, GraceS: s.graceS(job)},
 	}
 	_, what := s.fate(job, true)
 	end.Detail = clip(joinSentences(node.reclaimedText(), what), MaxTextBytes)

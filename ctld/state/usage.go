@@ -37,8 +37,12 @@ func (q *QOS) halfLifeS(p *Policy) uint32 {
 }
 
 // amounts are what a run holds of each TRES, ascending by name, memory in
-// bytes; a suspended run does not hold its CPUs.
+// bytes; a suspended run does not hold its CPUs, and one that made room for an
+// owner is charged nothing.
 func (r *Run) amounts(licenses []License) []TRESAmount {
+	if r.Suspension != nil && r.Suspension.Reclaim != 0 {
+		return nil
+	}
 	counts := map[string]uint64{}
 	for i := range r.Allocs {
 		alloc := &r.Allocs[i]

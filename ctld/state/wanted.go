@@ -38,7 +38,8 @@ type WantedAlloc struct {
 	Park     bool
 	ParkByMS int64
 	// EndByMS, of an EndAlloc, is until when it has to be over, in log time,
-	// however long its grace time is; 0 = no such time.
+	// however long its grace time is, because the node is reclaimed; 0 = no such
+	// time.
 	EndByMS int64
 	// Save is the save that is under way: send SaveAlloc; 0 = none. Stand: the
 	// allocation is frozen after it. Abandon is one that was taken back: an
@@ -55,6 +56,7 @@ type WantedAlloc struct {
 // WantedAllocs is what should run on a node, ascending by job.
 func (t *tables) WantedAllocs(node string) []WantedAlloc {
 	var wanted []WantedAlloc
+	record, _ := t.nodes.Get(node)
 	for job := range t.JobsOn(node) {
 		if job.Phase != Ending && job.Run.Moved && job.Run.Restore == nil {
 			continue // there is nothing to resume from yet
@@ -72,7 +74,9 @@ func (t *tables) WantedAllocs(node string) []WantedAlloc {
 			if job.End.Frozen {
 				w.GraceS = 0
 			}
-			w.EndByMS = job.End.KillByMS
+			if reclaim := record.Reclaim; reclaim != nil && !alloc.Parked && t.keptFrom(job, record) {
+				w.EndByMS = reclaim.DeadlineMS
+			}
 			w.Abandon = job.Run.Abandoned
 		} else {
 			if job.Run.Relimited {
