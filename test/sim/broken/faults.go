@@ -116,7 +116,7 @@ var Faults = []Fault{
 	}, []string{"-from", "3"}},
 	{"a suspended job goes on though its CPUs are taken", []Edit{
 		{"ctld/state/suspend_continue.go", "if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {", "if cpu >= node.Inventory.CPUs || !BROKEN && node.use.cpus.Contains(cpu) {"},
-		{"sched/continue.go", "return !alloc.CPUs.Minus(p.nodes[alloc.Node].FreeCPUs).Empty()", "return !BROKEN && !alloc.CPUs.Minus(p.nodes[alloc.Node].FreeCPUs).Empty() || BROKEN && alloc.CPUs.Empty()"},
+		{"sched/continue.go", "return !place.HasBack(p.nodes, alloc)", "return !BROKEN && !place.HasBack(p.nodes, alloc)"},
 	}, []string{"-from", "2"}},
 
 	{"two devices of an image get one", []Edit{
