@@ -221,7 +221,11 @@ func (s *fakeShim) SetLimit(_ context.Context, order *pb.SetTimeLimit) (*pb.Shim
 }
 
 func (s *fakeShim) Suspend(_ context.Context, order *pb.SuspendAlloc) (*pb.ShimResponse, error) {
-	return s.record(fmt.Sprintf("suspend %d %t", order.Number, order.Suspended))
+	said := fmt.Sprintf("suspend %d %t", order.Number, order.Suspended)
+	if order.Park {
+		said += fmt.Sprintf(" park within %t", order.WithinMs > 0)
+	}
+	return s.record(said)
 }
 
 func (s *fakeShim) Signal(_ context.Context, order *pb.SignalAlloc) (*pb.ShimResponse, error) {

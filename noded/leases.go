@@ -55,11 +55,37 @@ func (a *agent) grantLatest(p *alloc) {
 	}
 }
 
-// guard is the safety net below the supervisors: one that is stopped, or hangs, does
-// not freeze its job when it must. It is killed, and its job dies with it. The
-// kernel, not the supervisor, says whether the job is frozen.
+// guard is the safety net below the supervisors: one that is stopped, or hangs, neither
+// freezes its job when it must nor parks it. It is killed, and its job dies with it.
 func (a *agent) guard() {
 	now := timeNow()
+	a.guardLeases(now)
+	a.guardOwner(now)
+}
+
+// guardOwner kills supervisors that keep devices from the owner of the node.
+func (a *agent) guardOwner(now registry.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, decided := range a.registry.Overdue(now) {
+		p := a.allocs[decided.Key]
+		if p.supervisor == nil {
+			continue // nothing runs yet
+		}
+		p.ParkKilled = true
+		p.log.Warn("the owner of the node has taken it back, and the supervisor of a job neither parked nor ended it in time: it is killed, see whether somebody stopped it")
+		s := p.supervisor
+		a.tending.Go(func() {
+			if err := s.Kill(); err != nil {
+				p.log.Error("a supervisor that keeps devices from the owner of the node cannot be killed: find it with ps and kill it", "error", err)
+			}
+		})
+	}
+}
+
+// guardLeases looks after leases. The kernel, not the supervisor, says whether the job is
+// frozen.
+func (a *agent) guardLeases(now registry.Time) {
 	a.mu.Lock()
 	var late []*alloc
 	for _, decided := range a.registry.Late(now) {

@@ -2,6 +2,7 @@ package noded
 
 import (
 	"testing"
+	"time"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -52,4 +53,59 @@ func TestSuspend(t *testing.T) {
 		said := expect(next, "AllocSuspended", (*pb.NodeMessage).GetAllocSuspended)
 		return said.Number == 5 && said.Frozen
 	})
+}
+
+// TestPark: an order to park reaches the supervisor with its deadline, and what that says
+// of it the controller; a supervisor that says nothing is killed a while after the deadline.
+func TestPark(t *testing.T) {
+	c, s, shims, n := setUp(t)
+	for job := uint32(12); job < 15; job++ {
+		s.start(startOrder(job, 1))
+		shims.get(job, 1).ready()
+		s.ready()
+	}
+	parks, stopped, suspended := shims.get(12, 1), shims.get(13, 1), shims.get(14, 1)
+	asked := time.Now()
+	for _, shim := range []*fakeShim{parks, stopped, suspended} {
+		s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SuspendAlloc{
+			SuspendAlloc: &pb.SuspendAlloc{Alloc: shim.order.Alloc, Number: 3, Suspended: true, Park: shim != suspended, WithinMs: 500}}})
+	}
+	for _, shim := range []*fakeShim{parks, stopped} {
+		eventually(t, "the supervisor has the order", func() bool { return shim.count("suspend 3 true park within true") == 1 })
+	}
+	parks.event(&pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: &pb.AllocSuspended{Number: 3, Frozen: true, Parked: true, ParkMs: 210}}})
+	got := expect(s, "AllocSuspended", (*pb.NodeMessage).GetAllocSuspended)
+	if !got.Parked || got.ParkMs != 210 || got.Alloc.Job != 12 {
+		t.Errorf("told %v", got)
+	}
+	ended := s.ended()
+	if ended.Alloc.Job != 13 || ended.Cause != pb.EndCause_END_CAUSE_RECLAIMED || time.Since(asked) < 500*time.Millisecond {
+		t.Errorf("after %v: ended %v", time.Since(asked), ended)
+	}
+	time.Sleep(3 * guardEvery)
+	if !parks.Alive() || !suspended.Alive() {
+		t.Error("a supervisor was killed that had parked its job, or need not")
+	}
+	n.agent.mu.Lock()
+	n.agent.session.end(errInventoryChanged)
+	n.agent.mu.Unlock()
+	for _, running := range c.next().register.Running {
+		if running.Parked != (running.Alloc.Job == 12) {
+			t.Errorf("registered %v", running)
+		}
+	}
+}
+
+// TestOrderToParkWaits: what an order waits for its supervisor is lost to the job, not to the
+// owner.
+func TestOrderToParkWaits(t *testing.T) {
+	order := &pb.SuspendAlloc{Number: 1, Suspended: true, Park: true, WithinMs: 5000}
+	for since, want := range map[time.Duration]uint32{0: 5000, time.Second: 4000, time.Minute: 1} {
+		if got := waited(order, since).WithinMs; got != want {
+			t.Errorf("after %v: %d ms are left, want %d", since, got, want)
+		}
+	}
+	if waited(&pb.SuspendAlloc{}, time.Minute).WithinMs != 0 {
+		t.Error("one without a deadline has one")
+	}
 }

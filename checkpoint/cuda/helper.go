@@ -10,6 +10,8 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Word is the first argument of a program that calls Main.
@@ -60,7 +62,19 @@ func Main() error {
 		return fmt.Errorf("the helper for the CUDA driver is started by gnoded, not by hand: %w", err)
 	}
 	defer conn.Close()
+	go endWithPeer(int32(os.Stdin.Fd()))
 	return serve(conn)
+}
+
+// endWithPeer ends the process when the other end of its socket is closed, also in the
+// middle of a call that hangs: whoever asked was killed, and nobody else knows of it.
+func endWithPeer(socket int32) {
+	for {
+		watched := []unix.PollFd{{Fd: socket, Events: unix.POLLRDHUP}}
+		if _, err := unix.Poll(watched, -1); err == nil && watched[0].Revents != 0 {
+			os.Exit(0)
+		}
+	}
 }
 
 func serve(conn io.ReadWriter) error {

@@ -226,8 +226,8 @@ func (r *Registry) Late(now Time) []*Alloc {
 }
 
 // parkMargin is how long after the deadline a supervisor may still need to end an
-// allocation that was not parked in time.
-const parkMargin = 5 * time.Second
+// allocation that was not parked in time. The owner waits for it.
+const parkMargin = 2 * time.Second
 
 // Overdue are the allocations that should be parked or over, and are neither: their
 // supervisors hang.

@@ -43,6 +43,7 @@ type alloc struct {
 	gpus     *gpumem.Memory // nil = no device has a memory of its own
 
 	freezer sync.Mutex // held while the kernel is told to freeze or thaw the job
+	parking *parking   // what carries out core.Park
 
 	startContext context.Context // ends when somebody asks for the allocation's end
 	stopStart    context.CancelFunc
@@ -111,9 +112,12 @@ func newAlloc(d bundle.Dir, log *slog.Logger) (*alloc, error) {
 	p.group = cgroup.New(path.Join(settings.CgroupParent, d.ID()), cgroup.Limits{
 		CPUs: settings.RealCPUs, CPUWeight: len(p.own.CpuIds), MemoryBytes: p.own.MemoryBytes,
 		Pids:    settings.ProcessLimit(len(p.own.CpuIds)),
-		Devices: container.AllowedDevices(prepare.Devices(settings)), DenyOtherDevices: true,
+		Devices: p.devices(), DenyOtherDevices: true,
 	})
 	p.gpus = p.newGPUs()
+	if p.parking, err = newParking(p); err != nil {
+		return nil, err
+	}
 	p.relay = relay.New(relay.Config{
 		Order: order, Dir: d, Settings: settings, UID: job.User.UID, GID: job.User.GID, InitUIDs: p.initUIDs(),
 		Log: p.log, Changed: p.changedNow,
@@ -161,6 +165,9 @@ func (p *alloc) endWarned(cause pb.EndCause, again, grace time.Duration, detail 
 	p.mu.Lock()
 	now := time.Now()
 	deadline := now.Add(grace)
+	if by := p.core.Park.By; by != 0 && p.core.Park.Step != supervise.Parked {
+		deadline = earlier(deadline, now.Add(by-boottime.Now()))
+	}
 	switch {
 	case p.ending == nil:
 		p.core.Ending = true
@@ -177,6 +184,13 @@ func (p *alloc) endWarned(cause pb.EndCause, again, grace time.Duration, detail 
 	p.mu.Unlock()
 	p.stopStart()
 	p.poke()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (p *alloc) endAsked() bool {

@@ -356,7 +356,7 @@ func main() {
 }
 
 // device makes a character device, or skips the test.
-func device(t *testing.T, path string, major, minor uint32) {
+func device(t testing.TB, path string, major, minor uint32) {
 	t.Helper()
 	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(major, minor))); err != nil {
 		t.Skipf("needs mknod: %v", err)

@@ -123,14 +123,6 @@ func (p *alloc) thaw() {
 	p.notify()
 }
 
-// suspend takes an order to suspend the job or to resume it.
-func (p *alloc) suspend(order *pb.SuspendAlloc) {
-	p.mu.Lock()
-	p.carryOut(p.core.Suspend(order, boottime.Now()))
-	p.mu.Unlock()
-	p.poke()
-}
-
 // loseLease ends the allocation without letting it run again.
 func (p *alloc) loseLease() {
 	p.mu.Lock()

@@ -40,10 +40,13 @@ func (p *alloc) takeSave(order *pb.SaveAlloc) {
 	p.carryOut(p.core.Save(order))
 }
 
-// carryOut does what was decided about saves. The caller holds p.mu.
+// carryOut does what was decided about saves, and ends an attempt to park. The caller holds p.mu.
 func (p *alloc) carryOut(do supervise.Do) {
 	if do.Abort != nil {
 		p.saving.abort(do.Abort)
+	}
+	if do.StopPark != nil {
+		p.parking.stop(do.StopPark)
 	}
 	if do.Resume {
 		p.resumeAfterSave()
@@ -157,6 +160,7 @@ func (p *alloc) stopSaving() {
 	}
 	select {
 	case <-tail:
+	case <-p.parking.late: // the node's owner waits for no save
 	case <-time.After(endPatience):
 		p.log.Error("a save of the job does not end: the job is ended without it; see what criu waits for (ps)")
 	}

@@ -72,6 +72,7 @@ type Memory struct {
 	// busy: something is being parked or given back, and the job must run for
 	// that.
 	busy atomic.Bool
+	kept atomic.Bool // what is parked stays: see Reclaim
 
 	mu      sync.Mutex        // held meanwhile
 	parked  cuda.Parked       // what is, or may be
@@ -181,7 +182,10 @@ func (g *Memory) giveBack(ctx context.Context) error {
 	}
 	g.busy.Store(true)
 	defer g.busy.Store(false)
-	if !g.Runs() {
+	switch {
+	case g.kept.Load():
+		return errKept
+	case !g.Runs():
 		return errFrozen
 	}
 	if err := g.Driver.Unpark(ctx, g.parked, g.moved); err != nil {
@@ -284,7 +288,7 @@ func (g *Memory) Unpark() error {
 		return nil
 	}
 	g.repayer.start(g.repay)
-	if errors.Is(err, errFrozen) {
+	if errors.Is(err, errFrozen) || errors.Is(err, errKept) {
 		return nil
 	}
 	return err
@@ -302,7 +306,7 @@ func (g *Memory) repay(ctx context.Context) {
 		case err == nil:
 			g.Log.Info("the job has its GPUs again")
 			return
-		case errors.Is(err, errFrozen):
+		case errors.Is(err, errFrozen), errors.Is(err, errKept):
 			pause = repayLook
 		case ctx.Err() == nil:
 			g.Log.Error("the job cannot use its GPUs: that is tried again; see nvidia-smi and the kernel log, and cancel the job if it does not end", "error", err)

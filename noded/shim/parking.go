@@ -1,0 +1,325 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/cgroup"
+	"github.com/gleaner-hpc/gleaner/noded/boottime"
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/shim/gpumem"
+	"github.com/gleaner-hpc/gleaner/noded/shim/openers"
+	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
+	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// parking carries out what package supervise decides about leaving the allocation's
+// devices to the owner of its node. One goroutine takes them and gives them back; another
+// keeps the deadline, whatever the first waits for.
+type parking struct {
+	alloc *alloc
+	once  sync.Once       // starts both
+	timer *boottime.Timer // of the deadline
+	late  chan struct{}   // closed when it has passed
+	kill  sync.Once       // closes that
+
+	attempt context.CancelCauseFunc // ends the attempt under way; guarded by alloc.mu
+
+	// Of the goroutine that works.
+	denied bool // the device rule refuses the job its devices, or may
+	anew   bool // something has used them since what was on the GPUs was taken
+}
+
+func newParking(p *alloc) (*parking, error) {
+	timer, err := boottime.NewTimer()
+	if err != nil {
+		return nil, err
+	}
+	return &parking{alloc: p, timer: timer, late: make(chan struct{})}, nil
+}
+
+// stop ends the attempt under way. The caller holds alloc.mu.
+func (k *parking) stop(why error) {
+	if k.attempt != nil {
+		k.attempt(why)
+	}
+}
+
+// devices are those that the allocation may open while they are its own.
+func (p *alloc) devices() []cgroup.Device {
+	return container.AllowedDevices(prepare.Devices(p.settings))
+}
+
+// suspend takes an order to suspend the job, to park it too, or to resume it.
+func (p *alloc) suspend(order *pb.SuspendAlloc) {
+	p.mu.Lock()
+	p.carryOut(p.core.Suspend(order, boottime.Now()))
+	wanted, by := p.core.Park.Wanted, p.core.Park.By
+	p.mu.Unlock()
+	if wanted {
+		p.parking.once.Do(func() {
+			go p.parking.work()
+			go p.parking.keepDeadline()
+		})
+	}
+	if err := p.parking.timer.Set(by); err != nil {
+		// Without a timer the owner would wait for ever.
+		p.reclaim(err.Error())
+	}
+	p.poke()
+}
+
+// keepDeadline kills the allocation if it is not parked in time: it waits for no driver,
+// no save, no lock and no process that does not freeze.
+func (k *parking) keepDeadline() {
+	p := k.alloc
+	for range k.timer.C {
+		p.mu.Lock()
+		overdue, why := p.core.Overdue(boottime.Now()), p.core.Park.Why
+		p.mu.Unlock()
+		if !overdue {
+			continue // it was parked, or the deadline is another
+		}
+		detail := "it was not parked in time"
+		if why != nil {
+			detail += ": " + why.Error()
+		}
+		p.reclaim(detail)
+		return
+	}
+}
+
+// reclaim ends the allocation without giving it time to end.
+func (p *alloc) reclaim(why string) {
+	p.log.Warn("the owner of the node has taken it back, and the job is killed", "why", why)
+	p.end(pb.EndCause_END_CAUSE_RECLAIMED, 0, reclaimedDetail(why))
+	p.parking.kill.Do(func() { close(p.parking.late) })
+	p.killRest()
+}
+
+func reclaimedDetail(why string) string {
+	return bundle.Clip("the owner of the node has taken it back: " + why)
+}
+
+// workAgain is how soon it is looked again whether a save lets the job be parked.
+const workAgain = 5 * time.Millisecond
+
+// work takes the job's devices and gives them back, as it is decided, as long as there is a
+// job.
+func (k *parking) work() {
+	p := k.alloc
+	for {
+		p.mu.Lock()
+		do := p.core.LookPark(boottime.Now())
+		p.carryOut(do)
+		changed := p.changed
+		ctx, cancel := context.WithCancelCause(p.startContext)
+		k.attempt = cancel
+		p.mu.Unlock()
+		switch {
+		case do.Park:
+			k.took(k.take(ctx))
+		case do.Unpark:
+			k.gave(k.give())
+		case do.Again:
+			time.Sleep(workAgain)
+		default:
+			<-changed
+		}
+		cancel(nil)
+	}
+}
+
+// neverError is why a job can never be parked.
+type neverError struct{ error }
+
+// took notes how an attempt ended. A job that can never be parked ends at once, with its
+// time for that.
+func (k *parking) took(failure error) {
+	p := k.alloc
+	p.mu.Lock()
+	p.carryOut(p.core.TookDevices(failure, boottime.Now()))
+	wanted, took := p.core.Park.Wanted, p.core.Park.Took
+	p.mu.Unlock()
+	p.poke()
+	var never neverError
+	switch {
+	case failure == nil:
+		p.log.Info("the job is parked: its devices are the node's owner's", "took_ms", took.Milliseconds())
+	case p.endAsked():
+	case !wanted:
+		p.log.Info("the job is not parked: the owner of the node lends it again")
+	case errors.As(failure, &never):
+		p.log.Warn("the job cannot be parked and is ended: the owner of the node has taken it back", "error", failure)
+		p.end(pb.EndCause_END_CAUSE_RECLAIMED, killWait(p.order), reclaimedDetail("it cannot be parked: "+failure.Error()))
+	default:
+		p.log.Warn("the job is not parked yet: that is tried again until its deadline, and then it is killed", "error", failure)
+	}
+}
+
+// take takes the job's devices: what it has on its GPUs goes to the host's memory, its
+// processes are frozen, and the kernel refuses them the devices from then on. An
+// allocation that is restored and waits for others has nothing there, and CRIU holds it.
+func (k *parking) take(ctx context.Context) error {
+	p := k.alloc
+	p.mu.Lock()
+	awaits := p.core.Awaits
+	p.mu.Unlock()
+	if !awaits {
+		if err := p.gpus.Reclaim(ctx, k.anew, k.run); err != nil {
+			if gpumem.Lasts(err) {
+				err = neverError{err}
+			}
+			return errors.Join(context.Cause(ctx), err)
+		}
+		if err := k.freeze(ctx); err != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+	k.denied = true
+	if err := p.group.SetDevices(container.AllowedDevices(nil)); err != nil {
+		return fmt.Errorf("take the job's devices from it: %w", err)
+	}
+	k.anew = false
+	return nil
+}
+
+// run lets the job run, with its devices, if it is suspended.
+func (k *parking) run() error {
+	p := k.alloc
+	if err := k.allow(); err != nil {
+		return err
+	}
+	p.freezer.Lock()
+	defer p.freezer.Unlock()
+	p.mu.Lock()
+	may := p.core.RunToPark(boottime.Now())
+	p.mu.Unlock()
+	if !may {
+		return errors.New("it uses GPUs, and what it has on them can be taken only while it runs, which its lease or a save does not allow: see whether the node reaches the controllers")
+	}
+	return p.applyFreezer()
+}
+
+// How often a job that has a device open is let run for a moment, in which it may close it,
+// and for how long the first time: before each other time, twice as long.
+const (
+	openTries = 5
+	openPause = 20 * time.Millisecond
+)
+
+// freeze freezes the job where no process has one of its GPUs open.
+func (k *parking) freeze(ctx context.Context) error {
+	p := k.alloc
+	for try := 0; ; try++ {
+		if err := k.freezeOnce(ctx); err != nil {
+			return err
+		}
+		opener, err := k.opener()
+		if opener == nil || err != nil {
+			return err
+		}
+		k.anew = true
+		if try == openTries-1 {
+			err = fmt.Errorf("process %d (%s) has %s open, and what it has there can be taken only from programs that use CUDA, with a driver that can", opener.PID, opener.Program, opener.Path)
+			if p.gpus == nil {
+				err = neverError{err}
+			}
+			return err
+		}
+		if err := k.run(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(openPause << try):
+		}
+	}
+}
+
+// freezeOnce freezes the job until it is resumed. If that fails, the job is as it was.
+func (k *parking) freezeOnce(ctx context.Context) error {
+	p := k.alloc
+	p.freezer.Lock()
+	defer p.freezer.Unlock()
+	if err := p.group.Freeze(ctx); err != nil {
+		return errors.Join(fmt.Errorf("the job's processes cannot be frozen: %w", err), remove.Survivors(p.group), p.applyFreezer())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.core.Froze()
+	return nil
+}
+
+// opener is a process that has a GPU of the allocation open; nil = none has.
+func (k *parking) opener() (*openers.Opener, error) {
+	p := k.alloc
+	var gpus []openers.Device
+	for _, d := range p.settings.DeviceFiles {
+		if !d.Companion {
+			gpus = append(gpus, openers.Device{Type: d.Type, Major: uint32(d.Major), Minor: uint32(d.Minor)})
+		}
+	}
+	pids, err := p.group.Procs()
+	if err != nil {
+		return nil, err
+	}
+	return openers.Find(pids, gpus)
+}
+
+// allow has the kernel let the job open its devices again.
+func (k *parking) allow() error {
+	if !k.denied {
+		return nil
+	}
+	if err := k.alloc.group.SetDevices(k.alloc.devices()); err != nil {
+		return fmt.Errorf("give the job its devices back: %w", err)
+	}
+	k.denied = false
+	return nil
+}
+
+// give gives the job its devices back. What it had on its GPUs follows when it runs.
+func (k *parking) give() error {
+	if err := k.allow(); err != nil {
+		return err
+	}
+	k.anew = false
+	k.alloc.gpus.Release()
+	return nil
+}
+
+// gave notes how that ended, and has the job get what it had on its GPUs.
+func (k *parking) gave(failure error) {
+	p := k.alloc
+	p.mu.Lock()
+	p.carryOut(p.core.GaveDevices(failure, boottime.Now()))
+	p.mu.Unlock()
+	p.poke()
+	if failure != nil {
+		p.log.Error("the job cannot resume without its devices: that is tried again", "error", failure)
+		return
+	}
+	p.log.Info("the job has its devices again")
+	go k.repay()
+}
+
+// repayPatience is how long a job that may run again is waited for, before what it had on
+// its GPUs is left to gpumem, which looks less often.
+const repayPatience = time.Second
+
+func (k *parking) repay() {
+	p := k.alloc
+	for end := time.Now().Add(repayPatience); !p.runs() && time.Now().Before(end); {
+		time.Sleep(workAgain)
+	}
+	if err := p.gpus.Unpark(); err != nil {
+		p.log.Error("the job cannot use its GPUs: that is tried again; see nvidia-smi and the kernel log, and cancel the job if it does not end", "error", err)
+	}
+}
