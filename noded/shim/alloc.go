@@ -165,9 +165,6 @@ func (p *alloc) endWarned(cause pb.EndCause, again, grace time.Duration, detail 
 	p.mu.Lock()
 	now := time.Now()
 	deadline := now.Add(grace)
-	if by := p.core.Park.By; by != 0 && p.core.Park.Step != supervise.Parked {
-		deadline = earlier(deadline, now.Add(by-boottime.Now()))
-	}
 	switch {
 	case p.ending == nil:
 		p.core.Ending = true
@@ -184,13 +181,6 @@ func (p *alloc) endWarned(cause pb.EndCause, again, grace time.Duration, detail 
 	p.mu.Unlock()
 	p.stopStart()
 	p.poke()
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 func (p *alloc) endAsked() bool {

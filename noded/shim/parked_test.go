@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
-	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/client"
@@ -21,6 +20,7 @@ import (
 )
 
 // Devices of the kernel that need no hardware: what opens the first keeps it open, the second
+
 // is refused by its driver or not there.
 const (
 	fuseMajor, fuseMinor     = 10, 229
@@ -60,16 +60,6 @@ func (s *started) saysParked(number uint32, parked bool) time.Duration {
 	}
 }
 
-// supervisor is the number of its process.
-func (s *started) supervisor() int {
-	s.b.t.Helper()
-	text, err := os.ReadFile(s.dir.Path(bundle.LockFile))
-	must(s.b.t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	must(s.b.t, err)
-	return pid
-}
-
 // cancel ends the allocation, and answers how it ended.
 func (s *started) cancel() *pb.AllocEnded {
 	s.b.t.Helper()
@@ -79,6 +69,7 @@ func (s *started) cancel() *pb.AllocEnded {
 }
 
 // refuses says whether the kernel refuses the allocation's group its device: a process of
+
 // the host's enters it and tries.
 func (s *started) refuses(path string) bool {
 	t := s.b.t
@@ -110,6 +101,7 @@ func (s *started) refuses(path string) bool {
 }
 
 // TestParkTakesDevices: a job tries its device all the time. Once it is parked it does nothing,
+
 // and whatever enters its group is refused the device; when it is lent again it has it.
 func TestParkTakesDevices(t *testing.T) {
 	b := newBed(t)
@@ -149,6 +141,7 @@ func TestParkTakesDevices(t *testing.T) {
 }
 
 // TestParkOfSuspended: a job that is frozen already is parked, and what only suspends it gives the
+
 // device back, and it stays frozen.
 func TestParkOfSuspended(t *testing.T) {
 	b := newBed(t)
@@ -189,6 +182,7 @@ func TestParkedEnds(t *testing.T) {
 }
 
 // TestNeverParked: a job that keeps a device open that is no GPU of CUDA's has what it has
+
 // there. It ends long before its deadline, with its time for that, and its end says why.
 func TestNeverParked(t *testing.T) {
 	b := newBed(t)
@@ -228,184 +222,15 @@ func TestClosesItsDevice(t *testing.T) {
 }
 
 // TestStubbornPark: a job whose processes cannot be taken their GPUs, since the driver hangs, runs
-// until its deadline and is dead a moment later; so does what also ends, or is saved.
-func TestStubbornPark(t *testing.T) {
-	for name, meanwhile := range map[string]func(*started){
-		"nothing else": func(*started) {},
-		"it is cancelled": func(s *started) {
-			_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 600})
-			must(s.b.t, err)
-		},
-		"a save is ordered": func(s *started) {
-			_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: 1, Then: freeze})
-			must(s.b.t, err)
-		},
-		"the order comes again, with more time": func(s *started) { s.park(2, time.Hour) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newGPUBed(t)
-			order := b.bed.order(`trap '' TERM
-LD_PRELOAD=$PWD/libcuda.so.1 sh -c 'trap "" TERM; echo $$ > uses; while :; do sleep 0.05; done' &
-while :; do sleep 0.05; done`)
-			order.Allocation = b.order.Allocation
-			s := b.launch(order)
-			s.ready()
-			eventually(t, "it uses CUDA", func() bool { return b.user() != "" })
-			b.standin.write(t, b.user(), "0")
-			b.standin.fault(t, "lock 0 hang")
-			const within, late = 1500 * time.Millisecond, 3 * time.Second // on a busy machine
-			asked := time.Now()
-			s.park(1, within)
-			meanwhile(s)
-			eventually(t, "its processes are gone", func() bool { return !groupExists(s) })
-			took := time.Since(asked)
-			t.Logf("dead after %v", took)
-			if took < within-100*time.Millisecond || took > within+late {
-				t.Errorf("dead after %v, the deadline was %v", took, within)
-			}
-			result := s.wait()
-			want := pb.EndCause_END_CAUSE_RECLAIMED
-			if name == "it is cancelled" {
-				want = pb.EndCause_END_CAUSE_CANCELLED
-			}
-			if result.Cause != want || want == pb.EndCause_END_CAUSE_RECLAIMED && !strings.Contains(result.Detail, "owner") {
-				t.Errorf("ended %v", result)
-			}
-			t.Log(result.Detail)
-		})
-	}
-}
 
 // TestParkTakesGPUMemory: what a job has on its GPUs is in host memory while it is parked, the
-// kernel refuses it the GPU, and it has it back when it runs.
-func TestParkTakesGPUMemory(t *testing.T) {
-	for _, first := range []string{"runs", "is suspended"} {
-		t.Run(first, func(t *testing.T) {
-			b := newGPUBed(t)
-			s := b.launch(b.order)
-			s.ready()
-			b.countsOn()
-			eventually(t, "it uses CUDA", func() bool { return b.user() != "" })
-			b.standin.write(t, b.user(), "0")
-			if first == "is suspended" {
-				s.suspend(1, true)
-				s.says(1, true)
-			}
-			outside := b.settings.DeviceFiles[0].Path
-			s.park(2, time.Minute)
-			t.Logf("parked in %v", s.saysParked(2, true))
-			if !b.is(cuda.Checkpointed) || !s.refuses(outside) {
-				t.Error("it is parked and has its GPU")
-			}
-			at := b.counts()
-			time.Sleep(100 * time.Millisecond)
-			if b.counts() != at {
-				t.Error("it is parked and counts")
-			}
-			s.suspend(3, false)
-			s.saysParked(3, false)
-			b.countsOn()
-			eventually(t, "it has its GPU back", func() bool { return b.is(cuda.Running) })
-			if s.refuses(outside) {
-				t.Error("it is refused its GPU")
-			}
-			s.cancel()
-		})
-	}
-}
 
 // TestParkCalledOff: the node is lent again while the driver works: the job has its GPU and
-// runs, and is not killed at the deadline.
-func TestParkCalledOff(t *testing.T) {
-	for _, fault := range []string{"", "lock 1 fail 999", "checkpoint 1 fail 999"} {
-		t.Run("fault "+fault, func(t *testing.T) {
-			b := newGPUBed(t)
-			s := b.launch(b.order)
-			s.ready()
-			eventually(t, "it uses CUDA", func() bool { return b.user() != "" })
-			b.standin.write(t, b.user(), "0")
-			b.standin.fault(t, fault)
-			for number := uint32(1); number < 20; number += 2 {
-				s.park(number, 700*time.Millisecond)
-				time.Sleep(time.Duration(number) * 3 * time.Millisecond)
-				s.suspend(number+1, false)
-			}
-			s.saysParked(20, false)
-			time.Sleep(time.Second) // the last deadline
-			b.countsOn()
-			eventually(t, "it has its GPU", func() bool { return b.is(cuda.Running) })
-			if s.refuses(b.settings.DeviceFiles[0].Path) {
-				t.Error("it is refused its GPU")
-			}
-			s.cancel()
-		})
-	}
-}
 
 // TestParkDuringSave: an order to park in each moment of a save, which makes no difference to
-// the job.
-func TestParkDuringSave(t *testing.T) {
-	b := newGPUBed(t)
-	s := b.launch(b.order)
-	s.ready()
-	s.graded(pb.Checkpointable_CHECKPOINTABLE_LIKELY)
-	eventually(t, "it uses CUDA", func() bool { return b.user() != "" })
-	b.standin.write(t, b.user(), "0")
-	outside := b.settings.DeviceFiles[0].Path
-	made := 0
-	for i := range uint32(10) {
-		then := resume
-		if i%2 == 1 {
-			then = freeze
-		}
-		_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: i + 1, Then: then})
-		must(t, err)
-		time.Sleep(time.Duration(i) * 40 * time.Millisecond)
-		s.park(2*i+1, time.Minute)
-		took := s.saysParked(2*i+1, true)
-		if !b.is(cuda.Checkpointed) || !s.refuses(outside) {
-			t.Errorf("save %d: it is parked and has its GPU", i+1)
-		}
-		saved := s.saysSaved(i + 1)
-		t.Logf("save %d: parked in %v; %q, frozen %v", i+1, took, saved.Error, saved.Frozen)
-		if saved.Image != nil {
-			made++
-		}
-		at := b.counts()
-		if saved.Frozen {
-			_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: i + 1, Abandon: true})
-			must(t, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-		if b.counts() != at || !b.is(cuda.Checkpointed) {
-			t.Errorf("save %d: it runs, or has its GPU, though it is parked", i+1)
-		}
-		s.suspend(2*i+2, false)
-		s.saysParked(2*i+2, false)
-		b.countsOn()
-		eventually(t, "it has its GPU back", func() bool { return b.is(cuda.Running) })
-	}
-	t.Logf("%d images of 10", made)
-	s.cancel()
-}
-
-// saysSaved waits until a new watcher is told how a save ended.
-func (s *started) saysSaved(number uint32) *pb.AllocSaved {
-	s.b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), prototest.Patience)
-	defer cancel()
-	stream, err := s.client().Watch(ctx, &pb.ShimWatchRequest{})
-	must(s.b.t, err)
-	for {
-		event, err := stream.Recv()
-		must(s.b.t, err)
-		if saved := event.GetSaved(); saved.GetNumber() == number {
-			return saved
-		}
-	}
-}
 
 // TestParkedAndFenced: a job that is parked stays so when its lease ends and comes back, and
+
 // ends when it is no longer the node's.
 func TestParkedAndFenced(t *testing.T) {
 	b := newBed(t)
@@ -463,35 +288,8 @@ func TestNoDeviceIsParked(t *testing.T) {
 	s.cancel()
 }
 
-// TestKilledInMidPark: a supervisor that is killed while the driver hangs leaves nothing.
-func TestKilledInMidPark(t *testing.T) {
-	b := newGPUBed(t)
-	s := b.launch(b.order)
-	s.ready()
-	eventually(t, "it uses CUDA", func() bool { return b.user() != "" })
-	b.standin.write(t, b.user(), "0")
-	b.standin.fault(t, "checkpoint 0 hang")
-	s.park(1, time.Minute)
-	eventually(t, "the driver hangs", func() bool { return strings.Contains(b.standin.log(), "checkpoint") })
-	helper := prototest.Child(s.supervisor(), func(line string) bool { return strings.Contains(line, cuda.Word) })
-	if helper == 0 {
-		t.Fatal("nobody speaks with the driver")
-	}
-	killed := time.Now()
-	must(t, s.Kill())
-	eventually(t, "it is dead", func() bool { return !s.Alive() })
-	t.Logf("its supervisor is dead after %v", time.Since(killed))
-	result, err := s.Recover(context.Background())
-	must(t, err)
-	eventually(t, "what spoke with the driver is gone too", func() bool { return !exists(fmt.Sprintf("/proc/%d", helper)) })
-	t.Logf("nothing is left after %v", time.Since(killed))
-	if result.Cause != pb.EndCause_END_CAUSE_SUPERVISOR_DIED {
-		t.Errorf("ended %v", result)
-	}
-	s.checkNothingLeft()
-}
-
 // TestParkedOutlivesTheDaemon: a daemon that starts later hears all of it again, and a
+
 // supervisor that is killed while its job is parked leaves nothing.
 func TestParkedOutlivesTheDaemon(t *testing.T) {
 	b := newBed(t)
@@ -515,4 +313,69 @@ func TestParkedOutlivesTheDaemon(t *testing.T) {
 	_, err = next.Recover(context.Background())
 	must(t, err)
 	next.checkNothingLeft()
+}
+
+// TestRestoredGangIsParked: an allocation that is restored and waits for others loses its
+// device, does not run while it is lent and not given back, and has it when it runs.
+func TestRestoredGangIsParked(t *testing.T) {
+	b := newSavingBed(t)
+	b.giveDevice(t, screenMajor, screenMinor)
+	outside := b.settings.DeviceFiles[0].Path
+	order := b.counter()
+	order.Gang = true
+	first := b.launch(order)
+	first.ready()
+	first.release()
+	b.countsOn()
+	saved := first.saveAndEnd(1)
+	at := b.counts()
+	second := b.launch(restored(order, saved.Image))
+	second.ready()
+	second.park(1, time.Minute)
+	second.saysParked(1, true)
+	if !second.refuses(outside) {
+		t.Error("it is parked, and may open the device")
+	}
+	second.release()
+	time.Sleep(100 * time.Millisecond)
+	if now := b.counts(); now != at {
+		t.Fatalf("it ran though it is parked: %d, %d", at, now)
+	}
+	second.suspend(2, false)
+	b.countsOn()
+	if second.refuses(outside) {
+		t.Error("it runs, and is refused its device")
+	}
+	second.cancel()
+}
+
+// TestParkForkStorm: a job that makes processes without end is parked, or dead by the
+// deadline.
+func TestParkForkStorm(t *testing.T) {
+	b := newBed(t)
+	order := b.order(`trap '' TERM; echo x; f() { :; }; while :; do ( f & f & f & ); done`)
+	s := b.launch(order)
+	eventually(t, "the job runs", func() bool { return strings.Contains(b.output(), "x") })
+	const within, late = 2 * time.Second, 3 * time.Second
+	for number := uint32(1); number < 20; number += 2 {
+		asked := time.Now()
+		s.park(number, within)
+		eventually(t, "it is parked, or gone", func() bool {
+			frozen, err := groupOf(s).Frozen()
+			return err != nil || frozen
+		})
+		if took := time.Since(asked); took > within+late {
+			t.Errorf("it took %v", took)
+		}
+		if !groupExists(s) {
+			break
+		}
+		s.saysParked(number, true)
+		s.suspend(number+1, false)
+	}
+	if groupExists(s) {
+		s.cancel()
+	} else if result := s.wait(); result.Cause != pb.EndCause_END_CAUSE_RECLAIMED {
+		t.Errorf("ended %v", result)
+	}
 }
