@@ -96,7 +96,7 @@ func (k *parking) keepDeadline() {
 
 // reclaim ends the allocation without giving it time to end.
 func (p *alloc) reclaim(why string) {
-	p.log.Warn("the owner of the node has taken it back, and the job is killed", "why", why)
+	p.log.Warn("the owner of the node has taken it back, and the job is killed", "reason", why)
 	p.end(pb.EndCause_END_CAUSE_RECLAIMED, 0, reclaimedDetail(why))
 	p.parking.kill.Do(func() { close(p.parking.late) })
 	p.killRest()
