@@ -105,6 +105,9 @@ func (c *continuing) before(p *pass, at int) {
 // If they are not, at least nobody after it gets them, not even those that it
 // still has.
 func (p *pass) tryContinue(s suspended) {
+	if p.standsBehind(s) {
+		return
+	}
 	stays := s.chosen || slices.ContainsFunc(s.Back, func(alloc place.Alloc) bool {
 		return !place.HasBack(p.nodes, alloc)
 	}) || slices.ContainsFunc(s.Parked, func(node place.NodeIndex) bool {
@@ -120,6 +123,24 @@ func (p *pass) tryContinue(s suspended) {
 	p.withheld = append(p.withheld, all...)
 	place.TakeBack(p.nodes, s.Back)
 	p.room.withhold(all)
+}
+
+// standsBehind reports whether a parked job waits for what another suspended job has
+// on its nodes, and gets back first whatever their ranks are. If the CPUs were kept for
+// the parked one, that other one could not continue, and neither ever would.
+func (p *pass) standsBehind(s suspended) bool {
+	return slices.ContainsFunc(s.Parked, func(node place.NodeIndex) bool {
+		at := slices.IndexFunc(s.Back, func(alloc place.Alloc) bool { return alloc.Node == node })
+		devices := place.Alloc{Node: node, Devices: s.Back[at].Devices}
+		stay := place.Stay{User: s.Placement.User, UserOnly: s.Placement.UserOnly, Exclusive: s.Exclusive}
+		if place.HasBack(p.nodes, devices) && p.nodes[node].Joins(stay) {
+			return false
+		}
+		return slices.ContainsFunc(p.Running, func(r Running) bool {
+			_, parked := slices.BinarySearch(r.Parked, node)
+			return r.ID != s.ID && r.Suspended && r.Continues && !parked && slices.ContainsFunc(r.Placement.Allocs, func(alloc place.Alloc) bool { return alloc.Node == node })
+		})
+	})
 }
 
 // stillHeld are the CPUs that are not free yet, by node.

@@ -51,8 +51,16 @@ func (s *State) allocSuspended(report *SuspendReport) {
 	alloc.Parked = alloc.Parked || report.parks(alloc)
 	s.putJob(next)
 	if alloc.Parked {
-		s.noteFreed(report.Job, report.Epoch, report.Node, fmt.Sprintf("its node took %d.%02d s", report.ParkMS/1000, report.ParkMS%1000/10))
+		s.noteFreed(report.Job, report.Epoch, report.Node, report.tookText())
 	}
+}
+
+// tookText says how long parking took; "" when its node does not say.
+func (r *SuspendReport) tookText() string {
+	if r.ParkMS == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its node took %d.%02d s", r.ParkMS/1000, r.ParkMS%1000/10)
 }
 
 // parks reports whether a report says that an allocation is parked that should be.

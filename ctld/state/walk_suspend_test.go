@@ -9,11 +9,7 @@ func (w *walker) suspensions(v *View) Command {
 	case 0, 1:
 		// Most are ready, or little would be suspended.
 		if job.Run != nil && job.Configuring() && w.chance(80) {
-			var allocs []AllocRef
-			for i := range job.Run.Allocs {
-				allocs = append(allocs, AllocRef{job.ID, job.Epoch, job.Run.Allocs[i].Node})
-			}
-			return AllocsReady{Allocs: allocs}
+			return w.allReady(job)
 		}
 		return SuspendJobs{Targets: targets, UID: w.uid(), Privileged: w.chance(90)}
 	case 2:
@@ -30,7 +26,7 @@ func (w *walker) suspensions(v *View) Command {
 	var command AllocsSuspended
 	for range 1 + w.Intn(3) {
 		command.Reports = append(command.Reports, SuspendReport{
-			Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: node, Number: w.suspendNumber(job), Frozen: w.chance(80),
+			Job: job.ID, Epoch: job.Epoch - uint32(w.Intn(20)/19), Node: node, Number: w.suspendNumber(job), Frozen: w.chance(80), Parked: w.owners && w.chance(60),
 		})
 		if job.Suspended() {
 			node = job.Run.Allocs[w.Intn(len(job.Run.Allocs))].Node

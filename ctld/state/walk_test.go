@@ -23,8 +23,11 @@ func TestRandomWalk(t *testing.T) {
 func walk(t *testing.T, seed int64, steps int) {
 	w := newWalker(seed)
 	w.shares, w.frozen = seed%4 > 0, seed%4 > 1
+	if w.owners = seed >= firstReclaimedSeed; w.owners {
+		w.shares, w.frozen = false, true
+	}
 	one, two := New(), New()
-	if w.saves = seed >= firstSavedSeed; w.saves {
+	if w.saves = seed >= firstSavedSeed && (!w.owners || seed%2 > 0); w.saves && !w.owners {
 		w.shares, w.frozen = seed%2 > 0, seed%4 == 3
 	}
 	now := int64(1_000_000)
@@ -56,6 +59,7 @@ func walk(t *testing.T, seed int64, steps int) {
 		tallyWaits(one, command, &first, tally)
 		preempted += goers(first.Preemptions)
 		tallySuspensions(one, &first, tally)
+		tallyReclaims(before, one, &first, tally)
 		tallySaves(t, before, one.View(), command, tally)
 		lines.follow(t, before, one.View(), tally)
 		checkMessages(t, one.View())
@@ -67,12 +71,18 @@ func walk(t *testing.T, seed int64, steps int) {
 	if w.frozen && steps > 1000 && tally["suspended"] == 0 {
 		t.Error("nobody is suspended")
 	}
+	if w.owners && steps > 1000 && (tally["reclaims"] < 10 || tally["parked"] == 0) {
+		t.Errorf("nobody is parked: %v", tally)
+	}
 	least := steps / 20
 	if w.shares { // many wait for one another
 		least /= 2
 	}
 	if w.saves { // and run for long
 		least = steps / 200
+	}
+	if w.owners { // and nodes are often reclaimed
+		least = steps / 750
 	}
 	if w.saves && tally["images"] == 0 {
 		t.Errorf("nothing was saved: %v", tally)

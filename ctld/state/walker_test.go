@@ -19,6 +19,7 @@ type walker struct {
 	shares   bool // accounts, limits, dependencies and preemption too
 	frozen   bool // suspension too
 	saves    bool // jobs are saved
+	owners   bool // nodes are reclaimed
 }
 
 func newWalker(seed int64) *walker {
@@ -53,6 +54,9 @@ func (w *walker) next(v *View) Command {
 	}
 	if w.frozen && !w.saves && len(inPhases(v, Running)) == 0 && w.chance(40) {
 		return w.place(v) // a job to be suspended has to run
+	}
+	if w.owners && w.chance(12) {
+		return w.reclaim(v)
 	}
 	if w.frozen && w.chance(12) {
 		return w.suspensions(v)
@@ -299,6 +303,9 @@ func (w *walker) policy() Command {
 	}
 	if w.chance(70) {
 		policy.Partitions = append(policy.Partitions, Partition{Name: "gpu", Nodes: "n[1-3],n9", Up: true})
+	}
+	if w.owners && w.chance(70) {
+		policy.Owners = []NodeOwner{{Account: "a0", Nodes: "n[0-2]"}, {Account: "a1", Nodes: "n4"}}[:1+w.Intn(2)]
 	}
 	if w.shares {
 		w.preemption(&policy)
