@@ -78,7 +78,7 @@ func (s *State) allocEnded(report *AllocReport) {
 		next = s.close(next)
 	}
 	s.putJob(next)
-	s.noteFreed(report.Job, report.Epoch, report.Node, freedText(report))
+	s.noteOver(job, report)
 	s.noteLoss(report)
 	if !ready {
 		s.noteFault(report, job.Owner().UID)

@@ -200,7 +200,7 @@ func (s *State) besideEnded(job *Job, report *AllocReport) {
 	default:
 		s.putJob(next)
 	}
-	s.noteFreed(report.Job, report.Epoch, report.Node, freedText(report))
+	s.noteOver(job, report)
 	s.noteLoss(report)
 	if !alloc.Ready {
 		s.noteFault(report, job.Owner().UID)

@@ -58,7 +58,7 @@ func (t *tables) fate(job *Job, kill bool) (pb.GuestFate, string) {
 // parked by the deadline: nobody's fault, so it does not count among the failures.
 func reclaimed(job *Job, report *AllocReport) End {
 	end := End{State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: job.mayGoOn()}
-	end.Detail = withColon("the owner of the node took it back and the job was not parked in time", report.Node, report.Detail)
+	end.Detail = withColon("the owner of the node took it back, and the job was killed", report.Node, report.Detail)
 	switch {
 	case end.Requeue:
 		end.Detail += "; requeued" + job.goesOnText()
@@ -68,12 +68,24 @@ func reclaimed(job *Job, report *AllocReport) End {
 	return end
 }
 
-// freedText says of a guest why its hardware is free: its run is over there.
-func freedText(report *AllocReport) string {
-	if report.Cause == pb.EndCause_END_CAUSE_RECLAIMED {
-		return withColon("killed, because it was not parked in time", report.Node, report.Detail)
-	}
-	return "its run is over"
+// noteOver notes that the run of a guest is over on a node, and with it that its hardware
+// is free. One that was to be parked was not, or is no longer.
+func (s *State) noteOver(job *Job, report *AllocReport) {
+	s.changeGuest(report.Job, report.Epoch, report.Node, func(guest *ReclaimedGuest) {
+		if guest.FreedMS == 0 {
+			guest.FreedMS = max(s.timeMS, 1)
+		}
+		detail := "its run is over"
+		switch reclaimed := report.Cause == pb.EndCause_END_CAUSE_RECLAIMED; {
+		case reclaimed && job.mayGoOn():
+			guest.Fate, detail = pb.GuestFate_GUEST_FATE_REQUEUE, withColon("it was killed", report.Node, report.Detail)
+		case reclaimed:
+			guest.Fate, detail = pb.GuestFate_GUEST_FATE_CANCEL, withColon("it was killed", report.Node, report.Detail)
+		case guest.Fate == pb.GuestFate_GUEST_FATE_PARK:
+			guest.Fate = pb.GuestFate_GUEST_FATE_ENDING
+		}
+		guest.Detail = clip(joinSentences(guest.Detail, detail), MaxTextBytes)
+	})
 }
 
 // mayGoOn reports whether a job that loses its run waits for another.

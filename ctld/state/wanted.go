@@ -74,8 +74,11 @@ func (t *tables) WantedAllocs(node string) []WantedAlloc {
 			if job.End.Frozen {
 				w.GraceS = 0
 			}
-			if reclaim := record.Reclaim; reclaim != nil && !alloc.Parked && t.keptFrom(job, record) {
-				w.EndByMS = reclaim.DeadlineMS
+			switch kept := t.keptFrom(job, record); {
+			case kept && alloc.Parked: // others have its CPUs: it does not run again
+				w.GraceS, w.TermAgainS = 0, 0
+			case kept:
+				w.EndByMS = record.Reclaim.DeadlineMS
 			}
 			w.Abandon = job.Run.Abandoned
 		} else {

@@ -83,7 +83,7 @@ func (r *Registry) Over(p *Alloc, result *pb.AllocEnded, last *pb.AllocSaved) (d
 		case p.LeaseKilled:
 			result.Cause, result.Detail = pb.EndCause_END_CAUSE_LEASE_ENDED, "the job's supervisor did not freeze it at the end of its lease and was killed"
 		case p.ParkKilled:
-			result.Cause, result.Detail = pb.EndCause_END_CAUSE_RECLAIMED, "the owner of the node has taken it back; the job's supervisor had neither parked nor ended it in time and was killed"
+			result.Cause, result.Detail = pb.EndCause_END_CAUSE_RECLAIMED, "the job's supervisor had neither parked nor ended it in time and was killed"
 		case p.Killed:
 			result.Cause, result.Detail = p.killedFor(), "the job's supervisor did not end it in time and was killed"
 		}

@@ -97,13 +97,9 @@ func (k *parking) keepDeadline() {
 // reclaim ends the allocation without giving it time to end.
 func (p *alloc) reclaim(why string) {
 	p.log.Warn("the owner of the node has taken it back, and the job is killed", "reason", why)
-	p.end(pb.EndCause_END_CAUSE_RECLAIMED, 0, reclaimedDetail(why))
+	p.end(pb.EndCause_END_CAUSE_RECLAIMED, 0, bundle.Clip(why))
 	p.parking.kill.Do(func() { close(p.parking.late) })
 	p.killRest()
-}
-
-func reclaimedDetail(why string) string {
-	return bundle.Clip("the owner of the node has taken it back: " + why)
 }
 
 // workAgain is how soon it is looked again whether a save lets the job be parked.
@@ -156,7 +152,7 @@ func (k *parking) took(failure error) {
 		p.log.Info("the job is not parked: the owner of the node lends it again")
 	case errors.As(failure, &never):
 		p.log.Warn("the job cannot be parked and is ended: the owner of the node has taken it back", "error", failure)
-		p.end(pb.EndCause_END_CAUSE_RECLAIMED, killWait(p.order), reclaimedDetail("it cannot be parked: "+failure.Error()))
+		p.end(pb.EndCause_END_CAUSE_RECLAIMED, killWait(p.order), bundle.Clip("it cannot be parked: "+failure.Error()))
 	default:
 		p.log.Warn("the job is not parked yet: that is tried again until its deadline, and then it is killed", "error", failure)
 	}

@@ -94,7 +94,7 @@ func TestReclaimWaits(t *testing.T) {
 		not    string
 	}{
 		"all leave": {"greclaim n1 --within=1s --wait", [][]*pb.Node{open, open, half, half, free}, 0, 0, []string{
-			"n1: job 1 (bob) was parked after 0.18 s\nn1: job 2 (bob) has ended after 0.21 s\nall hardware of n1 is yours after 0.21 s; the promise was 1s\n"}, "error"},
+			"n1: job 1 (bob) was parked after 0.18 s\nn1: job 2 (bob) left after 0.21 s\nall hardware of n1 is yours after 0.21 s; the promise was 1s\n"}, "error"},
 		"all had left":           {"greclaim n1 --within=1s --wait", [][]*pb.Node{free}, 0, 0, []string{"all hardware of n1 is yours after 0.21 s"}, "error"},
 		"no guest":               {"greclaim n2 --within=1s --wait", [][]*pb.Node{{reclaimed("n2")}}, 0, 0, []string{"no guest holds anything there: all hardware is yours", "all hardware of n2 is yours after 0.00 s"}, "error"},
 		"two nodes":              {"greclaim n[1-2] --within=1s --wait", [][]*pb.Node{two}, 0, 0, []string{"of n1 is yours after 0.01 s", "of n2 is yours after 0.00 s"}, "error"},

@@ -45,11 +45,11 @@ func WaitText(ms int64) string {
 	return fmt.Sprintf("%d.%02d s", ms/1000, ms%1000/10)
 }
 
-// PromiseText is how long a promise was: "1m", or "1500 ms" where that is no whole number
-// of seconds.
+// PromiseText is how long a promise was: "1m", or "2.21 s" where a later command brought the
+// deadline forward.
 func PromiseText(ms int64) string {
 	if ms%1000 != 0 {
-		return fmt.Sprintf("%d ms", ms)
+		return WaitText(ms)
 	}
 	return spec.FormatDuration(uint32(min(max(ms/1000, 0), int64(spec.Unlimited)-1)))
 }
@@ -76,12 +76,9 @@ func fateText(guest *pb.ReclaimedGuest) string {
 
 // GuestLeft is how a guest left, and when.
 func GuestLeft(guest *pb.ReclaimedGuest, reclaim *pb.Reclaim) string {
-	how := "left"
-	switch guest.GetFate() {
-	case pb.GuestFate_GUEST_FATE_PARK:
+	how := "left" // it ends, or was parked before it was told to end
+	if guest.GetFate() == pb.GuestFate_GUEST_FATE_PARK {
 		how = "was parked"
-	case pb.GuestFate_GUEST_FATE_REQUEUE, pb.GuestFate_GUEST_FATE_CANCEL, pb.GuestFate_GUEST_FATE_ENDING:
-		how = "has ended"
 	}
 	text := how + " after " + WaitText(guest.GetFreedMs()-reclaim.GetAtMs())
 	if guest.GetDetail() != "" {
