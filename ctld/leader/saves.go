@@ -54,6 +54,7 @@ func (l *Leader) KeepSaved(ctx context.Context, now time.Time) {
 	for chunk := range slices.Chunk(due, state.MaxTargets) {
 		l.propose(ctx, state.SaveJobs{Targets: chunk, Privileged: true, Purpose: state.SaveInterval})
 	}
+	l.packParked(ctx, view, now)
 	l.askRestores(ctx, view, now)
 }
 

@@ -182,8 +182,12 @@ func (s *State) leave(next *Job, order *PreemptOrder, number uint32) {
 // standsSaved handles a job that is frozen by its image, for whatever it was
 // saved.
 func (s *State) standsSaved(next *Job, saving *Saving) {
-	if saving.Purpose == SaveMove {
+	switch saving.Purpose {
+	case SaveMove:
 		s.imageMade(next, saving.Number)
+		return
+	case SavePack:
+		s.packed(next, saving.Number)
 		return
 	}
 	s.leave(next, saving.Order, saving.Number)

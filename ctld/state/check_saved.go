@@ -21,8 +21,10 @@ func checkSaved(job *Job) error {
 			return wrong("image %d is being made, and has %+v", saving.Number, saving.Made.Allocs)
 		case job.Saved == nil || saving.Number == 0 || saving.Number > job.Saved.Number || job.Saved.image(saving.Number) != nil:
 			return wrong("image %d is being made, which cannot be", saving.Number)
-		case saving.Purpose < SaveInterval || saving.Purpose > SavePreemption || (saving.Purpose == SavePreemption) != (saving.Order != nil):
+		case saving.Purpose < SaveInterval || saving.Purpose > SavePack || (saving.Purpose == SavePreemption) != (saving.Order != nil):
 			return wrong("is being saved for %s", saving.Purpose)
+		case saving.Purpose == SavePack && !job.parkedWhole():
+			return wrong("is packed, and is not parked")
 		}
 	}
 	if job.Run != nil && job.Run.Restore != nil && (job.Run.Restore.Epoch >= job.Epoch || len(job.Run.Restore.Allocs) != len(job.Run.Allocs)) {

@@ -15,6 +15,7 @@ import (
 //	try-reclaim     the same, as a dry run
 //	release-nodes n1 n2 [coordinator=NAME] [privileged]
 //	end-reclaims
+//	pack 3          the leader has a parked job saved, to go on elsewhere
 //	parked 3.1 n1 number=N [ms=MS]
 //	waits           what users hear of waiting jobs, with what a plan says
 

@@ -269,6 +269,8 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "release-nodes":
 		c := d.reclaim(a)
 		return ReleaseNodes{Names: c.Names, User: c.User, Coordinator: c.Coordinator, Privileged: c.Privileged}
+	case "pack":
+		return SaveJobs{Targets: d.targets(a), Privileged: true, Purpose: SavePack}
 	case "end-reclaims":
 		return EndReclaims{}
 	case "leases-ended":

@@ -184,7 +184,7 @@ func (s *State) park(job *Job, names []string) {
 	if !s.parksMore(job, names) {
 		return
 	}
-	next := s.withoutSave(s.calledOff(job, "node "+s.reclaimedUnder(job, names).Name+" was reclaimed by its owner"))
+	next := s.withoutSave(s.calledOff(job, "node "+s.reclaimedUnder(job, names).Name+" was reclaimed by its owner"), "a node of it was reclaimed by its owner")
 	if next.Suspended() {
 		s.chargeUsage(next)
 		next = next.withSuspension()
@@ -249,7 +249,7 @@ func (s *State) parksMore(job *Job, names []string) bool {
 
 // withoutSave is a job whose save, if one is under way, is given up. An
 // allocation that is frozen for it is told so.
-func (s *State) withoutSave(job *Job) *Job {
+func (s *State) withoutSave(job *Job, why string) *Job {
 	saving := job.Saving()
 	if saving == nil {
 		return job
@@ -257,6 +257,6 @@ func (s *State) withoutSave(job *Job) *Job {
 	next, saved := job.withSaved()
 	next.setSaving(nil)
 	next.Run.Abandoned = saving.Number
-	saved.FailedNumber, saved.Failed, saved.FailedMS = saving.Number, "a node of it was reclaimed by its owner", s.timeMS
+	saved.FailedNumber, saved.Failed, saved.FailedMS = saving.Number, why, s.timeMS
 	return next
 }

@@ -17,7 +17,7 @@ type SaveJobs struct {
 	UID         uint32      `cbor:"2,keyasint,omitempty"`
 	Privileged  bool        `cbor:"3,keyasint,omitempty"`
 	Coordinator string      `cbor:"4,keyasint,omitempty"`
-	Purpose     SavePurpose `cbor:"5,keyasint"`           // all but SavePreemption, which PreemptJobs orders
+	Purpose     SavePurpose `cbor:"5,keyasint"`           // all but SavePreemption, which PreemptJobs orders; SavePack is the leader's
 	To          []string    `cbor:"6,keyasint,omitempty"` // of a move, ascending; none = any other node that can
 	// SeesAll: private_data hides no jobs from the caller.
 	SeesAll bool `cbor:"7,keyasint,omitempty"`
@@ -36,7 +36,7 @@ const moveWishMS = 5 * 60 * 1000
 
 func (SaveJobs) kind() Kind { return KindSaveJobs }
 func (c SaveJobs) apply(s *State, result *Result) {
-	if c.Purpose < SaveInterval || c.Purpose > SaveMove {
+	if c.Purpose < SaveInterval || c.Purpose > SaveMove && c.Purpose != SavePack {
 		result.Refused = refuse(Invalid, "no such purpose of a save: %d", c.Purpose)
 		return
 	}
@@ -105,6 +105,8 @@ func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 		return refuse(WrongState, "%s", job.NotSavable())
 	case job.Configuring():
 		return refuse(WrongState, "%s: it has just been started, and is not ready yet", textTryLater)
+	case purpose == SavePack:
+		return t.mayPack(job)
 	case job.Suspended():
 		return refuse(WrongState, "it is suspended: save it when it continues")
 	case job.frozenToMove():
@@ -139,34 +141,34 @@ func (t *tables) silentNode(job *Job) string {
 // mayMove says why a job cannot resume on some nodes, or if none is named on
 // any other node, as far as the records tell. The nodes themselves are asked
 // later.
-func (s *State) mayMove(job *Job, to []string) *Refusal {
+func (t *tables) mayMove(job *Job, to []string) *Refusal {
 	from := job.Run.BatchHost()
 	need := imageNeed(job)
 	list := words.FormatHostList(to)
 	switch {
-	case !s.networkAllowed(job):
+	case !t.networkAllowed(job):
 		return refuse(WrongState, "it shares the node's network, which none of its partitions allows any more, and keeps the network that it has: it runs on where it is; once it waits again, %s", job.StartOverText())
 	case slices.Equal(to, need.Nodes()):
 		return refuse(WrongState, "it runs on node %s already", list)
-	case len(to) == len(need.Allocs) && s.overlaps(job, to) != "":
-		return refuse(WrongState, "it runs on node %s, where it is frozen until it resumes elsewhere: name nodes that are none of its own", s.overlaps(job, to))
+	case len(to) == len(need.Allocs) && t.overlaps(job, to) != "":
+		return refuse(WrongState, "it runs on node %s, where it is frozen until it resumes elsewhere: name nodes that are none of its own", t.overlaps(job, to))
 	case len(to) == 0 && job.IsGang():
 		return refuse(WrongState, "its processes know the names of its %d nodes, so it resumes elsewhere only where somebody says: name as many nodes, with gcontrol migrate %d NODES", len(need.Allocs), job.ID)
 	case len(to) > 0 && len(to) != len(need.Allocs):
 		return refuse(WrongState, "it runs on %d nodes, and cannot resume on %d: name as many", len(need.Allocs), len(to))
 	case len(to) > 0:
-		if why := s.cannotTake(job, to, &need); why != "" {
+		if why := t.cannotTake(job, to, &need); why != "" {
 			return refuse(WrongState, "it cannot resume on node %s: %s", list, why)
 		}
 		return nil
 	}
 	others, why := 0, ""
-	for node := range s.Nodes() {
-		if node.Name == from || !s.inPartitions(job, node.Name) {
+	for node := range t.Nodes() {
+		if node.Name == from || !t.inPartitions(job, node.Name) {
 			continue
 		}
 		others++
-		not := s.cannotTake(job, []string{node.Name}, &need)
+		not := t.cannotTake(job, []string{node.Name}, &need)
 		if not == "" {
 			return nil
 		}

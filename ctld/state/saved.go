@@ -109,6 +109,7 @@ const (
 	SaveAsked      SavePurpose = 2
 	SaveMove       SavePurpose = 3 // to resume elsewhere
 	SavePreemption SavePurpose = 4 // to make room
+	SavePack       SavePurpose = 5 // a parked job, to resume elsewhere: see reclaim_pack.go
 )
 
 // String is the word for the purpose.
@@ -122,6 +123,8 @@ func (p SavePurpose) String() string {
 		return "move"
 	case SavePreemption:
 		return "preemption"
+	case SavePack:
+		return "pack"
 	}
 	return fmt.Sprintf("SavePurpose(%d)", uint8(p))
 }

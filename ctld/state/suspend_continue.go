@@ -96,6 +96,9 @@ func (s *State) checkUnpark(job *Job, alloc *Alloc, node *Node) error {
 // continued is a suspended job that continues. Its usage meanwhile is charged.
 func (s *State) continued(job *Job) *Job {
 	s.chargeUsage(job)
+	if saving := job.Saving(); saving != nil && saving.Purpose == SavePack {
+		job = s.withoutSave(job, "it continues where it was parked")
+	}
 	next, _ := job.withAlloc("")
 	run := next.Run
 	for i := range run.Allocs {

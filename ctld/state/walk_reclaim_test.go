@@ -47,6 +47,15 @@ func (w *walker) reclaim(v *View) Command {
 	if parks := w.parks(v); parks != nil && w.chance(70) {
 		return *parks
 	}
+	if parked := v.ParkedJobs(); w.saves && len(parked) > 0 && w.chance(60) {
+		job := parked[w.Intn(len(parked))]
+		if saving := job.Saving(); saving != nil && w.chance(70) {
+			return AllocsSaved{Reports: []SaveReport{{
+				Job: job.ID, Epoch: job.Epoch, Node: job.Run.BatchHost(), Number: saving.Number, Digest: walkedDigest(job.ID, job.Epoch, saving.Number, job.Run.BatchHost()), Frozen: w.chance(90),
+			}}}
+		}
+		return SaveJobs{Targets: []Target{{Job: job.ID}}, Privileged: true, Purpose: SavePack}
+	}
 	switch {
 	case len(reclaimed) > 0 && w.chance(40):
 		return ReleaseNodes{Names: reclaimed, User: w.userName(), Privileged: w.chance(85)}
@@ -98,6 +107,9 @@ func tallyReclaims(before *View, s *State, result *Result, tally map[string]int)
 	}
 	for _, id := range result.ChangedJobs {
 		job, known := s.Job(id)
+		if was, there := before.Job(id); there && was.Saving() != nil && was.Saving().Purpose == SavePack && known && job.Phase == Ending && job.End.Frozen {
+			tally["packed"]++
+		}
 		if !known || !job.HoldsNodes() {
 			continue
 		}
