@@ -34,6 +34,8 @@ To look around:
   gqueue --me                            your jobs
   gcontrol show job NUMBER               all about one
   gcancel NUMBER                         end it
+A lab's own node, back from its guests:
+  greclaim n1 --within=60s               park them; grelease n1 lends it again
 No cluster at hand? As root, one on this machine:
   gleaner dev --dir=/var/tmp/gleaner
 `)
