@@ -209,24 +209,34 @@ const (
 	openPause = 20 * time.Millisecond
 )
 
-// freeze freezes the job where no process has one of its GPUs open.
+// A job that is frozen while a program waits for a process that it made with vfork cannot be
+// saved before it runs again. So it is let run for a moment, a few times.
+const (
+	vforkTries = 20
+	vforkPause = 2 * time.Millisecond
+)
+
+// freeze freezes the job where no process has one of its GPUs open and, if that soon is
+// so, where it can be saved.
 func (k *parking) freeze(ctx context.Context) error {
-	p := k.alloc
-	for try := 0; ; try++ {
+	for opens, forks := 0, 0; ; {
 		if err := k.freezeOnce(ctx); err != nil {
 			return err
 		}
 		opener, err := k.opener()
-		if opener == nil || err != nil {
+		if err != nil {
 			return err
 		}
-		k.anew = true
-		if try == openTries-1 {
-			err = fmt.Errorf("process %d (%s) has %s open, and what it has there can be taken only from programs that use CUDA, with a driver that can", opener.PID, opener.Program, opener.Path)
-			if p.gpus == nil {
-				err = neverError{err}
+		pause := vforkPause
+		if opener != nil {
+			k.anew = true
+			if opens == openTries-1 {
+				return k.keepsOpen(opener)
 			}
-			return err
+			pause = openPause << opens
+			opens++
+		} else if forks++; forks > vforkTries || !k.waitsInVfork() {
+			return nil
 		}
 		if err := k.run(); err != nil {
 			return err
@@ -234,9 +244,24 @@ func (k *parking) freeze(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(openPause << try):
+		case <-time.After(pause):
 		}
 	}
+}
+
+// waitsInVfork says whether a process does, and may run.
+func (k *parking) waitsInVfork() bool {
+	pid, err := k.alloc.maker.WaitsInVfork()
+	return err == nil && pid != 0 && k.alloc.mayRun()
+}
+
+// keepsOpen is why the devices of a job cannot be taken now, or ever.
+func (k *parking) keepsOpen(opener *openers.Opener) error {
+	err := fmt.Errorf("process %d (%s) has %s open, and what it has there can be taken only from programs that use CUDA, with a driver that can", opener.PID, opener.Program, opener.Path)
+	if k.alloc.gpus == nil {
+		return neverError{err}
+	}
+	return err
 }
 
 // freezeOnce freezes the job until it is resumed. If that fails, the job is as it was.

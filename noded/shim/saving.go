@@ -28,7 +28,7 @@ func (p *alloc) newMaker() *save.Maker {
 	return &save.Maker{Config: save.Config{
 		Job: p.job, Group: p.group, Relay: p.relay, GPUs: p.gpus, Store: save.NodeStores{Stores: p.stores},
 		Lock: &p.mu, Freeze: p.freezeForSave, Thaw: p.thawAfterSave, Refreeze: p.refreeze, MayRun: p.mayRun,
-		Released: p.noteReleased,
+		Released: p.noteReleased, StaysParked: p.staysParked,
 	}}
 }
 
@@ -108,6 +108,13 @@ func (p *alloc) maySave() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.core.MaySave()
+}
+
+// staysParked says whether the job's devices are the owner's, and nobody asked for them.
+func (p *alloc) staysParked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.core.Park.Wanted && p.core.Park.Step == supervise.Parked
 }
 
 // noteReleased notes that CRIU ended in the middle of a dump.

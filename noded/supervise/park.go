@@ -104,13 +104,22 @@ func (a *Alloc) LookPark(now time.Duration) Do {
 	case p.Wanted && (p.Step == ParkHeld || p.Step == ParkFailed):
 		return a.lookToPark(now)
 	case !p.Wanted && (p.Step == ParkFailed || p.Step == Parked):
-		if now < p.after {
-			return Do{Again: true}
-		}
-		p.Step = ParkGiving
-		return Do{Unpark: true}
+		return a.lookToGive(now)
 	}
 	return Do{}
+}
+
+// lookToGive answers whether the devices are given back now. A save of the job as it stands
+// parked, which has not frozen it for itself yet, ends before.
+func (a *Alloc) lookToGive(now time.Duration) Do {
+	switch {
+	case a.Now != nil && a.Now.Parked && a.Now.Step < StepDump:
+		return Do{Abort: ErrAborted, Again: true}
+	case now < a.Park.after:
+		return Do{Again: true}
+	}
+	a.Park.Step = ParkGiving
+	return Do{Unpark: true}
 }
 
 // lookToPark answers whether an attempt to park begins now. A save that has not dumped

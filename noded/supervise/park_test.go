@@ -299,10 +299,40 @@ func TestLookPark(t *testing.T) {
 	}
 }
 
-// TestNoSaveOfParked: a save that is ordered while the owner takes the node back is refused, and
-// that says nothing of the job.
-func TestNoSaveOfParked(t *testing.T) {
+// TestSaveOfParked: a job that is parked is saved as it stands. It gets its devices back when it is
+// frozen for the save, or the save is over.
+func TestSaveOfParked(t *testing.T) {
+	for step := StepMark; step < StepOver; step++ {
+		a := &Alloc{Up: true, Ready: true, Released: true, Park: Park{Wanted: true, Step: Parked}}
+		if do := a.Save(&pb.SaveAlloc{Number: 1}); do.Begin == nil || a.MaySave() != nil || !a.Now.Parked {
+			t.Fatalf("it is refused: %+v, %v", do, a.MaySave())
+		}
+		a.Now.Step = step
+		if do := a.LookPark(time.Minute); do != (Do{}) {
+			t.Errorf("%s: %+v", step, do)
+		}
+		a.Park.Wanted = false
+		want := Do{Unpark: true}
+		if step < StepDump {
+			want = Do{Abort: ErrAborted, Again: true}
+		}
+		if do := a.LookPark(time.Minute); do != want {
+			t.Errorf("%s, lent: %+v, want %+v", step, do, want)
+		}
+	}
+}
+
+// TestNoSaveWhileParking: a save that is ordered while the devices are being taken or given
+// is refused, and that says nothing of the job.
+func TestNoSaveWhileParking(t *testing.T) {
 	a := &Alloc{Up: true, Ready: true, Released: true, Park: Park{Wanted: true}}
+	for _, park := range []Park{{Step: ParkFailed}, {Step: ParkGiving}, {Wanted: true, Step: ParkTaking}} {
+		a.Park = park
+		if err := a.MaySave(); !errors.Is(err, ErrReclaimed) {
+			t.Errorf("%s: refused with %v", park.Step, err)
+		}
+	}
+	a.Park = Park{Wanted: true}
 	if err := a.MaySave(); !errors.Is(err, ErrReclaimed) || checkpointableAfter(err) != pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED {
 		t.Errorf("refused with %v", err)
 	}

@@ -24,6 +24,8 @@ type Save struct {
 	Step  Step
 	ran   bool // the job, since it was dumped
 	taken bool // back, while it was dumped
+
+	Parked bool // the job is parked: it is dumped as it stands, and stays so
 }
 
 // Reasons for which a save ends early, or is refused.
@@ -115,17 +117,20 @@ func (a *Alloc) resumeAfterSave() Do {
 	return Do{Resume: true, Tell: true}
 }
 
-// MaySave refuses what cannot be saved whatever is tried.
+// MaySave refuses what cannot be saved whatever is tried, when the save under way begins.
 func (a *Alloc) MaySave() error {
 	switch {
 	case !a.Up || !a.Released: // an image without the script could not resume with it
 		return errNotStarted
 	case a.Ending:
 		return ErrEnding
-	case a.Park.Wanted || a.Park.lacks():
+	case a.Park.Step != Parked && (a.Park.Wanted || a.Park.lacks()):
 		return ErrReclaimed
 	case a.Checkpointable.GetCheckpointable() == pb.Checkpointable_CHECKPOINTABLE_NO:
 		return errors.New(a.Checkpointable.GetReason())
+	}
+	if a.Now != nil {
+		a.Now.Parked = a.Park.Step == Parked
 	}
 	return nil
 }

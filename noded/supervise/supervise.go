@@ -96,6 +96,9 @@ func (a *Alloc) Look(now time.Duration, busy bool) Do {
 		if a.Park.lacks() {
 			return Do{} // LookPark has them given back first
 		}
+		if a.Dumping() {
+			return Do{Again: true} // CRIU has the freezer
+		}
 		a.Lease.Runs = true
 		return Do{Thaw: true}
 	case lease.Remove:

@@ -103,6 +103,8 @@ func TestLook(t *testing.T) {
 		{"suspended in a dump", suspended, StepDump, false, Do{Again: true}},
 		{"suspended while GPUs are parked", suspended, StepPark, true, Do{Again: true}},
 		{"renewed", frozen, StepOver, false, Do{Thaw: true}},
+		{"renewed in a dump", frozen, StepDump, false, Do{Again: true}},
+		{"renewed while an image is packed", frozen, StepPack, false, Do{Thaw: true}},
 		{"gone", lease.Lease{Fence: true, Gone: true}, StepDump, false, Do{Remove: true}},
 	} {
 		a := Alloc{Lease: row.lease}

@@ -34,7 +34,7 @@ var cases = []Case{
 		"|SeccompFilter|RefuseHostNamespace|SelectMounts|CoveredMounts|TryIdmap)$", "GLEANER_TEST_GINIT=/src/bin/ginit"),
 	// In a mount namespace of their own, and told where ginit is, these do not
 	// build it.
-	tests("noded/shim", "^Test(ForkBomb|Memory|SupervisorKilled|OrphansAreKilled"+prototest.Soak("", "|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
+	tests("noded/shim", "^Test(ForkBomb|Memory|SupervisorKilled|OrphansAreKilled|ParkTakesDevices|ParkOfSuspended"+prototest.Soak("", "|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups|OccupiedParent)$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),

@@ -51,6 +51,14 @@ func (g *Memory) Reclaim(ctx context.Context, anew bool, run func() error) error
 	return err
 }
 
+// Ours answers what the driver says of the job's GPUs, whoever has them now.
+func (g *Memory) Ours(ctx context.Context) (facts cuda.Facts, err error) {
+	if g == nil {
+		return facts, nil
+	}
+	return g.Facts(ctx, g.IDs)
+}
+
 // Release ends Reclaim: what the job had on its GPUs is given back by the next Unpark.
 func (g *Memory) Release() {
 	if g != nil {

@@ -44,6 +44,9 @@ type Config struct {
 	Refreeze func() error
 	// MayRun says whether the lease lets the job run.
 	MayRun func() bool
+	// StaysParked says whether the job does not run after it was saved, because its
+	// devices are the owner's of the node.
+	StaysParked func() bool
 	// Released is told that CRIU ended in the middle of a dump and let go of the job's
 	// processes.
 	Released func()

@@ -27,7 +27,7 @@ func (m *Maker) freezeWhole(ctx context.Context) error {
 		if err := m.Freeze(ctx); err != nil {
 			return fmt.Errorf("the job's processes cannot be frozen: %w", errors.Join(err, remove.Survivors(m.Group)))
 		}
-		pid, err := m.waitsInVfork()
+		pid, err := m.WaitsInVfork()
 		if err == nil && pid == 0 {
 			return nil
 		}
@@ -45,8 +45,8 @@ func (m *Maker) freezeWhole(ctx context.Context) error {
 	}
 }
 
-// waitsInVfork answers a process of the job that does, or 0.
-func (m *Maker) waitsInVfork() (int, error) {
+// WaitsInVfork answers a process of the job that does, or 0.
+func (m *Maker) WaitsInVfork() (int, error) {
 	pids, err := m.Group.Procs()
 	if err != nil {
 		return 0, err

@@ -33,7 +33,7 @@ func (w *work) step(ctx context.Context, step supervise.Step) (err error) {
 	case supervise.StepDisconnect:
 		err = w.disconnect(ctx)
 	case supervise.StepPark:
-		w.facts, err = w.GPUs.Park(ctx, w.checkRoom)
+		err = w.park(ctx)
 	case supervise.StepFreeze:
 		err = w.freeze(ctx)
 	case supervise.StepDump:
@@ -108,6 +108,23 @@ type passingError struct{ error }
 func (e passingError) Is(target error) bool { return target == supervise.ErrPassing }
 func (e passingError) Unwrap() error        { return e.error }
 
+// park brings what the job has on its GPUs into the host's memory. Of a job that is
+// parked it is there.
+func (w *work) park(ctx context.Context) (err error) {
+	if w.parked() {
+		w.facts, err = w.GPUs.Ours(ctx)
+		return err
+	}
+	w.facts, err = w.GPUs.Park(ctx, w.checkRoom)
+	return err
+}
+
+func (w *work) parked() bool {
+	w.Lock.Lock()
+	defer w.Lock.Unlock()
+	return w.decided.Parked
+}
+
 // freeze freezes the job where it can be dumped.
 func (w *work) freeze(ctx context.Context) error {
 	w.frozen = time.Now()
@@ -127,9 +144,11 @@ func (m *Maker) thaw() error {
 
 // resume lets the job run while its image is packed.
 func (w *work) resume() error {
-	w.Lock.Lock()
-	w.decided.RunsOn()
-	w.Lock.Unlock()
+	if !w.StaysParked() {
+		w.Lock.Lock()
+		w.decided.RunsOn()
+		w.Lock.Unlock()
+	}
 	err := w.Resume()
 	w.made.FrozenMS = sinceMS(w.frozen)
 	return err
