@@ -2,12 +2,14 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -271,4 +273,33 @@ func TestCallingOffIsHeard(t *testing.T) {
 			s.cancel()
 		})
 	}
+}
+
+// TestEndingIsNotFrozen: a job that is told to end in the middle of an attempt to park it has
+// its time to end.
+func TestEndingIsNotFrozen(t *testing.T) {
+	s := newSavedAlloc(t)
+	s.core.Ending = true
+	if err := s.parking.freezeOnce(context.Background()); !errors.Is(err, supervise.ErrEnding) {
+		t.Errorf("it answers %v", err)
+	}
+	s.runs()
+}
+
+// TestNobodyAsked: a driver that was not asked in time has not said that there is no GPU.
+func TestNobodyAsked(t *testing.T) {
+	s := newGPUAlloc(t)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.gpus.Reclaim(over, false, func() error { return nil }); err == nil {
+		t.Error("the GPUs are taken, though nobody asked the driver")
+	}
+	s.want(cuda.Running)
+	must(t, s.gpus.Reclaim(context.Background(), false, func() error { return nil }))
+	s.want(cuda.Checkpointed)
+	must(t, s.gpus.Unpark())
+	s.want(cuda.Checkpointed) // they are the owner's
+	s.gpus.Release()
+	eventually(t, "they are given back", func() bool { return !s.gpus.IsParked() })
+	s.want(cuda.Running)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/shim/openers"
 	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
 	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -273,8 +274,14 @@ func (k *parking) freezeOnce(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("the job's processes cannot be frozen: %w", err), remove.Survivors(p.group), p.applyFreezer())
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.core.Froze()
+	ending := p.core.Ending
+	if !ending {
+		p.core.Froze()
+	}
+	p.mu.Unlock()
+	if ending { // it has its time for that
+		return errors.Join(supervise.ErrEnding, p.applyFreezer())
+	}
 	return nil
 }
 

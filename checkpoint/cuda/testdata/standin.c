@@ -61,11 +61,15 @@ static int number(const char *file, int otherwise)
 	return n;
 }
 
+/* Whole or not at all: whoever calls may be killed in the middle. */
 static void set_number(const char *file, int n)
 {
-	FILE *f = fopen(at(file), "w");
+	char whole[64];
+	snprintf(whole, sizeof whole, "%s.new", file);
+	FILE *f = fopen(at(whole), "w");
 	fprintf(f, "%d\n", n);
 	fclose(f);
+	rename(at(whole), at(file));
 }
 
 static const char *of(int pid)

@@ -39,8 +39,8 @@ func (g *Memory) Reclaim(ctx context.Context, anew bool, run func() error) error
 		err = errByHand
 	}
 	switch {
-	case err != nil && !opens && !g.IsParked():
-		return nil // they have loaded the library and use no GPU
+	case errors.Is(err, cuda.ErrNoDriver) && !opens && !g.IsParked():
+		return nil // they have loaded the library, which finds no GPU
 	case err != nil:
 		return err
 	}
