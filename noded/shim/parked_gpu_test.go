@@ -54,7 +54,7 @@ while :; do sleep 0.05; done`)
 			if name == "it is cancelled" {
 				want = pb.EndCause_END_CAUSE_CANCELLED
 			}
-			if result.Cause != want || want == pb.EndCause_END_CAUSE_RECLAIMED && !strings.Contains(result.Detail, "owner") {
+			if result.Cause != want || want == pb.EndCause_END_CAUSE_RECLAIMED && !strings.Contains(result.Detail, "not parked in time") {
 				t.Errorf("ended %v", result)
 			}
 			t.Log(result.Detail)
