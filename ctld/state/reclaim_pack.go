@@ -112,4 +112,10 @@ func (s *State) packed(next *Job, number uint32) {
 		Detail: clip(fmt.Sprintf("%s, and it was parked on node %s: resumes elsewhere from image %d", text, words.FormatHostList(next.Run.nodes()), number), MaxTextBytes),
 	})
 	s.putJob(next)
+	for i := range next.Run.Allocs {
+		s.changeGuest(next.ID, next.Epoch, next.Run.Allocs[i].Node, func(guest *ReclaimedGuest) {
+			guest.Fate = pb.GuestFate_GUEST_FATE_REQUEUE
+			guest.Detail = clip(joinSentences(guest.Detail, fmt.Sprintf("packed: it resumes elsewhere from image %d", number)), MaxTextBytes)
+		})
+	}
 }
