@@ -35,7 +35,7 @@ func (p *Progress) Show(words string, arguments ...any) {
 		return
 	}
 	text := format.Printable(fmt.Sprintf(words, arguments...))
-	if width, _, err := term.GetSize(int(p.file.Fd())); err == nil && len(text) > width-12 {
+	if width, _, err := term.GetSize(int(p.file.Fd())); err == nil && width > 0 && len(text) > width-12 {
 		text = text[:max(width-12, 0)]
 	}
 	fmt.Fprintf(p.file, "\r\x1b[K%s (%d s)", text, int(time.Since(p.began).Seconds()))
