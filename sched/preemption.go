@@ -15,6 +15,9 @@ const (
 	PreemptRequeue
 	PreemptSuspend
 	PreemptCheckpoint
+	// PreemptPark is no mode of a policy: what the jobs of a node's owner do to
+	// guests there. See owners.go.
+	PreemptPark
 )
 
 // PreemptType says which jobs may preempt which.
@@ -32,13 +35,18 @@ type PreemptionPolicy struct {
 	Type        PreemptType
 	Mode        PreemptMode
 	ExemptTimeS uint32 // a job runs at least this long before it may be preempted
+	// GuestExemptTimeS is how long a guest runs at least without being disturbed by
+	// jobs of its node's owner.
+	GuestExemptTimeS uint32
 }
 
 // Preemption is one job that should make room for another.
 type Preemption struct {
 	Victim JobID
 	For    JobID
-	Mode   PreemptMode // cancel, requeue, suspend or checkpoint
+	Mode   PreemptMode // cancel, requeue, suspend, checkpoint or park
+	// Own: For is a job of the owner of the nodes, on which the victim is a guest.
+	Own    bool
 	GraceS uint32
 	// LostGPUMS is what it loses, in GPU-milliseconds (CPU-milliseconds for a
 	// job without GPUs).

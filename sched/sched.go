@@ -59,6 +59,9 @@ type Snapshot struct {
 	Priority     PriorityPolicy
 	Preemption   PreemptionPolicy
 	Switches     []place.Switch // leaves before the switches above them
+	// Owners are sets of nodes, each ascending: those of one account and of the
+	// accounts above it. Jobs go before all others on nodes that they own.
+	Owners [][]place.NodeIndex
 }
 
 // Partition is a set of nodes with rules.
@@ -80,6 +83,7 @@ type Partition struct {
 	GraceTimeS     uint32
 	Exclusive      bool // jobs get whole nodes
 	ExclusiveUser  bool // a node is one user's at a time
+	part           part
 }
 
 // Shape is what a job requests, apart from its user: jobs of one shape fit or
@@ -125,6 +129,9 @@ type Job struct {
 	// NowhereToResume: there are none, as far as is known.
 	Image           uint32
 	NowhereToResume bool
+	// Owner is 1 + the index into Snapshot.Owners of the nodes that its account
+	// owns; 0 = none.
+	Owner int32
 }
 
 // Dependency is whether a job waits for others.
@@ -201,6 +208,14 @@ type Running struct {
 	// Parked are the nodes on which it is parked, ascending: others share them as
 	// if it were not there.
 	Parked []place.NodeIndex
+	// Parking are the nodes on which it is to be parked and is not yet, ascending.
+	Parking []place.NodeIndex
+	// Owner is as in Job. Parks: as far as is known it can be parked, and loses
+	// nothing by it. ContinuedMS is when it last continued; 0 = it was never
+	// stopped.
+	Owner       int32
+	Parks       bool
+	ContinuedMS int64
 	// PausedMS is how long it has been suspended in all. ChargedMS is until when
 	// what it used is in the usage of its associations; 0 = its start.
 	PausedMS, ChargedMS int64

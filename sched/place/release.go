@@ -96,3 +96,25 @@ func (n *Node) share(jobs []Stay) {
 		}
 	}
 }
+
+// Park gives back the CPUs and devices of a placement, whose job stays in memory
+// only. staying are the jobs that each of its nodes has then. nodes is changed as
+// by Release.
+func Park(nodes []Node, p Placement, staying func(NodeIndex) []Stay) {
+	for i := range p.Allocs {
+		alloc := p.Allocs[i]
+		nodes[alloc.Node].ParkedMemory += alloc.MemoryBytes
+		alloc.MemoryBytes, alloc.TmpBytes = 0, 0
+		Release(nodes, Placement{Allocs: []Alloc{alloc}}, staying)
+	}
+}
+
+// Unpark is the opposite.
+func Unpark(nodes []Node, p Placement, exclusive bool) {
+	for i := range p.Allocs {
+		alloc := p.Allocs[i]
+		nodes[alloc.Node].ParkedMemory -= alloc.MemoryBytes
+		alloc.MemoryBytes, alloc.TmpBytes = 0, 0
+		Take(nodes, Placement{Allocs: []Alloc{alloc}, User: p.User, UserOnly: p.UserOnly}, exclusive)
+	}
+}
