@@ -23,15 +23,16 @@ import (
 type continuing struct {
 	rules   *preemptRules
 	entries []entry
-	last    map[waitingClass]int // of each class, one behind its last entry
-	jobs    []suspended          // in the order of their turns
+	last    map[standing]int // of each, one behind its last entry
+	jobs    []suspended      // in the order of their turns
 }
 
 type suspended struct {
 	*Running
 	after int // the number of entries before its turn
 	// chosen: it was in this pass, and does not continue in it.
-	chosen bool
+	chosen  bool
+	parking []place.Alloc // of a chosen one: what comes free of it where it is parked
 }
 
 func newContinuing(p *pass, entries []entry) *continuing {
@@ -48,24 +49,18 @@ func newContinuing(p *pass, entries []entry) *continuing {
 // add makes a job wait for its turn.
 func (c *continuing) add(p *pass, s suspended) {
 	if c.rules == nil {
-		c.rules, c.last = newPreemptRules(p.Snapshot), map[waitingClass]int{}
+		c.rules, c.last = newPreemptRules(p.Snapshot), map[standing]int{}
 		for at, e := range c.entries {
 			_, partition, _ := p.at(e)
-			c.last[waitingClass{p.Waiting[e.job].QOS, partition}] = at + 1
+			c.last[standing{p.Waiting[e.job].QOS, partition, p.Waiting[e.job].Owner}] = at + 1
 		}
 	}
-	for class, behind := range c.last { // the highest: their order does not matter
-		if c.rules.above(class.qos, class.partition, s.Running) {
+	for of, behind := range c.last { // the highest: their order does not matter
+		if c.rules.goesBefore(of, s.Running) {
 			s.after = max(s.after, behind)
 		}
 	}
 	c.jobs = append(c.jobs, s)
-}
-
-// waitingClass is what decides which jobs a waiting job may preempt.
-type waitingClass struct {
-	qos       int32
-	partition int
 }
 
 // sort puts the jobs in the order of their turns: one that may preempt another
@@ -78,12 +73,12 @@ func (c *continuing) sort() {
 	rest := c.jobs
 	c.jobs = make([]suspended, 0, len(rest))
 	for len(rest) > 0 {
-		next := slices.IndexFunc(rest, func(s suspended) bool {
-			return !slices.ContainsFunc(rest, func(other suspended) bool { return c.rules.above(other.QOS, other.Partition, s.Running) })
-		})
+		next := max(0, slices.IndexFunc(rest, func(s suspended) bool { // gangs on nodes of several owners may form a circle
+			return !slices.ContainsFunc(rest, func(other suspended) bool { return c.rules.goesFirst(other.Running, s.Running) })
+		}))
 		s := rest[next]
 		for _, before := range c.jobs {
-			if c.rules.above(before.QOS, before.Partition, s.Running) {
+			if c.rules.goesFirst(before.Running, s.Running) {
 				s.after = max(s.after, before.after)
 			}
 		}
@@ -113,7 +108,7 @@ func (p *pass) tryContinue(s suspended) {
 	}) || slices.ContainsFunc(s.Parked, func(node place.NodeIndex) bool {
 		return !p.nodes[node].Joins(place.Stay{User: s.Placement.User, UserOnly: s.Placement.UserOnly, Exclusive: s.Exclusive})
 	})
-	all := slices.Concat(s.Back, s.stillHeld())
+	all := slices.Concat(s.Back, s.stillHeld(), s.parking, s.Running.parking().Allocs)
 	if p.room != nil && slices.ContainsFunc(all, func(alloc place.Alloc) bool { return p.room.kept[alloc.Node] }) {
 		stays = true
 	}

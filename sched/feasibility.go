@@ -60,10 +60,11 @@ type feasibility struct {
 	healed []place.Node       // and with every node up and every device healthy
 	before map[string]verdict // of the pass before
 	given  map[string]verdict
+	ofPart map[string]verdict // of own parts, whose numbers are this pass's
 }
 
 func newFeasibility(s *Snapshot, memo Memo) *feasibility {
-	j := &feasibility{Snapshot: s, given: make(map[string]verdict)}
+	j := &feasibility{Snapshot: s, given: make(map[string]verdict), ofPart: make(map[string]verdict)}
 	if memo.describes(s) {
 		j.before = memo.verdicts
 	}
@@ -72,7 +73,7 @@ func newFeasibility(s *Snapshot, memo Memo) *feasibility {
 
 // remembers gives a trial the verdict of the pass before, if there is one.
 func (j *feasibility) remembers(t *trial, shape *Shape, index int) bool {
-	if t.judged || len(j.before) == 0 {
+	if t.judged || len(j.before) == 0 || j.Partitions[index].isPart() {
 		return t.judged
 	}
 	key := requestKey(index, &shape.Request)
@@ -89,10 +90,14 @@ func (j *feasibility) decideOn(t *trial, shape *Shape, index int) {
 		return
 	}
 	key := requestKey(index, &shape.Request)
-	v, again := j.given[key] // shapes may differ in their time limit only
+	given := j.given
+	if j.Partitions[index].isPart() {
+		given = j.ofPart
+	}
+	v, again := given[key] // shapes may differ in their time limit only
 	if !again {
 		v = j.decide(&shape.Request, index)
-		j.given[key] = v
+		given[key] = v
 	}
 	t.judged, t.verdict = true, v
 }

@@ -53,7 +53,7 @@ func (p *pass) charge(e entry) Charge {
 	job := &p.Waiting[e.job]
 	shape := &p.Shapes[job.Shape]
 	return Charge{
-		Job: job.ID, Association: job.Association, QOS: job.QOS, Partition: shape.Partitions[e.choice],
+		Job: job.ID, Association: job.Association, QOS: job.QOS, Partition: p.whole(shape.Partitions[e.choice]),
 		UID: job.UID, TimeLimitS: shape.TimeLimitS, Licenses: job.Licenses,
 	}
 }

@@ -17,13 +17,13 @@ type Memo struct {
 // memo keeps the verdicts of this pass only, so that it does not grow with
 // requests that are long gone.
 func (j *feasibility) memo() Memo {
-	return Memo{verdicts: j.given, nodes: j.Nodes, partitions: j.Partitions}
+	return Memo{verdicts: j.given, nodes: j.Nodes, partitions: j.wholes()}
 }
 
 // describes reports whether the memo's verdicts hold for a snapshot.
 func (m Memo) describes(s *Snapshot) bool {
 	return slices.EqualFunc(m.nodes, s.Nodes, sameInventory) &&
-		slices.EqualFunc(m.partitions, s.Partitions, func(a, b Partition) bool {
+		slices.EqualFunc(m.partitions, s.wholes(), func(a, b Partition) bool {
 			return slices.Equal(a.Nodes, b.Nodes)
 		})
 }

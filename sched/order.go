@@ -8,14 +8,18 @@ import (
 
 // entry is a job's turn in one of its partitions.
 type entry struct {
-	tier     uint32
+	tier     uint64 // of the partition: see Partition.tier
 	priority uint32
 	id       JobID
 	choice   int32 // position in the shape's partitions
 	job      int32 // position in Snapshot.Waiting
 }
 
-// order is the turns of the jobs, in Slurm's order: jobs that may preempt
+// isOwn reports whether the turn is one on nodes that the job's account owns.
+func (e entry) isOwn() bool { return e.tier >= ownTurn }
+
+// order is the turns of the jobs, in Slurm's order, but first those on nodes that
+// their accounts own: jobs that may preempt
 // others before those, tier of the partition, priority of the job, and then the
 // lower number. A job for several partitions has a turn in each, at its
 // priority in that partition; within a tier and a priority they come in its
@@ -26,7 +30,7 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 		job := &s.Waiting[i]
 		for choice, partition := range s.Shapes[job.Shape].Partitions {
 			entries = append(entries, entry{
-				tier:     s.Partitions[partition].PriorityTier,
+				tier:     s.Partitions[partition].tier(),
 				priority: p.of(i, choice),
 				id:       job.ID,
 				choice:   int32(choice),
@@ -35,7 +39,14 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 		}
 	}
 	slices.SortFunc(entries, compareEntries)
-	return preemptorsFirst(s, entries)
+	own := 0
+	for own < len(entries) && entries[own].tier >= ownTurn {
+		own++
+	}
+	if own == 0 {
+		return preemptorsFirst(s, entries)
+	}
+	return slices.Concat(preemptorsFirst(s, entries[:own]), preemptorsFirst(s, entries[own:]))
 }
 
 // compareEntries decides most comparisons by the first two fields; comparing

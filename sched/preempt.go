@@ -35,7 +35,7 @@ type way struct {
 // makeRoom promises room to the tasks of a job that did not fit. stopped are
 // the turns in which a limit stops the job; makeRoom updates it.
 func (p *pass) makeRoom(turns []entry, stopped []bool) {
-	if p.Preemption.Type == PreemptNone {
+	if p.Preemption.Type == PreemptNone && !turns[0].isOwn() {
 		return
 	}
 	job := turns[0].job
@@ -82,10 +82,19 @@ func (p *pass) findRoom(turns []entry, stopped []bool) (way, bool) {
 
 // choose finds the victims that lose the least.
 func (p *pass) choose(open []entry) (way, bool) {
+	w, found := p.chooseBy(open, open[0].isOwn())
+	if !found && open[0].isOwn() && p.Preemption.Type != PreemptNone {
+		return p.chooseBy(open, false) // beside the memory of guests there was no room
+	}
+	return w, found
+}
+
+// chooseBy chooses by what the owner's jobs may do, or else as everywhere.
+func (p *pass) chooseBy(open []entry, own bool) (way, bool) {
 	var best, next *option
 	var of entry
 	for _, e := range open {
-		g := p.victimSearchFor(e)
+		g := p.victimSearchFor(e, own)
 		g.search()
 		p.room.steps += g.steps
 		for _, o := range []*option{g.best, g.next} {
@@ -129,7 +138,7 @@ func (p *pass) mayMakeRoom(e entry) bool {
 		return false
 	}
 	kind := p.kind(e)
-	for _, partition := range shape.Partitions {
+	for _, partition := range p.regionOf(e) {
 		for _, node := range p.Partitions[partition].Nodes {
 			if other := p.room.region[node]; other != 0 && (other != kind || p.room.closings != p.closings) {
 				return false
@@ -137,6 +146,16 @@ func (p *pass) mayMakeRoom(e entry) bool {
 		}
 	}
 	return true
+}
+
+// regionOf is the partitions in which a job that is promised something may start
+// as well. On its own nodes a job goes before those that get no promise there.
+func (p *pass) regionOf(e entry) []int {
+	partitions := p.Shapes[p.Waiting[e.job].Shape].Partitions
+	if !e.isOwn() {
+		return partitions
+	}
+	return slices.DeleteFunc(slices.Clone(partitions), func(index int) bool { return !p.Partitions[index].isPart() })
 }
 
 // kind tells which promises may be in one region together: those of one shape
@@ -156,11 +175,11 @@ func (p *pass) fitsBelow(turns []entry, nodes []place.Node) bool {
 	number := p.Waiting[turns[0].job].Shape
 	shape := &p.Shapes[number]
 	later := func(choice int, index int) bool {
-		return p.Partitions[index].PriorityTier <= turns[0].tier &&
+		return p.Partitions[index].tier() <= turns[0].tier &&
 			!slices.ContainsFunc(turns, func(e entry) bool { return int(e.choice) == choice })
 	}
 	blocks := func(node place.NodeIndex) bool {
-		return slices.ContainsFunc(turns, func(e entry) bool {
+		return !turns[0].isOwn() && slices.ContainsFunc(turns, func(e entry) bool {
 			_, found := slices.BinarySearch(p.Partitions[shape.Partitions[e.choice]].Nodes, node)
 			return found
 		})
@@ -195,13 +214,13 @@ func (p *pass) promise(w *way) {
 	shape, index, _ := p.at(w.entry)
 	for i := range w.victims {
 		v := &w.victims[i]
-		p.room.leave(p.Snapshot, v.at, v.mode == PreemptSuspend)
-		if v.mode == PreemptSuspend {
-			p.suspended.add(p, suspended{Running: &p.Running[v.at], chosen: true})
+		p.room.leave(p.Snapshot, v.at, v.mode, v.Placement)
+		if v.mode == PreemptSuspend || v.mode == PreemptPark {
+			p.suspended.add(p, suspended{Running: &p.Running[v.at], chosen: true, parking: v.parking()})
 			p.suspended.sort()
 		}
 		p.preemptions = append(p.preemptions, Preemption{
-			Victim: v.id, For: w.id, Mode: v.mode, GraceS: p.room.rules.graceS(&p.Running[v.at], v.mode), LostGPUMS: v.lost, Choice: w.choice,
+			Victim: v.id, For: w.id, Mode: v.mode, Own: v.own, GraceS: p.room.rules.graceS(&p.Running[v.at], v.mode), LostGPUMS: v.lost, Choice: w.choice,
 		})
 	}
 	leaving := p.leavingFrom(w.placement)
@@ -216,7 +235,7 @@ func (p *pass) promise(w *way) {
 		p.room.promised[alloc.Node] = p.kind(w.entry)
 		p.room.kept[alloc.Node] = true
 	}
-	for _, partition := range shape.Partitions {
+	for _, partition := range p.regionOf(w.entry) {
 		for _, node := range p.Partitions[partition].Nodes {
 			p.room.region[node] = cmp.Or(p.kind(w.entry), -1)
 		}

@@ -12,7 +12,7 @@ type room struct {
 	nodes   []place.Node // with what is free once all that leave are gone, less what was given away
 	on      occupants
 	leaving []bool // by position in Running: it makes room, since before or chosen in this pass
-	gone    []bool // likewise: it will not be on its nodes any more
+	gone    absent // likewise: where it will not be any more
 	kept    []bool // by node: something on it is promised
 	// By node: 1 + the shape of the jobs that were promised something in the
 	// region that it is in, and that have a promise on the node itself.
@@ -26,6 +26,7 @@ type room struct {
 	lastKind      int32
 	lastPartition int
 	lastQOS       int32
+	lastOwn       bool
 	touched       []place.NodeIndex
 }
 
@@ -45,11 +46,11 @@ func (o occupants) add(running int, placement place.Placement, exclusive bool) {
 }
 
 // without lists the jobs that stay on a node when others are gone.
-func (o occupants) without(gone []bool) func(place.NodeIndex) []place.Stay {
+func (o occupants) without(gone *absent) func(place.NodeIndex) []place.Stay {
 	return func(node place.NodeIndex) []place.Stay {
 		var staying []place.Stay
 		for _, job := range o[node] {
-			if job.running < 0 || !gone[job.running] {
+			if !gone.from(job.running, node) {
 				staying = append(staying, job.Stay)
 			}
 		}
@@ -77,7 +78,7 @@ func newRoom(p *pass) *room {
 		nodes:    slices.Clone(p.nodes),
 		on:       make(occupants, len(p.nodes)),
 		leaving:  make([]bool, len(p.Running)),
-		gone:     make([]bool, len(p.Running)),
+		gone:     absent{gone: make([]bool, len(p.Running))},
 		kept:     make([]bool, len(p.nodes)),
 		region:   make([]int32, len(p.nodes)),
 		promised: make([]int32, len(p.nodes)),
@@ -91,28 +92,41 @@ func newRoom(p *pass) *room {
 	}
 	for i := range p.Running {
 		running := &p.Running[i]
-		stops := running.Suspended && running.holdsCPUs()
+		stops := running.Suspended && (running.holdsCPUs() || len(running.Parking) > 0)
 		if by := running.LeavesByMS; !running.Ending && !stops || by != 0 && by <= p.NowMS {
 			continue // it stays, or may stay forever
 		} else if by != 0 {
 			p.nextMS = sooner(p.nextMS, by)
 		}
-		r.leave(p.Snapshot, i, stops)
+		switch {
+		case !stops:
+			r.leave(p.Snapshot, i, PreemptCancel, running.Placement)
+		case len(running.Parking) > 0:
+			r.leave(p.Snapshot, i, PreemptPark, running.parking())
+		default:
+			r.leave(p.Snapshot, i, PreemptSuspend, running.Placement)
+		}
 	}
 	r.withhold(p.withheld)
 	return r
 }
 
-// leave removes a running job, or if it is suspended, frees its CPUs.
-func (r *room) leave(s *Snapshot, at int, suspended bool) {
+// leave removes a running job, or if it is suspended, frees its CPUs, and if it is
+// parked its devices too on the nodes of a part of its placement.
+func (r *room) leave(s *Snapshot, at int, mode PreemptMode, part place.Placement) {
 	r.leaving[at] = true
 	r.touch(s.Running[at].Placement)
-	if suspended {
+	switch mode {
+	case PreemptSuspend:
 		place.ReleaseCPUs(r.nodes, s.Running[at].Placement.Allocs)
-		return
+	case PreemptPark: // it stands still on its other nodes too
+		place.ReleaseCPUs(r.nodes, s.Running[at].Placement.Allocs)
+		r.gone.park(at, nodesOf(part))
+		place.Park(r.nodes, part, r.on.without(&r.gone))
+	default:
+		r.gone.gone[at] = true
+		place.Release(r.nodes, s.Running[at].Placement, r.on.without(&r.gone))
 	}
-	r.gone[at] = true
-	place.Release(r.nodes, s.Running[at].Placement, r.on.without(r.gone))
 }
 
 // withhold keeps from all jobs the CPUs and devices that suspended jobs get back.

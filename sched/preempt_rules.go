@@ -18,6 +18,9 @@ func newPreemptRules(s *Snapshot) *preemptRules {
 
 // isPreemptor reports whether a job may preempt anybody from a partition.
 func (r *preemptRules) isPreemptor(job *Job, partition int) bool {
+	if r.Partitions[partition].isPart() {
+		return true
+	}
 	switch r.Preemption.Type {
 	case PreemptByQOS:
 		return slices.ContainsFunc(r.preempts(job.QOS), func(other int) bool { return r.outranks(job.QOS, int32(other)) })
@@ -47,7 +50,7 @@ func (r *preemptRules) outranks(qos, other int32) bool {
 func (r *preemptRules) mode(job *Job, partition int, victim *Running) PreemptMode {
 	mode := r.Preemption.Mode
 	switch {
-	case !r.above(job.QOS, partition, victim):
+	case !r.above(standing{job.QOS, partition, job.Owner}, victim):
 		return PreemptOff
 	case r.Preemption.Type == PreemptByQOS:
 		mode = orElse(r.QOS[victim.QOS].Preempt, mode)
@@ -67,16 +70,40 @@ func (r *preemptRules) mode(job *Job, partition int, victim *Running) PreemptMod
 	return PreemptOff
 }
 
-// above reports whether jobs of a QOS in a partition come before a running one,
-// which they may then preempt.
-func (r *preemptRules) above(qos int32, partition int, victim *Running) bool {
+// standing is what decides which jobs a job may preempt.
+type standing struct {
+	qos       int32
+	partition int
+	owner     int32
+}
+
+// above reports whether jobs of a standing come before a running one, which they
+// may then preempt. Where that is a job of the node's owner, guests do not.
+func (r *preemptRules) above(by standing, victim *Running) bool {
+	if len(r.Owners) > 0 && r.isProtected(victim, by.owner) {
+		return false
+	}
 	switch r.Preemption.Type {
 	case PreemptByQOS:
-		return r.outranks(qos, victim.QOS)
+		return r.outranks(by.qos, victim.QOS)
 	case PreemptByPartition:
-		return partition >= 0 && victim.Partition >= 0 && r.Partitions[victim.Partition].PriorityTier < r.Partitions[partition].PriorityTier
+		return by.partition >= 0 && victim.Partition >= 0 && r.Partitions[victim.Partition].PriorityTier < r.Partitions[by.partition].PriorityTier
 	}
 	return false
+}
+
+// goesBefore reports whether a suspended job does not continue before jobs of a
+// standing that wait: those that may preempt it, or park it.
+func (r *preemptRules) goesBefore(by standing, suspended *Running) bool {
+	if by.partition >= 0 && r.Partitions[by.partition].isPart() && r.isGuest(suspended, by.owner) {
+		return true
+	}
+	return r.above(by, suspended)
+}
+
+// goesFirst reports whether one suspended job continues before another.
+func (r *preemptRules) goesFirst(first, then *Running) bool {
+	return r.isGuest(then, first.Owner) || r.above(first.standing(), then)
 }
 
 func orElse(mode, otherwise PreemptMode) PreemptMode {
@@ -87,15 +114,18 @@ func orElse(mode, otherwise PreemptMode) PreemptMode {
 }
 
 // graceS is how long a job may continue between TERM and KILL when it is
-// preempted. One that is suspended is told nothing: it continues.
+// preempted. One that is suspended or parked is told nothing: it continues.
 func (r *preemptRules) graceS(victim *Running, mode PreemptMode) uint32 {
-	if mode == PreemptSuspend {
+	if mode == PreemptSuspend || mode == PreemptPark {
 		return 0
 	}
-	if r.Preemption.Type == PreemptByQOS {
+	switch {
+	case r.Preemption.Type == PreemptByQOS && victim.QOS >= 0:
 		return r.QOS[victim.QOS].GraceTimeS
+	case r.Preemption.Type != PreemptByQOS && victim.Partition >= 0:
+		return r.Partitions[victim.Partition].GraceTimeS
 	}
-	return r.Partitions[victim.Partition].GraceTimeS
+	return 0
 }
 
 // PreemptEligibleMS is when a running job may be preempted, as far as

@@ -154,7 +154,7 @@ func victimSearchFor(s *Snapshot, request place.Request) *victimSearch {
 	s.Waiting = []Job{{ID: 1000, Tasks: 1, QOS: 2}}
 	p := newPass(s, Memo{})
 	p.room = newRoom(p)
-	return p.newVictimSearch(entry{id: 1000}, &s.Shapes[0].Request, s.Partitions[0].Nodes)
+	return p.newVictimSearch(entry{id: 1000}, &s.Shapes[0].Request, s.Partitions[0].Nodes, false)
 }
 
 // TestVictimsAgainstBruteForce: on small clusters the choice is the best there
@@ -266,7 +266,7 @@ func TestReleaseUndoesTake(t *testing.T) {
 		}
 		for i := range s.Running {
 			gone[i] = true
-			place.Release(nodes, s.Running[i].Placement, on.without(gone))
+			place.Release(nodes, s.Running[i].Placement, on.without(&absent{gone: gone}))
 			if want := rebuilt(s, func(r *Running) bool { return slices.Index(idsOf(s.Running[:i+1]), r.ID) < 0 }); !reflect.DeepEqual(nodes, want) {
 				t.Fatalf("seed %d: after %d jobs are gone:\n%+v\n%+v", seed, i+1, nodes, want)
 			}
@@ -302,9 +302,9 @@ func TestSearchIsUsedAgain(t *testing.T) {
 		p.room = newRoom(p)
 		for task := 0; p.mayMakeRoom(e); task++ {
 			shape, index, _ := p.at(e)
-			fresh := p.newVictimSearch(e, &shape.Request, p.roomIn(e, index))
+			fresh := p.newVictimSearch(e, &shape.Request, p.roomIn(e, index), false)
 			fresh.search()
-			g := p.victimSearchFor(e)
+			g := p.victimSearchFor(e, false)
 			g.search()
 			for _, pair := range [][2]*option{{g.best, fresh.best}, {g.next, fresh.next}} {
 				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && compareOptions(pair[0], pair[1]) != 0 {

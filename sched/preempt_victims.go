@@ -12,12 +12,14 @@ type victim struct {
 	id    JobID
 	at    int // position in Running
 	mode  PreemptMode
+	own   bool // by a job of its node's owner
 	lost  int64
 	cost  int64 // with what it lost before
 	nodes int
 
-	place.Placement
-	exclusive bool
+	place.Placement // of one that is parked only the part on the owner's nodes
+	exclusive       bool
+	parkedOn        []place.NodeIndex
 }
 
 // option is one set of victims.
@@ -44,7 +46,7 @@ type victimSearch struct {
 	nodes      []place.Node // as they will be if nobody is preempted
 	work       []place.Node // the same, but while a set is tried
 	on         occupants
-	gone       []bool // by position in Running
+	gone       absent // by position in Running
 	candidates []place.NodeIndex
 	suits      []bool   // by node: it is one of the candidates, and of use as it is
 	victims    []victim // singles before gangs, the cheapest first
@@ -55,16 +57,16 @@ type victimSearch struct {
 // victimSearchFor is the search for a job in a partition. The search for the
 // last job is used again for one of the same kind, which differs from it only
 // in what was promised since.
-func (p *pass) victimSearchFor(e entry) *victimSearch {
+func (p *pass) victimSearchFor(e entry, own bool) *victimSearch {
 	shape, index, _ := p.at(e)
 	kind, qos := p.kind(e), p.Waiting[e.job].QOS
 	r := p.room
-	if r.last != nil && kind != 0 && r.lastKind == kind && r.lastPartition == index && r.lastQOS == qos {
+	if r.last != nil && kind != 0 && r.lastKind == kind && r.lastPartition == index && r.lastQOS == qos && r.lastOwn == own {
 		r.last.refresh(r)
 	} else {
-		r.last = p.newVictimSearch(e, &shape.Request, p.roomIn(e, index))
+		r.last = p.newVictimSearch(e, &shape.Request, p.roomIn(e, index), own)
 	}
-	r.lastKind, r.lastPartition, r.lastQOS, r.touched = kind, index, qos, nil
+	r.lastKind, r.lastPartition, r.lastQOS, r.lastOwn, r.touched = kind, index, qos, own, nil
 	return r.last
 }
 
@@ -72,7 +74,7 @@ func (p *pass) victimSearchFor(e entry) *victimSearch {
 // since.
 func (g *victimSearch) refresh(r *room) {
 	g.best, g.next, g.steps = nil, nil, 0
-	copy(g.gone, r.gone)
+	g.gone = r.gone.clone()
 	g.victims = slices.DeleteFunc(g.victims, func(v victim) bool { return r.leaving[v.at] })
 	for _, node := range r.touched {
 		g.work[node] = g.nodes[node]
@@ -82,15 +84,15 @@ func (g *victimSearch) refresh(r *room) {
 
 // newVictimSearch lists the victims on some nodes, and leaves out nodes that are of no
 // use even without them.
-func (p *pass) newVictimSearch(e entry, request *place.Request, nodes []place.NodeIndex) *victimSearch {
-	g := &victimSearch{request: request, nodes: p.room.nodes, work: slices.Clone(p.room.nodes), on: p.room.on, gone: slices.Clone(p.room.gone)}
+func (p *pass) newVictimSearch(e entry, request *place.Request, nodes []place.NodeIndex, own bool) *victimSearch {
+	g := &victimSearch{request: request, nodes: p.room.nodes, work: slices.Clone(p.room.nodes), on: p.room.on, gone: p.room.gone.clone()}
 	_, index, _ := p.at(e)
 	here := make([]bool, len(g.nodes))
 	for _, node := range nodes {
 		here[node] = g.nodes[node].Available
 	}
 	for i := range p.Running {
-		if v, may := p.victim(e, index, i); may && v.isOn(here) {
+		if v, may := p.victim(e, index, i, own); may && v.isOn(here) {
 			g.victims = append(g.victims, v)
 		}
 	}
@@ -116,10 +118,13 @@ func (p *pass) newVictimSearch(e entry, request *place.Request, nodes []place.No
 
 // victim is a running job as a victim of another, if it may be preempted now.
 // If it may be later, the next pass is due then.
-func (p *pass) victim(e entry, index, at int) (victim, bool) {
+func (p *pass) victim(e entry, index, at int, own bool) (victim, bool) {
 	running := &p.Running[at]
 	if p.room.leaving[at] || running.Ending || running.Suspended {
 		return victim{}, false
+	}
+	if own && p.isGuest(running, p.Waiting[e.job].Owner) {
+		return p.guest(at, p.Waiting[e.job].Owner)
 	}
 	mode := p.room.rules.mode(&p.Waiting[e.job], index, running)
 	if mode == PreemptOff {
@@ -134,6 +139,34 @@ func (p *pass) victim(e entry, index, at int) (victim, bool) {
 		id: running.ID, at: at, mode: mode, lost: lost, cost: plus(lost, running.LostGPUMS),
 		nodes: len(running.Placement.Allocs), Placement: running.Placement, exclusive: running.Exclusive,
 	}, true
+}
+
+// guest is a running job as the victim of a job of the owner of its nodes.
+func (p *pass) guest(at int, owner int32) (victim, bool) {
+	running := &p.Running[at]
+	if from := p.GuestEligibleMS(running); from > p.NowMS {
+		p.nextMS = sooner(p.nextMS, from)
+		return victim{}, false
+	}
+	v := victim{
+		id: running.ID, at: at, mode: guestMode(running), own: true,
+		nodes: len(running.Placement.Allocs), Placement: running.Placement, exclusive: running.Exclusive,
+	}
+	if v.mode == PreemptPark {
+		v.Placement = p.guestPart(running, owner)
+		v.parkedOn = nodesOf(v.Placement)
+	}
+	v.lost = p.room.rules.guestLost(running, v.mode)
+	v.cost = plus(v.lost, running.LostGPUMS)
+	return v, true
+}
+
+// parking is what comes free of a victim beside its CPUs while it stands still.
+func (v *victim) parking() []place.Alloc {
+	if v.mode != PreemptPark {
+		return nil
+	}
+	return v.Allocs
 }
 
 func (v *victim) isOn(here []bool) bool {
@@ -179,29 +212,36 @@ func (g *victimSearch) narrow(set []int, on []place.NodeIndex) []place.NodeIndex
 func (g *victimSearch) release(set []int) {
 	for _, v := range set {
 		victim := &g.victims[v]
-		if victim.mode == PreemptSuspend { // it keeps the rest
+		switch victim.mode {
+		case PreemptSuspend: // it keeps the rest
 			place.ReleaseCPUs(g.work, victim.Allocs)
-			continue
+		case PreemptPark: // it keeps its memory
+			g.gone.park(victim.at, victim.parkedOn)
+			place.Park(g.work, victim.Placement, g.on.without(&g.gone))
+		default:
+			g.gone.gone[victim.at] = true
+			place.Release(g.work, victim.Placement, g.on.without(&g.gone))
 		}
-		g.gone[victim.at] = true
-		place.Release(g.work, victim.Placement, g.on.without(g.gone))
 	}
 }
 
 // putBack is the opposite of release, for one victim.
 func (g *victimSearch) putBack(v int) {
 	victim := &g.victims[v]
-	if victim.mode == PreemptSuspend {
+	g.gone.back(victim.at)
+	switch victim.mode {
+	case PreemptSuspend:
 		place.TakeCPUs(g.work, victim.Allocs)
-		return
+	case PreemptPark:
+		place.Unpark(g.work, victim.Placement, victim.exclusive)
+	default:
+		place.Take(g.work, victim.Placement, victim.exclusive)
 	}
-	g.gone[victim.at] = false
-	place.Take(g.work, victim.Placement, victim.exclusive)
 }
 
 func (g *victimSearch) undo(set []int) {
 	for _, v := range set {
-		g.gone[g.victims[v].at] = false
+		g.gone.back(g.victims[v].at)
 		for i := range g.victims[v].Allocs {
 			node := g.victims[v].Allocs[i].Node
 			g.work[node] = g.nodes[node]

@@ -189,7 +189,7 @@ func (p *priorities) share() {
 		partitions := p.Shapes[i].Partitions
 		p.shapes[i] = make([]priority.Weighted, max(len(partitions), 1))
 		for choice := range p.shapes[i] {
-			shape, partition := &p.Shapes[i], partitionOf(&p.Shapes[i], choice)
+			shape, partition := &p.Shapes[i], p.whole(partitionOf(&p.Shapes[i], choice))
 			sum := p.jobSize(shape, partition).Times(w.WeightJobSize).Plus(p.partitionFactor(partition).Times(w.WeightPartition))
 			for t := range p.tres {
 				if w.WeightTRES[t] > 0 && p.tres[t].license < 0 {

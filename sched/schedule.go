@@ -11,6 +11,7 @@ import (
 // it is not changed and the new one does not share anything that changes.
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s, nextMS := expandShapes(s)
+	s = withOwnParts(s)
 	p, priorities := newPass(&s, memo), newPriorities(&s)
 	entries := order(&s, p.ready(), priorities)
 	p.suspended = newContinuing(p, entries)
@@ -21,10 +22,12 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 		at += len(turns)
 	}
 	p.suspended.before(p, len(entries))
-	return Plan{
+	plan := Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
 		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(),
-	}, p.feasibility.memo()
+	}
+	plan.ofWholes(&s)
+	return plan, p.feasibility.memo()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
@@ -157,7 +160,7 @@ func (p *pass) start(e entry) (stopped bool) {
 		return false
 	}
 	for p.left[e.job] > 0 {
-		placement, _, fits := place.Fit(p.nodes, p.open(index), shape.Request)
+		placement, _, fits := place.Fit(p.nodes, p.openTo(e, index), shape.Request)
 		if !fits {
 			t.failed = true
 			return false
@@ -167,6 +170,7 @@ func (p *pass) start(e entry) (stopped bool) {
 		}
 		place.Take(p.nodes, placement, shape.Request.Exclusive)
 		p.room.take(placement, shape.Request.Exclusive)
+		p.lendAgain(e)
 		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement, Priority: e.priority})
 		p.left[e.job]--
 		if p.left[e.job] > 0 && p.stops(e) {
@@ -192,6 +196,9 @@ func (p *pass) block(e entry) {
 		return
 	}
 	p.feasibility.decideOn(t, shape, index)
+	if e.isOwn() && t.verdict.code != ReasonNone {
+		return // its other turns say why
+	}
 	blocker := p.partitions[index].blocker
 	switch {
 	case t.verdict.code != ReasonNone:
