@@ -10,7 +10,7 @@ import (
 
 // This file has the words of dialogues about preemption:
 //
-//	preempt     type=qos|partition [mode=cancel|requeue|…] [exempt=SECONDS]
+//	preempt     type=none|qos|partition [mode=cancel|requeue|…] [exempt=SECONDS] [guest-exempt=SECONDS]
 //	qos         … [preempts=A,B] [mode=M] [grace=SECONDS] [exempt=SECONDS]
 //	partitions  … [mode=M] [grace=SECONDS]
 //	running     … [on=A,B] [qos=NAME] [partition=NAME] [age=SECONDS] [saved=SECONDS-AGO]
@@ -20,7 +20,7 @@ import (
 //
 // What a plan preempts is ending in the next.
 
-var preemptModes = []string{"unset", "off", "cancel", "requeue", "suspend", "checkpoint"}
+var preemptModes = []string{"unset", "off", "cancel", "requeue", "suspend", "checkpoint", "park"}
 
 func preemptMode(text string) PreemptMode {
 	return PreemptMode(max(slices.Index(preemptModes, text), 0))
@@ -32,7 +32,7 @@ func (d *dialogue) preempt(words []string) error {
 	d.snapshot.Preemption = PreemptionPolicy{
 		Type:        map[string]PreemptType{"partition": PreemptByPartition, "qos": PreemptByQOS}[o["type"]],
 		Mode:        preemptMode(o["mode"]),
-		ExemptTimeS: uint32(number(o["exempt"], 0)),
+		ExemptTimeS: uint32(number(o["exempt"], 0)), GuestExemptTimeS: uint32(number(o["guest-exempt"], 0)),
 	}
 	return nil
 }
@@ -66,7 +66,9 @@ func (d *dialogue) runningAs(r *Running, o map[string]string) {
 	_, fixed := o["no-requeue"]
 	r.Requeue = !fixed
 	_, r.Saves = o["saves"]
-	r.Suspends = true
+	_, starting := o["starting"]
+	r.Suspends = !starting
+	d.ownedAs(r, o)
 	_, r.Ending = o["ending"]
 	if o["leaves"] != "" {
 		r.LeavesByMS = d.snapshot.NowMS + int64(number(o["leaves"], 0))*1000
@@ -91,7 +93,7 @@ func stayingOf(running []Running) func(place.NodeIndex) []place.Stay {
 		var staying []place.Stay
 		for i := range running {
 			r := &running[i]
-			if slices.ContainsFunc(r.Placement.Allocs, func(p place.Alloc) bool { return p.Node == node }) {
+			if slices.ContainsFunc(r.shares().Allocs, func(p place.Alloc) bool { return p.Node == node }) {
 				staying = append(staying, place.Stay{User: r.Placement.User, UserOnly: r.Placement.UserOnly, Exclusive: r.Exclusive})
 			}
 		}
@@ -120,6 +122,8 @@ func (d *dialogue) preempted(preemptions []Preemption) string {
 		for i := range d.snapshot.Running {
 			switch r := &d.snapshot.Running[i]; {
 			case r.ID != p.Victim:
+			case p.Mode == PreemptPark:
+				d.snapshot.parkFor(r, d.snapshot.ownerOf(p.For))
 			case p.Mode == PreemptSuspend:
 				r.Suspends, r.Suspended, r.Continues = false, true, true
 			default:

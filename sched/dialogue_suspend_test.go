@@ -95,10 +95,17 @@ func (r *Running) resume(nodes []place.Node) {
 		}
 	}
 	place.TakeBack(nodes, r.Back)
-	for _, node := range r.Parked {
-		nodes[node].Busy, nodes[node].ParkedMemory = true, 0
+	for i := range r.Placement.Allocs {
+		alloc := &r.Placement.Allocs[i]
+		if n := &nodes[alloc.Node]; slices.Contains(r.Parked, alloc.Node) {
+			n.ParkedMemory -= alloc.MemoryBytes
+			n.Busy, n.Exclusive, n.UserOnly = true, n.Exclusive || r.Exclusive, n.UserOnly || r.Placement.UserOnly
+			if at, there := slices.BinarySearch(n.Users, r.Placement.User); !there {
+				n.Users = slices.Insert(slices.Clone(n.Users), at, r.Placement.User)
+			}
+		}
 	}
-	r.Suspends, r.Suspended, r.Continues, r.Back, r.Parked = true, false, false, nil, nil
+	r.Suspends, r.Suspended, r.Continues, r.Back, r.Parked, r.Parking = true, false, false, nil, nil, nil
 }
 
 // continued writes down who continues, and has them run.
@@ -108,6 +115,7 @@ func (d *dialogue) continued(ids []JobID) string {
 		fmt.Fprintf(&out, "continue %d\n", id)
 		if r, err := d.runningJob(fmt.Sprint(id)); err == nil {
 			r.resume(d.snapshot.Nodes)
+			r.ContinuedMS = d.snapshot.NowMS
 		}
 	}
 	return out.String()

@@ -36,6 +36,7 @@ func TestDialogues(t *testing.T) {
 //	accounts, priority  see dialogue_priority_test.go
 //	licenses, qos, associations, enforce, minutes, ended, submit  see dialogue_limits_test.go
 //	preempt, gone, wait  see dialogue_preempt_test.go
+//	owners, yields  see dialogue_owners_test.go
 //	suspend, stands, parked, resume  see dialogue_suspend_test.go
 //	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
@@ -45,6 +46,7 @@ func TestDialogues(t *testing.T) {
 type dialogue struct {
 	snapshot Snapshot
 	memo     Memo
+	owned    []string // the accounts of snapshot.Owners
 }
 
 func (d *dialogue) play(command string, lines []string) (string, error) {
@@ -53,6 +55,7 @@ func (d *dialogue) play(command string, lines []string) (string, error) {
 		"priority": d.priority, "licenses": d.license, "qos": d.qos, "associations": d.association, "enforce": d.enforce,
 		"minutes": d.minutes, "ended": d.ended, "preempt": d.preempt, "gone": d.gone,
 		"suspend": d.suspend, "stands": d.stands, "parked": d.parked, "resume": d.resume,
+		"owners": d.owners, "yields": d.yields,
 	}
 	switch command {
 	case "map":
@@ -238,6 +241,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	time, tasks, cpus := set.Uint("t", 1, ""), set.Uint("n", 0, ""), set.Uint("c", 0, "")
 	perNode, array := set.Uint("ntasks-per-node", 0, ""), set.Uint("array", 1, "")
 	placed := placementFlags(set, &job, &shape)
+	owner := set.String("owner", "", "")
 	set.BoolVar(&r.Exclusive, "exclusive", false, "")
 	set.BoolVar(&job.Throttled, "throttled", false, "")
 	set.BoolVar(&shape.Root, "root", false, "")
@@ -274,6 +278,7 @@ func (d *dialogue) parse(words []string) (Job, Shape, error) {
 	if *deadline != 0 {
 		job.DeadlineMS = d.snapshot.NowMS + *deadline*1000
 	}
+	job.Owner = d.ownerNamed(*owner)
 	if *goesOn != "" {
 		job.Image, job.NowhereToResume = 1, *goesOn == "none"
 		r.AmongNodes, r.MinNodes, r.MaxNodes = list(*goesOn), 1, 1
@@ -341,7 +346,8 @@ func (d *dialogue) schedule() string {
 			if job := &d.snapshot.Waiting[i]; job.ID == start.Job {
 				shape := &d.snapshot.Shapes[job.Shape]
 				d.book(*job, shape.TimeLimitS, start.Partition, start.Placement, shape.Request.Exclusive)
-				d.snapshot.Running[len(d.snapshot.Running)-1].Requeue = true
+				r := &d.snapshot.Running[len(d.snapshot.Running)-1]
+				r.Requeue, r.Parks, r.Owner = true, true, job.Owner
 				job.Tasks--
 			}
 		}

@@ -65,7 +65,9 @@ func (p *pass) findRoom(turns []entry, stopped []bool) (way, bool) {
 			open = append(open, e)
 		}
 	}
-	if len(open) == 0 || p.fitsBelow(turns, p.nodes) {
+	// On its own nodes a job waits for those that leave: they may do so for it, and
+	// would come back if it went elsewhere.
+	if len(open) == 0 || !turns[0].isOwn() && p.fitsBelow(turns, p.nodes) {
 		return way{}, false
 	}
 	for _, e := range open {
@@ -74,7 +76,7 @@ func (p *pass) findRoom(turns []entry, stopped []bool) (way, bool) {
 			return way{entry: e, placement: placement}, true
 		}
 	}
-	if p.room.steps >= passSteps || p.fitsBelow(turns, p.room.nodes) {
+	if p.room.steps >= passSteps || p.fitsBelow(turns, p.nodes) || p.fitsBelow(turns, p.room.nodes) {
 		return way{}, false
 	}
 	return p.choose(open)
