@@ -18,15 +18,16 @@ type stage struct {
 	*Snapshot
 	submitted map[JobID]Job
 	passes    int
-	came      map[JobID]int // the pass after which a job came to wait
-	chosenIn  map[JobID]int // the pass in which victims were chosen for a waiting job
+	came      map[JobID]int  // the pass after which a job came to wait
+	chosenIn  map[JobID]int  // the pass in which victims were chosen for a waiting job
+	chosenOwn map[JobID]bool // and whether as for an owner's
 
-	starts, preemptions, again, suspensions, continued int
+	starts, preemptions, again, suspensions, continued, parks int
 }
 
 func newStage(t *testing.T, seed uint64) *stage {
 	random, s := crowd(seed, 2+int(seed%6), 0)
-	g := &stage{t: t, seed: seed, random: random, Snapshot: s, submitted: map[JobID]Job{}, chosenIn: map[JobID]int{}, came: map[JobID]int{}}
+	g := &stage{t: t, seed: seed, random: random, Snapshot: s, submitted: map[JobID]Job{}, chosenIn: map[JobID]int{}, chosenOwn: map[JobID]bool{}, came: map[JobID]int{}}
 	if seed%2 == 1 {
 		s.Preemption.Type = PreemptByPartition
 	}
@@ -57,11 +58,17 @@ func newStage(t *testing.T, seed uint64) *stage {
 		}
 		s.Shapes = append(s.Shapes, shape)
 	}
+	if seed >= ownedSeeds {
+		g.own()
+	}
 	return g
 }
 
 func (g *stage) submit(id JobID) {
 	job := Job{ID: id, Tasks: 1, Association: -1, Shape: g.random.IntN(len(g.Shapes)), FixedPriority: 1 + g.random.Uint32N(4), UID: g.random.Uint32N(2), QOS: int32(g.random.IntN(1 + min(2, int(id)/8)))}
+	if len(g.Owners) > 0 {
+		job.Owner = max(0, int32(g.random.IntN(5))-2)
+	}
 	g.submitted[id], g.came[id] = job, g.passes
 	g.Waiting = append(g.Waiting, job)
 }
@@ -84,7 +91,7 @@ func (g *stage) pass() {
 		place.Take(g.Nodes, start.Placement, shape.Request.Exclusive)
 		g.Running = append(g.Running, Running{
 			ID: start.Job, Association: -1, Placement: start.Placement, StartMS: g.NowMS, Partition: start.Partition, QOS: job.QOS,
-			Exclusive: shape.Request.Exclusive, Requeue: g.seed%4 < 2 && g.random.IntN(4) > 0, Suspends: true,
+			Exclusive: shape.Request.Exclusive, Requeue: g.seed%4 < 2 && g.random.IntN(4) > 0, Suspends: true, Owner: job.Owner,
 		})
 		g.Waiting = slices.DeleteFunc(g.Waiting, func(j Job) bool { return j.ID == start.Job })
 		delete(g.chosenIn, start.Job)
@@ -106,6 +113,7 @@ func (g *stage) resume(ids []JobID) {
 			}
 		}
 		r.resume(g.Nodes)
+		r.ContinuedMS = g.NowMS
 		g.continued++
 	}
 }
@@ -117,7 +125,16 @@ func (g *stage) preempt(preemptions []Preemption) {
 		if at < 0 || g.Running[at].Ending {
 			g.t.Fatalf("seed %d: job %d is preempted, and does not run", g.seed, p.Victim)
 		}
-		if r := &g.Running[at]; p.Mode == PreemptSuspend {
+		if p.Own {
+			g.checkOwn(&p, &g.Running[at])
+		}
+		if r := &g.Running[at]; p.Mode == PreemptPark {
+			if r.Suspended {
+				g.t.Fatalf("seed %d: job %d is parked twice", g.seed, p.Victim)
+			}
+			g.parkFor(r, g.submitted[p.For].Owner)
+			g.parks++
+		} else if p.Mode == PreemptSuspend {
 			if r.Suspended || p.LostGPUMS != 0 {
 				g.t.Fatalf("seed %d: job %d is suspended twice, or loses something", g.seed, p.Victim)
 			}
@@ -129,6 +146,7 @@ func (g *stage) preempt(preemptions []Preemption) {
 			g.preemptions++
 		}
 		chosenFor[p.For] = true
+		g.chosenOwn[p.For] = p.Own
 	}
 	for id := range chosenFor {
 		if in, before := g.chosenIn[id]; before {
@@ -160,6 +178,9 @@ func (g *stage) overtaken(id JobID, since int) bool {
 		if g.Preemption.Type == PreemptByQOS {
 			byQOS = cmp.Compare(mine.QOS, job.QOS)
 		}
+		if pass >= since && job.Owner != 0 && !g.chosenOwn[id] {
+			return true // on its own nodes it goes before all
+		}
 		if pass >= since && cmp.Or(byQOS, cmp.Compare(tier(mine, lowest), tier(job, highest)), cmp.Compare(mine.FixedPriority, job.FixedPriority), cmp.Compare(other, id)) <= 0 {
 			return true
 		}
@@ -182,8 +203,8 @@ func (g *stage) end(at int) {
 // job a second time unless another job came between; what is preempted waits
 // again, what is suspended continues with its own CPUs, and in the end all have run.
 func TestPromisesAreKept(t *testing.T) {
-	starts, preemptions, again, suspensions, continued := 0, 0, 0, 0, 0
-	for seed := range uint64(600) {
+	starts, preemptions, again, suspensions, continued, parks := 0, 0, 0, 0, 0, 0
+	for seed := range uint64(ownedSeeds + 300) {
 		g, jobs := newStage(t, seed), JobID(0)
 		for pass := 0; ; pass++ {
 			if pass > 2000 {
@@ -197,13 +218,15 @@ func TestPromisesAreKept(t *testing.T) {
 			if jobs == 40 {
 				endsOneIn = 3
 			}
-			before := g.starts + g.preemptions + g.suspensions + g.continued
+			before := g.starts + g.preemptions + g.suspensions + g.continued + g.parks
 			g.pass()
 			g.NowMS += int64(g.random.IntN(5000))
-			moved := g.starts+g.preemptions+g.suspensions+g.continued > before
+			moved := g.starts+g.preemptions+g.suspensions+g.continued+g.parks > before
 			for at := len(g.Running) - 1; at >= 0; at-- {
 				if r := &g.Running[at]; r.Suspended {
-					if r.holdsCPUs() && g.random.IntN(2) == 0 {
+					if len(r.Parking) > 0 && g.random.IntN(2) == 0 {
+						r.yield(g.Snapshot)
+					} else if len(r.Parking) == 0 && r.holdsCPUs() && g.random.IntN(2) == 0 {
 						r.stand(g.Nodes)
 					}
 					continue // it ends only once it has resumed
@@ -218,10 +241,10 @@ func TestPromisesAreKept(t *testing.T) {
 			}
 		}
 		starts, preemptions, again = starts+g.starts, preemptions+g.preemptions, again+g.again
-		suspensions, continued = suspensions+g.suspensions, continued+g.continued
+		suspensions, continued, parks = suspensions+g.suspensions, continued+g.continued, parks+g.parks
 	}
-	t.Logf("%d starts, %d preemptions, %d suspensions, %d continued, %d times chosen again because of others", starts, preemptions, suspensions, continued, again)
-	if preemptions < 500 || suspensions < 200 || continued != suspensions {
+	t.Logf("%d starts, %d preemptions, %d suspensions, %d parks, %d continued, %d times chosen again because of others", starts, preemptions, suspensions, parks, continued, again)
+	if preemptions < 500 || suspensions < 200 || parks < 200 || continued != suspensions+parks {
 		t.Error("hardly anybody is preempted, or not all that were suspended continued")
 	}
 }
