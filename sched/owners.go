@@ -172,24 +172,23 @@ const parkMS = 10_000
 // could not be requeued then.
 const parkRisk = 16
 
-// guestLost is what a guest loses if it has to make room for the owner's job. One
-// that can hardly be parked loses its work as when it is requeued, and twice that
-// if it may not be.
-func (r *preemptRules) guestLost(guest *Running, mode PreemptMode) int64 {
-	ended := r.lost(guest, PreemptRequeue)
+// guestLost is what a guest loses if it has to make room for the owner's job, and what
+// that counts for. One that can hardly be parked loses its work as when it is requeued,
+// and that counts twice if it may not be.
+func (r *preemptRules) guestLost(guest *Running, mode PreemptMode) (lost, counts int64) {
+	ended, parking := r.lost(guest, PreemptRequeue), lostTimes(parkMS, guest.units())
 	if !guest.Requeue {
 		ended = lostTimes(max(r.NowMS-guest.StartMS-guest.PausedMS, 0), guest.units())
 	}
 	switch {
-	case mode != PreemptPark || !guest.Parks:
-		if !guest.Requeue {
-			return plus(ended, ended)
-		}
-		return ended
-	case !guest.Requeue:
-		return plus(lostTimes(parkMS, guest.units()), ended/parkRisk)
+	case mode == PreemptPark && guest.Parks && guest.Requeue:
+		return parking, parking
+	case mode == PreemptPark && guest.Parks:
+		return parking, plus(parking, ended/parkRisk)
+	case guest.Requeue:
+		return ended, ended
 	}
-	return lostTimes(parkMS, guest.units())
+	return ended, plus(ended, ended)
 }
 
 // ofWholes has the partitions of a plan that was made with own parts be the whole

@@ -156,8 +156,8 @@ func (p *pass) guest(at int, owner int32) (victim, bool) {
 		v.Placement = p.guestPart(running, owner)
 		v.parkedOn = nodesOf(v.Placement)
 	}
-	v.lost = p.room.rules.guestLost(running, v.mode)
-	v.cost = plus(v.lost, running.LostGPUMS)
+	lost, counts := p.room.rules.guestLost(running, v.mode)
+	v.lost, v.cost = lost, plus(counts, running.LostGPUMS)
 	return v, true
 }
 

@@ -152,8 +152,8 @@ type Alloc struct {
 	Frozen bool `cbor:"20,keyasint,omitempty"`
 	// TmpBytes is what it may write to the node's disk; 0 = no limit.
 	TmpBytes uint64 `cbor:"21,keyasint,omitempty"`
-	// ParkByMS: the owner has reclaimed its node, and it must be parked by then,
-	// in log time; 0 = it need not be. Parked: its node has said that it is; its
+	// ParkByMS: the owner has reclaimed its node, or a job of the owner needs it, and
+	// it must be parked by then, in log time; 0 = it need not be. Parked: its node has said that it is; its
 	// devices are free too. Both stay until the job continues.
 	ParkByMS int64 `cbor:"22,keyasint,omitempty"`
 	Parked   bool  `cbor:"23,keyasint,omitempty"`

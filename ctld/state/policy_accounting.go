@@ -42,6 +42,7 @@ func (p *Policy) enforcement() []setting {
 		{"preempt.type", preemptTypeWord(p.Preempt.Type)},
 		{"preempt.mode", preemptModeWord(cmp.Or(p.Preempt.Mode, sched.PreemptOff))},
 		{"preempt.exempt_time_s", fmt.Sprint(p.Preempt.ExemptTimeS)},
+		{"preempt.guest_exempt_time_s", fmt.Sprint(p.Preempt.GuestExemptTimeS)},
 		{"accounting.enforce", p.Accounting.words()},
 	}
 }

@@ -52,7 +52,7 @@ func (p *Policy) readShares(message *pb.Policy) {
 	p.Preempt = PreemptPolicy{
 		Type:        sched.PreemptType(numberOf(preemptTypeWords, message.GetPreempt().GetType())),
 		Mode:        PreemptMode(numberOf(preemptModeWords, message.GetPreempt().GetMode())),
-		ExemptTimeS: message.GetPreempt().GetExemptTimeS(),
+		ExemptTimeS: message.GetPreempt().GetExemptTimeS(), GuestExemptTimeS: message.GetPreempt().GetGuestExemptTimeS(),
 	}
 	for _, license := range message.GetLicenses() {
 		p.Licenses = append(p.Licenses, License{Name: license.GetName(), Count: license.GetCount()})
@@ -90,6 +90,7 @@ func (p *Policy) writeShares(message *pb.Policy) {
 	}
 	message.Preempt = &pb.PreemptPolicy{
 		Type: preemptTypeWord(p.Preempt.Type), Mode: preemptModeWord(cmp.Or(p.Preempt.Mode, sched.PreemptOff)), ExemptTimeS: p.Preempt.ExemptTimeS,
+		GuestExemptTimeS: p.Preempt.GuestExemptTimeS,
 	}
 	for _, license := range p.Licenses {
 		message.Licenses = append(message.Licenses, &pb.License{Name: license.Name, Count: license.Count})

@@ -12,6 +12,8 @@ type PreemptPolicy struct {
 	Type        sched.PreemptType `cbor:"1,keyasint,omitempty"`
 	Mode        PreemptMode       `cbor:"2,keyasint,omitempty"`
 	ExemptTimeS uint32            `cbor:"3,keyasint,omitempty"`
+	// GuestExemptTimeS is how long a guest runs undisturbed by jobs of its node's owner.
+	GuestExemptTimeS uint32 `cbor:"4,keyasint,omitempty"`
 }
 
 // PreemptMode is the scheduler's. Its numbers are persisted.

@@ -40,6 +40,7 @@ func (p *Policy) Settings() []*pb.ConfigEntry {
 	}
 	values := [][2]string{
 		{"AccountingStorageEnforce", cmp.Or(p.Accounting.words(), "none")},
+		{"GuestExemptTime", clockOf(p.Preempt.GuestExemptTimeS)},
 		{"Licenses", cmp.Or(strings.Join(licenses, ","), "(null)")},
 		{"Network", p.SiteNetwork().String()},
 		{"PreemptExemptTime", clockOf(p.Preempt.ExemptTimeS)},

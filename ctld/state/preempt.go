@@ -39,6 +39,10 @@ type PreemptOrder struct {
 	// Save: it is saved first, and resumes from there later. If that fails it
 	// is requeued or cancelled.
 	Save bool `cbor:"20,keyasint,omitempty"`
+	// Own: For is a job of the owner of some of its nodes, where it is a guest. Park:
+	// it is parked there, and continues by itself later.
+	Own  bool `cbor:"21,keyasint,omitempty"`
+	Park bool `cbor:"22,keyasint,omitempty"`
 }
 
 // PlanToPreemptions makes the command of a plan's preemptions. The plan was made
@@ -54,6 +58,7 @@ func (v *View) PlanToPreemptions(plan *sched.Plan) PreemptJobs {
 		command.Preemptions = append(command.Preemptions, PreemptOrder{
 			Job: job.ID, Epoch: job.Epoch, For: uint32(p.For), Cancel: p.Mode == sched.PreemptCancel && job.Spec.Requeue,
 			Suspend: p.Mode == sched.PreemptSuspend, Save: p.Mode == sched.PreemptCheckpoint,
+			Own: p.Own, Park: p.Mode == sched.PreemptPark,
 			GraceS: p.GraceS, LostGPUMS: p.LostGPUMS, HasNext: p.Choice.NextBest != nil, NextGPUMS: p.Choice.NextCostMS,
 		})
 	}
@@ -72,6 +77,7 @@ type PreemptResult struct {
 	Job, Epoch, For uint32
 	Requeued        bool
 	Suspended       bool
+	Parked          bool   // or will be: it is suspended, and leaves its devices too
 	Saving          bool   // it is saved first
 	Dropped         string // why it stays; "" = it goes
 }
@@ -96,6 +102,9 @@ func (c PreemptJobs) apply(s *State, result *Result) {
 		case order.Suspend:
 			answer.Suspended = true
 			s.suspendFor(job, waiting, order)
+		case order.Park:
+			answer.Parked = true
+			s.parkFor(job, waiting, order)
 		case order.Save && s.saveToPreempt(job, order):
 			answer.Saving = true
 		default:
@@ -120,7 +129,7 @@ func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err 
 		return nil, nil, fmt.Errorf("job %d does not run any more", order.Job)
 	case victim.Suspended():
 		return nil, nil, fmt.Errorf("job %d is suspended", order.Job)
-	case order.Suspend && victim.Configuring():
+	case (order.Suspend || order.Park) && victim.Configuring():
 		return nil, nil, fmt.Errorf("job %d is being started", order.Job)
 	case victim.Leaving():
 		return nil, nil, fmt.Errorf("job %d leaves as soon as it is saved", order.Job)
@@ -131,6 +140,10 @@ func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err 
 		return nil, nil, fmt.Errorf("job %d, for which it should go, does not wait any more", order.For)
 	case waiting.Held != sched.NotHeld:
 		return nil, nil, fmt.Errorf("job %d, for which it should go, is held", order.For)
+	case order.Own || order.Park:
+		if err := s.checkGuest(waiting, victim); err != nil {
+			return nil, nil, err
+		}
 	case !s.mayPreempt(waiting, victim):
 		return nil, nil, fmt.Errorf("job %d may not preempt job %d any more", order.For, order.Job)
 	}
@@ -181,6 +194,9 @@ func (t *tables) preemptMode(victim *Job) PreemptMode {
 // SuspendsToMakeRoom reports whether some jobs may be suspended for others.
 // Such jobs may be preempted as soon as they are ready.
 func (t *tables) SuspendsToMakeRoom() bool {
+	if len(t.policy.Owners) > 0 {
+		return true // guests may be parked
+	}
 	if t.policy.Preempt.Type == sched.PreemptNone {
 		return false
 	}
@@ -219,13 +235,17 @@ func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued boo
 
 // suspendFor suspends a job whose CPUs another needs. It loses nothing.
 func (s *State) suspendFor(victim, waiting *Job, order *PreemptOrder) {
-	next := s.suspended(s.calledOff(victim, "it was suspended to make room for "+s.preemptorWords(waiting, order)), &Suspension{For: order.For, Detail: "suspended for " + s.preemptorWords(waiting, order)})
+	words := s.preemptorWords(waiting, victim, order)
+	next := s.suspended(s.calledOff(victim, "it was suspended to make room for "+words), &Suspension{For: order.For, Detail: "suspended for " + words})
 	next.Preemptions++
 	s.putJob(next)
 }
 
 // preemptorWords name the job that others make room for.
-func (s *State) preemptorWords(waiting *Job, order *PreemptOrder) string {
+func (s *State) preemptorWords(waiting, victim *Job, order *PreemptOrder) string {
+	if order.Own || order.Park {
+		return s.ownerWords(waiting, victim)
+	}
 	if s.policy.Preempt.Type == sched.PreemptByQOS {
 		return fmt.Sprintf("job %d of QOS %s", order.For, waiting.Spec.QOS)
 	}
@@ -235,7 +255,7 @@ func (s *State) preemptorWords(waiting *Job, order *PreemptOrder) string {
 // preemptedSentence is why a job had to go, with the figures.
 func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) string {
 	var out strings.Builder
-	out.WriteString("preempted by " + s.preemptorWords(waiting, order))
+	out.WriteString("preempted by " + s.preemptorWords(waiting, victim, order))
 	unit := victim.Run.unit()
 	fmt.Fprintf(&out, ": lost %s", lostText(order.LostGPUMS, unit))
 	if order.HasNext {
@@ -244,6 +264,8 @@ func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) str
 	switch {
 	case !victim.Spec.Requeue && !order.Cancel:
 		out.WriteString("; cancelled, because it was submitted with --no-requeue")
+	case order.Own:
+		out.WriteString("; requeued, because it was being started")
 	case s.preemptMode(victim) == sched.PreemptCheckpoint && victim.Spec.Requeue:
 		out.WriteString("; requeued, because it could not be checkpointed" + s.failedNow(victim))
 	case s.preemptMode(victim) == sched.PreemptCheckpoint:

@@ -54,8 +54,9 @@ func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
 
 // schedIndex finds what the records name in a snapshot.
 type schedIndex struct {
-	nodes map[string]place.NodeIndex
-	held  *sched.TRESIndex // what running jobs hold is counted with it
+	nodes  map[string]place.NodeIndex
+	owners ownerIndex
+	held   *sched.TRESIndex // what running jobs hold is counted with it
 	accountIndex
 }
 
@@ -64,6 +65,7 @@ func (v *View) schedMachines(nowMS int64) (sched.Snapshot, *schedIndex) {
 	index := &schedIndex{nodes: v.schedNodes(&snapshot), accountIndex: *v.schedAccounts(&snapshot)}
 	v.schedShares(&snapshot, index.nodes)
 	v.schedPartitions(&snapshot, index)
+	index.owners = v.schedOwners(&snapshot)
 	return snapshot, index
 }
 
@@ -189,6 +191,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 			Nice:          job.Spec.Nice,
 			FixedPriority: job.FixedPriority,
 			Licenses:      schedLicenses(snapshot, len(v.policy.Licenses), job.Spec.Licenses),
+			Owner:         v.ownerOf(job, snapshot, index),
 		}
 		if job.Array != 0 {
 			out.Tasks, out.Throttled = v.startable(job, given[job.Array])
@@ -258,6 +261,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told No
 		}
 		v.schedBeside(job, &running, snapshot, index)
 		v.schedSuspension(job, &running, snapshot, index)
+		running.Owner = v.ownerOf(job, snapshot, index)
 		snapshot.Running = append(snapshot.Running, running)
 		return true
 	})

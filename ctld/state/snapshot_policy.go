@@ -19,6 +19,7 @@ func (v *View) schedShares(snapshot *sched.Snapshot, nodes map[string]place.Node
 	snapshot.Accounting = sched.AccountingPolicy{EnforceLimits: p.Accounting.limits(), Safe: p.Accounting.Safe}
 	snapshot.Preemption = sched.PreemptionPolicy{
 		Type: p.Preempt.Type, Mode: cmp.Or(p.Preempt.Mode, sched.PreemptOff), ExemptTimeS: p.Preempt.ExemptTimeS,
+		GuestExemptTimeS: p.Preempt.GuestExemptTimeS,
 	}
 	for _, license := range p.Licenses {
 		snapshot.Licenses = append(snapshot.Licenses, sched.License{Name: license.Name, Total: license.Count})

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
@@ -11,6 +13,8 @@ func (v *View) schedSuspension(job *Job, running *sched.Running, snapshot *sched
 	run := job.Run
 	running.Suspends = job.Phase == Running && run.Suspension == nil && !job.Configuring()
 	if !job.Suspended() {
+		running.ContinuedMS = run.TurnMS
+		running.Parks = running.Saves || !slices.ContainsFunc(run.Allocs, func(alloc Alloc) bool { return len(alloc.Devices) > 0 })
 		return
 	}
 	running.Continues = !run.Suspension.Held
@@ -18,6 +22,9 @@ func (v *View) schedSuspension(job *Job, running *sched.Running, snapshot *sched
 		alloc := &run.Allocs[i]
 		node, known := v.nodes.Get(alloc.Node)
 		running.Continues = running.Continues && known && !node.NotResponding && !v.keptFrom(job, node)
+		if alloc.ParkByMS != 0 && !alloc.Parked {
+			running.Parking = append(running.Parking, index.nodes[alloc.Node])
+		}
 		if !alloc.Frozen {
 			continue
 		}

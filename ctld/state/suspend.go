@@ -23,6 +23,9 @@ type Suspension struct {
 	// Reclaim is the number of the last reclaim of a node for which it stops; 0 =
 	// there was none. Then it is billed nothing.
 	Reclaim uint32 `cbor:"5,keyasint,omitempty"`
+	// Owner: For is a job of the owner of some of its nodes, where it is parked. It is
+	// billed nothing then either.
+	Owner bool `cbor:"6,keyasint,omitempty"`
 }
 
 // SuspendJobs stops running jobs until an administrator resumes them. It may be

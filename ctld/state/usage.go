@@ -40,7 +40,7 @@ func (q *QOS) halfLifeS(p *Policy) uint32 {
 // bytes; a suspended run does not hold its CPUs, and one that made room for an
 // owner is charged nothing.
 func (r *Run) amounts(licenses []License) []TRESAmount {
-	if r.Suspension != nil && r.Suspension.Reclaim != 0 {
+	if r.Suspension != nil && (r.Suspension.Reclaim != 0 || r.Suspension.Owner) {
 		return nil
 	}
 	counts := map[string]uint64{}

@@ -40,9 +40,10 @@ type priorityFile struct {
 }
 
 type preemptFile struct {
-	Type       string `toml:"type"`
-	Mode       string `toml:"mode"`
-	ExemptTime any    `toml:"exempt_time"`
+	Type            string `toml:"type"`
+	Mode            string `toml:"mode"`
+	ExemptTime      any    `toml:"exempt_time"`
+	GuestExemptTime any    `toml:"guest_exempt_time"`
 }
 
 type licenseFile struct {
@@ -169,7 +170,11 @@ func (p *preemptFile) message() (*pb.PreemptPolicy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exempt_time: %w", err)
 	}
-	return &pb.PreemptPolicy{Type: kind, Mode: mode, ExemptTimeS: exempt}, nil
+	guestExempt, err := spanSeconds(p.GuestExemptTime, 0)
+	if err != nil {
+		return nil, fmt.Errorf("guest_exempt_time: %w", err)
+	}
+	return &pb.PreemptPolicy{Type: kind, Mode: mode, ExemptTimeS: exempt, GuestExemptTimeS: guestExempt}, nil
 }
 
 // preemptMode is a mode by the word for it; "" stays.

@@ -2112,12 +2112,13 @@ func (x *PriorityPolicy) GetUsageResetPeriod() string {
 
 // PreemptPolicy says which jobs may preempt which, and how.
 type PreemptPolicy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                     // none | partition | qos
-	Mode          string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`                                     // off | cancel | requeue | suspend | checkpoint
-	ExemptTimeS   uint32                 `protobuf:"varint,3,opt,name=exempt_time_s,json=exemptTimeS,proto3" json:"exempt_time_s,omitempty"` // a job runs at least this long
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Type             string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                                      // none | partition | qos
+	Mode             string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`                                                      // off | cancel | requeue | suspend | checkpoint
+	ExemptTimeS      uint32                 `protobuf:"varint,3,opt,name=exempt_time_s,json=exemptTimeS,proto3" json:"exempt_time_s,omitempty"`                  // a job runs at least this long
+	GuestExemptTimeS uint32                 `protobuf:"varint,4,opt,name=guest_exempt_time_s,json=guestExemptTimeS,proto3" json:"guest_exempt_time_s,omitempty"` // a guest runs at least this long before jobs of its node's owner park it
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PreemptPolicy) Reset() {
@@ -2167,6 +2168,13 @@ func (x *PreemptPolicy) GetMode() string {
 func (x *PreemptPolicy) GetExemptTimeS() uint32 {
 	if x != nil {
 		return x.ExemptTimeS
+	}
+	return 0
+}
+
+func (x *PreemptPolicy) GetGuestExemptTimeS() uint32 {
+	if x != nil {
+		return x.GuestExemptTimeS
 	}
 	return 0
 }
@@ -3313,11 +3321,12 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12usage_reset_period\x18\r \x01(\tR\x10usageResetPeriod\x1a=\n" +
 	"\x0fWeightTresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"[\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x8a\x01\n" +
 	"\rPreemptPolicy\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\"\n" +
-	"\rexempt_time_s\x18\x03 \x01(\rR\vexemptTimeS\"\xa1\x01\n" +
+	"\rexempt_time_s\x18\x03 \x01(\rR\vexemptTimeS\x12-\n" +
+	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xa1\x01\n" +
 	"\x10AccountingPolicy\x121\n" +
 	"\x14enforce_associations\x18\x01 \x01(\bR\x13enforceAssociations\x12%\n" +
 	"\x0eenforce_limits\x18\x02 \x01(\bR\renforceLimits\x12\x1f\n" +
