@@ -59,7 +59,9 @@ func (d *dialogue) yields(words []string) error {
 func (r *Running) yield(s *Snapshot) {
 	nodes := r.Parking
 	part := r.parking()
-	r.stand(s.Nodes)
+	if len(r.Back) == 0 {
+		r.stand(s.Nodes)
+	}
 	for i := range r.Placement.Allocs {
 		if alloc := &r.Placement.Allocs[i]; slices.Contains(nodes, alloc.Node) {
 			r.Back[i].Devices, alloc.Devices = alloc.Devices, nil
