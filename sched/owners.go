@@ -13,8 +13,8 @@ import (
 // Such a job has a turn of its own before all others, for the nodes of each of its
 // partitions that its account owns: its own part of the partition. If it does not fit
 // there, nor anywhere else in what is free, guests are parked for it as others are
-// preempted, and only there. From then on the part is kept for it: a guest that
-// comes to wait again, because it could not be parked, does not get the room that it
+// preempted, and only there. While guests are in its way the part is kept for it: one
+// that comes to wait again, because it could not be parked, does not get the room that it
 // made. After that the job has its turns among all others.
 
 // part is which nodes of a partition a partition has. The zero part is all.
@@ -259,4 +259,25 @@ func (s *Snapshot) wholes() []Partition {
 		n--
 	}
 	return s.Partitions[:n]
+}
+
+// guestsInTheWay reports whether a job would fit on its own nodes if there were no guests.
+// Otherwise nothing is kept from them for it. What starts in this pass, or is promised,
+// does not count, so that the next passes find the same.
+func (p *pass) guestsInTheWay(e entry) bool {
+	shape, index, _ := p.at(e)
+	owner, nodes, on := p.Waiting[e.job].Owner, slices.Clone(p.Nodes), make(occupants, len(p.Nodes))
+	gone := absent{gone: make([]bool, len(p.Running))}
+	for i := range p.Running {
+		r := &p.Running[i]
+		on.add(i, r.shares(), r.Exclusive)
+		gone.gone[i] = r.Ending || p.isGuest(r, owner)
+	}
+	for i, leaves := range gone.gone {
+		if leaves {
+			place.Release(nodes, p.Running[i].Placement, on.without(&gone))
+		}
+	}
+	_, _, fits := place.Fit(nodes, p.Partitions[index].Nodes, shape.Request)
+	return fits
 }

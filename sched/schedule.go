@@ -210,6 +210,10 @@ func (p *pass) block(e entry) {
 	default:
 		t.blocker = e.id
 		p.wait(e, p.shortOf(e.id, shape, index))
+		if e.isOwn() && !p.guestsInTheWay(e) {
+			p.partitions[index].blocker = e.id // only to its owner's jobs
+			return
+		}
 		p.close(e.id, shape, index)
 	}
 }

@@ -31,8 +31,8 @@ type suspendWorld struct {
 	// reclaims: the nodes belong to an account, and its jobs are submitted too.
 	// parked and killed count the guests, devices the starts on a parked one's
 	// device, and atOnce those that a release lets continue.
-	reclaims                                   bool
-	reclaimed, parked, killed, devices, atOnce int
+	reclaims                                          bool
+	reclaimed, parked, killed, devices, atOnce, asked int
 }
 
 type suspendReport struct {
@@ -86,6 +86,9 @@ func (w *suspendWorld) apply(command Command) Result {
 		w.t.Fatalf("%s: %v", command.kind(), result.Refused)
 	}
 	for _, p := range result.Preemptions {
+		if p.Parked && p.Dropped == "" {
+			w.asked++
+		}
 		if p.Suspended && p.Dropped == "" {
 			w.suspended++
 		}
@@ -116,7 +119,7 @@ func (w *suspendWorld) submit() {
 		job.Gpus = []*pb.GpuRequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: 1}}
 	}
 	user := "u"
-	if w.reclaims && w.Intn(2) == 0 {
+	if w.reclaims && w.Intn(8) == 0 { // its jobs go before all others
 		user = "owner"
 	}
 	command, err := SubmitFromSpec(job, &pb.Identity{Uid: 1000, User: user})
