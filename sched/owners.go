@@ -281,3 +281,39 @@ func (p *pass) guestsInTheWay(e entry) bool {
 	_, _, fits := place.Fit(nodes, p.Partitions[index].Nodes, shape.Request)
 	return fits
 }
+
+// defersTo reports whether a job fits elsewhere than on its own nodes in what is free or comes free, as
+// far as is known before the others have their turns: then nobody has to leave for it yet.
+func (p *pass) defersTo(turns []entry) bool {
+	job := turns[0].job
+	if p.insists != nil && p.insists[job] || !p.fitsBelow(turns, p.nodes) && !p.fitsBelow(turns, p.room.nodes) {
+		return false
+	}
+	if p.defers == nil {
+		p.defers = make([]bool, len(p.Waiting))
+	}
+	p.defers[job] = true
+	return true
+}
+
+// maxInsists bounds how often a pass is made again.
+const maxInsists = 3
+
+// inVain is the jobs that have had no guests parked because they would fit elsewhere, and
+// did not: others were before them there. They insist on their own nodes when the pass is
+// made again, as those before. nil = there are no more of them.
+func (p *pass) inVain(before []bool) []bool {
+	var insist []bool
+	for job, deferred := range p.defers {
+		if !deferred || p.left[job] == 0 {
+			continue
+		}
+		if insist == nil {
+			if insist = slices.Clone(before); insist == nil {
+				insist = make([]bool, len(p.Waiting))
+			}
+		}
+		insist[job] = true
+	}
+	return insist
+}

@@ -76,7 +76,7 @@ func (p *pass) findRoom(turns []entry, stopped []bool) (way, bool) {
 			return way{entry: e, placement: placement}, true
 		}
 	}
-	if p.room.steps >= passSteps || p.fitsBelow(turns, p.nodes) || p.fitsBelow(turns, p.room.nodes) {
+	if p.room.steps >= passSteps || turns[0].isOwn() && p.defersTo(turns) || !turns[0].isOwn() && p.fitsBelow(turns, p.room.nodes) {
 		return way{}, false
 	}
 	return p.choose(open)

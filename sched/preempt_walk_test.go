@@ -21,13 +21,14 @@ type stage struct {
 	came      map[JobID]int  // the pass after which a job came to wait
 	chosenIn  map[JobID]int  // the pass in which victims were chosen for a waiting job
 	chosenOwn map[JobID]bool // and whether as for an owner's
+	back      map[JobID]int  // the pass in which a job continued
 
 	starts, preemptions, again, suspensions, continued, parks int
 }
 
 func newStage(t *testing.T, seed uint64) *stage {
 	random, s := crowd(seed, 2+int(seed%6), 0)
-	g := &stage{t: t, seed: seed, random: random, Snapshot: s, submitted: map[JobID]Job{}, chosenIn: map[JobID]int{}, chosenOwn: map[JobID]bool{}, came: map[JobID]int{}}
+	g := &stage{t: t, seed: seed, random: random, Snapshot: s, submitted: map[JobID]Job{}, chosenIn: map[JobID]int{}, chosenOwn: map[JobID]bool{}, back: map[JobID]int{}, came: map[JobID]int{}}
 	if seed%2 == 1 {
 		s.Preemption.Type = PreemptByPartition
 	}
@@ -114,6 +115,7 @@ func (g *stage) resume(ids []JobID) {
 		}
 		r.resume(g.Nodes)
 		r.ContinuedMS = g.NowMS
+		g.back[id] = g.passes
 		g.continued++
 	}
 }
@@ -172,6 +174,11 @@ func (g *stage) overtaken(id JobID, since int) bool {
 	}
 	highest := func(a, b uint32) uint32 { return max(a, b) }
 	lowest := func(a, b uint32) uint32 { return min(a, b) }
+	for other, pass := range g.back { // an owner's job got its CPUs back, which the job may not take
+		if g.chosenOwn[id] && pass >= since && g.submitted[other].Owner != 0 {
+			return true
+		}
+	}
 	for other, pass := range g.came {
 		job := g.submitted[other]
 		byQOS := 0

@@ -12,8 +12,29 @@ import (
 func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s, nextMS := expandShapes(s)
 	s = withOwnParts(s)
-	p, priorities := newPass(&s, memo), newPriorities(&s)
-	entries := order(&s, p.ready(), priorities)
+	priorities := newPriorities(&s)
+	var insists []bool
+	p := newPass(&s, memo)
+	p.run(priorities)
+	for range maxInsists {
+		if insists = p.inVain(insists); insists == nil {
+			break
+		}
+		p = newPass(&s, memo)
+		p.insists = insists
+		p.run(priorities)
+	}
+	plan := Plan{
+		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
+		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(),
+	}
+	plan.ofWholes(&s)
+	return plan, p.feasibility.memo()
+}
+
+// run gives all jobs their turns.
+func (p *pass) run(priorities *priorities) {
+	entries := order(p.Snapshot, p.ready(), priorities)
 	p.suspended = newContinuing(p, entries)
 	at := 0
 	for turns := range turns(entries) {
@@ -22,12 +43,6 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 		at += len(turns)
 	}
 	p.suspended.before(p, len(entries))
-	plan := Plan{
-		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
-		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(),
-	}
-	plan.ofWholes(&s)
-	return plan, p.feasibility.memo()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
@@ -52,6 +67,9 @@ type pass struct {
 	suspended   *continuing
 	withheld    []place.Alloc // CPUs and devices that suspended jobs get back, now or later
 	nextMS      int64
+	// By position in Waiting, of jobs on their own nodes: those that have no guests
+	// parked because they seem to fit elsewhere, and those that do not wait for that.
+	defers, insists []bool
 }
 
 // partitionPass is what has happened in one partition.

@@ -20,6 +20,12 @@ func (d *dialogue) plan() string {
 		}
 		out.WriteString("\n")
 	}
+	for _, p := range plan.Preemptions {
+		fmt.Fprintf(&out, "%d makes room for %d: %s\n", p.Victim, p.For, []string{"", "off", "cancel", "requeue", "suspend", "checkpoint", "park"}[p.Mode])
+	}
+	for _, id := range plan.Continues {
+		fmt.Fprintf(&out, "%d continues\n", id)
+	}
 	for _, reason := range plan.Reasons {
 		fmt.Fprintf(&out, "%d waits: %s (%s)\n", reason.Job, explain.Display(reason, snapshot), explain.Sentence(reason, snapshot))
 	}

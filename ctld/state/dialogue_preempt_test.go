@@ -9,8 +9,8 @@ import (
 
 // This file has the words of dialogues about preemption:
 //
-//	preemption type=qos|partition mode=requeue [exempt=SECONDS] [PARTITION.tier=N] [PARTITION.mode=M]
-//	preempt 3.1 for=7 [cancel] [suspend] [grace=SECONDS] [lost=GPU-SECONDS] [next=GPU-SECONDS]
+//	preemption type=qos|partition mode=requeue [exempt=SECONDS] [guest-exempt=SECONDS] [PARTITION.tier=N] [PARTITION.mode=M]
+//	preempt 3.1 for=7 [cancel] [suspend] [own] [park] [grace=SECONDS] [lost=GPU-SECONDS] [next=GPU-SECONDS]
 
 // preemption changes the policy in force.
 func (d *dialogue) preemption(a arguments) Command {
@@ -18,7 +18,7 @@ func (d *dialogue) preemption(a arguments) Command {
 	policy.Preempt = PreemptPolicy{
 		Type:        map[string]sched.PreemptType{"qos": sched.PreemptByQOS, "partition": sched.PreemptByPartition}[a.values["type"]],
 		Mode:        preemptModeNamed(a.values["mode"]),
-		ExemptTimeS: a.number("exempt"),
+		ExemptTimeS: a.number("exempt"), GuestExemptTimeS: a.number("guest-exempt"),
 	}
 	policy.Partitions = append([]Partition(nil), policy.Partitions...)
 	for i := range policy.Partitions {
@@ -39,7 +39,7 @@ func preemptModeNamed(word string) PreemptMode {
 func (d *dialogue) preempt(a arguments) Command {
 	job, epoch := d.alloc(a.words[0])
 	order := PreemptOrder{
-		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), Suspend: a.is("suspend"), Save: a.is("save"), GraceS: a.number("grace"),
+		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), Suspend: a.is("suspend"), Save: a.is("save"), Own: a.is("own"), Park: a.is("park"), GraceS: a.number("grace"),
 		LostGPUMS: int64(a.size("lost")) * 1000, NextGPUMS: int64(a.size("next")) * 1000,
 	}
 	_, order.HasNext = a.values["next"]
@@ -50,6 +50,8 @@ func describePreemption(p PreemptResult) string {
 	switch {
 	case p.Dropped != "":
 		return fmt.Sprintf("%d stays: %s", p.Job, p.Dropped)
+	case p.Parked:
+		return fmt.Sprintf("%d.%d is parked for %d", p.Job, p.Epoch, p.For)
 	case p.Suspended:
 		return fmt.Sprintf("%d.%d stands still for %d", p.Job, p.Epoch, p.For)
 	case p.Saving:
