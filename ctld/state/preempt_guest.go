@@ -53,7 +53,8 @@ func (t *tables) guestEligibleMS(job *Job) int64 {
 // frozen. A guest that was only about to move there stays where it is.
 func (s *State) parkFor(victim, waiting *Job, order *PreemptOrder) {
 	why := s.preemptorWords(waiting, victim, order)
-	next := s.withoutSave(s.calledOff(victim, "it had to make room for "+why))
+	reason := "it had to make room for " + why
+	next := s.withoutSave(s.calledOff(victim, reason), reason)
 	there := false
 	for i := range next.Run.Allocs {
 		there = there || s.isGuestOf(next, waiting, &next.Run.Allocs[i])
