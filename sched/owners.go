@@ -286,7 +286,11 @@ func (p *pass) guestsInTheWay(e entry) bool {
 // far as is known before the others have their turns: then nobody has to leave for it yet.
 func (p *pass) defersTo(turns []entry) bool {
 	job := turns[0].job
-	if p.insists != nil && p.insists[job] || !p.fitsBelow(turns, p.nodes) && !p.fitsBelow(turns, p.room.nodes) {
+	if p.insists != nil && p.insists[job] {
+		return false
+	}
+	p.room.steps += len(p.Nodes)
+	if !p.fitsBelow(turns, p.nodes) && !p.fitsBelow(turns, p.room.nodes) {
 		return false
 	}
 	if p.defers == nil {

@@ -110,9 +110,11 @@ func (g *victimSearch) searchNodes() {
 	slices.SortFunc(nodes, func(a, b place.NodeIndex) int { // by the cheapest victim there
 		return cmp.Or(cmp.Compare(on[a][0], on[b][0]), cmp.Compare(a, b))
 	})
-	tooExpensive := func(node place.NodeIndex) bool {
-		first := &g.victims[on[node][0]]
-		return g.tooExpensive(first.nodes-1, first.cost)
+	tooExpensive := func(node place.NodeIndex) bool { // also where it would only be as good: parked guests all cost alike
+		first, next := &g.victims[on[node][0]], g.next
+		return next != nil && cmp.Or(
+			cmp.Compare(first.nodes-1, next.excess), cmp.Compare(first.cost, next.cost), cmp.Compare(1, len(next.ids)), cmp.Compare(first.id, next.ids[0]),
+		) > 0
 	}
 	for i, node := range nodes {
 		if tooExpensive(node) {
