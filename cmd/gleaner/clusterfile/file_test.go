@@ -96,6 +96,7 @@ CPU = 7
 type = "preempt/qos"
 mode = "SUSPEND,GANG"
 exempt_time = 60
+guest_exempt_time = "0:05:00"
 [[license]]
 name = "matlab"
 count = 3
@@ -126,7 +127,7 @@ enforce = ["safe", "qos"]
 			TresBillingWeights: map[string]float64{"cpu": 1, "mem": 256, "gres/gpu:a100": 4.5}}},
 		Priority: &pb.PriorityPolicy{WeightAge: 1000, WeightFairShare: 10000, MaxAgeS: 14 * 86400, DecayHalfLifeS: spec.Unlimited,
 			FavorSmall: true, MaxTres: true, UsageResetPeriod: "MONTHLY", WeightTres: map[string]uint32{"cpu": 7, "gres/gpu": 8}},
-		Preempt:    &pb.PreemptPolicy{Type: "qos", Mode: "suspend", ExemptTimeS: 60},
+		Preempt:    &pb.PreemptPolicy{Type: "qos", Mode: "suspend", ExemptTimeS: 60, GuestExemptTimeS: 300},
 		Licenses:   []*pb.License{{Name: "matlab", Count: 3}},
 		Switches:   []*pb.Switch{{Name: "s1", Nodes: "n[1-4]"}, {Name: "s0", Switches: "s1"}},
 		Owners:     []*pb.Owner{{Account: "chem", Nodes: "n[1-2]"}},
