@@ -35,7 +35,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-migrate migrations sim-fairshare test computing waiting soak unit race scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
+.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-migrate demo-reclaim migrations sim-fairshare test computing waiting soak unit race scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ demo-preempt: build ## a job of a high QOS sends the cheapest ones away, and the
 
 demo-migrate: build ## a Python job that counts in its memory moves between two nodes while somebody watches it
 	@$(SUDO) contrib/demo-migrate.sh
+
+demo-reclaim: build ## an owner takes a node back: guests are parked, go on elsewhere, or continue in place
+	@$(SUDO) contrib/demo-reclaim.sh
 
 # TABLE=FILE writes the table as Markdown; ONLY is a regular expression on names.
 migrations: build ## move 50 real programs, with GPUs of unlike nodes: they end as if nothing had been (ROUNDS=2 PARALLEL=3 ONLY= TABLE=)
