@@ -74,11 +74,11 @@ step "alice's jobs are guests on n1"
 python="python3 $directory/home/alice/count.py"
 # These two do not ask for a node: they go where there is room.
 gcontrol update nodename=n[2-3] state=drain reason=demo
-watched=$(submit alice -J watched -c 1 --mem=400M -o watched.out --wrap "exec $python 900")
-gpu=$(submit alice -J gpu -c 1 --gpus-per-node=1 --mem=400M -o gpu.out --wrap "exec $python 600")
+watched=$(submit alice -J watched -c 1 --mem=700M -o watched.out --wrap "exec $python 900")
+gpu=$(submit alice -J gpu -c 1 --gpus-per-node=1 --mem=700M -o gpu.out --wrap "exec $python 600")
 until_true 60 state_is "$watched,$gpu" RUNNING || fail "the guests do not run"
 gcontrol update nodename=n[2-3] state=resume
-pair=$(submit alice -J pair -w n[1-2] -N 2 -c 1 --mem=400M -o pair.out --wrap "exec $python 500")
+pair=$(submit alice -J pair -w n[1-2] -N 2 -c 1 --mem=700M -o pair.out --wrap "exec $python 500")
 for job in $watched $gpu $pair; do
 	until_true 60 state_is "$job" RUNNING || fail "job $job does not run: $(gcontrol show job "$job" | grep -E 'JobState|Reason')"
 done
