@@ -37,6 +37,7 @@ func (t *tally) add(r *ordered.Result) {
 	t.Elections += r.Elections
 	t.Frozen += r.Frozen
 	t.SaveCounts.Add(&r.SaveCounts)
+	t.Reclaimed, t.Parked, t.Killed = t.Reclaimed+r.Reclaimed, t.Parked+r.Parked, t.Killed+r.Killed
 	t.Unanswered += r.Unanswered
 	t.Entries += r.Entries
 	t.Simulated += r.Simulated
@@ -87,6 +88,7 @@ func (t *tally) print(out io.Writer) {
 		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Took, s.Stayed, s.Repeated, s.Older, s.Undone, s.Deleted, s.Dropped, s.Suspended)
 	fmt.Fprintf(out, "of jobs on several nodes: %d images of all allocations, %d runs left with one, %d went on from one, %d of them on other nodes\n",
 		s.Gangs, s.GangsLeft, s.GangsOn, s.GangsSent)
+	fmt.Fprintf(out, "%d nodes reclaimed by their owners, %d allocations parked, %d killed because they were not parked in time\n", t.Reclaimed, t.Parked, t.Killed)
 	fmt.Fprintf(out, "lost %d, doubled %d, devices twice %d, other invariants %d\n", t.lost, t.doubled, t.devices, t.other)
 }
 

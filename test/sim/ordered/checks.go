@@ -91,6 +91,9 @@ func (w *World) account(c *controller, result *state.Result) {
 	if result.Kind == state.KindPlaceJobs || result.Kind == state.KindBarrier {
 		w.truth.checkWaiting(view)
 	}
+	if result.Kind == state.KindReclaimNodes && result.Refused == nil {
+		w.Reclaimed += len(result.Nodes)
+	}
 	for _, p := range result.Preemptions {
 		if p.Dropped == "" {
 			w.Preempted++
@@ -133,6 +136,7 @@ func (w *World) checkStart(view *state.View, id uint32, after []state.StartResul
 	if in == nil {
 		return // told when it was accepted
 	}
+	w.checkGuest(view, in, job)
 	w.checkAlone(in, after)
 	w.checkDependencies(in, job)
 	w.checkTimes(in, job)

@@ -56,6 +56,8 @@ var kinds = []struct {
 	{"an image is damaged", 3, (*World).damageImage},
 	// Planned beside the others: see planHunts.
 	{"node of a newest image is lost", 0, (*World).loseNewest},
+	// See planReclaims.
+	{"owner reclaims a node", 0, (*World).reclaim},
 }
 
 // Kinds are the names of all kinds of fault.

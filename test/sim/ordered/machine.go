@@ -82,6 +82,7 @@ func (w *World) Happens(what node.What, s *node.Shim) {
 	case node.Suspended:
 		w.Suspended++
 	case node.Parked:
+		w.Parked++
 		w.truth.give(s)
 	case node.Unparked:
 		w.truth.takeDevices(s)

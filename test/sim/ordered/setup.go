@@ -28,6 +28,9 @@ func (w *World) setUp() {
 	policy.Accounting = state.AccountingPolicy{EnforceAssociations: true, EnforceQOS: true, EnforceLimits: w.rules.enforced}
 	policy.RequeueExit = []state.TaskRange{{First: 1, Last: 10, Step: 1}}
 	policy.RequeueExitHold = []state.TaskRange{{First: 11, Last: 14, Step: 1}}
+	if hasOwners(w.seed) {
+		policy.Owners = owners()
+	}
 	w.administer("make the accounts", w.accounts(), func() {
 		w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, nil)
 	})

@@ -161,6 +161,9 @@ func (t *truth) ended(s *node.Shim) {
 	if s.IsBatch() {
 		t.results[s.Key] = s.Result
 	}
+	if s.Result.GetCause() == pb.EndCause_END_CAUSE_RECLAIMED {
+		t.w.Killed++
+	}
 	if s.Order.GetRestore() != nil && !s.Began {
 		t.excuse(s.Key.Job, "an allocation of it did not go on")
 	}

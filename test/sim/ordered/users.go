@@ -94,6 +94,9 @@ func (w *World) tidy() {
 				w.administer(fmt.Sprintf("release %d", job.ID), state.ReleaseJobs{Targets: []state.Target{targetOf(job)}, Privileged: true}, nil)
 			}
 		}
+		for _, name := range reclaimedNodes(view) {
+			w.release(name)
+		}
 		for _, m := range w.machines {
 			if node, known := view.Node(m.Name); known && (node.Drain || node.Down) {
 				w.updateNode(m, state.ResumeNode, nil)

@@ -47,9 +47,10 @@ type Counts struct {
 	Accepted, Started, Finished, Requeued, Preempted int
 	Elections, Frozen, Unanswered                    int
 	SaveCounts
-	Entries   int
-	Simulated time.Duration
-	Faults    map[string]int
+	Reclaimed, Parked, Killed int // nodes; allocations that were parked; those that were not in time
+	Entries                   int
+	Simulated                 time.Duration
+	Faults                    map[string]int
 	// Waited is for what jobs waited when somebody asked, in Slurm's words.
 	Waited map[string]int
 }
@@ -134,7 +135,7 @@ func Run(o Options) Result {
 	}
 	w := newWorld(o)
 	day := time.Duration(o.Hours * float64(time.Hour))
-	faults := w.chosen(planHunts(o.Seed, planFaults(rand.New(rand.NewPCG(o.Seed, 2)), o.Faults, 10*time.Minute, day), day))
+	faults := w.chosen(planReclaims(o.Seed, planHunts(o.Seed, planFaults(rand.New(rand.NewPCG(o.Seed, 2)), o.Faults, 10*time.Minute, day), day), day))
 	for _, c := range w.controllers {
 		c.boot()
 	}
@@ -143,6 +144,9 @@ func Run(o Options) Result {
 	}
 	w.after(2*time.Second, w.setUp)
 	w.after(time.Minute, func() { w.work(day * 9 / 10) })
+	if hasOwners(o.Seed) {
+		w.after(time.Minute, w.checkPromises)
+	}
 	w.faultsEnd = day
 	w.inject(faults, day)
 	for w.failure == nil && w.step(day) {
