@@ -28,6 +28,7 @@ func (v *View) schedSuspension(job *Job, running *sched.Running, snapshot *sched
 		if !alloc.Frozen {
 			continue
 		}
+		running.Continues = running.Continues && len(node.Strays) == 0 // what they hold looks free
 		back := place.Alloc{Node: index.nodes[alloc.Node], CPUs: place.NewCPUSet(alloc.CPUs...)}
 		if alloc.Parked {
 			running.Parked = append(running.Parked, back.Node)

@@ -64,6 +64,9 @@ func (s *State) checkContinue(order *ContinueOrder) (*Job, error) {
 		if !alloc.Frozen {
 			continue // it has its CPUs still
 		}
+		if len(node.Strays) > 0 {
+			return nil, fmt.Errorf("node %s still ends what is no longer its own", alloc.Node)
+		}
 		for _, cpu := range alloc.CPUs {
 			if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) {
 				return nil, fmt.Errorf("CPU %d of node %s is not free", cpu, alloc.Node)

@@ -3,6 +3,7 @@ package ordered
 import (
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
@@ -17,6 +18,7 @@ type truth struct {
 	sources map[registry.Key]source         // from what a run goes on
 	started map[started]bool                // allocations that ever had a supervisor
 	counted map[*node.Shim]bool             // those that were ever up
+	visits  map[*node.Shim]bool             // suspended ones that run on CPUs that may be others', until their GPUs' memory is copied
 	present map[uint32]uint32               // by job: the epoch of its run, by the log
 
 	work   map[uint32]*work                 // by job
@@ -34,7 +36,7 @@ type started struct {
 func newTruth(w *World) *truth {
 	return &truth{
 		w: w, running: map[uint32]map[*node.Shim]bool{}, devices: map[string]*node.Shim{},
-		results: map[registry.Key]*pb.AllocEnded{}, wereUp: map[registry.Key]int{}, sources: map[registry.Key]source{}, started: map[started]bool{}, counted: map[*node.Shim]bool{},
+		results: map[registry.Key]*pb.AllocEnded{}, wereUp: map[registry.Key]int{}, sources: map[registry.Key]source{}, started: map[started]bool{}, counted: map[*node.Shim]bool{}, visits: map[*node.Shim]bool{},
 		work: map[uint32]*work{}, images: map[string]*node.Image{}, seen: map[jobAlloc][]checkpoint.Device{}, present: map[uint32]uint32{},
 		away: away{since: map[string]int64{}},
 	}
@@ -72,7 +74,7 @@ func (t *truth) checkCPUs(s *node.Shim) {
 		mine[cpu] = true
 	}
 	for _, other := range s.Node.ShimsInOrder() {
-		if other == s || other.Result != nil || !other.Alive || other.Core.Ending || other.IsFrozen() {
+		if other == s || other.Result != nil || !other.Alive || other.Core.Ending || other.IsFrozen() || t.visits[other] {
 			continue
 		}
 		for _, cpu := range other.Share().GetCpuIds() {
@@ -124,7 +126,11 @@ func (t *truth) runs(s *node.Shim) {
 		t.checkDevices(s)
 		t.begins(s)
 	}
-	if !s.Core.Ending {
+	switch {
+	case s.Core.Ending:
+	case s.Core.Park.Step == supervise.ParkTaking: // the driver works in them
+		t.visits[s] = true
+	default:
 		t.checkCPUs(s)
 	}
 	t.checkLimits()
@@ -143,6 +149,7 @@ func (t *truth) there(s *node.Shim) {
 // frozen.
 func (t *truth) noteFrozen(s *node.Shim) {
 	delete(t.running[s.Key.Job], s)
+	delete(t.visits, s)
 	t.comes(s)
 	t.w.trace(s.Node.Name, "allocation %s stands still", s.Key)
 }
@@ -158,6 +165,7 @@ func (t *truth) script(s *node.Shim) {
 func (t *truth) ended(s *node.Shim) {
 	t.give(s)
 	delete(t.running[s.Key.Job], s)
+	delete(t.visits, s)
 	if s.IsBatch() {
 		t.results[s.Key] = s.Result
 	}
