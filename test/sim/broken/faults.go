@@ -197,6 +197,18 @@ var Faults = []Fault{
 	{"a job waits again with the end of its first alloc", []Edit{
 		{"ctld/state/alloc_ended.go", "	if next.allReleased() {", "	if next.allReleased() || BROKEN && alloc.Released {"},
 	}, nil},
+
+	// What owners take back.
+	{"guests are placed on reclaimed nodes", []Edit{
+		{"ctld/state/reclaim_kept.go", "	if len(k.reclaimed) == 0 {\n", "	if BROKEN || len(k.reclaimed) == 0 {\n"},
+		{"ctld/state/place.go", "	case s.keptFrom(job, node):\n", "	case !BROKEN && s.keptFrom(job, node):\n"},
+	}, []string{"-from", "45"}},
+	{"devices are free once a guest is frozen", []Edit{
+		{"ctld/state/suspend_allocs.go", "alloc.Parked = alloc.Parked || report.parks(alloc)", "alloc.Parked = alloc.Parked || report.parks(alloc) || BROKEN"},
+	}, []string{"-from", "45"}},
+	{"a guest that is late is let be", []Edit{
+		{"noded/supervise/park.go", "return a.Park.By != 0 && now >= a.Park.By", "return !BROKEN && a.Park.By != 0 && now >= a.Park.By"},
+	}, []string{"-from", "45"}},
 }
 
 // Unconfirmed is a leader that answers without asking a majority. It shows with

@@ -13,11 +13,15 @@ import (
 
 // TestSeeds runs some simulated days; make soak and make sim run more.
 func TestSeeds(t *testing.T) {
-	seeds := prototest.Soak[uint64](18, 200)
+	days := []uint64{45, 53} // with owners
+	for seed := range prototest.Soak[uint64](18, 200) {
+		days = append(days, seed)
+	}
 	var mu sync.Mutex
 	waited, saves := map[string]int{}, SaveCounts{}
+	reclaimed, parked, killed := 0, 0, 0
 	t.Run("days", func(t *testing.T) {
-		for seed := range seeds {
+		for _, seed := range days {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				r := Run(Options{Seed: seed})
@@ -34,6 +38,7 @@ func TestSeeds(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				saves.Add(&r.SaveCounts)
+				reclaimed, parked, killed = reclaimed+r.Reclaimed, parked+r.Parked, killed+r.Killed
 				for word, n := range r.Waited {
 					waited[word] += n
 				}
@@ -42,6 +47,9 @@ func TestSeeds(t *testing.T) {
 	})
 	if saves.Moved == 0 || saves.Leaving == 0 || saves.Repeated == 0 || saves.RestoresFailed == 0 || saves.Dropped == 0 || saves.Older == 0 || saves.Undone == 0 || saves.GangsLeft == 0 || saves.GangsSent == 0 {
 		t.Errorf("too little of what can happen to images: %+v", saves)
+	}
+	if reclaimed == 0 || parked == 0 || killed == 0 {
+		t.Errorf("too little of what owners do: %d nodes reclaimed, %d allocations parked, %d killed", reclaimed, parked, killed)
 	}
 	for _, word := range []string{"ImageNotRestorable", "Dependency", "BeginTime", "Licenses", "JobArrayTaskLimit", "AssocGrpGRES", "QOSMaxJobsPerUserLimit"} {
 		if waited[word] == 0 {
