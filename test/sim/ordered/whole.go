@@ -125,8 +125,11 @@ func (t *truth) tried(of *work, job *state.Job) {
 }
 
 // checkForgotten looks at the images that were given up: of each some allocation is gone,
-// or cannot be read.
+// or cannot be read. A job that may not repeat anything is over with its newest one.
 func (t *truth) checkForgotten(before map[string]bool, job *state.Job) {
+	if c := job.Spec.Checkpoint; job.Phase == state.Finished && !job.Spec.Requeue && c.IntervalS == 0 && !c.IntervalAuto {
+		return
+	}
 	now := t.work[job.ID].images
 	there := map[uint32]bool{}
 	for _, digest := range slices.Sorted(maps.Keys(before)) {
