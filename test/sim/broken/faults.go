@@ -167,9 +167,6 @@ var Faults = []Fault{
 		{"noded/registry/reports.go", "	if named {\n", "	if named || BROKEN {\n"},
 	}, nil},
 
-	{"a lease counts from when its answer came", []Edit{
-		{"noded/registry/reports.go", "	sent := time.Duration(renewed.GetSentBoottimeNs())\n", "	if BROKEN {\n		renewed.SentBoottimeNs = int64(now.Boot)\n	}\n	sent := time.Duration(renewed.GetSentBoottimeNs())\n"},
-	}, []string{"-from", "32"}},
 	{"an image that was just made is deleted", []Edit{
 		{"noded/registry/images.go", "	isNew := image.Number > k.newest[image.Job]\n", "	isNew := !BROKEN && image.Number > k.newest[image.Job]\n"},
 	}, []string{"-from", "2"}},
