@@ -100,13 +100,10 @@ func TestNestedMemory(t *testing.T) {
 		t.Errorf("exit code %d, want 137: killed at the limit of the group above", code)
 	}
 	// v1 counts where the process was, v2 there and above.
-	want := uint64(0)
-	if isV2() {
-		want = 1
-	}
-	for group, want := range map[*Group]uint64{g: want, inner: 1} {
-		if usage, err := group.Usage(); err != nil || usage.OOMKills != want {
-			t.Errorf("%s: %d OOM kills, %v, want %d", group.Path(), usage.OOMKills, err, want)
+	// How many it takes is the kernel's business: the first victim may be slow to die.
+	for group, want := range map[*Group]bool{g: isV2(), inner: true} {
+		if usage, err := group.Usage(); err != nil || usage.OOMKills > 0 != want {
+			t.Errorf("%s: %d OOM kills, %v, want some: %t", group.Path(), usage.OOMKills, err, want)
 		}
 	}
 }
