@@ -97,7 +97,7 @@ func (r *Relay) Disconnect(ctx context.Context) error {
 		listener.close(byePatience)
 	}
 	if !r.attached.hangUp(byePatience) {
-		return errors.New("process 1 of the job does not close the connections of attached sessions: see whether it was stopped")
+		return errors.New("process 1 of the job does not close the connections of attached sessions, because the job is parked or was stopped: end the sessions, or wait until it runs again")
 	}
 	return nil
 }
