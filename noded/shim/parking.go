@@ -33,7 +33,7 @@ type parking struct {
 
 	// Of the goroutine that works.
 	denied bool // the device rule refuses the job its devices, or may
-	anew   bool // something has used them since what was on the GPUs was taken
+	used   bool // something has used them since what was on the GPUs was taken
 }
 
 func newParking(p *alloc) (*parking, error) {
@@ -168,7 +168,7 @@ func (k *parking) take(ctx context.Context) error {
 	awaits := p.core.Awaits
 	p.mu.Unlock()
 	if !awaits {
-		if err := p.gpus.Reclaim(ctx, k.anew, k.run); err != nil {
+		if err := p.gpus.Reclaim(ctx, k.used, k.run); err != nil {
 			if gpumem.Lasts(err) {
 				err = neverError{err}
 			}
@@ -182,7 +182,7 @@ func (k *parking) take(ctx context.Context) error {
 	if err := p.group.SetDevices(container.AllowedDevices(nil)); err != nil {
 		return fmt.Errorf("take the job's devices from it: %w", err)
 	}
-	k.anew = false
+	k.used = false
 	return nil
 }
 
@@ -230,7 +230,7 @@ func (k *parking) freeze(ctx context.Context) error {
 		}
 		pause := vforkPause
 		if opener != nil {
-			k.anew = true
+			k.used = true
 			if opens == openTries-1 {
 				return k.keepsOpen(opener)
 			}
@@ -318,7 +318,7 @@ func (k *parking) give() error {
 	if err := k.allow(); err != nil {
 		return err
 	}
-	k.anew = false
+	k.used = false
 	k.alloc.gpus.Release()
 	return nil
 }

@@ -14,15 +14,15 @@ var errKept = errors.New("the GPUs are their owner's for now")
 
 // Reclaim brings what the job has on its GPUs into the host's memory, and keeps it there
 // until Release, also if it fails. run lets the job run, which it must for that; it is
-// called only if some process uses the GPUs. anew: something has used them since the last
+// called only if some process uses the GPUs. used: something has used them since the last
 // time.
-func (g *Memory) Reclaim(ctx context.Context, anew bool, run func() error) error {
+func (g *Memory) Reclaim(ctx context.Context, used bool, run func() error) error {
 	if g == nil {
 		return nil
 	}
 	g.kept.Store(true)
 	g.repayer.stop()
-	if g.IsParked() && !anew && !g.Runs() {
+	if g.IsParked() && !used && !g.Runs() {
 		return nil // a save has done it, and nothing has run since
 	}
 	pids, err := g.Group.Procs()
