@@ -2,9 +2,11 @@ package ordered
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -14,20 +16,22 @@ import (
 // have none: package broken knows which of them notices a fault.
 func hasOwners(seed uint64) bool { return seed > 40 && seed%8 == 5 }
 
-// owners gives the first nodes to labs; the others are the site's.
-func owners() []state.NodeOwner {
-	return []state.NodeOwner{{Account: labs[0], Nodes: "n[1-2]"}, {Account: labs[1], Nodes: "n3"}}
-}
+// ownerOf is the lab that a node belongs to on a day with owners. The others are the
+// site's.
+var ownerOf = map[string]string{"n1": labs[0], "n2": labs[0], "n3": labs[1]}
 
-// ownerOf is the lab that a node belongs to on a day with owners; "" = none.
-func ownerOf(name string) string {
-	switch name {
-	case "n1", "n2":
-		return labs[0]
-	case "n3":
-		return labs[1]
+// owners says the same in a policy, which names each owner once.
+func owners() (all []state.NodeOwner) {
+	for _, lab := range labs {
+		owner := state.NodeOwner{Account: lab}
+		for _, name := range slices.Sorted(maps.Keys(ownerOf)) {
+			if ownerOf[name] == lab {
+				owner.Nodes = strings.TrimPrefix(owner.Nodes+","+name, ",")
+			}
+		}
+		all = append(all, owner)
 	}
-	return ""
+	return all
 }
 
 // planReclaims adds owners to the faults of some days. They have a source of their own,
@@ -93,7 +97,7 @@ func (w *World) checkPromises() {
 func (w *World) checkGuest(view *state.View, in *intent, job *state.Job) {
 	for i := range job.Run.Allocs {
 		name := job.Run.Allocs[i].Node
-		if n, _ := view.Node(name); n.Reclaim != nil && (ownerOf(name) == "" || labOf(in.uid) != ownerOf(name)) {
+		if n, _ := view.Node(name); n.Reclaim != nil && labOf(in.uid) != ownerOf[name] {
 			w.fail("guest of an owner who is there: job %d starts on %s, which is reclaimed", job.ID, name)
 		}
 	}
