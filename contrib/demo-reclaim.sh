@@ -5,9 +5,9 @@
 # and a job on n1 and n2. The owner reclaims n1: the promise and the actual time are
 # on the screen, and the owner's job runs there. Meanwhile the guest with the GPU
 # goes on elsewhere, from where it stood. When the owner lends the node again, the
-# others continue in place.
-# Exits 0 only if the promise was kept and no guest lost or repeated a number. Needs
-# root, and a CRIU that works here (make setup installs one).
+# others continue in place. Then the same on the node itself, with the controller stopped.
+# Exits 0 only if the promises were kept and no guest lost or repeated a number.
+# Needs root, and a CRIU that works here (make setup installs one).
 set -euo pipefail
 
 # shellcheck source=contrib/demo-lib.sh
@@ -134,6 +134,20 @@ sleep 0.5
 printf 'echo "the shell counted to $n"; exit 7\n' >&9
 check "its shell kept its variable" until_true 20 session_says '^the shell counted to [0-9]*$'
 check "no number of it is missing, none is there twice" session_no_gap
+
+step "bob takes his node back once more, on the node itself, with the controller stopped"
+controller=$(cat "$directory/gctld.pid")
+trap 'kill -CONT "$controller" 2>/dev/null || true; kill $session 2>/dev/null || true; clean_up' EXIT
+kill -STOP "$controller"
+check "the promise was kept" as_user bob sh -c 'greclaim --local n1 --within=20s --wait > local.out'
+cat "$directory/home/bob/local.out"
+at=$(counted watched.out):$(counted pair.out)
+sleep 1
+check "no guest runs there" test "$at" = "$(counted watched.out):$(counted pair.out)"
+as_user bob grelease --local n1
+check "the guests continue, and no controller was asked" until_true 30 counted_to watched.out $((${at%:*} + 10))
+kill -CONT "$controller"
+check "the controller finds them as they are" until_true 60 state_is "$watched,$pair" RUNNING
 
 step "outcomes"
 for job in $watched $gpu $pair; do until_true 180 state_is "$job" COMPLETED || true; done

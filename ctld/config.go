@@ -12,6 +12,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/replica"
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 	"github.com/gleaner-hpc/gleaner/proto/logs"
 	"github.com/gleaner-hpc/gleaner/proto/tomlfile"
 )
@@ -82,7 +83,7 @@ func (c *Config) network() replica.Network {
 // equivalent in another network.
 func (c *Config) listenSocket() (net.Listener, error) {
 	if c.Network == nil {
-		return listenUnix(c.Socket)
+		return dial.ListenUnix(c.Socket, "--socket")
 	}
 	return c.Network.Listen("unix", c.Socket)
 }

@@ -1,6 +1,7 @@
 package ctld
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"testing"
 
@@ -161,9 +162,26 @@ func TestImageTunnel(t *testing.T) {
 	other := whole("n1", epoch)
 	other.Image = without(b.image, func(i *pb.Image) { i.Digest = make([]byte, 32) })
 	b.refused("another digest", other)
-	a = b.open(whole("n1", epoch))
+	straight := whole("n1", epoch)
+	straight.Direct = make([]byte, 31)
+	if _, err := b.open(straight).Recv(); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("half a sum of a certificate: %v", err)
+	}
+	straight.Direct = make([]byte, 32)
+	straight.Direct[7] = 1
+	a = b.open(straight)
 	order = b.asked(false)
+	if !bytes.Equal(order.Direct, straight.Direct) {
+		t.Errorf("the node that has the image is told of the certificate %x", order.Direct)
+	}
 	c = b.open(&pb.TunnelOpen{FromNode: "n2", Channel: order.Channel, Image: order.Image})
+	offer := &pb.TunnelMessage{What: &pb.TunnelMessage_Direct{Direct: &pb.Direct{Address: "10.0.0.5:7900"}}}
+	if err := c.Send(offer); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := a.Recv(); err != nil || got.GetDirect().GetAddress() != "10.0.0.5:7900" {
+		t.Errorf("it is offered %v, %v", got, err)
+	}
 	say(t, a, "which chunks?")
 	hear(t, c, "which chunks?")
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,8 +78,13 @@ func newOwnedCluster(t *testing.T, private ...string) *ownedCluster {
 		id := submit(t, guest, job(func(r *pb.SubmitRequest) {
 			r.AsUser, r.Spec.NodeList, r.Spec.CpusPerTask, r.Spec.Array = "", node, 2, array
 		}))
+		// A job that still starts cannot be parked.
 		c.eventually("job runs", func() bool {
-			return len(c.nodes(c.root)[node].GetRunningJobs()) == int(max(1, 2*len(array.GetRanges())))
+			answer, err := c.root.ReclaimNodes(soon(t), &pb.ReclaimNodesRequest{Names: node, DryRun: true})
+			guests := answer.GetNodes()[0].GetReclaim().GetGuests()
+			return err == nil && len(guests) == int(max(1, 2*len(array.GetRanges()))) && !slices.ContainsFunc(guests, func(g *pb.ReclaimedGuest) bool {
+				return g.GetFate() != pb.GuestFate_GUEST_FATE_PARK
+			})
 		})
 		return id
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
+	"github.com/gleaner-hpc/gleaner/noded/owner"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -41,6 +42,7 @@ type agent struct {
 	machine     *machine
 	supervisors supervisors
 	instance    string // a UUID for this start of the daemon
+	socket      string // on which the owner is served
 	log         *slog.Logger
 	launches    *semaphore.Weighted
 	tending     sync.WaitGroup
@@ -51,6 +53,9 @@ type agent struct {
 	allocs   map[registry.Key]*alloc // what carries it out, of each of its allocations
 	strays   []*pb.LeftOver          // what is on disk beside the allocations
 	session  *session                // nil while there is none
+	owned    owned                   // what the owner of the node says on it
+
+	departing departing // whether the machine is about to go
 }
 
 func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *agent {
@@ -59,7 +64,8 @@ func newAgent(m *machine, s supervisors, instance string, log *slog.Logger) *age
 		launches: semaphore.NewWeighted(int64(launchesPerCPU * max(1, len(m.realCPUs)))),
 		allocs:   map[registry.Key]*alloc{}, imaging: newImaging(m),
 	}
-	a.registry = registry.Registry{Most: maxAllocs, Remembers: maxForgotten, Fits: a.checkOrder}
+	a.registry = registry.Registry{Most: maxAllocs, Remembers: maxForgotten, Fits: a.checkOrder, Word: a.ownersWord}
+	a.owned.owner = owner.New(nil, m.bootID, ownerTime())
 	return a
 }
 
@@ -83,6 +89,10 @@ func (a *agent) adopt(ctx context.Context) {
 		p.log.Info("found an allocation of a job", "alive", s.Alive())
 		a.tend(ctx, p)
 	}
+	if a.owned.owner.Held() {
+		a.takeGuests()
+	}
+	a.sayLocked()
 	a.mu.Unlock()
 	a.sweep()
 }
@@ -100,6 +110,11 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { every(ctx, guardEvery, a.guard) })
 	loops.Go(func() { a.tendImages(ctx) })
 	loops.Go(func() { a.tendCertificate(ctx) })
+	loops.Go(func() { every(ctx, resendEvery, a.keepLedgerAgain) })
+	loops.Go(func() { a.serveOwner(ctx, a.socket) })
+	loops.Go(func() { every(ctx, triggersEvery, a.lookForTriggers) })
+	loops.Go(func() { a.followMachine(ctx) })
+	loops.Go(func() { every(ctx, departEvery, func() { a.letGo() }) })
 	loops.Wait()
 	a.tending.Wait()
 }
@@ -173,7 +188,8 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 	defer a.mu.Unlock()
 	message := &pb.Register{
 		Node: a.machine.config.Name, Inventory: inventory, Instance: a.instance, LeftOvers: a.leftOversLocked(),
-		SentBoottimeNs: int64(s.opened), Images: a.heldImages(),
+		SentBoottimeNs: int64(s.opened), Images: a.heldImages(), Holds: a.owned.owner.Tell(ownerTime()),
+		Leaves: a.departing.departure.Tell(boottime.Now()),
 	}
 	s.inventory = inventory
 	a.session = s

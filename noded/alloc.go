@@ -269,6 +269,16 @@ func (a *agent) recoverAlloc(ctx context.Context, p *alloc, s supervisor) *pb.Al
 
 // hear takes what a supervisor says of its allocation, and reports it.
 func (a *agent) hear(p *alloc, event *pb.ShimEvent) {
+	measured := a.heard(p, event)
+	if measured == nil {
+		return
+	}
+	if err := a.machine.parks.add(measured); err != nil {
+		a.log.Warn("how long it took to park a job is forgotten when this daemon ends: see whether the state directory can be written", "error", err)
+	}
+}
+
+func (a *agent) heard(p *alloc, event *pb.ShimEvent) *registry.ParkMeasured {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	frozen := p.Frozen
@@ -277,6 +287,9 @@ func (a *agent) hear(p *alloc, event *pb.ShimEvent) {
 		p.turnOver()
 	}
 	a.carryOut(do)
+	if event.GetHold() != nil {
+		a.heardHold(p, event.GetHold())
+	}
 	if event.GetSaved() != nil {
 		a.lookAtImages()
 	}
@@ -286,6 +299,7 @@ func (a *agent) hear(p *alloc, event *pb.ShimEvent) {
 	case frozen && !p.Frozen:
 		p.log.Info("the job runs again with a renewed lease")
 	}
+	return do.Measured
 }
 
 // ended: nothing of the allocation is left but its result.
@@ -308,6 +322,7 @@ func (a *agent) ended(p *alloc, result *pb.AllocEnded) {
 		}
 	}
 	do := a.registry.Over(p.Alloc, result, last)
+	a.noteGuest(p)
 	a.noteLeftOverLocked(p, nil)
 	p.turnOver()
 	close(p.over)

@@ -19,6 +19,9 @@ import (
 const (
 	DefaultConfigPath = "/etc/gleaner/gnoded.toml"
 	DefaultStateDir   = "/var/lib/gleaner/noded"
+	DefaultSocket     = "/run/gleaner/gnoded.sock"
+	// NoSocket as the socket's path: the owner is not served on the node.
+	NoSocket = ""
 )
 
 // Bounds of the configuration: far above any machine, low enough that a
@@ -38,6 +41,7 @@ type Config struct {
 	Controllers  []string // targets, tried in turn
 	TLSDir       string   // holds ca.pem, cert.pem and key.pem; "" = not needed
 	StateDir     string   // where allocations of jobs live
+	Socket       string   // on which the node's owner is served; NoSocket = nobody is
 	MinFreeBytes uint64   // that must be free in StateDir for a job to start
 	TmpDiskBytes uint64   // that jobs may write there; 0 = what is free, less a reserve
 	DefTmpPerCPU uint64   // bytes of it for each CPU of a job that does not ask; 0 = half of an even share
@@ -67,6 +71,7 @@ type configFile struct {
 	Controllers  []string `toml:"controllers"`
 	TLSDir       string   `toml:"tls_dir"`
 	StateDir     string   `toml:"state_dir"`
+	Socket       string   `toml:"socket"`
 	MinFreeDisk  string   `toml:"min_free_disk"`
 	TmpDisk      string   `toml:"tmp_disk"`
 	DefTmpPerCPU string   `toml:"def_tmp_per_cpu"`
@@ -141,7 +146,7 @@ var (
 // config checks the file's contents and fills in the defaults.
 func (f *configFile) config() (Config, error) {
 	c := Config{
-		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Init: f.Init,
+		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Socket: f.Socket, Init: f.Init,
 		CPUs: f.CPUs, Features: f.Features, Address: f.Address, CgroupParent: f.CgroupParent,
 		Bind: f.Container.Bind, Hide: f.Container.Hide, CommandsDir: f.Container.Commands, MaxProcesses: f.Container.MaxProcesses, MaxTotalProcesses: f.Container.MaxTotalProcesses,
 	}
@@ -174,6 +179,9 @@ func (c *Config) fillDefaults() error {
 	}
 	if c.StateDir == "" {
 		c.StateDir = DefaultStateDir
+	}
+	if c.Socket == "" {
+		c.Socket = DefaultSocket
 	}
 	if c.Init == "" {
 		executable, err := os.Executable()

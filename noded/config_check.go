@@ -54,7 +54,7 @@ func (f *configFile) checkControllers(c *Config) error {
 }
 
 func (f *configFile) checkPaths(c *Config) error {
-	absolute := map[string]string{"state_dir": c.StateDir, "ginit": c.Init, "cgroup_parent": c.CgroupParent}
+	absolute := map[string]string{"state_dir": c.StateDir, "socket": c.Socket, "ginit": c.Init, "cgroup_parent": c.CgroupParent}
 	if c.TLSDir != "" {
 		absolute["tls_dir"] = c.TLSDir
 	}

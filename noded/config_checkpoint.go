@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/noded/images/direct"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -19,6 +20,11 @@ type CheckpointConfig struct {
 	Shared   []images.Shared
 	TimeoutS uint32 // of a save for which nobody says how long it may take
 	Rate     uint64 // bytes a second that other nodes are sent; 0 = as fast as it goes
+	CopyRate uint64 // the same for copies for which no job waits
+	// Direct are ports that may be opened for other nodes, each for one transfer of an
+	// image; nil = none. MayDial: this node may connect to such ports of others.
+	Direct  *direct.Ports
+	MayDial bool
 }
 
 type checkpointFile struct {
@@ -27,7 +33,10 @@ type checkpointFile struct {
 	Limit   string `toml:"limit"`
 	Timeout string `toml:"timeout"`
 	Rate    string `toml:"rate"`
-	Shared  []struct {
+	// CopyRate bounds what leaves the node in the background.
+	CopyRate string `toml:"copy_rate"`
+	Direct   string `toml:"direct"`
+	Shared   []struct {
 		Name string `toml:"name"`
 		Path string `toml:"path"`
 	} `toml:"shared"`
@@ -38,11 +47,12 @@ const (
 	imagesDir           = "images" // in state_dir
 	defaultSaveTimeoutS = 30 * 60
 	mostSaveTimeout     = 7 * 24 * time.Hour
+	defaultCopyRate     = 100 << 20
 )
 
 func (f *configFile) checkCheckpoint(c *Config) error {
 	section := &f.Checkpoint
-	c.Checkpoint = CheckpointConfig{CRIU: section.CRIU, Store: section.Store, TimeoutS: defaultSaveTimeoutS}
+	c.Checkpoint = CheckpointConfig{CRIU: section.CRIU, Store: section.Store, TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate}
 	if section.CRIU != "" {
 		if err := checkAbsolute("checkpoint.criu", section.CRIU); err != nil {
 			return err
@@ -56,7 +66,7 @@ func (f *configFile) checkCheckpoint(c *Config) error {
 	for _, size := range []struct {
 		key, text string
 		into      *uint64
-	}{{"checkpoint.limit", section.Limit, &c.Checkpoint.Limit}, {"checkpoint.rate", section.Rate, &c.Checkpoint.Rate}} {
+	}{{"checkpoint.limit", section.Limit, &c.Checkpoint.Limit}, {"checkpoint.rate", section.Rate, &c.Checkpoint.Rate}, {"checkpoint.copy_rate", section.CopyRate, &c.Checkpoint.CopyRate}} {
 		if size.text == "" {
 			continue
 		}
@@ -75,7 +85,26 @@ func (f *configFile) checkCheckpoint(c *Config) error {
 		}
 		c.Checkpoint.TimeoutS = uint32(timeout / time.Second)
 	}
+	if err := section.checkDirect(&c.Checkpoint); err != nil {
+		return err
+	}
 	return f.checkSharedStores(c)
+}
+
+// dialOnly is the value of checkpoint.direct for a node that opens no port.
+const dialOnly = "dial"
+
+func (f *checkpointFile) checkDirect(c *CheckpointConfig) error {
+	c.MayDial = f.Direct != ""
+	if f.Direct == "" || f.Direct == dialOnly {
+		return nil
+	}
+	ports, err := direct.ParsePorts(f.Direct)
+	if err != nil {
+		return fmt.Errorf("checkpoint.direct %q: %w, or %q to open none and come to others' ports only", shorten(f.Direct), err, dialOnly)
+	}
+	c.Direct = &ports
+	return nil
 }
 
 func (f *configFile) checkSharedStores(c *Config) error {

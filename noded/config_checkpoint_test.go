@@ -1,12 +1,14 @@
 package noded
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/noded/images/direct"
 )
 
 func TestCheckpointConfig(t *testing.T) {
@@ -17,6 +19,7 @@ store = "/big/images"
 limit = "500G"
 timeout = "90s"
 rate = "100M"
+direct = "10.0.0.5:7900-7907"
 
 [[checkpoint.shared]]
 name = "scratch"
@@ -26,11 +29,15 @@ path = "/scratch/gleaner"
 		t.Fatal(err)
 	}
 	want := CheckpointConfig{
-		CRIU: "/opt/criu/criu", Store: "/big/images", Limit: 500 << 30, TimeoutS: 90, Rate: 100 << 20,
+		CRIU: "/opt/criu/criu", Store: "/big/images", Limit: 500 << 30, TimeoutS: 90, Rate: 100 << 20, CopyRate: defaultCopyRate,
+		MayDial: true, Direct: &direct.Ports{Address: netip.MustParseAddr("10.0.0.5"), First: 7900, Last: 7907},
 		Shared: []images.Shared{{Name: "scratch", Path: "/scratch/gleaner"}},
 	}
-	if diff := cmp.Diff(want, got.Checkpoint); diff != "" {
+	if diff := cmp.Diff(want, got.Checkpoint, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Error(diff)
+	}
+	if got, err := ParseConfig([]byte("[checkpoint]\ndirect = 'dial'\n")); err != nil || !got.Checkpoint.MayDial || got.Checkpoint.Direct != nil {
+		t.Errorf("who only dials: %+v, %v", got.Checkpoint, err)
 	}
 }
 
@@ -45,6 +52,7 @@ func TestCheckpointConfigRefusals(t *testing.T) {
 		"[checkpoint]\nlimit='much'":           "checkpoint.limit",
 		"[checkpoint]\nlimit='0'":              "above zero",
 		"[checkpoint]\nrate='-1'":              "checkpoint.rate",
+		"[checkpoint]\ndirect='0.0.0.0:7900'":  "such as 10.0.0.5:7900-7907, or \"dial\"",
 		"[checkpoint]\ntimeout='5'":            "such as 30m",
 		"[checkpoint]\ntimeout='1ms'":          "between 1s",
 		"[checkpoint]\ntimeout='9000h'":        "between 1s",

@@ -20,6 +20,7 @@ func TestParseConfig(t *testing.T) {
 name = "n1"
 controllers = ["unix:///run/x.sock", "c1.lab:6817"]
 tls_dir = "/etc/gleaner/tls"
+socket = "/run/n1.sock"
 state_dir = "/var/lib/n1"
 min_free_disk = "2G"
 ginit = "/usr/libexec/ginit"
@@ -54,14 +55,14 @@ container_path = "/dev/gpu"
 	}
 	want := Config{
 		Name: "n1", Controllers: []string{"unix:///run/x.sock", "c1.lab:6817"}, TLSDir: "/etc/gleaner/tls",
-		StateDir: "/var/lib/n1", MinFreeBytes: 2 << 30, Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
+		StateDir: "/var/lib/n1", Socket: "/run/n1.sock", MinFreeBytes: 2 << 30, Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
 		Features: []string{"avx512", "infiniband"}, Address: "10.0.0.1", CgroupParent: "/gleaner-dev/n1",
 		Bind: []string{"/tmp"}, Hide: []string{"/srv/own"}, MaxProcesses: 5000, MaxTotalProcesses: 9000, LogLevel: slog.LevelDebug,
 		GPUs: []gpu.Configured{
 			{ID: "gpu0", Model: "a100", Path: "/dev/null", ContainerPath: "/dev/null", MemoryBytes: 80 << 30, Links: []string{"gpu1"}},
 			{ID: "gpu1", Model: "a100", Path: "/dev/zero", ContainerPath: "/dev/gpu"},
 		},
-		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS},
+		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -79,10 +80,10 @@ func TestConfigDefaults(t *testing.T) {
 	name, _, _ := strings.Cut(host, ".")
 	executable, _ := os.Executable()
 	want := Config{
-		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir, MinFreeBytes: defaultMinFree,
+		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir, Socket: DefaultSocket, MinFreeBytes: defaultMinFree,
 		Init: filepath.Join(filepath.Dir(executable), "ginit"), Address: name, CgroupParent: "/gleaner/" + name,
 		DetectGPUs: true, LogLevel: slog.LevelInfo,
-		Checkpoint: CheckpointConfig{Store: DefaultStateDir + "/images", TimeoutS: defaultSaveTimeoutS},
+		Checkpoint: CheckpointConfig{Store: DefaultStateDir + "/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -17,7 +17,7 @@ import (
 // answers what supervisors are told.
 func (m *machine) findEngine(ctx context.Context, log *slog.Logger) bundle.Checkpoint {
 	c := &m.config.Checkpoint
-	told := bundle.Checkpoint{Stores: m.config.stores(), TimeoutS: c.TimeoutS}
+	told := bundle.Checkpoint{Stores: m.config.stores(), TimeoutS: c.TimeoutS, MayDial: c.MayDial}
 	m.saving = &pb.Saving{Kernel: strings.TrimPrefix(kernel(), "Linux ")}
 	for _, shared := range c.Shared {
 		m.saving.Stores = append(m.saving.Stores, shared.Name)

@@ -228,6 +228,10 @@ func (s *fakeShim) Suspend(_ context.Context, order *pb.SuspendAlloc) (*pb.ShimR
 	return s.record(said)
 }
 
+func (s *fakeShim) Hold(_ context.Context, hold *pb.HoldAlloc) (*pb.ShimResponse, error) {
+	return s.record(fmt.Sprintf("hold %t within %t kill %t", hold.Held, hold.WithinMs > 0, hold.Kill))
+}
+
 func (s *fakeShim) Signal(_ context.Context, order *pb.SignalAlloc) (*pb.ShimResponse, error) {
 	if s.signalErr != nil {
 		return nil, s.signalErr

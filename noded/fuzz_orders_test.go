@@ -160,6 +160,10 @@ func (s *wildShim) Suspend(context.Context, *pb.SuspendAlloc, ...grpc.CallOption
 	return s.answer(false)
 }
 
+func (s *wildShim) Hold(context.Context, *pb.HoldAlloc, ...grpc.CallOption) (*pb.ShimResponse, error) {
+	return s.answer(false)
+}
+
 func (s *wildShim) Renew(context.Context, *pb.LeaseRenewed, ...grpc.CallOption) (*pb.ShimResponse, error) {
 	return s.answer(false)
 }

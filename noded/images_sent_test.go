@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/checkpoint/store"
 	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/noded/images/direct"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
@@ -90,6 +92,56 @@ func TestSendImage(t *testing.T) {
 	if err := fetch(gone); !errors.Is(err, store.ErrNoImage) {
 		t.Errorf("an image that is not there: %v", err)
 	}
+}
+
+// TestSendImageStraight: where the configuration says so, an image goes over a port that
+// is opened for it, to whoever has the key that the controllers told of; otherwise through
+// the tunnel.
+func TestSendImageStraight(t *testing.T) {
+	for _, port := range []string{"127.0.0.1:0", ""} {
+		controller, s, _, n := setUp(t, savingMachine(t), func(m *machine) {
+			if port != "" {
+				ports, err := direct.ParsePorts(port)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.config.Checkpoint.Direct = &ports
+			}
+		})
+		image := n.putImage(7, 1, "n1")
+		digest, err := images.Digest(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		through := 0
+		dialer := images.Dialer{Direct: true, Log: n.agent.log, Tunnel: func(_ context.Context, sum []byte) (images.Tunnel, func(), error) {
+			s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: "c1", Direct: sum}}})
+			tunnel := prototest.Receive(t, "a tunnel", controller.tunnels)
+			return counted{serverEnd{tunnel.stream}, &through}, sync.OnceFunc(func() { close(tunnel.over) }), nil
+		}}
+		into := filepath.Join(t.TempDir(), "got")
+		if err := store.NewRemote(dialer.Dial).Get(t.Context(), digest, into); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := os.ReadFile(filepath.Join(into, "pages")); err != nil || string(data) != "\x07\x01" {
+			t.Errorf("got %q, %v", data, err)
+		}
+		if (through == 0) != (port != "") {
+			t.Errorf("with port %q, %d bytes came through the tunnel", port, through)
+		}
+	}
+}
+
+// counted counts the bytes that come through a tunnel.
+type counted struct {
+	images.Tunnel
+	bytes *int
+}
+
+func (c counted) Recv() (*pb.TunnelMessage, error) {
+	m, err := c.Tunnel.Recv()
+	*c.bytes += len(m.GetData())
+	return m, err
 }
 
 // end is the controller's end of the next tunnel, as a stream.

@@ -197,6 +197,7 @@ func TestAskRestore(t *testing.T) {
 		{older, nil, "kernel"},
 		{library, nil, "file /nonexistent/lib.so"},
 		{gone, nil, "image"},
+		{gone, []string{"h100"}, "image"},
 		{&pb.Image{}, nil, "image"},
 	} {
 		answer := s.askRestore(row.image, row.models)
@@ -226,11 +227,18 @@ func TestAskRestoreOfSilentNode(t *testing.T) {
 	}
 }
 
+// TestAskRestoreWithoutCRIU: a node that restores nothing still says whether it has an
+// image, because it may have the last copy of one.
 func TestAskRestoreWithoutCRIU(t *testing.T) {
-	_, s, _, _ := setUp(t, func(m *machine) { m.saving = &pb.Saving{WhyNot: "install it"} })
-	s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_AskRestore{AskRestore: &pb.AskRestore{Token: "t"}}})
-	answer := expect(s, "RestoreAnswer", (*pb.NodeMessage).GetRestoreAnswer)
-	if answer.Can || answer.Property != "CRIU" || answer.Reason != "install it" {
+	_, s, _, n := setUp(t, func(m *machine) {
+		savingMachine(t)(m)
+		m.saving = &pb.Saving{WhyNot: "install it"}
+	})
+	sound := n.putImage(7, 1, "n1")
+	if answer := s.askRestore(sound, nil); answer.Can || answer.Property != "CRIU" || answer.Reason != "install it" {
 		t.Errorf("answered %v", answer)
+	}
+	if answer := s.askRestore(&pb.Image{Alloc: sound.Alloc, Digest: make([]byte, 32), Node: "n1"}, nil); answer.Can || answer.Property != "image" {
+		t.Errorf("of an image that is not there it answered %v", answer)
 	}
 }

@@ -48,8 +48,12 @@ type imaging struct {
 	pace   *images.Pace
 	asks   *semaphore.Weighted
 	sends  *semaphore.Weighted
-	look   chan struct{}       // asks for a look into the stores
-	keep   chan *registry.Keep // the latest
+	// fetches are copies of other nodes' images, and slow is the pace of what leaves for
+	// such copies.
+	fetches *semaphore.Weighted
+	slow    *images.Pace
+	look    chan struct{}       // asks for a look into the stores
+	keep    chan *registry.Keep // the latest
 
 	mu   sync.Mutex
 	held *pb.ImagesHeld // as found last
@@ -60,6 +64,7 @@ func newImaging(m *machine) *imaging {
 	return &imaging{
 		stores: images.New(c.stores()), pace: images.NewPace(int64(c.Checkpoint.Rate)),
 		asks: semaphore.NewWeighted(maxAsks), sends: semaphore.NewWeighted(maxSends),
+		fetches: semaphore.NewWeighted(maxFetches), slow: images.NewPace(int64(c.Checkpoint.CopyRate)),
 		look: make(chan struct{}, 1), keep: make(chan *registry.Keep, 1),
 	}
 }
@@ -175,7 +180,7 @@ func (a *agent) heldImages() []*pb.Image {
 	return a.imaging.held.GetImages()
 }
 
-// deleteImages deletes what this node made and no job needs.
+// deleteImages deletes what this node made or copied and no job needs.
 func (a *agent) deleteImages(ctx context.Context, order *registry.Keep) {
 	if order.Late(timeNow()) {
 		return
@@ -187,7 +192,7 @@ func (a *agent) deleteImages(ctx context.Context, order *registry.Keep) {
 		if err != nil {
 			continue // told by listImages
 		}
-		deleted, err := store.Keep(ctx, s, func(about store.About) bool { return a.keeps(order, about) })
+		deleted, err := store.Keep(ctx, s, func(about store.About) bool { return a.keeps(order, about, name) })
 		for _, about := range deleted {
 			a.log.Info("deleted an image that no job needs", "job", about.Job, "image", about.Number, "store", name)
 		}
@@ -197,11 +202,11 @@ func (a *agent) deleteImages(ctx context.Context, order *registry.Keep) {
 	}
 }
 
-// keeps says whether an image stays.
-func (a *agent) keeps(order *registry.Keep, about store.About) bool {
+// keeps says whether an image in a store stays.
+func (a *agent) keeps(order *registry.Keep, about store.About, store string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.registry.Keeps(order, registry.Image{Job: about.Job, Number: about.Number, Digest: string(about.Digest[:]), Node: about.Node})
+	return a.registry.Keeps(order, registry.Image{Job: about.Job, Number: about.Number, Digest: string(about.Digest[:]), Node: about.Node, Own: store == ""})
 }
 
 // sendImage joins a tunnel and serves an image there, to a node that restores
@@ -238,27 +243,39 @@ func (a *agent) serveImage(ctx context.Context, controller string, order *pb.Sen
 	if m, err := s.Manifest(ctx, digest); err == nil && m.Job != order.Image.GetAlloc().GetJob() {
 		return fmt.Errorf("image %s is of job %d, and one of job %d is asked for", digest, m.Job, order.Image.GetAlloc().GetJob())
 	}
-	tunnel, err := a.openTunnel(ctx, controller, &pb.TunnelOpen{
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tunnel, end, err := a.openTunnel(ctx, controller, &pb.TunnelOpen{
 		Alloc: order.Image.Alloc, FromNode: a.machine.config.Name, Channel: order.Channel, Image: order.Image, Facts: order.Facts,
 	})
 	if err != nil {
 		return err
 	}
-	defer tunnel.Close()
+	through := images.Stream(ctx, tunnel, a.imaging.pace, end)
+	defer through.Close()
 	if order.Facts {
-		return store.ServeFacts(ctx, tunnel, s, digest)
+		return store.ServeFacts(ctx, through, s, digest)
 	}
-	return store.Serve(ctx, tunnel, s, digest)
+	serve := func(stream io.ReadWriteCloser) error {
+		if order.Background {
+			stream = images.Slowed(ctx, stream, a.imaging.slow)
+		}
+		return store.Serve(ctx, stream, s, digest)
+	}
+	if len(order.Direct) == 0 {
+		return serve(through)
+	}
+	return images.Offer(ctx, images.Offered{Ports: a.machine.config.Checkpoint.Direct, Sum: order.Direct, Pace: a.imaging.pace, Log: a.log}, tunnel, through, serve)
 }
 
 // openTunnel opens a tunnel for an image.
-func (a *agent) openTunnel(ctx context.Context, controller string, open *pb.TunnelOpen) (io.ReadWriteCloser, error) {
+func (a *agent) openTunnel(ctx context.Context, controller string, open *pb.TunnelOpen) (_ images.Tunnel, end func(), err error) {
 	connection, err := dial.Dial([]string{controller}, a.machine.config.TLSDir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	end := func() {
+	end = func() {
 		cancel()
 		connection.Close()
 	}
@@ -268,9 +285,18 @@ func (a *agent) openTunnel(ctx context.Context, controller string, open *pb.Tunn
 	}
 	if err != nil && !errors.Is(err, io.EOF) { // EOF: why comes with Recv
 		end()
-		return nil, fmt.Errorf("open a tunnel: %s", status.Convert(err).Message())
+		return nil, nil, fmt.Errorf("open a tunnel: %s", status.Convert(err).Message())
 	}
-	return images.Stream(ctx, tunnel, a.imaging.pace, end), nil
+	return tunnel, end, nil
+}
+
+// dialer opens streams to the node that has an image.
+func (a *agent) dialer(controller string, open *pb.TunnelOpen) *images.Dialer {
+	return &images.Dialer{Pace: a.imaging.pace, Log: a.log, Tunnel: func(ctx context.Context, sum []byte) (images.Tunnel, func(), error) {
+		open := proto.CloneOf(open)
+		open.Direct = sum
+		return a.openTunnel(ctx, controller, open)
+	}}
 }
 
 // askRestore answers whether this node could resume an image.
@@ -293,14 +319,9 @@ func (a *agent) askRestore(ctx context.Context, s *session, order *pb.AskRestore
 }
 
 // misfit answers the property that keeps this node from resuming an
-// image, and why in a sentence; "" = it can.
+// image, and why in a sentence; "" = it can. The image comes first: a node that has it is
+// asked whether it still has, though it may not be able to restore any.
 func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRestore) (property, reason string) {
-	if a.machine.saving.GetCriu() == "" {
-		return "CRIU", a.machine.saving.GetWhyNot()
-	}
-	if model := a.lackingModel(order.DeviceModels); model != "" {
-		return "GPU", fmt.Sprintf("the job had %d GPUs, and this node has not as many of model %s", len(order.DeviceModels), model)
-	}
 	digest, err := images.Digest(order.GetImage())
 	if err != nil {
 		return "image", err.Error()
@@ -309,11 +330,9 @@ func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRest
 		return "node", err.Error()
 	}
 	name := a.machine.config.Name
-	manifest, err := a.imaging.stores.Facts(ctx, order.Image, digest, name, func(ctx context.Context) (io.ReadWriteCloser, error) {
-		return a.openTunnel(ctx, controller, &pb.TunnelOpen{
-			Alloc: order.Image.Alloc, FromNode: name, TargetNode: order.Image.Node, Image: order.Image, Facts: true,
-		})
-	})
+	manifest, err := a.imaging.stores.Facts(ctx, order.Image, digest, name, a.dialer(controller, &pb.TunnelOpen{
+		Alloc: order.Image.Alloc, FromNode: name, TargetNode: order.Image.Node, Image: order.Image, Facts: true,
+	}).Dial)
 	if err == nil {
 		err = images.Same(manifest, order.Image)
 	}
@@ -322,6 +341,12 @@ func (a *agent) misfit(ctx context.Context, controller string, order *pb.AskRest
 		return "store", err.Error() // of the image itself this says nothing
 	case err != nil:
 		return "image", err.Error()
+	}
+	if a.machine.saving.GetCriu() == "" {
+		return "CRIU", a.machine.saving.GetWhyNot()
+	}
+	if model := a.lackingModel(order.DeviceModels); model != "" {
+		return "GPU", fmt.Sprintf("the job had %d GPUs, and this node has not as many of model %s", len(order.DeviceModels), model)
 	}
 	found, err := a.machine.fits(ctx, manifest, order, a.supervisors.Fits)
 	if err != nil {

@@ -48,6 +48,7 @@ type machine struct {
 	tmp      tmpDisk
 	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
 	saving   *pb.Saving
+	parks    *parkTimes
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed
@@ -160,6 +161,7 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 	for _, d := range devices {
 		inventory.Devices = append(inventory.Devices, deviceMessage(d))
 	}
+	inventory.ParkBounds = m.parks.bounds(inventory.Devices, m.saving.GetCuda())
 	return inventory, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/owner"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -61,6 +62,7 @@ func (a *agent) guard() {
 	now := timeNow()
 	a.guardLeases(now)
 	a.guardOwner(now)
+	a.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.Tick(now) })
 }
 
 // guardOwner kills supervisors that keep devices from the owner of the node.

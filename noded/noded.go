@@ -44,7 +44,8 @@ var (
 	ErrLocked = errors.New("another gnoded uses this state directory: stop it, or give each node a state_dir of its own")
 )
 
-// Run is the node daemon. It returns nil when ctx ends; jobs continue.
+// Run is the node daemon. It returns nil when ctx ends; jobs continue. Where ctx ends
+// because the machine is switched off, they leave it first, as far as there is time.
 // executable is the program that can be started as "executable shim DIR".
 func Run(ctx context.Context, config Config, executable string, log *slog.Logger) error {
 	if os.Geteuid() != 0 {
@@ -82,11 +83,14 @@ func Run(ctx context.Context, config Config, executable string, log *slog.Logger
 		log.Warn("this node offers more CPUs than exist, and does not pin jobs to CPUs: for trying things out only",
 			"cpus", machine.cpus(), "real_cpus", len(machine.realCPUs))
 	}
+	machine.parks = readParkTimes(config.StateDir, log)
 	saving := machine.findEngine(ctx, log)
 	agent := newAgent(machine, &shims{config: config, executable: executable, checkpoint: saving, nodeCPUs: machine.cpus(), tmp: machine.tmp}, uuid.NewString(), log)
 	agent.checkRoom()
+	agent.adoptOwned(config.StateDir)
 	agent.adopt(ctx)
-	agent.serve(ctx)
+	agent.socket = config.Socket
+	agent.serveInOrder(ctx)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/noded/owner"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -24,6 +25,12 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 		a.keepImages(what.KeepImages)
 	case *pb.ControllerMessage_SendImage:
 		a.sendImage(ctx, s, what.SendImage)
+	case *pb.ControllerMessage_FetchImage:
+		a.fetchImage(ctx, s, what.FetchImage)
+	case *pb.ControllerMessage_OwnerRules:
+		a.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.SetRules(what.OwnerRules, now) })
+	case *pb.ControllerMessage_DropHolds:
+		a.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.Drop(what.DropHolds.GetThrough(), now) })
 	default:
 		a.obeyAlloc(ctx, m)
 	}
@@ -64,6 +71,10 @@ func (a *agent) carryOut(do registry.Do) {
 		a.sendLocked(m)
 	}
 	for _, pass := range do.Pass {
+		if pass.Hold != nil {
+			a.passHold(a.allocs[pass.Alloc.Key], pass.Hold)
+			continue
+		}
 		a.pass(a.allocs[pass.Alloc.Key], pass.Order)
 	}
 }

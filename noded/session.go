@@ -32,6 +32,7 @@ var (
 	errBehind           = errors.New("the controller does not take messages as fast as they come")
 	errUnreached        = errors.New("the controller does not answer: it hangs, or is cut off")
 	errUnregistered     = errors.New("the controller did not answer the registration")
+	errTooManyFetches   = errors.New("this node copies too many images at once: ask again")
 	errNotRenewed       = errors.New("the controller stopped renewing the lease")
 )
 

@@ -38,6 +38,7 @@ func TestDialogues(t *testing.T) {
 //	preempt, gone, wait  see dialogue_preempt_test.go
 //	owners, yields  see dialogue_owners_test.go
 //	suspend, stands, parked, resume  see dialogue_suspend_test.go
+//	backfill  see dialogue_backfill_test.go
 //	priorities  answers the factors of each waiting job
 //	jobs        ID [PRIORITY] [-begin SECONDS] [-deadline SECONDS] [-depends] [-never] [-p A,B] [-t MINUTES] [-N MIN[-MAX]] [-n N] … [--array=N]
 //	map         draws what is in use: a device is its number if it is free
@@ -55,7 +56,7 @@ func (d *dialogue) play(command string, lines []string) (string, error) {
 		"priority": d.priority, "licenses": d.license, "qos": d.qos, "associations": d.association, "enforce": d.enforce,
 		"minutes": d.minutes, "ended": d.ended, "preempt": d.preempt, "gone": d.gone,
 		"suspend": d.suspend, "stands": d.stands, "parked": d.parked, "resume": d.resume,
-		"owners": d.owners, "yields": d.yields,
+		"owners": d.owners, "yields": d.yields, "backfill": d.backfill,
 	}
 	switch command {
 	case "map":
@@ -333,6 +334,7 @@ func (d *dialogue) schedule() string {
 	for _, start := range plan.Starts {
 		fmt.Fprintf(&out, "start %d in %s:%s\n", start.Job, d.snapshot.Partitions[start.Partition].Name, d.describe(start.Placement))
 	}
+	out.WriteString(d.planned(plan.Promises))
 	out.WriteString(d.continued(plan.Continues))
 	out.WriteString(d.preempted(plan.Preemptions))
 	for _, r := range plan.Reasons {

@@ -15,6 +15,8 @@ func (p *pass) eligible(job *Job) (ReasonCode, bool) {
 		return ReasonBeginTime, false
 	case job.DeadlineMS != 0 && p.latestStart(job) < p.NowMS:
 		return ReasonDeadline, false
+	case job.Reservation != ReasonNone:
+		return job.Reservation, false
 	case job.NowhereToResume:
 		return ReasonImage, false
 	}

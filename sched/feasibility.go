@@ -162,7 +162,7 @@ func requestKey(partition int, r *place.Request) string {
 		key = append(strconv.AppendBool(key, flag), ' ')
 	}
 	key = strconv.AppendQuote(key, r.Model)
-	for _, list := range [...][]string{r.RequiredNodes, r.ExcludedNodes, r.AmongNodes} {
+	for _, list := range [...][]string{r.RequiredNodes, r.ExcludedNodes, r.AmongNodes, r.GuestOn} {
 		key = append(key, '/')
 		for _, name := range list {
 			key = strconv.AppendQuote(key, name)

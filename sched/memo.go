@@ -32,8 +32,8 @@ func (m Memo) describes(s *Snapshot) bool {
 func sameInventory(a, b place.Node) bool {
 	return a.Name == b.Name && a.Available == b.Available &&
 		a.MemoryBytes == b.MemoryBytes && a.TmpBytes == b.TmpBytes && a.TmpPerCPU == b.TmpPerCPU && a.TmpOpen == b.TmpOpen && a.CPUs.Equal(b.CPUs) &&
-		slices.Equal(a.Features, b.Features) && place.SameNetwork(a, b) &&
+		slices.Equal(a.Features, b.Features) && place.SameNetwork(a, b) && place.SameGuests(a, b) &&
 		slices.EqualFunc(a.Devices, b.Devices, func(a, b place.Device) bool {
-			return a.Model == b.Model && a.Healthy == b.Healthy && a.Parent == b.Parent && a.Shares == b.Shares
+			return a.Model == b.Model && a.Healthy == b.Healthy && a.Parent == b.Parent && a.Shares == b.Shares && a.Kept == b.Kept
 		})
 }

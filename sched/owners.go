@@ -2,6 +2,7 @@ package sched
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -148,10 +149,10 @@ func (s *Snapshot) guestPart(guest *Running, owner int32) place.Placement {
 }
 
 // guestMode is what becomes of a guest for a job of the owner: one that is being
-// started has nothing to be parked yet.
+// started has nothing to be parked yet, and for another there may be no memory.
 func guestMode(guest *Running) PreemptMode {
 	switch {
-	case guest.Suspends:
+	case guest.Suspends && !guest.ParkBeyond:
 		return PreemptPark
 	case guest.Requeue:
 		return PreemptRequeue
@@ -171,6 +172,10 @@ const parkMS = 10_000
 // parkRisk is one in how many parks is taken to fail, which weighs for a job that
 // could not be requeued then.
 const parkRisk = 16
+
+// CountsOverBorrowed is what the loss of a guest counts whose account borrows more than it
+// may: less than that of any other guest, and among themselves the more the more it is.
+func CountsOverBorrowed(lost int64) int64 { return int64(bits.Len64(uint64(max(lost, 0)))) }
 
 // guestLost is what a guest loses if it has to make room for the owner's job, and what
 // that counts for. One that can hardly be parked loses its work as when it is requeued,
@@ -212,6 +217,13 @@ func (s *Snapshot) isProtected(job *Running, owner int32) bool {
 		return s.owns(job.Owner, alloc.Node) && !s.owns(owner, alloc.Node)
 	}
 	return slices.ContainsFunc(job.Placement.Allocs, owned)
+}
+
+// isAtHome reports whether a job has only nodes that its account owns, where it has a turn
+// of its own before all others.
+func (s *Snapshot) isAtHome(job *Running) bool {
+	elsewhere := func(alloc place.Alloc) bool { return !s.owns(job.Owner, alloc.Node) }
+	return job.Owner != 0 && len(job.Placement.Allocs) > 0 && !slices.ContainsFunc(job.Placement.Allocs, elsewhere)
 }
 
 // standing is that of a job that runs.

@@ -127,7 +127,8 @@ func (p *pass) chooseBy(open []entry, own bool) (way, bool) {
 // that was promised to another.
 func (p *pass) mayMakeRoom(e entry) bool {
 	shape, index, t := p.at(e)
-	if p.partitions[index].blocker != 0 || p.rules(t, shape, index).Code != ReasonNone {
+	here := &p.partitions[index]
+	if here.blocker != 0 || p.firstIn(e, here) != 0 || p.rules(t, shape, index).Code != ReasonNone {
 		return false
 	}
 	if p.room == nil {

@@ -78,9 +78,11 @@ type standing struct {
 }
 
 // above reports whether jobs of a standing come before a running one, which they
-// may then preempt. Where that is a job of the node's owner, guests do not.
+// may then preempt. Where that is a job of the node's owner, guests do not; nor does a job
+// of the same owner but in its own turn: the other one would start again before it.
 func (r *preemptRules) above(by standing, victim *Running) bool {
-	if len(r.Owners) > 0 && r.isProtected(victim, by.owner) {
+	inOwnTurn := by.partition >= 0 && r.Partitions[by.partition].isPart()
+	if len(r.Owners) > 0 && (r.isProtected(victim, by.owner) || !inOwnTurn && r.isAtHome(victim)) {
 		return false
 	}
 	switch r.Preemption.Type {

@@ -158,6 +158,9 @@ func (p *pass) guest(at int, owner int32) (victim, bool) {
 	}
 	lost, counts := p.room.rules.guestLost(running, v.mode)
 	v.lost, v.cost = lost, plus(counts, running.LostGPUMS)
+	if running.OverBorrowed {
+		v.cost = CountsOverBorrowed(v.cost)
+	}
 	return v, true
 }
 

@@ -211,7 +211,7 @@ func (g *stage) end(at int) {
 // again, what is suspended continues with its own CPUs, and in the end all have run.
 func TestPromisesAreKept(t *testing.T) {
 	starts, preemptions, again, suspensions, continued, parks := 0, 0, 0, 0, 0, 0
-	for seed := range uint64(ownedSeeds + 300) {
+	for seed := uint64(0); seed < ownedSeeds+300; seed += 5 {
 		g, jobs := newStage(t, seed), JobID(0)
 		for pass := 0; ; pass++ {
 			if pass > 2000 {
@@ -251,7 +251,7 @@ func TestPromisesAreKept(t *testing.T) {
 		suspensions, continued, parks = suspensions+g.suspensions, continued+g.continued, parks+g.parks
 	}
 	t.Logf("%d starts, %d preemptions, %d suspensions, %d parks, %d continued, %d times chosen again because of others", starts, preemptions, suspensions, parks, continued, again)
-	if preemptions < 500 || suspensions < 200 || parks < 200 || continued != suspensions+parks {
+	if preemptions < 100 || suspensions < 40 || parks < 40 || continued != suspensions+parks {
 		t.Error("hardly anybody is preempted, or not all that were suspended continued")
 	}
 }

@@ -46,6 +46,7 @@ func newWorld(seed uint64, nodes, jobs int) *world {
 		})
 	}
 	w.addLimits(seed)
+	w.addGuests(seed)
 	networks := rand.New(rand.NewPCG(seed, 11))
 	for i := range w.snapshot.Partitions {
 		w.snapshot.Partitions[i].PrivateOnly = networks.IntN(8) == 0
@@ -134,6 +135,7 @@ func checkPlan(t *testing.T, s *Snapshot, plan Plan) {
 			if !alloc.CPUs.Minus(n.FreeCPUs).Empty() || alloc.MemoryBytes > n.FreeMemory {
 				t.Fatalf("job %d gets more of node %s than is free", start.Job, n.Name)
 			}
+			checkGuests(t, n, alloc, &shape.Request)
 			for _, grant := range alloc.Devices {
 				if d := n.Devices[grant.Device]; grant.Shares > d.FreeShares || !d.Healthy {
 					t.Fatalf("device %d of node %s is given twice or broken", grant.Device, n.Name)
@@ -264,7 +266,9 @@ func checkMemoAfterChange(t *testing.T, w *world, memo Memo) {
 	s := w.snapshot
 	s.Nodes = slices.Clone(s.Nodes)
 	n := &s.Nodes[w.random.IntN(len(s.Nodes))]
-	switch w.random.IntN(5) {
+	switch w.random.IntN(6) {
+	case 5:
+		n.Guests = place.Guests{Bound: true, GPUs: n.Guests.GPUs ^ 1, MemoryBytes: n.MemoryBytes, TmpBytes: n.TmpBytes}
 	case 4:
 		s.Switches = slices.Clone(s.Switches)
 		if len(s.Switches) > 0 {

@@ -33,6 +33,8 @@ const (
 	// ReasonImageNetwork is that of a job that resumes from an image, which keeps the
 	// network that it had.
 	ReasonImageNetwork
+	ReasonReservation        // its reservation has not begun, or is too short
+	ReasonReservationDeleted // there is no reservation that it may use
 )
 
 // reasonWords has, for each code, Slurm's word and how hopeful it is: of the
@@ -63,6 +65,8 @@ var reasonWords = [...]struct {
 	ReasonImage:              {"ImageNotRestorable", 0},
 	ReasonNetwork:            {"PartitionConfig", 3},
 	ReasonImageNetwork:       {"PartitionConfig", 3},
+	ReasonReservation:        {"Reservation", 0},
+	ReasonReservationDeleted: {"ReservationDeleted", 0},
 
 	ReasonDependencyNeverSatisfied: {"DependencyNeverSatisfied", 0},
 }

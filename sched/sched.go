@@ -6,8 +6,8 @@
 // machine. Time is a field of the Snapshot. The Memo carries only speed: a
 // plan made with a memo equals the plan made with none.
 //
-// Policy: strict order of priority in each partition, as Slurm's main
-// scheduler; see README.md for the stages.
+// Policy: order of priority in each partition, strict as with Slurm's sched/builtin, or
+// with starts planned ahead as with sched/backfill; see README.md for the stages.
 //
 // Cost of a pass over J waiting jobs of S distinct shapes on N nodes with D
 // devices each, of which K tasks start: the jobs are put in order once, J log
@@ -62,6 +62,11 @@ type Snapshot struct {
 	// Owners are sets of nodes, each ascending: those of one account and of the
 	// accounts above it. Jobs go before all others on nodes that they own.
 	Owners [][]place.NodeIndex
+
+	Backfill BackfillPolicy
+	// Promises are those of the plan before this one. The jobs start by then. Those of
+	// jobs that do not wait any more, and those that cannot be kept, do not count.
+	Promises Promises
 }
 
 // Partition is a set of nodes with rules.
@@ -91,8 +96,11 @@ type Partition struct {
 type Shape struct {
 	Partitions []int // indices into Snapshot.Partitions, in order of preference; with none its jobs wait
 	TimeLimitS uint32
-	Root       bool // runs as root, which only some partitions allow
-	Request    place.Request
+	// PlannedS is how long its jobs are planned for, if not for TimeLimitS; 0 = for
+	// that. It is not less than what they are expected to run.
+	PlannedS uint32
+	Root     bool // runs as root, which only some partitions allow
+	Request  place.Request
 	// PrivateNetwork: it has a network of its own, which some partitions demand.
 	PrivateNetwork bool
 	// SwitchesWaitS is how long a job waits for Request.Switches; after that it
@@ -129,6 +137,9 @@ type Job struct {
 	// NowhereToResume: there are none, as far as is known.
 	Image           uint32
 	NowhereToResume bool
+	// Reservation is why its reservation does not let it start now; ReasonNone = nothing
+	// does.
+	Reservation ReasonCode
 	// Owner is 1 + the index into Snapshot.Owners of the nodes that its account
 	// owns; 0 = none.
 	Owner int32
@@ -168,7 +179,10 @@ type Running struct {
 	ID         JobID
 	StartMS    int64
 	TimeLimitS uint32
-	Placement  place.Placement
+	// PlannedEndMS is until when it is planned for, if not to its time limit; 0 = to
+	// that.
+	PlannedEndMS int64
+	Placement    place.Placement
 
 	Partition   int    // index into Snapshot.Partitions; -1 = not there any more
 	Association int32  // as in Job
@@ -211,11 +225,15 @@ type Running struct {
 	// Parking are the nodes on which it is to be parked and is not yet, ascending.
 	Parking []place.NodeIndex
 	// Owner is as in Job. Parks: as far as is known it can be parked, and loses
-	// nothing by it. ContinuedMS is when it last continued; 0 = it was never
+	// nothing by it. ParkBeyond: it needs more memory than the owner of a node of it
+	// leaves parked guests. OverBorrowed: its account borrows more than it may, so its
+	// guests go first. ContinuedMS is when it last continued; 0 = it was never
 	// stopped.
-	Owner       int32
-	Parks       bool
-	ContinuedMS int64
+	Owner        int32
+	Parks        bool
+	ParkBeyond   bool
+	OverBorrowed bool
+	ContinuedMS  int64
 	// PausedMS is how long it has been suspended in all. ChargedMS is until when
 	// what it used is in the usage of its associations; 0 = its start.
 	PausedMS, ChargedMS int64
@@ -227,6 +245,9 @@ type Plan struct {
 	// Preemptions are the jobs that should make room, each for the job that it
 	// makes room for; that one starts in a later pass, when they are gone.
 	Preemptions []Preemption
+	// Promises are the starts that are planned for jobs that wait. They belong into the
+	// Snapshot of the next pass.
+	Promises Promises
 	// Continues are the suspended jobs that continue, in the order decided.
 	Continues []JobID
 	// Priorities are those of the waiting jobs, by position in Waiting, in the

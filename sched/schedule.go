@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
+	"github.com/gleaner-hpc/gleaner/sched/profile"
 )
 
 // Schedule makes a plan. memo is what the pass before left, or the zero Memo;
@@ -13,36 +14,59 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s, nextMS := expandShapes(s)
 	s = withOwnParts(s)
 	priorities := newPriorities(&s)
+	p := planned(&s, memo, priorities)
+	if len(p.starts) == 0 && len(s.Running) == 0 && len(s.Promises.Planned) > 0 {
+		// Nothing ends that would bring another pass, so what was planned is not waited
+		// for if something can start without it.
+		anew := s
+		anew.Promises = Promises{}
+		if again := planned(&anew, memo, priorities); len(again.starts) > 0 {
+			p = again
+		}
+	}
+	plan := Plan{
+		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
+		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(), Promises: p.promises(),
+	}
+	plan.ofWholes(&s)
+	return plan, p.feasibility.memo()
+}
+
+// planned is a pass that is over. It is made again for jobs on their own nodes that
+// deferred in vain.
+func planned(s *Snapshot, memo Memo, priorities *priorities) *pass {
 	var insists []bool
-	p := newPass(&s, memo)
+	p := newPass(s, memo)
 	p.run(priorities)
 	for range maxInsists {
 		if insists = p.inVain(insists); insists == nil {
 			break
 		}
-		p = newPass(&s, memo)
+		p = newPass(s, memo)
 		p.insists = insists
 		p.run(priorities)
 	}
-	plan := Plan{
-		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
-		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(),
-	}
-	plan.ofWholes(&s)
-	return plan, p.feasibility.memo()
+	return p
 }
 
 // run gives all jobs their turns.
 func (p *pass) run(priorities *priorities) {
 	entries := order(p.Snapshot, p.ready(), priorities)
 	p.suspended = newContinuing(p, entries)
+	p.enterPromises(entries)
 	at := 0
 	for turns := range turns(entries) {
 		p.suspended.before(p, at)
-		p.consider(turns)
+		if p.comesLater(turns) {
+			p.later = append(p.later, turns)
+		} else {
+			p.consider(turns)
+			p.noteBehind(turns)
+		}
 		at += len(turns)
 	}
 	p.suspended.before(p, len(entries))
+	p.shortestFirst()
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
@@ -67,6 +91,21 @@ type pass struct {
 	suspended   *continuing
 	withheld    []place.Alloc // CPUs and devices that suspended jobs get back, now or later
 	nextMS      int64
+	future      *future // nil until something is planned
+	promised    promised
+	lifts       int    // how often something was taken off the future
+	plans       []plan // in the order in which they were made
+	plannedJobs uint32
+	behind      []Behind
+	started     []*Job    // by position in starts
+	alone       []bool    // likewise: it has its nodes alone
+	later       [][]entry // turns of jobs that come when all others have had theirs
+	// Room for search and fitNow.
+	changes  []change
+	holes    []profile.Interval
+	times    []int64
+	narrowed []place.Node
+	waits    []entry // room for consider
 	// By position in Waiting, of jobs on their own nodes: those that have no guests
 	// parked because they seem to fit elsewhere, and those that do not wait for that.
 	defers, insists []bool
@@ -74,7 +113,10 @@ type pass struct {
 
 // partitionPass is what has happened in one partition.
 type partitionPass struct {
-	blocker  JobID             // the first job that waits for resources here
+	blocker  JobID             // the job that waits for resources here and lets no other before it
+	first    JobID             // the first that waits for resources here
+	planned  uint32            // for how many jobs a start is planned here
+	standing uint32            // for how many the last plan did, and they had no turn yet
 	open     []place.NodeIndex // nodes not closed, as of the first closings
 	closings int
 }
@@ -83,6 +125,7 @@ type partitionPass struct {
 type trial struct {
 	shape   *Shape // as it is in this partition
 	failed  bool   // it did not fit in what is free and open
+	lifts   int    // of the pass, when it did not
 	blocker JobID  // the first job of this shape that waits for resources
 	ruled   bool
 	rule    Reason // for which the partition does not take it at all
@@ -142,16 +185,54 @@ func (p *pass) ready() []int32 {
 // tried before the job blocks one of them.
 func (p *pass) consider(turns []entry) {
 	stopped := p.stopped[:0]
+	old := p.liftOwn(turns)
 	for _, e := range turns {
 		stopped = append(stopped, p.start(e))
 	}
-	p.makeRoom(turns, stopped)
-	for i, e := range turns {
-		if p.left[e.job] > 0 && !stopped[i] {
-			p.block(e)
+	if p.overtakes(turns, stopped) {
+		for i, e := range turns {
+			stopped[i] = stopped[i] || p.start(e)
 		}
 	}
-	p.stopped = stopped
+	p.makeRoom(turns, stopped)
+	waits := p.waits[:0]
+	for i, e := range turns {
+		if p.left[e.job] > 0 && !stopped[i] && p.block(e) {
+			waits = append(waits, e)
+		}
+	}
+	if len(waits) > 0 && (!p.Backfill.On || !p.reserve(waits, old)) {
+		for _, e := range waits {
+			shape, index, _ := p.at(e)
+			p.close(e.id, shape, index)
+		}
+	}
+	if len(waits) == 0 && p.left[turns[0].job] > 0 {
+		p.reserveLicensed(turns, old)
+	}
+	p.stopped, p.waits = stopped, waits
+}
+
+// comesLater reports whether a job has its turn when all others have had theirs, where
+// the shortest come first.
+func (p *pass) comesLater(turns []entry) bool {
+	return p.Backfill.On && p.Backfill.ShortestFirst && !turns[0].isOwn() && !slices.ContainsFunc(turns, func(e entry) bool {
+		_, index, _ := p.at(e)
+		return p.hasQuota(e.job, index)
+	})
+}
+
+// shortestFirst considers the jobs that come later.
+func (p *pass) shortestFirst() {
+	slices.SortStableFunc(p.later, func(a, b []entry) int {
+		first, _, _ := p.at(a[0])
+		second, _, _ := p.at(b[0])
+		return cmp.Or(cmp.Compare(b[0].tier, a[0].tier), cmp.Compare(first.spanMS(), second.spanMS()))
+	})
+	for _, turns := range p.later {
+		p.consider(turns)
+		p.noteBehind(turns)
+	}
 }
 
 // at is what a turn is about.
@@ -170,17 +251,20 @@ func (p *pass) start(e entry) (stopped bool) {
 		return false
 	case p.stops(e):
 		return true
-	case t.failed || p.partitions[index].blocker != 0:
+	case t.failed && t.lifts == p.lifts || p.partitions[index].blocker != 0:
 		return false
 	}
 	if p.feasibility.remembers(t, shape, index) && t.verdict.code != ReasonNone {
-		t.failed = true // what does not fit on idle nodes does not fit on busy ones
+		t.failed, t.lifts = true, p.lifts // what does not fit on idle nodes does not fit on busy ones
+		return false
+	}
+	if p.future != nil && !p.future.licensed(&p.Waiting[e.job], p.NowMS, after(p.NowMS, shape.spanMS())) {
 		return false
 	}
 	for p.left[e.job] > 0 {
-		placement, _, fits := place.Fit(p.nodes, p.openTo(e, index), shape.Request)
+		placement, fits := p.fitNow(e, index, shape)
 		if !fits {
-			t.failed = true
+			t.failed, t.lifts = true, p.lifts
 			return false
 		}
 		if p.stopsPlaced(e, placement) {
@@ -188,6 +272,7 @@ func (p *pass) start(e entry) (stopped bool) {
 		}
 		place.Take(p.nodes, placement, shape.Request.Exclusive)
 		p.room.take(placement, shape.Request.Exclusive)
+		p.enterStart(&p.Waiting[e.job], shape, &placement)
 		p.lendAgain(e)
 		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement, Priority: e.priority})
 		p.left[e.job]--
@@ -202,38 +287,49 @@ func (p *pass) start(e entry) (stopped bool) {
 	return false
 }
 
-// block notes why a job waits in a partition, and lets it block the partition
-// if it waits only for resources.
-func (p *pass) block(e entry) {
+// block notes why a job waits in a partition. It returns true if the job waits only
+// for resources, so that no other may delay it.
+func (p *pass) block(e entry) bool {
 	shape, index, t := p.at(e)
 	if r := p.rules(t, shape, index); r.Code != ReasonNone {
 		if r.Code == ReasonNetwork && p.Waiting[e.job].Image != 0 {
 			r.Code = ReasonImageNetwork
 		}
 		p.wait(e, r)
-		return
+		return false
 	}
 	p.feasibility.decideOn(t, shape, index)
 	if e.isOwn() && t.verdict.code != ReasonNone {
-		return // its other turns say why
+		return false // its other turns say why
 	}
-	blocker := p.partitions[index].blocker
-	switch {
-	case t.verdict.code != ReasonNone:
+	here := &p.partitions[index]
+	if t.verdict.code != ReasonNone {
 		p.wait(e, t.verdict.reason(index))
-	case blocker != 0:
-		p.wait(e, Reason{Code: ReasonPriority, Partition: int32(index), Blocker: blocker})
-	case t.blocker != 0:
-		p.wait(e, Reason{Code: ReasonPriority, Partition: int32(index), Blocker: t.blocker})
-	default:
-		t.blocker = e.id
-		p.wait(e, p.shortOf(e.id, shape, index))
-		if e.isOwn() && !p.guestsInTheWay(e) {
-			p.partitions[index].blocker = e.id // only to its owner's jobs
-			return
-		}
-		p.close(e.id, shape, index)
+		return false
 	}
+	if before := cmp.Or(here.blocker, t.blocker, p.firstIn(e, here)); before != 0 {
+		p.wait(e, Reason{Code: ReasonPriority, Partition: int32(index), Blocker: before})
+		return here.blocker == 0 && p.Backfill.On && !e.isOwn()
+	}
+	t.blocker, here.first = e.id, cmp.Or(here.first, e.id)
+	p.wait(e, p.shortOf(e.id, shape, index))
+	if !e.isOwn() {
+		return true
+	}
+	if p.guestsInTheWay(e) {
+		p.close(e.id, shape, index)
+	} else {
+		here.blocker = e.id // only to its owner's jobs
+	}
+	return false
+}
+
+// firstIn is the job that waits first in a partition, if others may start before it.
+func (p *pass) firstIn(e entry, here *partitionPass) JobID {
+	if !p.Backfill.On || e.isOwn() {
+		return 0
+	}
+	return here.first
 }
 
 // rules is the reason for which a partition does not take a job at all.
@@ -275,6 +371,7 @@ func (p *pass) shortOf(job JobID, shape *Shape, index int) Reason {
 				r.Blocker = cmp.Or(r.Blocker, by)
 			}
 		}
+		r.Blocker = cmp.Or(r.Blocker, p.plannedOn(placement, job))
 	}
 	return r
 }

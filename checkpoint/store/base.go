@@ -123,7 +123,7 @@ func (d *Directory) linkAll(ctx context.Context, image checkpoint.Digest, b *bas
 	has := make(map[checkpoint.Digest]bool)
 	for i := range m.Parts {
 		for _, c := range m.Parts[i].Chunks {
-			has[c.SHA256] = true
+			has[c.Sum] = true
 		}
 	}
 	for _, file := range files {

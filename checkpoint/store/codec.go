@@ -1,12 +1,12 @@
 package store
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/blake3"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
@@ -40,6 +40,10 @@ func compressManifest(encoded []byte) []byte { return manifestEncoder().EncodeAl
 
 func expandManifest(data []byte) ([]byte, error) { return manifestDecoder().DecodeAll(data, nil) }
 
+// sumOf answers the sum of a chunk. BLAKE3 takes two thirds of SHA-256's time on a
+// processor that has instructions for SHA-256, and far less on one that has none.
+func sumOf(data []byte) checkpoint.Digest { return blake3.Sum256(data) }
+
 // expandChunk answers the bytes of a chunk, checked. into is memory for them.
 func expandChunk(c checkpoint.Chunk, stored, into []byte) ([]byte, error) {
 	data := stored
@@ -52,8 +56,8 @@ func expandChunk(c checkpoint.Chunk, stored, into []byte) ([]byte, error) {
 			return nil, fmt.Errorf("its bytes cannot be unpacked: %w", err)
 		}
 	}
-	if int64(len(data)) != c.Size || checkpoint.Digest(sha256.Sum256(data)) != c.SHA256 {
-		return nil, errors.New("its bytes do not have the SHA-256 that the manifest says")
+	if int64(len(data)) != c.Size || sumOf(data) != c.Sum {
+		return nil, errors.New("its bytes do not have the sum that the manifest says")
 	}
 	return data, nil
 }

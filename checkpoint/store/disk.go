@@ -44,9 +44,16 @@ type newFile interface {
 	Close() error
 }
 
+// directUnit is what no disk's own unit is larger than.
+const directUnit = 4 << 10
+
 // oldFile is a file that is whole.
 type oldFile interface {
 	io.ReaderAt
+	// ReadDirect is ReadAt that leaves nothing in the page cache where the file system
+	// can do that, and else an ordinary one. The place, the length and the address of p
+	// are multiples of directUnit. It may be called by several goroutines at once.
+	ReadDirect(p []byte, at int64) (int, error)
 	Size() (int64, error)
 	// Forget takes the file's bytes before a place out of the page cache.
 	Forget(before int64)

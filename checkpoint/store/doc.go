@@ -5,15 +5,20 @@
 //	s, err := store.OpenDirectory(ctx, "/var/lib/…/images", store.Limits{Bytes: 500 << 30})
 //	receipt, err := s.Put(ctx, manifest, dumpDirectory)   // durable when it returns
 //	receipt, err = s.Take(ctx, manifest, dumpDirectory)   // and gives back what was read
+//	w, err := s.Begin(ctx, manifest, bytes)               // packed while it is dumped:
+//	err = w.Add(ctx, part, pipe)                          // parts that lie in no file,
+//	receipt, err = w.Finish(ctx, manifest, dumpDirectory) // and then the others
 //	err = s.Get(ctx, receipt.Digest, restoreDirectory)    // every byte verified
+//	feed, err := s.Feed(ctx, receipt.Digest, dir, which)  // which parts are read later
+//	data, done, err := feed.Read(part, offset, most)      // every byte verified
 //
 //	err = store.Serve(ctx, conn, s, digest)               // here: that image, read only
 //	r := store.NewRemote(dial)                            // there: a Reader like s
 //	err = r.Get(ctx, digest, restoreDirectory)
 //
 // What it promises: an image is whole or there is none, wherever a writer or a
-// machine stops; a Put that returned is on the disk; every byte that Get hands
-// out has been compared with the manifest, whose digest names the image;
+// machine stops; a Put that returned is on the disk; every byte that Get or
+// a Feed hands out has been compared with the manifest, whose digest names the image;
 // nobody but the store's owner can read it; whatever an image's size, memory
 // is bounded; and a directory that does not answer holds up nobody for longer
 // than the context says. What it does not: a disk that spoils a chunk spoils

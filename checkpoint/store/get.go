@@ -21,6 +21,8 @@ type unpacking struct {
 	m      *checkpoint.Manifest
 	target *target
 
+	fed func(*checkpoint.Part) bool // parts that are not written
+
 	wanted []Ref
 	offset []int64            // of each that is wanted, in its part
 	again  map[int][]location // other places of the same bytes
@@ -41,9 +43,13 @@ type load struct {
 // loadBytes is how much of stored chunks goes to one processor at a time.
 const loadBytes = 1 << 20
 
-// unpack writes an image into a directory, or leaves nothing there.
-func unpack(ctx context.Context, image Image, digest checkpoint.Digest, directory string) (err error) {
-	u := &unpacking{image: image, digest: digest, m: image.Manifest()}
+// notFed is for whoever wants every part in a file.
+func notFed(*checkpoint.Part) bool { return false }
+
+// unpack writes an image into a directory, or leaves nothing there. The files of parts
+// that are fed are empty.
+func unpack(ctx context.Context, image Image, digest checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (err error) {
+	u := &unpacking{image: image, digest: digest, m: image.Manifest(), fed: fed}
 	u.plan()
 	if u.target, err = makeTarget(directory); err != nil {
 		return err
@@ -53,18 +59,34 @@ func unpack(ctx context.Context, image Image, digest checkpoint.Digest, director
 			err = closed
 		}
 	}()
-	if err := u.target.fits(u.m); err != nil {
+	if err := u.target.fits(u.bytes()); err != nil {
 		return err
 	}
 	for i := range u.m.Parts {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if err := u.target.create(&u.m.Parts[i]); err != nil {
+		part := &u.m.Parts[i]
+		size := part.Size
+		if fed(part) {
+			size = 0
+		}
+		if err := u.target.create(part.Name, size); err != nil {
 			return err
 		}
 	}
 	return u.run(ctx)
+}
+
+// bytes counts what is written, without holes.
+func (u *unpacking) bytes() int64 {
+	n := int64(0)
+	for i := range u.m.Parts {
+		if !u.fed(&u.m.Parts[i]) {
+			n += u.m.Parts[i].DataBytes()
+		}
+	}
+	return n
 }
 
 // plan lists the chunks in the order in which they first occur.
@@ -72,13 +94,16 @@ func (u *unpacking) plan() {
 	first := map[checkpoint.Digest]int{}
 	u.again = map[int][]location{}
 	for i := range u.m.Parts {
+		if u.fed(&u.m.Parts[i]) {
+			continue
+		}
 		at := int64(0)
 		for j, c := range u.m.Parts[i].Chunks {
 			if !c.Hole() {
-				if n, seen := first[c.SHA256]; seen {
+				if n, seen := first[c.Sum]; seen {
 					u.again[n] = append(u.again[n], location{uint32(i), at})
 				} else {
-					first[c.SHA256] = len(u.wanted)
+					first[c.Sum] = len(u.wanted)
 					u.wanted = append(u.wanted, Ref{uint32(i), uint32(j)})
 					u.offset = append(u.offset, at)
 				}

@@ -85,7 +85,7 @@ func (d *Directory) Get(ctx context.Context, image checkpoint.Digest, directory 
 		}
 		opened, err := d.open(ctx, name, image)
 		if err == nil {
-			err = errors.Join(unpack(ctx, opened, image, directory), opened.Close())
+			err = errors.Join(unpack(ctx, opened, image, directory, notFed), opened.Close())
 		}
 		var damage *Damage
 		if errors.As(err, &damage) {
@@ -94,6 +94,30 @@ func (d *Directory) Get(ctx context.Context, image checkpoint.Digest, directory 
 		return struct{}{}, err
 	})
 	return err
+}
+
+// Feed implements Reader.
+func (d *Directory) Feed(ctx context.Context, image checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
+	return within(ctx, d, "get an image from", func(ctx context.Context) (*Feed, error) {
+		name, err := d.find(ctx, image)
+		if err != nil {
+			return nil, err
+		}
+		opened, err := d.open(ctx, name, image)
+		if err == nil {
+			if err = unpack(ctx, opened, image, directory, fed); err != nil {
+				err = errors.Join(err, opened.Close())
+			}
+		}
+		var damage *Damage
+		if errors.As(err, &damage) {
+			d.markDamaged(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return newFeed(ctx, opened, image, fed, reachHere, func() { d.markDamaged(name) }), nil
+	})
 }
 
 // markDamaged keeps others from building on an image. If it cannot be marked,
@@ -112,6 +136,7 @@ type directoryImage struct {
 	encoded  []byte
 	packs    []*pack
 	places   map[checkpoint.Digest]place
+	buffers  [][]byte // to read into
 }
 
 // place is where a chunk lies.
@@ -135,7 +160,7 @@ func (d *Directory) open(ctx context.Context, name string, digest checkpoint.Dig
 	wanted := make(map[checkpoint.Digest]int64)
 	for i := range m.Parts {
 		for _, c := range m.Parts[i].Chunks {
-			wanted[c.SHA256] = c.Size
+			wanted[c.Sum] = c.Size
 		}
 	}
 	files, err := d.disk.Names(name)
@@ -180,7 +205,7 @@ func (i *directoryImage) add(p *pack, wanted map[checkpoint.Digest]int64) {
 func (i *directoryImage) complete() error {
 	for _, part := range i.manifest.Parts {
 		for n, c := range part.Chunks {
-			if _, is := i.places[c.SHA256]; !is && !c.Hole() {
+			if _, is := i.places[c.Sum]; !is && !c.Hole() {
 				return &Damage{Image: i.digest, Part: part.Name, Chunk: n, What: "the pack with its bytes is gone"}
 			}
 		}
@@ -194,36 +219,9 @@ func (i *directoryImage) complete() error {
 func (i *directoryImage) Manifest() *checkpoint.Manifest { return i.manifest }
 func (i *directoryImage) Encoded() []byte                { return i.encoded }
 
-// Chunks implements Image.
-func (i *directoryImage) Chunks(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error {
-	var buffer []byte
-	read := int64(0) // since the page cache was cleared of it
-	for n, ref := range wanted {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		at := i.places[i.manifest.Parts[ref.Part].Chunks[ref.Chunk].SHA256]
-		if cap(buffer) < int(at.stored) {
-			buffer = make([]byte, at.stored, max(2*int(at.stored), smallestTarget))
-		}
-		buffer = buffer[:at.stored]
-		if _, err := i.packs[at.pack].file.ReadAt(buffer, at.at); err != nil {
-			return &Damage{Image: i.digest, Part: i.manifest.Parts[ref.Part].Name, Chunk: int(ref.Chunk), File: i.File(ref), What: err.Error()}
-		}
-		if err := each(n, buffer); err != nil {
-			return err
-		}
-		if read += int64(at.stored); read >= pushEvery {
-			i.packs[at.pack].file.Forget(at.at)
-			read = 0
-		}
-	}
-	return nil
-}
-
 // File implements Image.
 func (i *directoryImage) File(ref Ref) string {
-	at, known := i.places[i.manifest.Parts[ref.Part].Chunks[ref.Chunk].SHA256]
+	at, known := i.places[i.manifest.Parts[ref.Part].Chunks[ref.Chunk].Sum]
 	if !known {
 		return ""
 	}

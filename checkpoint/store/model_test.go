@@ -288,6 +288,8 @@ func (f *modelFile) ReadAt(into []byte, at int64) (int, error) {
 	return n, nil
 }
 
+func (f *modelFile) ReadDirect(into []byte, at int64) (int, error) { return f.ReadAt(into, at) }
+
 func (f *modelFile) Size() (int64, error) { return int64(len(f.n.data)), f.d.step() }
 func (f *modelFile) Forget(int64)         {}
 func (f *modelFile) Close() error         { return nil }

@@ -13,7 +13,7 @@ import (
 //
 //	magic        16 bytes
 //	chunks       as stored
-//	index        for each chunk: SHA-256 (32), size (4), stored size (4)
+//	index        for each chunk: BLAKE3 (32), size (4), stored size (4)
 //	footer       SHA-256 of the rest of the footer and the index (32),
 //	             chunks (4), target (4), bytes before the index (8)
 //

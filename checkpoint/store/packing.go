@@ -2,10 +2,10 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"runtime"
@@ -18,14 +18,12 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
-// packing is the way of an image's bytes into packs. One goroutine reads the
-// parts and cuts them; as many as there are processors hash and compress; one
+// packing is the way of an image's bytes into packs: start, add for each part, end.
+// One goroutine reads the parts and cuts them; as many as there are processors hash and compress; one
 // writes, in the order of the parts. What is under way lies in a few batches,
 // which go round.
 type packing struct {
 	d      *Directory
-	m      *checkpoint.Manifest
-	take   bool // the parts are given back
 	making string
 	base   *base
 	room   *room
@@ -33,17 +31,30 @@ type packing struct {
 
 	encoder *zstd.Encoder
 	pace    pace
+	sources chan origin // to be read
 	idle    chan *batch // to be filled
 	todo    chan *batch // to be hashed
 	order   chan *batch // to be written
 
 	pack  *packWriter
 	syncs *errgroup.Group // packs that are made durable
+
+	group   *errgroup.Group
+	context context.Context // of the group
+}
+
+// origin is where a part's bytes come from.
+type origin struct {
+	part *checkpoint.Part
+	file *os.File
+	take bool          // what was read is given back
+	pipe bool          // it is as long as what comes
+	done chan struct{} // it was read, and cut
 }
 
 // batch is a stretch of one part.
 type batch struct {
-	part    int
+	part    *checkpoint.Part
 	data    []byte // as read; its capacity is used up to length
 	length  int
 	pieces  []piece
@@ -70,12 +81,8 @@ const (
 	mostSpare  = 8
 )
 
-func (p *packing) run(ctx context.Context, directory string) (err error) {
-	top, err := unix.Open(directory, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open the directory of the parts: %w", &os.PathError{Op: "open", Path: directory, Err: err})
-	}
-	defer unix.Close(top)
+// start begins with no part. After nil, end has to be called.
+func (p *packing) start(ctx context.Context) (err error) {
 	length := max(batchBytes, 2*p.cut.maximum)
 	most := batchesBytes / length / 2 // each has what is read, and what is stored of it
 	workers := min(runtime.GOMAXPROCS(0), max(1, most-leastSpare))
@@ -84,22 +91,22 @@ func (p *packing) run(ctx context.Context, directory string) (err error) {
 	for range batches {
 		p.idle <- &batch{data: make([]byte, length)}
 	}
+	p.sources = make(chan origin)
 	if p.encoder, err = newEncoder(p.cut.maximum, workers); err != nil {
 		return err
 	}
-	defer p.encoder.Close()
 	p.pace.begun = time.Now()
 	p.syncs = new(errgroup.Group)
 	p.syncs.SetLimit(2)
 
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	p.group, p.context = errgroup.WithContext(ctx)
+	p.group.Go(func() error {
 		defer close(p.order)
 		defer close(p.todo)
-		return p.readAll(ctx, top)
+		return p.readAll(p.context)
 	})
 	for range workers {
-		group.Go(func() error {
+		p.group.Go(func() error {
 			for b := range p.todo {
 				p.squeeze(b)
 				close(b.ready)
@@ -107,8 +114,50 @@ func (p *packing) run(ctx context.Context, directory string) (err error) {
 			return nil
 		})
 	}
-	group.Go(func() error { return p.writeAll(ctx) })
-	err = group.Wait()
+	p.group.Go(func() error { return p.writeAll(p.context) })
+	return nil
+}
+
+// add packs a part, and returns when all of it was read.
+func (p *packing) add(s origin) error {
+	s.done = make(chan struct{})
+	select {
+	case p.sources <- s:
+	case <-p.context.Done():
+		return context.Cause(p.context)
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-p.context.Done():
+		return context.Cause(p.context)
+	}
+}
+
+// addAll packs parts that lie in a directory.
+func (p *packing) addAll(parts []checkpoint.Part, directory string, take bool) error {
+	top, err := unix.Open(directory, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open the directory of the parts: %w", &os.PathError{Op: "open", Path: directory, Err: err})
+	}
+	defer unix.Close(top)
+	for i := range parts {
+		file, err := openPart(top, &parts[i], take)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(p.add(origin{part: &parts[i], file: file, take: take}), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end waits until all that was added is durable.
+func (p *packing) end() error {
+	close(p.sources)
+	err := p.group.Wait()
+	p.encoder.Close()
 	if p.pack != nil {
 		if err == nil {
 			p.finish()
@@ -124,27 +173,33 @@ func newEncoder(longest, workers int) (*zstd.Encoder, error) {
 		zstd.WithEncoderCRC(false), zstd.WithWindowSize(max(zstd.MinWindowSize, longest)), zstd.WithSingleSegment(true))
 }
 
-func (p *packing) readAll(ctx context.Context, top int) error {
+func (p *packing) readAll(ctx context.Context) error {
 	carry := make([]byte, 0, p.cut.maximum)
-	for i := range p.m.Parts {
-		if err := p.read(ctx, top, i, carry); err != nil {
-			return err
+	for {
+		select {
+		case s, more := <-p.sources:
+			if !more {
+				return nil
+			}
+			if err := p.read(ctx, &s, carry); err != nil {
+				return err
+			}
+			close(s.done)
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
-	return nil
 }
 
 // read cuts one part. carry is memory for what begins in one batch and ends in
 // the next.
-func (p *packing) read(ctx context.Context, top, index int, carry []byte) error {
-	part := &p.m.Parts[index]
-	file, err := openPart(top, part, p.take)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
+func (p *packing) read(ctx context.Context, s *origin, carry []byte) error {
+	part, file := s.part, s.file
 	left, inHole := part.Size, false
-	cold := isCold(file)
+	if s.pipe {
+		left, part.Size = math.MaxInt64, 0
+	}
+	cold := !s.pipe && isCold(file)
 	given := int64(0) // back, of the part
 	for carry = carry[:0]; left > 0 || len(carry) > 0; {
 		var b *batch
@@ -155,18 +210,25 @@ func (p *packing) read(ctx context.Context, top, index int, carry []byte) error 
 		}
 		n := copy(b.data, carry)
 		more := int(min(int64(len(b.data)-n), left))
-		if _, err := io.ReadFull(file, b.data[n:n+more]); err != nil {
+		got, err := io.ReadFull(file, b.data[n:n+more])
+		if s.pipe {
+			part.Size += int64(got)
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				left, more, err = int64(got), got, nil
+			}
+		}
+		if err != nil {
 			return fmt.Errorf("read part %s: %w", part.Name, err)
 		}
 		n, left = n+more, left-int64(more)
 		if cold {
 			_ = unix.Fadvise(int(file.Fd()), 0, part.Size-left, unix.FADV_DONTNEED)
 		}
-		if read := part.Size - left; p.take && (read-given >= giveEvery || left == 0 && read > given) {
+		if read := part.Size - left; s.take && (read-given >= giveEvery || left == 0 && read > given) {
 			giveBack(file, given, read)
 			given = read
 		}
-		b.part, b.pieces, b.length, b.ready = index, b.pieces[:0], 0, make(chan struct{})
+		b.part, b.pieces, b.length, b.ready = part, b.pieces[:0], 0, make(chan struct{})
 		for b.length < n && (left == 0 || n-b.length >= p.cut.maximum) {
 			size, hole := p.cut.next(b.data[b.length:n], left == 0, inHole)
 			b.pieces = append(b.pieces, piece{size: size, hole: hole})
@@ -223,7 +285,7 @@ func (p *packing) squeeze(b *batch) {
 		if piece.hole {
 			continue
 		}
-		piece.sum = sha256.Sum256(data)
+		piece.sum = sumOf(data)
 		if !p.base.claim(piece.sum) {
 			continue
 		}
@@ -273,7 +335,7 @@ func (p *packing) writeAll(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		p.m.Parts[b.part].Chunks = appendPieces(p.m.Parts[b.part].Chunks, b.pieces)
+		b.part.Chunks = appendPieces(b.part.Chunks, b.pieces)
 		began := time.Now()
 		if err := p.write(b); err != nil {
 			return err
@@ -289,7 +351,7 @@ func appendPieces(chunks []checkpoint.Chunk, pieces []piece) []checkpoint.Chunk 
 			chunks[last].Size += int64(piece.size)
 			continue
 		}
-		chunks = append(chunks, checkpoint.Chunk{Size: int64(piece.size), SHA256: piece.sum})
+		chunks = append(chunks, checkpoint.Chunk{Size: int64(piece.size), Sum: piece.sum})
 	}
 	return chunks
 }

@@ -26,51 +26,25 @@ func (d *Directory) Put(ctx context.Context, manifest *checkpoint.Manifest, dire
 
 func (d *Directory) putOrTake(ctx context.Context, manifest *checkpoint.Manifest, directory string, take bool) (Receipt, error) {
 	m := *manifest
-	m.Parts = slices.Clone(manifest.Parts)
-	for i := range m.Parts {
-		m.Parts[i].Chunks = nil
-	}
+	m.Parts = withoutChunks(manifest.Parts)
 	return within(ctx, d, "put an image into", func(ctx context.Context) (Receipt, error) {
 		if err := m.Check(); err != nil {
 			return Receipt{}, err
 		}
-		if _, err := d.tidy(ctx); err != nil {
+		w, err := d.newWriter(ctx, &m, m.Bytes())
+		if err != nil {
 			return Receipt{}, err
 		}
-		return d.put(ctx, &m, directory, take)
+		return w.finish(ctx, &m, directory, take)
 	})
 }
 
-func (d *Directory) put(ctx context.Context, m *checkpoint.Manifest, directory string, take bool) (_ Receipt, err error) {
-	room, err := d.enter(ctx)
-	if err != nil {
-		return Receipt{}, err
+func withoutChunks(parts []checkpoint.Part) []checkpoint.Part {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		parts[i].Chunks = nil
 	}
-	making := path.Join(makingName, d.writer.next())
-	defer release(path.Base(making))
-	if err := d.disk.MakeDirectory(making); err != nil {
-		return Receipt{}, err
-	}
-	defer d.touch(making)()
-	defer func() {
-		if err != nil {
-			if left := d.empty(making); left != nil && !errors.Is(left, fs.ErrNotExist) {
-				err = fmt.Errorf("%w; what was written stays until the store is tidied: %w", err, left)
-			}
-		}
-	}()
-	base, err := d.buildOn(ctx, m, making)
-	if err != nil {
-		return Receipt{}, err
-	}
-	p := &packing{d: d, m: m, take: take, making: making, base: base, room: room, cut: newCutter(targetFor(m.Bytes(), base.target))}
-	if err := p.run(ctx, directory); err != nil {
-		return Receipt{}, err
-	}
-	if err := base.release(d); err != nil {
-		return Receipt{}, err
-	}
-	return d.publish(ctx, m, making, p.room)
+	return parts
 }
 
 // touch shows others that the writer is alive, until the answer is called.

@@ -45,10 +45,28 @@ func (r *Remote) Get(ctx context.Context, image checkpoint.Digest, directory str
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(unpack(ctx, opened, image, directory), opened.Close()); err != nil {
+	if err := errors.Join(unpack(ctx, opened, image, directory, notFed), opened.Close()); err != nil {
 		return fmt.Errorf("get an image from another node: %w", err)
 	}
 	return nil
+}
+
+// feedAttempts make some 15 s: a feed goes on when the lead of the controllers, through
+// which its bytes come, has changed hands. Whoever reads it meanwhile waits.
+const feedAttempts = 10
+
+// Feed implements Reader.
+func (r *Remote) Feed(ctx context.Context, image checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
+	patient := *r
+	patient.attempts = max(r.attempts, feedAttempts)
+	opened, err := patient.Open(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	if err := unpack(ctx, opened, image, directory, fed); err != nil {
+		return nil, fmt.Errorf("get an image from another node: %w", errors.Join(err, opened.Close()))
+	}
+	return newFeed(ctx, opened, image, fed, reachThere, func() {}), nil
 }
 
 // Open implements Reader.

@@ -197,7 +197,7 @@ func chunksOf(tb testing.TB, d *Directory, digest checkpoint.Digest) (own, all i
 	for i := range m.Parts {
 		for _, c := range m.Parts[i].Chunks {
 			if !c.Hole() {
-				needed[c.SHA256] = c.Size
+				needed[c.Sum] = c.Size
 			}
 		}
 	}

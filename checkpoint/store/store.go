@@ -65,6 +65,10 @@ type Reader interface {
 	// restore too. When it returns an error, nothing is left of what it made.
 	// Errors: as of Manifest, and ErrFull.
 	Get(ctx context.Context, image checkpoint.Digest, directory string) error
+	// Feed is a Get that leaves out the parts for which fed answers true: their files
+	// are empty, and the Feed hands out their bytes while they are read. The caller
+	// closes it. The context is only that of the call.
+	Feed(ctx context.Context, image checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (*Feed, error)
 	// Open answers an image to be read chunk by chunk; Serve does. The caller
 	// closes it. An image that is deleted meanwhile may or may not be read to
 	// its end.
@@ -112,6 +116,14 @@ type Store interface {
 	// is packed. What they were is not written to the disk first, as it is by
 	// the kernel after some time. The files stay, with holes.
 	Take(ctx context.Context, manifest *checkpoint.Manifest, directory string) (Receipt, error)
+	// Fetch copies an image from another store into this one, under the same
+	// digest, and checks each chunk. What it promises is what Put does. One that
+	// is here already is left as it is. Errors: as of Put and of Reader.Open.
+	Fetch(ctx context.Context, from Reader, image checkpoint.Digest) (Receipt, error)
+	// Begin begins an image of about so many bytes, whose parts do not all exist yet. Of
+	// the manifest, only job and user are read. The caller finishes or abandons it.
+	// The context is only that of the call.
+	Begin(ctx context.Context, manifest *checkpoint.Manifest, bytes int64) (*Writer, error)
 	// List answers what the store has, in the order of job, number and digest.
 	// It opens no image: thousands of them cost one look into one directory.
 	List(ctx context.Context) ([]About, error)

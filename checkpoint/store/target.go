@@ -10,8 +10,6 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
 // target is the directory that an image is unpacked into.
@@ -47,12 +45,11 @@ func makeTarget(directory string) (_ *target, err error) {
 }
 
 // fits refuses what the file system has no room for.
-func (t *target) fits(m *checkpoint.Manifest) error {
+func (t *target) fits(needed int64) error {
 	var state unix.Statfs_t
 	if err := unix.Fstatfs(t.top, &state); err != nil {
 		return fmt.Errorf("look at the space of %s: %w", t.path, err)
 	}
-	needed := m.DataBytes()
 	if free := int64(state.Bavail) * state.Bsize; needed > free {
 		return fmt.Errorf("%w: the image has %s, and %s has %s free", ErrFull, size(needed), t.path, size(free))
 	}
@@ -60,18 +57,18 @@ func (t *target) fits(m *checkpoint.Manifest) error {
 }
 
 // create makes a part's file, all hole, and the directories above it.
-func (t *target) create(part *checkpoint.Part) error {
-	if err := t.directory(path.Dir(part.Name)); err != nil {
+func (t *target) create(name string, size int64) error {
+	if err := t.directory(path.Dir(name)); err != nil {
 		return err
 	}
-	fd, err := beneath(t.top, part.Name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	fd, err := beneath(t.top, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("make part %s: %w", part.Name, full(err))
+		return fmt.Errorf("make part %s: %w", name, full(err))
 	}
-	t.files = append(t.files, part.Name)
+	t.files = append(t.files, name)
 	defer unix.Close(fd)
-	if err := unix.Ftruncate(fd, part.Size); err != nil {
-		return fmt.Errorf("make part %s: %w", part.Name, full(err))
+	if err := unix.Ftruncate(fd, size); err != nil {
+		return fmt.Errorf("make part %s: %w", name, full(err))
 	}
 	return nil
 }

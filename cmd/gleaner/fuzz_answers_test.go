@@ -33,7 +33,7 @@ var hostileCommands = []string{
 	"gcontrol hold 12", "gcontrol release 12_[1-3]", "gcontrol requeue 12", "gcontrol update nodename=n1 state=resume", "gcontrol apply -f %", "gcontrol apply --dry-run -f %",
 	"gcancel 12", "gcancel -v 12 13", "gcancel --signal=USR1 12_[1-3]", "gcancel --me",
 	"gsubmit --wrap=true", "gsubmit --parsable --wrap=true", "gsubmit --wait --wrap=true", "gsubmit -v --wrap=true",
-	"greclaim n1", "greclaim n1 --wait --within=1s", "greclaim --mine --dry-run", "greclaim n1 --wait --json --within=1s", "grelease n1", "grelease --mine --json",
+	"greclaim n1", "greclaim n1 --wait --within=1s", "greclaim --mine --dry-run", "greclaim n1 --wait --json --within=1s", "grelease n1", "glend", "glend n1 --json", "glend report", "glend n1 --notice=1m", "grelease --mine --json",
 	"gprio -l", "gprio -n -S -Y", "gprio -w", "gprio --json", "gshare -a -l", "gshare -a -P", "gshare -a --json", "gshare -a --json=v0.0.39",
 }
 
@@ -140,7 +140,7 @@ func seedAnswers(f *testing.F) {
 		&pb.ApplyPolicyResponse{Changes: []*pb.PolicyChange{{Path: "a", Before: "b", After: "c"}}}, &pb.Event{What: &pb.Event_Synced{}},
 		&pb.Event{What: &pb.Event_Job{Job: stub.Jobs[2]}},
 		&pb.ListPrioritiesResponse{Jobs: clienttest.StubPriorities()}, &pb.ListSharesResponse{Shares: clienttest.StubShares()},
-		&pb.ReclaimNodesResponse{Nodes: stub.Nodes},
+		&pb.ReclaimNodesResponse{Nodes: stub.Nodes}, &pb.SetLendingResponse{Nodes: stub.Nodes},
 	}
 	hostile := [][]byte{}
 	for _, some := range [][][]byte{
@@ -148,7 +148,7 @@ func seedAnswers(f *testing.F) {
 		prototest.Hostile[pb.ShowConfigResponse](), prototest.Hostile[pb.PingResponse](), prototest.Hostile[pb.CancelResponse](),
 		prototest.Hostile[pb.SubmitResponse](), prototest.Hostile[pb.ApplyPolicyResponse](), prototest.Hostile[pb.Event](), prototest.Hostile[pb.ControlResponse](),
 		prototest.Hostile[pb.ListPrioritiesResponse](), prototest.Hostile[pb.ListSharesResponse](),
-		prototest.Hostile[pb.ReclaimNodesResponse](),
+		prototest.Hostile[pb.ReclaimNodesResponse](), prototest.Hostile[pb.SetLendingResponse](), prototest.Hostile[pb.ReportLendingResponse](),
 	} {
 		hostile = append(hostile, some[1:5]...)
 	}

@@ -36,6 +36,7 @@ To look around:
   gcancel NUMBER                         end it
 A lab's own node, back from its guests:
   greclaim n1 --within=60s               park them; grelease n1 lends it again
+  glend                                  on what terms you lend your nodes
 No cluster at hand? As root, one on this machine:
   gleaner dev --dir=/var/tmp/gleaner
 `)

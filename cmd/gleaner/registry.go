@@ -10,12 +10,14 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/queue"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/reclaim"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/release"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/run"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
 )
 
@@ -34,9 +36,11 @@ func commands() []*option.Command {
 		acctmgr.Command(),
 		reclaim.Command(),
 		release.Command(),
+		lend.Command(),
 		run.Command(),
 		attach.Command(),
 		doctor.Command(),
+		simulate.Command(),
 		dev.Command(),
 		manCommand(),
 		completionCommand(),

@@ -28,7 +28,7 @@ import (
 // is "gnoded init" inside containers
 
 const description = `Offers this machine's CPUs, memory and GPUs to the controllers, and runs what
-they order. It dials out; nothing listens. When it is stopped, jobs continue; the
+they order. It dials out; nothing listens, unless checkpoint.direct says so. When it is stopped, jobs continue; the
 next start finds them. It must be root.
 
 Keys of the configuration file (TOML; all may be left out):
@@ -38,6 +38,7 @@ Keys of the configuration file (TOML; all may be left out):
                                                  unix:///run/gleaner/gctld.sock)
    tls_dir        ca.pem, cert.pem, key.pem      (GLEANER_TLS_DIR; for HOST:PORT)
    state_dir      where parts of jobs live       (/var/lib/gleaner/noded)
+   socket         for greclaim --local           (/run/gleaner/gnoded.sock)
    min_free_disk  free there for a job to start  (64M)
    tmp_disk       that jobs may write there      (three quarters of what is free)
                   "unbounded" = one job may fill the disk
@@ -69,6 +70,11 @@ Keys of the configuration file (TOML; all may be left out):
    limit = "500G"       that they may take (what the disk has)
    timeout = "30m"      of a save for which nobody says how long it may take
    rate = "100M"        a second, to nodes that restore them (as fast as it goes)
+   copy_rate = "100M"   a second, to nodes that keep copies of them (100M)
+   direct = "10.0.0.5:7900-7907"
+                        where a port is opened for another node, for one image
+                        at a time, and only there; "dial": none here, but this
+                        node goes to those of others (through a controller)
 
    [[checkpoint.shared]]  a store that several nodes have under this name
    name = "scratch"

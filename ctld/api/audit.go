@@ -197,7 +197,11 @@ func auditWhat(e *audit.Entry, request any) {
 		e.Nodes = clipped(asked.GetNames())
 		add("%s: %s", actionWord(asked.GetAction()), asked.GetReason())
 	case *pb.ReclaimNodesRequest:
-		add("within %d s", cmp.Or(asked.GetWithinS(), defaultWithinS))
+		if asked.GetWithinS() == 0 {
+			add("within the owner's notice")
+		} else {
+			add("within %d s", asked.GetWithinS())
+		}
 		if asked.GetForS() != 0 || asked.GetUntilMs() != 0 {
 			add("for %d s, until %d", asked.GetForS(), asked.GetUntilMs())
 		}
@@ -207,6 +211,20 @@ func auditWhat(e *audit.Entry, request any) {
 		e.Nodes = cmp.Or(e.Nodes, clipped(asked.GetNames()))
 	case *pb.ReleaseNodesRequest:
 		e.Nodes = cmp.Or(e.Nodes, clipped(asked.GetNames()))
+	case *pb.SetLendingRequest:
+		e.Nodes = cmp.Or(e.Nodes, clipped(asked.GetNames()))
+		if asked.GetFromDefault() {
+			add("reset")
+		}
+		for _, setting := range asked.GetSettings() {
+			add("%s", setting)
+		}
+	case *pb.CreateReservationRequest:
+		e.Nodes = clipped(asked.GetReservation().GetNodes())
+		add("%s", asked.GetReservation().GetName())
+	case *pb.UpdateReservationRequest:
+		e.Nodes = clipped(asked.GetReservation().GetNodes())
+		add("%s: %s", asked.GetReservation().GetName(), strings.Join(asked.GetFields(), ", "))
 	case *pb.ChangeAccountsRequest:
 		for _, c := range asked.GetChanges() {
 			word := func(text, prefix string) string { return strings.ToLower(strings.TrimPrefix(text, prefix)) }

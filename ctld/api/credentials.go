@@ -9,8 +9,9 @@ import (
 	"net"
 	"sync"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 )
 
 // maxConnectionsPerUser bounds what one user may hold open on the unix socket,
@@ -177,21 +178,11 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// peerOf asks the kernel who connected (socket(7), SO_PEERCRED).
+// peerOf is the process that connected.
 func peerOf(conn *net.UnixConn) (peerInfo, error) {
-	raw, err := conn.SyscallConn()
+	found, err := dial.PeerOf(conn)
 	if err != nil {
 		return peerInfo{}, err
-	}
-	var found *unix.Ucred
-	var failure error
-	if err := raw.Control(func(descriptor uintptr) {
-		found, failure = unix.GetsockoptUcred(int(descriptor), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return peerInfo{}, err
-	}
-	if failure != nil {
-		return peerInfo{}, fmt.Errorf("ask the kernel who connected: %w", failure)
 	}
 	return peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},

@@ -26,6 +26,7 @@ type filter struct {
 	jobNames   map[string]bool
 	accounts   map[string]bool
 	qos        map[string]bool
+	reserved   map[string]bool // by the names of reservations
 	nodes      map[string]bool
 	states     map[pb.JobState]bool
 	all        bool
@@ -39,7 +40,7 @@ func newFilter(message *pb.JobFilter) (*filter, error) {
 		ids:   message.GetIds(),
 		users: setOf(message.GetUsers()), uids: setOf(message.GetUids()),
 		partitions: setOf(message.GetPartitions()), jobNames: setOf(message.GetNames()),
-		accounts: setOf(message.GetAccounts()), qos: setOf(message.GetQos()), nodes: setOf(message.GetNodes()),
+		accounts: setOf(message.GetAccounts()), qos: setOf(message.GetQos()), nodes: setOf(message.GetNodes()), reserved: setOf(message.GetReservations()),
 		states: setOf(message.GetStates()), all: message.GetAllStates(),
 		completing: message.GetCompleting(), configured: message.GetConfiguring(),
 	}
@@ -108,7 +109,7 @@ func (f *filter) conditional() bool {
 
 // plain says that no condition but ids and states is given.
 func (f *filter) plain() bool {
-	return f.users == nil && f.uids == nil && f.partitions == nil && f.jobNames == nil && f.accounts == nil && f.qos == nil && f.nodes == nil
+	return f.users == nil && f.uids == nil && f.partitions == nil && f.jobNames == nil && f.accounts == nil && f.qos == nil && f.reserved == nil && f.nodes == nil
 }
 
 func (f *filter) givesState() bool {
@@ -153,6 +154,7 @@ func (f *filter) matchesRest(job *state.Job) bool {
 		(f.jobNames == nil || f.jobNames[job.Name()]) &&
 		(f.accounts == nil || f.accounts[job.Spec.Account]) &&
 		(f.qos == nil || f.qos[cmp.Or(job.Spec.QOS, state.NormalQOS)]) &&
+		(f.reserved == nil || slices.ContainsFunc(job.Spec.Reservations, func(name string) bool { return f.reserved[name] })) &&
 		(f.partitions == nil || f.inPartition(job)) &&
 		(f.nodes == nil || f.onNode(job))
 }

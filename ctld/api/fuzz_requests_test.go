@@ -114,6 +114,9 @@ func methods() []method {
 		one((*Controller).ReclaimNodes, &pb.ReclaimNodesRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]", WithinS: 5},
 			&pb.ReclaimNodesRequest{Names: "n0000", DryRun: true, ForS: 60}, &pb.ReclaimNodesRequest{Names: "n0001,n0000", Kill: true, UntilMs: 1 << 60, WithinS: 1 << 31}, &pb.ReclaimNodesRequest{}),
 		one((*Controller).ReleaseNodes, &pb.ReleaseNodesRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]"}, &pb.ReleaseNodesRequest{}),
+		one((*Controller).SetLending, &pb.SetLendingRequest{RequestId: "6ba7b810-9dad-11d1-80b4-00c04fd430c8", Names: "n[0000-0001]", Settings: []string{"hours", "notice_ms"}, Lending: &pb.Lending{Hours: "Mon 18:00-08:00", NoticeMs: 1000}},
+			&pb.SetLendingRequest{Names: "n0000", DryRun: true, FromDefault: true}, &pb.SetLendingRequest{}),
+		one((*Controller).ReportLending, &pb.ReportLendingRequest{}, &pb.ReportLendingRequest{SinceMs: 1 << 62, UntilMs: -1}),
 		one((*Controller).ApplyPolicy, &pb.ApplyPolicyRequest{Policy: goodPolicy}, &pb.ApplyPolicyRequest{Policy: &pb.Policy{Partitions: []*pb.Partition{{Name: "x", Nodes: "n[1-99999]"}}}, DryRun: true}),
 		one((*Controller).ShowConfig, &pb.ShowConfigRequest{}),
 		many(func(s *Controller, q *pb.ListAccountsRequest, out *sink[pb.ListAccountsResponse, *pb.ListAccountsResponse]) error {

@@ -129,7 +129,9 @@ func (l *ledger) Checkpointable(s *session.Session, checkpointable *pb.AllocChec
 	s.SetCheckpointable(session.AllocOf(checkpointable.GetAlloc()), session.Checkpointable{Checkpointable: checkpointable.GetCheckpointable(), Reason: checkpointable.GetReason()})
 }
 
-func (l *ledger) Restores(*session.Session, *pb.RestoreAnswer) {}
+func (l *ledger) Restores(*session.Session, *pb.RestoreAnswer)                      {}
+func (l *ledger) Hurry()                                                            {}
+func (l *ledger) Fetched(context.Context, *session.Session, *pb.ImageFetched) error { return nil }
 
 // plan starts what fits, and fails when a start of a plan does not.
 func (l *ledger) plan() {

@@ -97,6 +97,12 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 	if _, err := s.propose(ctx, command, state.RequestID{}); err != nil {
 		return nil, err
 	}
+	if err := s.holds(ctx, register.GetNode(), register.GetHolds()); err != nil {
+		return nil, err
+	}
+	if err := s.leaves(ctx, register.GetNode(), register.GetLeaves()); err != nil {
+		return nil, err
+	}
 	granted, err := s.grant(ctx, register.GetNode(), arrived)
 	if err != nil {
 		return nil, err
@@ -104,6 +110,31 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 	return s.loops.Sessions().Connect(ctx, register, &pb.Registered{
 		ClusterName: policy.ClusterName, RenewEveryMs: max(granted.LeaseMs/3, 100), SentBoottimeNs: register.GetSentBoottimeNs(),
 		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Allocs: granted.Allocs}), nil
+}
+
+// holds takes over what the owner of a node says on it. What is known is not committed
+// again.
+func (s *NodeLink) holds(ctx context.Context, node string, said *pb.NodeHolds) error {
+	command := state.HoldsFromMessage(node, said)
+	if said == nil || !s.cluster.View().TellsHolds(&command) {
+		return nil
+	}
+	_, err := s.propose(ctx, command, state.RequestID{})
+	return err
+}
+
+// leaves notes that a node is about to be switched off, or to sleep; nil = it stays.
+func (s *NodeLink) leaves(ctx context.Context, node string, said *pb.NodeLeaves) error {
+	command := state.LeavesFromMessage(node, said)
+	if !s.cluster.View().TellsLeaves(&command) {
+		return nil
+	}
+	if _, err := s.propose(ctx, command, state.RequestID{}); err != nil {
+		return err
+	}
+	s.log.Info("node leaves, or stays after all", "node", node, "reason", command.Why, "within_ms", command.WithinMS)
+	s.loops.Hurry()
+	return nil
 }
 
 // transmit writes what is queued for the node until the session ends.
@@ -170,10 +201,16 @@ func (s *NodeLink) heard(ctx context.Context, link *session.Session, message *pb
 	case *pb.NodeMessage_RestoreAnswer:
 		link.Answered(what.RestoreAnswer.GetToken())
 		s.loops.Restores(link, what.RestoreAnswer)
+	case *pb.NodeMessage_ImageFetched:
+		return s.loops.Fetched(ctx, link, what.ImageFetched)
 	case *pb.NodeMessage_ImagesHeld:
 		link.SetHeld(what.ImagesHeld.GetImages())
 	case *pb.NodeMessage_SignalResult:
 		s.loops.Sessions().Answer(what.SignalResult)
+	case *pb.NodeMessage_NodeHolds:
+		return s.holds(ctx, link.Node(), what.NodeHolds)
+	case *pb.NodeMessage_NodeLeaves:
+		return s.leaves(ctx, link.Node(), what.NodeLeaves)
 	case *pb.NodeMessage_LeftOvers:
 		_, err := s.propose(ctx, state.LeftOversFromMessage(link.Node(), what.LeftOvers), state.RequestID{})
 		return err

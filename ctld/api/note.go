@@ -34,7 +34,8 @@ const maxJobsNoted = 16
 var changing = map[string]bool{
 	pb.Controller_Submit_FullMethodName: true, pb.Controller_Cancel_FullMethodName: true, pb.Controller_Control_FullMethodName: true,
 	pb.Controller_UpdateJobs_FullMethodName: true, pb.Controller_UpdateNode_FullMethodName: true, pb.Controller_ApplyPolicy_FullMethodName: true,
-	pb.Controller_ChangeAccounts_FullMethodName: true, pb.Controller_SaveJobs_FullMethodName: true, pb.Controller_ReclaimNodes_FullMethodName: true, pb.Controller_ReleaseNodes_FullMethodName: true,
+	pb.Controller_ChangeAccounts_FullMethodName: true, pb.Controller_SaveJobs_FullMethodName: true, pb.Controller_ReclaimNodes_FullMethodName: true, pb.Controller_ReleaseNodes_FullMethodName: true, pb.Controller_SetLending_FullMethodName: true,
+	pb.Controller_CreateReservation_FullMethodName: true, pb.Controller_UpdateReservation_FullMethodName: true, pb.Controller_DeleteReservation_FullMethodName: true,
 	pb.Controller_RevokeCertificates_FullMethodName: true, pb.Controller_RenewCertificate_FullMethodName: true, pb.Controller_RecordCertificates_FullMethodName: true,
 	pb.Controller_AddPeer_FullMethodName: true, pb.Controller_RemovePeer_FullMethodName: true,
 	pb.Controller_TransferLeadership_FullMethodName: true, pb.Controller_RestoreSnapshot_FullMethodName: true,
@@ -204,7 +205,7 @@ func touched(request, answer any, nodes string) []slog.Attr {
 	switch asked := request.(type) {
 	case *pb.UpdateNodeRequest:
 		return []slog.Attr{slog.String("nodes", asked.GetNames()), slog.String("action", actionWord(asked.GetAction())), slog.String("reason", asked.GetReason())}
-	case *pb.ReclaimNodesRequest, *pb.ReleaseNodesRequest:
+	case *pb.ReclaimNodesRequest, *pb.ReleaseNodesRequest, *pb.SetLendingRequest:
 		return []slog.Attr{slog.String("nodes", nodes)}
 	}
 	return nil

@@ -149,6 +149,7 @@ func (s *Controller) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*
 	entries = append(entries, policy.DefaultMemory.Entries()...)
 	if !may.hidesOwners() {
 		entries = append(entries, policy.OwnerEntries()...)
+		entries = append(entries, policy.BorrowerEntries()...)
 	}
 	again, held := policy.RequeueExits()
 	entries = append(entries, &pb.ConfigEntry{Key: "RequeueExit", Value: cmp.Or(again, "(null)")}, &pb.ConfigEntry{Key: "RequeueExitHold", Value: cmp.Or(held, "(null)")})

@@ -18,9 +18,6 @@ import (
 // loan, and belongs into cluster.toml.
 const maxReclaimS = 366 * 24 * 3600
 
-// defaultWithinS is the deadline of guests where the request names none.
-const defaultWithinS = 60
-
 // ReclaimNodes takes nodes back for their owner: coordinators of the owner's account may,
 // and operators and administrators on every node. In a dry run it says what would happen.
 func (s *Controller) ReclaimNodes(ctx context.Context, request *pb.ReclaimNodesRequest) (*pb.ReclaimNodesResponse, error) {
@@ -36,11 +33,12 @@ func (s *Controller) ReclaimNodes(ctx context.Context, request *pb.ReclaimNodesR
 	}
 	noteNode(ctx, spec.FormatHostList(names))
 	if _, known := s.cluster.Remembered(id, state.KindReclaimNodes); known {
-		return &pb.ReclaimNodesResponse{Nodes: s.shownNodes(may, view, names)}, nil
+		return &pb.ReclaimNodesResponse{Nodes: s.shownNodes(may, view, reclaimedOf(view, names))}, nil
 	}
 	now := time.Now()
 	command := state.ReclaimNodes{
 		Names: names, Kill: request.GetKill(), User: from.shownName(), Coordinator: s.coordinator(from), Privileged: s.levelOf(from, view) >= state.Operator,
+		GPUs: request.GetGpus(), Model: request.GetModel(),
 	}
 	if command.WithinMS, command.UntilMS, err = reclaimTimes(request, now.UnixMilli()); err != nil {
 		return nil, err
@@ -56,11 +54,25 @@ func (s *Controller) ReclaimNodes(ctx context.Context, request *pb.ReclaimNodesR
 		}
 		return answer, nil
 	}
-	if _, err := s.propose(ctx, command, id); err != nil {
+	result, err := s.propose(ctx, command, id)
+	if err != nil {
 		return nil, err
 	}
 	view = s.cluster.View()
+	if request.GetGpus() != 0 {
+		if names = result.Nodes; result.Repeated {
+			names = reclaimedOf(view, command.Names)
+		}
+	}
 	return &pb.ReclaimNodesResponse{Nodes: s.shownNodes(s.sightOf(from, view), view, names)}, nil
+}
+
+// reclaimedOf are those of some nodes that are reclaimed now.
+func reclaimedOf(view *state.View, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		node, known := view.Node(name)
+		return !known || node.Reclaim == nil
+	})
 }
 
 // ReleaseNodes lends reclaimed nodes again. Those who may reclaim a node may release it.
@@ -75,10 +87,7 @@ func (s *Controller) ReleaseNodes(ctx context.Context, request *pb.ReleaseNodesR
 		return nil, err
 	}
 	if request.GetNames() == "" {
-		names = slices.DeleteFunc(names, func(name string) bool {
-			node, known := view.Node(name)
-			return !known || node.Reclaim == nil
-		})
+		names = reclaimedOf(view, names)
 	}
 	noteNode(ctx, spec.FormatHostList(names))
 	if len(names) == 0 {
@@ -116,6 +125,19 @@ func (s *Controller) ReleaseNodes(ctx context.Context, request *pb.ReleaseNodesR
 // ownersRequest determines the caller of a request that owners make. From inside a job
 // nobody has an owner's rights: whoever can have a job run could have it reclaim.
 func (s *Controller) ownersRequest(ctx context.Context, requested string) (*caller, state.RequestID, error) {
+	from, id, err := s.confirmedRequest(ctx, requested)
+	if err != nil {
+		return nil, id, err
+	}
+	if from.owner != nil {
+		return nil, id, status.Error(codes.PermissionDenied, "Access/permission denied: nodes cannot be reclaimed or released from inside a job")
+	}
+	return from, id, nil
+}
+
+// confirmedRequest determines the caller and the id of a request that is decided by the
+// present state.
+func (s *Controller) confirmedRequest(ctx context.Context, requested string) (*caller, state.RequestID, error) {
 	from, err := s.mustBeUser(ctx)
 	if err != nil {
 		return nil, state.RequestID{}, err
@@ -124,13 +146,7 @@ func (s *Controller) ownersRequest(ctx context.Context, requested string) (*call
 	if err != nil {
 		return nil, id, err
 	}
-	if err := s.confirm(ctx); err != nil {
-		return nil, id, err
-	}
-	if from.owner != nil {
-		return nil, id, status.Error(codes.PermissionDenied, "Access/permission denied: nodes cannot be reclaimed or released from inside a job")
-	}
-	return from, id, nil
+	return from, id, s.confirm(ctx)
 }
 
 // ownersNodes are the nodes that an owner's request names; "" is all nodes of the accounts
@@ -165,9 +181,6 @@ func (s *Controller) ownersNodes(from *caller, view *state.View, list string) ([
 // when it ends.
 func reclaimTimes(request *pb.ReclaimNodesRequest, nowMS int64) (withinMS, untilMS int64, err error) {
 	withinMS, untilMS = int64(request.GetWithinS())*1000, request.GetUntilMs()
-	if withinMS == 0 {
-		withinMS = defaultWithinS * 1000
-	}
 	switch {
 	case request.GetForS() != 0 && untilMS != 0:
 		return 0, 0, invalid("the end of the reclaim is given twice: use --for or --until")

@@ -86,6 +86,9 @@ type Loops interface {
 	Saved(ctx context.Context, s *session.Session, saved *pb.AllocSaved) error
 	Checkpointable(s *session.Session, checkpointable *pb.AllocCheckpointable)
 	Restores(s *session.Session, answer *pb.RestoreAnswer)
+	Fetched(ctx context.Context, s *session.Session, fetched *pb.ImageFetched) error
+	// Hurry has what jobs of a node that leaves need looked at now.
+	Hurry()
 }
 
 // Options describe the controller to the handlers.

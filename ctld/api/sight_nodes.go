@@ -20,7 +20,7 @@ func (s *sight) node(message *pb.Node) *pb.Node {
 	if s.hides("accounts") {
 		message.OwnerAccount = ""
 	}
-	message.Reclaim = s.reclaim(message)
+	message.Reclaim, message.Lending = s.reclaim(message), s.lending(message.GetLending())
 	if !s.hides("jobs") {
 		return message
 	}
@@ -32,6 +32,22 @@ func (s *sight) node(message *pb.Node) *pb.Node {
 	return message
 }
 
+// lending leaves out of the terms on which a node is lent who set them, and for which
+// accounts, where these are hidden.
+func (s *sight) lending(terms *pb.Lending) *pb.Lending {
+	if terms == nil || !s.hides("users") && !s.hides("accounts") {
+		return terms
+	}
+	shown := proto.CloneOf(terms)
+	if s.hides("users") {
+		shown.By = ""
+	}
+	if s.hides("accounts") {
+		shown.Owner, shown.Accounts = "", nil
+	}
+	return shown
+}
+
 // reclaim leaves out of a node's reclaim which hidden jobs were guests. That there were,
 // what they had and when they left is the owner's to see.
 func (s *sight) reclaim(message *pb.Node) *pb.Reclaim {
@@ -39,15 +55,23 @@ func (s *sight) reclaim(message *pb.Node) *pb.Reclaim {
 		return nil
 	}
 	reclaim := proto.CloneOf(message.GetReclaim())
+	mine := s.view.MayReclaim(s.coordinator, s.all, message.GetName())
 	if s.hides("users") {
 		reclaim.By = ""
 	}
-	mine := s.view.MayReclaim(s.coordinator, s.all, message.GetName())
+	for _, hold := range reclaim.GetHolds() {
+		if s.hides("users") {
+			hold.By = ""
+		}
+		if !mine {
+			hold.Detail = "" // may name the owner's processes
+		}
+	}
 	for _, guest := range reclaim.GetGuests() {
 		job, known := s.view.Job(guest.GetJob())
 		switch {
 		case s.hides("jobs") && !(known && s.sees(job)):
-			guest.Id, guest.Job, guest.Epoch, guest.Name, guest.User, guest.Account, guest.Detail = nil, 0, 0, "", "", "", ""
+			guest.Id, guest.Job, guest.Epoch, guest.Name, guest.User, guest.Account, guest.Detail, guest.ParkUnbounded = nil, 0, 0, "", "", "", "", ""
 		case !mine && !(known && s.reads(job)):
 			guest.Detail = "" // may name the job's processes
 		default:

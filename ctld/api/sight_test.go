@@ -17,26 +17,26 @@ import (
 // is public or not by that message's own fields.
 var public = map[string]string{
 	"Job": `id array_job_id waiting_tasks spec owner state completing configuring reason priority epoch restart_count special_exit
-		submit_ms eligible_ms start_ms end_ms estimated_start_ms accrue_ms preempt_eligible_ms preempt_ms suspend_ms pre_suspend_ms ended_suspended
-		partition time_limit_s node_list batch_host allocation cpus nodes billing exit_code exit_signal usage cancelled_by_uid saved`,
+		submit_ms eligible_ms start_ms end_ms estimated_start_ms scheduled_nodes accrue_ms preempt_eligible_ms preempt_ms suspend_ms pre_suspend_ms ended_suspended
+		partition time_limit_s node_list batch_host allocation cpus nodes billing exit_code exit_signal usage cancelled_by_uid saved park_bound_ms park_unbounded`,
 	"JobId":     `job array_task het_component`,
 	"ArraySpec": `ranges max_running`, "ArrayRange": `first last step`,
 	"JobSpec": `name partitions account qos comment wckey work_directory standard_output standard_error standard_input open_mode submit_host command
 		min_nodes max_nodes tasks tasks_per_node cpus_per_task memory_per_node_bytes memory_per_cpu_bytes tmp_per_node_bytes gpus time_limit_s node_list exclude_nodes
 		constraint exclusive cpus_per_gpu memory_per_gpu_bytes tasks_per_gpu switches switches_wait_s exclusive_user all_memory hold requeue nice array
-		signal dependency begin_ms deadline_ms licenses kill_on_invalid_dependency priority contiguous spread_job use_min_nodes image network checkpoint`,
+		signal dependency begin_ms deadline_ms licenses kill_on_invalid_dependency priority contiguous spread_job use_min_nodes image network checkpoint reservations`,
 	"GpuRequest":       `scope count model shares_per_device`,
 	"CheckpointPolicy": `mode interval_s interval_auto directory`,
 	"Identity":         `uid gid user group uid_domain`,
 	"NodeAllocation":   `node cpu_ids memory_bytes devices tasks released tmp_bytes`,
 	"AllocatedDevice":  `node device_id shares parent_id model index`,
 	"Usage":            `peak_memory_bytes cpu_ns`,
-	"JobSaved":         `checkpointable saving images restored_from saves standing_ms kept_gpu_ms failed_number failed_ms number interval_s undone_ms moving move_failed leaves`,
+	"JobSaved":         `checkpointable saving images restored_from saves standing_ms kept_gpu_ms failed_number failed_ms number interval_s mean_between_losses_s undone_ms moving move_failed leaves`,
 	"MoveUnderWay":     `number to frozen since_ms deadline_ms tries`,
 	"MoveTry":          `nodes node`,
 	"MoveFailure":      `number at_ms tries`,
 	"SaveUnderWay":     `number purpose to for_job since_ms deadline_ms`,
-	"SavedImage":       `number epoch node store bytes written_bytes saved_ms ran_ms standing_ms pack_ms allocs parent`,
+	"SavedImage":       `number epoch node store bytes written_bytes saved_ms ran_ms standing_ms pack_ms allocs parent copies`,
 	"SavedAlloc":       `node store bytes written_bytes`,
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
@@ -24,7 +26,8 @@ const (
 	maxTunnels       = 8192 // each is two streams and two goroutines
 	maxTunnelsPerJob = 2048 // a step on every node of a large job
 	maxTunnelBytes   = 256 << 10
-	maxLineBytes     = 64 // of a line's name, which is a UUID
+	maxTunnelHead    = 1 << 10 // what a message has beside its bytes
+	maxLineBytes     = 64      // of a line's name, which is a UUID
 )
 
 // tunnelStream is either end.
@@ -128,7 +131,7 @@ func (s *NodeLink) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerM
 		if err != nil {
 			return nil, err
 		}
-		return &pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: channel, Facts: open.GetFacts()}}}, nil
+		return &pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: channel, Facts: open.GetFacts(), Direct: open.GetDirect(), Background: open.GetCopy() && !s.cluster.View().Standing(image)}}}, nil
 	}
 	alloc := session.AllocOf(open.GetAlloc())
 	if err := errors.Join(s.mustHold(alloc, open.GetFromNode()), s.mustHold(alloc, open.GetTargetNode())); err != nil {
@@ -141,24 +144,41 @@ func (s *NodeLink) mayOpen(open *pb.TunnelOpen, channel string) (*pb.ControllerM
 // mayFetch returns the image that a node may fetch from another one, as the log
 // names it, and refuses all others: an image holds all that a job had in
 // memory. A node on which a run resumes from an image gets that one, until its
-// allocation is up. A node that is asked whether it could resume from an image
-// gets the image's facts, until it has answered. What the node says of the
-// image is not passed on.
+// allocation is up. A node that was told to keep a copy gets that one, until it
+// has answered. A node that is asked whether it could resume from an image gets
+// the image's facts, until it has answered. What the node says of the image is
+// not passed on.
 func (s *NodeLink) mayFetch(open *pb.TunnelOpen) (*pb.Image, error) {
 	node, asked := open.GetFromNode(), open.GetImage()
 	var image *pb.Image
-	if open.GetFacts() {
-		if link := s.loops.Sessions().Get(node); link != nil {
-			image = link.Asked(asked)
-		}
-	} else {
+	link := s.loops.Sessions().Get(node)
+	switch {
+	case open.GetFacts() && link != nil:
+		image = link.Asked(asked)
+	case open.GetCopy() && link != nil:
+		image = link.Fetching(asked)
+	case !open.GetFacts() && !open.GetCopy():
 		alloc := session.AllocOf(open.GetAlloc())
 		image = s.cluster.View().Restoring(state.AllocRef{Job: alloc.Job, Epoch: alloc.Epoch, Node: node})
 	}
 	if image == nil || !bytes.Equal(image.GetDigest(), asked.GetDigest()) || image.GetNode() != open.GetTargetNode() {
-		return nil, status.Errorf(codes.PermissionDenied, "node %q does not restore this image of job %d: a node gets only the image that it was told to resume from, from the node that made it, until the job is there", node, asked.GetAlloc().GetJob())
+		return nil, status.Errorf(codes.PermissionDenied, "node %q does not restore this image of job %d: a node gets only the image that it was told to resume from or to copy, as made by the node that made it, until that is done", node, asked.GetAlloc().GetJob())
 	}
 	return image, nil
+}
+
+// holder is a connected node that has an image, other than the one that asks for it;
+// nil when none is. One with a copy goes before the node that made it: that may be the
+// one that its owner has taken back.
+func (s *NodeLink) holder(image *pb.Image, asks string) *session.Session {
+	var best *session.Session
+	for _, name := range append([]string{image.GetNode()}, s.cluster.View().CopiesOf(image)...) {
+		link := s.loops.Sessions().Get(name)
+		if link != nil && name != asks && (best == nil || link.Holds(image)) {
+			best = link
+		}
+	}
+	return best
 }
 
 // mustHold refuses a node on which this run of the job holds nothing.
@@ -181,6 +201,9 @@ func (s *NodeLink) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOp
 	if len(open.GetLine()) > maxLineBytes {
 		return invalid("the name of a line has at most %d bytes", maxLineBytes)
 	}
+	if n := len(open.GetDirect()); n != 0 && n != sha256.Size {
+		return invalid("the SHA-256 of a certificate has %d bytes, and not %d", sha256.Size, n)
+	}
 	name := uuid.NewString()
 	order, err := s.mayOpen(open, name)
 	if err != nil {
@@ -191,10 +214,13 @@ func (s *NodeLink) openTunnel(stream pb.NodeLink_TunnelServer, open *pb.TunnelOp
 		alloc = session.AllocOf(image.GetAlloc())
 	}
 	link := s.loops.Sessions().Get(open.GetTargetNode())
+	if image != nil {
+		link = s.holder(image, open.GetFromNode())
+	}
 	if link == nil {
 		return status.Errorf(codes.Unavailable, "node %s is not connected to this controller: try again", open.GetTargetNode())
 	}
-	c := &channel{alloc: alloc, target: open.GetTargetNode(), image: string(image.GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
+	c := &channel{alloc: alloc, target: link.Node(), image: string(image.GetDigest()), second: make(chan tunnelStream, 1), over: make(chan struct{})}
 	return s.tunnels.joined(stream, name, c, func() { link.Send(order) })
 }
 
@@ -278,8 +304,8 @@ func carry(to, from tunnelStream) error {
 		if message.GetOpen() != nil || message.GetAttach() != nil || message.GetAttached() != nil {
 			return invalid("a tunnel is opened once")
 		}
-		if len(message.GetData()) > maxTunnelBytes {
-			return invalid("a tunnel's message of %d bytes: at most %d", len(message.GetData()), maxTunnelBytes)
+		if size := max(len(message.GetData()), proto.Size(message)-maxTunnelHead); size > maxTunnelBytes {
+			return invalid("a tunnel's message of %d bytes: at most %d", size, maxTunnelBytes)
 		}
 		if err := to.Send(message); err != nil {
 			return err

@@ -10,9 +10,9 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// UpdateNode drains or resumes nodes.
+// UpdateNode drains, resumes or deletes nodes.
 func (s *Controller) UpdateNode(ctx context.Context, request *pb.UpdateNodeRequest) (*pb.UpdateNodeResponse, error) {
-	from, err := s.mustAdminister(ctx)
+	from, coordinator, err := s.mayUpdateNodes(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -32,12 +32,38 @@ func (s *Controller) UpdateNode(ctx context.Context, request *pb.UpdateNodeReque
 	if strings.ContainsFunc(reason, unicode.IsControl) {
 		return nil, invalid("the reason holds a line break or another control character: leave it out")
 	}
-	_, err = s.propose(ctx, state.UpdateNodes{Names: names, Action: action, Reason: reason, User: from.name()}, id)
+	_, err = s.propose(ctx, state.UpdateNodes{
+		Names: names, Action: action, Reason: reason, User: from.name(),
+		Evacuate: request.GetEvacuate(), WithinMS: int64(request.GetWithinS()) * 1000, Coordinator: coordinator,
+	}, id)
 	if err != nil {
 		return nil, err
 	}
 	s.metrics.updates.WithLabelValues(actionWord(request.GetAction())).Inc()
 	return &pb.UpdateNodeResponse{}, nil
+}
+
+// mayUpdateNodes refuses callers that may not change nodes. Operators may have them
+// evacuated. Coordinators of the accounts
+// that own them may have them evacuated, and take that back: the state judges that, by
+// the name that is returned.
+func (s *Controller) mayUpdateNodes(ctx context.Context, request *pb.UpdateNodeRequest) (from *caller, coordinator string, err error) {
+	from, err = s.mustAdminister(ctx)
+	if err == nil || !request.GetEvacuate() && request.GetAction() != pb.NodeAction_NODE_ACTION_RESUME {
+		return from, "", err
+	}
+	owner, _, refused := s.ownersRequest(ctx, request.GetRequestId())
+	if refused != nil {
+		return nil, "", err
+	}
+	view := s.cluster.View()
+	if request.GetEvacuate() && s.levelOf(owner, view) >= state.Operator {
+		return owner, "", nil
+	}
+	if coordinator = s.coordinator(owner); coordinator == "" || len(view.NodesOwnedBy(coordinator)) == 0 {
+		return nil, "", err
+	}
+	return owner, coordinator, nil
 }
 
 // nodeNames expands a host list; ALL means every node.

@@ -55,6 +55,11 @@ func (l *Leader) Dispatch() {
 	for _, node := range nodes {
 		l.dispatchTo(view, node.session, node.allocs)
 	}
+	var asked []*session.Session
+	for _, node := range nodes {
+		asked = append(asked, node.session)
+	}
+	l.tellOwners(view, asked)
 }
 
 func (l *Leader) dispatchTo(view *state.View, s *session.Session, reported map[session.Alloc]session.Reported) {

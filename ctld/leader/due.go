@@ -29,6 +29,14 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
+// earliest is the least of times that may be absent, 0.
+func earliest(times ...int64) (first int64) {
+	for _, ms := range times {
+		first = earlier(first, ms)
+	}
+	return first
+}
+
 // at fires at a time; never at the zero time.
 func at(due time.Time) (fires <-chan time.Time, stop func()) {
 	if due.IsZero() {

@@ -49,6 +49,7 @@ type Leader struct {
 
 	keeping  sync.Mutex // held while nodes are told which images are needed, or that a save is known
 	restores *restores
+	copies   *copies
 	asksWake chan struct{} // some node has to be asked whether it can restore an image
 
 	opening    sync.Mutex // held while the term is being opened
@@ -60,6 +61,7 @@ type Leader struct {
 	clock      func() time.Time  // that of the sessions
 
 	nextPass atomic.Int64 // Unix milliseconds; see NextPass
+	hoursMS  int64        // when the next hours of lending end or begin; of the schedule loop
 	leading  atomic.Bool
 	last     atomic.Pointer[lastPlan]
 }
@@ -76,6 +78,7 @@ func New(cluster Cluster, fence []string, log *slog.Logger) *Leader {
 		dispatchWake: make(chan struct{}, 1),
 		reports:      make(chan report, maxReportsWaiting),
 		restores:     newRestores(),
+		copies:       newCopies(),
 		asksWake:     make(chan struct{}, 1),
 	}
 	l.sessions = session.NewRegistry(l.NodeReported)

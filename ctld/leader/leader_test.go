@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -89,6 +90,11 @@ func submit(t *testing.T, b *book) uint32 {
 
 // orders takes what is queued for a node, but Registered.
 func orders(s *session.Session) []*pb.ControllerMessage {
+	return slices.DeleteFunc(messages(s), func(m *pb.ControllerMessage) bool { return m.GetOwnerRules() != nil })
+}
+
+// messages are all that a node is told, also of its owner.
+func messages(s *session.Session) []*pb.ControllerMessage {
 	var taken []*pb.ControllerMessage
 	for {
 		select {
@@ -223,7 +229,7 @@ func TestLoops(t *testing.T) {
 	s := connect(t, l, b, "n1")
 	id := submit(t, b)
 	message := prototest.Receive(t, "an order", s.Out())
-	for message.GetRegistered() != nil {
+	for message.GetStartAlloc() == nil {
 		message = prototest.Receive(t, "an order", s.Out())
 	}
 	if message.GetStartAlloc().GetAlloc().GetJob() != id {

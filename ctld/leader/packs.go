@@ -35,6 +35,9 @@ func (l *Leader) packParked(ctx context.Context, view *state.View, now time.Time
 func (l *Leader) packsNow(view *state.View, job *state.Job, now time.Time) bool {
 	since := time.UnixMilli(view.ParkedSinceMS(job))
 	due := since.Add(packAfter)
+	if view.MustLeave(job) {
+		due = since // its node is about to be empty, or switched off
+	}
 	if saved := job.Saved; saved != nil && saved.Failed != "" {
 		if failed := time.UnixMilli(saved.FailedMS); failed.After(since) {
 			due = failed.Add(min(max(failed.Sub(since), packAfter), retrySave))

@@ -58,6 +58,26 @@ func TestPacks(t *testing.T) {
 	s.KeepSaved(ctx, began.Add(s.b.skew))
 	s.b.must(t, state.AllocsSaved{Reports: []state.SaveReport{{Job: s.job, Epoch: 1, Node: "n1", Number: 5, Digest: state.Digest{1}, Frozen: true}}})
 	dispatch(s.Leader)
+	for _, message := range orders(s.nodes["n1"]) {
+		if message.GetEndAlloc() != nil {
+			t.Errorf("with an image that no other node has it is told %v", message)
+		}
+	}
+	s.KeepSaved(ctx, began.Add(s.b.skew))
+	var fetch *pb.FetchImage
+	for _, message := range orders(s.nodes["n2"]) {
+		if message.GetFetchImage() != nil {
+			fetch = message.GetFetchImage()
+		}
+	}
+	if fetch.GetImage().GetNumber() != 5 || fetch.GetImage().GetNode() != "n1" {
+		t.Fatalf("the other node is told to fetch %v", fetch)
+	}
+	if err := s.Fetched(ctx, s.nodes["n2"], &pb.ImageFetched{Image: fetch.Image}); err != nil {
+		t.Fatal(err)
+	}
+	s.CommitReports(ctx)
+	dispatch(s.Leader)
 	var end *pb.EndAlloc
 	for _, message := range orders(s.nodes["n1"]) {
 		if message.GetEndAlloc() != nil {
@@ -79,5 +99,67 @@ func TestPacksOnlyWhatIsReclaimed(t *testing.T) {
 	s.KeepSaved(ctx, time.Now().Add(time.Hour))
 	if saving := s.now().Saving(); saving != nil {
 		t.Errorf("it is saved: %+v", saving)
+	}
+}
+
+// parked has nodes say that they have parked the job by an order.
+func (s *saver) parked(number uint32, nodes ...string) {
+	s.t.Helper()
+	alloc := &pb.AllocId{Job: s.job, Epoch: 1}
+	for _, node := range nodes {
+		if err := s.Suspended(context.Background(), s.nodes[node], &pb.AllocSuspended{Alloc: alloc, Number: number, Frozen: true, Parked: true}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.CommitReports(context.Background())
+}
+
+// TestPacksGangs: of a job on several nodes one is reclaimed. When it is time to save it, the
+// others are told to park it too, without a deadline; then all are saved together.
+func TestPacksGangs(t *testing.T) {
+	s := newGangSaver(t)
+	ctx, began := context.Background(), time.Now()
+	connect(t, s.Leader, s.b, "n3")
+	s.b.must(t, state.ReclaimNodes{Names: []string{"n1"}, WithinMS: 60_000, Privileged: true})
+	if err := s.Suspended(ctx, s.nodes["n2"], &pb.AllocSuspended{Alloc: &pb.AllocId{Job: s.job, Epoch: 1}, Number: 1, Frozen: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.parked(1, "n1")
+	orders(s.nodes["n2"])
+	s.b.skew = packAfter + time.Second
+	s.KeepSaved(ctx, began.Add(s.b.skew))
+	dispatch(s.Leader)
+	var park *pb.SuspendAlloc
+	for _, message := range orders(s.nodes["n2"]) {
+		if message.GetSuspendAlloc() != nil {
+			park = message.GetSuspendAlloc()
+		}
+	}
+	if park.GetNumber() != 2 || !park.GetPark() || park.GetWithinMs() != 0 || s.now().Saving() != nil {
+		t.Fatalf("the other node is told %v, and the job is saved: %v", park, s.now().Saving())
+	}
+	s.parked(2, "n2")
+	s.KeepSaved(ctx, began.Add(s.b.skew))
+	if saving := s.now().Saving(); saving == nil || saving.Purpose != state.SavePack {
+		t.Fatalf("it is saved for %+v", saving)
+	}
+	s.wantFrozen(1)
+}
+
+// TestPacksAtOnce: a guest that is parked on a machine which is about to be switched off is
+// saved without a wait.
+func TestPacksAtOnce(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{})
+	ctx := context.Background()
+	s.b.must(t, state.ReclaimNodes{Names: []string{"n1"}, WithinMS: 60_000, Privileged: true})
+	s.b.must(t, state.AllocsSuspended{Reports: []state.SuspendReport{{Job: s.job, Epoch: 1, Node: "n1", Number: 1, Frozen: true, Parked: true}}})
+	s.KeepSaved(ctx, time.Now())
+	if saving := s.now().Saving(); saving != nil {
+		t.Fatalf("it is saved at once: %+v", saving)
+	}
+	s.b.must(t, state.LeavesFromMessage("n1", &pb.NodeLeaves{Why: "shuts down", WithinMs: 60_000}))
+	s.KeepSaved(ctx, time.Now())
+	if saving := s.now().Saving(); saving == nil || saving.Purpose != state.SavePack {
+		t.Errorf("it is not saved: %+v", saving)
 	}
 }

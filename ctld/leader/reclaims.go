@@ -15,8 +15,8 @@ import (
 // Deadlines are in log time. An order carries what is left of it when it is sent,
 // and the node counts from there by its own clock.
 
-// endReclaims ends the reclaims whose time is over, and returns the state after
-// that. It returns false when that could not be committed.
+// endReclaims ends the holds whose time is over, and the reclaims that have none left.
+// It returns the state after that. It returns false when that could not be committed.
 func (l *Leader) endReclaims(ctx context.Context, view *state.View, now time.Time) (*state.View, bool) {
 	due := view.ReclaimsEndMS()
 	if due == 0 || due > now.UnixMilli() {
@@ -26,7 +26,7 @@ func (l *Leader) endReclaims(ctx context.Context, view *state.View, now time.Tim
 	if !ok || len(result.Nodes) == 0 {
 		return view, false
 	}
-	l.log.Info("reclaims are over by themselves", "nodes", len(result.Nodes), "first_node", result.Nodes[0])
+	l.log.Info("the time of reclaims is over", "nodes", len(result.Nodes), "first_node", result.Nodes[0])
 	return l.cluster.View(), true
 }
 
@@ -36,10 +36,11 @@ func (l *Leader) leftMS(view *state.View, byMS int64) int64 {
 	return max(byMS-logTime(view, l.clock()), 1)
 }
 
-// suspendOrder is the order of a number to stop, to park, or to continue.
+// suspendOrder is the order of a number to stop, to park, or to continue. One that is
+// parked for nobody has no bound.
 func (l *Leader) suspendOrder(view *state.View, alloc session.Alloc, wanted state.WantedAlloc) *pb.SuspendAlloc {
 	order := &pb.SuspendAlloc{Alloc: alloc.ID(), Number: wanted.SuspendNumber, Suspended: wanted.Suspended, Park: wanted.Park}
-	if wanted.Park {
+	if wanted.Park && wanted.ParkByMS != state.ParkAtLeisureMS {
 		order.WithinMs = uint32(min(l.leftMS(view, wanted.ParkByMS), math.MaxUint32))
 	}
 	return order

@@ -21,6 +21,7 @@ type report struct {
 	ended     *pb.AllocEnded
 	suspended *pb.AllocSuspended
 	saved     *pb.AllocSaved
+	fetched   *pb.Image // that is on this node too
 }
 
 func (r report) ref() state.AllocRef {
@@ -102,6 +103,7 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	var saved state.AllocsSaved
 	var ended state.AllocsEnded
 	var suspended state.AllocsSuspended
+	var places state.NoteImagePlaces
 	view := l.cluster.View()
 	exited := make(map[state.AllocRef]bool)
 	for _, r := range batch {
@@ -122,6 +124,10 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 			if said := state.SaveReportFromMessage(r.session.Node(), r.saved); view.SaveMatters(&said) {
 				saved.Reports = append(saved.Reports, said)
 			}
+		case r.fetched != nil:
+			if place := placeOf(r); view.PlaceMatters(&place) {
+				places.Places = append(places.Places, place)
+			}
 		case alloc == nil && !awaited || r.ended == nil && (alloc.Ready || exited[ref]):
 		case r.ended == nil:
 			ready.Allocs = append(ready.Allocs, ref)
@@ -139,6 +145,9 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 	if committed && len(saved.Reports) > 0 {
 		_, committed = l.propose(ctx, saved)
 	}
+	if committed && len(places.Places) > 0 {
+		_, committed = l.propose(ctx, places)
+	}
 	if committed && len(ended.Reports) > 0 {
 		_, committed = l.propose(ctx, ended)
 	}
@@ -152,6 +161,8 @@ func (l *Leader) commitBatch(ctx context.Context, batch []report) {
 			r.session.Cut()
 		case r.saved != nil:
 			l.acknowledgeSave(r)
+		case r.fetched != nil:
+			l.noteFetched(r)
 		case r.ended != nil:
 			r.session.Forget(r.alloc)
 			r.session.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_EndedAcknowledged{

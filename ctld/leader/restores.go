@@ -66,26 +66,36 @@ func (r *restores) forget() {
 // askRestores asks the nodes that could resume waiting jobs whether they can,
 // and has lost images forgotten.
 func (l *Leader) askRestores(ctx context.Context, view *state.View, now time.Time) {
-	needed := make(map[restoreKey]bool)
+	needed, about := make(map[restoreKey]bool), make(map[state.Digest]bool)
 	var drops []state.ImageDrop
+	var gone []state.ImagePlace
 	for job := range view.WithImages {
 		image := view.NextImage(job, logTime(view, now))
 		if image == nil {
 			continue
 		}
-		for _, about := range asked(view, job, image) {
-			needed[restoreKey{image.Allocs[about.alloc].Digest, about.node}] = true
-			l.restores.ask(l.sessions.Get(about.node), view, job, image, about.alloc, l.clock())
+		for _, q := range l.restores.questions(l.sessions, view, job, image, l.clock()) {
+			digest := image.Allocs[q.alloc].Digest
+			needed[restoreKey{digest, q.node}], about[digest] = true, true
+			l.restores.ask(l.sessions.Get(q.node), view, job, image, q.alloc, l.clock())
+		}
+		if places := l.restores.gonePlaces(l.sessions, job.ID, image); len(gone)+len(places) <= state.MaxReports {
+			gone = append(gone, places...)
 		}
 		if why := l.restores.gone(l.sessions, image); why != "" && len(drops) < state.MaxTargets {
 			drops = append(drops, state.ImageDrop{Job: job.ID, Epoch: job.Epoch, Numbers: []uint32{image.Number}, Reason: why})
 		}
 	}
 	failed := l.askMoves(view, needed, now)
-	l.restores.keep(needed)
+	l.restores.keep(needed, about, l.clock())
 	if len(failed) > 0 {
 		if _, ok := l.propose(ctx, state.FailMoves{Moves: failed}); ok {
 			l.log.Warn("jobs cannot continue where they were to move; gcontrol show job says what becomes of them", "count", len(failed), "first_job", failed[0].Job, "node", failed[0].Node, "reason", failed[0].Reason)
+		}
+	}
+	if len(gone) > 0 {
+		if _, ok := l.propose(ctx, state.NoteImagePlaces{Places: gone}); ok {
+			l.log.Warn("nodes no longer have images that they should have; others still do", "count", len(gone), "first_job", gone[0].Job, "node", gone[0].Node)
 		}
 	}
 	if len(drops) == 0 {
@@ -105,22 +115,26 @@ type question struct {
 	node  string
 }
 
-// asked are the nodes to be asked about the parts of an image: those that could
-// resume from one, and the one that should have it.
-func asked(view *state.View, job *state.Job, image *state.Image) []question {
+// questions are those to be asked about the parts of an image: nodes that could
+// resume from one, and nodes that should have it.
+func (r *restores) questions(sessions *session.Registry, view *state.View, job *state.Job, image *state.Image, now time.Time) []question {
 	var all []question
 	add := func(q question) {
 		if !slices.Contains(all, q) {
 			all = append(all, q)
 		}
 	}
-	for _, set := range slices.Concat(view.RestoreSets(job, image)) {
+	for _, set := range slices.Concat(view.RestoreSets(job, image, r.refuses(sessions, image, now))) {
 		for alloc, node := range set {
 			add(question{alloc, node})
 		}
 	}
-	for alloc, node := range image.Nodes() {
-		add(question{alloc, node})
+	for alloc := range image.Allocs {
+		part := &image.Allocs[alloc]
+		add(question{alloc, part.Node})
+		for _, node := range part.Holders() {
+			add(question{alloc, node})
+		}
 	}
 	return all
 }
@@ -171,6 +185,20 @@ func (a *restoreAsk) fresh(now time.Time) bool {
 	}
 }
 
+// refuses reports whether the node has answered that it cannot.
+func (a *restoreAsk) refuses() bool { return a.token == "" && !a.can }
+
+// refuses answers, for the parts of an image, whether a node has said lately that it
+// cannot resume one.
+func (r *restores) refuses(sessions *session.Registry, image *state.Image, now time.Time) func(part int, node string) bool {
+	return func(part int, node string) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		ask := r.asks[restoreKey{image.Allocs[part].Digest, node}]
+		return ask != nil && ask.refuses() && ask.fresh(now) && ask.session == sessions.Get(node)
+	}
+}
+
 // dropLate gives up on answers that are overdue.
 func (r *restores) dropLate(now time.Time) {
 	for token, key := range r.tokens {
@@ -205,12 +233,13 @@ func (r *restores) answer(s *session.Session, answer *pb.RestoreAnswer, now time
 	return true
 }
 
-// keep forgets what is no longer needed.
-func (r *restores) keep(needed map[restoreKey]bool) {
+// keep forgets what is no longer needed. What a node has refused is needed as long as
+// that lasts: other nodes are chosen by it.
+func (r *restores) keep(needed map[restoreKey]bool, about map[state.Digest]bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, ask := range r.asks {
-		if !needed[key] {
+		if !needed[key] && !(about[key.digest] && ask.refuses() && ask.fresh(now)) {
 			delete(r.tokens, ask.token)
 			delete(r.asks, key)
 		}
@@ -232,7 +261,7 @@ func (r *restores) sets(sessions *session.Registry, view *state.View, job *state
 	if missing(sessions, image) != "" {
 		return nil
 	}
-	sets, failed := view.RestoreSets(job, image)
+	sets, failed := view.RestoreSets(job, image, r.refuses(sessions, image, now))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	can, open := r.said(sessions, image, sets)
@@ -286,26 +315,41 @@ func (r *restores) word(sessions *session.Registry, image *state.Image, set []st
 }
 
 // missing is a node that has a part of an image and is not connected; "" when
-// each part is in a store that several nodes reach, or its node is connected.
+// each part is in a store that several nodes reach, or a node that has it is
+// connected.
 func missing(sessions *session.Registry, image *state.Image) string {
 	for i := range image.Allocs {
-		if alloc := &image.Allocs[i]; alloc.Store == "" && sessions.Get(alloc.Node) == nil {
-			return alloc.Node
+		alloc := &image.Allocs[i]
+		connected := func(name string) bool { return sessions.Get(name) != nil }
+		if alloc.Store == "" && !slices.ContainsFunc(alloc.Holders(), connected) {
+			return alloc.Holders()[0]
 		}
 	}
 	return ""
 }
 
-// gone says why an image is lost for good, as a node says that should have a
-// part of it; "" when none does.
+// gone says why an image is lost for good, as all nodes say that should have a
+// part of it; "" when one does not.
 func (r *restores) gone(sessions *session.Registry, image *state.Image) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range image.Allocs {
 		alloc := &image.Allocs[i]
-		holder := r.asks[restoreKey{alloc.Digest, alloc.Node}]
-		if holder != nil && holder.token == "" && !holder.can && holder.property == propertyImage && holder.session == sessions.Get(alloc.Node) {
-			return fmt.Sprintf("node %s says: %s", alloc.Node, holder.reason)
+		holders := alloc.Holders()
+		if alloc.Store != "" {
+			holders = []string{alloc.Node}
+		}
+		why := ""
+		for _, node := range holders {
+			said := r.saysGone(sessions, alloc.Digest, node)
+			if said == "" {
+				why = ""
+				break
+			}
+			why = fmt.Sprintf("node %s says: %s", node, said)
+		}
+		if why != "" {
+			return why
 		}
 	}
 	return ""

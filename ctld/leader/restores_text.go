@@ -32,7 +32,7 @@ func (r *restores) sentence(sessions *session.Registry, view *state.View, job *s
 	if older != "" {
 		older = fmt.Sprintf("; resumes from image %d%s", image.Number, older)
 	}
-	return fmt.Sprintf("%s; %s%s; %s", r.why(sessions, view, job, image), then, older, job.StartOverText())
+	return fmt.Sprintf("%s; %s%s; %s", r.why(sessions, view, job, image, now), then, older, job.StartOverText())
 }
 
 // workText is the work of a job between two of its images.
@@ -42,14 +42,14 @@ func workText(newer, older *state.Image) string {
 
 // why says why no node can resume from an image of a job, as far as nodes
 // reported.
-func (r *restores) why(sessions *session.Registry, view *state.View, job *state.Job, image *state.Image) string {
+func (r *restores) why(sessions *session.Registry, view *state.View, job *state.Job, image *state.Image, now time.Time) string {
 	if node := missing(sessions, image); node != "" {
 		return fmt.Sprintf("image %d lies on node %s, which is not connected", image.Number, node)
 	}
-	sets := slices.Concat(view.RestoreSets(job, image))
+	sets := slices.Concat(view.RestoreSets(job, image, r.refuses(sessions, image, now)))
 	switch {
 	case len(sets) == 0 && len(image.Allocs) > 1:
-		return fmt.Sprintf("it resumes on its own nodes, %s, whose names its processes know, and not all of them are up with what they had", words.FormatHostList(image.Nodes()))
+		return fmt.Sprintf("its own nodes, %s, are not all up with what it had there, and there are no %d others that could take it", words.FormatHostList(image.Nodes()), len(image.Allocs))
 	case len(sets) == 0:
 		return fmt.Sprintf("no node is up that has what it had when image %d was made", image.Number)
 	}

@@ -1,7 +1,9 @@
 package leader
 
 import (
+	"bytes"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/session"
 	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/sched/habit"
 	"github.com/gleaner-hpc/gleaner/sched/interval"
 )
 
@@ -55,7 +58,9 @@ func (l *Leader) KeepSaved(ctx context.Context, now time.Time) {
 		l.propose(ctx, state.SaveJobs{Targets: chunk, Privileged: true, Purpose: state.SaveInterval})
 	}
 	l.packParked(ctx, view, now)
+	l.evacuate(ctx, view, now)
 	l.askRestores(ctx, view, now)
+	l.copyImages(view)
 }
 
 // retrySave is how long at most until a failed save is tried again.
@@ -103,6 +108,17 @@ func intervalOf(view *state.View, job *state.Job, now time.Time) time.Duration {
 		// While it is packed the job runs: that costs it little.
 		cost = max(time.Duration(images[0].StandingMS)*time.Millisecond, 10*time.Millisecond)
 	}
+	mean := meanBetweenLosses(view, job, now)
+	if mean == 0 {
+		return 0
+	}
+	return time.Duration(interval.Best(cost.Seconds(), mean)) * time.Second
+}
+
+// meanBetweenLosses is how many seconds a running job would run on its nodes, on average,
+// until it loses its run: with a node that fails, or to an owner who takes one back. 0 =
+// nobody knows.
+func meanBetweenLosses(view *state.View, job *state.Job, now time.Time) float64 {
 	rate := 0.0 // losses a second of all its nodes: the job is lost with each of them
 	for i := range job.Run.Allocs {
 		node, known := view.Node(job.Run.Allocs[i].Node)
@@ -114,9 +130,13 @@ func intervalOf(view *state.View, job *state.Job, now time.Time) time.Duration {
 			watched = now.Sub(time.UnixMilli(node.WatchedMS))
 		}
 		rate += 1 / interval.MeanBetween(watched.Seconds(), node.Losses)
+		taken, lost := view.TakenPerWeek(job, node, logTime(view, now))
+		rate += float64(taken) / habit.One * float64(lost) / habit.One / weekSeconds
 	}
-	return time.Duration(interval.Best(cost.Seconds(), 1/rate)) * time.Second
+	return 1 / rate
 }
+
+const weekSeconds = 7 * 24 * 3600
 
 // savableAgain is how long a job whose save failed does not count as one that
 // can be saved to make room.
@@ -192,8 +212,21 @@ func (l *Leader) keepImages() {
 		return
 	}
 	needed := view.NeededImages()
+	any := make(map[string]bool)
+	for _, images := range needed {
+		for _, image := range images {
+			any[string(image.GetDigest())] = true
+		}
+	}
 	for _, s := range l.sessions.All() {
-		s.KeepImages(&pb.KeepImages{Images: needed[s.Node()]})
+		keep := slices.Clone(needed[s.Node()])
+		// Two nodes that use one directory by mistake do not delete each other's.
+		for _, image := range s.HeldOfOthers() {
+			if any[string(image.GetDigest())] && !slices.ContainsFunc(keep, func(k *pb.Image) bool { return bytes.Equal(k.GetDigest(), image.GetDigest()) }) {
+				keep = append(keep, image)
+			}
+		}
+		s.KeepImages(&pb.KeepImages{Images: keep})
 	}
 }
 
@@ -219,7 +252,11 @@ func orderSave(s *session.Session, alloc session.Alloc, wanted state.WantedAlloc
 func (l *Leader) OverlaySaved(job *state.Job, overlay *state.Overlay) {
 	switch job.Phase {
 	case state.Running:
-		overlay.IntervalS = uint32(intervalOf(l.cluster.View(), job, time.Now()).Seconds())
+		view, now := l.cluster.View(), time.Now()
+		overlay.IntervalS = uint32(intervalOf(view, job, now).Seconds())
+		if job.Spec.Checkpoint.IntervalAuto {
+			overlay.MeanBetweenLossesS = uint32(min(meanBetweenLosses(view, job, now), math.MaxUint32))
+		}
 		overlay.Checkpointable, overlay.CheckpointableReason = l.checkpointableOf(job)
 	case state.Waiting:
 		view, now := l.cluster.View(), l.clock()

@@ -227,3 +227,27 @@ func TestIntervalAuto(t *testing.T) {
 		t.Errorf("every %v on a node that was lost once, %v before", lossy, measured)
 	}
 }
+
+// TestIntervalOfGuests: a guest is saved more often on a node that its owner takes more
+// often, where that costs it its run; a job of the owner's is not.
+func TestIntervalOfGuests(t *testing.T) {
+	s := newSaver(t, &pb.JobSpec{Requeue: true, Checkpoint: &pb.CheckpointPolicy{IntervalAuto: true}})
+	now := time.UnixMilli(s.b.View().TimeMS())
+	every := func() time.Duration { return intervalOf(s.b.View(), s.now(), now) }
+	before := every()
+	s.b.must(t, state.ReclaimNodes{Names: []string{"n2"}, WithinMS: 60_000, Privileged: true})
+	if every() != before {
+		t.Errorf("another node was taken, and it is saved every %v, before %v", every(), before)
+	}
+	s.b.must(t, state.ReclaimNodes{Names: []string{"n1"}, WithinMS: 60_000, Privileged: true})
+	s.b.must(t, state.ReleaseNodes{Names: []string{"n1"}, Privileged: true})
+	node, _ := s.b.View().Node("n1")
+	taken, lost := s.b.View().TakenPerWeek(s.now(), node, now.UnixMilli())
+	if every() >= before || taken == 0 || lost == 0 {
+		t.Errorf("its node was taken, and it is saved every %v, before %v: taken %d, lost %d", every(), before, taken, lost)
+	}
+	var overlay state.Overlay
+	if s.OverlaySaved(s.now(), &overlay); overlay.MeanBetweenLossesS == 0 || overlay.MeanBetweenLossesS > 30*24*3600 {
+		t.Errorf("it is said to lose its run every %d s", overlay.MeanBetweenLossesS)
+	}
+}

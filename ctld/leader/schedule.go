@@ -100,7 +100,16 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	if !ended {
 		return false
 	}
-	l.nextPass.Store(view.ReclaimsEndMS())
+	view, kept := l.keepHours(ctx, view, now)
+	if !kept {
+		return false
+	}
+	view, onward := l.endReservations(ctx, view, now)
+	if !onward {
+		return false
+	}
+	byTime := earlier(earlier(l.hoursMS, view.ReclaimsEndMS()), view.ReservationsChangeMS(now.UnixMilli()))
+	l.nextPass.Store(byTime)
 	view = l.endLate(ctx, view, now)
 	snapshot := view.SchedSnapshotWith(now.UnixMilli(), l.told(view, now))
 	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
@@ -108,9 +117,10 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 		return true
 	}
 	var plan sched.Plan
+	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
 	plan, *memo = sched.Schedule(snapshot, *memo)
 	l.last.Store(newLastPlan(&snapshot, &plan))
-	l.nextPass.Store(earlier(plan.NextMS, earlier(view.LatestStart(), view.ReclaimsEndMS())))
+	l.nextPass.Store(earliest(plan.NextMS, byTime, view.LatestStart(), view.HabitsDueMS(now.UnixMilli())))
 	l.metrics.pass.Observe(time.Since(begin).Seconds())
 	l.log.Debug("scheduling pass", "waiting", len(snapshot.Waiting), "starts", len(plan.Starts), "preemptions", len(plan.Preemptions), "took", time.Since(begin))
 	if len(plan.Starts)+len(plan.Preemptions)+len(plan.Continues) == 0 {
@@ -158,6 +168,7 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	if at, found := slices.BinarySearch(last.jobs, sched.JobID(job)); found {
 		overlay.Priority = last.priorities[at]
 	}
+	overlay.EstimatedStartMS, overlay.ScheduledNodes = last.plannedStart(sched.JobID(job))
 	at, found := slices.BinarySearchFunc(last.reasons, sched.JobID(job), func(reason sched.Reason, id sched.JobID) int {
 		return cmp.Compare(reason.Job, id)
 	})
@@ -177,13 +188,14 @@ type lastPlan struct {
 	reasons    []sched.Reason // ascending by job
 	jobs       []sched.JobID  // that waited, ascending
 	priorities []uint32       // of them
+	promises   sched.Promises // with positions in the snapshot
 	awaited    string         // nodes without whose word there is no plan; "" = none
 }
 
 func newLastPlan(snapshot *sched.Snapshot, plan *sched.Plan) *lastPlan {
-	last := &lastPlan{snapshot: *snapshot, reasons: plan.Reasons, jobs: make([]sched.JobID, len(snapshot.Waiting)), priorities: plan.Priorities}
-	last.snapshot.Shapes, last.snapshot.Waiting, last.snapshot.Running = nil, nil, nil // which are many
-	for i := range snapshot.Waiting {                                                  // as the state lists them, ascending
+	last := &lastPlan{snapshot: *snapshot, reasons: plan.Reasons, jobs: make([]sched.JobID, len(snapshot.Waiting)), priorities: plan.Priorities, promises: plan.Promises}
+	last.snapshot.Shapes, last.snapshot.Waiting, last.snapshot.Running, last.snapshot.Promises = nil, nil, nil, sched.Promises{} // which are many
+	for i := range snapshot.Waiting {                                                                                            // as the state lists them, ascending
 		last.jobs[i] = snapshot.Waiting[i].ID
 	}
 	return last

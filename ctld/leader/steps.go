@@ -15,6 +15,7 @@ func (l *Leader) End() {
 	l.dirty.take()
 	l.power.forget()
 	l.restores.forget()
+	l.copies.forget()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leadership, l.fencing = leadership{}, nil

@@ -78,7 +78,7 @@ func (s *Session) SetHeld(images []*pb.Image) {
 	s.held = images[:min(len(images), maxAllocs)]
 }
 
-// KeepImages tells the node which of the images that it made are needed, unless
+// KeepImages tells the node which of its images are needed, unless
 // that was the last message sent in this session and the node has no others: an
 // image may have been spared because its job was there. One goroutine at a time
 // calls it.
@@ -90,8 +90,8 @@ func (s *Session) KeepImages(keep *pb.KeepImages) {
 	s.Send(&pb.ControllerMessage{What: &pb.ControllerMessage_KeepImages{KeepImages: keep}})
 }
 
-// holdsMore reports whether the node has images that it made and that are not
-// needed.
+// holdsMore reports whether the node has images that it made, or in its own store,
+// that are not needed.
 func (s *Session) holdsMore(keep *pb.KeepImages) bool {
 	needed := make(map[string]bool, len(keep.GetImages()))
 	for _, image := range keep.GetImages() {
@@ -100,6 +100,19 @@ func (s *Session) holdsMore(keep *pb.KeepImages) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.held, func(image *pb.Image) bool {
-		return image.GetNode() == s.node && !needed[string(image.GetDigest())]
+		return (image.GetNode() == s.node || image.GetStore() == "") && !needed[string(image.GetDigest())]
 	})
+}
+
+// HeldOfOthers are the images that other nodes made and that lie in the node's own
+// store.
+func (s *Session) HeldOfOthers() (images []*pb.Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, image := range s.held {
+		if image.GetNode() != s.node && image.GetStore() == "" {
+			images = append(images, image)
+		}
+	}
+	return images
 }

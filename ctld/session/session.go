@@ -120,7 +120,9 @@ type Session struct {
 	frozen []Alloc
 	asked  map[string]*pb.Image // by token: images of questions without an answer
 	held   []*pb.Image
-	bytes  int
+	// fetching are the images that the node was told to fetch, by digest.
+	fetching map[string]*pb.Image
+	bytes    int
 
 	// orders, time limits and the numbers of orders to suspend or continue, and those
 	// about saves, sent in this session. Only the dispatch loop touches them.
@@ -131,6 +133,8 @@ type Session struct {
 	saves    map[Alloc]saveSent
 	saving   *pb.Saving
 	kept     *pb.KeepImages // sent last
+	owner    *pb.OwnerRules // sent last
+	holdsOff uint64         // as in DropHolds, sent last
 }
 
 // Reported is what a node reports of an allocation it has.
@@ -164,7 +168,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 		orders: make(map[Alloc]Order),
 		limits: make(map[Alloc]uint32), suspends: make(map[Alloc]uint32), ends: make(map[Alloc]int64), saves: make(map[Alloc]saveSent),
 		grades: make(map[Alloc]Checkpointable),
-		asked:  make(map[string]*pb.Image),
+		asked:  make(map[string]*pb.Image), fetching: make(map[string]*pb.Image),
 		saving: register.GetInventory().GetSaving(),
 		held:   register.GetImages()[:min(len(register.GetImages()), maxAllocs)],
 	}

@@ -189,6 +189,9 @@ func (s *State) standsSaved(next *Job, saving *Saving) {
 	case SavePack:
 		s.packed(next, saving.Number)
 		return
+	case SaveEvacuation:
+		s.savedToLeave(next, saving.Number)
+		return
 	}
 	s.leave(next, saving.Order, saving.Number)
 }

@@ -146,25 +146,11 @@ func (s *State) holdIfNowhere(next *Job) {
 	if next.Held != sched.NotHeld || len(never) == 0 {
 		return
 	}
-	if len(never) < maxAvoided && !next.boundTo(never) && s.fitsWithout(next, never, true) {
+	if len(never) < maxAvoided && s.fitsWithout(next, never, true) {
 		return
 	}
 	next.Held = sched.LaunchFailed
 	next.Detail = clip(joinSentences(next.Detail, "no other node could take it"), MaxTextBytes)
-}
-
-// boundTo reports whether a job on several nodes resumes from an image with an
-// allocation that can only resume on one of these nodes.
-func (j *Job) boundTo(nodes []string) bool {
-	images := j.Images()
-	if len(images) == 0 || len(images[0].Allocs) == 1 {
-		return false
-	}
-	bound := images[0].Nodes()
-	if len(j.Saved.To) == len(bound) {
-		bound = j.Saved.To
-	}
-	return slices.ContainsFunc(bound, func(node string) bool { return slices.Contains(nodes, node) })
 }
 
 // schedAvoided gives jobs that avoid some nodes, or are kept from them, shapes of
@@ -172,25 +158,33 @@ func (j *Job) boundTo(nodes []string) bool {
 type schedAvoided struct {
 	view   *View
 	kept   keptNodes
+	lent   lentNodes
+	slow   slowNodes
+	resv   reservedNodes
+	soon   takenSoon
 	shapes map[string]int // by the shape that was asked for and the nodes
 }
 
 // fill has a job of the snapshot placed elsewhere. A job that resumes from an
 // image gets the nodes that said they can restore it.
 func (a *schedAvoided) fill(snapshot *sched.Snapshot, job *Job, out *sched.Job) {
-	without := a.kept.from(job)
+	guest := a.kept.from(job)
+	without := union(union(guest.whole, a.slow.of(job)), union(a.resv.from(job), a.soon.of(job)))
 	if job.Avoided != nil && out.Image == 0 {
 		without = union(without, a.view.avoiding(job))
 	}
-	if len(without) == 0 {
+	lent := a.lent.of(job)
+	without, some := union(without, lent.closed), union(guest.some, lent.bound)
+	if len(without)+len(some) == 0 {
 		return
 	}
-	key := fmt.Sprint(out.Shape, without)
+	key := fmt.Sprint(out.Shape, without, some)
 	at, known := a.shapes[key]
 	if !known {
 		at = len(snapshot.Shapes)
 		shape := snapshot.Shapes[out.Shape]
 		shape.Request.ExcludedNodes = union(shape.Request.ExcludedNodes, without)
+		shape.Request.GuestOn = some
 		snapshot.Shapes = append(snapshot.Shapes, shape)
 		a.shapes[key] = at
 	}

@@ -157,6 +157,9 @@ func (e *accountEditor) deleteAccount(account *Account) *Refusal {
 	if nodes := e.policy.OwnedNodes(account.Name); len(nodes) > 0 {
 		return refuse(WrongState, "account %s owns the nodes %s: take its [[owner]] out of cluster.toml first, then gcontrol apply", account.Name, spec.FormatHostList(nodes))
 	}
+	if node := e.lentTo(account.Name); node != "" {
+		return refuse(WrongState, "account %s is admitted on node %s: change that first with glend %s --accounts", account.Name, node, node)
+	}
 	e.dropAssociation(own)
 	e.dropAccount(account)
 	return nil

@@ -27,8 +27,10 @@ func (t *tables) Check() error {
 		}
 	}
 	t.live.Scan(check(false))
-	t.past.Scan(check(true))
-	return errors.Join(err, t.checkIndices(want), t.checkNodes(want), t.checkAccounting(), t.checkWaits(), t.checkImaged())
+	if err == nil {
+		t.past.Scan(check(true))
+	}
+	return errors.Join(err, t.checkIndices(want), t.checkNodes(want), t.checkAccounting(), t.checkWaits(), t.checkImaged(), t.checkOwnerDays(), t.checkReservations())
 }
 
 // checkJob says what is wrong with one record by itself.

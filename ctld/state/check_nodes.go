@@ -26,11 +26,23 @@ func (t *tables) checkNodes(want *census) error {
 		if counted == nil {
 			counted = &nodeUse{}
 		}
-		errs = append(errs, sameUse(node, counted), checkFits(node), t.checkReclaimed(node))
+		errs = append(errs, sameUse(node, counted), checkFits(node), t.checkReclaimed(node), t.checkLent(node), t.checkHabit(node), node.checkBounds())
 		if node.Reclaim != nil {
 			reclaimed++
 		}
 	}
+	t.habits.Scan(func(name string, _ struct{}) bool {
+		if _, known := t.nodes.Get(name); !known {
+			errs = append(errs, fmt.Errorf("something is known of the owner of node %s, and not the node", name))
+		}
+		return true
+	})
+	t.lending.Scan(func(name string, _ struct{}) bool {
+		if _, known := t.nodes.Get(name); !known {
+			errs = append(errs, fmt.Errorf("node %s has terms of lending and is not known", name))
+		}
+		return true
+	})
 	if t.reclaimed.Len() != reclaimed {
 		errs = append(errs, fmt.Errorf("%d nodes are reclaimed, the index has %d", reclaimed, t.reclaimed.Len()))
 	}

@@ -10,7 +10,7 @@ func (t *tables) checkReclaimed(node *Node) error {
 		return nil
 	}
 	wrong := func(what string, arguments ...any) error {
-		return fmt.Errorf("node %s, reclaim %d: %s", node.Name, reclaim.Number, fmt.Sprintf(what, arguments...))
+		return fmt.Errorf("node %s, reclaim %d: %w", node.Name, reclaim.Number, fmt.Errorf(what, arguments...))
 	}
 	switch _, indexed := t.reclaimed.Get(node.Name); {
 	case !indexed:
@@ -19,6 +19,9 @@ func (t *tables) checkReclaimed(node *Node) error {
 		return wrong("the last one was %d", t.reclaims)
 	case reclaim.DeadlineMS < reclaim.AtMS || len(reclaim.Guests) > maxReclaimedGuests:
 		return wrong("its deadline is before it, or it has %d guests", len(reclaim.Guests))
+	}
+	if err := reclaim.checkHolds(); err != nil {
+		return wrong("%w", err)
 	}
 	for i := range reclaim.Guests {
 		guest := &reclaim.Guests[i]

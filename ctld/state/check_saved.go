@@ -21,7 +21,7 @@ func checkSaved(job *Job) error {
 			return wrong("image %d is being made, and has %+v", saving.Number, saving.Made.Allocs)
 		case job.Saved == nil || saving.Number == 0 || saving.Number > job.Saved.Number || job.Saved.image(saving.Number) != nil:
 			return wrong("image %d is being made, which cannot be", saving.Number)
-		case saving.Purpose < SaveInterval || saving.Purpose > SavePack || (saving.Purpose == SavePreemption) != (saving.Order != nil):
+		case saving.Purpose < SaveInterval || saving.Purpose > SaveEvacuation || (saving.Purpose == SavePreemption) != (saving.Order != nil):
 			return wrong("is being saved for %s", saving.Purpose)
 		case saving.Purpose == SavePack && !job.parkedWhole():
 			return wrong("is packed, and is not parked")
@@ -43,6 +43,16 @@ func checkSaved(job *Job) error {
 	case len(saved.Images) > KeptImages || len(saved.Tries) > KeptImages*maxRestoreTries:
 		return wrong("has %d images and %d tries", len(saved.Images), len(saved.Tries))
 	}
+	if job.Run != nil && job.Run.Away != nil {
+		if image := job.Saved.image(job.Run.Away.Number); job.Phase != Running || image == nil || image.Epoch != job.Epoch || image.Elsewhere() || job.Run.Move != nil || job.Run.Saving != nil {
+			return wrong("leaves its node with image %d, which cannot be", job.Run.Away.Number)
+		}
+	}
+	if job.Suspended() && job.Run.Suspension.Packed != 0 {
+		if image := job.Saved.image(job.Run.Suspension.Packed); image == nil || image.Epoch != job.Epoch || image.Number != job.Saved.Images[0].Number || job.Run.Suspension.Reclaim == 0 {
+			return wrong("is packed as image %d, and has %v", job.Run.Suspension.Packed, numbersOf(job.Images()))
+		}
+	}
 	if job.Phase == Running && !job.Configuring() && len(job.Saved.undone(job)) > 0 {
 		return wrong("keeps images %v, which its run does not come from", numbersOf(job.Saved.undone(job)))
 	}
@@ -56,6 +66,9 @@ func checkSaved(job *Job) error {
 		}
 		if i > 0 && job.Saved.Images[i-1].Number <= image.Number || image.Number == 0 || image.Number > job.Saved.Number {
 			return wrong("image %d is out of order", image.Number)
+		}
+		if err := image.checkPlaces(); err != nil {
+			return wrong("image %d: %w", image.Number, err)
 		}
 		if image.Epoch == 0 || image.Epoch > job.Epoch || !image.whole() || image.RanMS < 0 || len(image.KnownAs()) != len(image.Allocs) {
 			return wrong("image %d is none: %+v", image.Number, *image)

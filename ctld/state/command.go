@@ -51,6 +51,19 @@ const (
 	KindReclaimNodes Kind = 55
 	KindReleaseNodes Kind = 56
 	KindEndReclaims  Kind = 57
+
+	KindSetLending Kind = 65
+
+	KindNoteImagePlaces Kind = 75
+	KindNoteHolds       Kind = 60
+	KindEndEvacuations  Kind = 76
+
+	KindCreateReservation Kind = 77
+	KindUpdateReservation Kind = 78
+	KindDeleteReservation Kind = 79
+	KindEndReservations   Kind = 80
+
+	KindNodeLeaves Kind = 420
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -114,6 +127,19 @@ var commands = map[Kind]commandRow{
 	KindReclaimNodes: {"ReclaimNodes", decodeInto[ReclaimNodes]},
 	KindReleaseNodes: {"ReleaseNodes", decodeInto[ReleaseNodes]},
 	KindEndReclaims:  {"EndReclaims", decodeInto[EndReclaims]},
+
+	KindSetLending: {"SetLending", decodeInto[SetLending]},
+
+	KindNoteImagePlaces: {"NoteImagePlaces", decodeInto[NoteImagePlaces]},
+	KindNoteHolds:       {"NoteHolds", decodeInto[NoteHolds]},
+	KindEndEvacuations:  {"EndEvacuations", decodeInto[EndEvacuations]},
+
+	KindCreateReservation: {"CreateReservation", decodeInto[CreateReservation]},
+	KindUpdateReservation: {"UpdateReservation", decodeInto[UpdateReservation]},
+	KindDeleteReservation: {"DeleteReservation", decodeInto[DeleteReservation]},
+	KindEndReservations:   {"EndReservations", decodeInto[EndReservations]},
+
+	KindNodeLeaves: {"NodeLeaves", decodeInto[NodeLeaves]},
 }
 
 // String is the command's name.

@@ -18,7 +18,7 @@ func TestContract(t *testing.T) {
 	}
 	const project = "github.com/gleaner-hpc/gleaner/"
 	allowed := map[string]bool{
-		project + "sched": true, project + "sched/explain": true, project + "sched/place": true, project + "sched/billing": true, project + "sched/fairshare": true,
+		project + "sched": true, project + "sched/explain": true, project + "sched/place": true, project + "sched/billing": true, project + "sched/fairshare": true, project + "sched/habit": true,
 		project + "proto/gleaner/v1": true, project + "proto/spec": true,
 	}
 	files, err := filepath.Glob("*.go")

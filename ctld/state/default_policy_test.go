@@ -50,7 +50,11 @@ func TestDefaultPolicyIsTheOneDocumented(t *testing.T) {
 			"favor_small": p.Priority.FavorSmall, "small_relative_to_time": p.Priority.SmallRelativeToTime, "max_tres": p.Priority.MaxTRES,
 			"usage_reset_period": p.Priority.UsageReset.String(),
 		},
-		"preempt":      map[string]any{"type": preemptTypeWord(p.Preempt.Type), "mode": "off", "exempt_time": int64(p.Preempt.ExemptTimeS), "guest_exempt_time": int64(p.Preempt.GuestExemptTimeS)},
+		"preempt": map[string]any{"type": preemptTypeWord(p.Preempt.Type), "mode": "off", "exempt_time": int64(p.Preempt.ExemptTimeS), "guest_exempt_time": int64(p.Preempt.GuestExemptTimeS)},
+		"scheduler": map[string]any{
+			"type": p.Scheduler.word(), "bf_job_part_count_reserve": int64(p.Scheduler.scheduled().PartJobs), "bf_max_job_test": int64(p.Scheduler.scheduled().MaxJobs),
+			"bf_max_job_array_resv": int64(p.Scheduler.scheduled().ArrayTasks), "bf_shortest_first": p.Scheduler.ShortestFirst,
+		},
 		"accounting":   map[string]any{"enforce": []any{}},
 		"private_data": []any{}, "def_mem_per_cpu": "", "def_mem_per_gpu": "", "network": p.SiteNetwork().String(),
 	}

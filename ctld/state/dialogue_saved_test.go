@@ -42,6 +42,9 @@ func (d *dialogue) saves(verb string, a arguments) Command {
 		return FailMoves{Moves: []MoveRef{ref}}
 	case "abandon":
 		return AbandonSaves{Saves: []SaveRef{{job, epoch, a.number("image"), a.values["reason"]}}}
+	case "copied", "gone": // n2 has a copy of what n1 made, or has it no longer: copied 1.1 n1 n2 image=N
+		digest := blobDigest([]byte(a.words[0] + a.words[1] + a.values["image"]))
+		return NoteImagePlaces{Places: []ImagePlace{{Job: job, Number: a.number("image"), Digest: digest, Node: a.words[2], Gone: verb == "gone"}}}
 	case "drop":
 		drop := ImageDrop{Job: job, Epoch: epoch, Reason: a.values["reason"]}
 		if number := a.number("gone"); number != 0 {
@@ -84,6 +87,9 @@ func (d *dialogue) images() string {
 			if image.Store != "" {
 				out.WriteString(" in " + image.Store)
 			}
+			if image.Copies != "" {
+				out.WriteString(" and " + image.Copies)
+			}
 			fmt.Fprintf(&out, " after %d s", image.RanMs/1000)
 			if image.Parent != 0 {
 				fmt.Fprintf(&out, " from %d", image.Parent)
@@ -91,7 +97,7 @@ func (d *dialogue) images() string {
 			out.WriteString("]")
 		}
 		if next := v.NextImage(job, max(d.nowMS, v.TimeMS())); next != nil {
-			sets, failed := v.RestoreSets(job, next)
+			sets, failed := v.RestoreSets(job, next, func(int, string) bool { return false })
 			if len(sets) == 0 {
 				sets = failed
 			}

@@ -161,6 +161,18 @@ func (d *dialogue) play(line string) string {
 		return d.lateSaves()
 	case "waits":
 		return d.waits()
+	case "habit":
+		return d.habit(a)
+	case "hazard":
+		return d.hazard(a)
+	case "owner-report":
+		return d.ownerReport(a)
+	case "lent":
+		return d.lent()
+	case "reservations":
+		return d.reservations()
+	case "try-lend":
+		return d.tryLend(a)
 	case "try-reclaim":
 		return d.tryReclaim(a)
 	case "restore":
@@ -219,9 +231,17 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.ended(a)
 	case "register":
 		return d.register(a)
-	case "drain", "down", "resume", "fence":
-		actions := map[string]NodeAction{"drain": DrainNode, "down": DownNode, "resume": ResumeNode, "fence": FenceNode}
+	case "drain", "down", "resume", "fence", "delete":
+		actions := map[string]NodeAction{"drain": DrainNode, "down": DownNode, "resume": ResumeNode, "fence": FenceNode, "delete": DeleteNode}
 		return UpdateNodes{Names: a.words, Action: actions[verb], Reason: a.values["reason"], User: "root"}
+	case "evacuate":
+		return UpdateNodes{Names: a.words, Action: DrainNode, Evacuate: true, WithinMS: int64(a.number("within")) * 1000, Reason: "test", User: "root", Coordinator: a.values["coordinator"]}
+	case "end-evacuations":
+		return EndEvacuations{}
+	case "leaves", "stays":
+		return d.leaves(verb, a)
+	case "leave":
+		return SaveJobs{Targets: d.targets(a), Privileged: true, Purpose: SaveEvacuation}
 	case "lost":
 		return NodesLost{Names: a.words}
 	case "back":
@@ -262,13 +282,17 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return d.bill(a)
 	case "reset":
 		return ResetUsage{Period: resetPeriod(a.words[0]), DueMS: d.moment(a, "due")}
-	case "save", "migrate", "saved", "abandon", "drop", "fail-move":
+	case "save", "migrate", "saved", "abandon", "drop", "fail-move", "copied", "gone":
 		return d.saves(verb, a)
+	case "lend":
+		return d.lend(a)
+	case "reserve", "change-reservation", "unreserve", "end-reservations":
+		return d.reserve(verb, a)
 	case "reclaim":
 		return d.reclaim(a)
 	case "release-nodes":
 		c := d.reclaim(a)
-		return ReleaseNodes{Names: c.Names, User: c.User, Coordinator: c.Coordinator, Privileged: c.Privileged}
+		return ReleaseNodes{Names: c.Names, User: c.User, Coordinator: c.Coordinator, Privileged: c.Privileged, Trigger: c.Trigger}
 	case "pack":
 		return SaveJobs{Targets: d.targets(a), Privileged: true, Purpose: SavePack}
 	case "end-reclaims":
@@ -287,6 +311,7 @@ func (d *dialogue) submit(a arguments) Command {
 		NodeList: a.values["nodelist"], ExcludeNodes: a.values["exclude"], Constraint: a.values["constraint"],
 		Nice: int32(a.number("nice")), MemoryPerNodeBytes: a.size("mem"), Dependency: strings.ReplaceAll(a.values["dependency"], " ", "_"),
 		Account: a.values["account"], Qos: a.values["qos"], Licenses: a.values["licenses"],
+		Reservations: strings.FieldsFunc(a.values["reservation"], func(c rune) bool { return c == ',' }),
 	}
 	addPlacement(job, a)
 	addCheckpoint(job, a)
@@ -391,9 +416,10 @@ func (d *dialogue) register(a arguments) Command {
 	}}
 	for i := range a.number("gpus") {
 		message.Inventory.Devices = append(message.Inventory.Devices, &pb.Device{
-			Id: fmt.Sprintf("gpu%d", i), Index: i, Model: "a100", Health: pb.DeviceHealth_DEVICE_HEALTH_OK,
+			Id: fmt.Sprintf("gpu%d", i), Index: i, Model: "a100", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, MemoryBytes: a.size("gpumem"),
 		})
 	}
+	message.Inventory.ParkBounds = parkWords(a.values["parks"])
 	for _, word := range strings.Split(a.values["running"], ",") {
 		if word != "" {
 			job, epoch := d.alloc(word)
@@ -404,36 +430,4 @@ func (d *dialogue) register(a arguments) Command {
 		}
 	}
 	return RegisterFromMessage(message)
-}
-
-// policy reads "policy main:ALL gpu:n[1-2]:root:down max-jobs=3".
-func (d *dialogue) policy(a arguments) Command {
-	exits := func(key string) []*pb.ArrayRange {
-		codes, err := spec.ParseExitCodes(a.values[key])
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		return codes
-	}
-	message := &pb.Policy{RequeueExit: exits("requeue-exit"), RequeueExitHold: exits("requeue-exit-hold"), LeaseS: a.number("lease"), LeaseMarginS: a.number("margin"), ImageWaitS: a.number("image-wait"), MaxJobCount: a.number("max-jobs"), MaxSubmitJobsPerUser: a.number("max-submit"), MinJobAgeS: a.number("min-job-age"), MaxArraySize: a.number("max-array-size")}
-	for i, word := range a.words {
-		pieces := strings.Split(word, ":")
-		p := &pb.Partition{Name: pieces[0], Nodes: pieces[1], Up: true, IsDefault: i == 0, DefaultTimeS: a.number("time")}
-		for _, flag := range pieces[2:] {
-			p.AllowRootJobs = p.AllowRootJobs || flag == "root"
-			p.Up = p.Up && flag != "down"
-			if whose, found := strings.CutPrefix(flag, "exclusive-"); found {
-				p.Exclusive = whose
-			}
-			if action, found := strings.CutPrefix(flag, "lease-"); found {
-				p.LeaseAction = action
-			}
-		}
-		message.Partitions = append(message.Partitions, p)
-	}
-	for _, owner := range strings.Fields(strings.ReplaceAll(a.values["owners"], ";", " ")) {
-		account, nodes, _ := strings.Cut(owner, ":")
-		message.Owners = append(message.Owners, &pb.Owner{Account: account, Nodes: nodes})
-	}
-	return ApplyPolicy{Policy: *PolicyFromMessage(message)}
 }

@@ -19,6 +19,9 @@ func describe(result *Result) string {
 	if result.Refused != nil {
 		fmt.Fprintf(&out, "refused (%d): %s\n", result.Refused.Code, result.Refused.Message)
 	}
+	if result.Reservation != "" {
+		fmt.Fprintf(&out, "reservation %s\n", result.Reservation)
+	}
 	if result.JobID != 0 {
 		fmt.Fprintf(&out, "job %d\n", result.JobID)
 	}
@@ -145,6 +148,15 @@ func (d *dialogue) nodes() string {
 		if m.Reason != "" {
 			fmt.Fprintf(&out, " (%s: %s)", m.ReasonUser, m.Reason)
 		}
+		if e := m.Evacuation; e != nil {
+			fmt.Fprintf(&out, " evacuated since %+d s", (e.AtMs-d.nowMS)/1000)
+			if e.DeadlineMs != 0 {
+				fmt.Fprintf(&out, " until %+d s", (e.DeadlineMs-d.nowMS)/1000)
+			}
+			for _, job := range e.Jobs {
+				fmt.Fprintf(&out, ", %d %s", job.Job, job.State)
+			}
+		}
 		out.WriteString(d.reclaimText(m.Reclaim))
 	}
 	return out.String()
@@ -162,7 +174,12 @@ func (d *dialogue) wanted(node string) string {
 		case w.Action == EndAlloc:
 			fmt.Fprintf(&out, " end, grace %d s", w.GraceS)
 		case w.Park:
-			fmt.Fprintf(&out, " park by order %d in %d s", w.SuspendNumber, (w.ParkByMS-d.nowMS)/1000)
+			fmt.Fprintf(&out, " park by order %d", w.SuspendNumber)
+			if w.ParkByMS == ParkAtLeisureMS {
+				out.WriteString(" at leisure")
+			} else {
+				fmt.Fprintf(&out, " in %d s", (w.ParkByMS-d.nowMS)/1000)
+			}
 		case w.Suspended:
 			fmt.Fprintf(&out, " stand still by order %d", w.SuspendNumber)
 		case w.SuspendNumber != 0:

@@ -38,7 +38,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		Constraint: spec.GetConstraint(), Exclusive: spec.GetExclusive(),
 		Hold: spec.GetHold() || spec.Priority != nil && spec.GetPriority() == 0, KillOnInvalidDependency: spec.GetKillOnInvalidDependency(),
 		Requeue: spec.GetRequeue(), Nice: spec.GetNice(), Network: spec.GetNetwork(),
-		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(),
+		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(), Reservations: spec.GetReservations(),
 	}
 	record.placementFromMessage(spec)
 	if err := record.checkpointFromMessage(spec); err != nil {

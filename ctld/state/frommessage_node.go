@@ -56,6 +56,7 @@ func inventoryRecord(message *pb.Inventory) Inventory {
 		Trouble:  message.GetTrouble(),
 		TmpBytes: message.GetTmpBytes(), TmpPerCPU: message.GetTmpPerCpuBytes(), TmpUnbounded: message.GetTmpUnbounded(),
 	}
+	inventory.ParkBounds = parkBoundRecords(message.GetParkBounds())
 	for _, d := range message.GetDevices() {
 		inventory.Devices = append(inventory.Devices, Device{
 			ID: d.GetId(), Index: d.GetIndex(), Model: d.GetModel(), MemoryBytes: d.GetMemoryBytes(),
@@ -77,6 +78,8 @@ func NodeActionFromMessage(action pb.NodeAction) NodeAction {
 		return DownNode
 	case pb.NodeAction_NODE_ACTION_FENCED:
 		return FenceNode
+	case pb.NodeAction_NODE_ACTION_DELETE:
+		return DeleteNode
 	default:
 		return 0
 	}

@@ -34,15 +34,20 @@ func (t *tables) WithImages(yield func(*Job) bool) {
 	})
 }
 
-// NeededImages are those that some job still needs, by the node that made them,
-// ascending by job and number. A node deletes all others that it made.
+// NeededImages are those that some job still needs, by the nodes that made them
+// or have copies of them, ascending by job and number. A node deletes all others
+// that it made, and all others in its own store.
 func (t *tables) NeededImages() map[string][]*pb.Image {
 	needed := make(map[string][]*pb.Image)
 	t.WithImages(func(job *Job) bool {
 		need := func(image *Image) {
 			for alloc := range image.Allocs {
-				if p := &image.Allocs[alloc]; p.Digest != (Digest{}) {
-					needed[p.Node] = append(needed[p.Node], image.Message(job.ID, alloc))
+				p := &image.Allocs[alloc]
+				if p.Digest == (Digest{}) {
+					continue
+				}
+				for _, node := range append([]string{p.Node}, p.Copies...) {
+					needed[node] = append(needed[node], image.Message(job.ID, alloc))
 				}
 			}
 		}

@@ -132,6 +132,9 @@ type Run struct {
 	Beside    []Beside `cbor:"51,keyasint,omitempty"`
 	LastEpoch uint32   `cbor:"52,keyasint,omitempty"`
 	Moved     bool     `cbor:"53,keyasint,omitempty"`
+	// Away: it is frozen by an image to leave its node, and ends once that is
+	// elsewhere; nil = it is not.
+	Away *Away `cbor:"85,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.
@@ -196,6 +199,8 @@ type End struct {
 	// Elsewhere, with Requeue: only the node, or the image's holder, was at
 	// fault, so it does not count among the failures of the job or its image.
 	Elsewhere bool `cbor:"43,keyasint,omitempty"`
+	// FailedOn is the node that did not restore its allocation, with Unrestored.
+	FailedOn string `cbor:"460,keyasint,omitempty"`
 }
 
 // Reason is why a job ended as it did, in Slurm's words (see String).

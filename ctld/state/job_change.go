@@ -45,6 +45,7 @@ type JobChange struct {
 	ResetAge                bool             `cbor:"34,keyasint,omitempty"`
 	Network                 *pb.Network      `cbor:"35,keyasint,omitempty"`
 	TmpPerNode              *uint64          `cbor:"36,keyasint,omitempty"`
+	Reservations            *Reservations    `cbor:"37,keyasint,omitempty"`
 }
 
 // GPURequests replace all requests for GPUs of one scope.
@@ -55,6 +56,11 @@ type GPURequests struct {
 // LicenseRequests are all licenses that a job asks for.
 type LicenseRequests struct {
 	Requests []License `cbor:"1,keyasint,omitempty"` // ascending by name
+}
+
+// Reservations are all that a job names.
+type Reservations struct {
+	Names []string `cbor:"1,keyasint,omitempty"`
 }
 
 // onSpec applies the change to a spec, except for what belongs to a record.
@@ -95,6 +101,9 @@ func (c *JobChange) onSpec(spec *Spec) {
 	set(&spec.ExclusiveUser, c.ExclusiveUser)
 	set(&spec.KillOnInvalidDependency, c.KillOnInvalidDependency)
 	set(&spec.Network, c.Network)
+	if c.Reservations != nil {
+		spec.Reservations = c.Reservations.Names
+	}
 }
 
 // onOwn does the same, and reports whether there was anything.
@@ -127,7 +136,7 @@ func (c *JobChange) onlyPending() string {
 		{c.NodeList != nil, "ReqNodeList"}, {c.ExcludeNodes != nil, "ExcNodeList"}, {c.Licenses != nil, "Licenses"},
 		{c.Switches != nil || c.SwitchesWaitS != nil, "Switches"},
 		{c.Exclusive != nil || c.ExclusiveUser != nil, "OverSubscribe"}, {c.ResetAge, "ResetAccrueTime"},
-		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"}, {c.Network != nil, "Network"},
+		{c.KillOnInvalidDependency != nil, "KillOnInvalidDependent"}, {c.Network != nil, "Network"}, {c.Reservations != nil, "ReservationName"},
 	} {
 		if field.given {
 			return field.name

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	words "github.com/gleaner-hpc/gleaner/proto/spec"
@@ -35,6 +36,9 @@ func ChangeFromMessage(m *pb.JobChange) (JobChange, error) {
 			return JobChange{}, err
 		}
 		c.Licenses = &LicenseRequests{Requests: licenses}
+	}
+	if m.Reservations != nil {
+		c.Reservations = &Reservations{Names: strings.FieldsFunc(m.GetReservations(), func(r rune) bool { return r == ',' })}
 	}
 	if m.Dependency != nil {
 		asked, err := words.ParseDependencies(m.GetDependency())

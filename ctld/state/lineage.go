@@ -145,16 +145,15 @@ func (t *tables) NextImage(job *Job, nowMS int64) *Image {
 }
 
 // present reports whether an image is to be waited for at a time: each
-// allocation's part is in a store that several nodes reach, or on a node that
+// allocation's part is in a store that several nodes reach, or on some node that
 // has not been away for long.
 func (t *tables) present(image *Image, nowMS int64) bool {
 	for i := range image.Allocs {
 		alloc := &image.Allocs[i]
-		if alloc.Store != "" {
-			continue
-		}
-		node, known := t.nodes.Get(alloc.Node)
-		if !known || node.Inventory == nil || node.NotResponding && nowMS >= node.SilentMS+t.imageWaitMS() {
+		if alloc.Store == "" && !slices.ContainsFunc(alloc.Holders(), func(name string) bool {
+			node, known := t.nodes.Get(name)
+			return known && node.Inventory != nil && (!node.NotResponding || nowMS < node.SilentMS+t.imageWaitMS())
+		}) {
 			return false
 		}
 	}
@@ -168,12 +167,8 @@ func (t *tables) imageWaitMS() int64 { return int64(t.policy.ImageWaitS()) * 100
 // is none, or nothing says that its node is away.
 func (t *tables) FallBack(job *Job, image *Image) (next *Image, atMS int64) {
 	for i := range image.Allocs {
-		alloc := &image.Allocs[i]
-		if node, known := t.nodes.Get(alloc.Node); alloc.Store == "" && known && node.NotResponding {
-			at := node.SilentMS + t.imageWaitMS()
-			if atMS == 0 || at < atMS {
-				atMS = at
-			}
+		if at := t.awayMS(&image.Allocs[i]); at != 0 && (atMS == 0 || at < atMS) {
+			atMS = at
 		}
 	}
 	if atMS == 0 {
@@ -183,6 +178,24 @@ func (t *tables) FallBack(job *Job, image *Image) (next *Image, atMS int64) {
 		return nil, 0
 	}
 	return next, atMS
+}
+
+// awayMS is when a part of an image is no longer waited for, because no node that
+// has it responds; 0 = one does, or it is in a store that several nodes reach.
+func (t *tables) awayMS(alloc *ImageAlloc) (atMS int64) {
+	if alloc.Store != "" {
+		return 0
+	}
+	for _, name := range alloc.Holders() {
+		node, known := t.nodes.Get(name)
+		if known && !node.NotResponding {
+			return 0
+		}
+		if known {
+			atMS = max(atMS, node.SilentMS+t.imageWaitMS())
+		}
+	}
+	return atMS
 }
 
 // exhausted reports whether restores of an image failed so often that it is not

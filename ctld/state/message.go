@@ -22,11 +22,15 @@ type Overlay struct {
 	Detail           string
 	NamesOthers      bool // Detail names other jobs, or what others use
 	EstimatedStartMS int64
+	ScheduledNodes   string // where it is planned to start then, a host list
 	Priority         uint32 // 0 = not known, or held
 	// For a running job: whether it can be saved, as its node says (see
 	// pb.JobSaved), and how often it is.
 	Checkpointable, CheckpointableReason string
 	IntervalS                            uint32
+	// MeanBetweenLossesS is how long it would run on its nodes, on average, until it loses
+	// its run; 0 = nobody knows.
+	MeanBetweenLossesS uint32
 }
 
 // JobDetail says what is wanted in addition.
@@ -60,6 +64,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	}
 	if job.HoldsNodes() {
 		message.ReasonDetail = joinSentences(message.ReasonDetail, t.silence(job))
+		message.ParkBoundMs, message.ParkUnbounded, _ = t.jobBound(job)
 	}
 	if job.Phase == Waiting {
 		t.fillWaiting(message, job, overlay)
@@ -94,7 +99,12 @@ func (t *tables) fillWaiting(message *pb.Job, job *Job, overlay Overlay) {
 		message.Reason, message.ReasonDetail = overlay.Reason, joinSentences(overlay.Detail, job.Detail)
 	}
 	t.tellKept(message, job)
+	t.tellTerms(message, job)
+	t.tellSlow(message, job)
+	t.tellReserved(message, job)
+	t.tellSoon(message, job)
 	message.EstimatedStartMs = cmp.Or(overlay.EstimatedStartMS, message.EstimatedStartMs)
+	message.ScheduledNodes = overlay.ScheduledNodes
 	if overlay.Priority != 0 && job.Held == sched.NotHeld {
 		message.Priority = uint64(overlay.Priority)
 	}
@@ -204,7 +214,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		CpusPerTask: r.CPUsPerTask, MemoryPerNodeBytes: r.MemoryPerNode, MemoryPerCpuBytes: r.MemoryPerCPU, TmpPerNodeBytes: r.TmpPerNode,
 		TimeLimitS: r.TimeLimitS, NodeList: r.NodeList, ExcludeNodes: r.ExcludeNodes,
 		Constraint: r.Constraint, Exclusive: r.Exclusive,
-		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses),
+		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses), Reservations: r.Reservations,
 	}
 	r.placementMessage(message)
 	r.checkpointMessage(message)

@@ -13,8 +13,9 @@ func (t *tables) NodeMessage(node *Node) *pb.Node {
 		Reason: node.Reason, ReasonMs: node.ReasonMS, ReasonUser: node.ReasonUser,
 		AllocatedCpus: uint32(node.use.cpus.Count()), AllocatedMemoryBytes: node.use.memoryBytes,
 		RunningJobs: node.use.jobs, RegisteredMs: node.RegisteredMS,
-		OwnerAccount: t.policy.OwnerOf(node.Name), Reclaim: reclaimMessage(node.Reclaim),
+		Evacuation: t.evacuationMessage(node), OwnerAccount: t.policy.OwnerOf(node.Name), Reclaim: reclaimMessage(node.Reclaim), Lending: node.Lending.Message(), Habit: t.habitMessage(node),
 	}
+	t.tellReservation(message)
 	if len(node.Strays) > 0 {
 		message.Fencing = fmt.Sprintf("it gets no new jobs until what it has left of %d former runs is over, such as %d.%d", len(node.Strays), node.Strays[0].Job, node.Strays[0].Epoch)
 	}
@@ -77,6 +78,9 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 		CoresPerSocket: inventory.CoresPerSocket, ThreadsPerCore: inventory.ThreadsPerCore,
 		Trouble:  inventory.Trouble,
 		TmpBytes: inventory.TmpBytes, TmpPerCpuBytes: inventory.TmpPerCPU, TmpUnbounded: inventory.TmpUnbounded,
+	}
+	for _, b := range inventory.ParkBounds {
+		message.ParkBounds = append(message.ParkBounds, &pb.ParkBound{Model: b.Model, Devices: b.Devices, BoundMs: b.BoundMS, Measured: b.Measured})
 	}
 	for i := range inventory.Devices {
 		d := &inventory.Devices[i]

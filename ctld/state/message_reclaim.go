@@ -13,6 +13,11 @@ func reclaimMessage(reclaim *Reclaim) *pb.Reclaim {
 	message := &pb.Reclaim{
 		Number: reclaim.Number, By: reclaim.By, AtMs: reclaim.AtMS, DeadlineMs: reclaim.DeadlineMS,
 		UntilMs: reclaim.UntilMS, Kill: reclaim.Kill,
+		Devices: reclaim.Devices,
+	}
+	for i := range reclaim.Holds {
+		h := &reclaim.Holds[i]
+		message.Holds = append(message.Holds, &pb.ReclaimHold{Trigger: h.Trigger, By: h.By, SinceMs: h.SinceMS, UntilMs: h.UntilMS, Detail: h.Detail, Devices: h.Devices})
 	}
 	for i := range reclaim.Guests {
 		message.Guests = append(message.Guests, guestMessage(&reclaim.Guests[i]))
@@ -29,5 +34,6 @@ func guestMessage(guest *ReclaimedGuest) *pb.ReclaimedGuest {
 		Id: id, Job: guest.Job, Epoch: guest.Epoch, Name: guest.Name, User: guest.User, Account: guest.Account,
 		Cpus: guest.CPUs, Gpus: guest.GPUs, MemoryBytes: guest.MemoryBytes,
 		Fate: guest.Fate, FreedMs: guest.FreedMS, Detail: guest.Detail,
+		ParkBoundMs: guest.BoundMS, ParkUnbounded: guest.Unbounded,
 	}
 }

@@ -12,7 +12,7 @@ func fillSaved(message *pb.Job, job *Job, overlay Overlay) {
 	if job.Saved == nil && overlay.Checkpointable == "" {
 		return
 	}
-	out := &pb.JobSaved{Checkpointable: overlay.Checkpointable, CheckpointableReason: overlay.CheckpointableReason, IntervalS: overlay.IntervalS}
+	out := &pb.JobSaved{Checkpointable: overlay.Checkpointable, CheckpointableReason: overlay.CheckpointableReason, IntervalS: overlay.IntervalS, MeanBetweenLossesS: overlay.MeanBetweenLossesS}
 	message.Saved = out
 	if job.Run != nil && job.Run.Restore != nil {
 		out.RestoredFrom = savedImage(job.Run.Restore)
@@ -78,7 +78,7 @@ func savedImage(image *Image) *pb.SavedImage {
 	message := &pb.SavedImage{
 		Number: image.Number, Epoch: image.Epoch, Node: words.FormatHostList(image.Nodes()), Store: first.Store,
 		SavedMs: image.SavedMS, RanMs: image.RanMS, StandingMs: image.StandingMS, PackMs: image.PackMS, Digest: first.Digest[:],
-		Parent: image.Parent,
+		Parent: image.Parent, Copies: words.FormatHostList(image.copies()),
 	}
 	for i := range image.Allocs {
 		alloc := &image.Allocs[i]

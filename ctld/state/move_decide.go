@@ -86,7 +86,7 @@ func (s *State) imageMade(next *Job, number uint32) {
 	next = next.withBeside()
 	moving := *move
 	moving.Made, moving.DeadlineMS = true, s.timeMS+moveLimitMS
-	next.Run.Move = &moving
+	next.Run.Move, next.Run.Abandoned = &moving, 0 // an earlier one that was told of late
 	image := *next.Saved.image(number)
 	next.Successor().Run.Restore = &image
 	s.putJob(next)
@@ -312,7 +312,7 @@ func (s *State) targetsLost(node *Node) {
 	}
 }
 
-// lostFrozen is the end of a run that was frozen by the image of its move and
+// lostFrozen is the end of a run that was frozen by its image, to go on elsewhere, and
 // has lost an allocation: nothing is lost with it, and it resumes from there.
 // false is the answer if it ended otherwise.
 func (s *State) lostFrozen(job *Job, report *AllocReport) (*Job, End, bool) {
@@ -321,14 +321,34 @@ func (s *State) lostFrozen(job *Job, report *AllocReport) (*Job, End, bool) {
 	default:
 		return job, End{}, false
 	}
-	if !job.frozenToMove() {
+	number := job.frozenBy()
+	if number == 0 {
 		return job, End{}, false
 	}
+	if job.frozenToMove() {
+		job = s.leaving(job)
+	}
 	detail := withColon("the job was frozen to be moved and was lost", report.Node, report.Detail)
-	return s.leaving(job), End{
+	return job, End{
 		State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Frozen: true,
-		Detail: clip(fmt.Sprintf("%s; resumes from image %d", detail, job.Run.Move.Number), MaxTextBytes),
+		Detail: clip(fmt.Sprintf("%s; resumes from image %d", detail, number), MaxTextBytes),
 	}, true
+}
+
+// frozenBy is the number of the image by which a run is frozen, to go on from there
+// elsewhere; 0 = it is not.
+func (j *Job) frozenBy() uint32 {
+	switch {
+	case j.frozenToMove():
+		return j.Run.Move.Number
+	case j.Phase != Running:
+		return 0
+	case j.Run.Away != nil:
+		return j.Run.Away.Number
+	case j.Run.Suspension != nil:
+		return j.Run.Suspension.Packed
+	}
+	return 0
 }
 
 // notePreemption counts a preemption, and what it has cost.

@@ -63,6 +63,9 @@ func (s *State) moveCandidates(job *Job, partition *Partition, move *Move, image
 			alloc = &image.Allocs[at]
 		}
 		why := s.cannotTakeAlloc(job, node, image, alloc)
+		if why == "" && len(move.To) == 0 {
+			why = s.soonTaken(job, node, s.timeMS)
+		}
 		if err := checkSharing(job, partition, node); why == "" && err != nil {
 			why = ": " + err.Error()
 		}
@@ -102,10 +105,14 @@ func (s *State) fitMove(job *Job, partition *Partition, candidates []*Node, imag
 		return nil, fmt.Sprintf("only %d of %d nodes could take an allocation of it", len(candidates), len(image.Allocs))
 	}
 	nodes, indices, names := make([]place.Node, len(candidates)), make([]place.NodeIndex, len(candidates)), make([]string, len(candidates))
+	request := image.request(job.Spec.shape.Request)
 	for i, node := range candidates {
 		nodes[i], indices[i], names[i] = schedNode(node), place.NodeIndex(i), node.Name
+		nodes[i].Guests = s.guestRoom(node)
+		if (node.keepsSome() || node.Lending.binds()) && !s.OwnersJob(job, node.Name) {
+			request.GuestOn = append(request.GuestOn, node.Name)
+		}
 	}
-	request := image.request(job.Spec.shape.Request)
 	request.Exclusive = request.Exclusive || partition.Exclusive == ExclusiveNode
 	request.ExclusiveUser = request.ExclusiveUser || partition.Exclusive == ExclusiveUser
 	request.User = job.Owner().UID

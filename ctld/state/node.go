@@ -50,6 +50,20 @@ type Node struct {
 	Faults []LaunchFault `cbor:"40,keyasint,omitempty"`
 	// Reclaim: its owner has taken it back; nil = lends it.
 	Reclaim *Reclaim `cbor:"50,keyasint,omitempty"`
+	// HoursOffMS: somebody has ended the calendar's hold that would have lasted until
+	// then; 0 = nobody has. See HoursOff.
+	HoursOffMS int64 `cbor:"34,keyasint,omitempty"`
+	// Lending: on what terms; nil = always, whole, to everybody.
+	Lending *Lending `cbor:"35,keyasint,omitempty"`
+	// HoldsNumber is that of the last NoteHolds. Holds that the node placed under a
+	// number up to HoldsOff were ended at a controller, and it has to drop them.
+	HoldsNumber uint64 `cbor:"70,keyasint,omitempty"`
+	HoldsOff    uint64 `cbor:"71,keyasint,omitempty"`
+	// Evacuation: its jobs leave; nil = they stay.
+	Evacuation *Evacuation `cbor:"85,keyasint,omitempty"`
+
+	// Habit is what is known of how its owner takes it back; nil = nothing.
+	Habit *Habit `cbor:"420,keyasint,omitempty"`
 
 	use *nodeUse // what its jobs hold; derived, never nil once stored
 }
@@ -76,6 +90,9 @@ type Inventory struct {
 	TmpBytes        uint64   `cbor:"18,keyasint,omitempty"` // that jobs may write to its disk
 	TmpPerCPU       uint64   `cbor:"19,keyasint,omitempty"` // bytes that a job which does not ask may write for each of its CPUs
 	TmpUnbounded    bool     `cbor:"20,keyasint,omitempty"` // one job may fill the disk
+	// ParkBounds are how long parking a guest takes there at most, ascending by model and
+	// number of devices: see parkBound.
+	ParkBounds []ParkBound `cbor:"40,keyasint,omitempty"`
 }
 
 // Device is something that can be allocated to a job.

@@ -17,15 +17,25 @@ const (
 	// FenceNode declares that nothing runs on a silent node any longer, because
 	// it is switched off: its allocations are over, its jobs may be requeued.
 	FenceNode NodeAction = 4
+	// DeleteNode removes the record of a silent node that has nothing any longer: the
+	// machine is gone for good. One that registers again is a new node.
+	DeleteNode NodeAction = 5
 )
 
-// UpdateNodes drains or resumes nodes, all of them or, when one is not known,
+// UpdateNodes drains, resumes or deletes nodes, all of them or, when one is not known,
 // none.
 type UpdateNodes struct {
 	Names  []string   `cbor:"1,keyasint"`
 	Action NodeAction `cbor:"2,keyasint"`
-	Reason string     `cbor:"3,keyasint,omitempty"` // needed but for ResumeNode
+	Reason string     `cbor:"3,keyasint,omitempty"` // needed but for ResumeNode and DeleteNode
 	User   string     `cbor:"4,keyasint,omitempty"` // who did it
+	// Evacuate: with DrainNode, its jobs leave; WithinMS is the time for that, 0 = without
+	// bound.
+	Evacuate bool  `cbor:"85,keyasint,omitempty"`
+	WithinMS int64 `cbor:"86,keyasint,omitempty"`
+	// Coordinator is somebody who may only have the nodes of the accounts that they
+	// coordinate evacuated, and take that back; "" = an operator or administrator.
+	Coordinator string `cbor:"87,keyasint,omitempty"`
 }
 
 func (UpdateNodes) kind() Kind { return KindUpdateNodes }
@@ -38,7 +48,12 @@ func (c UpdateNodes) apply(s *State, result *Result) {
 		return
 	}
 	for _, name := range names {
-		s.updateNode(name, &c)
+		if c.Action == DeleteNode {
+			s.forgetCopies(name)
+			s.deleteNode(name)
+		} else {
+			s.updateNode(name, &c)
+		}
 	}
 }
 
@@ -48,9 +63,13 @@ func (s *State) checkUpdate(c *UpdateNodes, names []string) *Refusal {
 		return refuse(Invalid, "no node is named")
 	case len(names) > MaxNodesPerCommand:
 		return refuse(Exhausted, "%d nodes in one request are too many: at most %d", len(names), MaxNodesPerCommand)
-	case c.Action < DrainNode || c.Action > FenceNode:
+	case c.Action < DrainNode || c.Action > DeleteNode:
 		return refuse(Invalid, "no such node state: use drain, resume, down or fenced")
-	case c.Action != ResumeNode && c.Reason == "":
+	case c.Evacuate && c.Action != DrainNode || c.WithinMS != 0 && !c.Evacuate:
+		return refuse(Invalid, "only a node that is drained is evacuated: use state=drain evacuate=yes")
+	case c.WithinMS < 0 || c.WithinMS > MaxEvacuationMS || c.Evacuate && c.WithinMS != 0 && c.WithinMS < MinReclaimMS:
+		return refuse(Invalid, "the time to evacuate a node is between 1 second and 7 days")
+	case c.Action != ResumeNode && c.Action != DeleteNode && c.Reason == "":
 		return refuse(Invalid, "You must specify a reason when DOWNING or DRAINING a node: add reason=TEXT")
 	case len(c.Reason) > MaxTextBytes || len(c.User) > MaxNameBytes:
 		return refuse(Invalid, "the reason is longer than %d bytes: shorten it", MaxTextBytes)
@@ -60,9 +79,14 @@ func (s *State) checkUpdate(c *UpdateNodes, names []string) *Refusal {
 		switch {
 		case !known:
 			return refuse(NotFound, "Node %s not found", clip(name, MaxNameBytes))
+		case c.Coordinator != "" && !s.mayEvacuate(c, node):
+			return refuse(Denied, "Access/permission denied: coordinators may evacuate the nodes of their accounts (state=drain evacuate=yes), and resume those again")
 		case c.Action == FenceNode && node.Inventory != nil && !node.NotResponding:
 			return refuse(WrongState, "node %s still responds, so jobs may run on it: drain it, cancel its jobs, or switch it off and wait until it is not responding", name)
 		}
+	}
+	if c.Action == DeleteNode {
+		return s.checkDelete(names)
 	}
 	return nil
 }
@@ -75,10 +99,17 @@ func (s *State) updateNode(name string, c *UpdateNodes) {
 		node.Drain, node.Down = false, false
 		node.Reason, node.ReasonMS, node.ReasonUser = "", 0, ""
 		node.Faults = nil
+		node.Evacuation = nil
 	case DrainNode:
 		node.Drain = true
+		node.evacuate(c, s.timeMS)
 	default:
 		node.Drain, node.Down = true, true
+	}
+	if e := node.Evacuation; e != nil && e.Own {
+		stays := *e // drained, once the machine is back
+		stays.Drained = true
+		node.Evacuation = &stays
 	}
 	if c.Action == FenceNode {
 		node.Awaited, node.Strangers, node.Strays = false, nil, nil
@@ -89,6 +120,9 @@ func (s *State) updateNode(name string, c *UpdateNodes) {
 	s.putNode(&node)
 	if c.Action == FenceNode {
 		s.fence(name, old.use.jobs)
+	}
+	if old.Evacuation != nil && node.Evacuation == nil {
+		s.stay(name)
 	}
 }
 

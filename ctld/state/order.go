@@ -37,6 +37,9 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 		LeaseAction:  LeaseRunOn,
 		Gang:         job.IsGang() || job.Run.Moved,
 	}
+	if association, known := t.Association(job.Association); known {
+		order.Account = association.Account
+	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
 	}

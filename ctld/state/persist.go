@@ -38,13 +38,17 @@ const (
 	frameAssociation frameKind = 13
 
 	frameCertificate frameKind = 18
+
+	frameOwnerDay frameKind = 35
+
+	frameReservation frameKind = 36
 )
 
 var frameNames = map[frameKind]string{
 	frameHeader: "header", framePolicy: "policy", frameNode: "node", frameOwner: "owner", frameBlob: "blob",
 	frameSpec: "spec", frameJob: "job", frameRemembered: "remembered request", frameTrailer: "trailer",
 	frameQOS: "QOS", frameAccount: "account", frameUser: "user", frameAssociation: "association",
-	frameCertificate: "certificate",
+	frameCertificate: "certificate", frameOwnerDay: "record of an owner", frameReservation: "reservation",
 }
 
 // maxFrameBytes bounds one record: the largest are blobs and jobs on all nodes.
@@ -114,6 +118,13 @@ func (t *tables) Persist(w io.Writer) error {
 	out.accounting(&t.accounting)
 	for certificate := range t.Certificates {
 		out.frame(frameCertificate, certificate)
+	}
+	t.ownerDays.Scan(func(_ string, d *OwnerDay) bool {
+		out.frame(frameOwnerDay, d)
+		return true
+	})
+	for r := range t.Reservations() {
+		out.frame(frameReservation, r)
 	}
 	written := newNumbers()
 	for job := range t.Jobs(0) {

@@ -152,6 +152,12 @@ func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (A
 	if err := checkSharing(job, partition, node); err != nil {
 		return Alloc{}, err
 	}
+	if err := s.checkTerms(job, node, order); err != nil {
+		return Alloc{}, err
+	}
+	if why := s.keptReserved(job, node.Name); why != "" {
+		return Alloc{}, fmt.Errorf("node %s %s", node.Name, why)
+	}
 	for i, cpu := range order.CPUs {
 		if cpu >= node.Inventory.CPUs || node.use.cpus.Contains(cpu) || i > 0 && order.CPUs[i-1] >= cpu {
 			return Alloc{}, fmt.Errorf("CPU %d of node %s is not free", cpu, order.Node)
@@ -168,6 +174,12 @@ func (s *State) checkAlloc(job *Job, partition *Partition, order *AllocOrder) (A
 			return Alloc{}, err
 		}
 		alloc.Devices = append(alloc.Devices, held)
+	}
+	if err := s.checkBound(job, node, &alloc); err != nil {
+		return Alloc{}, err
+	}
+	if node.keepsSome() && node.Reclaim.keeps(&alloc) && !s.OwnersJob(job, node.Name) {
+		return Alloc{}, fmt.Errorf("a GPU of node %s is reclaimed by its owner", order.Node)
 	}
 	slices.SortFunc(alloc.Devices, func(a, b HeldDevice) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.ID, b.ID))

@@ -53,7 +53,10 @@ type Policy struct {
 	MaxSubmitJobsPerUser uint32    `cbor:"26,keyasint,omitempty"`
 	Rate                 RateLimit `cbor:"27,keyasint,omitzero"`
 
-	Owners []NodeOwner `cbor:"28,keyasint,omitempty"` // ascending by account
+	Owners    []NodeOwner `cbor:"28,keyasint,omitempty"`  // ascending by account
+	Borrowers []Borrower  `cbor:"420,keyasint,omitempty"` // ascending by account
+
+	Scheduler SchedulerPolicy `cbor:"480,keyasint,omitzero"`
 
 	topology []topologySwitch  // the switches with all nodes below each, leaves first
 	owners   map[string]string // of Owners: the account by node; nil = there are none

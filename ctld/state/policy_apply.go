@@ -84,9 +84,9 @@ func (s *State) setPolicy(policy *Policy) {
 		return true
 	})
 	for _, name := range gone {
-		s.nodes.Delete(name)
-		s.reclaimed.Delete(name)
+		s.deleteNode(name)
 	}
+	s.forgetLending()
 }
 
 // namedNodes are the nodes that the policy names as those of a partition or of an owner.
@@ -149,6 +149,9 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 		}
 	}
 	if err := policy.normalizeShares(); err != nil {
+		return nil, err
+	}
+	if err := policy.normalizeBorrowers(); err != nil {
 		return nil, err
 	}
 	if err := policy.normalizeOwners(); err != nil {
@@ -250,6 +253,9 @@ func (p *Policy) normalizeShares() error {
 		return err
 	}
 	if err := p.Preempt.normalize(); err != nil {
+		return err
+	}
+	if err := p.Scheduler.normalize(); err != nil {
 		return err
 	}
 	p.Accounting.normalize()

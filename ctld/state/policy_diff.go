@@ -102,11 +102,13 @@ func diffShares(changes []*pb.PolicyChange, before, after *Policy) []*pb.PolicyC
 			return []setting{{"", strconv.FormatInt(w.Weight, 10)}}
 		})
 	changes = diffSettings(changes, "", before.enforcement(), after.enforcement())
+	changes = diffSettings(changes, "scheduler.", before.Scheduler.settings(), after.Scheduler.settings())
 	changes = diffNamed(changes, "licenses.", before.Licenses, after.Licenses,
 		func(l *License) string { return l.Name }, func(l *License) []setting {
 			return []setting{{".count", fmt.Sprint(l.Count)}}
 		})
 	changes = diffOwners(changes, before, after)
+	changes = diffBorrowers(changes, before, after)
 	return diffNamed(changes, "switches.", before.Switches, after.Switches,
 		func(s *Switch) string { return s.Name }, func(s *Switch) []setting {
 			return []setting{{".nodes", s.Nodes}, {".switches", spec.FormatHostList(s.Switches)}}

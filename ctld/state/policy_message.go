@@ -54,6 +54,7 @@ func (p *Policy) readShares(message *pb.Policy) {
 		Mode:        PreemptMode(numberOf(preemptModeWords, message.GetPreempt().GetMode())),
 		ExemptTimeS: message.GetPreempt().GetExemptTimeS(), GuestExemptTimeS: message.GetPreempt().GetGuestExemptTimeS(),
 	}
+	p.Scheduler = schedulerPolicy(message.GetScheduler())
 	for _, license := range message.GetLicenses() {
 		p.Licenses = append(p.Licenses, License{Name: license.GetName(), Count: license.GetCount()})
 	}
@@ -98,6 +99,7 @@ func (p *Policy) writeShares(message *pb.Policy) {
 	for _, s := range p.Switches {
 		message.Switches = append(message.Switches, &pb.Switch{Name: s.Name, Nodes: s.Nodes, Switches: spec.FormatHostList(s.Switches)})
 	}
+	message.Scheduler = p.Scheduler.message()
 	message.Accounting = &pb.AccountingPolicy{
 		EnforceAssociations: p.Accounting.EnforceAssociations, EnforceLimits: p.Accounting.EnforceLimits,
 		EnforceQos: p.Accounting.EnforceQOS, Safe: p.Accounting.Safe,

@@ -87,11 +87,17 @@ func (p *Policy) takeOwner(owner *NodeOwner) error {
 	return nil
 }
 
-// unknownOwner refuses a policy that gives nodes to an account that does not exist.
+// unknownOwner refuses a policy that gives nodes to an account that does not exist, or
+// bounds one.
 func (a *accounting) unknownOwner(policy *Policy) *Refusal {
 	for i := range policy.Owners {
 		if name := policy.Owners[i].Account; !a.hasAccount(name) {
 			return refuse(Invalid, "owner %s: the account does not exist: add it first with gacctmgr add account %s", name, name)
+		}
+	}
+	for i := range policy.Borrowers {
+		if name := policy.Borrowers[i].Account; !a.hasAccount(name) {
+			return refuse(Invalid, "borrower %s: the account does not exist: add it first with gacctmgr add account %s", name, name)
 		}
 	}
 	return nil
@@ -115,11 +121,17 @@ func (p *Policy) readOwners(message *pb.Policy) {
 	for _, owner := range message.GetOwners() {
 		p.Owners = append(p.Owners, NodeOwner{Account: owner.GetAccount(), Nodes: owner.GetNodes()})
 	}
+	for _, borrower := range message.GetBorrowers() {
+		p.Borrowers = append(p.Borrowers, Borrower{Account: borrower.GetAccount(), GrpTRES: borrower.GetGrpTres()})
+	}
 }
 
 func (p *Policy) writeOwners(message *pb.Policy) {
 	for i := range p.Owners {
 		message.Owners = append(message.Owners, &pb.Owner{Account: p.Owners[i].Account, Nodes: p.Owners[i].Nodes})
+	}
+	for i := range p.Borrowers {
+		message.Borrowers = append(message.Borrowers, &pb.Borrower{Account: p.Borrowers[i].Account, GrpTres: p.Borrowers[i].GrpTRES})
 	}
 }
 

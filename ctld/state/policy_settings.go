@@ -60,6 +60,8 @@ func (p *Policy) Settings() []*pb.ConfigEntry {
 		{"PriorityWeightQOS", fmt.Sprint(q.WeightQOS)},
 		{"PrivateData", cmp.Or(strings.Join(p.PrivateData, ","), "none")},
 		{"PriorityWeightTRES", cmp.Or(strings.Join(weights, ","), "(null)")},
+		{"SchedulerParameters", p.Scheduler.parameters()},
+		{"SchedulerType", "sched/" + p.Scheduler.word()},
 		{"SlurmctldParameters", p.Rate.String()},
 		{"TopologyPlugin", map[bool]string{true: "topology/tree", false: "topology/none"}[len(p.Switches) > 0]},
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -70,6 +71,9 @@ type Preempted struct {
 	For    uint32 `cbor:"1,keyasint"`
 	AtMS   int64  `cbor:"2,keyasint"`
 	GraceS uint32 `cbor:"3,keyasint,omitempty"`
+	// ByMS is until when it has to be over, however long its grace time is; 0 = no such
+	// time.
+	ByMS int64 `cbor:"420,keyasint,omitempty"`
 }
 
 // PreemptResult is the outcome of one order.
@@ -102,7 +106,7 @@ func (c PreemptJobs) apply(s *State, result *Result) {
 		case order.Suspend:
 			answer.Suspended = true
 			s.suspendFor(job, waiting, order)
-		case order.Park:
+		case order.Park && s.endsFor(job, waiting, order) == "":
 			answer.Parked = true
 			s.parkFor(job, waiting, order)
 		case order.Save && s.saveToPreempt(job, order):
@@ -221,13 +225,16 @@ func checkPreemptMode(mode PreemptMode) error {
 
 // preempt decides the end of a run, and reports whether the job is requeued.
 func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued bool) {
-	next := *victim
+	next, preempted := *victim, Preempted{For: order.For, AtMS: s.timeMS, GraceS: min(order.GraceS, maxGraceTimeS)}
+	if order.Own || order.Park {
+		preempted.ByMS = s.timeMS + s.noticeMS(victim, waiting)
+	}
 	next.notePreemption(order.LostGPUMS)
 	next.decided(&End{
 		State:     pb.JobState_JOB_STATE_PREEMPTED,
 		Requeue:   victim.Spec.Requeue && !order.Cancel,
 		Detail:    s.preemptedSentence(victim, waiting, order),
-		Preempted: &Preempted{For: order.For, AtMS: s.timeMS, GraceS: min(order.GraceS, maxGraceTimeS)},
+		Preempted: &preempted,
 	})
 	s.putJob(&next)
 	return next.End.Requeue
@@ -264,8 +271,8 @@ func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) str
 	switch {
 	case !victim.Spec.Requeue && !order.Cancel:
 		out.WriteString("; cancelled, because it was submitted with --no-requeue")
-	case order.Own:
-		out.WriteString("; requeued, because it was being started")
+	case order.Own || order.Park:
+		out.WriteString("; requeued, because " + cmp.Or(s.endsFor(victim, waiting, order), "it could not be parked"))
 	case s.preemptMode(victim) == sched.PreemptCheckpoint && victim.Spec.Requeue:
 		out.WriteString("; requeued, because it could not be checkpointed" + s.failedNow(victim))
 	case s.preemptMode(victim) == sched.PreemptCheckpoint:
@@ -295,9 +302,9 @@ func lostText(ms int64, unit string) string {
 	return fmt.Sprintf("%d.%d %s-%s", tenths/10, tenths%10, unit, word)
 }
 
-// leavePatienceMS is how much longer than its grace time a preempted job may
-// take to end before others are preempted instead: longer than a node takes to
-// clean up.
+// leavePatienceMS is how much longer than its grace time, or its time to be parked, a
+// preempted job may take before others are preempted instead: longer than a node takes
+// to clean up.
 const leavePatienceMS = 2 * 60 * 1000
 
 // leavesByMS is until when a job that was preempted should be gone, or stopped;
@@ -307,13 +314,23 @@ func (t *tables) leavesByMS(job *Job) int64 {
 	case job.Leaving():
 		return job.Run.Saving.DeadlineMS + leavePatienceMS
 	case job.Suspended():
-		return job.Run.TurnMS + leavePatienceMS
+		return max(job.Run.TurnMS, job.parkByMS()) + leavePatienceMS
 	}
 	if job.End == nil || job.End.Preempted == nil {
 		return 0
 	}
 	p := job.End.Preempted
 	return p.AtMS + (int64(p.GraceS)+int64(t.policy.KillWaitS))*1000 + leavePatienceMS
+}
+
+// parkByMS is when a run that is to be parked must be; 0 = it is, or is not to be.
+func (j *Job) parkByMS() (atMS int64) {
+	for i := range j.Run.Allocs {
+		if alloc := &j.Run.Allocs[i]; !alloc.Parked {
+			atMS = max(atMS, alloc.ParkByMS)
+		}
+	}
+	return atMS
 }
 
 // preemptEligibleMS is from when on a run may be preempted; 0 = preemption is

@@ -2,11 +2,9 @@ package state
 
 import "fmt"
 
-// This file has guests make room for the waiting jobs of the owner of their node.
-
-// guestParkMS is how long a node has to park a guest for a job of the owner. What is not
-// parked by then is killed. It is less than leavePatienceMS.
-const guestParkMS = 60_000
+// This file has guests make room for the waiting jobs of the owner of their node. They
+// have the notice that the terms of the node give, and what is not parked by then is
+// killed.
 
 // isGuestOf reports whether a run has something on a node that is its owner's for one job
 // and not for the run's.
@@ -69,19 +67,61 @@ func (s *State) parkFor(victim, waiting *Job, order *PreemptOrder) {
 	next.Run.Suspension.Billing = 0
 	for i := range next.Run.Allocs {
 		if alloc := &next.Run.Allocs[i]; s.isGuestOf(next, waiting, alloc) {
-			alloc.ParkByMS = s.timeMS + guestParkMS
+			node, _ := s.nodes.Get(alloc.Node)
+			alloc.ParkByMS = s.timeMS + int64(node.Lending.Terms().NoticeMS)
 		}
 	}
 	s.putJob(next)
+	for i := range next.Run.Allocs {
+		if alloc := &next.Run.Allocs[i]; s.isGuestOf(next, waiting, alloc) {
+			old, _ := s.nodes.Get(alloc.Node)
+			node := *old
+			s.noteTook(&node)
+			s.putNode(&node)
+		}
+	}
+}
+
+// endsFor says why a guest ends for a job of the owner and is not parked; "" = it is
+// parked.
+func (t *tables) endsFor(victim, waiting *Job, order *PreemptOrder) string {
+	for i := range victim.Run.Allocs {
+		alloc := &victim.Run.Allocs[i]
+		node, known := t.nodes.Get(alloc.Node)
+		switch {
+		case !known || !t.isGuestOf(victim, waiting, alloc):
+		case !order.Park && victim.Configuring():
+			return "it was being started"
+		case alloc.ParkByMS == 0 && alloc.MemoryBytes > t.parkedRoom(node):
+			return "the owner leaves parked guests less memory than it needs"
+		}
+	}
+	return ""
+}
+
+// noticeMS is how long a guest that ends for a job of the owner has: the shortest of the
+// nodes that it leaves.
+func (t *tables) noticeMS(victim, waiting *Job) int64 {
+	notice := uint32(MaxReclaimMS)
+	for i := range victim.Run.Allocs {
+		alloc := &victim.Run.Allocs[i]
+		if node, known := t.nodes.Get(alloc.Node); known && t.isGuestOf(victim, waiting, alloc) {
+			notice = min(notice, node.Lending.Terms().NoticeMS)
+		}
+	}
+	return int64(notice)
 }
 
 // ownerWords name the owner's job that a guest makes room for.
 func (s *State) ownerWords(waiting, victim *Job) string {
 	node := s.guestNode(victim, waiting)
 	association, _ := s.Association(waiting.Association)
-	owner := s.policy.OwnerOf(node)
-	if association.Account == owner {
-		return fmt.Sprintf("job %d of account %s, which owns node %s", waiting.ID, owner, node)
+	owner, below, over := s.policy.OwnerOf(node), "", ""
+	if association.Account != owner {
+		below = " below " + owner
 	}
-	return fmt.Sprintf("job %d of account %s below %s, which owns node %s", waiting.ID, association.Account, owner, node)
+	if account := s.overBorrower(victim, s.overBorrowers()); account != "" {
+		over = fmt.Sprintf(" (account %s borrows more than it may, so its guests go first)", account)
+	}
+	return fmt.Sprintf("job %d of account %s%s, which owns node %s%s", waiting.ID, association.Account, below, node, over)
 }

@@ -13,16 +13,22 @@ import (
 // and those that ran must leave its CPUs and devices by the deadline. A stored
 // one is never changed.
 type Reclaim struct {
-	Number uint32 `cbor:"1,keyasint"` // of the cluster's reclaims, from 1 on; one command is one reclaim
-	By     string `cbor:"2,keyasint,omitempty"`
+	Number uint32 `cbor:"1,keyasint"`           // of the cluster's reclaims, from 1 on; one command is one reclaim
+	By     string `cbor:"2,keyasint,omitempty"` // of the first of Holds
 	AtMS   int64  `cbor:"3,keyasint"`
 	// DeadlineMS is the promise: by then no guest has CPUs or devices there.
 	DeadlineMS int64 `cbor:"4,keyasint"`
-	// UntilMS is when it ends by itself; 0 = with ReleaseNodes.
+	// UntilMS is when the last of Holds ends by itself; 0 = with ReleaseNodes.
 	UntilMS int64 `cbor:"5,keyasint,omitempty"`
 	// Kill: guests are not parked.
 	Kill   bool             `cbor:"6,keyasint,omitempty"`
 	Guests []ReclaimedGuest `cbor:"7,keyasint,omitempty"` // in the order in which they were told
+	// Holds are why it lasts: at most one for each trigger, ascending by that, and
+	// never none.
+	Holds []Hold `cbor:"30,keyasint,omitempty"`
+	// Devices are all that is taken back, ascending by id: guests have the rest of the
+	// node. None = all of the node is.
+	Devices []string `cbor:"40,keyasint,omitempty"`
 }
 
 // ReclaimedGuest is a run that was on the node. It is kept for the owner to see,
@@ -42,6 +48,10 @@ type ReclaimedGuest struct {
 	FreedMS     int64        `cbor:"12,keyasint,omitempty"` // when its CPUs and devices were free; 0 = they are not
 	Detail      string       `cbor:"13,keyasint,omitempty"`
 	Array       uint32       `cbor:"14,keyasint,omitempty"` // the number of its array, of a task
+	// BoundMS is how long its node said that parking it takes at most; 0 = nobody could say,
+	// and Unbounded is why.
+	BoundMS   uint32 `cbor:"40,keyasint,omitempty"`
+	Unbounded string `cbor:"41,keyasint,omitempty"`
 }
 
 // OwnersJob reports whether a job is the owner's on a node: what it is charged to
@@ -54,9 +64,10 @@ func (t *tables) OwnersJob(job *Job, node string) bool {
 	return owner != "" && known && t.IsBelow(association.Account, owner)
 }
 
-// keptFrom reports whether a node is reclaimed and the job a guest there.
+// keptFrom reports whether a node is reclaimed and the job a guest there; where only
+// devices are, whether it has one of them.
 func (t *tables) keptFrom(job *Job, node *Node) bool {
-	return node.Reclaim != nil && !t.OwnersJob(job, node.Name)
+	return node.Reclaim != nil && !t.OwnersJob(job, node.Name) && node.Reclaim.keeps(job.Alloc(node.Name))
 }
 
 // MayReclaim reports whether somebody may reclaim and release a node: the

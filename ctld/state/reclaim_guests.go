@@ -12,14 +12,20 @@ import (
 
 // guestOf is a guest on a node, with what is to become of it. The job is as the
 // node has it.
-func (t *tables) guestOf(job *Job, node string, kill bool, nowMS int64) ReclaimedGuest {
+func (t *tables) guestOf(job *Job, node string, kill, beyond bool, nowMS int64) ReclaimedGuest {
 	alloc := job.Alloc(node)
 	guest := ReclaimedGuest{
 		Job: job.ID, Epoch: job.Epoch, Array: job.Array, HasTask: job.HasTask, Task: job.Task,
 		Name: clip(job.Name(), MaxNameBytes), User: job.Owner().User, Account: job.Spec.Account,
 		CPUs: uint32(len(alloc.CPUs)), GPUs: uint32(len(alloc.Devices)), MemoryBytes: alloc.MemoryBytes,
 	}
-	guest.Fate, guest.Detail = t.fate(job, kill)
+	guest.Fate, guest.Detail = t.fate(job, kill || beyond)
+	if beyond && !kill {
+		guest.Detail = joinSentences("the owner leaves parked guests less memory than it needs", guest.Detail)
+	}
+	if record, known := t.nodes.Get(node); known {
+		guest.BoundMS, guest.Unbounded = record.allocBound(alloc)
+	}
 	if alloc.Parked {
 		guest.FreedMS = max(nowMS, 1)
 		if guest.Fate == pb.GuestFate_GUEST_FATE_PARK {
@@ -57,6 +63,10 @@ func (t *tables) fate(job *Job, kill bool) (pb.GuestFate, string) {
 // reclaimed is the end of a run that its node has killed, because it was not
 // parked by the deadline: nobody's fault, so it does not count among the failures.
 func reclaimed(job *Job, report *AllocReport) End {
+	if !job.anyReady() { // nothing of it has run: its node was reclaimed on the spot
+		detail := withColon("the owner of the node took it back, and the job was not started", report.Node, report.Detail)
+		return End{State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: true, Detail: detail + "; requeued"}
+	}
 	end := End{State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: job.mayGoOn()}
 	end.Detail = withColon("the owner of the node took it back, and the job was killed", report.Node, report.Detail)
 	switch {
@@ -105,7 +115,7 @@ func (s *State) tellGuest(id uint32, names []string) {
 	if node == nil {
 		return
 	}
-	switch fate, _ := s.fate(job, s.killsUnder(job, names)); fate {
+	switch fate, _ := s.fate(job, s.killsUnder(job, names) || s.endsUnder(job, names)); fate {
 	case pb.GuestFate_GUEST_FATE_ENDING: // its nodes are told how much time is left
 	case pb.GuestFate_GUEST_FATE_PARK:
 		s.park(job, names)
@@ -135,6 +145,19 @@ func (s *State) killsUnder(job *Job, names []string) bool {
 	})
 }
 
+// endsUnder reports whether one of the reclaims has decided to end a guest that could be
+// parked.
+func (s *State) endsUnder(job *Job, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		node, _ := s.nodes.Get(name)
+		if job.Alloc(name) == nil || !s.keptFrom(job, node) {
+			return false
+		}
+		at := node.Reclaim.guest(job.ID, job.Epoch)
+		return at >= 0 && (node.Reclaim.Guests[at].Fate == pb.GuestFate_GUEST_FATE_REQUEUE || node.Reclaim.Guests[at].Fate == pb.GuestFate_GUEST_FATE_CANCEL)
+	})
+}
+
 // endGuest decides the end of a guest's run. It has its grace time, but not past
 // the deadline (WantedAlloc.EndByMS). One that is frozen with its image, to move,
 // needs no time.
@@ -155,10 +178,16 @@ func (s *State) endGuest(job *Job, names []string, fate pb.GuestFate) {
 	}
 	next.decided(&end)
 	s.putJob(&next)
+	if !end.Frozen {
+		s.noteLeft(node.Name, true)
+	}
 }
 
 // reclaimedText says who has reclaimed a node.
 func (n *Node) reclaimedText() string {
+	if n.keepsSome() {
+		return fmt.Sprintf("GPUs of node %s were reclaimed by %s", n.Name, n.Reclaim.by())
+	}
 	return fmt.Sprintf("node %s was reclaimed by %s", n.Name, n.Reclaim.by())
 }
 
@@ -208,19 +237,28 @@ func (s *State) park(job *Job, names []string) {
 		}
 	}
 	s.putJob(next)
+	s.imageElsewhere(next)
 }
 
 // parkAgain stores a job that has to be told once more to stop, because its node
 // knows an order from a time that a restore has undone. What is not parked there has
 // its devices, unless another job was given them, and time to be parked again.
 func (s *State) parkAgain(next *Job, alloc *Alloc, parked bool) {
+	if next.Suspended() && next.Run.Suspension.Packed != 0 { // it may have run since
+		next.Run.Abandoned = next.Run.Suspension.Packed
+		next = next.withSuspension()
+		next.Run.Suspension.Packed = 0
+	}
 	if alloc.ParkByMS == 0 || parked {
 		s.putJob(next)
 		return
 	}
 	node, _ := s.nodes.Get(alloc.Node)
-	alloc.ParkByMS = s.timeMS + parkAgainMS
-	if s.keptFrom(next, node) {
+	switch {
+	case !s.keptFrom(next, node) && alloc.ParkByMS == ParkAtLeisureMS:
+	case !s.keptFrom(next, node):
+		alloc.ParkByMS = s.timeMS + parkAgainMS
+	default:
 		alloc.ParkByMS = s.timeMS + node.Reclaim.DeadlineMS - node.Reclaim.AtMS
 	}
 	alloc.Parked = alloc.Parked && s.checkUnpark(next, alloc, node) != nil

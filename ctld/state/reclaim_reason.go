@@ -14,7 +14,7 @@ const ReasonReclaimed = "Reclaimed"
 // "" when none of its nodes is reclaimed any more.
 func (t *tables) reclaimedWord(job *Job) string {
 	var parked, open []string
-	by := ""
+	by, what := "", "node"
 	for i := range job.Run.Allocs {
 		alloc := &job.Run.Allocs[i]
 		node, known := t.nodes.Get(alloc.Node)
@@ -22,6 +22,9 @@ func (t *tables) reclaimedWord(job *Job) string {
 			continue
 		}
 		by = node.Reclaim.by()
+		if node.keepsSome() {
+			what = "GPUs of node"
+		}
 		if alloc.Parked {
 			parked = append(parked, alloc.Node)
 		} else {
@@ -30,19 +33,11 @@ func (t *tables) reclaimedWord(job *Job) string {
 	}
 	switch {
 	case len(open) > 0:
-		return fmt.Sprintf("%s reclaimed node %s, and it is being parked there", by, spec.FormatHostList(open))
+		return fmt.Sprintf("%s reclaimed %s %s, and it is being parked there", by, what, spec.FormatHostList(open))
 	case len(parked) > 0:
-		return fmt.Sprintf("parked: %s reclaimed node %s; continues where it stopped when that is lent again and its GPUs and CPUs are free", by, spec.FormatHostList(parked))
+		return fmt.Sprintf("parked: %s reclaimed %s %s; continues where it stopped when that is lent again and its GPUs and CPUs are free", by, what, spec.FormatHostList(parked))
 	}
 	return ""
-}
-
-// by is who asked for a reclaim.
-func (r *Reclaim) by() string {
-	if r.By == "" {
-		return "the owner"
-	}
-	return r.By
 }
 
 // takerOf is a job that has a device of a parked allocation; 0 = they are free.

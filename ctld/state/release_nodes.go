@@ -1,14 +1,22 @@
 package state
 
-// ReleaseNodes ends reclaims: the owner lends the nodes again, and guests run
-// there. It may be applied twice without harm: a node that is not reclaimed stays
-// as it is. The nodes that were are in Result.Nodes.
+import (
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// ReleaseNodes ends holds, and the reclaims that have none left: the owner lends the
+// nodes again, and guests run there. It may be applied twice without harm: a node
+// without such a hold stays as it is. The nodes that had one are in Result.Nodes.
 type ReleaseNodes struct {
 	Names []string `cbor:"1,keyasint"`
 	User  string   `cbor:"2,keyasint,omitempty"` // as in ReclaimNodes, and so the rest
 	// Coordinator is the caller, if they coordinate accounts: see Coordinates.
 	Coordinator string `cbor:"3,keyasint,omitempty"`
 	Privileged  bool   `cbor:"4,keyasint,omitempty"`
+	// Trigger is whose hold ends; 0 = all holds do, as when somebody types grelease.
+	Trigger pb.ReclaimTrigger `cbor:"30,keyasint,omitempty"`
 }
 
 func (ReleaseNodes) kind() Kind { return KindReleaseNodes }
@@ -18,46 +26,69 @@ func (c ReleaseNodes) apply(s *State, result *Result) {
 		return
 	}
 	for _, name := range names {
-		if s.releaseNode(name) {
+		s.noteHoursOff(name, c.Trigger)
+		if c.Trigger == 0 {
+			s.noteHoldsOff(name)
+		}
+		if s.dropHolds(name, func(h *Hold) bool { return c.Trigger == 0 || h.Trigger == c.Trigger }) {
 			result.Nodes = append(result.Nodes, name)
 		}
 	}
 }
 
-// EndReclaims ends the reclaims whose time is over, by log time.
+// EndReclaims ends the holds whose time is over, by log time, and the reclaims that
+// have none left. The nodes that had one are in Result.Nodes.
 type EndReclaims struct{}
 
 func (EndReclaims) kind() Kind { return KindEndReclaims }
 func (EndReclaims) apply(s *State, result *Result) {
-	for _, name := range s.dueReclaims(s.timeMS) {
-		if s.releaseNode(name) {
+	var names []string
+	s.reclaimed.Scan(func(name string, _ struct{}) bool {
+		names = append(names, name)
+		return true
+	})
+	for _, name := range names {
+		if s.dropHolds(name, func(h *Hold) bool { return h.UntilMS != 0 && h.UntilMS <= s.timeMS }) {
 			result.Nodes = append(result.Nodes, name)
 		}
 	}
 }
 
-// dueReclaims are the nodes whose reclaim is over at a time, ascending by name.
-func (t *tables) dueReclaims(nowMS int64) []string {
-	var names []string
-	t.reclaimed.Scan(func(name string, _ struct{}) bool {
-		if node, _ := t.nodes.Get(name); node.Reclaim.UntilMS != 0 && node.Reclaim.UntilMS <= nowMS {
-			names = append(names, name)
-		}
-		return true
-	})
-	return names
-}
-
-// ReclaimsEndMS is when the first reclaim ends by itself; 0 = none does.
+// ReclaimsEndMS is when the first hold of a node ends by itself; 0 = none does.
 func (t *tables) ReclaimsEndMS() int64 {
 	first := int64(0)
 	t.reclaimed.Scan(func(name string, _ struct{}) bool {
-		if node, _ := t.nodes.Get(name); node.Reclaim.UntilMS != 0 && (first == 0 || node.Reclaim.UntilMS < first) {
-			first = node.Reclaim.UntilMS
+		node, _ := t.nodes.Get(name)
+		for i := range node.Reclaim.Holds {
+			if until := node.Reclaim.Holds[i].UntilMS; until != 0 && (first == 0 || until < first) {
+				first = until
+			}
 		}
 		return true
 	})
 	return first
+}
+
+// dropHolds ends some holds of a node, and its reclaim if none is left. It reports
+// whether there was such a hold.
+func (s *State) dropHolds(name string, dropped func(*Hold) bool) bool {
+	old, _ := s.nodes.Get(name)
+	if old.Reclaim == nil {
+		return false
+	}
+	reclaim := *old.Reclaim
+	reclaim.Holds = slices.DeleteFunc(slices.Clone(reclaim.Holds), func(h Hold) bool { return dropped(&h) })
+	switch len(reclaim.Holds) {
+	case len(old.Reclaim.Holds):
+		return false
+	case 0:
+		return s.releaseNode(name)
+	}
+	reclaim.summed()
+	node := *old
+	node.Reclaim = &reclaim
+	s.putNode(&node)
+	return true
 }
 
 // releaseNode ends the reclaim of a node, if there is one. A guest that no node
@@ -68,8 +99,10 @@ func (s *State) releaseNode(name string) bool {
 	if old.Reclaim == nil {
 		return false
 	}
+	s.notePromise(old, old.Reclaim)
 	node := *old
 	node.Reclaim = nil
+	s.noteLent(&node)
 	s.putNode(&node)
 	for _, id := range old.use.jobs {
 		job, _ := s.Job(id)

@@ -314,7 +314,7 @@ func (w *world) restore(backup []byte, forget bool) {
 // it, no number and no run is given out twice, no job runs twice at once, no
 // device is held twice, and nothing starts before every node has spoken.
 func TestRestoredWalk(t *testing.T) {
-	seeds, steps := prototest.Soak(16, 200), 600
+	seeds, steps := prototest.Soak(8, 200), 600
 	for seed := range int64(seeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()

@@ -22,9 +22,11 @@ type Result struct {
 	Preemptions []PreemptResult
 	// Continued is of ContinueJobs, in the order of the plan.
 	Continued []ContinueResult
-	// Nodes are those that ReclaimNodes named, and those that were reclaimed
+	// Nodes are those that ReclaimNodes and SetLending named, and those that were reclaimed
 	// until ReleaseNodes and EndReclaims, ascending by name.
 	Nodes []string
+	// Reservation is the one that was created, changed or deleted.
+	Reservation string
 
 	// What changed, for followers: each name once, ascending.
 	ChangedJobs   []uint32

@@ -45,12 +45,12 @@ func (j *Job) goesOnText() string {
 // far as the records tell: sets with a node for each of its allocations, in
 // their order. Each node has to be asked whether it can. A job on one node has
 // a set for each node that could, ascending by name; those in failed, on which
-// a restore of it has failed, are tried again only if none of the others can. A
-// job on several resumes on its own nodes, whose names its processes know, or
-// where it was sent.
-func (v *View) RestoreSets(job *Job, image *Image) (sets, failed [][]string) {
+// a restore of it has failed, are tried again only if none of the others can. For
+// a job on several, refused reports whether a node has said that it cannot resume
+// a part: see gangRestoreSets.
+func (v *View) RestoreSets(job *Job, image *Image, refused func(part int, node string) bool) (sets, failed [][]string) {
 	if len(image.Allocs) > 1 {
-		return v.gangRestoreSets(job, image), nil
+		return v.gangRestoreSets(job, image, refused)
 	}
 	for node := range v.Nodes() {
 		set := []string{node.Name}
@@ -63,17 +63,6 @@ func (v *View) RestoreSets(job *Job, image *Image) (sets, failed [][]string) {
 		}
 	}
 	return sets, failed
-}
-
-func (v *View) gangRestoreSets(job *Job, image *Image) (sets [][]string) {
-	own, to := image.Nodes(), job.Saved.To
-	if len(to) == len(own) && !slices.Equal(to, own) && v.cannotTake(job, to, image) == "" {
-		sets = append(sets, to)
-	}
-	if v.cannotTake(job, own, image) == "" {
-		sets = append(sets, own)
-	}
-	return sets
 }
 
 // Wish narrows the sets of nodes that can resume a job that was moved to where
@@ -107,8 +96,6 @@ func (s *State) resumeFrom(job *Job, run *Run, number uint32) error {
 		return fmt.Errorf("job %d does not resume from image %d now", job.ID, number)
 	case len(run.Allocs) != len(image.Allocs):
 		return fmt.Errorf("job %d was saved on %d nodes, and is to resume on %d", job.ID, len(image.Allocs), len(run.Allocs))
-	case len(run.Allocs) > 1 && !slices.Equal(run.nodes(), image.Nodes()) && !slices.Equal(run.nodes(), job.Saved.To):
-		return fmt.Errorf("job %d was saved on nodes %v and not sent to %v", job.ID, image.Nodes(), run.nodes())
 	}
 	if err := run.fitsImage(job, image); err != nil {
 		return err
@@ -150,7 +137,7 @@ func (r *Run) nodes() []string {
 // restore is no fault of the image: it counts as it does for any job.
 func restoreFailed(job *Job, report *AllocReport) End {
 	end := End{
-		State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Unrestored: true,
+		State: pb.JobState_JOB_STATE_RUNNING, Requeue: true, Unrestored: true, FailedOn: report.Node,
 		Detail: withColon(fmt.Sprintf("image %d could not be restored", job.Run.Restore.Number), report.Node, report.Detail),
 	}
 	switch report.Cause {
@@ -194,7 +181,7 @@ func (s *State) keepImages(job, next *Job, end *End) {
 	case end.Reason != ReasonNone: // it failed before the restore
 	case end.Elsewhere && saved.mayBeAway(number, s.timeMS, s.imageWaitMS()):
 	default:
-		saved.Tries = append(saved.Tries, RestoreTry{Number: number, Node: job.Run.BatchHost()})
+		saved.Tries = append(saved.Tries, RestoreTry{Number: number, Node: end.FailedOn})
 	}
 	next.AgedMS = job.AgedMS + max(job.Run.StartMS-job.EligibleMS, 0)
 	next.holdHopeless(end.Detail)

@@ -17,7 +17,7 @@ type SaveJobs struct {
 	UID         uint32      `cbor:"2,keyasint,omitempty"`
 	Privileged  bool        `cbor:"3,keyasint,omitempty"`
 	Coordinator string      `cbor:"4,keyasint,omitempty"`
-	Purpose     SavePurpose `cbor:"5,keyasint"`           // all but SavePreemption, which PreemptJobs orders; SavePack is the leader's
+	Purpose     SavePurpose `cbor:"5,keyasint"`           // all but SavePreemption, which PreemptJobs orders; SavePack and SaveEvacuation are the leader's
 	To          []string    `cbor:"6,keyasint,omitempty"` // of a move, ascending; none = any other node that can
 	// SeesAll: private_data hides no jobs from the caller.
 	SeesAll bool `cbor:"7,keyasint,omitempty"`
@@ -36,7 +36,7 @@ const moveWishMS = 5 * 60 * 1000
 
 func (SaveJobs) kind() Kind { return KindSaveJobs }
 func (c SaveJobs) apply(s *State, result *Result) {
-	if c.Purpose < SaveInterval || c.Purpose > SaveMove && c.Purpose != SavePack {
+	if c.Purpose < SaveInterval || c.Purpose == SavePreemption || c.Purpose > SaveEvacuation {
 		result.Refused = refuse(Invalid, "no such purpose of a save: %d", c.Purpose)
 		return
 	}
@@ -52,6 +52,9 @@ func (c SaveJobs) apply(s *State, result *Result) {
 		}
 		if c.Purpose == SaveMove {
 			return s.startMove(job, c.To)
+		}
+		if c.Purpose == SavePack {
+			return s.pack(job), OK, ""
 		}
 		return s.saving(job, &Saving{Purpose: c.Purpose}), OK, ""
 	})
@@ -105,8 +108,12 @@ func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 		return refuse(WrongState, "%s", job.NotSavable())
 	case job.Configuring():
 		return refuse(WrongState, "%s: it has just been started, and is not ready yet", textTryLater)
+	case job.Run.Away != nil:
+		return refuse(AlreadyDone, "it leaves its node, and is frozen with image %d until a second node has a copy of that", job.Run.Away.Number)
 	case purpose == SavePack:
 		return t.mayPack(job)
+	case purpose == SaveEvacuation && t.mayEvacuateJob(job) != nil:
+		return t.mayEvacuateJob(job)
 	case job.Suspended():
 		return refuse(WrongState, "it is suspended: save it when it continues")
 	case job.frozenToMove():
@@ -139,21 +146,18 @@ func (t *tables) silentNode(job *Job) string {
 }
 
 // mayMove says why a job cannot resume on some nodes, or if none is named on
-// any other node, as far as the records tell. The nodes themselves are asked
+// any other nodes, as far as the records tell. The nodes themselves are asked
 // later.
 func (t *tables) mayMove(job *Job, to []string) *Refusal {
-	from := job.Run.BatchHost()
 	need := imageNeed(job)
 	list := words.FormatHostList(to)
 	switch {
 	case !t.networkAllowed(job):
-		return refuse(WrongState, "it shares the node's network, which none of its partitions allows any more, and keeps the network that it has: it runs on where it is; once it waits again, %s", job.StartOverText())
+		return t.keepsNetwork(job)
 	case slices.Equal(to, need.Nodes()):
 		return refuse(WrongState, "it runs on node %s already", list)
 	case len(to) == len(need.Allocs) && t.overlaps(job, to) != "":
 		return refuse(WrongState, "it runs on node %s, where it is frozen until it resumes elsewhere: name nodes that are none of its own", t.overlaps(job, to))
-	case len(to) == 0 && job.IsGang():
-		return refuse(WrongState, "its processes know the names of its %d nodes, so it resumes elsewhere only where somebody says: name as many nodes, with gcontrol migrate %d NODES", len(need.Allocs), job.ID)
 	case len(to) > 0 && len(to) != len(need.Allocs):
 		return refuse(WrongState, "it runs on %d nodes, and cannot resume on %d: name as many", len(need.Allocs), len(to))
 	case len(to) > 0:
@@ -162,24 +166,41 @@ func (t *tables) mayMove(job *Job, to []string) *Refusal {
 		}
 		return nil
 	}
-	others, why := 0, ""
+	return t.resumesWithout(job, &need, need.Nodes())
+}
+
+// keepsNetwork is the refusal for a job that shares the network of its nodes and may not
+// do so elsewhere.
+func (t *tables) keepsNetwork(job *Job) *Refusal {
+	return refuse(WrongState, "it shares the node's network, which none of its partitions allows any more, and keeps the network that it has: it runs on where it is; once it waits again, %s", job.StartOverText())
+}
+
+// resumesWithout says why a job cannot resume without some of its nodes.
+func (t *tables) resumesWithout(job *Job, need *Image, without []string) *Refusal {
+	able, why := t.takers(job, need, func(name string) bool { return slices.Contains(without, name) })
+	if t.idleSet(job, need, able) != nil {
+		return nil
+	}
+	others := 0
 	for node := range t.Nodes() {
-		if node.Name == from || !t.inPartitions(job, node.Name) {
-			continue
-		}
-		others++
-		not := t.cannotTake(job, []string{node.Name}, &need)
-		if not == "" {
-			return nil
-		}
-		if why == "" {
-			why = fmt.Sprintf("node %s %s", node.Name, not)
+		if t.inPartitions(job, node.Name) && !slices.Contains(without, node.Name) {
+			others++
 		}
 	}
-	if others == 0 {
+	switch {
+	case others == 0:
 		return refuse(WrongState, "it cannot resume elsewhere: its partitions have no other node")
+	case len(able) == 0:
+		return refuse(WrongState, "it cannot resume elsewhere: of %d other nodes of its partitions none could take it; %s", others, why)
 	}
-	return refuse(WrongState, "it cannot resume elsewhere: of %d other nodes of its partitions none could take it; %s", others, why)
+	return refuse(WrongState, "it cannot resume elsewhere: it needs %d nodes, and of %d other nodes of its partitions only %d could take a part of it%s", len(need.Allocs), others, len(able), semicolon(why))
+}
+
+func semicolon(why string) string {
+	if why == "" {
+		return ""
+	}
+	return "; " + why
 }
 
 // overlaps is one of some nodes on which a job runs; "" = there is none.
@@ -245,6 +266,10 @@ func (t *tables) cannotTakeAlloc(job *Job, node *Node, image *Image, alloc *Imag
 		return "takes no jobs now"
 	case t.keptFrom(job, node):
 		return "is reclaimed by its owner"
+	case t.unwelcome(job, node) != "":
+		return t.unwelcome(job, node)
+	case t.keptReserved(job, node.Name) != "":
+		return t.keptReserved(job, node.Name)
 	case !t.inPartitions(job, node.Name):
 		return "is in none of the job's partitions"
 	case job.isOtherOn(node.Name):
@@ -313,6 +338,6 @@ func (s *State) saving(job *Job, saving *Saving) *Job {
 	saving.SinceMS = s.timeMS
 	saving.DeadlineMS = s.timeMS + (SaveTimeoutS+savePatienceS)*1000
 	next.setSaving(saving)
-	next.Run.Abandoned = 0
+	next.Run.Abandoned, next.Run.Away = 0, nil
 	return next
 }

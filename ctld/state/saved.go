@@ -91,6 +91,10 @@ type ImageAlloc struct {
 	GPUs  uint32 `cbor:"6,keyasint,omitempty"`
 	Tasks uint32 `cbor:"7,keyasint,omitempty"`
 	Tmp   uint64 `cbor:"8,keyasint,omitempty"` // bytes of the node's disk
+	// Copies are other nodes that have it in their own stores, ascending. Lost: the
+	// node that made it has it no longer. See image_places.go.
+	Copies []string `cbor:"85,keyasint,omitempty"`
+	Lost   bool     `cbor:"86,keyasint,omitempty"`
 }
 
 // RestoreTry is a restore that failed.
@@ -110,6 +114,7 @@ const (
 	SaveMove       SavePurpose = 3 // to resume elsewhere
 	SavePreemption SavePurpose = 4 // to make room
 	SavePack       SavePurpose = 5 // a parked job, to resume elsewhere: see reclaim_pack.go
+	SaveEvacuation SavePurpose = 6 // to leave a node, without room elsewhere: see evacuate.go
 )
 
 // String is the word for the purpose.
@@ -125,6 +130,8 @@ func (p SavePurpose) String() string {
 		return "preemption"
 	case SavePack:
 		return "pack"
+	case SaveEvacuation:
+		return "evacuation"
 	}
 	return fmt.Sprintf("SavePurpose(%d)", uint8(p))
 }
@@ -215,6 +222,19 @@ func (j *Job) decided(end *End) {
 			j.Run.Abandoned = saving.Number
 		}
 	}
+	if paused := j.Run.Suspension; paused != nil && paused.Packed != 0 && !end.Frozen {
+		run := *j.Run
+		run.Abandoned = paused.Packed // it has its time to end
+		j.Run = &run
+	}
+	if away := j.Run.Away; away != nil {
+		run := *j.Run
+		run.Away = nil
+		if !end.Frozen {
+			run.Abandoned = away.Number // it has its time to end
+		}
+		j.Run = &run
+	}
 	if move := j.Run.Move; move != nil || len(j.Run.Beside) > 0 {
 		j.noMove()
 		if move != nil && move.Made && !end.Frozen {
@@ -263,7 +283,7 @@ func (i *Image) Message(job uint32, alloc int) *pb.Image {
 	p := &i.Allocs[alloc]
 	return &pb.Image{
 		Alloc: &pb.AllocId{Job: job, Epoch: i.Epoch}, Number: i.Number, Digest: p.Digest[:],
-		Store: p.Store, Node: p.Node, Bytes: p.Bytes,
+		Store: p.Store, Node: p.Node, Bytes: p.Bytes, Copies: p.Copies, Lost: p.Lost,
 	}
 }
 

@@ -39,6 +39,7 @@ func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
 // SchedSnapshotWith is the SchedSnapshot with what nodes have reported.
 func (v *View) SchedSnapshotWith(nowMS int64, told NodeReports) sched.Snapshot {
 	snapshot, index := v.schedMachines(nowMS)
+	v.schedGuests(&snapshot, index)
 	v.schedWaiting(&snapshot, index, told)
 	v.schedRunning(&snapshot, index, told)
 	v.schedUsage(&snapshot, index)
@@ -120,6 +121,7 @@ func schedDevices(node *Node) []place.Device {
 			Healthy: device.Health == pb.DeviceHealth_DEVICE_HEALTH_OK,
 			Parent:  -1,
 			Shares:  device.Shares,
+			Kept:    node.keepsSome() && node.Reclaim.keepsDevice(device.ID),
 		}
 		if held := node.use.sharesOf(device.ID); held < device.Shares && !node.use.overlaps(node, device) {
 			d.FreeShares = device.Shares - held
@@ -171,7 +173,10 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 // in the order of their numbers.
 func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
 	position := v.schedShapes(snapshot)
-	avoided := schedAvoided{view: v, kept: v.keptNodes(), shapes: map[string]int{}}
+	avoided := schedAvoided{
+		view: v, kept: v.keptNodes(), lent: v.lentNodes(), slow: v.slowNodes(), resv: v.reservedNodes(snapshot.NowMS), soon: v.takenSoon(snapshot.NowMS),
+		shapes: map[string]int{},
+	}
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
 	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
 	v.live.Scan(func(_ uint32, job *Job) bool {
@@ -200,6 +205,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 			}
 		}
 		job.schedWaits(snapshot.NowMS, &out)
+		out.Reservation, _ = v.reservationWait(job, snapshot.NowMS)
 		v.schedResume(snapshot, job, &out, told)
 		avoided.fill(snapshot, job, &out)
 		snapshot.Waiting = append(snapshot.Waiting, out)
@@ -244,6 +250,7 @@ func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
 
 func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
 	snapshot.Running = make([]sched.Running, 0, v.active)
+	over := v.overBorrowers()
 	v.live.Scan(func(_ uint32, job *Job) bool {
 		if !job.HoldsNodes() {
 			return true
@@ -256,15 +263,23 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told No
 		v.schedSaved(job, &running, told)
 		for i := range job.Run.Allocs {
 			if alloc := &job.Run.Allocs[i]; !alloc.Released {
-				running.Placement.Allocs = append(running.Placement.Allocs, schedAlloc(alloc, snapshot.Nodes, index.nodes[alloc.Node]))
+				running.Placement.Allocs = append(running.Placement.Allocs, v.schedAllocOf(job, alloc, snapshot.Nodes, index.nodes[alloc.Node]))
 			}
 		}
 		v.schedBeside(job, &running, snapshot, index)
 		v.schedSuspension(job, &running, snapshot, index)
 		running.Owner = v.ownerOf(job, snapshot, index)
+		running.OverBorrowed = v.overBorrower(job, over) != ""
 		snapshot.Running = append(snapshot.Running, running)
 		return true
 	})
+}
+
+// schedAllocOf is schedAlloc of a job, which may count among the node's guests.
+func (v *View) schedAllocOf(job *Job, alloc *Alloc, nodes []place.Node, at place.NodeIndex) place.Alloc {
+	out := schedAlloc(alloc, nodes, at)
+	out.Guest = nodes[at].Guests.Bound && !v.OwnersJob(job, alloc.Node)
+	return out
 }
 
 // schedAlloc leaves out a device that its node has lost: it will not come free.
@@ -345,7 +360,7 @@ func (v *View) schedBeside(job *Job, running *sched.Running, snapshot *sched.Sna
 	for _, beside := range job.Run.Beside {
 		for i := range beside.Run.Allocs {
 			if alloc := &beside.Run.Allocs[i]; !alloc.Released {
-				*allocs = append(*allocs, schedAlloc(alloc, snapshot.Nodes, index.nodes[alloc.Node]))
+				*allocs = append(*allocs, v.schedAllocOf(job, alloc, snapshot.Nodes, index.nodes[alloc.Node]))
 			}
 		}
 	}

@@ -21,6 +21,7 @@ func (v *View) schedShares(snapshot *sched.Snapshot, nodes map[string]place.Node
 		Type: p.Preempt.Type, Mode: cmp.Or(p.Preempt.Mode, sched.PreemptOff), ExemptTimeS: p.Preempt.ExemptTimeS,
 		GuestExemptTimeS: p.Preempt.GuestExemptTimeS,
 	}
+	snapshot.Backfill = p.Scheduler.scheduled()
 	for _, license := range p.Licenses {
 		snapshot.Licenses = append(snapshot.Licenses, sched.License{Name: license.Name, Total: license.Count})
 	}

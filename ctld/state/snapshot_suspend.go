@@ -14,6 +14,7 @@ func (v *View) schedSuspension(job *Job, running *sched.Running, snapshot *sched
 	running.Suspends = job.Phase == Running && run.Suspension == nil && !job.Configuring()
 	if !job.Suspended() {
 		running.ContinuedMS = run.TurnMS
+		running.ParkBeyond = v.parksBeyond(job)
 		running.Parks = running.Saves || !slices.ContainsFunc(run.Allocs, func(alloc Alloc) bool { return len(alloc.Devices) > 0 })
 		return
 	}

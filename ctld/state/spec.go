@@ -93,6 +93,8 @@ type Spec struct {
 	Signal     string     `cbor:"100,keyasint,omitempty"` // as spec.EndSignal writes it; "" = none
 	Checkpoint Checkpoint `cbor:"101,keyasint,omitzero"`
 
+	Reservations []string `cbor:"110,keyasint,omitempty"` // in the order in which they are tried
+
 	digest Digest
 	owner  *Owner
 	shape  *Shape // what the scheduler sees of it

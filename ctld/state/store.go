@@ -182,6 +182,16 @@ func (s *State) putNode(node *Node) {
 	} else {
 		s.reclaimed.Delete(node.Name)
 	}
+	if node.Lending != nil {
+		s.lending.Set(node.Name, struct{}{})
+	} else {
+		s.lending.Delete(node.Name)
+	}
+	if node.Habit != nil {
+		s.habits.Set(node.Name, struct{}{})
+	} else {
+		s.habits.Delete(node.Name)
+	}
 	s.nodes.Set(node.Name, node)
 	s.changes.nodes = append(s.changes.nodes, node.Name)
 }

@@ -41,6 +41,9 @@ func (c SubmitJob) apply(s *State, result *Result) {
 	if result.Refused = refused; refused != nil {
 		return
 	}
+	if result.Refused = s.checkJobReservations(given.Reservations, c.Owner.User, association); result.Refused != nil {
+		return
+	}
 	timeGiven := given.TimeLimitS != 0
 	s.policy.fillDefaults(&given)
 	if result.Refused = s.checkLimits(&given, &c.Owner, association, timeGiven); result.Refused != nil {

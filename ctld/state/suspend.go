@@ -26,6 +26,9 @@ type Suspension struct {
 	// Owner: For is a job of the owner of some of its nodes, where it is parked. It is
 	// billed nothing then either.
 	Owner bool `cbor:"6,keyasint,omitempty"`
+	// Packed is the number of an image by which the run is frozen, and that is only on
+	// its own node yet: the run ends once it is elsewhere. 0 = there is none.
+	Packed uint32 `cbor:"85,keyasint,omitempty"`
 }
 
 // SuspendJobs stops running jobs until an administrator resumes them. It may be
@@ -164,6 +167,8 @@ func (t *tables) suspendedWord(job *Job) string {
 	switch {
 	case why.Held:
 		return joinSentences(joinSentences(why.Detail, reclaimed), fmt.Sprintf("suspended by an administrator until gcontrol resume %d", job.ID))
+	case reclaimed != "" && t.packedHere(job):
+		return joinSentences(joinSentences(why.Detail, reclaimed), fmt.Sprintf("or elsewhere from image %d as soon as a second node has a copy of that", why.Packed))
 	case reclaimed != "":
 		return joinSentences(why.Detail, reclaimed)
 	}

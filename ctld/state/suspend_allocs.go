@@ -47,9 +47,13 @@ func (s *State) allocSuspended(report *SuspendReport) {
 		s.parkAgain(next, alloc, report.Parked)
 		return
 	}
+	first := !alloc.Parked && report.parks(alloc)
 	alloc.Frozen = true
 	alloc.Parked = alloc.Parked || report.parks(alloc)
 	s.putJob(next)
+	if first {
+		s.noteLeft(report.Node, false)
+	}
 	if alloc.Parked {
 		s.noteFreed(report.Job, report.Epoch, report.Node, report.tookText())
 	}

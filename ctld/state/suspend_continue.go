@@ -104,6 +104,9 @@ func (s *State) continued(job *Job) *Job {
 	}
 	next, _ := job.withAlloc("")
 	run := next.Run
+	if packed := run.Suspension.Packed; packed != 0 {
+		run.Abandoned = packed // it is frozen by that too
+	}
 	for i := range run.Allocs {
 		alloc := &run.Allocs[i]
 		alloc.Frozen, alloc.Parked, alloc.ParkByMS = false, false, 0

@@ -62,6 +62,11 @@ type tables struct {
 	// are reclaimed.
 	reclaims  uint32
 	reclaimed *btree.Map[string, struct{}]
+	lending   *btree.Map[string, struct{}] // the nodes with terms of lending
+	habits    *btree.Map[string, struct{}] // the nodes of whose owners something is known
+	ownerDays *btree.Map[string, *OwnerDay]
+
+	reservations *btree.Map[string, *Reservation]
 }
 
 // UserCounts counts what one user has: records of jobs, jobs that are not over
@@ -99,6 +104,10 @@ func emptyTables() tables {
 		imaged:       new(btree.Map[uint32, struct{}]),
 		certificates: new(btree.Map[string, *Certificate]),
 		reclaimed:    new(btree.Map[string, struct{}]),
+		lending:      new(btree.Map[string, struct{}]),
+		habits:       new(btree.Map[string, struct{}]),
+		ownerDays:    new(btree.Map[string, *OwnerDay]),
+		reservations: new(btree.Map[string, *Reservation]),
 	}
 }
 
@@ -123,6 +132,10 @@ func (t *tables) copy() tables {
 	c.imaged = t.imaged.Copy()
 	c.certificates = t.certificates.Copy()
 	c.reclaimed = t.reclaimed.Copy()
+	c.lending = t.lending.Copy()
+	c.habits = t.habits.Copy()
+	c.ownerDays = t.ownerDays.Copy()
+	c.reservations = t.reservations.Copy()
 	return c
 }
 

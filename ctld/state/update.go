@@ -88,6 +88,11 @@ func (s *State) updated(job *Job, change *JobChange, who requester) (*Job, *Refu
 			return nil, refused
 		}
 	}
+	if change.Reservations != nil {
+		if refused := s.checkJobReservations(spec.Reservations, job.Owner().User, next.Association); refused != nil {
+			return nil, refused
+		}
+	}
 	if refused := s.checkUpdatedLimits(job, next.Association, &spec, change, who); refused != nil {
 		return nil, refused
 	}

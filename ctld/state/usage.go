@@ -215,6 +215,7 @@ func (s *State) chargeUsage(job *Job) {
 	if job.Run == nil || job.Run.chargedMS() >= s.timeMS {
 		return
 	}
+	s.noteOwners(job)
 	qos, known := s.QOS(job.Spec.QOS)
 	if !known {
 		qos = nil

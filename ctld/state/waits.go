@@ -146,6 +146,9 @@ func (s *State) checkEligible(job *Job) string {
 	case job.DeadlineMS != 0 && job.latestStartMS() < s.timeMS:
 		return "cannot meet its deadline any more"
 	}
+	if code, _ := s.reservationWait(job, s.timeMS); code != sched.ReasonNone {
+		return "waits for its reservation"
+	}
 	return ""
 }
 

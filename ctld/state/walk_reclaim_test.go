@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
@@ -50,15 +51,23 @@ func (w *walker) reclaim(v *View) Command {
 	if parked := v.ParkedJobs(); w.saves && len(parked) > 0 && w.chance(60) {
 		job := parked[w.Intn(len(parked))]
 		if saving := job.Saving(); saving != nil && w.chance(70) {
+			unheard := saving.unheard(job)
+			node := unheard[w.Intn(len(unheard))]
 			return AllocsSaved{Reports: []SaveReport{{
-				Job: job.ID, Epoch: job.Epoch, Node: job.Run.BatchHost(), Number: saving.Number, Digest: walkedDigest(job.ID, job.Epoch, saving.Number, job.Run.BatchHost()), Frozen: w.chance(90),
+				Job: job.ID, Epoch: job.Epoch, Node: node, Number: saving.Number, Digest: walkedDigest(job.ID, job.Epoch, saving.Number, node), Frozen: w.chance(90),
 			}}}
+		}
+		if v.packedHere(job) && w.chance(80) {
+			return w.places(v)
 		}
 		return SaveJobs{Targets: []Target{{Job: job.ID}}, Privileged: true, Purpose: SavePack}
 	}
+	if w.chance(15) {
+		return w.noteHolds(v)
+	}
 	switch {
 	case len(reclaimed) > 0 && w.chance(40):
-		return ReleaseNodes{Names: reclaimed, User: w.userName(), Privileged: w.chance(85)}
+		return ReleaseNodes{Names: reclaimed, User: w.userName(), Privileged: w.chance(85), Trigger: w.trigger()}
 	case w.chance(20):
 		return EndReclaims{}
 	case w.chance(10):
@@ -66,12 +75,43 @@ func (w *walker) reclaim(v *View) Command {
 	}
 	c := ReclaimNodes{
 		Names: names, WithinMS: int64(w.Intn(20_000)), Kill: w.chance(5), User: w.userName(),
-		Coordinator: coordinator, Privileged: w.chance(90),
+		Coordinator: coordinator, Privileged: w.chance(90), Trigger: w.trigger(), Detail: "for once",
+	}
+	if w.chance(40) {
+		c.GPUs = uint32(1 + w.Intn(3))
+		for node := range v.Nodes() {
+			c.Names = append(c.Names, node.Name)
+		}
 	}
 	if w.chance(70) {
 		c.UntilMS = v.TimeMS() + int64(w.Intn(60_000))
 	}
 	return c
+}
+
+// noteHolds is what a node says of its owner, often an old word.
+func (w *walker) noteHolds(v *View) Command {
+	c := NoteHolds{Name: w.node(), Number: uint64(w.Intn(4))}
+	if node, known := v.Node(c.Name); known {
+		c.Number += node.HoldsNumber
+	}
+	if w.chance(30) {
+		c.Released, c.ReleasedAgoMS = c.Number, int64(w.Intn(5000))
+	}
+	for _, trigger := range nodesTriggers {
+		if w.chance(30) {
+			c.Holds = append(c.Holds, ToldHold{Trigger: trigger, Number: uint64(max(int(c.Number)-w.Intn(3), 0)), By: w.userName(), Kill: w.chance(5), WithinMS: int64(w.Intn(20_000)), LeftMS: int64(w.Intn(2) * w.Intn(60_000))})
+		}
+	}
+	return c
+}
+
+// trigger is what reclaims or releases nodes; often nothing in particular.
+func (w *walker) trigger() pb.ReclaimTrigger {
+	if w.chance(50) {
+		return 0
+	}
+	return pb.ReclaimTrigger(w.Intn(6))
 }
 
 func (w *walker) allReady(job *Job) AllocsReady {
@@ -104,11 +144,41 @@ func (w *walker) parks(v *View) *AllocsSuspended {
 func tallyReclaims(before *View, s *State, result *Result, tally map[string]int) {
 	if result.Kind == KindReclaimNodes && result.Refused == nil {
 		tally["reclaims"]++
+		for _, name := range result.Nodes {
+			if node, _ := s.Node(name); node.keepsSome() {
+				tally["GPUs reclaimed"]++
+			}
+		}
+	}
+	if result.Kind == KindSetLending && result.Refused == nil {
+		tally["terms set"]++
+	}
+	if result.Kind == KindReleaseNodes {
+		for _, name := range result.Nodes {
+			if node, _ := s.Node(name); node.Reclaim != nil {
+				tally["holds dropped"]++
+			}
+		}
+	}
+	if result.Kind == KindNoteHolds {
+		for _, name := range result.Nodes {
+			if node, _ := s.Node(name); node.Reclaim != nil && node.Reclaim.Held(pb.ReclaimTrigger_RECLAIM_TRIGGER_LOCAL) != nil {
+				tally["held on the node"]++
+			}
+		}
 	}
 	for _, id := range result.ChangedJobs {
 		job, known := s.Job(id)
-		if was, there := before.Job(id); there && was.Saving() != nil && was.Saving().Purpose == SavePack && known && job.Phase == Ending && job.End.Frozen {
-			tally["packed"]++
+		if was, there := before.Job(id); there && known && job.Phase == Ending && job.End.Frozen && was.Phase == Running {
+			if job.IsGang() && was.Suspended() {
+				tally["gangs packed"]++
+			}
+			switch saving := was.Saving(); {
+			case saving != nil && saving.Purpose == SavePack:
+				tally["packed into a shared store"]++
+			case was.Suspended() && before.packedHere(was):
+				tally["packed"]++
+			}
 		}
 		if !known || !job.HoldsNodes() {
 			continue

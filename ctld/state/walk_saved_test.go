@@ -30,6 +30,10 @@ func (w *walker) saved(v *View) Command {
 		return w.failMoves(v)
 	case n >= 13:
 		return AllocsEnded{Reports: w.endings(v)}
+	case n >= 11 && w.chance(25):
+		return w.places(v)
+	case n >= 11 && w.chance(25):
+		return w.leaving(v)
 	case n >= 11:
 		return w.placeOne(v)
 	case n >= 10:
@@ -73,6 +77,44 @@ func (w *walker) saved(v *View) Command {
 		}
 		if w.chance(20) {
 			c.Drops = append(c.Drops, drop)
+		}
+	}
+	return c
+}
+
+// leaving has a job leave a node that is being emptied, or does what is due of that.
+func (w *walker) leaving(v *View) Command {
+	for job := range v.Evacuated {
+		if saving := job.Saving(); saving != nil && saving.Purpose == SaveEvacuation && w.chance(70) {
+			return AllocsSaved{Reports: []SaveReport{{
+				Job: job.ID, Epoch: job.Epoch, Node: job.Run.BatchHost(), Number: saving.Number, Digest: walkedDigest(job.ID, job.Epoch, saving.Number, job.Run.BatchHost()), Frozen: w.chance(90),
+			}}}
+		}
+		if job.Run.Away != nil && w.chance(50) {
+			return w.places(v)
+		}
+		if w.chance(60) {
+			return SaveJobs{Targets: []Target{{Job: job.ID}}, Privileged: true, Purpose: SaveEvacuation}
+		}
+	}
+	return EndEvacuations{}
+}
+
+// places says of some images that nodes have them, or no longer do.
+func (w *walker) places(v *View) Command {
+	var c NoteImagePlaces
+	for job := range v.WithImages {
+		for i := range job.Images() {
+			image := &job.Images()[i]
+			part := &image.Allocs[w.Intn(len(image.Allocs))]
+			place := ImagePlace{Job: job.ID, Number: image.Number, Digest: part.Digest, Node: w.node(), Gone: w.chance(30)}
+			if holders := part.Holders(); place.Gone && len(holders) > 0 {
+				place.Node = holders[w.Intn(len(holders))]
+			}
+			if w.chance(5) {
+				place.Digest[0]++
+			}
+			c.Places = append(c.Places, place)
 		}
 	}
 	return c

@@ -11,7 +11,7 @@ import (
 // TestRandomWalk: whatever is applied, every invariant holds, two replicas
 // hold the same bytes, and a restored one continues like them.
 func TestRandomWalk(t *testing.T) {
-	seeds, steps := prototest.Soak(6, 60), 1500
+	seeds, steps := prototest.Soak(4, 60), 1500
 	for seed := range int64(seeds) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -59,6 +59,7 @@ func walk(t *testing.T, seed int64, steps int) {
 		tallyWaits(one, command, &first, tally)
 		preempted += goers(first.Preemptions)
 		tallySuspensions(one, &first, tally)
+		checkReserved(t, one, &first, tally)
 		tallyReclaims(before, one, &first, tally)
 		tallySaves(t, before, one.View(), command, tally)
 		lines.follow(t, before, one.View(), tally)
@@ -73,6 +74,12 @@ func walk(t *testing.T, seed int64, steps int) {
 	}
 	if w.owners && steps > 1000 && (tally["reclaims"] < 10 || tally["parked"] == 0) {
 		t.Errorf("nobody is parked: %v", tally)
+	}
+	if w.owners && steps > 1000 && tally["terms set"] == 0 {
+		t.Errorf("no terms of lending are set: %v", tally)
+	}
+	if w.owners && steps > 1000 && tally["reserved"] == 0 {
+		t.Errorf("nothing is reserved: %v", tally)
 	}
 	least := steps / 20
 	if w.shares { // many wait for one another

@@ -55,6 +55,12 @@ func (w *walker) next(v *View) Command {
 	if w.frozen && !w.saves && len(inPhases(v, Running)) == 0 && w.chance(40) {
 		return w.place(v) // a job to be suspended has to run
 	}
+	if w.owners && w.chance(3) {
+		return w.lend()
+	}
+	if w.owners && w.chance(3) {
+		return w.reserve(v)
+	}
 	if w.owners && w.chance(12) {
 		return w.reclaim(v)
 	}
@@ -69,6 +75,9 @@ func (w *walker) next(v *View) Command {
 		command := w.submit()
 		if w.shares {
 			w.waits(v, &command)
+		}
+		if w.owners && w.chance(60) {
+			w.nameReservation(v, &command)
 		}
 		return command
 	case n < 45:
@@ -91,7 +100,11 @@ func (w *walker) next(v *View) Command {
 	case n < 92:
 		return w.register(v)
 	case n < 94:
-		return UpdateNodes{Names: []string{w.node()}, Action: NodeAction(w.Intn(6)), Reason: "test", User: "root"}
+		c := UpdateNodes{Names: []string{w.node()}, Action: NodeAction(w.Intn(6)), Reason: "test", User: "root"}
+		if w.saves && w.chance(50) {
+			c.Action, c.Evacuate, c.WithinMS = DrainNode, w.chance(90), int64(w.Intn(3))*30_000
+		}
+		return c
 	case n < 96 && w.chance(50):
 		return UpdateNodes{Names: []string{"n0", "n1", "n2"}, Action: ResumeNode}
 	case n < 95:
@@ -275,6 +288,7 @@ func (w *walker) register(v *View) Command {
 			{ID: "a1", Index: 2, Model: "m", Health: pb.DeviceHealth_DEVICE_HEALTH_OK, Parent: "a"},
 		},
 	}}
+	command.Inventory.ParkBounds = []ParkBound{{BoundMS: 1 + w.Uint32()%62_000}, {Model: "m", Devices: 1, BoundMS: 1 + w.Uint32()%62_000}}[:w.Intn(3)]
 	if w.chance(10) { // it has lost something
 		command.Inventory.CPUs = uint32(w.Intn(4))
 		command.Inventory.Devices = command.Inventory.Devices[:w.Intn(2)]

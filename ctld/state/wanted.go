@@ -38,8 +38,8 @@ type WantedAlloc struct {
 	Park     bool
 	ParkByMS int64
 	// EndByMS, of an EndAlloc, is until when it has to be over, in log time,
-	// however long its grace time is, because the node is reclaimed; 0 = no such
-	// time.
+	// however long its grace time is, because the node is reclaimed, or about to be
+	// switched off; 0 = no such time.
 	EndByMS int64
 	// Save is the save that is under way: send SaveAlloc; 0 = none. Stand: the
 	// allocation is frozen after it. Abandon is one that was taken back: an
@@ -79,6 +79,8 @@ func (t *tables) WantedAllocs(node string) []WantedAlloc {
 				w.GraceS, w.TermAgainS = 0, 0
 			case kept:
 				w.EndByMS = record.Reclaim.DeadlineMS
+			case job.End.Preempted != nil:
+				w.EndByMS = job.End.Preempted.ByMS
 			}
 			w.Abandon = job.Run.Abandoned
 		} else {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/opencontainers/cgroups/manager"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
@@ -66,12 +68,16 @@ func Restore(ctx context.Context, spec *Spec, engine *checkpoint.Engine, image I
 
 // unpack writes what the job had written, before anything is mounted there.
 func (i *Image) unpack(ctx context.Context, spec *Spec, l layers) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for part, to := range map[string]string{upperPart: l.upper, tmpPart: l.tmp, varTmpPart: l.varTmp, runPart: spec.RunDir} {
-		if err := unarchive(ctx, filepath.Join(i.Dir, part), to); err != nil {
-			return fmt.Errorf("unpack the image's %s: %w", part, err)
-		}
+		group.Go(func() error {
+			if err := unarchive(ctx, filepath.Join(i.Dir, part), to); err != nil {
+				return fmt.Errorf("unpack the image's %s: %w", part, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // restore makes the processes with CRIU.
@@ -89,7 +95,8 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	if err := image.open(); err != nil {
 		return err
 	}
-	images, err := c.stage.clone(filepath.Join(image.Dir, imageDir), nil, cloneOptions{})
+	// With what is mounted on its files: see Streams.
+	images, err := c.stage.clone(filepath.Join(image.Dir, imageDir), nil, cloneOptions{recursive: true})
 	if err != nil {
 		return err
 	}
@@ -97,6 +104,12 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	if err != nil {
 		return err
 	}
+	defer func() {
+		images.Close()
+		if err := unix.Unmount(imagesPath, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			c.spec.log().Warn("the files of an image stay mounted until the job ends: nothing to do unless that repeats; then see the error", "error", err)
+		}
+	}()
 	root, err := c.stage.bareRoot(a.root)
 	if err != nil {
 		return err
@@ -125,8 +138,8 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 
 func paths(sources map[string]source) map[string]string {
 	result := make(map[string]string, len(sources))
-	for path, from := range sources {
-		result[path] = from.path
+	for inside, from := range sources {
+		result[inside] = from.path
 	}
 	return result
 }
@@ -142,6 +155,16 @@ func (s *stage) bareRoot(root string) (string, error) {
 	return s.attach(tree)
 }
 
+// Streams says whether a part is one that CRIU reads from its begin to its end and
+// that may be large: what processes had in memory. A file system may be mounted on
+// its file in the image's directory, which makes the bytes as they are read; it must
+// answer for each that it is as it was saved.
+func Streams(part *checkpoint.Part) bool {
+	const least = 1 << 20 // what is smaller is not worth a mount
+	matches, _ := path.Match(imageDir+"/pages-*.img", part.Name)
+	return matches && part.Size >= least
+}
+
 // open lets everybody read CRIU's files: CRIU runs as nobody at first, later as root
 // of the new user namespace. Above them are the image's directory, which is
 // closed, and the stage, which nobody else sees.
@@ -155,6 +178,9 @@ func (i *Image) open() error {
 		return err
 	}
 	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().Perm()&0o444 == 0o444 {
+			continue // also what is mounted there, and cannot be changed
+		}
 		if err := os.Chmod(filepath.Join(images, entry.Name()), 0o644); err != nil {
 			return err
 		}
@@ -171,23 +197,23 @@ func (s *stage) makeMountPoints(a *assembled, sources map[string]source) error {
 		return err
 	}
 	defer points.close()
-	for path, from := range sources {
-		if isRestoredByCRIU(path) {
+	for inside, from := range sources {
+		if isRestoredByCRIU(inside) {
 			continue
 		}
-		point, err := points.open(path, from.isDir, unix.RESOLVE_NO_SYMLINKS)
+		point, err := points.open(inside, from.isDir, unix.RESOLVE_NO_SYMLINKS)
 		if err != nil {
-			return misfit("mount "+path, "its mount point cannot be made: "+err.Error(), "make that directory on the node, or choose another one")
+			return misfit("mount "+inside, "its mount point cannot be made: "+err.Error(), "make that directory on the node, or choose another one")
 		}
 		unix.Close(point)
 	}
 	return nil
 }
 
-// isRestoredByCRIU says whether path lies in a file system that CRIU fills.
-func isRestoredByCRIU(path string) bool {
+// isRestoredByCRIU says whether a path lies in a file system that CRIU fills.
+func isRestoredByCRIU(inside string) bool {
 	for _, dir := range []string{"/proc", "/dev", "/run"} {
-		if within(path, dir) {
+		if within(inside, dir) {
 			return true
 		}
 	}

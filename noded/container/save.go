@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -20,6 +21,10 @@ type SaveOptions struct {
 	// Log is a directory outside the image, for CRIU's log. The log stays there
 	// and says why a save failed.
 	Log string
+	// Pages, if it is not nil, gets the parts with what the processes have in memory
+	// while they are dumped: see checkpoint.DumpOptions. They are not in Dir, and not
+	// in the manifest.
+	Pages func(part string, pipe *os.File) error
 	// Timeout bounds how long CRIU tries to get hold of the processes, 0 = a
 	// minute; the context bounds all.
 	Timeout time.Duration
@@ -75,9 +80,11 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	manifest.Devices = ImageDevices(c.spec.Devices)
 	copied := make(chan error, 1)
 	go func() { copied <- c.pack(ctx, o.Dir) }()
-	_, err = engine.Dump(ctx, checkpoint.DumpOptions{
-		Images: images, Log: o.Log, Pid: c.Pid(), Tree: group, External: mounts, Timeout: o.Timeout,
-	})
+	dump := checkpoint.DumpOptions{Images: images, Log: o.Log, Pid: c.Pid(), Tree: group, External: mounts, Timeout: o.Timeout}
+	if o.Pages != nil {
+		dump.Pages = func(name string, pipe *os.File) error { return o.Pages(path.Join(imageDir, name), pipe) }
+	}
+	_, err = engine.Dump(ctx, dump)
 	if err = errors.Join(err, <-copied); err != nil {
 		return nil, err
 	}

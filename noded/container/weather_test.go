@@ -108,7 +108,7 @@ func TestKillCRIU(t *testing.T) {
 	}
 	b := newBed(t)
 	killed, died := 0, 0
-	for delay := 20 * time.Millisecond; delay < 200*time.Millisecond; delay += 15 * time.Millisecond {
+	for delay := 20 * time.Millisecond; delay < 200*time.Millisecond; delay += prototest.Soak[time.Duration](45, 15) * time.Millisecond {
 		s := startCounting(b)
 		s.must(order{Do: "freeze"})
 		frozenAt := b.read()
@@ -152,7 +152,7 @@ func TestKillCRIU(t *testing.T) {
 		}
 		must(t, os.WriteFile(b.output(), nil, 0o644))
 	}
-	if killed < 3 {
+	if killed == 0 {
 		t.Errorf("CRIU was killed %d times only", killed)
 	}
 	t.Logf("CRIU was killed %d times, and the job did not survive that %d times", killed, died)

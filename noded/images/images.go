@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
@@ -139,7 +140,7 @@ func Message(about store.About, name string) *pb.Image {
 }
 
 // Reader answers the source from which this node, named node, gets an image: a store
-// that it reaches, or the node that made it, to which dial opens streams.
+// that it reaches, or another node that has it, to which dial opens streams.
 func (s *Stores) Reader(ctx context.Context, image *pb.Image, node string, dial store.Dial) (store.Reader, error) {
 	if s.reaches(image, node) {
 		return s.Open(ctx, image.GetStore())
@@ -167,7 +168,10 @@ func (s *Stores) Facts(ctx context.Context, image *pb.Image, digest checkpoint.D
 
 // reaches says whether node, which is this one, reads the image from a store.
 func (s *Stores) reaches(image *pb.Image, node string) bool {
-	return image.GetStore() != "" && s.Has(image.Store) || image.GetStore() == "" && image.GetNode() == node
+	if image.GetStore() != "" {
+		return s.Has(image.Store)
+	}
+	return image.GetNode() == node && !image.GetLost() || slices.Contains(image.GetCopies(), node)
 }
 
 // ErrOther is returned, wrapped, for an image that is not what the controllers

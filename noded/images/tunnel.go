@@ -104,6 +104,38 @@ func (s *stream) Close() error {
 	}
 }
 
+// Slowed is a stream whose writes go no faster than the pace allows, beside what else
+// slows them.
+func Slowed(ctx context.Context, stream io.ReadWriteCloser, pace *Pace) io.ReadWriteCloser {
+	if pace == nil {
+		return stream
+	}
+	return &slowed{ReadWriteCloser: stream, ctx: ctx, pace: pace}
+}
+
+type slowed struct {
+	io.ReadWriteCloser
+	ctx  context.Context
+	pace *Pace
+}
+
+// Write implements io.Writer.
+func (s *slowed) Write(data []byte) (written int, err error) {
+	for len(data) > 0 {
+		piece := data[:min(len(data), messageBytes)]
+		if err := s.pace.wait(s.ctx, len(piece)); err != nil {
+			return written, err
+		}
+		n, err := s.ReadWriteCloser.Write(piece)
+		written += n
+		if err != nil {
+			return written, err
+		}
+		data = data[n:]
+	}
+	return written, nil
+}
+
 // closePatience is how long the other end of a tunnel may take to read what was
 // written last.
 const closePatience = 10 * time.Second

@@ -17,18 +17,23 @@ func TestKeeps(t *testing.T) {
 		left    int    // second at which the last allocation of job 1 was forgotten; 0 = none was
 		deleted bool
 	}{
-		"named":                            {Image{1, 5, "one", "n1"}, 0, 0, false},
-		"older than what is named":         {Image{1, 4, "old", "n1"}, 1, 0, true},
-		"of another node":                  {Image{1, 4, "old", "n2"}, 0, 0, false},
-		"newer, nothing of the job here":   {Image{1, 6, "new", "n1"}, 2, 0, true},
-		"newer, the job is here":           {Image{1, 6, "new", "n1"}, 1, 0, false},
-		"newer, it left after the order":   {Image{1, 6, "new", "n1"}, 0, 11, false},
-		"newer, it left before the order":  {Image{1, 6, "new", "n1"}, 0, 9, true},
-		"older, it left after the order":   {Image{1, 4, "old", "n1"}, 0, 11, true},
-		"older, an allocation resumes":     {Image{1, 4, "from", "n1"}, 1, 0, false},
-		"of a job that has none any more":  {Image{3, 1, "gone", "n1"}, 0, 0, true},
-		"the same, of a job that is here":  {Image{3, 1, "gone", "n1"}, 3, 0, false},
-		"the digest of another job's here": {Image{1, 4, "from", "n1"}, 2, 0, true},
+		"named":                            {Image{1, 5, "one", "n1", true}, 0, 0, false},
+		"older than what is named":         {Image{1, 4, "old", "n1", true}, 1, 0, true},
+		"of another node":                  {Image{1, 4, "old", "n2", false}, 0, 0, false},
+		"a copy that is not named":         {Image{1, 6, "new", "n2", true}, 1, 0, true},
+		"a copy that is named":             {Image{1, 5, "one", "n2", true}, 0, 0, false},
+		"a copy, an allocation resumes":    {Image{1, 4, "from", "n2", true}, 1, 0, false},
+		"a copy that has just come":        {Image{1, 6, "fetched", "n2", true}, 0, 0, false},
+		"a copy that came before":          {Image{1, 6, "long ago", "n2", true}, 0, 0, true},
+		"newer, nothing of the job here":   {Image{1, 6, "new", "n1", true}, 2, 0, true},
+		"newer, the job is here":           {Image{1, 6, "new", "n1", true}, 1, 0, false},
+		"newer, it left after the order":   {Image{1, 6, "new", "n1", true}, 0, 11, false},
+		"newer, it left before the order":  {Image{1, 6, "new", "n1", true}, 0, 9, true},
+		"older, it left after the order":   {Image{1, 4, "old", "n1", true}, 0, 11, true},
+		"older, an allocation resumes":     {Image{1, 4, "from", "n1", true}, 1, 0, false},
+		"of a job that has none any more":  {Image{3, 1, "gone", "n1", true}, 0, 0, true},
+		"the same, of a job that is here":  {Image{3, 1, "gone", "n1", true}, 3, 0, false},
+		"the digest of another job's here": {Image{1, 4, "from", "n1", true}, 2, 0, true},
 	} {
 		r := &Registry{Most: 9, Remembers: 9}
 		if test.here != 0 {
@@ -37,6 +42,8 @@ func TestKeeps(t *testing.T) {
 		if test.left != 0 {
 			r.Forget(r.Adopt(&pb.StartAlloc{Alloc: &pb.AllocId{Job: 1, Epoch: 3}}, at(1)), at(test.left))
 		}
+		r.Fetches("long ago", at(-51))
+		r.Fetches("fetched", at(-49))
 		if keeps := r.Keeps(NewKeep(order, "n1", at(10)), test.image); keeps == test.deleted {
 			t.Errorf("%s: kept %v", name, keeps)
 		}

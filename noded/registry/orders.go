@@ -54,6 +54,10 @@ func (r *Registry) start(order *pb.StartAlloc, now Time, do *Do) {
 		}
 		return
 	}
+	if r.reclaimedHere(order, now) {
+		do.ended(neverStarted(key, pb.EndCause_END_CAUSE_RECLAIMED, "it had not been started", now))
+		return
+	}
 	if err := r.accept(order); err != nil {
 		do.Refused = err
 		do.ended(neverStarted(key, pb.EndCause_END_CAUSE_NODE_FAULT, err.Error(), now))

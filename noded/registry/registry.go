@@ -59,6 +59,7 @@ type Alloc struct {
 	Parked        bool         // and its devices are the node's owner's
 	ParkMS        uint32       // how long that took
 	Park          Park         // what controllers ordered about that
+	Hold          Hold         // what the owner of the node wants, by a word on the node
 	Ready         bool         // its container was seen to be up
 	Released      bool         // its script may start
 	EndOrder      *pb.EndAlloc // the latest; nil = none came
@@ -78,6 +79,15 @@ type Park struct {
 	By     time.Duration // boot time; 0 = it need not be parked
 }
 
+// Hold is what the node's owner said there, without a controller, and what became of it.
+type Hold struct {
+	Number uint64        // of the word that was passed on last; 0 = none was
+	Held   bool          // the allocation is a guest, and the owner has taken the node
+	By     time.Duration // boot time by which it is parked or over
+	Parked bool          // as its supervisor says, like the next one
+	ParkMS uint32
+}
+
 // Registry holds a node's allocations.
 type Registry struct {
 	// Most is how many allocations the node holds at once, Remembers how many results
@@ -85,12 +95,15 @@ type Registry struct {
 	// node; nil = it does.
 	Most, Remembers int
 	Fits            func(*pb.StartAlloc) error
+	// Word is what the owner of the node says about an allocation; nil = nothing.
+	Word func(order *pb.StartAlloc, now Time) *pb.HoldAlloc
 
-	allocs map[Key]*Alloc
-	gone   map[Key]*pb.AllocEnded
-	order  []Key                    // in which they went
-	left   map[uint32]time.Duration // boot time at which the last allocation of a job was forgotten
-	lease  *pb.LeaseRenewed         // the latest answer
+	allocs  map[Key]*Alloc
+	gone    map[Key]*pb.AllocEnded
+	order   []Key                    // in which they went
+	left    map[uint32]time.Duration // boot time at which the last allocation of a job was forgotten
+	fetched map[string]time.Duration // when images of other nodes were fetched, by digest
+	lease   *pb.LeaseRenewed         // the latest answer
 }
 
 // Do is what is to be done: messages for the controller, in their order, then the rest.
@@ -102,12 +115,15 @@ type Do struct {
 	Done    *Alloc // a controller has its result: delete its files, then Forget
 	Refused error  // why an order to start was
 	Mistake error  // a move that the table of package job does not have
+	// Measured is how long it took to park an allocation: for ParkTimes.
+	Measured *ParkMeasured
 }
 
 // Pass is an order for the supervisor of an allocation.
 type Pass struct {
 	Alloc *Alloc
 	Order *pb.ControllerMessage
+	Hold  *pb.HoldAlloc // in place of Order
 }
 
 // Errors of orders.
@@ -205,7 +221,7 @@ func (r *Registry) Forget(p *Alloc, now Time) {
 func (d *Do) send(message *pb.NodeMessage) { d.Send = append(d.Send, message) }
 
 func (d *Do) pass(p *Alloc, order *pb.ControllerMessage) {
-	d.Pass = append(d.Pass, Pass{p, order})
+	d.Pass = append(d.Pass, Pass{Alloc: p, Order: order})
 }
 
 func (d *Do) move(p *Alloc, to job.State) {

@@ -31,6 +31,8 @@ func (r *Registry) Hear(p *Alloc, event *pb.ShimEvent) (do Do) {
 		p.Frozen = what.Lease.GetFrozen()
 	case *pb.ShimEvent_Suspended:
 		do.hearSuspended(p, what.Suspended)
+	case *pb.ShimEvent_Hold:
+		do.hearHold(p, what.Hold)
 	case *pb.ShimEvent_Saved:
 		do.hearSaved(p, what.Saved)
 	case *pb.ShimEvent_Checkpointable:
@@ -48,10 +50,21 @@ func (d *Do) hearSuspended(p *Alloc, said *pb.AllocSuspended) {
 	if p.SuspendNumber == said.GetNumber() && p.Suspended == said.GetFrozen() && p.Parked == said.GetParked() {
 		return
 	}
+	if said.GetParked() && p.Park.Number == said.GetNumber() { // or an earlier daemon has heard it
+		d.measured(p, said.GetGpuBytes(), said.GetParkMs())
+	}
 	p.SuspendNumber, p.Suspended, p.Parked, p.ParkMS = said.GetNumber(), said.GetFrozen(), said.GetParked(), said.GetParkMs()
 	d.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocSuspended{AllocSuspended: &pb.AllocSuspended{
 		Alloc: p.Key.Message(), Number: p.SuspendNumber, Frozen: p.Suspended, Parked: p.Parked, ParkMs: p.ParkMS,
 	}}})
+}
+
+// measured notes how long a park took that somebody waited for, once: the controllers and
+// the owner on the node may both have asked for it.
+func (d *Do) measured(p *Alloc, gpuBytes uint64, tookMS uint32) {
+	if !p.Parked && !p.Hold.Parked && p.deadline() != 0 {
+		d.Measured = &ParkMeasured{Size: p.parkSize(gpuBytes), Took: time.Duration(tookMS) * time.Millisecond}
+	}
 }
 
 // hearSaved notes how a save ended, until a controller has acknowledged it. It is said
@@ -234,7 +247,7 @@ const parkMargin = 2 * time.Second
 func (r *Registry) Overdue(now Time) []*Alloc {
 	var overdue []*Alloc
 	for _, p := range r.All() {
-		if !p.Life.Over() && !p.ParkKilled && !p.Parked && p.Park.By != 0 && now.Boot >= p.Park.By+parkMargin {
+		if by := p.deadline(); !p.ParkKilled && !p.Free() && by != 0 && now.Boot >= by+parkMargin {
 			overdue = append(overdue, p)
 		}
 	}

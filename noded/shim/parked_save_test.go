@@ -2,8 +2,11 @@ package shim
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/checkpoint/cuda"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -124,5 +127,54 @@ func TestLentWhileSaved(t *testing.T) {
 	if made == 0 || made == 10 {
 		t.Errorf("%d images of 10: the moments are not what they should be", made)
 	}
+	s.cancel()
+}
+
+// TestParkedWithFullStore: a parked job whose image finds no room, before the first byte or in
+// the middle, stays parked and leaves nothing in the store. It is saved once there is room,
+// and continues where it stood when the node is lent again.
+func TestParkedWithFullStore(t *testing.T) {
+	if !privately(t) {
+		return
+	}
+	b := newSavingBed(t)
+	store := b.settings.Checkpoint.Stores.Own
+	must(t, os.MkdirAll(store, 0o700))
+	mountTmpfs(t, store, 0o700, "size=64k")
+	s := b.launch(b.counter())
+	s.ready()
+	b.countsOn()
+	s.park(1, time.Minute)
+	s.saysParked(1, true)
+	at := b.counts()
+	for i, size := range []string{"64k", "1m", "2m", "3m", "4m"} {
+		must(t, unix.Mount("", store, "", unix.MS_REMOUNT, "size="+size))
+		saved := s.save(&pb.SaveAlloc{Number: uint32(i + 1), Then: freeze})
+		if saved.Image != nil || saved.Frozen {
+			if t.Logf("there was room in %s", size); i == 0 {
+				t.Error("the store was not full")
+			}
+			_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: uint32(i + 1), Abandon: true})
+			must(t, err)
+			break
+		}
+		if frozen, err := groupOf(s).Frozen(); err != nil || !frozen {
+			t.Fatalf("%s: its save failed, and it is frozen %v, %v", size, frozen, err)
+		}
+		var fs unix.Statfs_t
+		must(t, unix.Statfs(store, &fs))
+		if used := (fs.Blocks - fs.Bfree) * uint64(fs.Bsize); used > 48<<10 {
+			t.Errorf("%s: its save failed, and %d bytes of it are in the store: %s", size, used, saved.Error)
+		}
+	}
+	must(t, unix.Mount("", store, "", unix.MS_REMOUNT, "size=256m"))
+	wantSaved(t, s.save(&pb.SaveAlloc{Number: 100, Then: freeze}))
+	_, err := s.client().Save(context.Background(), &pb.SaveAlloc{Alloc: s.order.Alloc, Number: 100, Abandon: true})
+	must(t, err)
+	if now := b.counts(); now != at {
+		t.Fatalf("it was parked at %d, and is at %d", at, now)
+	}
+	s.suspend(2, false)
+	b.countsOn()
 	s.cancel()
 }

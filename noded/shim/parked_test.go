@@ -166,7 +166,8 @@ func TestParkOfSuspended(t *testing.T) {
 	s.cancel()
 }
 
-// TestParkedEnds: a job that is parked has its time to end, without its device.
+// TestParkedEnds: a job that is parked does not run again for its end: its CPUs are the
+// owner's.
 func TestParkedEnds(t *testing.T) {
 	b := newBed(t)
 	b.giveDevice(t, screenMajor, screenMinor)
@@ -176,8 +177,10 @@ func TestParkedEnds(t *testing.T) {
 	s.saysParked(1, true)
 	_, err := s.client().End(context.Background(), &pb.EndAlloc{GraceS: 20})
 	must(t, err)
-	eventually(t, "it has its TERM", func() bool { return strings.Contains(b.output(), "term") })
-	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 3, 0)
+	wantEnd(t, s.wait(), pb.EndCause_END_CAUSE_CANCELLED, 0, 9)
+	if strings.Contains(b.output(), "term") {
+		t.Error("it ran when it was ended")
+	}
 }
 
 // TestNeverParked: a job that keeps a device open that is no GPU of CUDA's has what it has

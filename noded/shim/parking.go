@@ -58,8 +58,26 @@ func (p *alloc) devices() []cgroup.Device {
 
 // suspend takes an order to suspend the job, to park it too, or to resume it.
 func (p *alloc) suspend(order *pb.SuspendAlloc) {
+	p.change(func(now time.Duration) supervise.Do { return p.core.Suspend(order, now) })
+}
+
+// hold takes what the owner says on the node itself. A guest that is not parked has no
+// more time to end than is left until the deadline, in which its KILL has to work.
+func (p *alloc) hold(hold *pb.HoldAlloc) {
+	p.change(func(now time.Duration) supervise.Do { return p.core.Hold(hold, now) })
+	if hold.GetHeld() && hold.GetKill() {
+		within := time.Duration(hold.GetWithinMs()) * time.Millisecond
+		p.end(pb.EndCause_END_CAUSE_RECLAIMED, max(min(killWait(p.order), within-killTime), 0), "the owner asked for that on the node itself")
+	}
+}
+
+// killTime is how long before the deadline the KILL comes, of a job that is not parked.
+const killTime = 500 * time.Millisecond
+
+// change has core decide by something that was said about parking.
+func (p *alloc) change(decide func(now time.Duration) supervise.Do) {
 	p.mu.Lock()
-	p.carryOut(p.core.Suspend(order, boottime.Now()))
+	p.carryOut(decide(boottime.Now()))
 	wanted, by := p.core.Park.Wanted, p.core.Park.By
 	p.mu.Unlock()
 	if wanted {
@@ -140,8 +158,9 @@ type neverError struct{ error }
 func (k *parking) took(failure error) {
 	p := k.alloc
 	p.mu.Lock()
+	p.core.Park.GPU = p.gpus.Reclaimed()
 	p.carryOut(p.core.TookDevices(failure, boottime.Now()))
-	wanted, took := p.core.Park.Wanted, p.core.Park.Took
+	wanted, took, leisure := p.core.Park.Wanted, p.core.Park.Took, p.core.AtLeisure()
 	p.mu.Unlock()
 	p.poke()
 	var never neverError
@@ -151,6 +170,8 @@ func (k *parking) took(failure error) {
 	case p.endAsked():
 	case !wanted:
 		p.log.Info("the job is not parked: the owner of the node lends it again")
+	case leisure:
+		p.log.Warn("the job is not parked yet, and nobody waits for it: that is tried again", "error", failure)
 	case errors.As(failure, &never):
 		p.log.Warn("the job cannot be parked and is ended: the owner of the node has taken it back", "error", failure)
 		p.end(pb.EndCause_END_CAUSE_RECLAIMED, killWait(p.order), bundle.Clip("it cannot be parked: "+failure.Error()))
@@ -174,6 +195,9 @@ func (k *parking) take(ctx context.Context) error {
 			}
 			return errors.Join(context.Cause(ctx), err)
 		}
+		if p.runs() {
+			p.relay.HangUp(hangUpPatience)
+		}
 		if err := k.freeze(ctx); err != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
@@ -185,6 +209,10 @@ func (k *parking) take(ctx context.Context) error {
 	k.used = false
 	return nil
 }
+
+// hangUpPatience is how long process 1 has to close its connections with attached clients.
+// It does so at once, unless the machine is very busy or somebody has stopped it.
+const hangUpPatience = 100 * time.Millisecond
 
 // run lets the job run, with its devices, if it is suspended.
 func (k *parking) run() error {
@@ -203,11 +231,14 @@ func (k *parking) run() error {
 	return p.applyFreezer()
 }
 
-// How often a job that has a device open is let run for a moment, in which it may close it,
-// and for how long the first time: before each other time, twice as long.
+// A job that has a device open is let run for a moment, in which it may close it, again
+// and again: for openPause the first time, twice as long each other time up to
+// openLongest, until openPatience or half of the time to the deadline is over. A program
+// that asks for the state of its GPUs every few moments has them open in half of the looks.
 const (
-	openTries = 5
-	openPause = 20 * time.Millisecond
+	openPause    = 20 * time.Millisecond
+	openLongest  = 160 * time.Millisecond
+	openPatience = 2 * time.Second
 )
 
 // A job that is frozen while a program waits for a process that it made with vfork cannot be
@@ -220,6 +251,7 @@ const (
 // freeze freezes the job where no process has one of its GPUs open and, if that soon is
 // so, where it can be saved.
 func (k *parking) freeze(ctx context.Context) error {
+	giveUp := k.openUntil()
 	for opens, forks := 0, 0; ; {
 		if err := k.freezeOnce(ctx); err != nil {
 			return err
@@ -231,10 +263,10 @@ func (k *parking) freeze(ctx context.Context) error {
 		pause := vforkPause
 		if opener != nil {
 			k.used = true
-			if opens == openTries-1 {
+			if boottime.Now() >= giveUp {
 				return k.keepsOpen(opener)
 			}
-			pause = openPause << opens
+			pause = min(openPause<<min(opens, 10), openLongest)
 			opens++
 		} else if forks++; forks > vforkTries || !k.waitsInVfork() {
 			return nil
@@ -248,6 +280,18 @@ func (k *parking) freeze(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// openUntil is how long a job may have a device open that is to be parked.
+func (k *parking) openUntil() time.Duration {
+	now := boottime.Now()
+	k.alloc.mu.Lock()
+	defer k.alloc.mu.Unlock()
+	patience := openPatience
+	if by := k.alloc.core.Park.By; by != 0 {
+		patience = min(patience, (by-now)/2)
+	}
+	return now + patience
 }
 
 // waitsInVfork says whether a process does, and may run.
@@ -320,6 +364,7 @@ func (k *parking) give() error {
 	}
 	k.used = false
 	k.alloc.gpus.Release()
+	k.alloc.relay.Admit()
 	return nil
 }
 

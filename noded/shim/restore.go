@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"google.golang.org/grpc/status"
 
@@ -24,14 +23,19 @@ var errImageAway = errors.New("the image did not come")
 // fetch is fetchImage with an error that says whether the image is at fault.
 func (p *alloc) fetch(ctx context.Context) (*checkpoint.Manifest, error) {
 	manifest, err := p.fetchImage(ctx)
+	return manifest, awayOrNot(err)
+}
+
+// awayOrNot says of an error whether the image is at fault.
+func awayOrNot(err error) error {
 	if errors.Is(err, store.ErrBroken) || errors.Is(err, store.ErrSilent) || errors.Is(err, images.ErrClosed) {
 		err = fmt.Errorf("%w: %w", errImageAway, err)
 	}
-	return manifest, err
+	return err
 }
 
-// fetchImage brings the image from which the allocation resumes into its directory,
-// checks every byte, and answers the manifest.
+// fetchImage brings the image from which the allocation resumes into its directory, and
+// answers the manifest. Every byte of it is checked before anybody reads it.
 func (p *alloc) fetchImage(ctx context.Context) (*checkpoint.Manifest, error) {
 	image := p.order.Restore
 	if p.settings.Checkpoint.Engine == nil {
@@ -41,7 +45,7 @@ func (p *alloc) fetchImage(ctx context.Context) (*checkpoint.Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
-	reader, err := p.stores.Reader(ctx, image, p.settings.Node, p.dialImage)
+	reader, err := p.stores.Reader(ctx, image, p.settings.Node, p.imageDialer().Dial)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w: %w", images.ErrClosed, err)
 	}
@@ -55,11 +59,8 @@ func (p *alloc) fetchImage(ctx context.Context) (*checkpoint.Manifest, error) {
 	if err := p.mayHave(manifest); err != nil {
 		return nil, err
 	}
-	if p.image, err = imagedir.Make(p.dir, p.settings.StateDir, uint64(manifest.DataBytes()), p.log); err != nil {
+	if p.image, err = imagedir.Open(ctx, p.dir, p.settings.StateDir, reader, manifest, digest, p.log); err != nil {
 		return nil, err
-	}
-	if err := reader.Get(ctx, digest, p.image.Path); err != nil {
-		return nil, fmt.Errorf("image: %w", err)
 	}
 	return manifest, nil
 }
@@ -74,9 +75,12 @@ func (p *alloc) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*c
 	image := container.Image{Dir: p.image.Path, Manifest: manifest, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.IsParked()}
 	running, err := container.Restore(p.startContext, spec, p.settings.Checkpoint.Engine, image)
 	if err != nil {
+		if cause := p.image.Whole(); cause != nil {
+			err = awayOrNot(fmt.Errorf("image: %w: %w", cause, err))
+		}
 		return nil, err
 	}
-	if err := image.Discard(); err != nil {
+	if err := errors.Join(p.image.Stop(), image.Discard()); err != nil {
 		p.log.Warn("the files of a restore are not removed from the disk: that is tried again at the job's end", "error", err)
 	}
 	return running, nil
@@ -85,7 +89,7 @@ func (p *alloc) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*c
 // mayBegin is asked when the job is there and has not run. One allocation of several waits
 // until all are there: either they all resume, or none does.
 func (p *alloc) mayBegin() error {
-	if err := p.gpus.Find(); err != nil {
+	if err := errors.Join(p.image.Whole(), p.gpus.Find()); err != nil {
 		return err
 	}
 	if p.order.Gang {
@@ -136,13 +140,15 @@ func (p *alloc) begin(spec *container.Spec, manifest *checkpoint.Manifest) (*con
 	return p.restore(spec, manifest)
 }
 
-// dialImage opens a stream to the node that has the image.
-func (p *alloc) dialImage(ctx context.Context) (io.ReadWriteCloser, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	tunnel, err := p.relay.OpenTunnel(ctx, &pb.TunnelOpen{TargetNode: p.order.Restore.Node, Image: p.order.Restore})
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("reach node %s, which has the image: %s", p.order.Restore.Node, status.Convert(err).Message())
-	}
-	return images.Stream(ctx, tunnel, nil, cancel), nil
+// imageDialer opens streams to the node that has the image.
+func (p *alloc) imageDialer() *images.Dialer {
+	return &images.Dialer{Direct: p.settings.Checkpoint.MayDial, Log: p.log, Tunnel: func(ctx context.Context, sum []byte) (images.Tunnel, func(), error) {
+		ctx, cancel := context.WithCancel(ctx)
+		tunnel, err := p.relay.OpenTunnel(ctx, &pb.TunnelOpen{TargetNode: p.order.Restore.Node, Image: p.order.Restore, Direct: sum})
+		if err != nil {
+			cancel()
+			return nil, nil, fmt.Errorf("reach node %s, which has the image: %s", p.order.Restore.Node, status.Convert(err).Message())
+		}
+		return tunnel, cancel, nil
+	}}
 }

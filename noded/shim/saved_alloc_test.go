@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -38,6 +39,8 @@ type fakeSaver struct {
 	began chan struct{}
 	dies  func() // what happens to the job when the save is given up
 	calls int
+	// piped is what the job has in memory; nil = it is in a file.
+	piped []byte
 	// prepared says that the job ran when it was prepared for the next save.
 	prepared func() bool
 	ready    bool
@@ -45,7 +48,7 @@ type fakeSaver struct {
 
 func (f *fakeSaver) Prepare(context.Context) { f.ready = f.prepared == nil || f.prepared() }
 
-func (f *fakeSaver) Dump(ctx context.Context, dir string) (*checkpoint.Manifest, error) {
+func (f *fakeSaver) Dump(ctx context.Context, dir string, pages func(string, *os.File) error) (*checkpoint.Manifest, error) {
 	f.mu.Lock()
 	err, hold := f.err, f.hold
 	if !f.ready {
@@ -67,6 +70,9 @@ func (f *fakeSaver) Dump(ctx context.Context, dir string) (*checkpoint.Manifest,
 			return nil, ctx.Err()
 		}
 	}
+	if err == nil && pages != nil && f.piped != nil {
+		err = f.pipe(pages)
+	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "pages"), []byte("x"), 0o600)
 	}
@@ -76,6 +82,21 @@ func (f *fakeSaver) Dump(ctx context.Context, dir string) (*checkpoint.Manifest,
 	return &checkpoint.Manifest{Version: checkpoint.ManifestVersion, Parts: []checkpoint.Part{{Name: "pages", Size: 1}}}, nil
 }
 
+// pipe hands on what the job has in memory, and fails if not all of it is taken.
+func (f *fakeSaver) pipe(pages func(string, *os.File) error) error {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := to.Write(f.piped)
+		written <- errors.Join(err, to.Close())
+	}()
+	err = pages("piped", from)
+	return errors.Join(err, from.Close(), <-written)
+}
+
 type fakeImages struct {
 	mu   sync.Mutex
 	last *checkpoint.Manifest
@@ -83,6 +104,9 @@ type fakeImages struct {
 	err  error
 	hold chan struct{}
 	put  []uint32
+	// added: a store takes the beginning of what comes through a pipe, says so here, and
+	// hangs.
+	added chan struct{}
 }
 
 func (f *fakeImages) Put(ctx context.Context, _ string, m *checkpoint.Manifest, dir string) (save.Packed, error) {
@@ -112,6 +136,38 @@ func (f *fakeImages) Put(ctx context.Context, _ string, m *checkpoint.Manifest, 
 		f.dir[entry.Name()] = string(data)
 	}
 	return save.Packed{Digest: checkpoint.Digest{byte(m.Number)}, Bytes: 1, WrittenBytes: 1}, nil
+}
+
+func (f *fakeImages) Begin(_ context.Context, store string, _ *checkpoint.Manifest, _ uint64) (save.Packing, error) {
+	return &fakePacking{f, store}, nil
+}
+
+// fakePacking puts everything at the end.
+type fakePacking struct {
+	images *fakeImages
+	store  string
+}
+
+func (p *fakePacking) Abandon() {}
+
+func (p *fakePacking) Add(ctx context.Context, _ string, pipe *os.File) error {
+	if _, err := io.ReadFull(pipe, make([]byte, 1000)); err != nil {
+		return err
+	}
+	if p.images.added != nil {
+		p.images.added <- struct{}{}
+		<-ctx.Done() // the store does not answer
+		return context.Cause(ctx)
+	}
+	if p.images.err != nil {
+		return p.images.err
+	}
+	_, err := io.Copy(io.Discard, pipe)
+	return err
+}
+
+func (p *fakePacking) Finish(ctx context.Context, m *checkpoint.Manifest, dir string) (save.Packed, error) {
+	return p.images.Put(ctx, p.store, m, dir)
 }
 
 func newSavedAlloc(t *testing.T) *savedAlloc {

@@ -109,6 +109,34 @@ func TestSaveTakenBack(t *testing.T) {
 	s.runs()
 }
 
+// TestPackingFails: CRIU comes to its end, though the store takes no more of what the job
+// has in memory.
+func TestPackingFails(t *testing.T) {
+	s := newSavedAlloc(t)
+	s.saver.piped, s.images.err = make([]byte, 8<<20), errors.New("the store is full")
+	s.save(1, freeze)
+	if saved := s.told(1); saved.Image != nil || saved.Error != "the store is full" {
+		t.Errorf("told %v", saved)
+	}
+	s.runs()
+	s.clean()
+}
+
+// TestTakenBackWhilePacked: a save that is taken back does not wait for its store.
+func TestTakenBackWhilePacked(t *testing.T) {
+	s := newSavedAlloc(t)
+	s.saver.piped, s.images.added = make([]byte, 8<<20), make(chan struct{})
+	s.save(1, freeze)
+	<-s.images.added
+	s.frozen()
+	s.takeSave(&pb.SaveAlloc{Alloc: s.order.Alloc, Number: 1, Abandon: true})
+	if saved := s.told(1); saved.Image != nil || !strings.Contains(saved.Error, "taken back") {
+		t.Errorf("told %v", saved)
+	}
+	s.runs()
+	s.clean()
+}
+
 // TestSavesAtOnce: a later one waits, and takes the place of one that waits.
 func TestSavesAtOnce(t *testing.T) {
 	s := newSavedAlloc(t)

@@ -188,6 +188,12 @@ func (s *service) Suspend(_ context.Context, request *pb.SuspendAlloc) (*pb.Shim
 	return &pb.ShimResponse{}, nil
 }
 
+// Hold implements pb.ShimServer. It may be called again.
+func (s *service) Hold(_ context.Context, request *pb.HoldAlloc) (*pb.ShimResponse, error) {
+	s.alloc.hold(request)
+	return &pb.ShimResponse{}, nil
+}
+
 // Save implements pb.ShimServer. It may be called again.
 func (s *service) Save(_ context.Context, request *pb.SaveAlloc) (*pb.ShimResponse, error) {
 	if bundle.ID(request.Alloc) != s.alloc.dir.ID() || request.Number == 0 {

@@ -33,16 +33,31 @@ func (s ParkStep) String() string { return parkNames[s] }
 type Park struct {
 	Wanted bool
 	Step   ParkStep
-	Since  time.Duration // CLOCK_BOOTTIME of the order, like all of these
+	Since  time.Duration // CLOCK_BOOTTIME of the first order or hold, like all of these
 	By     time.Duration // an allocation that is not parked by then is killed; 0 = never
-	Took   time.Duration // from the order until it was parked
+	Took   time.Duration // from then until it was parked
+	GPU    uint64        // bytes that were copied from its GPUs for that
 	Why    error         // it failed last; nil = it did not
 	after  time.Duration // when it is tried again
 }
 
 // parkPause is how long a job is left alone after an attempt that failed: each may copy
-// all that it has on its GPUs.
-const parkPause = 200 * time.Millisecond
+// all that it has on its GPUs. Where nobody waits for them there is more time.
+const (
+	parkPause        = 200 * time.Millisecond
+	parkLeisurePause = time.Minute
+)
+
+// AtLeisure says that the job is parked for nobody: there is no deadline, and no owner.
+func (a *Alloc) AtLeisure() bool { return a.Park.Wanted && a.Park.By == 0 && !a.Own.Park }
+
+// parkAfter is when it is tried again, after an attempt that failed.
+func (a *Alloc) parkAfter(now time.Duration) time.Duration {
+	if a.AtLeisure() {
+		return now + parkLeisurePause
+	}
+	return now + parkPause
+}
 
 var (
 	// ErrReclaimed is why a save ends, or is refused, that would keep the owner waiting.
@@ -59,38 +74,23 @@ func (a *Alloc) Suspend(order *pb.SuspendAlloc, now time.Duration) Do {
 		return Do{}
 	}
 	park := order.GetSuspended() && order.GetPark()
+	by := byWhen(order.GetWithinMs(), now)
 	if order.GetNumber() == a.SuspendNumber {
-		if park && a.Park.Wanted {
-			a.parkBy(order, now)
+		if park && a.Ordered.Park {
+			a.Ordered.By = earlier(a.Ordered.By, by)
 		}
-		return Do{}
+		return a.combine(now)
 	}
-	a.SuspendNumber, a.Lease.Suspended = order.GetNumber(), order.GetSuspended()
-	do := Do{Tell: true}
-	switch {
-	case park && !a.Park.Wanted:
-		a.Park.Wanted, a.Park.Since, a.Park.By, a.Park.after, a.Park.Why = true, now, 0, 0, nil
-		a.parkBy(order, now)
-	case park:
-		a.parkBy(order, now)
-	case a.Park.Wanted:
-		a.Park.Wanted, a.Park.By, a.Park.after = false, 0, 0
-		if a.Park.Step == ParkTaking {
-			do.StopPark = ErrParkCalledOff
-		}
+	if a.Ordered.Park && park {
+		by = earlier(a.Ordered.By, by)
 	}
+	a.SuspendNumber, a.Ordered = order.GetNumber(), Wish{Suspended: order.GetSuspended(), Park: park}
+	if park {
+		a.Ordered.By = by
+	}
+	do := a.combine(now)
+	do.Tell = true
 	return do
-}
-
-// parkBy brings the deadline forward.
-func (a *Alloc) parkBy(order *pb.SuspendAlloc, now time.Duration) {
-	if order.GetWithinMs() == 0 {
-		return
-	}
-	by := now + time.Duration(order.GetWithinMs())*time.Millisecond
-	if a.Park.By == 0 || by < a.Park.By {
-		a.Park.By = by
-	}
 }
 
 // LookPark answers what is to be done now about parking: Park or Unpark, which the caller
@@ -150,7 +150,7 @@ func (a *Alloc) RunToPark(now time.Duration) bool {
 // devices, and it is frozen.
 func (a *Alloc) TookDevices(failure error, now time.Duration) Do {
 	if failure != nil {
-		a.Park.Step, a.Park.Why, a.Park.after = ParkFailed, failure, now+parkPause
+		a.Park.Step, a.Park.Why, a.Park.after = ParkFailed, failure, a.parkAfter(now)
 		return Do{Tell: true}
 	}
 	a.Park.Step, a.Park.Why, a.Park.Took = Parked, nil, now-a.Park.Since

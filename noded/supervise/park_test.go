@@ -26,6 +26,37 @@ type walker struct {
 	highest *pb.SuspendAlloc
 	by      time.Duration // the deadline, as the orders say
 	told    *pb.AllocSuspended
+	held    *pb.HoldAlloc // the highest that the owner said on the node
+	heldBy  time.Duration
+}
+
+// hold says something as the owner on the node, and keeps count.
+func (w *walker) hold() {
+	hold := &pb.HoldAlloc{Number: uint64(w.rng.IntN(12)), Held: w.rng.IntN(2) == 0}
+	if w.held != nil && w.rng.IntN(3) == 0 {
+		hold = &pb.HoldAlloc{Number: w.held.Number, Held: w.held.Held}
+	}
+	if hold.Held && w.rng.IntN(4) > 0 {
+		hold.WithinMs = uint32(1 + w.rng.IntN(3000))
+	}
+	if hold.Number != 0 && hold.Number >= w.held.GetNumber() {
+		if !hold.Held || !w.held.GetHeld() {
+			w.heldBy = 0
+		}
+		if by := w.now + time.Duration(hold.WithinMs)*time.Millisecond; hold.WithinMs != 0 && (w.heldBy == 0 || by < w.heldBy) {
+			w.heldBy = by
+		}
+		w.held = hold
+	}
+	w.carryOut(w.Hold(hold, w.now))
+}
+
+// deadline is the earlier one of the two.
+func (w *walker) deadline() time.Duration {
+	if w.by == 0 || w.heldBy != 0 && w.heldBy < w.by {
+		return w.heldBy
+	}
+	return w.by
 }
 
 func (w *walker) fail(format string, arguments ...any) {
@@ -56,8 +87,8 @@ func (w *walker) order() {
 		}
 	}
 	w.carryOut(w.Suspend(order, w.now))
-	if w.Park.By != w.by {
-		w.fail("the deadline is %v, and the orders say %v", w.Park.By, w.by)
+	if w.Park.By != w.deadline() {
+		w.fail("the deadline is %v, and the orders say %v", w.Park.By, w.deadline())
 	}
 }
 
@@ -148,8 +179,8 @@ func (w *walker) looks() {
 	if w.Overdue(w.now) {
 		w.killed = true
 	}
-	if w.by != 0 && w.now >= w.by && !w.denied && !w.killed {
-		w.fail("it is neither parked nor killed, and the deadline was %v", w.by)
+	if by := w.deadline(); by != 0 && w.now >= by && !w.denied && !w.killed {
+		w.fail("it is neither parked nor killed, and the deadline was %v", by)
 	}
 	if !w.killed && w.Lease.Runs && w.denied && !w.taking {
 		w.fail("it runs without its devices, %s", w.Park.Step)
@@ -164,7 +195,7 @@ func (w *walker) looks() {
 // the end the order with the highest number holds.
 func TestParkWhateverComes(t *testing.T) {
 	ends := map[ParkStep]int{}
-	kills := 0
+	kills, both := 0, 0
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		w := &walker{t: t, seed: seed, rng: rng, now: time.Hour, Alloc: &Alloc{
@@ -172,9 +203,11 @@ func TestParkWhateverComes(t *testing.T) {
 			Lease: lease.Lease{Fence: rng.IntN(2) == 0, Begun: 1, End: time.Hour + time.Minute, Margin: time.Hour, Runs: true},
 		}}
 		for range 80 {
-			switch rng.IntN(6) {
+			switch rng.IntN(7) {
 			case 0:
 				w.order()
+			case 6:
+				w.hold()
 			case 1:
 				w.saves()
 			case 2:
@@ -196,9 +229,10 @@ func TestParkWhateverComes(t *testing.T) {
 			continue
 		}
 		// From now on all goes well.
-		w.Lease.End, w.by, w.Park.By = w.now+time.Hour, 0, 0
+		w.Lease.End, w.by, w.heldBy = w.now+time.Hour, 0, 0
+		w.Park.By, w.Ordered.By, w.Own.By = 0, 0, 0
 		for range 100 {
-			w.now += parkPause
+			w.now += parkLeisurePause / 20
 			if w.Now != nil {
 				w.saves()
 			}
@@ -213,16 +247,22 @@ func TestParkWhateverComes(t *testing.T) {
 			w.looks()
 		}
 		ends[w.Park.Step]++
-		wanted := w.highest.GetPark()
-		if wanted != (w.Park.Step == Parked) || w.Lease.Runs == w.highest.GetSuspended() || w.denied != wanted {
-			w.fail("the last order is %v, and it is %s, runs %v, denied %v", w.highest, w.Park.Step, w.Lease.Runs, w.denied)
+		wanted := w.highest.GetPark() || w.held.GetHeld()
+		if wanted != (w.Park.Step == Parked) || w.Lease.Runs == (w.highest.GetSuspended() || w.held.GetHeld()) || w.denied != wanted {
+			w.fail("the last order is %v, the owner says %v, and it is %s, runs %v, denied %v", w.highest, w.held, w.Park.Step, w.Lease.Runs, w.denied)
 		}
-		if w.highest != nil && (w.told.GetNumber() != w.highest.Number || w.told.GetParked() != wanted) {
+		if w.highest != nil && (w.told.GetNumber() != w.highest.Number || w.told.GetParked() != w.highest.Park) {
 			w.fail("the last order is %v, and it tells %v", w.highest, w.told)
 		}
+		if said := w.Holds(); said.GetNumber() != w.held.GetNumber() || said.GetHeld() != w.held.GetHeld() || w.held != nil && said.GetParked() != wanted {
+			w.fail("the owner says %v, and it tells %v", w.held, said)
+		}
+		if w.highest.GetPark() != w.held.GetHeld() {
+			both++
+		}
 	}
-	if ends[Parked] < 300 || ends[ParkHeld] < 300 || kills < 300 {
-		t.Errorf("the walks are not what they should be: %v, %d killed", ends, kills)
+	if ends[Parked] < 300 || ends[ParkHeld] < 200 || kills < 300 || both < 300 {
+		t.Errorf("the walks are not what they should be: %v, %d killed, %d times the two disagree", ends, kills, both)
 	}
 }
 
@@ -405,5 +445,31 @@ func TestParkCalledOff(t *testing.T) {
 	a.GaveDevices(nil, 3*time.Second)
 	if !a.Awaited() {
 		t.Error("with its devices it may not run")
+	}
+}
+
+// TestParkAtLeisure: a job that is parked for nobody has no deadline, and is left alone
+// for longer after an attempt that failed; until somebody waits for its hardware.
+func TestParkAtLeisure(t *testing.T) {
+	var a Alloc
+	a.Up, a.Ready = true, true
+	now := time.Hour
+	a.Suspend(&pb.SuspendAlloc{Number: 1, Suspended: true, Park: true}, now)
+	if do := a.LookPark(now); !do.Park || !a.AtLeisure() {
+		t.Fatalf("it is not parked: %+v", do)
+	}
+	a.TookDevices(errors.New("the driver refuses"), now)
+	if a.Overdue(now + 1000*time.Hour) {
+		t.Error("it is killed, though nobody waits")
+	}
+	if do := a.LookPark(now + parkLeisurePause - time.Second); do.Park || !do.Again {
+		t.Errorf("it is tried again too soon: %+v", do)
+	}
+	a.Suspend(&pb.SuspendAlloc{Number: 2, Suspended: true, Park: true, WithinMs: 10_000}, now+time.Second)
+	if do := a.LookPark(now + time.Second + parkPause); !do.Park || a.AtLeisure() {
+		t.Errorf("the owner waits, and it is left alone: %+v", do)
+	}
+	if !a.Overdue(now + 11*time.Second) {
+		t.Error("it has no deadline, and the owner waits")
 	}
 }

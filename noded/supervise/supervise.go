@@ -29,7 +29,10 @@ type Alloc struct {
 	Restored bool // it resumes from an image
 
 	Lease         lease.Lease
-	SuspendNumber uint32 // the highest of the orders to suspend or to resume
+	SuspendNumber uint32 // the highest of the controllers' orders to suspend or to resume
+	Ordered       Wish   // what that order wants
+	HoldNumber    uint64 // the highest of what the owner said on the node
+	Own           Wish   // what that wants
 	Up            bool   // its container runs
 	Ready         bool   // or its processes are restored: the daemon is told
 	Awaits        bool   // it is restored, and frozen until the other allocations are too
@@ -173,9 +176,10 @@ func (a *Alloc) StartBatch() Batch {
 
 // End ends whatever holds the processes, so that they can clean up before they are
 // killed. It answers false where they may not run even for that: their lease is over,
-// or the job resumes elsewhere from where it is frozen.
+// the job resumes elsewhere from where it is frozen, or the owner of the node has what
+// they would run on.
 func (a *Alloc) End(now time.Duration) (gently bool) {
-	if !a.MayRun(now) || a.Frozen != nil {
+	if a.Park.Step == Parked || !a.MayRun(now) || a.Frozen != nil {
 		return false
 	}
 	a.Lease.Runs = true

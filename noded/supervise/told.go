@@ -14,6 +14,7 @@ type Told struct {
 	stuck          *pb.LeftOver
 	lease, frozen  bool
 	suspended      *pb.AllocSuspended
+	hold           *pb.ShimHold
 	saved          *pb.AllocSaved
 	checkpointable *pb.AllocCheckpointable
 }
@@ -29,6 +30,10 @@ func (t *Told) News(a *Alloc, checkpointable *pb.AllocCheckpointable, stuck *pb.
 	if suspended := a.Suspended(); !proto.Equal(suspended, t.suspended) {
 		t.suspended = suspended
 		news = append(news, &pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: suspended}})
+	}
+	if hold := a.Holds(); !proto.Equal(hold, t.hold) {
+		t.hold = hold
+		news = append(news, &pb.ShimEvent{What: &pb.ShimEvent_Hold{Hold: hold}})
 	}
 	if a.Ready && !t.ready {
 		t.ready = true
@@ -58,10 +63,10 @@ func (a *Alloc) Suspended() *pb.AllocSuspended {
 	if a.SuspendNumber == 0 {
 		return nil
 	}
-	frozen := a.Ready && a.Lease.Suspended && (!a.Lease.Runs || a.Awaits)
+	frozen := a.Ready && a.Ordered.Suspended && (!a.Lease.Runs || a.Awaits)
 	said := &pb.AllocSuspended{Alloc: a.ID, Number: a.SuspendNumber, Frozen: frozen}
-	if a.Park.Step == Parked {
-		said.Parked, said.ParkMs = true, uint32(max(a.Park.Took, time.Millisecond).Milliseconds())
+	if a.Park.Step == Parked && a.Ordered.Park {
+		said.Parked, said.ParkMs, said.GpuBytes = true, uint32(max(a.Park.Took, time.Millisecond).Milliseconds()), a.Park.GPU
 	}
 	return said
 }

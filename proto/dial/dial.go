@@ -9,7 +9,8 @@
 // unix socket, over which the kernel tells the controller who calls, and
 // host:port over TCP, which is always mutual TLS with certificates from the
 // cluster's own authority. There is no third, unprotected kind. Renew replaces
-// a holder's own certificate in time.
+// a holder's own certificate in time. ListenUnix and PeerOf are the other end of a unix
+// socket.
 package dial
 
 import (

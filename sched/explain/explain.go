@@ -90,6 +90,10 @@ func Sentence(r sched.Reason, s sched.Snapshot) string {
 		return "waits for other jobs"
 	case sched.ReasonDependencyNeverSatisfied:
 		return "waits for what can never be: cancel it, or change its dependency with gcontrol update"
+	case sched.ReasonReservation:
+		return "waits for its reservation"
+	case sched.ReasonReservationDeleted:
+		return "its reservation is gone: gcontrol update JobId=ID ReservationName= lets it start without one"
 	case sched.ReasonDeadline:
 		return "cannot end before its deadline any more"
 	case sched.ReasonImage:

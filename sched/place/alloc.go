@@ -7,22 +7,22 @@ func (w *want) placement(shares []share) Placement {
 	allocs := make([]Alloc, len(shares))
 	model := w.model
 	if w.Exclusive && !w.WantsGPUs() && model == "" {
-		model = onlyModel(w.nodes, shares)
+		model = w.onlyModel(shares)
 	}
 	for i, s := range shares {
 		n := &w.nodes[s.node]
 		take := s.take
 		if w.Exclusive {
-			take, _, _ = freeGPUs(n, model)
+			take = w.freeGPUs(n, model)
 		}
-		devices, near := pickDevices(n, model, int(take))
+		devices, near := pickDevices(n, model, int(take), w.guestOn(n))
 		cpus := n.FreeCPUs
 		if !w.Exclusive {
 			cpus = pickCPUs(n.FreeCPUs, near, int(w.cpusOf(s)))
 		}
 		allocs[i] = Alloc{
 			Node: s.node, CPUs: cpus, MemoryBytes: w.memoryOf(n, cpus, len(devices)), TmpBytes: w.tmpOf(n, cpus),
-			Devices: devices, Tasks: uint32(s.lay * w.unit.tasks),
+			Devices: devices, Tasks: uint32(s.lay * w.unit.tasks), Guest: w.bound(n),
 		}
 	}
 	return Placement{Allocs: allocs, User: w.User, UserOnly: w.ExclusiveUser}
@@ -43,7 +43,7 @@ func (w *want) memoryOf(n *Node, cpus CPUSet, devices int) uint64 {
 	case memoryPerGPU:
 		return w.MemoryPerGPU * uint64(devices)
 	}
-	return n.wholeMemory()
+	return w.wholeMemory(n)
 }
 
 // wholeMemory is what a job gets that gets all memory of the node.
@@ -52,13 +52,15 @@ func (n *Node) wholeMemory() uint64 { return n.MemoryBytes - min(n.ParkedMemory,
 // onlyModel is the model of all free devices on the nodes, or "" if there are
 // several: a job never holds devices of two models, so one that has its nodes
 // alone and named no model then gets none.
-func onlyModel(nodes []Node, shares []share) string {
+func (w *want) onlyModel(shares []share) string {
 	model := ""
 	for _, s := range shares {
-		for i := range nodes[s.node].Devices {
-			d := &nodes[s.node].Devices[i]
+		n := &w.nodes[s.node]
+		guest := w.guestOn(n)
+		for i := range n.Devices {
+			d := &n.Devices[i]
 			switch {
-			case !d.free() || d.Model == model:
+			case !d.free(guest) || d.Model == model:
 			case model == "":
 				model = d.Model
 			default:
@@ -86,6 +88,9 @@ func Take(nodes []Node, p Placement, exclusive bool) {
 		n.FreeCPUs = n.FreeCPUs.Minus(alloc.CPUs)
 		n.FreeMemory -= alloc.MemoryBytes
 		n.FreeTmp -= min(alloc.TmpBytes, n.FreeTmp)
+		if alloc.Guest {
+			n.Guests.take(&alloc)
+		}
 		n.Busy = true
 		n.Exclusive = n.Exclusive || exclusive
 		n.UserOnly = n.UserOnly || p.UserOnly
@@ -107,7 +112,7 @@ func Take(nodes []Node, p Placement, exclusive bool) {
 func Idle(n Node, healed bool) Node {
 	n.FreeCPUs, n.FreeMemory, n.FreeTmp, n.ParkedMemory = n.CPUs, n.MemoryBytes, n.TmpBytes, 0
 	n.Busy, n.Exclusive, n.UserOnly, n.Users = false, false, false, nil
-	n.Available = n.Available || healed
+	n.Available, n.Guests = n.Available || healed, n.Guests.idle()
 	n.Devices = slices.Clone(n.Devices)
 	for i := range n.Devices {
 		d := &n.Devices[i]

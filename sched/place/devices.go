@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// pickDevices takes count free devices of a model: those with the most links
-// to each other, then those that break the fewest links to devices that stay
-// free, then the lowest. near is the CPUs near them, empty if that is all.
-func pickDevices(n *Node, model string, count int) (grants []Grant, near CPUSet) {
+// pickDevices takes count free devices of a model: those that are kept for the job
+// if they suffice, of these those with the most links to each other, then those that
+// break the fewest links to devices that stay free, then the lowest. near is the CPUs
+// near them, empty if that is all.
+func pickDevices(n *Node, model string, count int, guest bool) (grants []Grant, near CPUSet) {
 	if count == 0 {
 		return nil, CPUSet{}
 	}
-	free, linked := freeOf(n, model)
+	free, linked := freeFor(n, model, count, guest)
 	chosen := free[:count]
 	if linked && count < len(free) && count <= maxLinked {
 		chosen = bestLinked(n, free, count)
@@ -31,15 +32,26 @@ func pickDevices(n *Node, model string, count int) (grants []Grant, near CPUSet)
 	return grants, near
 }
 
-// freeOf lists the free devices of a model, and reports whether any has links.
-func freeOf(n *Node, model string) (free []DeviceIndex, linked bool) {
+// freeFor lists the devices of a model of which a job gets count, and reports whether
+// any has links: what is kept for its owner if that is enough, so that guests may have
+// the rest, and otherwise all that is free for the job.
+func freeFor(n *Node, model string, count int, guest bool) (free []DeviceIndex, linked bool) {
+	kept, keptLinked := freeOf(n, model, func(d *Device) bool { return d.Kept && d.free(guest) })
+	if len(kept) > 0 && len(kept) >= count {
+		return kept, keptLinked
+	}
+	return freeOf(n, model, func(d *Device) bool { return d.free(guest) })
+}
+
+// freeOf lists the devices of a model that are free, and reports whether any has links.
+func freeOf(n *Node, model string, free func(*Device) bool) (all []DeviceIndex, linked bool) {
 	for i := range n.Devices {
-		if d := &n.Devices[i]; d.free() && d.Model == model {
-			free = append(free, DeviceIndex(i))
+		if d := &n.Devices[i]; d.Model == model && free(d) {
+			all = append(all, DeviceIndex(i))
 			linked = linked || len(d.Links) > 0
 		}
 	}
-	return free, linked
+	return all, linked
 }
 
 // maxLinked bounds how many free devices of a node are looked at for their
@@ -79,8 +91,8 @@ func (l links) compare(other links) int {
 func (l links) perfect(count int) bool { return l.inside == count*(count-1)/2 && l.cut == 0 }
 
 // linksOf says how well count devices of a node can be linked.
-func linksOf(n *Node, model string, count int) (best links) {
-	if free, linked := freeOf(n, model); linked && count <= maxLinked {
+func linksOf(n *Node, model string, count int, guest bool) (best links) {
+	if free, linked := freeFor(n, model, count, guest); linked && count <= maxLinked {
 		_, best = graphOf(n, free).best(count)
 	}
 	return best

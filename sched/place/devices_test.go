@@ -112,7 +112,7 @@ func TestTakeLeavesSharedDevicesAlone(t *testing.T) {
 	if fmt.Sprint(original) != before {
 		t.Error("the snapshot's node has changed")
 	}
-	if free, _, _ := freeGPUs(&nodes[0], "a100"); free != 2 || nodes[0].FreeCPUs.Count() != 15 || !nodes[0].Exclusive || !nodes[0].Busy {
+	if free, _, _ := freeGPUs(&nodes[0], "a100", false); free != 2 || nodes[0].FreeCPUs.Count() != 15 || !nodes[0].Exclusive || !nodes[0].Busy {
 		t.Errorf("after Take: %+v", nodes[0])
 	}
 	if idle := Idle(nodes[0], false); fmt.Sprint([]Node{idle}) != before {

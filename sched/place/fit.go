@@ -16,6 +16,15 @@ import (
 //   - that leaves the fewest free devices on its nodes,
 //   - with the lowest node indices.
 func Fit(nodes []Node, candidates []NodeIndex, r Request) (Placement, Shortage, bool) {
+	placement, fits := Find(nodes, candidates, r)
+	if !fits {
+		return Placement{}, shortage(nodes, candidates, r), false
+	}
+	return placement, Shortage{}, true
+}
+
+// Find is Fit without saying what there is too little of, which costs as much again.
+func Find(nodes []Node, candidates []NodeIndex, r Request) (Placement, bool) {
 	var best *choice
 	var by want
 	for _, constraint := range r.Constraint.alternatives() {
@@ -30,9 +39,9 @@ func Fit(nodes []Node, candidates []NodeIndex, r Request) (Placement, Shortage, 
 		}
 	}
 	if best == nil {
-		return Placement{}, shortage(nodes, candidates, r), false
+		return Placement{}, false
 	}
-	return by.placement(best.shares), Shortage{}, true
+	return by.placement(best.shares), true
 }
 
 // Suits reports whether the request could get the node as one of its nodes.

@@ -47,6 +47,7 @@ type Node struct {
 	Features     []string // ascending
 	Busy         bool     // some job runs there
 	Exclusive    bool     // a job has it to itself
+	Guests       Guests
 	Users        []uint32 // whose jobs run there, ascending
 	UserOnly     bool     // a job there does not share with other users
 	Wired        bool     // the network is known: see Wire
@@ -65,6 +66,7 @@ type Device struct {
 	FreeShares uint32
 	Links      []DeviceIndex // ascending; devices with a fast link to this one
 	NearCPUs   CPUSet        // empty = all
+	Kept       bool          // for the owner of the node: guests there do not get it
 }
 
 // Request is what one job needs. Zero means "not asked".
@@ -95,6 +97,7 @@ type Request struct {
 	RequiredNodes []string // ascending; part of the allocation
 	ExcludedNodes []string // ascending
 	AmongNodes    []string // ascending; no other is part of it. nil = any may be
+	GuestOn       []string // ascending; what is kept there is not for this job
 	Constraint    Constraint
 	Switches      uint32 // at most so many leaf switches; 0 = any number
 	Contiguous    bool   // its nodes follow each other in the list of nodes
@@ -125,6 +128,7 @@ type Alloc struct {
 	TmpBytes    uint64  // of the node's disk; 0 = no bound
 	Devices     []Grant // ascending by device
 	Tasks       uint32
+	Guest       bool // it counts against the node's Guests
 }
 
 // Grant is one device, or shares of one.

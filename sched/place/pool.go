@@ -162,7 +162,7 @@ func (p *pool) bestLinkedNode(best int, take uint64) int {
 		if uint64(o.units) < p.units || uint64(o.gpus) < p.spread || p.fit(o, &like, take) != 0 {
 			continue
 		}
-		found := linksOf(&p.nodes[o.node], p.model, int(take))
+		found := linksOf(&p.nodes[o.node], p.model, int(take), p.guestOn(&p.nodes[o.node]))
 		if seen++; seen == 1 || found.compare(bestLinks) < 0 {
 			best, bestLinks = i, found
 		}

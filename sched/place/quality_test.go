@@ -85,7 +85,7 @@ func rules() map[string]rule {
 		return func(nodes []Node, candidates []NodeIndex, r Request) (Placement, bool) {
 			var fits []NodeIndex
 			for _, index := range candidates {
-				if free, _, _ := freeGPUs(&nodes[index], "a100"); free >= uint64(r.GPUsPerNode) {
+				if free, _, _ := freeGPUs(&nodes[index], "a100", false); free >= uint64(r.GPUsPerNode) {
 					fits = append(fits, index)
 				}
 			}
@@ -96,9 +96,9 @@ func rules() map[string]rule {
 			chosen := slices.Sorted(slices.Values(fits[:r.MinNodes]))
 			var p Placement
 			for _, index := range chosen {
-				devices, _ := pickDevices(&nodes[index], "a100", int(r.GPUsPerNode))
+				devices, _ := pickDevices(&nodes[index], "a100", int(r.GPUsPerNode), false)
 				if !linked {
-					free, _ := freeOf(&nodes[index], "a100")
+					free, _ := freeFor(&nodes[index], "a100", 0, false)
 					devices = nil
 					for _, device := range free[:r.GPUsPerNode] {
 						devices = append(devices, Grant{Device: device, Shares: 1})
@@ -116,8 +116,8 @@ func rules() map[string]rule {
 		},
 		"former": byOrder(func(nodes []Node) func(a, b NodeIndex) int {
 			return func(a, b NodeIndex) int {
-				_, leftA, _ := freeGPUs(&nodes[a], "a100")
-				_, leftB, _ := freeGPUs(&nodes[b], "a100")
+				_, leftA, _ := freeGPUs(&nodes[a], "a100", false)
+				_, leftB, _ := freeGPUs(&nodes[b], "a100", false)
 				return cmp.Compare(leftA, leftB)
 			}
 		}, true),

@@ -19,6 +19,9 @@ func Release(nodes []Node, p Placement, staying func(NodeIndex) []Stay) {
 		n.FreeCPUs = n.FreeCPUs.Union(alloc.CPUs.Intersect(n.CPUs))
 		n.FreeMemory = min(n.FreeMemory+alloc.MemoryBytes, n.MemoryBytes)
 		n.FreeTmp = min(n.FreeTmp+alloc.TmpBytes, n.TmpBytes)
+		if alloc.Guest {
+			n.Guests.release(alloc)
+		}
 		n.share(staying(alloc.Node))
 		if len(alloc.Devices) == 0 {
 			continue
@@ -98,13 +101,13 @@ func (n *Node) share(jobs []Stay) {
 }
 
 // Park gives back the CPUs and devices of a placement, whose job stays in memory
-// only. staying are the jobs that each of its nodes has then. nodes is changed as
+// only. A guest comes back, so it still counts among the node's guests. staying are the jobs that each of its nodes has then. nodes is changed as
 // by Release.
 func Park(nodes []Node, p Placement, staying func(NodeIndex) []Stay) {
 	for i := range p.Allocs {
 		alloc := p.Allocs[i]
 		nodes[alloc.Node].ParkedMemory += alloc.MemoryBytes
-		alloc.MemoryBytes, alloc.TmpBytes = 0, 0
+		alloc.MemoryBytes, alloc.TmpBytes, alloc.Guest = 0, 0, false
 		Release(nodes, Placement{Allocs: []Alloc{alloc}}, staying)
 	}
 }
@@ -114,7 +117,7 @@ func Unpark(nodes []Node, p Placement, exclusive bool) {
 	for i := range p.Allocs {
 		alloc := p.Allocs[i]
 		nodes[alloc.Node].ParkedMemory -= alloc.MemoryBytes
-		alloc.MemoryBytes, alloc.TmpBytes = 0, 0
+		alloc.MemoryBytes, alloc.TmpBytes, alloc.Guest = 0, 0, false
 		Take(nodes, Placement{Allocs: []Alloc{alloc}, User: p.User, UserOnly: p.UserOnly}, exclusive)
 	}
 }

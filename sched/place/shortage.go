@@ -200,8 +200,7 @@ func (s *sieve) open() (Shortage, bool) {
 
 // free is how many devices of the model are free.
 func (s *sieve) free(n *Node) uint64 {
-	free, _, _ := freeGPUs(n, s.model)
-	return free
+	return s.freeGPUs(n, s.model)
 }
 
 // gpusEach is how many devices each node must have.
@@ -261,12 +260,12 @@ func (s *sieve) cpusFree() (Shortage, bool) {
 
 func (s *sieve) memoryFree() (Shortage, bool) {
 	shortage := Shortage{What: Memory}
-	shortage.Have, shortage.HaveOn = s.richest(func(n *Node) uint64 { return n.FreeMemory })
+	shortage.Have, shortage.HaveOn = s.richest(s.freeMemory)
 	switch {
 	case s.memory == memoryPerNode:
 		shortage.Need = s.MemoryPerNode
 	case s.memory == allMemory:
-		shortage.Need, shortage.Whole = s.most((*Node).wholeMemory), true
+		shortage.Need, shortage.Whole = s.most(s.wholeMemory), true
 	case s.memory == memoryPerGPU && s.Exclusive:
 		shortage.Need = product(s.MemoryPerGPU, s.most(s.free))
 	case s.memory == memoryPerGPU:

@@ -6,11 +6,11 @@ package place
 func (w *want) withTmp(n *Node, cpus uint64) uint64 {
 	switch {
 	case w.TmpPerNode > 0:
-		if w.TmpPerNode > n.roomForTmp() {
+		if w.TmpPerNode > w.roomForTmp(n) {
 			return 0
 		}
 	case n.TmpPerCPU > 0 && !n.TmpOpen:
-		held := n.FreeTmp / n.TmpPerCPU
+		held := w.freeTmp(n) / n.TmpPerCPU
 		if w.Exclusive && held < cpus {
 			return 0
 		}
@@ -20,11 +20,11 @@ func (w *want) withTmp(n *Node, cpus uint64) uint64 {
 }
 
 // roomForTmp is how much one more job may ask for.
-func (n *Node) roomForTmp() uint64 {
+func (w *want) roomForTmp(n *Node) uint64 {
 	if n.TmpOpen {
 		return n.TmpBytes
 	}
-	return n.FreeTmp
+	return w.freeTmp(n)
 }
 
 // tmpOf is what a job with these CPUs may write to the node's disk.
@@ -40,7 +40,7 @@ func (w *want) tmpOf(n *Node, cpus CPUSet) uint64 {
 
 func (s *sieve) tmpFree() (Shortage, bool) {
 	shortage := Shortage{What: Tmp, Need: s.TmpPerNode}
-	shortage.Have, shortage.HaveOn = s.richest((*Node).roomForTmp)
+	shortage.Have, shortage.HaveOn = s.richest(s.roomForTmp)
 	if s.TmpPerNode == 0 {
 		shortage.Need = product(s.most(func(n *Node) uint64 { return n.TmpPerCPU }), s.cpusEach())
 	}

@@ -129,15 +129,15 @@ func (w *want) capacity(n *Node, free uint64) (units, gpus uint64) {
 	fits := true
 	switch w.memory {
 	case memoryPerNode:
-		fits = n.FreeMemory >= w.MemoryPerNode
+		fits = w.freeMemory(n) >= w.MemoryPerNode
 	case memoryPerGPU:
-		fits = !w.Exclusive || product(w.MemoryPerGPU, free) <= n.FreeMemory
+		fits = !w.Exclusive || product(w.MemoryPerGPU, free) <= w.freeMemory(n)
 	case memoryPerCPU:
-		held := n.FreeMemory / w.MemoryPerCPU
+		held := w.freeMemory(n) / w.MemoryPerCPU
 		fits = !w.Exclusive || held >= cpus
 		cpus = min(cpus, held)
 	default:
-		fits = n.FreeMemory >= n.wholeMemory()
+		fits = w.freeMemory(n) >= w.wholeMemory(n)
 	}
 	cpus = w.withTmp(n, cpus)
 	gpus = w.usable(n, free, cpus)
@@ -166,25 +166,34 @@ func (w *want) usable(n *Node, free, cpus uint64) uint64 {
 		free = min(free, cpus/uint64(w.CPUsPerGPU))
 	}
 	if w.memory == memoryPerGPU && !w.Exclusive {
-		free = min(free, n.FreeMemory/w.MemoryPerGPU)
+		free = min(free, w.freeMemory(n)/w.MemoryPerGPU)
 	}
 	return free
 }
 
-// free reports whether a job can be given the device whole.
-func (d *Device) free() bool {
-	return d.Healthy && d.Parent == WholeDevice && d.Shares > 0 && d.FreeShares == d.Shares
+// guestOn reports whether what is kept on the node is not for this job.
+func (r *Request) guestOn(n *Node) bool {
+	if len(r.GuestOn) == 0 {
+		return false
+	}
+	_, is := slices.BinarySearch(r.GuestOn, n.Name)
+	return is
 }
 
-// freeGPUs counts the free devices of one model, and of all, and the devices
-// that would be free on the idle node.
-func freeGPUs(n *Node, model string) (ofModel, all, whole uint64) {
+// free reports whether a job, which may be a guest, can be given the device whole.
+func (d *Device) free(guest bool) bool {
+	return d.Healthy && d.Parent == WholeDevice && d.Shares > 0 && d.FreeShares == d.Shares && !(guest && d.Kept)
+}
+
+// freeGPUs counts the devices of one model, and of all, that are free for a job,
+// which may be a guest, and the devices that would be free on the idle node.
+func freeGPUs(n *Node, model string, guest bool) (ofModel, all, whole uint64) {
 	for i := range n.Devices {
 		d := &n.Devices[i]
 		if d.Healthy && d.Parent == WholeDevice && d.Shares > 0 {
 			whole++
 		}
-		if d.free() {
+		if d.free(guest) {
 			all++
 			if d.Model == model {
 				ofModel++
@@ -204,8 +213,8 @@ func (w *want) offers(candidates []NodeIndex) []offer {
 			continue
 		}
 		o := offer{node: index, leaf: -1}
-		free, all, whole := freeGPUs(n, w.model)
-		units, gpus := w.capacity(n, free)
+		_, all, whole := freeGPUs(n, w.model, w.guestOn(n))
+		units, gpus := w.capacity(n, w.freeGPUs(n, w.model))
 		if units == 0 {
 			continue
 		}
@@ -256,8 +265,10 @@ func (w *want) models(candidates []NodeIndex) []string {
 	var models []string
 	last := ""
 	for _, index := range candidates {
-		for i := range w.nodes[index].Devices {
-			if d := &w.nodes[index].Devices[i]; d.Model != last && d.free() {
+		n := &w.nodes[index]
+		guest := w.guestOn(n)
+		for i := range n.Devices {
+			if d := &n.Devices[i]; d.Model != last && d.free(guest) {
 				last = d.Model
 				if at, found := slices.BinarySearch(models, last); !found {
 					models = slices.Insert(models, at, last)

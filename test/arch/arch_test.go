@@ -85,7 +85,7 @@ var forbidden = []struct {
 	{[]string{"noded/shim/relay"}, []string{"noded"}, []string{"noded/shim/relay", "noded/shim/bundle", "noded/shim/socket", "noded/pid1"}, "bytes are relayed without knowing why the job runs or is frozen"},
 	{[]string{"noded/shim/prepare"}, []string{"noded/shim"}, []string{"noded/shim/prepare", "noded/shim/bundle"}, "what a container is made of follows from the order and the settings"},
 	{[]string{"noded/shim/gpumem"}, []string{"noded/shim"}, []string{"noded/shim/gpumem", "noded/shim/bundle"}, "GPU memory is parked without knowing what the save is for"},
-	{[]string{"noded/shim/imagedir"}, []string{"noded/shim"}, []string{"noded/shim/imagedir", "noded/shim/bundle", "noded/shim/remove"}, "an image is unpacked without knowing who resumes from it"},
+	{[]string{"noded/shim/imagedir"}, []string{"noded/shim"}, []string{"noded/shim/imagedir", "noded/shim/bundle", "noded/shim/remove"}, "an image is brought without knowing who resumes from it"},
 	{[]string{"noded/shim/save"}, []string{"noded/shim"}, []string{"noded/shim/save", "noded/shim/bundle", "noded/shim/remove", "noded/shim/prepare", "noded/shim/relay", "noded/shim/gpumem"}, "a save takes its steps; package supervise decides about it"},
 	{[]string{"noded/shim/client"}, []string{"noded/shim"}, []string{"noded/shim/client", "noded/shim/bundle", "noded/shim/remove", "noded/shim/socket"}, "the daemon reaches a supervisor by its directory and its socket"},
 	{[]string{"ctld/state"}, []string{"ctld"}, []string{"ctld/state"}, "the state machine knows no I/O"},

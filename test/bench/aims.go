@@ -67,7 +67,7 @@ func (t *table) aims() []aim {
 		within("ready at most 3 s after a restart with many jobs", 3000, restartTime, 0.5),
 		below("the image of a job that has not changed writes under 5 %", "%", 5, imageWritten),
 		within("a snapshot holds up submissions for at most 200 ms", 200, snapshotStall, 1),
-	}, t.savingAims()...)
+	}, append(t.savingAims(), t.reclaimAims()...)...)
 }
 
 // notes are what a reader of the table has to know.
@@ -80,7 +80,8 @@ func notes() []string {
 		"Slurm runs at its lightest: no accounting, no cgroups, no container. Gleaner's jobs have all their isolation: namespaces, user mapping, own root, system-call filter, device rules, cgroups.",
 		"Both nodes pretend 16 CPUs. A first instruction is a bash script's first command, which writes the time. Memory is what gctld and slurmctld have resident with the jobs waiting, less that before, without the pages of mapped files.",
 		"What three controllers take is asked of all three in turn, so that two of three requests are passed on to the one that leads. Each request waits for two disks, one after the other, in place of one: 64 clients leave the machine a third of its time, and the aim is about as many as leave it none. A fail-over is measured from the kill to the answer of a gsubmit that begins at that moment, while four clients submit; it counts only if at the end every number that was answered is there once and the jobs that ran have not noticed. All controllers share this machine and its disk.",
-		"A job that is saved is a Perl program of one process, half of whose memory is noise and half text, in no two pages the same. Its supervisor gets its orders from the benchmark. Saved is when the image is durable; frozen is what the job itself has seen; restored, from the store, whose bytes are not in the page cache any more, and by way of memory where the node has plenty, is when the program runs. Once more is the save of a move, after which the job stands. Bare is CRIU on a program like it, without a container. A freeze is measured from the order until the supervisor says that every process stands, of a job that keeps writing to its memory. A move is gcontrol migrate between two nodes of one machine; its image goes through a controller.",
+		"A job that is saved is a Perl program of one process, half of whose memory is noise and half text, in no two pages the same. Its supervisor gets its orders from the benchmark. Saved is when the image is durable; frozen is what the job itself has seen; restored, from the store, whose bytes are not in the page cache any more, and by way of memory where the node has plenty, is when the program runs. Once more is the save of a move, after which the job stands. Bare is CRIU on a program like it, without a container. A freeze is measured from the order until the supervisor says that every process stands, of a job that keeps writing to its memory. A move is gcontrol migrate between two nodes of one machine; its image goes through a controller, or, where the row says so, over a port that one node opens for the other.",
+		"An owner waits from the first command (greclaim --wait, then gsubmit; sbatch to a partition that goes before the others) to the first instruction of their job, on a node all of whose CPUs a guest has. Gleaner's guest is parked and keeps its memory; Slurm's is killed and starts over, and has no memory, which makes no difference to it. Elsewhere is on the nodes of the same machine that are not reclaimed.",
 		"\"Tuned\" has SchedulerParameters=" + highThroughput + ".",
 	}
 }

@@ -30,6 +30,7 @@ type bench struct {
 	user      container.User // of the jobs that start
 	scripts   scripts
 	sides     []side
+	slurm     *slurmKit // nil = there is none
 	begun     time.Time
 	started   int // systems so far; each has a directory of its own
 	failures  []error
@@ -51,7 +52,7 @@ type scripts struct {
 const stampFile = "stamp"
 
 func newBench(o options, s sizes) (_ *bench, err error) {
-	for _, name := range []string{"gctld", "gnoded", "ginit", "gsubmit", "gqueue", "ginfo", "gcontrol"} {
+	for _, name := range []string{"gctld", "gnoded", "ginit", "gsubmit", "gqueue", "ginfo", "gcontrol", "gacctmgr", "greclaim", "grelease"} {
 		if _, err := os.Stat(filepath.Join(o.binaries, name)); err != nil {
 			return nil, fmt.Errorf("%w: make build makes it", err)
 		}
@@ -64,6 +65,8 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		b.table.rows = imageRows(s)
 	case savingOnly:
 		b.table.rows = savingRows(s)
+	case reclaimOnly:
+		b.table.rows = reclaimRows(s)
 	}
 	if b.user, err = jobUser(); err != nil {
 		return nil, err
@@ -82,7 +85,7 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		return nil, err
 	}
 	b.sides = append(b.sides, side{ours, func(ctx context.Context, directory string) (system, error) {
-		return ignoreNil(startGleaner(ctx, o.binaries, directory, b.parent))
+		return ignoreNil(startGleaner(ctx, o.binaries, directory, b.parent, site{policy: gleanerPolicy, memory: "1G"}))
 	}})
 	kit, err := findSlurm(o.slurm, b.shared)
 	if err != nil {
@@ -93,13 +96,14 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		return b, nil
 	}
 	for _, choice := range []struct {
-		column     column
-		parameters string
-	}{{slurmPlain, ""}, {slurmTuned, highThroughput}} {
+		column   column
+		settings string
+	}{{slurmPlain, ""}, {slurmTuned, "SchedulerParameters=" + highThroughput + "\n"}} {
 		b.sides = append(b.sides, side{choice.column, func(ctx context.Context, directory string) (system, error) {
-			return ignoreNil(startSlurm(ctx, kit, b.user, directory, b.shared, choice.parameters))
+			return ignoreNil(startSlurm(ctx, kit, b.user, directory, b.shared, choice.settings))
 		}})
 	}
+	b.slurm = kit
 	b.machine.Slurm = versionOf("chroot", kit.packages, "/usr/sbin/slurmctld-wlm", "-V")
 	return b, nil
 }

@@ -19,7 +19,7 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// development is a cluster of several controllers and two nodes, as "gleaner
+// development is a cluster of several controllers and nodes, as "gleaner
 // dev" runs it: daemons that are killed are started again.
 type development struct {
 	binaries  string
@@ -28,7 +28,7 @@ type development struct {
 	daemon    *daemon
 }
 
-func startDevelopment(ctx context.Context, binaries, directory string, controllers int) (_ *development, err error) {
+func startDevelopment(ctx context.Context, binaries, directory string, controllers, nodes int, more ...string) (_ *development, err error) {
 	d := &development{binaries: binaries, directory: directory}
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, err
@@ -39,7 +39,8 @@ func startDevelopment(ctx context.Context, binaries, directory string, controlle
 	}
 	defer log.Close()
 	command := exec.Command(filepath.Join(binaries, "gleaner"), "dev", "--dir", directory, "--controllers", strconv.Itoa(controllers),
-		"--nodes", "2", "--gpus-per-node", "0", "--cpus-per-node", "16", "--log-level", "warn")
+		"--nodes", strconv.Itoa(nodes), "--gpus-per-node", "0", "--cpus-per-node", "16", "--log-level", "warn")
+	command.Args = append(command.Args, more...)
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if d.daemon, err = startDaemon(command, d.launch); err != nil {
@@ -194,7 +195,7 @@ func (b *bench) peers(ctx context.Context) {
 				few, crowd = peersThree, crowdThree
 			}
 			on := side{ours, func(ctx context.Context, directory string) (system, error) {
-				return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, controllers))
+				return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, controllers, 2))
 			}}
 			what := fmt.Sprintf("submissions to %d controllers, round %d of %d", controllers, round+1, b.sizes.peerRounds)
 			b.on(ctx, on, what, []measure{few, crowd}, func(ctx context.Context, on system) error {

@@ -37,7 +37,7 @@ const (
 // and measures how long nothing can be submitted.
 func (b *bench) failover(ctx context.Context, round int) {
 	on := side{ours, func(ctx context.Context, directory string) (system, error) {
-		return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, 3))
+		return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, 3, 2))
 	}}
 	b.on(ctx, on, fmt.Sprintf("the leader is killed %d times", b.sizes.kills), []measure{failoverSubmit, failoverNodes}, func(ctx context.Context, on system) error {
 		return b.killLeaders(ctx, on.(*development), round)

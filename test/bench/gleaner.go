@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -43,14 +44,24 @@ controllers = [%q]
 state_dir = %q
 ginit = %q
 cpus = 16
-memory = "1G"
+memory = %q
 cgroup_parent = %q
 detect_gpus = false
 log_level = "warn"
 `
 )
 
-var gleanerPrograms = map[verb]string{submitVerb: "gsubmit", queueVerb: "gqueue", infoVerb: "ginfo", controlVerb: "gcontrol"}
+var gleanerPrograms = map[verb]string{
+	submitVerb: "gsubmit", queueVerb: "gqueue", infoVerb: "ginfo", controlVerb: "gcontrol",
+	accountVerb: "gacctmgr", reclaimVerb: "greclaim", releaseVerb: "grelease",
+}
+
+// site is what differs between clusters.
+type site struct {
+	accounts []string // arguments of gacctmgr, one command each
+	policy   string   // cluster.toml
+	memory   string   // of the node
+}
 
 // gleaner is a running gctld and gnoded.
 type gleaner struct {
@@ -62,7 +73,7 @@ type gleaner struct {
 
 // startGleaner starts a cluster in a new directory on the disk, with the
 // programs in the folder binaries and its jobs below the control group parent.
-func startGleaner(ctx context.Context, binaries, directory, parent string) (_ *gleaner, err error) {
+func startGleaner(ctx context.Context, binaries, directory, parent string, s site) (_ *gleaner, err error) {
 	g := &gleaner{binaries: binaries, directory: directory, parent: parent}
 	defer func() {
 		if err != nil {
@@ -71,8 +82,8 @@ func startGleaner(ctx context.Context, binaries, directory, parent string) (_ *g
 	}()
 	files := map[string]string{
 		"gctld.toml":   fmt.Sprintf(controllerTOML, g.path("gctld"), g.path("gctld.sock")),
-		"gnoded.toml":  fmt.Sprintf(nodeTOML, g.target(), g.path("gnoded"), filepath.Join(binaries, "ginit"), parent+"/"+hostName),
-		"cluster.toml": gleanerPolicy,
+		"gnoded.toml":  fmt.Sprintf(nodeTOML, g.target(), g.path("gnoded"), filepath.Join(binaries, "ginit"), s.memory, parent+"/"+hostName),
+		"cluster.toml": s.policy,
 	}
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, err
@@ -86,9 +97,17 @@ func startGleaner(ctx context.Context, binaries, directory, parent string) (_ *g
 		return nil, err
 	}
 	err = until(ctx, "gctld to lead", startPatience, 20*time.Millisecond, func() (bool, error) {
-		_, err := run(ctx, g, controlVerb, "apply", "--yes", "-f", g.path("cluster.toml"))
+		_, err := run(ctx, g, queueVerb)
 		return err == nil, ctx.Err()
 	})
+	for _, words := range s.accounts {
+		if err == nil {
+			_, err = run(ctx, g, accountVerb, append([]string{"-iQ"}, strings.Fields(words)...)...)
+		}
+	}
+	if err == nil {
+		_, err = run(ctx, g, controlVerb, "apply", "--yes", "-f", g.path("cluster.toml"))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,9 @@ func (b *bench) measure(ctx context.Context) {
 	case savingOnly:
 		b.saving(ctx)
 		return
+	case reclaimOnly:
+		b.reclaims(ctx)
+		return
 	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
@@ -46,6 +49,7 @@ func (b *bench) measure(ctx context.Context) {
 	}
 	b.images(ctx)
 	b.saving(ctx)
+	b.reclaims(ctx)
 	b.severalControllers(ctx)
 	for round := range s.manyRounds {
 		b.waiting(ctx, b.sides[0], round, s.many, []measure{memoryAlikeMany, memoryDifferMany, listFirstMany, listWholeMany})
@@ -57,6 +61,7 @@ const (
 	failoverOnly = "failover"
 	imagesOnly   = "images"
 	savingOnly   = "saving"
+	reclaimOnly  = "reclaim"
 )
 
 // severalControllers measures what has no counterpart on the other sides.

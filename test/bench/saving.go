@@ -16,16 +16,18 @@ import (
 )
 
 // Measures of saved jobs have the job's memory in their names.
-func saveWhole(mib int) measure   { return measure(fmt.Sprintf("save.%d", mib)) }
-func saveStood(mib int) measure   { return measure(fmt.Sprintf("save.stood.%d", mib)) }
-func saveAgain(mib int) measure   { return measure(fmt.Sprintf("save.again.%d", mib)) }
-func saveWritten(mib int) measure { return measure(fmt.Sprintf("save.again.written.%d", mib)) }
-func restoreRun(mib int) measure  { return measure(fmt.Sprintf("restore.%d", mib)) }
-func saveRestore(mib int) measure { return measure(fmt.Sprintf("save.restore.%d", mib)) }
-func shimPeak(mib int) measure    { return measure(fmt.Sprintf("save.memory.%d", mib)) }
-func freezeTime(mib int) measure  { return measure(fmt.Sprintf("freeze.%d", mib)) }
-func moveTime(mib int) measure    { return measure(fmt.Sprintf("move.%d", mib)) }
-func nodedPeak(mib int) measure   { return measure(fmt.Sprintf("move.memory.%d", mib)) }
+func saveWhole(mib int) measure    { return measure(fmt.Sprintf("save.%d", mib)) }
+func saveStood(mib int) measure    { return measure(fmt.Sprintf("save.stood.%d", mib)) }
+func saveAgain(mib int) measure    { return measure(fmt.Sprintf("save.again.%d", mib)) }
+func saveWritten(mib int) measure  { return measure(fmt.Sprintf("save.again.written.%d", mib)) }
+func restoreRun(mib int) measure   { return measure(fmt.Sprintf("restore.%d", mib)) }
+func saveRestore(mib int) measure  { return measure(fmt.Sprintf("save.restore.%d", mib)) }
+func shimPeak(mib int) measure     { return measure(fmt.Sprintf("save.memory.%d", mib)) }
+func freezeTime(mib int) measure   { return measure(fmt.Sprintf("freeze.%d", mib)) }
+func moveTime(mib int) measure     { return measure(fmt.Sprintf("move.%d", mib)) }
+func straightTime(mib int) measure { return measure(fmt.Sprintf("move.straight.%d", mib)) }
+func freshTime(mib int) measure    { return measure(fmt.Sprintf("fresh.%d", mib)) }
+func nodedPeak(mib int) measure    { return measure(fmt.Sprintf("move.memory.%d", mib)) }
 
 // roomTimes is how many times its memory a measured job takes on the disk:
 // CRIU's files, an image, the files of a restore, and what is written
@@ -61,7 +63,8 @@ func (b *bench) saving(ctx context.Context) {
 		}
 	}
 	for _, mib := range b.sizes.savedMiB {
-		b.moved(ctx, mib)
+		b.moved(ctx, mib, moveTime(mib))
+		b.moved(ctx, mib, straightTime(mib), "--direct")
 	}
 }
 
@@ -141,12 +144,16 @@ func (b *bench) freezes(ctx context.Context, bed *savingBed, mib int) error {
 // savedRound saves a job that continues, saves it again as a move does, restores
 // it, and does the same with CRIU alone; in every other round that comes first.
 func (b *bench) savedRound(ctx context.Context, bed *savingBed, mib, round int) error {
+	fresh, err := takeMemory(mib)
+	if err != nil {
+		return err
+	}
+	b.table.add(round, freshTime(mib), bareColumn, milliseconds(fresh))
 	halves := []func(context.Context, *savingBed, int, int) (time.Duration, error){b.oursSaved, b.bareSaved}
 	took := [2]time.Duration{}
 	for i := range halves {
 		which := (i + round) % len(halves)
 		unix.Sync() // what others have left to write is not this one's
-		var err error
 		if took[which], err = halves[which](ctx, bed, mib, round); err != nil {
 			return err
 		}
@@ -154,6 +161,21 @@ func (b *bench) savedRound(ctx context.Context, bed *savingBed, mib, round int) 
 	b.table.add(round, saveRestore(mib), ours, milliseconds(took[0]))
 	b.table.add(round, saveRestore(mib), bareColumn, milliseconds(took[1]))
 	return nil
+}
+
+// takeMemory takes memory that no process has, writes to each page of it, and gives it
+// back: every restore has to do that, and machines differ much in how long it takes.
+func takeMemory(mib int) (time.Duration, error) {
+	begin := time.Now()
+	memory, err := unix.Mmap(-1, 0, mib<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return 0, fmt.Errorf("take %d MiB of memory: %w", mib, err)
+	}
+	for at := 0; at < len(memory); at += os.Getpagesize() {
+		memory[at] = 1
+	}
+	took := time.Since(begin)
+	return took, unix.Munmap(memory)
 }
 
 func (b *bench) oursSaved(ctx context.Context, bed *savingBed, mib, round int) (took time.Duration, err error) {

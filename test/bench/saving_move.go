@@ -9,23 +9,24 @@ import (
 )
 
 // moved moves a job from one node to another, each with a store of its own, so
-// that its image goes through both daemons and a controller.
-func (b *bench) moved(ctx context.Context, mib int) {
+// that its image goes through both daemons and a controller, unless more options of
+// "gleaner dev" say otherwise.
+func (b *bench) moved(ctx context.Context, mib int, took measure, more ...string) {
 	what := fmt.Sprintf("move a job of %d MiB", mib)
-	measures := []measure{moveTime(mib), nodedPeak(mib)}
+	measures := []measure{took, nodedPeak(mib)}
 	if err := b.roomFor(mib); err != nil {
 		b.failed(ours, what, measures, err)
 		return
 	}
 	on := side{ours, func(ctx context.Context, directory string) (system, error) {
-		return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, 1))
+		return ignoreNil(startDevelopment(ctx, b.options.binaries, directory, 1, 2, more...))
 	}}
 	b.on(ctx, on, what, measures, func(ctx context.Context, on system) error {
-		return b.moveOnce(ctx, on.(*development), mib)
+		return b.moveOnce(ctx, on.(*development), mib, took)
 	})
 }
 
-func (b *bench) moveOnce(ctx context.Context, d *development, mib int) error {
+func (b *bench) moveOnce(ctx context.Context, d *development, mib int, took measure) error {
 	script, ticks, err := b.writeHolder(fmt.Sprintf("moved-%d", b.started), mib, idle)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (b *bench) moveOnce(ctx context.Context, d *development, mib int) error {
 	if _, err := untilRuns(ctx, ticks, asked); err != nil {
 		return err
 	}
-	b.table.add(0, moveTime(mib), ours, milliseconds(time.Since(begin)))
+	b.table.add(0, took, ours, milliseconds(time.Since(begin)))
 	daemons, err := processes("gnoded", "--config", d.directory)
 	if err != nil || len(daemons) == 0 {
 		return errors.Join(errors.New("no node daemon is found"), err)

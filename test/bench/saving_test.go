@@ -20,10 +20,14 @@ func TestSavingAims(t *testing.T) {
 	table.add(0, saveRestore(judgedMiB), bareColumn, 2000)
 	table.add(1, saveRestore(judgedMiB), ours, 9000) // a slow machine, for both
 	table.add(1, saveRestore(judgedMiB), bareColumn, 6000)
+	table.add(0, restoreRun(judgedMiB), ours, 2100)
+	table.add(0, restoreRun(judgedMiB), bareColumn, 1000)
+	table.add(0, moveTime(judgedMiB), ours, 7200) // of 6,000 at the median
 	table.add(0, saveWritten(100), ours, 0.2)
 	table.add(0, saveWritten(1000), ours, 7)
 	for i, want := range []aim{
-		{Figure: "250.0 ms"}, {Figure: "1.50 x", Reached: true}, {Figure: "1.50 x", Reached: true}, {Figure: "7.00 %"},
+		{Figure: "250.0 ms"}, {Figure: "1.50 x", Reached: true}, {Figure: "1.50 x", Reached: true},
+		{Figure: "2.10 x"}, {Figure: "1.20 x", Reached: true}, {Figure: "7.00 %"},
 	} {
 		if got := table.savingAims()[i]; got.Figure != want.Figure || got.Reached != want.Reached || !got.Measured {
 			t.Errorf("%+v, want %s", got, want.Figure)

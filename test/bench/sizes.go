@@ -34,6 +34,9 @@ type sizes struct {
 	frozenMiB     []int // memory of jobs that are stopped
 	savedRounds   int   // of jobs that are saved and restored
 	savedMiB      []int // memory of those
+	reclaimRounds int   // of owners who take nodes back
+	reclaimedMiB  []int // memory of their guests
+	elsewhereS    int   // for how long others are watched meanwhile, in seconds
 }
 
 var plans = map[string]sizes{
@@ -43,18 +46,21 @@ var plans = map[string]sizes{
 		memoryRounds: 1, few: 500, many: 2000, manyRounds: 1, lists: 2, records: 10, loaders: 8, crowd: 16, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 1, kills: 2, restarts: 1, imageRounds: 1, imageMiB: 32,
 		freezes: 3, frozenMiB: []int{10}, savedRounds: 1, savedMiB: []int{50},
+		reclaimRounds: 1, reclaimedMiB: []int{50}, elsewhereS: 3,
 	},
 	"quick": {
 		name: "quick", rounds: 3, commands: 25, manyCommands: 80, calls: 300, manyCalls: 1000, starts: 2, jobRounds: 1, jobs: 100,
 		memoryRounds: 1, few: 10_000, many: 100_000, manyRounds: 1, lists: 5, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 3, kills: 20, restarts: 3, imageRounds: 3, imageMiB: 1024,
 		freezes: 100, frozenMiB: []int{10, 1000}, savedRounds: 3, savedMiB: []int{100, 1000},
+		reclaimRounds: 3, reclaimedMiB: []int{100, 1000}, elsewhereS: 15,
 	},
 	"full": {
 		name: "full", rounds: 5, commands: 60, manyCommands: 240, calls: 1000, manyCalls: 4000, starts: 5, jobRounds: 3, jobs: 200,
 		memoryRounds: 2, few: 10_000, many: 100_000, manyRounds: 1, lists: 11, records: 2000, loaders: 64, crowd: 256, arrayTasks: 10_000, hugeArrayTask: 1_000_000,
 		peerRounds: 5, kills: 20, restarts: 5, imageRounds: 5, imageMiB: 1024,
 		freezes: 100, frozenMiB: []int{10, 100, 1000}, savedRounds: 5, savedMiB: []int{100, 1000, 4000},
+		reclaimRounds: 5, reclaimedMiB: []int{100, 1000}, elsewhereS: 20,
 	},
 }
 
@@ -83,7 +89,7 @@ func rowsOf(s sizes) []row {
 		{millionTime, "array: a million tasks, by API", "ms", 2},
 		{oneMemory, fmt.Sprintf("array: memory of a job, of %d", s.records), "B", 0},
 		{millionMemory, fmt.Sprintf("array: memory of a million tasks, of %d", s.records), "B", 0},
-	}, slices.Concat(severalRows(s), imageRows(s), savingRows(s))...)
+	}, slices.Concat(severalRows(s), imageRows(s), savingRows(s), reclaimRows(s))...)
 }
 
 // imageRows are those of what is kept of a saved job. Bare is the same bytes

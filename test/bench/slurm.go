@@ -114,10 +114,10 @@ type slurm struct {
 	daemons []*daemon // the controller first
 }
 
-// startSlurm starts a cluster in a new directory on the disk. parameters are
-// the scheduler's; "" leaves all at Slurm's defaults.
-func startSlurm(ctx context.Context, kit *slurmKit, user container.User, directory, shared, parameters string) (_ *slurm, err error) {
-	if err := writeSlurmFiles(user, directory, parameters); err != nil {
+// startSlurm starts a cluster in a new directory on the disk. settings are lines
+// of slurm.conf; "" leaves all at Slurm's defaults.
+func startSlurm(ctx context.Context, kit *slurmKit, user container.User, directory, shared, settings string) (_ *slurm, err error) {
+	if err := writeSlurmFiles(user, directory, settings); err != nil {
 		return nil, err
 	}
 	host, err := newSlurmHost(kit.packages, directory, shared)
@@ -141,11 +141,8 @@ func startSlurm(ctx context.Context, kit *slurmKit, user container.User, directo
 
 // writeSlurmFiles writes what an installation would have in /etc into the
 // layer that the host will see over the packages, before that is mounted.
-func writeSlurmFiles(user container.User, directory, parameters string) error {
-	config := slurmConfig
-	if parameters != "" {
-		config += "SchedulerParameters=" + parameters + "\n"
-	}
+func writeSlurmFiles(user container.User, directory, settings string) error {
+	config := slurmConfig + settings
 	key := make([]byte, 1024)
 	if _, err := rand.Read(key); err != nil {
 		return err

@@ -21,6 +21,9 @@ const (
 	queueVerb
 	infoVerb
 	controlVerb
+	accountVerb
+	reclaimVerb
+	releaseVerb
 )
 
 // system is a controller and a node, just started, with nothing in its queue.

@@ -57,6 +57,7 @@ type cluster struct {
 	nodes       []*node
 	journal     journal
 	weather     weatherLog
+	promises    promiseLog
 
 	saves bool // nodes can save and restore jobs
 
@@ -148,7 +149,7 @@ func (c *cluster) start(ctx context.Context) error {
 	for _, k := range c.all() {
 		c.keepers.Go(func() { k.run(keeping) })
 	}
-	for _, step := range []func(context.Context) error{c.startControllers, c.applyPolicy, c.addUrgent, c.startNodes} {
+	for _, step := range []func(context.Context) error{c.startControllers, c.addOwner, c.applyPolicy, c.addUrgent, c.startNodes} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -203,6 +204,7 @@ func (c *cluster) applyPolicy(ctx context.Context) error {
 			policy.MinJobAgeS = 24 * 3600
 			policy.LeaseS, policy.LeaseMarginS = uint32(lease/time.Second), uint32(leaseMargin/time.Second)
 			policy.Partitions = []*pb.Partition{partition(runOn, "run-on"), partition(fenced, "fence")}
+			policy.Owners = c.owners()
 			policy.Licenses = []*pb.License{{Name: license, Count: licenses}}
 			policy.Preempt = &pb.PreemptPolicy{Type: "qos", Mode: "requeue", ExemptTimeS: 1}
 			_, err = client.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{RequestId: requestID(), Policy: policy})
@@ -218,10 +220,15 @@ func (c *cluster) applyPolicy(ctx context.Context) error {
 
 // addUrgent makes the QOS for which jobs of the default one make room.
 func (c *cluster) addUrgent(ctx context.Context) error {
+	return c.addRecord(ctx, "qos", urgentQOS, "preempt=normal")
+}
+
+// addRecord adds a record of the accounting.
+func (c *cluster) addRecord(ctx context.Context, words ...string) error {
 	said := ""
-	err := until(ctx, "the QOS "+urgentQOS, func() bool {
+	err := until(ctx, strings.Join(words, " "), func() bool {
 		var err error
-		said, err = c.tool(ctx, "gacctmgr", "-iQ", "add", "qos", urgentQOS, "preempt=normal")
+		said, err = c.tool(ctx, "gacctmgr", append([]string{"-iQ", "add"}, words...)...)
 		return err == nil || strings.Contains(said, "exists already")
 	})
 	if err != nil {

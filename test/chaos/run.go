@@ -77,6 +77,7 @@ func (t *test) storm(ctx context.Context) {
 		}
 	})
 	t.healAll()
+	t.limited(ctx, calmLimit, "all nodes to be lent again", t.lendAgain)
 	t.limited(ctx, calmLimit, "a healthy cluster", t.healthy)
 	t.limited(ctx, drainLimit, "all jobs to end", t.drain)
 	t.limited(ctx, calmLimit, "all nodes to be idle", t.idle)

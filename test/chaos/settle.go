@@ -74,7 +74,7 @@ func (t *test) idle(ctx context.Context) error {
 			return false
 		}
 		for _, n := range nodes {
-			if n.State != pb.NodeState_NODE_STATE_IDLE || len(n.LeftOvers) > 0 || len(n.AllocatedDeviceIds) > 0 {
+			if n.State != pb.NodeState_NODE_STATE_IDLE || len(n.LeftOvers) > 0 || len(n.AllocatedDeviceIds) > 0 || n.AllocatedMemoryBytes > 0 {
 				return false
 			}
 		}
@@ -88,6 +88,7 @@ func (t *test) settle(ctx context.Context) *history.History {
 	h := &history.History{Licenses: licenses}
 	t.journal.into(h)
 	t.weather.into(h)
+	t.promises.into(h)
 	t.watch.into(h)
 	t.limited(ctx, time.Minute, "the cluster's last word", func(ctx context.Context) error {
 		return until(ctx, "the lists of jobs and nodes", func() bool { return t.lastWord(ctx, h) == nil })

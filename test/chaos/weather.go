@@ -65,6 +65,8 @@ func lanes() []lane {
 		{"disks", 5 * time.Second, diskFaults},
 		{"everything", 90 * time.Second, everythingFaults},
 		{savesLane, 1500 * time.Millisecond, saveFaults},
+		{"owners", 2500 * time.Millisecond, ownersFaults},
+		{"on nodes", 2500 * time.Millisecond, onNodeFaults},
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 // They are long, because a machine under emulation on a busy host is slow, and
 // matter only when something hangs.
 const (
-	bootTimeout = 12 * time.Minute
-	caseTimeout = 8 * time.Minute
+	bootTimeout = 20 * time.Minute
+	caseTimeout = 12 * time.Minute
 )
 
 // cases are what the machine runs, in this order.
@@ -34,14 +34,21 @@ var cases = []Case{
 		"|SeccompFilter|RefuseHostNamespace|SelectMounts|CoveredMounts|TryIdmap)$", "GLEANER_TEST_GINIT=/src/bin/ginit"),
 	// In a mount namespace of their own, and told where ginit is, these do not
 	// build it.
-	tests("noded/shim", "^Test(ForkBomb|Memory|SupervisorKilled|OrphansAreKilled|ParkTakesDevices|ParkOfSuspended"+prototest.Soak("", "|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
+	tests("noded/shim", "^Test(Memory|SupervisorKilled|OrphansAreKilled|ParkOfSuspended"+prototest.Soak("", "|ForkBomb|ParkTakesDevices|FrozenAllocEndsWithoutRunning|KilledInMidSave")+")$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("noded/doctor", "^Test(SoundMachine|NoControlGroups|OccupiedParent)$",
 		"GLEANER_TEST_GINIT=/src/bin/ginit", "unshare", "--mount"),
 	tests("test/scenario", "^TestScenarios$/^isolation$", "GLEANER_SCENARIO_PATIENCE=8"),
 	// Alone: a job that is frozen while it is saved is not waited for without
 	// end.
-	tests("test/scenario", "^TestScenarios$/^migrate$", "GLEANER_SCENARIO_PATIENCE=8"),
+	short(tests("test/scenario", "^TestScenarios$/^migrate$", "GLEANER_SCENARIO_PATIENCE=8")),
+}
+
+// short has make test run the part of a story that depends on control groups, and make
+// soak all of it.
+func short(c Case) Case {
+	c.Arguments = append(c.Arguments, prototest.Soak([]string{"-test.short"}, nil)...)
+	return c
 }
 
 // tests is the case of those tests of a package whose names match pattern, run

@@ -49,6 +49,7 @@ func setUp(env *testscript.Env, binaries string) error {
 	}
 	env.Setenv("PORT", port)
 	env.Setenv("STORY", story)
+	env.Setenv("ROUNDS", strconv.Itoa(prototest.Soak(8, 300))) // of stories that do something again and again
 	env.Setenv("ALICE", filepath.Join("/home/alice", story))
 	env.Setenv("BOB", filepath.Join("/home/bob", story))
 	env.Setenv("PATH", tools+":"+binaries+":/usr/sbin:/usr/bin:/sbin:/bin")
@@ -103,6 +104,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"waitup":  waitUp,
 	"storm":   storm,
 	"node":    startNode,
+	"machine": machine,
 }
 
 // startCluster is `cluster [flags of gleaner dev]`: starts a cluster for this
@@ -154,6 +156,7 @@ func startCluster(ts *testscript.TestScript, neg bool, args []string) {
 		sockets[i] = "unix://" + socket
 	}
 	ts.Setenv("GLEANER_CONTROLLER", strings.Join(sockets, ","))
+	ts.Setenv("GLEANER_NODED", "unix://"+filepath.Join(directory, "nodes", "%n", "gnoded.sock"))
 }
 
 func lookPath(program, path string) (string, error) {
@@ -262,7 +265,7 @@ func quietly(ts *testscript.TestScript, program string, args ...string) (string,
 	}
 	command := exec.Command(path, args...)
 	command.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "GLEANER_TLS_DIR", "STORY", "ALICE", "BOB", "CLUSTER"} {
+	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "GLEANER_NODED", "GLEANER_TLS_DIR", "STORY", "ALICE", "BOB", "CLUSTER"} {
 		command.Env = append(command.Env, name+"="+ts.Getenv(name))
 	}
 	var complaint strings.Builder
@@ -348,6 +351,7 @@ func startNode(ts *testscript.TestScript, neg bool, args []string) {
 	program, err := lookPath("gnoded", ts.Getenv("PATH"))
 	ts.Check(err)
 	command := exec.Command(program, "--config", args[0])
+	command.Env = append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+ts.Getenv("DBUS_SYSTEM_BUS_ADDRESS"))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	runNode(ts, command, args[0])
 }

@@ -37,7 +37,7 @@ func stopMidway(ts *testscript.TestScript, neg bool, args []string) {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(context.Background(), patience(time.Minute))
 		command := exec.CommandContext(ctx, program, args[3:]...)
-		for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "STORY", "ALICE", "BOB", "CLUSTER"} {
+		for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "GLEANER_NODED", "STORY", "ALICE", "BOB", "CLUSTER"} {
 			command.Env = append(command.Env, name+"="+ts.Getenv(name))
 		}
 		command.Stdout, command.Stderr = &out, &out

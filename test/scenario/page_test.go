@@ -94,7 +94,7 @@ func (p *page) answer(user, line string) string {
 		command.Err = nil
 	}
 	command.Dir = p.ts.MkAbs(".")
-	for _, name := range []string{"PATH", "STORY", "GLEANER_CONTROLLER"} {
+	for _, name := range []string{"PATH", "STORY", "GLEANER_CONTROLLER", "GLEANER_NODED"} {
 		command.Env = append(command.Env, name+"="+p.ts.Getenv(name))
 	}
 	out, err := command.CombinedOutput()

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -93,11 +94,36 @@ func TestScenarios(t *testing.T) {
 		}
 	})
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Files:               stories(t),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               func(env *testscript.Env) error { return setUp(env, binaries) },
 		Cmds:                commands,
 		Condition:           condition,
 	})
+}
+
+// longest are the stories that take longest. They begin first: otherwise one of them would
+// be all that runs at the end.
+var longest = []string{
+	"restore-weather", "fence", "storm", "store-weather", "image-copies", "save-weather", "late", "dependencies",
+	"lineage", "reclaim-many", "status", "attack-launch", "saved-memory", "cleanup", "reclaim-weather", "attack-paths",
+	"no-controller", "saved-gang", "nodefull", "reclaim-local", "slow-clients",
+}
+
+// stories are the files of all stories, in the order in which they begin.
+func stories(t *testing.T) []string {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	var first []string
+	for _, name := range longest {
+		i := slices.Index(files, filepath.Join("testdata", name+".txtar"))
+		if i < 0 {
+			t.Fatalf("the story %s is to begin first, and is not there", name)
+		}
+		first, files = append(first, files[i]), slices.Delete(files, i, i+1)
+	}
+	return append(first, files...)
 }

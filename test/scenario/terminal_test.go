@@ -67,7 +67,7 @@ func startTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	program, err := lookPath(args[1], ts.Getenv("PATH"))
 	ts.Check(err)
 	command := exec.Command(program, args[2:]...)
-	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "GLEANER_TLS_DIR", "STORY", "ALICE", "BOB", "CLUSTER"} {
+	for _, name := range []string{"PATH", "GLEANER_CONTROLLER", "GLEANER_NODED", "GLEANER_TLS_DIR", "STORY", "ALICE", "BOB", "CLUSTER"} {
 		command.Env = append(command.Env, name+"="+ts.Getenv(name))
 	}
 	command.Env = append(command.Env, "TERM=dumb", "PS1=$ ")

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/test/sim/departures"
 	"github.com/gleaner-hpc/gleaner/test/sim/node"
 	"github.com/gleaner-hpc/gleaner/test/sim/ordered"
 )
@@ -31,11 +32,19 @@ func main() {
 	only := flag.String("only", "", "numbers of the faults that happen, as in 3,17; \"\" = all")
 	shrink := flag.Bool("shrink", false, "look for fewer faults with which a failing seed still fails")
 	limit := flag.Duration("limit", 0, "begin no further seed after this time; 0 = run all")
+	traces := flag.String("departures", "", "nodes join and leave as this `file` says, or the files of this folder")
 	forgetful := flag.Bool("forgetful", false, "nodes do not remember the allocations that they had: a fault, which the cluster may notice or not")
 	flag.Parse()
 	// Almost all that is made in a run is garbage at its end.
 	debug.SetGCPercent(400)
 	options := ordered.Options{Hours: *hours, Only: numbers(*only), Broken: ordered.Broken{Broken: node.Broken{NoMemory: *forgetful}}}
+	if *traces != "" {
+		var err error
+		if options.Departures, err = departures.ReadAll(*traces); err != nil {
+			fmt.Fprintln(os.Stderr, "sim: -departures:", err)
+			os.Exit(2)
+		}
+	}
 	ok := false
 	if *seed >= 0 {
 		options.Seed = uint64(*seed)
@@ -95,6 +104,9 @@ func explain(o ordered.Options, result *ordered.Result) {
 	}
 	if o.Only != nil {
 		arguments += " -only " + strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Only), " ", ","), "[]")
+	}
+	if len(o.Departures) > 0 {
+		arguments += " -departures " + flag.Lookup("departures").Value.String()
 	}
 	if arguments != "" {
 		fmt.Fprintf(os.Stderr, " SIMFLAGS='%s'", strings.TrimSpace(arguments))

@@ -38,6 +38,7 @@ func (t *tally) add(r *ordered.Result) {
 	t.Frozen += r.Frozen
 	t.SaveCounts.Add(&r.SaveCounts)
 	t.Reclaimed, t.Parked, t.Killed = t.Reclaimed+r.Reclaimed, t.Parked+r.Parked, t.Killed+r.Killed
+	t.OnNode += r.OnNode
 	t.Unanswered += r.Unanswered
 	t.Entries += r.Entries
 	t.Simulated += r.Simulated
@@ -84,11 +85,11 @@ func (t *tally) print(out io.Writer) {
 	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d preempted, %d allocations frozen\n",
 		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Finished, t.Requeued, t.Preempted, t.Frozen)
 	s := &t.SaveCounts
-	fmt.Fprintf(out, "%d allocations saved (%d saves failed), %d runs left with their image (%d to make room), %d restored (%d restores failed), %d went on exactly there (%d took the place of a run that stood, %d moves were called off), %d runs repeated something, %d starts from an older image (%d newer ones undone by that), %d images deleted, %d jobs lost theirs, %d times suspended\n",
-		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Took, s.Stayed, s.Repeated, s.Older, s.Undone, s.Deleted, s.Dropped, s.Suspended)
+	fmt.Fprintf(out, "%d allocations saved (%d saves failed), %d runs left with their image (%d to make room), %d restored (%d restores failed), %d went on exactly there (%d took the place of a run that stood, %d moves were called off), %d runs repeated something, %d starts from an older image (%d newer ones undone by that), %d images deleted, %d jobs lost theirs, %d copied to a second node, %d times suspended\n",
+		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Took, s.Stayed, s.Repeated, s.Older, s.Undone, s.Deleted, s.Dropped, s.Copied, s.Suspended)
 	fmt.Fprintf(out, "of jobs on several nodes: %d images of all allocations, %d runs left with one, %d went on from one, %d of them on other nodes\n",
 		s.Gangs, s.GangsLeft, s.GangsOn, s.GangsSent)
-	fmt.Fprintf(out, "%d nodes reclaimed by their owners, %d allocations parked, %d killed because they were not parked in time\n", t.Reclaimed, t.Parked, t.Killed)
+	fmt.Fprintf(out, "%d nodes reclaimed by their owners at controllers, %d on the node itself; %d allocations parked, %d killed because they were not parked in time\n", t.Reclaimed, t.OnNode, t.Parked, t.Killed)
 	fmt.Fprintf(out, "lost %d, doubled %d, devices twice %d, other invariants %d\n", t.lost, t.doubled, t.devices, t.other)
 }
 

@@ -72,7 +72,7 @@ var entities = []struct {
 // laterEntities are those of sacctmgr that are refused by name.
 var laterEntities = map[string]string{
 	"configuration": "gcontrol show config shows it", "event": "gcontrol show node tells why a node is down", "federation": "this cluster is the only one",
-	"job": "a job that is over cannot be changed", "problem": "users without accounts are not kept", "reservation": "there are no reservations",
+	"job": "a job that is over cannot be changed", "problem": "users without accounts are not kept", "reservation": "use gcontrol show reservation",
 	"resource": "licenses are in cluster.toml", "runawayjobs": "jobs cannot be left behind: gcontrol status shows what is wrong", "stats": "gctld has a metrics page",
 	"transaction": "gctld's log has what was changed", "wckey": "leave out the wckey", "wckeys": "leave out the wckey",
 }

@@ -78,9 +78,9 @@ func cancelTargets(operands []string) ([]spec.JobTarget, error) {
 
 func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 	filter := &pb.JobFilter{
-		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"), Qos: inv.List("qos"),
+		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"), Qos: inv.List("qos"), Reservations: inv.List("reservation"),
 	}
-	for _, long := range []string{"user", "partition", "name", "account", "qos", "nodelist", "state"} {
+	for _, long := range []string{"user", "partition", "name", "account", "qos", "reservation", "nodelist", "state"} {
 		// As with -u "$OWNER" where OWNER is not set: taken for no condition
 		// at all, it would choose far more jobs than was meant.
 		if inv.Given(long) && len(inv.List(long)) == 0 {
@@ -148,6 +148,6 @@ func cancelUsers(inv *option.Invocation, filter *pb.JobFilter) error {
 // emptyFilter reports whether a filter selects nothing in particular. An option
 // given with nothing in it ("-u ”") would otherwise select every job.
 func emptyFilter(filter *pb.JobFilter) bool {
-	return len(filter.Users)+len(filter.Uids)+len(filter.Partitions)+len(filter.Names)+len(filter.Accounts)+len(filter.Qos)+
+	return len(filter.Users)+len(filter.Uids)+len(filter.Partitions)+len(filter.Names)+len(filter.Accounts)+len(filter.Qos)+len(filter.Reservations)+
 		len(filter.States)+len(filter.Nodes) == 0
 }

@@ -32,7 +32,9 @@ const (
 	LoadConfig     = "slurm_load_ctl_conf error"
 	LoadTopology   = "slurm_load_topo error"
 	LoadLicenses   = "slurm_load_licenses error"
-	LoadAssocMgr   = "slurm_load_assoc_mgr_info error"
+
+	LoadReservations = "slurm_load_reservations error"
+	LoadAssocMgr     = "slurm_load_assoc_mgr_info error"
 )
 
 // List reads a whole stream of answers, each as it comes. If the stream breaks

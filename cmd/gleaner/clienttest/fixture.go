@@ -111,6 +111,10 @@ func StubNodes() []*pb.Node {
 func StubReclaim() *pb.Reclaim {
 	return &pb.Reclaim{
 		Number: 7, By: "grace", AtMs: ago(time.Second), DeadlineMs: StubNow.Add(59 * time.Second).UnixMilli(), UntilMs: StubNow.Add(4 * time.Hour).UnixMilli(),
+		Holds: []*pb.ReclaimHold{
+			{Trigger: pb.ReclaimTrigger_RECLAIM_TRIGGER_COMMAND, By: "grace", SinceMs: StubNow.UnixMilli() - 1000, UntilMs: StubNow.Add(4 * time.Hour).UnixMilli()},
+			{Trigger: pb.ReclaimTrigger_RECLAIM_TRIGGER_LOGIN, By: "hedy", SinceMs: StubNow.UnixMilli(), UntilMs: StubNow.Add(time.Hour).UnixMilli(), Detail: "on tty1"},
+		},
 		Guests: []*pb.ReclaimedGuest{
 			{Id: &pb.JobId{Job: 101}, Job: 101, Epoch: 1, Name: "train-the-large-model", User: "ada", Account: "physics", Cpus: 2, Gpus: 2, MemoryBytes: 4 << 30, Fate: pb.GuestFate_GUEST_FATE_PARK},
 			{Id: &pb.JobId{Job: 108, ArrayTask: Ptr(uint32(1))}, Job: 109, Epoch: 1, Name: "sweep\x1b[2J", User: "eve\x1b[2J", Cpus: 1, MemoryBytes: 300 << 20, Fate: pb.GuestFate_GUEST_FATE_REQUEUE,

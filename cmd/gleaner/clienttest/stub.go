@@ -153,6 +153,29 @@ func (s *StubController) ReleaseNodes(_ context.Context, request *pb.ReleaseNode
 	return &pb.ReleaseNodesResponse{Nodes: []*pb.Node{{Name: "n1", OwnerAccount: "chem", Reclaim: StubReclaim()}}}, nil
 }
 
+// SetLending answers for n1, the only node that this user owns. It is lent at night.
+func (s *StubController) SetLending(_ context.Context, request *pb.SetLendingRequest) (*pb.SetLendingResponse, error) {
+	s.wrote(request)
+	if request.Names != "n1" && request.Names != "" {
+		return nil, status.Errorf(codes.PermissionDenied, "node %s belongs to account bio: only its coordinators, administrators and operators lend it", request.Names)
+	}
+	terms := StubLending()
+	if len(request.Settings) > 0 {
+		terms.NoticeMs = request.GetLending().GetNoticeMs()
+	}
+	return &pb.SetLendingResponse{Nodes: []*pb.Node{{Name: "n1", OwnerAccount: "chem", Lending: terms, Habit: StubHabit()}}}, nil
+}
+
+// ReportLending answers for chem, the account of n1.
+func (s *StubController) ReportLending(_ context.Context, request *pb.ReportLendingRequest) (*pb.ReportLendingResponse, error) {
+	s.wrote(request)
+	return &pb.ReportLendingResponse{Owners: []*pb.OwnerReport{{
+		Owner: "chem", Kept: 41, Early: 2, Open: 1, Missed: []*pb.MissedPromises{{Cause: "the node did not respond", Count: 1}},
+		Lent:     []*pb.OwnerUse{{Account: "bio", Model: "a100", GpuMs: 7_200_000, CpuMs: 3_600_000, Billed: 7200}, {Account: "", CpuMs: 1_800_000, Billed: 1800}},
+		Borrowed: []*pb.OwnerUse{{Account: "geo", Model: "h200", GpuMs: 36_000_000, CpuMs: 36_000, Billed: 36000}},
+	}}}, nil
+}
+
 func (s *StubController) ApplyPolicy(_ context.Context, request *pb.ApplyPolicyRequest) (*pb.ApplyPolicyResponse, error) {
 	s.wrote(request)
 	return &pb.ApplyPolicyResponse{Changes: s.Changes}, nil

@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/grpc"
@@ -57,4 +58,28 @@ func (s *StubController) ListLimits(request *pb.ListLimitsRequest, stream grpc.S
 			Within: []*pb.UseWithin{{Account: "physics", Use: use(1, 2)}, {Uid: 1001, User: "ada", Use: use(1, 2)}},
 		}},
 	})
+}
+
+// ListReservations answers two reservations.
+func (s *StubController) ListReservations(context.Context, *pb.ListReservationsRequest) (*pb.ListReservationsResponse, error) {
+	hour := int64(3_600_000)
+	return &pb.ListReservationsResponse{Reservations: []*pb.Reservation{
+		{Name: "course", StartMs: 1_700_000_000_000, EndMs: 1_700_000_000_000 + 2*hour, Nodes: "n[1-2]", Users: []string{"ada", "bob"}, Repeat: pb.ReservationRepeat_RESERVATION_REPEAT_WEEKLY, NodeCount: 2, CpuCount: 16, GpuCount: 4, Active: true},
+		{Name: "fans", StartMs: 1_700_000_000_000 + 24*hour, EndMs: 1_700_000_000_000 + 30*hour, Nodes: "n3", Partition: "gpu", Accounts: []string{"physics"}, NotAccounts: true, Flags: []pb.ReservationFlag{pb.ReservationFlag_RESERVATION_FLAG_MAINT}, NodeCount: 1, CpuCount: 8},
+	}}, nil
+}
+
+// CreateReservation keeps the request.
+func (s *StubController) CreateReservation(_ context.Context, request *pb.CreateReservationRequest) (*pb.CreateReservationResponse, error) {
+	return &pb.CreateReservationResponse{Reservation: &pb.Reservation{Name: cmp.Or(request.GetReservation().GetName(), "ada_1")}}, nil
+}
+
+// UpdateReservation accepts everything.
+func (s *StubController) UpdateReservation(context.Context, *pb.UpdateReservationRequest) (*pb.UpdateReservationResponse, error) {
+	return &pb.UpdateReservationResponse{}, nil
+}
+
+// DeleteReservation accepts everything.
+func (s *StubController) DeleteReservation(context.Context, *pb.DeleteReservationRequest) (*pb.DeleteReservationResponse, error) {
+	return &pb.DeleteReservationResponse{}, nil
 }

@@ -35,9 +35,11 @@ type clusterFile struct {
 	Partitions     []partitionFile `toml:"partition"`
 	Priority       priorityFile    `toml:"priority"`
 	Preempt        preemptFile     `toml:"preempt"`
+	Scheduler      schedulerFile   `toml:"scheduler"`
 	Licenses       []licenseFile   `toml:"license"`
 	Switches       []switchFile    `toml:"switch"`
 	Owners         []ownerFile     `toml:"owner"`
+	Borrowers      []borrowerFile  `toml:"borrower"`
 	Accounting     accountingFile  `toml:"accounting"`
 	// Exit statuses as in slurm.conf(5), "1-9,18".
 	RequeueExit     string `toml:"requeue_exit"`
@@ -122,6 +124,9 @@ func Parse(text []byte) (*pb.Policy, error) {
 		policy.Partitions = append(policy.Partitions, partition)
 	}
 	if err := checkPartitions(policy.Partitions); err != nil {
+		return nil, err
+	}
+	if err := file.fillBorrowers(policy); err != nil {
 		return nil, err
 	}
 	if err := file.fillOwners(policy); err != nil {

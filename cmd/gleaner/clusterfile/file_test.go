@@ -109,6 +109,14 @@ switches = "s1"
 [[owner]]
 account = "chem"
 nodes = "n[1-2]"
+[[borrower]]
+account = "bio"
+grp_tres = "gres/gpu=4,cpu=32"
+[scheduler]
+type = "sched/backfill"
+bf_max_job_test = 0
+bf_job_part_count_reserve = 3
+bf_shortest_first = true
 [accounting]
 enforce = ["safe", "qos"]
 `))
@@ -128,9 +136,11 @@ enforce = ["safe", "qos"]
 		Priority: &pb.PriorityPolicy{WeightAge: 1000, WeightFairShare: 10000, MaxAgeS: 14 * 86400, DecayHalfLifeS: spec.Unlimited,
 			FavorSmall: true, MaxTres: true, UsageResetPeriod: "MONTHLY", WeightTres: map[string]uint32{"cpu": 7, "gres/gpu": 8}},
 		Preempt:    &pb.PreemptPolicy{Type: "qos", Mode: "suspend", ExemptTimeS: 60, GuestExemptTimeS: 300},
+		Scheduler:  &pb.SchedulerPolicy{Type: "backfill", BfJobPartCountReserve: 3, BfMaxJobArrayResv: 20, BfShortestFirst: true},
 		Licenses:   []*pb.License{{Name: "matlab", Count: 3}},
 		Switches:   []*pb.Switch{{Name: "s1", Nodes: "n[1-4]"}, {Name: "s0", Switches: "s1"}},
 		Owners:     []*pb.Owner{{Account: "chem", Nodes: "n[1-2]"}},
+		Borrowers:  []*pb.Borrower{{Account: "bio", GrpTres: "gres/gpu=4,cpu=32"}},
 		Accounting: &pb.AccountingPolicy{EnforceAssociations: true, EnforceLimits: true, EnforceQos: true, Safe: true},
 	}
 	if !proto.Equal(policy, want) {
@@ -192,6 +202,8 @@ func TestClusterFileRefuses(t *testing.T) {
 		partition + "[[license]]\nname=\"a\"\ncount=1\n[[license]]\nname=\"a\"\ncount=2\n": "license \"a\" is there twice",
 		partition + "[[switch]]\nnodes = \"n1\"\n":                                         "[[switch]] number 1 of the file needs a name",
 		partition + "[[switch]]\nname=\"s\"\nnodes = \"n[1-\"\n":                           "switch \"s\": nodes: ",
+		partition + "[[borrower]]\naccount = \"bio\"\n":                                    "borrower \"bio\" needs grp_tres",
+		partition + "[[borrower]]\ngrp_tres = \"cpu=1\"\n":                                 "[[borrower]] number 1 of the file needs an account",
 		partition + "[[owner]]\nnodes = \"n1\"\n":                                          "[[owner]] number 1 of the file needs an account",
 		partition + "[[owner]]\naccount = \"chem\"\n":                                      "owner \"chem\" needs nodes, a host list such as n[1-4]",
 		partition + "[[owner]]\naccount = \"chem\"\nnodes = \"n[1-\"\n":                    "owner \"chem\": nodes: ",
@@ -204,6 +216,8 @@ func TestClusterFileRefuses(t *testing.T) {
 		partition + "tres_billing_weights = 3\n":                                           "or as a table",
 		partition + "priority_job_factor = 0\n":                                            "at least 1",
 		partition + "exclusive = \"yes\"\n":                                                "exclusive: \"yes\" is neither node nor user",
+		partition + "[scheduler]\ntype = \"eager\"\n":                                      "scheduler.type: \"eager\" is none of builtin and backfill",
+		partition + "[scheduler]\nbf_window = 3\n":                                         "bf_window",
 		partition + "preempt_mode = \"maybe\"\n":                                           "preempt_mode: \"maybe\" is none of",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -13,6 +13,25 @@ type ownerFile struct {
 	Nodes   string `toml:"nodes"`
 }
 
+// borrowerFile bounds what an account borrows.
+type borrowerFile struct {
+	Account string `toml:"account"`
+	GrpTRES string `toml:"grp_tres"`
+}
+
+func (f *clusterFile) fillBorrowers(policy *pb.Policy) error {
+	for i, borrower := range f.Borrowers {
+		switch {
+		case borrower.Account == "":
+			return fmt.Errorf("[[borrower]] number %d of the file needs an account", i+1)
+		case borrower.GrpTRES == "":
+			return fmt.Errorf("borrower %q needs grp_tres, as in \"gres/gpu=4,cpu=32\"", borrower.Account)
+		}
+		policy.Borrowers = append(policy.Borrowers, &pb.Borrower{Account: borrower.Account, GrpTres: borrower.GrpTRES})
+	}
+	return nil
+}
+
 func (f *clusterFile) fillOwners(policy *pb.Policy) error {
 	for i, owner := range f.Owners {
 		switch {

@@ -70,6 +70,9 @@ func (f *clusterFile) fillShares(policy *pb.Policy) error {
 	if policy.Preempt, err = f.Preempt.message(); err != nil {
 		return fmt.Errorf("preempt.%w", err)
 	}
+	if policy.Scheduler, err = f.Scheduler.message(); err != nil {
+		return fmt.Errorf("scheduler.%w", err)
+	}
 	if policy.Accounting, err = f.Accounting.message(); err != nil {
 		return fmt.Errorf("accounting.enforce: %w", err)
 	}

@@ -24,6 +24,7 @@ func shownEntities() []shownEntity {
 		{names: []string{"config"}, run: showConfig},
 		{names: []string{"topology"}, run: showTopology},
 		{names: []string{"licenses"}, run: showLicenses},
+		{names: []string{"reservation", "reservations", "reservationname"}, run: showReservation},
 		{names: []string{"assoc_mgr"}, narrowed: showAssocMgr},
 		{names: []string{"hostnames"}, local: true, run: showHostNames},
 		{names: []string{"hostlist"}, local: true, run: showHostList},
@@ -43,7 +44,6 @@ func EntityNames() []string {
 // laterEntities are what scontrol shows and gcontrol refuses by name.
 var laterEntities = map[string]string{
 	"step": "grun prints the steps it starts", "steps": "grun prints the steps it starts",
-	"reservation": "there are no reservations", "reservations": "there are no reservations",
 	"burstbuffer": "there are no burst buffers", "bbstat": "there are no burst buffers", "dwstat": "there are no burst buffers",
 	"federation": "this cluster is the only one", "frontend": "there are no front ends", "frontends": "there are no front ends",
 	"aliases": "use gcontrol show node", "daemons": "ask the service manager of this machine", "slurmd": "use gcontrol show node",

@@ -22,8 +22,8 @@ var nodeActions = map[string]pb.NodeAction{
 
 // laterUpdates are things that scontrol updates and gcontrol refuses by name.
 var laterUpdates = map[string]string{
-	"partition":   "change cluster.toml and use gcontrol apply -f cluster.toml",
-	"reservation": "there are no reservations", "step": "steps cannot be changed", "frontend": "there are no front ends", "suspendexctimes": "nodes are not powered down",
+	"partition": "change cluster.toml and use gcontrol apply -f cluster.toml",
+	"step":      "steps cannot be changed", "frontend": "there are no front ends", "suspendexctimes": "nodes are not powered down",
 }
 
 // controlUpdate is "update NodeName=n1 State=DRAIN Reason=…", or in words
@@ -31,6 +31,9 @@ var laterUpdates = map[string]string{
 func controlUpdate(c *controlRun, words []string) error {
 	if len(words) == 0 {
 		return c.tooFew("update")
+	}
+	if namesReservation(words) {
+		return c.updateReservation(words)
 	}
 	settings, err := c.updateSettings(words)
 	if err != nil {
@@ -96,6 +99,21 @@ func (c *controlRun) nodeUpdate(settings []setting) (*pb.UpdateNodeRequest, erro
 			request.Action = action
 		case "reason":
 			request.Reason = strings.Trim(s.value, `"'`)
+		case "evacuate":
+			switch strings.ToLower(s.value) {
+			case "yes":
+				request.Evacuate = true
+			case "no":
+				request.Evacuate = false
+			default:
+				return nil, c.aborted("Invalid input: evacuate=%s\nuse evacuate=yes: the node's jobs leave it; or no", s.value)
+			}
+		case "within":
+			seconds, err := spec.ParseDuration(s.value)
+			if err != nil {
+				return nil, c.aborted("Invalid input: within=%s\n%v", s.value, err)
+			}
+			request.WithinS = seconds
 		default:
 			if remedy, known := laterUpdates[strings.TrimSuffix(strings.TrimSuffix(s.key, "id"), "name")]; known {
 				return nil, &option.LaterError{Name: "update " + s.key, Remedy: remedy}
@@ -108,6 +126,8 @@ func (c *controlRun) nodeUpdate(settings []setting) (*pb.UpdateNodeRequest, erro
 		return nil, c.aborted("No valid entity in update command\nInput line must include \"NodeName\", or \"JobId\" or \"JobName\"")
 	case request.Action == pb.NodeAction_NODE_ACTION_UNSPECIFIED:
 		return nil, c.aborted("Nothing to change: give State=DRAIN, DOWN, FENCED or RESUME")
+	case (request.Evacuate || request.WithinS != 0) && request.Action != pb.NodeAction_NODE_ACTION_DRAIN || request.WithinS != 0 && !request.Evacuate:
+		return nil, c.aborted("Only a node that is drained is evacuated: use state=drain evacuate=yes [within=10m]")
 	case request.Action != pb.NodeAction_NODE_ACTION_RESUME && request.Reason == "":
 		fmt.Fprintln(c.inv.Stderr, "You must specify a reason when DOWNING or DRAINING a node. Request denied.\nAdd Reason=\"...\", which others will see in ginfo -R")
 		return nil, option.Exit(1)

@@ -62,6 +62,8 @@ var jobKeys = map[string]func(change *pb.JobChange, value string) error{
 	"oversubscribe":     changeSharing,
 	"shared":            changeSharing,
 	"network":           changeNetwork,
+	"reservationname":   changeReservation,
+	"reservation":       changeReservation,
 }
 
 // laterJobKeys are keys of scontrol(1) that are refused by name.
@@ -71,7 +73,7 @@ var laterJobKeys = map[string]string{
 	"delayboot": option.LeaveOut, "endtime": "give TimeLimit", "mailtype": "send mail at the end of the script", "mailuser": "send mail at the end of the script",
 	"mincpusnode": "give CPUsPerTask and TasksPerNode", "timemin": "give TimeLimit", "nodelist": "a job that runs keeps its nodes",
 	"numcpus": "give NumTasks and CPUsPerTask", "prefer": "give Features", "reboot": option.LeaveOut, "reqcores": "give CPUsPerTask", "reqsockets": "give CPUsPerTask",
-	"reqthreads": "give CPUsPerTask", "reservationname": "there are no reservations", "sitefactor": "give Priority, or Nice", "stdout": "cancel the job and submit it again",
+	"reqthreads": "give CPUsPerTask", "sitefactor": "give Priority, or Nice", "stdout": "cancel the job and submit it again",
 	"stderr": "cancel the job and submit it again", "stdin": "cancel the job and submit it again",
 	"threadspec": option.LeaveOut,
 	"workdir":    "cancel the job and submit it again", "state": "use gcontrol hold, release, requeue or gcancel",
@@ -215,6 +217,14 @@ func changeSwitches(c *pb.JobChange, value string) error {
 	count, waitS, err := jobspec.ParseSwitches(value)
 	c.Switches, c.SwitchesWaitS = &count, &waitS
 	return err
+}
+
+// changeReservation reads in which reservations a job is to run; none, with an empty value.
+func changeReservation(c *pb.JobChange, value string) error {
+	if value == "(null)" { // as it is shown
+		value = ""
+	}
+	return changeText(&c.Reservations, value)
 }
 
 // changeNetwork reads which network a job is to have.

@@ -27,6 +27,7 @@ func Command() *option.Command {
 			{Long: "gpus-per-node", Argument: "n", Default: "4", Help: "stand-in GPUs of each node"},
 			{Long: "unlike-gpus", Help: "give the stand-in GPUs of each node other names and another order than those of the nodes before it, as they have on unlike machines"},
 			{Long: "cpus-per-node", Argument: "n", Default: "4", Help: "CPUs that each node promises"},
+			{Long: "direct", Help: "let images of jobs go straight from node to node, over ports of 127.0.0.1 that are open for one transfer each"},
 			{Long: "log-level", Argument: "level", Default: "info", Help: "of the daemons: debug, info, warn or error"},
 		},
 		Examples: []option.Example{
@@ -48,7 +49,7 @@ func runDev(inv *option.Invocation) error {
 	if len(inv.Operands) > 0 {
 		return inv.Fail("unexpected word %q: gleaner dev takes options only", inv.Operands[0])
 	}
-	options := clusterOptions{Directory: inv.Text("dir"), LogLevel: inv.Text("log-level"), UnlikeGPUs: inv.Given("unlike-gpus")}
+	options := clusterOptions{Directory: inv.Text("dir"), LogLevel: inv.Text("log-level"), UnlikeGPUs: inv.Given("unlike-gpus"), Direct: inv.Given("direct")}
 	if !inv.Given("dir") {
 		options.Directory = "gleaner-dev"
 	}

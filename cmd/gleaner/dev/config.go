@@ -24,23 +24,29 @@ type controllerConfig struct {
 
 // nodeConfig is what gnoded reads.
 type nodeConfig struct {
-	Name         string          `toml:"name"`
-	Controllers  []string        `toml:"controllers"`
-	StateDir     string          `toml:"state_dir"`
-	Ginit        string          `toml:"ginit"`
-	CPUs         int             `toml:"cpus"`
-	Memory       string          `toml:"memory"`
-	Address      string          `toml:"address"`
-	CgroupParent string          `toml:"cgroup_parent"`
-	LogLevel     string          `toml:"log_level,omitempty"`
-	DetectGPUs   bool            `toml:"detect_gpus"`
-	Container    containerConfig `toml:"container"`
-	GPUs         []nodeGPUConfig `toml:"gpu,omitempty"`
+	Name         string            `toml:"name"`
+	Controllers  []string          `toml:"controllers"`
+	StateDir     string            `toml:"state_dir"`
+	Socket       string            `toml:"socket"`
+	Ginit        string            `toml:"ginit"`
+	CPUs         int               `toml:"cpus"`
+	Memory       string            `toml:"memory"`
+	Address      string            `toml:"address"`
+	CgroupParent string            `toml:"cgroup_parent"`
+	LogLevel     string            `toml:"log_level,omitempty"`
+	DetectGPUs   bool              `toml:"detect_gpus"`
+	Container    containerConfig   `toml:"container"`
+	Checkpoint   *checkpointConfig `toml:"checkpoint,omitempty"` // nil = the daemon's own settings
+	GPUs         []nodeGPUConfig   `toml:"gpu,omitempty"`
 }
 
 type containerConfig struct {
 	Bind     []string `toml:"bind"`
 	Commands string   `toml:"commands"`
+}
+
+type checkpointConfig struct {
+	Direct string `toml:"direct"`
 }
 
 type nodeGPUConfig struct {
@@ -82,6 +88,11 @@ func (c *cluster) nodeDirectory(name string) string {
 	return filepath.Join(c.options.Directory, "nodes", name)
 }
 
+// nodeSocket is where a node serves its owner: --local finds it there.
+func (c *cluster) nodeSocket(name string) string {
+	return filepath.Join(c.nodeDirectory(name), "gnoded.sock")
+}
+
 func (c *cluster) nodeConfigFile(name string) string {
 	return filepath.Join(c.nodeDirectory(name), "gnoded.toml")
 }
@@ -104,6 +115,7 @@ func (c *cluster) writeNode(i int) error {
 		Name:         name,
 		Controllers:  c.targets(),
 		StateDir:     directory,
+		Socket:       c.nodeSocket(name),
 		Ginit:        filepath.Join(c.options.Binaries, "ginit"),
 		CPUs:         c.options.CPUsPerNode,
 		Memory:       fmt.Sprintf("%dM", c.memoryMB),
@@ -114,6 +126,9 @@ func (c *cluster) writeNode(i int) error {
 		// The commands must be there inside jobs too, even when they were
 		// built below /tmp, of which each job has its own.
 		Container: containerConfig{Bind: []string{c.options.Binaries}, Commands: c.options.Binaries},
+	}
+	if c.options.Direct {
+		config.Checkpoint = &checkpointConfig{Direct: "127.0.0.1:0"}
 	}
 	for gpu, file := range c.standInNames(i) {
 		path := filepath.Join(directory, "dev", file)

@@ -35,6 +35,7 @@ type clusterOptions struct {
 	GPUsPerNode int
 	UnlikeGPUs  bool // they have other names, and another order, on each node
 	CPUsPerNode int
+	Direct      bool   // images go straight from node to node
 	Binaries    string // directory of gctld, gnoded and ginit
 	LogLevel    string // of the daemons
 }

@@ -20,9 +20,10 @@ func requestID() string { return uuid.NewString() }
 func (c *cluster) environmentFile() string { return filepath.Join(c.options.Directory, "env") }
 
 // writeEnvironment writes a file to be sourced by a shell: PATH with the
-// commands, and where the controllers are.
+// commands, where the controllers are, and where each node serves its owner.
 func (c *cluster) writeEnvironment() error {
-	text := fmt.Sprintf("export PATH=%s:\"$PATH\"\nexport GLEANER_CONTROLLER=%s\n", quoted(c.options.Binaries), quoted(strings.Join(c.targets(), ",")))
+	text := fmt.Sprintf("export PATH=%s:\"$PATH\"\nexport GLEANER_CONTROLLER=%s\nexport GLEANER_NODED=%s\n",
+		quoted(c.options.Binaries), quoted(strings.Join(c.targets(), ",")), quoted("unix://"+c.nodeSocket("%n")))
 	return os.WriteFile(c.environmentFile(), []byte(text), 0o644)
 }
 

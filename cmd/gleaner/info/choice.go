@@ -34,10 +34,13 @@ var nodeStates = func() map[string]nodeTest {
 		"drain": func(n *pb.Node) bool { return n.Drain }, "drained": is("drained"), "draining": is("draining"), "drng": is("draining"),
 		"unk": is("unknown"), "unknown": is("unknown"),
 		"reclaimed":  func(n *pb.Node) bool { return n.Reclaim != nil },
+		"maint":      func(n *pb.Node) bool { return n.Maintenance },
+		"resv":       func(n *pb.Node) bool { return n.Reservation != "" },
+		"reserved":   func(n *pb.Node) bool { return n.Reservation != "" },
 		"no_respond": func(n *pb.Node) bool { return n.NotResponding },
 	}
-	for _, word := range []string{"cloud", "comp", "completing", "fail", "future", "futr", "maint", "npc", "perfctrs", "planned", "plnd",
-		"power_down", "powering_down", "powered_down", "powering_up", "reboot_issued", "reboot_requested", "resv", "reserved", "error", "inval"} {
+	for _, word := range []string{"cloud", "comp", "completing", "fail", "future", "futr", "npc", "perfctrs", "planned", "plnd",
+		"power_down", "powering_down", "powered_down", "powering_up", "reboot_issued", "reboot_requested", "error", "inval"} {
 		states[word] = func(*pb.Node) bool { return false }
 	}
 	return states

@@ -15,7 +15,7 @@ func Command() *option.Command {
 	return &option.Command{
 		Name: "info", Alias: "sinfo", Summary: "show partitions and nodes", Usage: "[options]",
 		Description: []string{
-			"ginfo shows the partitions, and for each the nodes in each state. The default partition has a * after its name, a node that does not respond one after its state, and one that its owner has reclaimed a $.",
+			"ginfo shows the partitions, and for each the nodes in each state. The default partition has a * after its name, a node that does not respond one after its state, and one that its owner has reclaimed, or that is kept for maintenance, a $.",
 			"The columns are those of sinfo, and after them GPUS(F/T): by model, how many GPUs are free to be given to a job now, and how many there are.",
 			"A node that promises more CPUs than it has, as in a cluster for development, is named below the table, on standard error.",
 			"The fields by their names for -O and, in brackets, their letters for -o and --sort: " + strings.Join(show.NodeTable.Legend(), ", ") + ". A # in the place of a field's size makes it as wide as its widest value.",
@@ -50,9 +50,10 @@ func infoOptions() []option.Option {
 		{Long: "nodes", Short: 'n', Argument: "nodes", Help: "only these nodes, as in n[1-4]"},
 		{Long: "noheader", Short: 'h', Help: "no header line"},
 		{Long: "partition", Short: 'p', Argument: "partition[,...]", Environment: infoVariable("PARTITION"), Help: "only these partitions"},
+		{Long: "reservation", Short: 'T', Help: "the reservations, a line each, in place of the nodes"},
 		{Long: "responding", Short: 'r', Help: "only nodes that respond"},
 		{Long: "sort", Short: 'S', Argument: "fields", Environment: infoVariable("SORT"), Default: "#P,-t, with --Node N", Help: "the order: letters of -o, each with a - before it for falling"},
-		{Long: "states", Short: 't', Argument: "state[,...]", Help: "only nodes in one of these states (idle, mix, alloc, drain, down, reclaimed, …); with & between them, in all of them"},
+		{Long: "states", Short: 't', Argument: "state[,...]", Help: "only nodes in one of these states (idle, mix, alloc, drain, down, reclaimed, resv, maint, …); with & between them, in all of them"},
 		{Long: "summarize", Short: 's', Help: "one line for each partition, with its nodes counted by state"},
 	}, infoLater()...)
 }
@@ -64,7 +65,6 @@ func infoLater() []option.Option {
 		{Long: "clusters", Short: 'M', Argument: "clusters", Later: one}, {Long: "cluster", Argument: "clusters", Later: one},
 		{Long: "federation", Later: one}, {Long: "local", Later: one},
 		{Long: "future", Short: 'F', Later: "nodes appear when they register"},
-		{Long: "reservation", Short: 'T', Later: "there are no reservations"},
 		{Long: "verbose", Short: 'v', Later: "leave the option out"},
 		{Long: "yaml", Argument: "version", OptionalArgument: true, Later: "use --json"},
 	}

@@ -111,6 +111,9 @@ func infoLayout(inv *option.Invocation) (*format.Layout[*show.NodeRow], error) {
 // once lists the nodes and prints them.
 func (run *infoRun) once(ctx context.Context, now time.Time) error {
 	view := show.NewView(run.inv.Getenv, now)
+	if run.inv.Given("reservation") {
+		return run.reservations(ctx, view)
+	}
 	partitions, err := run.client.Partitions(ctx)
 	if err != nil {
 		return client.LoadError(run.inv, client.LoadPartitions, err)
@@ -126,6 +129,22 @@ func (run *infoRun) once(ctx context.Context, now time.Time) error {
 		return console.Output(run.writeJSON(partitions, nodes, view))
 	}
 	return run.print(run.rows(partitions, nodes, view), now)
+}
+
+// reservations lists the reservations in place of the nodes.
+func (run *infoRun) reservations(ctx context.Context, view *show.View) error {
+	listed, err := client.AskOne(ctx, run.client, run.client.ListReservations, &pb.ListReservationsRequest{})
+	if err != nil {
+		return client.LoadError(run.inv, client.LoadReservations, err)
+	}
+	if run.json == show.JSONNone {
+		return console.Output(show.WriteReservationTable(run.inv.Stdout, listed.GetReservations(), view, !run.inv.Given("noheader")))
+	}
+	var records []*show.ReservationJSON
+	for _, r := range listed.GetReservations() {
+		records = append(records, run.json.Reservation(r))
+	}
+	return console.Output(show.WriteJSON(run.inv, run.json, "reservations", records))
 }
 
 // rows groups the nodes into lines, partition by partition.

@@ -108,6 +108,10 @@ func (b *Builder) words() {
 	if v.Given(OptPartition) && len(s.Partitions) == 0 {
 		b.failEmpty(OptPartition)
 	}
+	s.Reservations = strings.FieldsFunc(v.Text(optReservation), func(r rune) bool { return r == ',' })
+	if v.Given(optReservation) && len(s.Reservations) == 0 {
+		b.failEmpty(optReservation)
+	}
 	if v.Given(optLicenses) {
 		licenses, err := spec.ParseLicenses(v.Text(optLicenses))
 		if err != nil {

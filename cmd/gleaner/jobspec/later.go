@@ -6,7 +6,6 @@ const (
 	countInstead = "say what the job needs with --ntasks, --cpus-per-task and --nodes"
 	gpusInstead  = "say what the job needs with --gpus, or --gpus-per-node with --ntasks-per-node"
 	BindInstead  = "leave it out, and bind inside the job with taskset(1) or numactl(1)"
-	pickInstead  = "name the nodes with --nodelist, or a feature with --constraint"
 )
 
 // submitLater are the options of sbatch that are refused by name. A job that
@@ -50,7 +49,6 @@ func submitLater() []option.Option {
 		{Long: "profile", Argument: "types", Environment: variables("PROFILE"), Later: option.LeaveOut},
 		{Long: "propagate", Argument: "limits", OptionalArgument: true, Later: "set limits inside the script with ulimit"},
 		{Long: "reboot", Later: option.LeaveOut},
-		{Long: "reservation", Argument: "names", Environment: variables("RESERVATION"), Later: pickInstead},
 		{Long: "sockets-per-node", Argument: "count", Later: countInstead},
 		{Long: "test-only", Later: "ginfo shows which nodes and GPUs are free"},
 		{Long: "thread-spec", Argument: "count", Environment: variables("THREAD_SPEC"), Later: option.LeaveOut},

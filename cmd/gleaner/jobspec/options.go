@@ -15,6 +15,7 @@ const (
 	OptChdir         = "chdir"
 	OptComment       = "comment"
 	optLicenses      = "licenses"
+	optReservation   = "reservation"
 	OptConstraint    = "constraint"
 	OptCPUsPerTask   = "cpus-per-task"
 	optDeadline      = "deadline"
@@ -95,6 +96,7 @@ func submitOptions() []option.Option {
 		{Long: optQOS, Short: 'q', Argument: "qos", InScript: true, Environment: variables("QOS"), Help: "quality of service to run under", Default: "the account's"},
 		{Long: OptWCKey, Argument: "key", InScript: true, Environment: variables("WCKEY"), Help: "a word to group usage by"},
 		{Long: optLicenses, Short: 'L', Argument: "name[:count][,...]", InScript: true, Help: "licenses that the job holds while it runs, one of each unless a number is given"},
+		{Long: optReservation, Argument: "name[,...]", InScript: true, Environment: variables("RESERVATION"), Help: "run in this reservation; of several, in the first that lets the job start (gcontrol show reservation)"},
 		{Long: OptComment, Argument: "text", InScript: true, Help: "a remark kept with the job"},
 		{Long: OptHold, Short: 'H', InScript: true, Help: "accept the job, but do not start it until it is released (gcontrol release)"},
 		{Long: optDependency, Short: 'd', Argument: "type:job[:job...][,...]", InScript: true, Environment: []string{"GSUB_DEPENDENCY"}, Help: "wait for other jobs: after:JOB[+MINUTES] (begun), afterok, afternotok and afterany (over), aftercorr:ARRAY (task by task), singleton (others of this name); all of those joined with commas, any of those joined with ?"},

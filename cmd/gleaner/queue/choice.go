@@ -34,7 +34,7 @@ type jobChoice struct {
 
 func chooseJobs(inv *option.Invocation) (*jobChoice, error) {
 	choice := &jobChoice{filter: &pb.JobFilter{
-		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"),
+		Partitions: inv.List("partition"), Names: inv.List("name"), Accounts: inv.List("account"), Reservations: inv.List("reservation"),
 	}, qos: inv.List("qos"), licenses: inv.List("licenses")}
 	if err := choice.addTargets(inv); err != nil {
 		return nil, err

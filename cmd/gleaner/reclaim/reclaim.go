@@ -10,6 +10,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/local"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -19,13 +20,10 @@ import (
 // maxWithinS is the latest deadline that the controllers take.
 const maxWithinS = 24 * 3600
 
-// defaultWithinS is the deadline where none is given.
-const defaultWithinS = 60
-
 // run is one call of greclaim.
 type run struct {
 	inv     *option.Invocation
-	client  *client.Client
+	server  server
 	view    *show.View
 	json    show.JSONShape
 	request *pb.ReclaimNodesRequest
@@ -42,17 +40,17 @@ func reclaimNodes(inv *option.Invocation) error {
 	if err != nil {
 		return err
 	}
-	controller, err := client.Connect(inv)
+	to, err := connect(inv, request.Names)
 	if err != nil {
 		return err
 	}
-	defer controller.Close()
-	r := &run{inv: inv, client: controller, view: show.NewView(inv.Getenv, console.Clock()), json: shape, request: request}
+	defer to.Close()
+	r := &run{inv: inv, server: to, view: show.NewView(inv.Getenv, console.Clock()), json: shape, request: request}
 	return r.run()
 }
 
 func (r *run) run() error {
-	answer, err := client.Call(r.inv.Context, r.client, r.client.ReclaimNodes, r.request)
+	answer, err := r.server.Reclaim(r.inv.Context, r.request)
 	if err != nil {
 		return option.Fail(1, "Reclaim error: %s", client.Describe(err))
 	}
@@ -65,7 +63,7 @@ func (r *run) run() error {
 		}
 	}
 	if r.waits() {
-		err = r.watch(answered.Add(time.Duration(r.request.WithinS) * time.Second))
+		err = r.watch(answered.Add(r.longest()))
 	}
 	if r.json != show.JSONNone {
 		if failed := r.printJSON(); failed != nil {
@@ -73,6 +71,16 @@ func (r *run) run() error {
 		}
 	}
 	return err
+}
+
+// longest is the time until the last deadline, at most: each is counted from an earlier
+// moment than this.
+func (r *run) longest() time.Duration {
+	longest := int64(0)
+	for _, node := range r.nodes {
+		longest = max(longest, node.GetReclaim().GetDeadlineMs()-node.GetReclaim().GetAtMs())
+	}
+	return time.Duration(min(longest, maxWithinS*1000)) * time.Millisecond
 }
 
 // says reports whether anything but errors is printed as text.
@@ -88,12 +96,21 @@ func (r *run) waits() bool {
 
 // requestOf is what the command line asks for.
 func requestOf(inv *option.Invocation) (*pb.ReclaimNodesRequest, error) {
-	names, err := console.NodesOrMine(inv)
+	named := nodesOf
+	if inv.Given("local") {
+		named = local.Names
+	}
+	names, err := named(inv)
+	if err != nil {
+		return nil, err
+	}
+	gpus, model, err := gpusOf(inv)
 	if err != nil {
 		return nil, err
 	}
 	request := &pb.ReclaimNodesRequest{
-		RequestId: uuid.NewString(), Names: names, WithinS: defaultWithinS, Kill: inv.Given("kill"), DryRun: inv.Given("dry-run"),
+		Gpus: gpus, Model: model,
+		RequestId: uuid.NewString(), Names: names, Kill: inv.Given("kill"), DryRun: inv.Given("dry-run"),
 	}
 	if inv.Given("wait") && (inv.Given("no-wait") || request.DryRun) {
 		return nil, inv.Fail("--wait goes neither with --no-wait nor with --dry-run: leave one out")
@@ -107,6 +124,30 @@ func requestOf(inv *option.Invocation) (*pb.ReclaimNodesRequest, error) {
 		}
 	}
 	return request, requestEnd(inv, request)
+}
+
+// nodesOf is the nodes that are named; "" = all that the caller may reclaim. GPUs may be
+// on any of those.
+func nodesOf(inv *option.Invocation) (string, error) {
+	if inv.Given("gpus") && len(inv.Operands) == 0 {
+		return "", nil
+	}
+	return console.NodesOrMine(inv)
+}
+
+// gpusOf is how many GPUs of which model are taken back; 0 = whole nodes.
+func gpusOf(inv *option.Invocation) (count uint32, model string, err error) {
+	if !inv.Given("gpus") {
+		return 0, "", nil
+	}
+	gpus, err := spec.ParseGPUs(inv.Text("gpus"), pb.GpuScope_GPU_SCOPE_JOB)
+	switch {
+	case err != nil:
+		return 0, "", inv.Fail("--gpus: %w", err)
+	case len(gpus) == 0:
+		return 0, "", inv.Fail("--gpus=%s takes nothing back: type a number such as 2 or a100:2, or leave it out for whole nodes", inv.Text("gpus"))
+	}
+	return gpus[0].Count, gpus[0].Model, nil
 }
 
 // requestEnd reads when the reclaim ends by itself.
@@ -146,7 +187,7 @@ func (r *run) announce() error {
 		fmt.Fprintln(out, "no node to reclaim")
 	}
 	if len(rows) > 0 {
-		layout, err := show.GuestTable.ParseShort("%#N %#i %#u %#a %#C %#G %#m %#d %f")
+		layout, err := show.GuestTable.ParseShort("%#N %#i %#u %#a %#C %#G %#m %#b %#d %f")
 		if err != nil {
 			return err
 		}
@@ -160,6 +201,10 @@ func (r *run) announce() error {
 	case r.request.DryRun:
 		fmt.Fprintln(out, "nothing was done: --dry-run")
 	case !r.waits() && len(rows) > 0:
+		if r.inv.Given("local") {
+			fmt.Fprintf(out, "%s waits for them\n", r.typed("greclaim", "--wait"))
+			break
+		}
 		list := format.Printable(spec.FormatHostList(names(r.nodes)))
 		fmt.Fprintf(out, "gcontrol show node %s shows which guests have left; greclaim %s --wait waits for them\n", list, list)
 	}
@@ -169,27 +214,31 @@ func (r *run) announce() error {
 // promise is a sentence about one node.
 func (r *run) promise(node *pb.Node) string {
 	reclaim, progress := node.GetReclaim(), show.ReclaimProgressOf(node.GetReclaim())
-	text := fmt.Sprintf("%s: reclaimed by %s; ", node.GetName(), reclaim.GetBy())
+	text := fmt.Sprintf("%s: reclaimed by %s; ", node.GetName(), show.ReclaimedBy(reclaim))
 	if r.request.DryRun {
 		text = node.GetName() + ": "
 	}
 	deadline, promise := r.view.Stamp(reclaim.GetDeadlineMs(), "Unknown"), show.PromiseText(progress.PromiseMS)
 	switch {
 	case progress.Open == 0 && r.request.DryRun:
-		text += "no guest holds anything there: all hardware would be yours at once"
+		text += "no guest holds anything there: " + show.Taken(node) + " would be yours at once"
 	case progress.Open == 0:
-		text += "no guest holds anything there: all hardware is yours"
+		text += "no guest holds anything there: " + show.Taken(node) + " is yours"
 	case r.request.DryRun:
-		text += "all hardware would be yours within " + promise
+		text += show.Taken(node) + " would be yours within " + promise
 	default:
-		text += fmt.Sprintf("all hardware is yours by %s (within %s)", deadline, promise)
+		text += fmt.Sprintf("%s is yours by %s (within %s)", show.Taken(node), deadline, promise)
 	}
 	if node.GetNotResponding() {
 		text += "; the node does not respond: whether its guests have left is heard when it does"
 	}
-	until := "lent again with grelease " + node.GetName()
+	release := "grelease " + node.GetName()
+	if r.inv.Given("local") {
+		release = r.typed("grelease", "")
+	}
+	until := "lent again with " + release
 	if reclaim.GetUntilMs() != 0 {
-		until = fmt.Sprintf("lent again at %s, or with grelease %s", r.view.Stamp(reclaim.GetUntilMs(), "Unknown"), node.GetName())
+		until = fmt.Sprintf("lent again at %s, or with %s", r.view.Stamp(reclaim.GetUntilMs(), "Unknown"), release)
 	}
 	return format.Printable(text + "; " + until)
 }

@@ -59,7 +59,7 @@ func (r *run) watch(deadline time.Time) error {
 			return option.Exit(1)
 		}
 		line.Show("%d %s to leave %s", open, plural(open, "guest has", "guests have"), spec.FormatHostList(names(r.nodes)))
-		client.Pause(r.inv.Context, lookEvery)
+		client.Pause(r.inv.Context, r.lookEvery())
 		if r.inv.Context.Err() != nil {
 			return option.Fail(console.Interrupted, "no longer waiting; %s stays reclaimed: gcontrol show node shows which guests have left, grelease lends it again", spec.FormatHostList(names(r.nodes)))
 		}
@@ -80,7 +80,7 @@ func (r *run) watch(deadline time.Time) error {
 // without a reclaim.
 func (r *run) refresh() error {
 	list := spec.FormatHostList(names(r.nodes))
-	found, err := r.client.Nodes(r.inv.Context, &pb.ListNodesRequest{Names: list})
+	found, err := r.server.Nodes(r.inv.Context, list)
 	if err != nil {
 		if r.inv.Context.Err() != nil {
 			return nil // watch says so
@@ -128,7 +128,7 @@ func (r *run) look(nodes map[string]*watched, said map[guestKey]bool, line *cons
 		if progress.Open == 0 {
 			line.Clear()
 			w.over, w.kept = true, progress.Kept
-			r.free(node.Name, progress)
+			r.free(node, progress)
 		}
 		w.silent = node.GetNotResponding()
 	}
@@ -136,13 +136,13 @@ func (r *run) look(nodes map[string]*watched, said map[guestKey]bool, line *cons
 }
 
 // free says that a node is the owner's.
-func (r *run) free(node string, progress show.ReclaimProgress) {
+func (r *run) free(node *pb.Node, progress show.ReclaimProgress) {
 	promise := "the promise was " + show.PromiseText(progress.PromiseMS)
 	if !progress.Kept {
-		r.complain("all hardware of %s is yours after %s, too late: %s", node, show.WaitText(progress.FreeMS), promise)
+		r.complain("%s of %s is yours after %s, too late: %s", show.Taken(node), node.Name, show.WaitText(progress.FreeMS), promise)
 		return
 	}
-	r.say("all hardware of %s is yours after %s; %s", node, show.WaitText(progress.FreeMS), promise)
+	r.say("%s of %s is yours after %s; %s", show.Taken(node), node.Name, show.WaitText(progress.FreeMS), promise)
 }
 
 // missed says who is late.

@@ -3,6 +3,7 @@ package reclaim
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,17 @@ func reclaimed(name string, guests ...*pb.ReclaimedGuest) *pb.Node {
 	return &pb.Node{Name: name, Reclaim: &pb.Reclaim{Number: 7, By: "ada", AtMs: begin, DeadlineMs: begin + 1000, Guests: guests}}
 }
 
+// reclaimedGPUs is a node of which two GPUs are taken back.
+func reclaimedGPUs(guests ...*pb.ReclaimedGuest) *pb.Node {
+	node := reclaimed("n1", guests...)
+	node.Inventory = &pb.Inventory{}
+	for i := range uint32(4) {
+		node.Inventory.Devices = append(node.Inventory.Devices, &pb.Device{Id: fmt.Sprint("gpu", i), Index: i, Model: "a100"})
+	}
+	node.Reclaim.Devices = []string{"gpu0", "gpu2"}
+	return node
+}
+
 func guest(job uint32, fate pb.GuestFate, freed int64) *pb.ReclaimedGuest {
 	return &pb.ReclaimedGuest{Id: &pb.JobId{Job: job}, Job: job, User: "bob", Cpus: 2, Gpus: 1, Fate: fate, FreedMs: freed}
 }
@@ -85,6 +97,7 @@ func TestReclaimWaits(t *testing.T) {
 	silent := []*pb.Node{reclaimed("n1", guest(1, park, 0))}
 	silent[0].NotResponding = true
 	two := []*pb.Node{reclaimed("n1", guest(1, park, begin+10)), reclaimed("n2")}
+	gpus, gpusFree := []*pb.Node{reclaimedGPUs(guest(1, park, 0))}, []*pb.Node{reclaimedGPUs(guest(1, park, begin+180))}
 	for name, row := range map[string]struct {
 		line   string
 		shows  [][]*pb.Node
@@ -109,6 +122,8 @@ func TestReclaimWaits(t *testing.T) {
 		"without a terminal":     {"greclaim n1 --within=1s", [][]*pb.Node{open, free}, 0, 0, []string{"greclaim n1 --wait waits for them"}, "is yours after"},
 		"JSON has the end":       {"greclaim n1 --within=1s --wait --json", [][]*pb.Node{open, free}, 0, 0, []string{`"free_after_ms":215`, `"kept":true`}, "was parked"},
 		"JSON of a broken one":   {"greclaim n1 --within=1s --wait --json", [][]*pb.Node{open, late}, 0, 1, []string{`"free":true`, `"kept":false`}, "was parked"},
+		"GPUs only": {"greclaim --gpus=2 --within=1s --wait", [][]*pb.Node{gpus, gpusFree}, 0, 0, []string{
+			"n1: reclaimed by ada; gpu:a100:2(IDX:0,2) is yours by", "gpu:a100:2(IDX:0,2) of n1 is yours after 0.18 s; the promise was 1s"}, "all hardware"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			controller := &reclaiming{shows: row.shows, away: row.away}
@@ -167,10 +182,13 @@ func TestReclaimAsks(t *testing.T) {
 	controller := &reclaiming{shows: [][]*pb.Node{{}}}
 	target := clienttest.Serve(t, func(server *grpc.Server) { pb.RegisterControllerServer(server, controller) })
 	for line, want := range map[string]*pb.ReclaimNodesRequest{
-		"greclaim n1":                            {Names: "n1", WithinS: 60},
-		"greclaim n2,n1,n3 --kill":               {Names: "n[1-3]", WithinS: 60, Kill: true},
+		"greclaim n1":                            {Names: "n1"},
+		"greclaim n2,n1,n3 --kill":               {Names: "n[1-3]", Kill: true},
 		"greclaim --mine --within 90s --for=4h":  {WithinS: 90, ForS: 4 * 3600},
-		"greclaim n1 -n --until=now+1hour":       {Names: "n1", WithinS: 60, DryRun: true, UntilMs: clienttest.StubNow.Add(time.Hour).UnixMilli()},
+		"greclaim n1 -n --until=now+1hour":       {Names: "n1", DryRun: true, UntilMs: clienttest.StubNow.Add(time.Hour).UnixMilli()},
+		"greclaim --gpus=2":                      {Gpus: 2},
+		"greclaim n[1-2] --gpus gpu:a100:3":      {Names: "n[1-2]", Gpus: 3, Model: "a100"},
+		"greclaim --mine --gpus A100:1":          {Gpus: 1, Model: "a100"},
 		"greclaim n1 --within=24h --until 18:00": {Names: "n1", WithinS: 24 * 3600, UntilMs: clienttest.StubNow.Add(6 * time.Hour).UnixMilli()},
 	} {
 		controller.asked = nil

@@ -53,6 +53,8 @@ func (s *Client) wait(ctx context.Context, err error) error {
 		s.sayOnce(0, "waits", "job %s waits to resume from its image (%s)", s.jobName, format.Printable(job.GetReason()))
 	case job.GetState() == pb.JobState_JOB_STATE_PENDING:
 		s.sayOnce(0, "requeued", "job %s was requeued (%s)", s.jobName, format.Printable(job.GetReason()))
+	case job.GetState() == pb.JobState_JOB_STATE_SUSPENDED && job.GetReason() == reasonReclaimed:
+		s.sayOnce(0, "parked", "job %s is parked, because the owner of its node has taken that back: the session goes on with it, here or elsewhere", s.jobName)
 	case job.GetState() == pb.JobState_JOB_STATE_SUSPENDED:
 		s.sayOnce(0, "suspended", "job %s is suspended", s.jobName)
 	case job.GetSaved().GetSaving() != nil:
@@ -66,8 +68,12 @@ func (s *Client) wait(ctx context.Context, err error) error {
 	return nil
 }
 
-// purposeMove is the purpose of a save that moves its job.
-const purposeMove = "move"
+// purposeMove is the purpose of a save that moves its job, and reasonReclaimed why a job
+// is parked.
+const (
+	purposeMove     = "move"
+	reasonReclaimed = "Reclaimed"
+)
 
 // What was said last.
 const (

@@ -170,9 +170,9 @@ func unusedFields() []jobField {
 		jobConstant('z', "S:C:T", "*:*:*", "SCT"),
 		jobConstant('O', "CONTIGUOUS", "0", "Contiguous"),
 		jobConstant('s', "SELECT_JOBINFO", "", "SelectJobInfo"),
-		jobConstant('v', "RESERVATION", null, "Reservation"),
+		jobText('v', "RESERVATION", func(j *pb.Job) string { return OrNull(reservationNames(j.GetSpec())) }, "Reservation"),
 		jobConstant('X', "CORE_SPEC", "N/A", "CoreSpec"),
-		jobConstant('Y', "SCHEDNODES", null, "SchedNodes"),
+		jobText('Y', "SCHEDNODES", func(j *pb.Job) string { return OrNull(j.ScheduledNodes) }, "SchedNodes"),
 		jobConstant(0, "BATCH_FLAG", "1", "BatchFlag"),
 	}
 }

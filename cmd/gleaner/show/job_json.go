@@ -56,6 +56,7 @@ type jobRecord struct {
 	Requeue          bool         `json:"requeue"`
 	RequiredNodes    string       `json:"required_nodes"`
 	RestartCount     uint32       `json:"restart_cnt"`
+	Reservation      string       `json:"resv_name"`
 	StandardError    string       `json:"standard_error"`
 	StandardInput    string       `json:"standard_input"`
 	StandardOutput   string       `json:"standard_output"`
@@ -92,6 +93,9 @@ type gleanerExtra struct {
 	Checkpoint      *checkpointJSON  `json:"checkpoint,omitempty"`
 	Saved           *jobSavedJSON    `json:"saved,omitempty"`
 	Allocation      []allocationJSON `json:"allocation"`
+	// Of a guest: how long parking it takes at most, or why nobody can say.
+	ParkBoundMs   uint32 `json:"park_bound_ms,omitempty"`
+	ParkUnbounded string `json:"park_unbounded,omitempty"`
 }
 
 type allocationJSON struct {
@@ -139,6 +143,7 @@ func (s JSONShape) Job(r *JobRow) *jobRecord {
 		EndTime: s.moment(r.view.expectedEndMS(job)), ExitCode: s.exitCode(job),
 		JobState:      s.words(spec.StateName(job.State), stateFlags(job)...),
 		Licenses:      asked.GetLicenses(),
+		Reservation:   reservationNames(asked),
 		Network:       networkWord(asked.GetNetwork()),
 		ArrayJobID:    s.Count(uint64(job.ArrayJobId)),
 		ArrayMaxTasks: s.Count(uint64(job.GetWaitingTasks().GetMaxRunning())),
@@ -173,6 +178,7 @@ func (s JSONShape) extra(r *JobRow, record *jobRecord) gleanerExtra {
 		Epoch: r.job.Epoch, WaitingTasks: spec.FormatArray(r.job.GetWaitingTasks().GetRanges(), 0), Allocation: []allocationJSON{},
 		PeakMemoryBytes: r.job.GetUsage().GetPeakMemoryBytes(), CPUNs: r.job.GetUsage().GetCpuNs(),
 		Signal: r.job.GetSpec().GetSignal(), Checkpoint: checkpointOf(r), Saved: savedOf(r.job),
+		ParkBoundMs: r.job.ParkBoundMs, ParkUnbounded: r.job.ParkUnbounded,
 	}
 	for _, node := range r.job.Allocation {
 		part := allocationJSON{Node: node.Node, CPUs: append([]uint32{}, node.CpuIds...), MemoryBytes: node.MemoryBytes, Devices: []deviceJSON{}}

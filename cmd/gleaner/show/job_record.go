@@ -70,6 +70,9 @@ func jobPlace(r *Record, row *JobRow, details bool) {
 	r.Line(Item("Partition", job.Partition), Item("AllocNode:Sid", cmp.Or(asked.GetSubmitHost(), "N/A")+":0"))
 	r.Line(Item("ReqNodeList", OrNull(asked.GetNodeList())), Item("ExcNodeList", OrNull(asked.GetExcludeNodes())))
 	r.Line(Item("NodeList", OrNull(job.NodeList)))
+	if job.ScheduledNodes != "" {
+		r.Line(Item("SchedNodeList", job.ScheduledNodes))
+	}
 	if job.BatchHost != "" {
 		r.Line(Item("BatchHost", job.BatchHost))
 	}
@@ -102,6 +105,9 @@ func jobRequest(r *Record, row *JobRow) {
 	}
 	r.Line(Item("MinCPUsNode", Digits(max(asked.GetCpusPerTask(), 1)*max(asked.GetTasksPerNode(), 1))), memory, Item("MinTmpDiskNode", row.tmpText()))
 	r.Line(Item("Features", OrNull(asked.GetConstraint())), "DelayBoot=00:00:00")
+	if names := reservationNames(asked); names != "" {
+		r.Line(Item("Reservation", names))
+	}
 	r.Line(Item("OverSubscribe", overSubscribe(row.job)), Item("Contiguous", oneZero(asked.GetContiguous())), Item("Licenses", OrNull(asked.GetLicenses())), Item("Network", networkWord(asked.GetNetwork())))
 	r.Line(Item("Command", OrNull(asked.GetCommand())))
 	r.Line(Item("WorkDir", asked.GetWorkDirectory()))
@@ -132,6 +138,12 @@ func jobOwn(r *Record, row *JobRow) {
 		items = append(items, Item("PeakMemory", row.view.memory(usage.PeakMemoryBytes)), Item("CPUTime", clockText(uint32(min(usage.CpuNs/uint64(1e9), 1<<31)))))
 	}
 	r.Line(items...)
+	switch {
+	case job.ParkBoundMs != 0:
+		r.Line(Item("ParkBound", parkBound(job.ParkBoundMs)))
+	case job.ParkUnbounded != "":
+		r.Line(Item("ParkBound", parkBound(0)), Item("ParkBoundReason", job.ParkUnbounded))
+	}
 	jobCheckpoint(r, row)
 	jobSaved(r, row)
 	if job.ReasonDetail != "" {

@@ -34,7 +34,11 @@ func jobSaved(r *Record, row *JobRow) {
 		checkpointable = append(checkpointable, Item("CheckpointableReason", saved.CheckpointableReason))
 	}
 	if saved.IntervalS > 0 && row.job.GetSpec().GetCheckpoint().GetIntervalAuto() {
-		checkpointable = append([]string{Item("CheckpointEvery", clockText(saved.IntervalS))}, checkpointable...)
+		every := []string{Item("CheckpointEvery", clockText(saved.IntervalS))}
+		if saved.MeanBetweenLossesS > 0 {
+			every = append(every, Item("MeanTimeToLoss", clockText(saved.MeanBetweenLossesS)))
+		}
+		checkpointable = append(every, checkpointable...)
 	}
 	r.Line(checkpointable...)
 	if under := saved.Saving; under != nil {
@@ -52,8 +56,12 @@ func jobSaved(r *Record, row *JobRow) {
 		if image.Store != "" {
 			place += "/" + image.Store
 		}
-		r.Line(Item("Image", Digits(image.Number)), Item("SavedOn", place), Item("SavedTime", view.Stamp(image.SavedMs, "Unknown")),
-			Item("RanBefore", clockText(uint32(max(image.RanMs, 0)/1000))), Item("Size", SizeText(image.Bytes)), Item("StoodStill", SecondsOf(uint64(image.StandingMs))), Item("ParentImage", parentText(image.Parent)))
+		where := []string{Item("Image", Digits(image.Number)), Item("SavedOn", place)}
+		if image.Copies != "" {
+			where = append(where, Item("CopiedTo", image.Copies))
+		}
+		r.Line(append(where, Item("SavedTime", view.Stamp(image.SavedMs, "Unknown")),
+			Item("RanBefore", clockText(uint32(max(image.RanMs, 0)/1000))), Item("Size", SizeText(image.Bytes)), Item("StoodStill", SecondsOf(uint64(image.StandingMs))), Item("ParentImage", parentText(image.Parent)))...)
 	}
 	if from := saved.RestoredFrom; from != nil {
 		r.Line(Item("RestoredFrom", Digits(from.Number)), Item("RestoredFromNode", from.Node))
@@ -83,6 +91,7 @@ type jobSavedJSON struct {
 	Checkpointable       string           `json:"grade,omitempty"`
 	CheckpointableReason string           `json:"checkpointable_reason,omitempty"`
 	IntervalS            uint32           `json:"interval_s,omitempty"`
+	MeanBetweenLossesS   uint32           `json:"mean_between_losses_s,omitempty"`
 	Saving               *savingJSON      `json:"saving,omitempty"`
 	Images               []savedImageJSON `json:"images"`
 	RestoredFrom         *savedImageJSON  `json:"restored_from,omitempty"`
@@ -150,7 +159,7 @@ func savedOf(job *pb.Job) *jobSavedJSON {
 		return nil
 	}
 	out := &jobSavedJSON{
-		Checkpointable: saved.Checkpointable, CheckpointableReason: saved.CheckpointableReason, IntervalS: saved.IntervalS, Images: []savedImageJSON{}, Saves: saved.Saves,
+		Checkpointable: saved.Checkpointable, CheckpointableReason: saved.CheckpointableReason, IntervalS: saved.IntervalS, MeanBetweenLossesS: saved.MeanBetweenLossesS, Images: []savedImageJSON{}, Saves: saved.Saves,
 		StandingMs: saved.StandingMs, KeptGPUMs: saved.KeptGpuMs, UndoneMs: saved.UndoneMs, Undone: saved.Undone, Failed: saved.Failed, FailedImage: saved.FailedNumber, FailedMs: saved.FailedMs,
 	}
 	for _, image := range saved.Images {

@@ -37,21 +37,23 @@ type NodeRecord struct {
 	Tres            string      `json:"tres"`
 	TresUsed        string      `json:"tres_used"`
 	Weight          uint32      `json:"weight"`
+	Reservation     string      `json:"reservation"`
 	SlurmdStartTime Optional    `json:"slurmd_start_time"`
 	Gleaner         gleanerNode `json:"gleaner"`
 }
 
 // gleanerNode is what Slurm's JSON has no place for.
 type gleanerNode struct {
-	RealCpus    uint32         `json:"real_cpus"`
-	Pretending  bool           `json:"pretending"`
-	RunningJobs []uint32       `json:"running_jobs"`
-	Devices     []deviceJSON   `json:"devices"`
-	LeftOvers   []leftOverJSON `json:"left_overs"`
-	Owner       string         `json:"owner,omitempty"`
-	Reclaim     *ReclaimJSON   `json:"reclaim,omitempty"`
-	Fencing     string         `json:"fencing,omitempty"`
-	FrozenJobs  []uint32       `json:"frozen_jobs,omitempty"`
+	RealCpus    uint32          `json:"real_cpus"`
+	Pretending  bool            `json:"pretending"`
+	RunningJobs []uint32        `json:"running_jobs"`
+	Devices     []deviceJSON    `json:"devices"`
+	LeftOvers   []leftOverJSON  `json:"left_overs"`
+	Owner       string          `json:"owner,omitempty"`
+	Reclaim     *ReclaimJSON    `json:"reclaim,omitempty"`
+	Evacuation  *EvacuationJSON `json:"evacuation,omitempty"`
+	Fencing     string          `json:"fencing,omitempty"`
+	FrozenJobs  []uint32        `json:"frozen_jobs,omitempty"`
 }
 
 type leftOverJSON struct {
@@ -83,11 +85,17 @@ func (s JSONShape) Node(node *pb.Node, view *View) *NodeRecord {
 		Sockets: inventory.GetSockets(), Cores: inventory.GetCoresPerSocket(), Threads: inventory.GetThreadsPerCore(),
 		RealMemory: inventory.GetMemoryBytes() >> 20, AllocMemory: node.AllocatedMemoryBytes >> 20,
 		Gres: nodeGres(node), GresUsed: nodeGresUsed(node), Tres: view.nodeTres(node), TresUsed: view.nodeTresUsed(node),
-		Weight: 1, SlurmdStartTime: s.moment(node.RegisteredMs), Gleaner: gleanerNodeOf(node),
+		Weight: 1, Reservation: node.Reservation, SlurmdStartTime: s.moment(node.RegisteredMs), Gleaner: gleanerNodeOf(node),
 	}
 	var flags []string
 	if node.Drain {
 		flags = append(flags, "DRAIN")
+	}
+	if node.Maintenance {
+		flags = append(flags, "MAINTENANCE")
+	}
+	if node.Reservation != "" {
+		flags = append(flags, "RESERVED")
 	}
 	if node.Reclaim != nil {
 		flags = append(flags, "RECLAIMED")
@@ -108,7 +116,7 @@ func gleanerNodeOf(node *pb.Node) gleanerNode {
 	extra := gleanerNode{
 		RealCpus: node.GetInventory().GetRealCpus(), Pretending: Pretends(node),
 		RunningJobs: append([]uint32{}, node.RunningJobs...), Devices: []deviceJSON{}, LeftOvers: []leftOverJSON{},
-		Owner: node.OwnerAccount, Reclaim: ReclaimJSONOf(node.Name, node.Reclaim), Fencing: node.Fencing, FrozenJobs: node.FrozenJobs,
+		Owner: node.OwnerAccount, Reclaim: ReclaimJSONOf(node.Name, node.Reclaim), Evacuation: EvacuationJSONOf(node.Evacuation), Fencing: node.Fencing, FrozenJobs: node.FrozenJobs,
 	}
 	held := heldShares(node)
 	for _, device := range node.GetInventory().GetDevices() {

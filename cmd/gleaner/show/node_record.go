@@ -35,7 +35,9 @@ func NodeRecordOf(node *pb.Node, view *View, details bool) *Record {
 	if node.Reason != "" {
 		r.Line(Item("Reason", fmt.Sprintf("%s [%s@%s]", node.Reason, cmp.Or(node.ReasonUser, "unknown"), view.Stamp(node.ReasonMs, "Unknown"))))
 	}
-	nodeReclaim(r, node.Reclaim, view)
+	nodeReclaim(r, node, view)
+	nodeLending(r, node, view)
+	nodeEvacuation(r, node, view)
 	if node.Fencing != "" {
 		r.Line(Item("Fencing", node.Fencing))
 	}

@@ -42,6 +42,10 @@ func LongState(node *pb.Node) string {
 		return "draining"
 	case node.Drain:
 		return "drained"
+	case node.State == pb.NodeState_NODE_STATE_IDLE && node.Maintenance:
+		return "maint"
+	case node.State == pb.NodeState_NODE_STATE_IDLE && node.Reservation != "":
+		return "reserved"
 	}
 	return baseWord(node)
 }
@@ -53,17 +57,21 @@ func shortState(node *pb.Node) string {
 		return "drng"
 	case node.Drain:
 		return "drain"
+	case node.State == pb.NodeState_NODE_STATE_IDLE && node.Maintenance:
+		return "maint"
+	case node.State == pb.NodeState_NODE_STATE_IDLE && node.Reservation != "":
+		return "resv"
 	}
 	return cmp.Or(nodeWords[node.State][1], "unk")
 }
 
 // stateMark follows the state of a node that does not respond, or of one that is kept for
-// some (sinfo(1) has $ for nodes in a reservation): here for its owner.
+// maintenance, as in sinfo(1), or for its owner.
 func stateMark(node *pb.Node) string {
 	switch {
 	case node.NotResponding:
 		return "*"
-	case node.Reclaim != nil:
+	case node.Reclaim != nil || node.Maintenance:
 		return "$"
 	}
 	return ""
@@ -74,6 +82,12 @@ func fullState(node *pb.Node) string {
 	text := strings.ToUpper(baseWord(node))
 	if node.Drain {
 		text += "+DRAIN"
+	}
+	if node.Maintenance {
+		text += "+MAINTENANCE"
+	}
+	if node.Reservation != "" {
+		text += "+RESERVED"
 	}
 	if node.Reclaim != nil {
 		text += "+RECLAIMED"
@@ -94,7 +108,7 @@ func stateWeight(node *pb.Node) int {
 	if node.Drain {
 		weight |= 1 << 9
 	}
-	if node.Reclaim != nil {
+	if node.Reclaim != nil || node.Reservation != "" {
 		weight |= 1 << 5 // as a reserved one
 	}
 	if node.NotResponding {

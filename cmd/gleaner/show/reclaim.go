@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
@@ -121,6 +122,7 @@ var GuestTable = format.NewTable([]format.Field[*GuestRow]{
 	guestField('C', "CPUS", func(r *GuestRow) string { return Digits(r.Guest.GetCpus()) }),
 	guestField('G', "GPUS", func(r *GuestRow) string { return Digits(r.Guest.GetGpus()) }),
 	guestField('m', "MEMORY", func(r *GuestRow) string { return r.View.memory(r.Guest.GetMemoryBytes()) }),
+	guestField('b', "BOUND", func(r *GuestRow) string { return parkBound(r.Guest.GetParkBoundMs()) }),
 	guestField('d', "BY", func(r *GuestRow) string { return r.View.Stamp(r.Reclaim.GetDeadlineMs(), "Unknown") }),
 	guestField('f', "WHAT HAPPENS", func(r *GuestRow) string {
 		switch {
@@ -138,7 +140,8 @@ func guestField(letter byte, header string, value func(*GuestRow) string) format
 }
 
 // nodeReclaim adds the reclaim of a node to its record.
-func nodeReclaim(r *Record, reclaim *pb.Reclaim, view *View) {
+func nodeReclaim(r *Record, node *pb.Node, view *View) {
+	reclaim := node.GetReclaim()
 	if reclaim == nil {
 		return
 	}
@@ -147,18 +150,37 @@ func nodeReclaim(r *Record, reclaim *pb.Reclaim, view *View) {
 	if progress.Open == 0 {
 		free = "Yes"
 	}
-	r.Line(Item("Reclaim", Digits(reclaim.Number)), Item("ReclaimedBy", cmp.Or(reclaim.By, "unknown")), Item("ReclaimTime", view.Stamp(reclaim.AtMs, "Unknown")),
+	r.Line(Item("Reclaim", Digits(reclaim.Number)), Item("ReclaimedBy", ReclaimedBy(reclaim)), Item("ReclaimTime", view.Stamp(reclaim.AtMs, "Unknown")),
 		Item("ReclaimDeadline", view.Stamp(reclaim.DeadlineMs, "Unknown")), Item("ReclaimUntil", view.Stamp(reclaim.UntilMs, "Released")),
 		Item("KillGuests", yesNo(reclaim.Kill)))
+	if gres := reclaimedGres(node); gres != "" {
+		r.Line(Item("ReclaimedGres", gres))
+	}
 	r.Line(Item("GuestsLeft", Digits(progress.Guests-progress.Open)+"/"+Digits(progress.Guests)), Item("HardwareFree", free),
 		Item("HardwareFreeAfter", WaitText(progress.FreeMS)), Item("Promise", PromiseText(progress.PromiseMS)))
+	for _, hold := range reclaim.Holds {
+		items := []string{Item("Hold", triggerWord(hold.Trigger)), Item("HeldBy", cmp.Or(hold.By, "(null)")), Item("HeldSince", view.Stamp(hold.SinceMs, "Unknown")), Item("HeldUntil", view.Stamp(hold.UntilMs, "Released"))}
+		if hold.Detail != "" {
+			items = append(items, Item("Detail", hold.Detail))
+		}
+		r.Line(items...)
+	}
 	for _, guest := range reclaim.Guests {
 		items := []string{Item("Guest", GuestName(guest)), Item("GuestUser", cmp.Or(guest.User, "(null)")), Item("Fate", fateWord(guest.Fate)), Item("Left", view.Stamp(guest.FreedMs, "No"))}
+		items = append(items, Item("ParkBound", parkBound(guest.ParkBoundMs)))
 		if guest.Detail != "" {
 			items = append(items, Item("Detail", guest.Detail))
 		}
 		r.Line(items...)
 	}
+}
+
+// parkBound is how long parking a guest takes at most: "0.25s", "NONE" where nobody can say.
+func parkBound(ms uint32) string {
+	if ms == 0 {
+		return "NONE"
+	}
+	return strconv.FormatFloat(float64(ms)/1000, 'g', 3, 64) + "s"
 }
 
 // ReclaimJSON is a reclaim as JSON.
@@ -175,6 +197,8 @@ type ReclaimJSON struct {
 	FreeAfterMs int64       `json:"free_after_ms"` // when the last guest so far had left
 	Kept        bool        `json:"kept"`          // and nobody left after the deadline
 	Guests      []GuestJSON `json:"guests"`
+	Holds       []HoldJSON  `json:"holds"`             // it lasts until none is left
+	Devices     []string    `json:"devices,omitempty"` // all that is taken back; none = all of the node is
 }
 
 // GuestJSON is a guest of a reclaim as JSON.
@@ -188,7 +212,8 @@ type GuestJSON struct {
 	Gpus        uint32 `json:"gpus"`
 	MemoryBytes uint64 `json:"memory_bytes"`
 	Fate        string `json:"fate"`
-	FreedMs     int64  `json:"freed_ms"` // 0 = it holds hardware
+	FreedMs     int64  `json:"freed_ms"`      // 0 = it holds hardware
+	ParkBoundMs uint32 `json:"park_bound_ms"` // 0 = nobody can say
 	Detail      string `json:"detail,omitempty"`
 }
 
@@ -200,12 +225,13 @@ func ReclaimJSONOf(node string, reclaim *pb.Reclaim) *ReclaimJSON {
 	progress := ReclaimProgressOf(reclaim)
 	record := &ReclaimJSON{
 		Node: node, Number: reclaim.Number, By: reclaim.By, AtMs: reclaim.AtMs, DeadlineMs: reclaim.DeadlineMs, UntilMs: reclaim.UntilMs, Kill: reclaim.Kill,
-		PromiseMs: progress.PromiseMS, Free: progress.Open == 0, FreeAfterMs: progress.FreeMS, Kept: progress.Kept, Guests: []GuestJSON{},
+		PromiseMs: progress.PromiseMS, Free: progress.Open == 0, FreeAfterMs: progress.FreeMS, Kept: progress.Kept, Guests: []GuestJSON{}, Holds: holdsJSON(reclaim.Holds),
+		Devices: reclaim.Devices,
 	}
 	for _, guest := range reclaim.Guests {
 		record.Guests = append(record.Guests, GuestJSON{
 			Job: strings.TrimPrefix(GuestName(guest), "-"), JobID: guest.Job, Name: guest.Name, UserName: guest.User, Account: guest.Account,
-			Cpus: guest.Cpus, Gpus: guest.Gpus, MemoryBytes: guest.MemoryBytes, Fate: fateWord(guest.Fate), FreedMs: guest.FreedMs, Detail: guest.Detail,
+			Cpus: guest.Cpus, Gpus: guest.Gpus, MemoryBytes: guest.MemoryBytes, Fate: fateWord(guest.Fate), FreedMs: guest.FreedMs, Detail: guest.Detail, ParkBoundMs: guest.ParkBoundMs,
 		})
 	}
 	return record

@@ -56,6 +56,8 @@ type Checkpoint struct {
 	WhyNot   string             `json:"why_not,omitempty"`
 	Stores   images.Config      `json:"stores"`
 	TimeoutS uint32             `json:"timeout_s"` // of a save for which nobody says how long it may take
+	// MayDial: an image may be fetched straight from the node that has it.
+	MayDial bool `json:"may_dial"`
 }
 
 // defaultSaveTimeout bounds a save where nobody says how long it may take.

@@ -74,6 +74,8 @@ type Memory struct {
 	busy atomic.Bool
 	kept atomic.Bool // what is parked stays: see Reclaim
 
+	reclaimed atomic.Uint64
+
 	mu      sync.Mutex        // held meanwhile
 	parked  cuda.Parked       // what is, or may be
 	stopped []int             // with parked: processes that somebody had stopped, by their numbers inside

@@ -47,8 +47,19 @@ func (g *Memory) Reclaim(ctx context.Context, used bool, run func() error) error
 	if err := run(); err != nil {
 		return err
 	}
-	_, err = g.Park(ctx, func(uint64) error { return nil })
+	_, err = g.Park(ctx, func(bytes uint64) error {
+		g.reclaimed.Store(bytes)
+		return nil
+	})
 	return err
+}
+
+// Reclaimed is how many bytes Reclaim has copied last, as far as the driver says.
+func (g *Memory) Reclaimed() uint64 {
+	if g == nil {
+		return 0
+	}
+	return g.reclaimed.Load()
 }
 
 // Ours answers what the driver says of the job's GPUs, whoever has them now.

@@ -1,7 +1,9 @@
-// Package imagedir is the directory into which the image is unpacked from which an
-// allocation resumes.
+// Package imagedir is the directory of the image from which an allocation resumes.
 //
-// Contract: the directory lives from Make until Drop. If the node has plenty of memory,
+// Contract: the directory lives from Make until Drop. What CRIU reads in one go, the
+// memory of processes, is not unpacked: it is read from the store, unpacked and compared
+// with the manifest while CRIU reads it (stream.go). Everything else, and on a node
+// without FUSE all, is unpacked first. If the node has plenty of memory,
 // it is a file system in memory, with large pages if the kernel has them: an image is
 // written there in a fraction of the time, and nothing of it goes to the disk. Only one
 // supervisor of a node has one at a time, so none counts memory as free that another one
@@ -17,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gleaner-hpc/gleaner/checkpoint/partfs"
+	"github.com/gleaner-hpc/gleaner/checkpoint/store"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/remove"
 )
@@ -32,7 +36,9 @@ const LockFile = "image-in-memory.lock"
 type Dir struct {
 	Path     string
 	log      *slog.Logger
-	inMemory *os.File // the lock; nil = the directory is on the disk
+	inMemory *os.File      // the lock; nil = the directory is on the disk
+	feed     *store.Feed   // nil = nothing is streamed
+	parts    *partfs.Mount // shows what is
 }
 
 // Make makes the directory, empty, for an image of so many bytes.
@@ -84,9 +90,12 @@ func mountMemory(path string, bytes uint64) error {
 	return nil
 }
 
-// Drop frees the memory once nothing in the container uses it any longer. It may be
-// called again.
+// Drop ends the streaming, and frees the memory once nothing in the container uses it any
+// longer. It may be called again.
 func (d *Dir) Drop() {
+	if err := d.Stop(); err != nil {
+		d.log.Warn("what was mounted to read an image stays until the job ends: nothing to do unless that repeats; then see the error", "error", err)
+	}
 	if d == nil || d.inMemory == nil {
 		return
 	}

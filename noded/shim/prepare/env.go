@@ -19,7 +19,7 @@ const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 // managed are the variables that describe one job. Those of a job inside
 // which this one was submitted must not be taken for its own.
 var managed = []string{
-	"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "GLEANER_TLS_DIR", "SLURMD_NODENAME",
+	"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "GLEANER_NODED", "GLEANER_TLS_DIR", "SLURMD_NODENAME",
 	"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MAX",
 	"SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_CHECKPOINT_DIR", "SLURM_CPUS_PER_GPU", "SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION",
 	"SLURM_EXPORT_ENV", "SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GTIDS", "SLURM_JOB_ACCOUNT",
@@ -90,7 +90,7 @@ func (j *Job) stepEnvironment() []string {
 func inherited(environment []string) []string {
 	return slices.DeleteFunc(slices.Clone(environment), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		if rest, ok := strings.CutPrefix(name, "GLEANER_"); ok && name != "GLEANER_TLS_DIR" {
+		if rest, ok := strings.CutPrefix(name, "GLEANER_"); ok && name != "GLEANER_TLS_DIR" && name != "GLEANER_NODED" {
 			name = "SLURM_" + rest
 		}
 		return slices.Contains(managed, name)

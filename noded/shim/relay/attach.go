@@ -24,6 +24,7 @@ const maxAttached = 64
 type attachTable struct {
 	mu   sync.Mutex
 	open map[*attachedClient]bool
+	shut bool // nobody attaches: see HangUp
 }
 
 // attachedClient is one client. conn is its connection to process 1.
@@ -82,13 +83,47 @@ func (t *attachTable) hangUp(patience time.Duration) bool {
 	return true
 }
 
+// HangUp makes all clients leave a job that is about to be parked, and lets nobody attach
+// until Admit: a frozen program cannot close a connection, and with one the job could not
+// be saved. The clients say that the job is suspended, and attach again when it runs, here
+// or elsewhere. It waits no longer than patience, because the owner of the node does.
+func (r *Relay) HangUp(patience time.Duration) {
+	end := time.Now().Add(patience)
+	r.attached.close(true)
+	// Those that are just being joined have a question under way.
+	ctx, cancel := context.WithDeadline(r.context, end)
+	defer cancel()
+	if r.questions.Acquire(ctx, maxQuestions) == nil {
+		r.questions.Release(maxQuestions)
+	}
+	r.attached.hangUp(time.Until(end))
+}
+
+// Admit ends HangUp.
+func (r *Relay) Admit() { r.attached.close(false) }
+
+func (t *attachTable) close(shut bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.shut = shut
+}
+
+func (t *attachTable) isShut() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shut
+}
+
 // joinSession joins the tunnel of a client with process 1. It returns when both
-// are open; the bytes flow after that. It refuses while the job is being saved.
+// are open; the bytes flow after that. It refuses while the job is being saved or parked.
 func (r *Relay) joinSession(ctx context.Context, request *pb.Connect) error {
 	if !r.questions.TryAcquire(1) {
 		return status.Error(codes.Unavailable, "the job is being saved")
 	}
 	defer r.questions.Release(1)
+	if r.attached.isShut() {
+		return status.Error(codes.Unavailable, "the job is parked, because the owner of its node has taken that back: it goes on when the node is lent again, or elsewhere")
+	}
 	conn, err := r.dialInit(ctx)
 	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())

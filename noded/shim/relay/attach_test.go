@@ -69,4 +69,43 @@ func TestJoinSession(t *testing.T) {
 	if err := r.Join(deadline(t), order); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "being saved") {
 		t.Errorf("while the job is saved: %v", err)
 	}
+	r.questions.Release(maxQuestions)
+}
+
+// TestHangUp: before a job is parked clients leave, and nobody attaches until it has its
+// devices again; a process 1 that keeps its end delays it no longer than it may.
+func TestHangUp(t *testing.T) {
+	r, c, _ := relayed(t, uint32(os.Getuid()))
+	listener, err := socket.Listen(r.Dir.Path(bundle.RunDir, pid1.StepSocket), os.Getuid(), os.Getgid())
+	must(t, err)
+	defer listener.Close()
+	order := &pb.Connect{Alloc: r.Order.Alloc, Channel: "channel", Client: true}
+	join := func() net.Conn {
+		t.Helper()
+		must(t, r.Join(deadline(t), order))
+		<-c.opened
+		conn, err := listener.Accept()
+		must(t, err)
+		must(t, conn.SetDeadline(time.Now().Add(prototest.Patience)))
+		return conn
+	}
+	conn := join()
+	hung := make(chan bool)
+	go func() { r.HangUp(prototest.Patience); close(hung) }()
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("disconnected: %d, %v", n, err)
+	}
+	conn.Close()
+	<-hung
+	if err := r.Join(deadline(t), order); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "parked") {
+		t.Errorf("while the job is parked: %v", err)
+	}
+	r.Admit()
+	stays := join()
+	defer stays.Close()
+	begun := time.Now()
+	r.HangUp(20 * time.Millisecond)
+	if took := time.Since(begun); took > prototest.Patience/2 {
+		t.Errorf("a process 1 that keeps its end delays it by %v", took)
+	}
 }

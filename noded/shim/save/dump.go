@@ -79,7 +79,12 @@ func (w *work) writeImage(ctx context.Context) (*checkpoint.Manifest, error) {
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, w.dumpPatience(), fmt.Errorf("%w: CRIU does not finish", ErrLate))
 	defer cancel()
-	manifest, err := w.Dumper.Dump(limited, dir)
+	pages, stop, err := w.packWhileDumped(limited)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	manifest, err := w.Dumper.Dump(limited, dir, pages)
 	if err != nil && limited.Err() != nil {
 		err = errors.Join(context.Cause(limited), err)
 	}
@@ -91,6 +96,8 @@ func (w *work) writeImage(ctx context.Context) (*checkpoint.Manifest, error) {
 const (
 	leastDumpPatience = time.Minute
 	dumpBytesASecond  = 32 << 20
+	// packBytesASecond: a slow store counts, too, if the job stands and waits for it.
+	packBytesASecond = 4 << 20
 )
 
 func (w *work) dumpPatience() time.Duration {
@@ -98,7 +105,11 @@ func (w *work) dumpPatience() time.Duration {
 	if err != nil {
 		return leastDumpPatience
 	}
-	return leastDumpPatience + time.Duration(usage.CurrentMemoryBytes/dumpBytesASecond)*time.Second
+	rate := uint64(dumpBytesASecond)
+	if w.wantsFrozen() {
+		rate = packBytesASecond
+	}
+	return leastDumpPatience + time.Duration(usage.CurrentMemoryBytes/rate)*time.Second
 }
 
 // notNowError says what prevents a save now, and may pass.

@@ -73,8 +73,11 @@ type work struct {
 	begun    time.Time
 	frozen   time.Time // when the job was told to freeze
 	manifest *checkpoint.Manifest
-	facts    cuda.Facts // of its GPUs, before it was frozen
-	made     Made
+	packing  Packing // under way since the dump; nil = not yet
+	// packFailed is why packing takes no more.
+	packFailed error
+	facts      cuda.Facts // of its GPUs, before it was frozen
+	made       Made
 }
 
 // Make makes an image. The context's end aborts that, with its cause.
@@ -84,6 +87,7 @@ func (m *Maker) Make(ctx context.Context, decided *supervise.Save) (Made, error)
 	w.number = decided.Order.Number
 	m.Lock.Unlock()
 	failure := walk(ctx, w.wantsFrozen, w.step)
+	w.abandonPacking()
 	if w.made.Image != nil {
 		w.made.PackMS = sinceMS(w.begun)
 	}

@@ -156,16 +156,13 @@ func (w *work) resume() error {
 
 // pack makes the image durable.
 func (w *work) pack(ctx context.Context) error {
-	w.Lock.Lock()
-	store := w.decided.Order.Store
-	w.Lock.Unlock()
-	packed, err := w.Store.Put(ctx, store, w.manifest, w.Job.Dir.Path(Dir))
+	packed, err := w.finishPacking(ctx)
 	if err != nil {
 		return err
 	}
 	w.made.WrittenBytes, w.made.Locks = packed.WrittenBytes, w.manifest.Locks
 	w.made.Image = &pb.Image{
-		Alloc: w.Job.Order.Alloc, Number: w.number, Digest: packed.Digest[:], Store: store,
+		Alloc: w.Job.Order.Alloc, Number: w.number, Digest: packed.Digest[:], Store: w.store(),
 		Node: w.Job.Settings.Node, Bytes: packed.Bytes,
 	}
 	return nil

@@ -107,6 +107,8 @@ const (
 	// because the machine is off: its jobs are over, or requeued. Only for nodes that do
 	// not respond.
 	NodeAction_NODE_ACTION_FENCED NodeAction = 4
+	// Its record is removed. Only for nodes that do not respond and have nothing.
+	NodeAction_NODE_ACTION_DELETE NodeAction = 5
 )
 
 // Enum value maps for NodeAction.
@@ -117,6 +119,7 @@ var (
 		2: "NODE_ACTION_RESUME",
 		3: "NODE_ACTION_DOWN",
 		4: "NODE_ACTION_FENCED",
+		5: "NODE_ACTION_DELETE",
 	}
 	NodeAction_value = map[string]int32{
 		"NODE_ACTION_UNSPECIFIED": 0,
@@ -124,6 +127,7 @@ var (
 		"NODE_ACTION_RESUME":      2,
 		"NODE_ACTION_DOWN":        3,
 		"NODE_ACTION_FENCED":      4,
+		"NODE_ACTION_DELETE":      5,
 	}
 )
 
@@ -283,6 +287,7 @@ type JobFilter struct {
 	Completing    bool                   `protobuf:"varint,10,opt,name=completing,proto3" json:"completing,omitempty"`   // as an alternative to states
 	Configuring   bool                   `protobuf:"varint,11,opt,name=configuring,proto3" json:"configuring,omitempty"` // likewise
 	Qos           []string               `protobuf:"bytes,12,rep,name=qos,proto3" json:"qos,omitempty"`
+	Reservations  []string               `protobuf:"bytes,13,rep,name=reservations,proto3" json:"reservations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,6 +402,13 @@ func (x *JobFilter) GetConfiguring() bool {
 func (x *JobFilter) GetQos() []string {
 	if x != nil {
 		return x.Qos
+	}
+	return nil
+}
+
+func (x *JobFilter) GetReservations() []string {
+	if x != nil {
+		return x.Reservations
 	}
 	return nil
 }
@@ -1297,11 +1309,14 @@ func (x *ListPartitionsResponse) GetPartitions() []*Partition {
 }
 
 type UpdateNodeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Names         string                 `protobuf:"bytes,2,opt,name=names,proto3" json:"names,omitempty"` // host list
-	Action        NodeAction             `protobuf:"varint,3,opt,name=action,proto3,enum=gleaner.v1.NodeAction" json:"action,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"` // needed for drain and down
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Names     string                 `protobuf:"bytes,2,opt,name=names,proto3" json:"names,omitempty"` // host list
+	Action    NodeAction             `protobuf:"varint,3,opt,name=action,proto3,enum=gleaner.v1.NodeAction" json:"action,omitempty"`
+	Reason    string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"` // needed for drain and down
+	// With drain: its jobs leave too, within so many seconds; 0 = without bound.
+	Evacuate      bool   `protobuf:"varint,45,opt,name=evacuate,proto3" json:"evacuate,omitempty"`
+	WithinS       uint32 `protobuf:"varint,46,opt,name=within_s,json=withinS,proto3" json:"within_s,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,6 +1379,20 @@ func (x *UpdateNodeRequest) GetReason() string {
 	return ""
 }
 
+func (x *UpdateNodeRequest) GetEvacuate() bool {
+	if x != nil {
+		return x.Evacuate
+	}
+	return false
+}
+
+func (x *UpdateNodeRequest) GetWithinS() uint32 {
+	if x != nil {
+		return x.WithinS
+	}
+	return 0
+}
+
 type UpdateNodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1406,11 +1435,13 @@ type ReclaimNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Names         string                 `protobuf:"bytes,2,opt,name=names,proto3" json:"names,omitempty"`                     // host list; "" = all nodes that the caller may reclaim
-	WithinS       uint32                 `protobuf:"varint,3,opt,name=within_s,json=withinS,proto3" json:"within_s,omitempty"` // the deadline, from now on; 0 = 60 seconds
+	WithinS       uint32                 `protobuf:"varint,3,opt,name=within_s,json=withinS,proto3" json:"within_s,omitempty"` // the deadline, from now on; 0 = the notice that the owner of each node gives
 	ForS          uint32                 `protobuf:"varint,4,opt,name=for_s,json=forS,proto3" json:"for_s,omitempty"`          // when it ends by itself, from now on; 0 = until_ms
 	UntilMs       int64                  `protobuf:"varint,5,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // Unix milliseconds; 0 = it does not end by itself
 	Kill          bool                   `protobuf:"varint,6,opt,name=kill,proto3" json:"kill,omitempty"`                      // guests are requeued at once, and not parked
 	DryRun        bool                   `protobuf:"varint,7,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`    // answer what would happen, and do nothing
+	Gpus          uint32                 `protobuf:"varint,40,opt,name=gpus,proto3" json:"gpus,omitempty"`                     // take only so many GPUs of the nodes; 0 = all of the nodes
+	Model         string                 `protobuf:"bytes,41,opt,name=model,proto3" json:"model,omitempty"`                    // of these GPUs; "" = any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1492,6 +1523,20 @@ func (x *ReclaimNodesRequest) GetDryRun() bool {
 		return x.DryRun
 	}
 	return false
+}
+
+func (x *ReclaimNodesRequest) GetGpus() uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *ReclaimNodesRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
 }
 
 // ReclaimNodesResponse has the nodes with their reclaims. ListNodes tells how they get on.
@@ -1639,6 +1684,235 @@ func (x *ReleaseNodesResponse) GetNodes() []*Node {
 	return nil
 }
 
+// SetLendingRequest changes on what terms nodes are lent. Those who may reclaim a node may
+// ask. All nodes are changed, or none.
+type SetLendingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Names         string                 `protobuf:"bytes,2,opt,name=names,proto3" json:"names,omitempty"`                                 // host list; "" = all nodes of the accounts that the caller coordinates
+	Lending       *Lending               `protobuf:"bytes,3,opt,name=lending,proto3" json:"lending,omitempty"`                             // has the values of the settings
+	Settings      []string               `protobuf:"bytes,4,rep,name=settings,proto3" json:"settings,omitempty"`                           // which fields of lending are set, by name: "hours"; the others stay
+	FromDefault   bool                   `protobuf:"varint,5,opt,name=from_default,json=fromDefault,proto3" json:"from_default,omitempty"` // first all settings are the default ones again
+	DryRun        bool                   `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`                // answer what the nodes would be, and do nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLendingRequest) Reset() {
+	*x = SetLendingRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLendingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLendingRequest) ProtoMessage() {}
+
+func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLendingRequest.ProtoReflect.Descriptor instead.
+func (*SetLendingRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *SetLendingRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SetLendingRequest) GetNames() string {
+	if x != nil {
+		return x.Names
+	}
+	return ""
+}
+
+func (x *SetLendingRequest) GetLending() *Lending {
+	if x != nil {
+		return x.Lending
+	}
+	return nil
+}
+
+func (x *SetLendingRequest) GetSettings() []string {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *SetLendingRequest) GetFromDefault() bool {
+	if x != nil {
+		return x.FromDefault
+	}
+	return false
+}
+
+func (x *SetLendingRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// SetLendingResponse has the nodes with their new policies.
+type SetLendingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*Node                `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLendingResponse) Reset() {
+	*x = SetLendingResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLendingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLendingResponse) ProtoMessage() {}
+
+func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLendingResponse.ProtoReflect.Descriptor instead.
+func (*SetLendingResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *SetLendingResponse) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// ReportLendingRequest asks for the record of the owners whose accounts the caller
+// coordinates; administrators and operators get that of all.
+type ReportLendingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SinceMs       int64                  `protobuf:"varint,1,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // whole days in UTC; Unix milliseconds
+	UntilMs       int64                  `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // 0 = now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportLendingRequest) Reset() {
+	*x = ReportLendingRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportLendingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportLendingRequest) ProtoMessage() {}
+
+func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportLendingRequest.ProtoReflect.Descriptor instead.
+func (*ReportLendingRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ReportLendingRequest) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *ReportLendingRequest) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+type ReportLendingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owners        []*OwnerReport         `protobuf:"bytes,1,rep,name=owners,proto3" json:"owners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportLendingResponse) Reset() {
+	*x = ReportLendingResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportLendingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportLendingResponse) ProtoMessage() {}
+
+func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportLendingResponse.ProtoReflect.Descriptor instead.
+func (*ReportLendingResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReportLendingResponse) GetOwners() []*OwnerReport {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
 // Policy is the replicated configuration: what cluster.toml holds.
 type Policy struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1677,16 +1951,18 @@ type Policy struct {
 	DefaultMemoryPerGpuBytes uint64 `protobuf:"varint,26,opt,name=default_memory_per_gpu_bytes,json=defaultMemoryPerGpuBytes,proto3" json:"default_memory_per_gpu_bytes,omitempty"`
 	// How many jobs that are not over one user may have, an array each of its
 	// tasks; 0 = 10000.
-	MaxSubmitJobsPerUser uint32     `protobuf:"varint,27,opt,name=max_submit_jobs_per_user,json=maxSubmitJobsPerUser,proto3" json:"max_submit_jobs_per_user,omitempty"`
-	RateLimit            *RateLimit `protobuf:"bytes,28,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"`
-	Owners               []*Owner   `protobuf:"bytes,29,rep,name=owners,proto3" json:"owners,omitempty"`
+	MaxSubmitJobsPerUser uint32           `protobuf:"varint,27,opt,name=max_submit_jobs_per_user,json=maxSubmitJobsPerUser,proto3" json:"max_submit_jobs_per_user,omitempty"`
+	RateLimit            *RateLimit       `protobuf:"bytes,28,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"`
+	Owners               []*Owner         `protobuf:"bytes,29,rep,name=owners,proto3" json:"owners,omitempty"`
+	Borrowers            []*Borrower      `protobuf:"bytes,420,rep,name=borrowers,proto3" json:"borrowers,omitempty"`
+	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1974,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1987,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -1882,6 +2158,20 @@ func (x *Policy) GetOwners() []*Owner {
 	return nil
 }
 
+func (x *Policy) GetBorrowers() []*Borrower {
+	if x != nil {
+		return x.Borrowers
+	}
+	return nil
+}
+
+func (x *Policy) GetScheduler() *SchedulerPolicy {
+	if x != nil {
+		return x.Scheduler
+	}
+	return nil
+}
+
 // RateLimit bounds the requests of each user, by the words of
 // SlurmctldParameters in slurm.conf(5). 0 = the default.
 type RateLimit struct {
@@ -1898,7 +2188,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2200,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2213,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -1991,7 +2281,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2293,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2306,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -2123,7 +2413,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2425,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2438,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -2179,6 +2469,84 @@ func (x *PreemptPolicy) GetGuestExemptTimeS() uint32 {
 	return 0
 }
 
+// SchedulerPolicy says which jobs may start before others that wait, in words of
+// slurm.conf(5), SchedulerType and SchedulerParameters.
+type SchedulerPolicy struct {
+	state                 protoimpl.MessageState `protogen:"open.v1"`
+	Type                  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                                                       // backfill | builtin
+	BfJobPartCountReserve uint32                 `protobuf:"varint,2,opt,name=bf_job_part_count_reserve,json=bfJobPartCountReserve,proto3" json:"bf_job_part_count_reserve,omitempty"` // jobs of each partition with a planned start; 0 = all
+	BfMaxJobTest          uint32                 `protobuf:"varint,3,opt,name=bf_max_job_test,json=bfMaxJobTest,proto3" json:"bf_max_job_test,omitempty"`                              // jobs with a planned start, at most; 0 = any number
+	BfMaxJobArrayResv     uint32                 `protobuf:"varint,4,opt,name=bf_max_job_array_resv,json=bfMaxJobArrayResv,proto3" json:"bf_max_job_array_resv,omitempty"`             // tasks of an array with one, at most; at least 1
+	BfShortestFirst       bool                   `protobuf:"varint,5,opt,name=bf_shortest_first,json=bfShortestFirst,proto3" json:"bf_shortest_first,omitempty"`                       // the others start in the order of their time limits
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *SchedulerPolicy) Reset() {
+	*x = SchedulerPolicy{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchedulerPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchedulerPolicy) ProtoMessage() {}
+
+func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
+func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *SchedulerPolicy) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *SchedulerPolicy) GetBfJobPartCountReserve() uint32 {
+	if x != nil {
+		return x.BfJobPartCountReserve
+	}
+	return 0
+}
+
+func (x *SchedulerPolicy) GetBfMaxJobTest() uint32 {
+	if x != nil {
+		return x.BfMaxJobTest
+	}
+	return 0
+}
+
+func (x *SchedulerPolicy) GetBfMaxJobArrayResv() uint32 {
+	if x != nil {
+		return x.BfMaxJobArrayResv
+	}
+	return 0
+}
+
+func (x *SchedulerPolicy) GetBfShortestFirst() bool {
+	if x != nil {
+		return x.BfShortestFirst
+	}
+	return false
+}
+
 // AccountingPolicy says what of accounts and QOS is enforced, as
 // AccountingStorageEnforce in slurm.conf(5).
 type AccountingPolicy struct {
@@ -2193,7 +2561,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2573,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2586,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -2260,7 +2628,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2640,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2653,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *License) GetName() string {
@@ -2315,7 +2683,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2695,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2708,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Switch) GetName() string {
@@ -2377,7 +2745,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2757,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2770,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Owner) GetAccount() string {
@@ -2419,6 +2787,61 @@ func (x *Owner) GetNodes() string {
 	return ""
 }
 
+// Borrower bounds what jobs of an account, and of those below it, have on the nodes of
+// others. Idle hardware is lent beyond that; but then all guests of the account together
+// are the first to make room for owners.
+type Borrower struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`                // must exist
+	GrpTres       string                 `protobuf:"bytes,2,opt,name=grp_tres,json=grpTres,proto3" json:"grp_tres,omitempty"` // "gres/gpu=4,cpu=32"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Borrower) Reset() {
+	*x = Borrower{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Borrower) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Borrower) ProtoMessage() {}
+
+func (x *Borrower) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
+func (*Borrower) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Borrower) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Borrower) GetGrpTres() string {
+	if x != nil {
+		return x.GrpTres
+	}
+	return ""
+}
+
 type ApplyPolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -2430,7 +2853,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2865,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2878,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -2488,7 +2911,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2923,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2936,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -2534,7 +2957,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2969,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2982,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -2591,7 +3014,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +3026,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +3039,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 type ShowConfigResponse struct {
@@ -2629,7 +3052,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +3064,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +3077,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -2681,7 +3104,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +3116,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +3129,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -2731,7 +3154,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +3166,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +3179,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 type PingResponse struct {
@@ -2777,7 +3200,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +3212,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +3225,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -2884,7 +3307,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +3319,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +3332,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -2937,7 +3360,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3372,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3385,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -3061,7 +3484,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3496,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3509,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -3104,7 +3527,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3539,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3552,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -3137,7 +3560,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x14gleaner/v1/job.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/lending.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x1cgleaner/v1/reservation.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -3145,7 +3568,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\aas_user\x18\x03 \x01(\tR\x06asUser\"C\n" +
 	"\x0eSubmitResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\rR\x05jobId\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xe3\x02\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x87\x03\n" +
 	"\tJobFilter\x12#\n" +
 	"\x03ids\x18\x01 \x03(\v2\x11.gleaner.v1.JobIdR\x03ids\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +
@@ -3164,7 +3587,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	" \x01(\bR\n" +
 	"completing\x12 \n" +
 	"\vconfiguring\x18\v \x01(\bR\vconfiguring\x12\x10\n" +
-	"\x03qos\x18\f \x03(\tR\x03qos\"\xcd\x01\n" +
+	"\x03qos\x18\f \x03(\tR\x03qos\x12\"\n" +
+	"\freservations\x18\r \x03(\tR\freservations\"\xcd\x01\n" +
 	"\rCancelRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
@@ -3231,14 +3655,16 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x16ListPartitionsResponse\x125\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x15.gleaner.v1.PartitionR\n" +
-	"partitions\"\x90\x01\n" +
+	"partitions\"\xc7\x01\n" +
 	"\x11UpdateNodeRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
 	"\x05names\x18\x02 \x01(\tR\x05names\x12.\n" +
 	"\x06action\x18\x03 \x01(\x0e2\x16.gleaner.v1.NodeActionR\x06action\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x14\n" +
-	"\x12UpdateNodeResponse\"\xc2\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bevacuate\x18- \x01(\bR\bevacuate\x12\x19\n" +
+	"\bwithin_s\x18. \x01(\rR\awithinS\"\x14\n" +
+	"\x12UpdateNodeResponse\"\xec\x01\n" +
 	"\x13ReclaimNodesRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -3247,7 +3673,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x05for_s\x18\x04 \x01(\rR\x04forS\x12\x19\n" +
 	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\x12\x12\n" +
 	"\x04kill\x18\x06 \x01(\bR\x04kill\x12\x17\n" +
-	"\adry_run\x18\a \x01(\bR\x06dryRun\">\n" +
+	"\adry_run\x18\a \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04gpus\x18( \x01(\rR\x04gpus\x12\x14\n" +
+	"\x05model\x18) \x01(\tR\x05model\">\n" +
 	"\x14ReclaimNodesResponse\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.gleaner.v1.NodeR\x05nodes\"J\n" +
 	"\x13ReleaseNodesRequest\x12\x1d\n" +
@@ -3255,7 +3683,22 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
 	"\x05names\x18\x02 \x01(\tR\x05names\">\n" +
 	"\x14ReleaseNodesResponse\x12&\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x10.gleaner.v1.NodeR\x05nodes\"\xd9\b\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x10.gleaner.v1.NodeR\x05nodes\"\xcf\x01\n" +
+	"\x11SetLendingRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05names\x18\x02 \x01(\tR\x05names\x12-\n" +
+	"\alending\x18\x03 \x01(\v2\x13.gleaner.v1.LendingR\alending\x12\x1a\n" +
+	"\bsettings\x18\x04 \x03(\tR\bsettings\x12!\n" +
+	"\ffrom_default\x18\x05 \x01(\bR\vfromDefault\x12\x17\n" +
+	"\adry_run\x18\x06 \x01(\bR\x06dryRun\"<\n" +
+	"\x12SetLendingResponse\x12&\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x10.gleaner.v1.NodeR\x05nodes\"L\n" +
+	"\x14ReportLendingRequest\x12\x19\n" +
+	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
+	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
+	"\x15ReportLendingResponse\x12/\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xca\t\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -3288,7 +3731,9 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x18max_submit_jobs_per_user\x18\x1b \x01(\rR\x14maxSubmitJobsPerUser\x124\n" +
 	"\n" +
 	"rate_limit\x18\x1c \x01(\v2\x15.gleaner.v1.RateLimitR\trateLimit\x12)\n" +
-	"\x06owners\x18\x1d \x03(\v2\x11.gleaner.v1.OwnerR\x06owners\"\xc4\x01\n" +
+	"\x06owners\x18\x1d \x03(\v2\x11.gleaner.v1.OwnerR\x06owners\x123\n" +
+	"\tborrowers\x18\xa4\x03 \x03(\v2\x14.gleaner.v1.BorrowerR\tborrowers\x12:\n" +
+	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\"\xc4\x01\n" +
 	"\tRateLimit\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
 	"\vbucket_size\x18\x02 \x01(\rR\n" +
@@ -3326,7 +3771,13 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\"\n" +
 	"\rexempt_time_s\x18\x03 \x01(\rR\vexemptTimeS\x12-\n" +
-	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xa1\x01\n" +
+	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xe4\x01\n" +
+	"\x0fSchedulerPolicy\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x128\n" +
+	"\x19bf_job_part_count_reserve\x18\x02 \x01(\rR\x15bfJobPartCountReserve\x12%\n" +
+	"\x0fbf_max_job_test\x18\x03 \x01(\rR\fbfMaxJobTest\x120\n" +
+	"\x15bf_max_job_array_resv\x18\x04 \x01(\rR\x11bfMaxJobArrayResv\x12*\n" +
+	"\x11bf_shortest_first\x18\x05 \x01(\bR\x0fbfShortestFirst\"\xa1\x01\n" +
 	"\x10AccountingPolicy\x121\n" +
 	"\x14enforce_associations\x18\x01 \x01(\bR\x13enforceAssociations\x12%\n" +
 	"\x0eenforce_limits\x18\x02 \x01(\bR\renforceLimits\x12\x1f\n" +
@@ -3342,7 +3793,10 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bswitches\x18\x03 \x01(\tR\bswitches\"7\n" +
 	"\x05Owner\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
-	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"x\n" +
+	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"?\n" +
+	"\bBorrower\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x19\n" +
+	"\bgrp_tres\x18\x02 \x01(\tR\agrpTres\"x\n" +
 	"\x12ApplyPolicyRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12*\n" +
@@ -3396,14 +3850,15 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x19CONTROL_VERB_REQUEUE_HOLD\x10\x05\x12%\n" +
 	"!CONTROL_VERB_REQUEUE_SPECIAL_EXIT\x10\x06\x12\x18\n" +
 	"\x14CONTROL_VERB_SUSPEND\x10\a\x12\x17\n" +
-	"\x13CONTROL_VERB_RESUME\x10\b*\x86\x01\n" +
+	"\x13CONTROL_VERB_RESUME\x10\b*\x9e\x01\n" +
 	"\n" +
 	"NodeAction\x12\x1b\n" +
 	"\x17NODE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11NODE_ACTION_DRAIN\x10\x01\x12\x16\n" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
-	"\x12NODE_ACTION_FENCED\x10\x042\xc3\x14\n" +
+	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\xeb\x18\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -3417,7 +3872,14 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"UpdateNode\x12\x1d.gleaner.v1.UpdateNodeRequest\x1a\x1e.gleaner.v1.UpdateNodeResponse\x12Q\n" +
 	"\fReclaimNodes\x12\x1f.gleaner.v1.ReclaimNodesRequest\x1a .gleaner.v1.ReclaimNodesResponse\x12Q\n" +
-	"\fReleaseNodes\x12\x1f.gleaner.v1.ReleaseNodesRequest\x1a .gleaner.v1.ReleaseNodesResponse\x12N\n" +
+	"\fReleaseNodes\x12\x1f.gleaner.v1.ReleaseNodesRequest\x1a .gleaner.v1.ReleaseNodesResponse\x12K\n" +
+	"\n" +
+	"SetLending\x12\x1d.gleaner.v1.SetLendingRequest\x1a\x1e.gleaner.v1.SetLendingResponse\x12T\n" +
+	"\rReportLending\x12 .gleaner.v1.ReportLendingRequest\x1a!.gleaner.v1.ReportLendingResponse\x12`\n" +
+	"\x11CreateReservation\x12$.gleaner.v1.CreateReservationRequest\x1a%.gleaner.v1.CreateReservationResponse\x12`\n" +
+	"\x11UpdateReservation\x12$.gleaner.v1.UpdateReservationRequest\x1a%.gleaner.v1.UpdateReservationResponse\x12`\n" +
+	"\x11DeleteReservation\x12$.gleaner.v1.DeleteReservationRequest\x1a%.gleaner.v1.DeleteReservationResponse\x12]\n" +
+	"\x10ListReservations\x12#.gleaner.v1.ListReservationsRequest\x1a$.gleaner.v1.ListReservationsResponse\x12N\n" +
 	"\vApplyPolicy\x12\x1e.gleaner.v1.ApplyPolicyRequest\x1a\x1f.gleaner.v1.ApplyPolicyResponse\x12K\n" +
 	"\n" +
 	"ShowConfig\x12\x1d.gleaner.v1.ShowConfigRequest\x1a\x1e.gleaner.v1.ShowConfigResponse\x129\n" +
@@ -3459,7 +3921,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -3488,188 +3950,221 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ReclaimNodesResponse)(nil),       // 24: gleaner.v1.ReclaimNodesResponse
 	(*ReleaseNodesRequest)(nil),        // 25: gleaner.v1.ReleaseNodesRequest
 	(*ReleaseNodesResponse)(nil),       // 26: gleaner.v1.ReleaseNodesResponse
-	(*Policy)(nil),                     // 27: gleaner.v1.Policy
-	(*RateLimit)(nil),                  // 28: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 29: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 30: gleaner.v1.PreemptPolicy
-	(*AccountingPolicy)(nil),           // 31: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 32: gleaner.v1.License
-	(*Switch)(nil),                     // 33: gleaner.v1.Switch
-	(*Owner)(nil),                      // 34: gleaner.v1.Owner
-	(*ApplyPolicyRequest)(nil),         // 35: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 36: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 37: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 38: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 39: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 40: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 41: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 42: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 43: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 44: gleaner.v1.Event
-	(*Purged)(nil),                     // 45: gleaner.v1.Purged
-	(*Synced)(nil),                     // 46: gleaner.v1.Synced
-	nil,                                // 47: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 48: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 49: gleaner.v1.JobId
-	(JobState)(0),                      // 50: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 51: gleaner.v1.ArrayRange
-	(*JobChange)(nil),                  // 52: gleaner.v1.JobChange
-	(*Job)(nil),                        // 53: gleaner.v1.Job
-	(*Node)(nil),                       // 54: gleaner.v1.Node
-	(*Partition)(nil),                  // 55: gleaner.v1.Partition
-	(*StatusRequest)(nil),              // 56: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 57: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 58: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 59: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 60: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 61: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 62: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 63: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 64: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 65: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 66: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 67: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 68: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 69: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 70: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 71: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 72: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 73: gleaner.v1.RecordCertificatesRequest
-	(*StatusResponse)(nil),             // 74: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 75: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 76: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 77: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 78: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 79: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 80: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 81: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 82: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 83: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 84: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 85: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 86: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 87: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 88: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 89: gleaner.v1.RecordCertificatesResponse
+	(*SetLendingRequest)(nil),          // 27: gleaner.v1.SetLendingRequest
+	(*SetLendingResponse)(nil),         // 28: gleaner.v1.SetLendingResponse
+	(*ReportLendingRequest)(nil),       // 29: gleaner.v1.ReportLendingRequest
+	(*ReportLendingResponse)(nil),      // 30: gleaner.v1.ReportLendingResponse
+	(*Policy)(nil),                     // 31: gleaner.v1.Policy
+	(*RateLimit)(nil),                  // 32: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 33: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 34: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 35: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 36: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 37: gleaner.v1.License
+	(*Switch)(nil),                     // 38: gleaner.v1.Switch
+	(*Owner)(nil),                      // 39: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 40: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 41: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 42: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 43: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 44: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 45: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 46: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 47: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 48: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 49: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 50: gleaner.v1.Event
+	(*Purged)(nil),                     // 51: gleaner.v1.Purged
+	(*Synced)(nil),                     // 52: gleaner.v1.Synced
+	nil,                                // 53: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 54: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 55: gleaner.v1.JobId
+	(JobState)(0),                      // 56: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 57: gleaner.v1.ArrayRange
+	(*JobChange)(nil),                  // 58: gleaner.v1.JobChange
+	(*Job)(nil),                        // 59: gleaner.v1.Job
+	(*Node)(nil),                       // 60: gleaner.v1.Node
+	(*Partition)(nil),                  // 61: gleaner.v1.Partition
+	(*Lending)(nil),                    // 62: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 63: gleaner.v1.OwnerReport
+	(*CreateReservationRequest)(nil),   // 64: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 65: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 66: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 67: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 68: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 69: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 70: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 71: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 72: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 73: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 74: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 75: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 76: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 77: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 78: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 79: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 80: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 81: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 82: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 83: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 84: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 85: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 86: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 87: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 88: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 89: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 90: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 91: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 92: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 93: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 94: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 95: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 96: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 97: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 98: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 99: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 100: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 101: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 102: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 103: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 104: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 105: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	48, // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	49, // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	50, // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
-	4,  // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,  // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	51, // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	49, // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
-	7,  // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
-	0,  // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
-	4,  // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,  // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	4,  // 11: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,  // 12: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	52, // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
-	7,  // 14: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
-	4,  // 15: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,  // 16: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	7,  // 17: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
-	7,  // 18: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	4,  // 19: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	53, // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	54, // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	55, // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
-	1,  // 23: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	54, // 24: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	54, // 25: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	55, // 26: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	29, // 27: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	30, // 28: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	32, // 29: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	33, // 30: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	31, // 31: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	51, // 32: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	51, // 33: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	28, // 34: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	34, // 35: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	47, // 36: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	27, // 37: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	37, // 38: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	27, // 39: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	40, // 40: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	4,  // 41: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	53, // 42: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	54, // 43: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	45, // 44: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	46, // 45: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,  // 46: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	5,  // 47: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	9,  // 48: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	10, // 49: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	15, // 50: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	17, // 51: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	19, // 52: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	21, // 53: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	23, // 54: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	25, // 55: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	35, // 56: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	38, // 57: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	41, // 58: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	43, // 59: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	56, // 60: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	57, // 61: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	58, // 62: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	59, // 63: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	60, // 64: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	61, // 65: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	62, // 66: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	63, // 67: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	64, // 68: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	65, // 69: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	66, // 70: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	67, // 71: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	68, // 72: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	12, // 73: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	69, // 74: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	70, // 75: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	71, // 76: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	72, // 77: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	73, // 78: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,  // 79: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,  // 80: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	14, // 81: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11, // 82: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	16, // 83: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	18, // 84: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	20, // 85: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	22, // 86: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	24, // 87: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	26, // 88: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	36, // 89: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	39, // 90: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	42, // 91: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	44, // 92: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	74, // 93: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	75, // 94: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	76, // 95: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	77, // 96: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	78, // 97: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	62, // 98: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	79, // 99: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	80, // 100: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	81, // 101: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	82, // 102: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	83, // 103: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	84, // 104: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	85, // 105: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	13, // 106: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	69, // 107: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	86, // 108: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	87, // 109: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	88, // 110: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	89, // 111: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	79, // [79:112] is the sub-list for method output_type
-	46, // [46:79] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	54,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	55,  // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	56,  // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	4,   // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
+	6,   // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	57,  // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	55,  // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	7,   // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
+	0,   // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
+	4,   // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
+	6,   // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	4,   // 11: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	6,   // 12: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	58,  // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	7,   // 14: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
+	4,   // 15: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	6,   // 16: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	7,   // 17: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
+	7,   // 18: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	4,   // 19: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	59,  // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	60,  // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	61,  // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	1,   // 23: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
+	60,  // 24: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	60,  // 25: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	62,  // 26: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	60,  // 27: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	63,  // 28: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	61,  // 29: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	33,  // 30: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	34,  // 31: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	37,  // 32: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	38,  // 33: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	36,  // 34: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	57,  // 35: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	57,  // 36: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	32,  // 37: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	39,  // 38: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	40,  // 39: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	35,  // 40: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	53,  // 41: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	31,  // 42: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	43,  // 43: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	31,  // 44: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	46,  // 45: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	4,   // 46: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	59,  // 47: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	60,  // 48: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	51,  // 49: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	52,  // 50: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 51: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	5,   // 52: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	9,   // 53: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	10,  // 54: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	15,  // 55: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	17,  // 56: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	19,  // 57: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	21,  // 58: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	23,  // 59: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	25,  // 60: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	27,  // 61: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	29,  // 62: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	64,  // 63: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	65,  // 64: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	66,  // 65: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	67,  // 66: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	41,  // 67: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	44,  // 68: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	47,  // 69: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	49,  // 70: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	68,  // 71: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	69,  // 72: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	70,  // 73: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	71,  // 74: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	72,  // 75: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	73,  // 76: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	74,  // 77: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	75,  // 78: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	76,  // 79: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	77,  // 80: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	78,  // 81: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	79,  // 82: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	80,  // 83: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	12,  // 84: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	81,  // 85: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	82,  // 86: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	83,  // 87: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	84,  // 88: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	85,  // 89: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 90: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	8,   // 91: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	14,  // 92: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	11,  // 93: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	16,  // 94: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	18,  // 95: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	20,  // 96: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	22,  // 97: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	24,  // 98: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	26,  // 99: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	28,  // 100: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	30,  // 101: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	86,  // 102: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	87,  // 103: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	88,  // 104: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	89,  // 105: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	42,  // 106: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	45,  // 107: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	48,  // 108: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	50,  // 109: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	90,  // 110: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	91,  // 111: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	92,  // 112: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	93,  // 113: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	94,  // 114: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	74,  // 115: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	95,  // 116: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	96,  // 117: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	97,  // 118: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	98,  // 119: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	99,  // 120: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	100, // 121: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	101, // 122: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	13,  // 123: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	81,  // 124: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	102, // 125: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	103, // 126: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	104, // 127: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	105, // 128: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	90,  // [90:129] is the sub-list for method output_type
+	51,  // [51:90] is the sub-list for method input_type
+	51,  // [51:51] is the sub-list for extension type_name
+	51,  // [51:51] is the sub-list for extension extendee
+	0,   // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -3680,14 +4175,16 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_accounting_proto_init()
 	file_gleaner_v1_certificate_proto_init()
 	file_gleaner_v1_job_proto_init()
+	file_gleaner_v1_lending_proto_init()
 	file_gleaner_v1_limits_proto_init()
 	file_gleaner_v1_link_proto_init()
 	file_gleaner_v1_node_proto_init()
 	file_gleaner_v1_peer_proto_init()
 	file_gleaner_v1_priority_proto_init()
+	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[42].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[48].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -3699,7 +4196,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   46,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,6 +37,12 @@ const (
 	Controller_UpdateNode_FullMethodName         = "/gleaner.v1.Controller/UpdateNode"
 	Controller_ReclaimNodes_FullMethodName       = "/gleaner.v1.Controller/ReclaimNodes"
 	Controller_ReleaseNodes_FullMethodName       = "/gleaner.v1.Controller/ReleaseNodes"
+	Controller_SetLending_FullMethodName         = "/gleaner.v1.Controller/SetLending"
+	Controller_ReportLending_FullMethodName      = "/gleaner.v1.Controller/ReportLending"
+	Controller_CreateReservation_FullMethodName  = "/gleaner.v1.Controller/CreateReservation"
+	Controller_UpdateReservation_FullMethodName  = "/gleaner.v1.Controller/UpdateReservation"
+	Controller_DeleteReservation_FullMethodName  = "/gleaner.v1.Controller/DeleteReservation"
+	Controller_ListReservations_FullMethodName   = "/gleaner.v1.Controller/ListReservations"
 	Controller_ApplyPolicy_FullMethodName        = "/gleaner.v1.Controller/ApplyPolicy"
 	Controller_ShowConfig_FullMethodName         = "/gleaner.v1.Controller/ShowConfig"
 	Controller_Ping_FullMethodName               = "/gleaner.v1.Controller/Ping"
@@ -81,11 +87,19 @@ type ControllerClient interface {
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListJobsResponse], error)
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNodesResponse], error)
 	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
-	// UpdateNode drains or resumes nodes. Administrators only.
+	// UpdateNode drains, resumes or deletes nodes. Administrators only.
 	UpdateNode(ctx context.Context, in *UpdateNodeRequest, opts ...grpc.CallOption) (*UpdateNodeResponse, error)
 	// Owners take their nodes back and lend them again; both may be called twice.
 	ReclaimNodes(ctx context.Context, in *ReclaimNodesRequest, opts ...grpc.CallOption) (*ReclaimNodesResponse, error)
 	ReleaseNodes(ctx context.Context, in *ReleaseNodesRequest, opts ...grpc.CallOption) (*ReleaseNodesResponse, error)
+	SetLending(ctx context.Context, in *SetLendingRequest, opts ...grpc.CallOption) (*SetLendingResponse, error)
+	ReportLending(ctx context.Context, in *ReportLendingRequest, opts ...grpc.CallOption) (*ReportLendingResponse, error)
+	// Reservations keep nodes for some jobs for a time. Administrators and operators
+	// make and change them.
+	CreateReservation(ctx context.Context, in *CreateReservationRequest, opts ...grpc.CallOption) (*CreateReservationResponse, error)
+	UpdateReservation(ctx context.Context, in *UpdateReservationRequest, opts ...grpc.CallOption) (*UpdateReservationResponse, error)
+	DeleteReservation(ctx context.Context, in *DeleteReservationRequest, opts ...grpc.CallOption) (*DeleteReservationResponse, error)
+	ListReservations(ctx context.Context, in *ListReservationsRequest, opts ...grpc.CallOption) (*ListReservationsResponse, error)
 	// ApplyPolicy compares a policy with the one in force, and replaces it
 	// unless asked only to look. Administrators only.
 	ApplyPolicy(ctx context.Context, in *ApplyPolicyRequest, opts ...grpc.CallOption) (*ApplyPolicyResponse, error)
@@ -259,6 +273,66 @@ func (c *controllerClient) ReleaseNodes(ctx context.Context, in *ReleaseNodesReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseNodesResponse)
 	err := c.cc.Invoke(ctx, Controller_ReleaseNodes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) SetLending(ctx context.Context, in *SetLendingRequest, opts ...grpc.CallOption) (*SetLendingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetLendingResponse)
+	err := c.cc.Invoke(ctx, Controller_SetLending_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) ReportLending(ctx context.Context, in *ReportLendingRequest, opts ...grpc.CallOption) (*ReportLendingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportLendingResponse)
+	err := c.cc.Invoke(ctx, Controller_ReportLending_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) CreateReservation(ctx context.Context, in *CreateReservationRequest, opts ...grpc.CallOption) (*CreateReservationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateReservationResponse)
+	err := c.cc.Invoke(ctx, Controller_CreateReservation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) UpdateReservation(ctx context.Context, in *UpdateReservationRequest, opts ...grpc.CallOption) (*UpdateReservationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateReservationResponse)
+	err := c.cc.Invoke(ctx, Controller_UpdateReservation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) DeleteReservation(ctx context.Context, in *DeleteReservationRequest, opts ...grpc.CallOption) (*DeleteReservationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteReservationResponse)
+	err := c.cc.Invoke(ctx, Controller_DeleteReservation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) ListReservations(ctx context.Context, in *ListReservationsRequest, opts ...grpc.CallOption) (*ListReservationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReservationsResponse)
+	err := c.cc.Invoke(ctx, Controller_ListReservations_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -574,11 +648,19 @@ type ControllerServer interface {
 	ListJobs(*ListJobsRequest, grpc.ServerStreamingServer[ListJobsResponse]) error
 	ListNodes(*ListNodesRequest, grpc.ServerStreamingServer[ListNodesResponse]) error
 	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
-	// UpdateNode drains or resumes nodes. Administrators only.
+	// UpdateNode drains, resumes or deletes nodes. Administrators only.
 	UpdateNode(context.Context, *UpdateNodeRequest) (*UpdateNodeResponse, error)
 	// Owners take their nodes back and lend them again; both may be called twice.
 	ReclaimNodes(context.Context, *ReclaimNodesRequest) (*ReclaimNodesResponse, error)
 	ReleaseNodes(context.Context, *ReleaseNodesRequest) (*ReleaseNodesResponse, error)
+	SetLending(context.Context, *SetLendingRequest) (*SetLendingResponse, error)
+	ReportLending(context.Context, *ReportLendingRequest) (*ReportLendingResponse, error)
+	// Reservations keep nodes for some jobs for a time. Administrators and operators
+	// make and change them.
+	CreateReservation(context.Context, *CreateReservationRequest) (*CreateReservationResponse, error)
+	UpdateReservation(context.Context, *UpdateReservationRequest) (*UpdateReservationResponse, error)
+	DeleteReservation(context.Context, *DeleteReservationRequest) (*DeleteReservationResponse, error)
+	ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error)
 	// ApplyPolicy compares a policy with the one in force, and replaces it
 	// unless asked only to look. Administrators only.
 	ApplyPolicy(context.Context, *ApplyPolicyRequest) (*ApplyPolicyResponse, error)
@@ -669,6 +751,24 @@ func (UnimplementedControllerServer) ReclaimNodes(context.Context, *ReclaimNodes
 }
 func (UnimplementedControllerServer) ReleaseNodes(context.Context, *ReleaseNodesRequest) (*ReleaseNodesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseNodes not implemented")
+}
+func (UnimplementedControllerServer) SetLending(context.Context, *SetLendingRequest) (*SetLendingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetLending not implemented")
+}
+func (UnimplementedControllerServer) ReportLending(context.Context, *ReportLendingRequest) (*ReportLendingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportLending not implemented")
+}
+func (UnimplementedControllerServer) CreateReservation(context.Context, *CreateReservationRequest) (*CreateReservationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateReservation not implemented")
+}
+func (UnimplementedControllerServer) UpdateReservation(context.Context, *UpdateReservationRequest) (*UpdateReservationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateReservation not implemented")
+}
+func (UnimplementedControllerServer) DeleteReservation(context.Context, *DeleteReservationRequest) (*DeleteReservationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteReservation not implemented")
+}
+func (UnimplementedControllerServer) ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReservations not implemented")
 }
 func (UnimplementedControllerServer) ApplyPolicy(context.Context, *ApplyPolicyRequest) (*ApplyPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyPolicy not implemented")
@@ -922,6 +1022,114 @@ func _Controller_ReleaseNodes_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ControllerServer).ReleaseNodes(ctx, req.(*ReleaseNodesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_SetLending_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetLendingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).SetLending(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_SetLending_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).SetLending(ctx, req.(*SetLendingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_ReportLending_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportLendingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ReportLending(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ReportLending_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ReportLending(ctx, req.(*ReportLendingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_CreateReservation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateReservationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).CreateReservation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_CreateReservation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).CreateReservation(ctx, req.(*CreateReservationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_UpdateReservation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateReservationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).UpdateReservation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_UpdateReservation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).UpdateReservation(ctx, req.(*UpdateReservationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_DeleteReservation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteReservationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).DeleteReservation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_DeleteReservation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).DeleteReservation(ctx, req.(*DeleteReservationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_ListReservations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReservationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ListReservations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ListReservations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ListReservations(ctx, req.(*ListReservationsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1314,6 +1522,30 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReleaseNodes",
 			Handler:    _Controller_ReleaseNodes_Handler,
+		},
+		{
+			MethodName: "SetLending",
+			Handler:    _Controller_SetLending_Handler,
+		},
+		{
+			MethodName: "ReportLending",
+			Handler:    _Controller_ReportLending_Handler,
+		},
+		{
+			MethodName: "CreateReservation",
+			Handler:    _Controller_CreateReservation_Handler,
+		},
+		{
+			MethodName: "UpdateReservation",
+			Handler:    _Controller_UpdateReservation_Handler,
+		},
+		{
+			MethodName: "DeleteReservation",
+			Handler:    _Controller_DeleteReservation_Handler,
+		},
+		{
+			MethodName: "ListReservations",
+			Handler:    _Controller_ListReservations_Handler,
 		},
 		{
 			MethodName: "ApplyPolicy",

@@ -827,6 +827,7 @@ type JobSpec struct {
 	Mounts                  []*Mount          `protobuf:"bytes,72,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	Staging                 []*Staging        `protobuf:"bytes,73,rep,name=staging,proto3" json:"staging,omitempty"`
 	Checkpoint              *CheckpointPolicy `protobuf:"bytes,74,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Reservations            []string          `protobuf:"bytes,75,rep,name=reservations,proto3" json:"reservations,omitempty"` // it runs in one of them: in the first that it can use
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -1267,6 +1268,13 @@ func (x *JobSpec) GetCheckpoint() *CheckpointPolicy {
 	return nil
 }
 
+func (x *JobSpec) GetReservations() []string {
+	if x != nil {
+		return x.Reservations
+	}
+	return nil
+}
+
 // AllocatedDevice is one device, or shares of one, given to a job.
 type AllocatedDevice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1622,6 +1630,7 @@ type Job struct {
 	StartMs           int64                  `protobuf:"varint,22,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`          // of the present or last run
 	EndMs             int64                  `protobuf:"varint,23,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
 	EstimatedStartMs  int64                  `protobuf:"varint,24,opt,name=estimated_start_ms,json=estimatedStartMs,proto3" json:"estimated_start_ms,omitempty"`
+	ScheduledNodes    string                 `protobuf:"bytes,481,opt,name=scheduled_nodes,json=scheduledNodes,proto3" json:"scheduled_nodes,omitempty"`            // where it is planned to start then, a host list; "" = nowhere yet
 	AccrueMs          int64                  `protobuf:"varint,25,opt,name=accrue_ms,json=accrueMs,proto3" json:"accrue_ms,omitempty"`                              // from when on its age counts, held times taken off; 0 = it does not grow
 	PreemptEligibleMs int64                  `protobuf:"varint,26,opt,name=preempt_eligible_ms,json=preemptEligibleMs,proto3" json:"preempt_eligible_ms,omitempty"` // from when on it may be preempted; 0 = it does not run, or nobody may
 	PreemptMs         int64                  `protobuf:"varint,27,opt,name=preempt_ms,json=preemptMs,proto3" json:"preempt_ms,omitempty"`                           // when it was told to make room for another; 0 = it was not
@@ -1645,7 +1654,10 @@ type Job struct {
 	CancelledByUid *uint32 `protobuf:"varint,43,opt,name=cancelled_by_uid,json=cancelledByUid,proto3,oneof" json:"cancelled_by_uid,omitempty"`
 	// Absent = nothing was ever saved of it, it is not known whether it can be, and
 	// it does not run.
-	Saved         *JobSaved `protobuf:"bytes,60,opt,name=saved,proto3" json:"saved,omitempty"`
+	Saved *JobSaved `protobuf:"bytes,60,opt,name=saved,proto3" json:"saved,omitempty"`
+	// Where it is a guest: as in ReclaimedGuest, the longest of its nodes.
+	ParkBoundMs   uint32 `protobuf:"varint,140,opt,name=park_bound_ms,json=parkBoundMs,proto3" json:"park_bound_ms,omitempty"`
+	ParkUnbounded string `protobuf:"bytes,141,opt,name=park_unbounded,json=parkUnbounded,proto3" json:"park_unbounded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1813,6 +1825,13 @@ func (x *Job) GetEstimatedStartMs() int64 {
 	return 0
 }
 
+func (x *Job) GetScheduledNodes() string {
+	if x != nil {
+		return x.ScheduledNodes
+	}
+	return ""
+}
+
 func (x *Job) GetAccrueMs() int64 {
 	if x != nil {
 		return x.AccrueMs
@@ -1946,6 +1965,20 @@ func (x *Job) GetSaved() *JobSaved {
 	return nil
 }
 
+func (x *Job) GetParkBoundMs() uint32 {
+	if x != nil {
+		return x.ParkBoundMs
+	}
+	return 0
+}
+
+func (x *Job) GetParkUnbounded() string {
+	if x != nil {
+		return x.ParkUnbounded
+	}
+	return ""
+}
+
 // JobSaved is how a job can be saved, and what has been, over all its runs.
 type JobSaved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1967,13 +2000,16 @@ type JobSaved struct {
 	IntervalS    uint32 `protobuf:"varint,13,opt,name=interval_s,json=intervalS,proto3" json:"interval_s,omitempty"` // at which it is saved, also where that is computed; 0 = only when asked
 	// How much of its run time is lost, because images of it were lost or could not be
 	// had: it resumed from an older one, or started over. And why, the last time.
-	UndoneMs      int64         `protobuf:"varint,14,opt,name=undone_ms,json=undoneMs,proto3" json:"undone_ms,omitempty"`
-	Undone        string        `protobuf:"bytes,15,opt,name=undone,proto3" json:"undone,omitempty"`
-	Moving        *MoveUnderWay `protobuf:"bytes,20,opt,name=moving,proto3" json:"moving,omitempty"`                           // absent = it does not move
-	MoveFailed    *MoveFailure  `protobuf:"bytes,21,opt,name=move_failed,json=moveFailed,proto3" json:"move_failed,omitempty"` // its last move, if it failed: the job keeps running where it was
-	Leaves        string        `protobuf:"bytes,22,opt,name=leaves,proto3" json:"leaves,omitempty"`                           // nodes that clean up after a former run of it, as a host list
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UndoneMs   int64         `protobuf:"varint,14,opt,name=undone_ms,json=undoneMs,proto3" json:"undone_ms,omitempty"`
+	Undone     string        `protobuf:"bytes,15,opt,name=undone,proto3" json:"undone,omitempty"`
+	Moving     *MoveUnderWay `protobuf:"bytes,20,opt,name=moving,proto3" json:"moving,omitempty"`                           // absent = it does not move
+	MoveFailed *MoveFailure  `protobuf:"bytes,21,opt,name=move_failed,json=moveFailed,proto3" json:"move_failed,omitempty"` // its last move, if it failed: the job keeps running where it was
+	// Where the interval is computed: how long it would run on its nodes, on average, until
+	// it loses its run, with a node that fails or to an owner who takes one back.
+	MeanBetweenLossesS uint32 `protobuf:"varint,420,opt,name=mean_between_losses_s,json=meanBetweenLossesS,proto3" json:"mean_between_losses_s,omitempty"`
+	Leaves             string `protobuf:"bytes,22,opt,name=leaves,proto3" json:"leaves,omitempty"` // nodes that clean up after a former run of it, as a host list
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *JobSaved) Reset() {
@@ -2123,6 +2159,13 @@ func (x *JobSaved) GetMoveFailed() *MoveFailure {
 		return x.MoveFailed
 	}
 	return nil
+}
+
+func (x *JobSaved) GetMeanBetweenLossesS() uint32 {
+	if x != nil {
+		return x.MeanBetweenLossesS
+	}
+	return 0
 }
 
 func (x *JobSaved) GetLeaves() string {
@@ -2448,6 +2491,7 @@ type SavedImage struct {
 	Digest        []byte                 `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`                                 // of the allocation of the first node
 	Allocs        []*SavedAlloc          `protobuf:"bytes,12,rep,name=allocs,proto3" json:"allocs,omitempty"`                                 // of a job on several nodes, in their order
 	Parent        uint32                 `protobuf:"varint,13,opt,name=parent,proto3" json:"parent,omitempty"`                                // the image from which its run had come; 0 = the script's start
+	Copies        string                 `protobuf:"bytes,45,opt,name=copies,proto3" json:"copies,omitempty"`                                 // nodes that have copies of it, a host list; of a job on several those of all its parts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2573,6 +2617,13 @@ func (x *SavedImage) GetParent() uint32 {
 	return 0
 }
 
+func (x *SavedImage) GetCopies() string {
+	if x != nil {
+		return x.Copies
+	}
+	return ""
+}
+
 // SavedAlloc is one node's part of an image.
 type SavedAlloc struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2690,6 +2741,7 @@ type JobChange struct {
 	ResetAccrueTime         bool         `protobuf:"varint,34,opt,name=reset_accrue_time,json=resetAccrueTime,proto3" json:"reset_accrue_time,omitempty"`
 	Network                 *Network     `protobuf:"varint,35,opt,name=network,proto3,enum=gleaner.v1.Network,oneof" json:"network,omitempty"` // host or private
 	TmpPerNodeBytes         *uint64      `protobuf:"varint,36,opt,name=tmp_per_node_bytes,json=tmpPerNodeBytes,proto3,oneof" json:"tmp_per_node_bytes,omitempty"`
+	Reservations            *string      `protobuf:"bytes,37,opt,name=reservations,proto3,oneof" json:"reservations,omitempty"` // separated by commas; "" = none
 	unknownFields           protoimpl.UnknownFields
 	sizeCache               protoimpl.SizeCache
 }
@@ -2969,6 +3021,13 @@ func (x *JobChange) GetTmpPerNodeBytes() uint64 {
 	return 0
 }
 
+func (x *JobChange) GetReservations() string {
+	if x != nil && x.Reservations != nil {
+		return *x.Reservations
+	}
+	return ""
+}
+
 type GpuRequests struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*GpuRequest          `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
@@ -3057,7 +3116,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"interval_s\x18\x02 \x01(\rR\tintervalS\x12#\n" +
 	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\x12\x1c\n" +
-	"\tdirectory\x18\x04 \x01(\tR\tdirectory\"\x80\x10\n" +
+	"\tdirectory\x18\x04 \x01(\tR\tdirectory\"\xa4\x10\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -3133,7 +3192,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\astaging\x18I \x03(\v2\x13.gleaner.v1.StagingR\astaging\x12<\n" +
 	"\n" +
 	"checkpoint\x18J \x01(\v2\x1c.gleaner.v1.CheckpointPolicyR\n" +
-	"checkpointB\x1d\n" +
+	"checkpoint\x12\"\n" +
+	"\freservations\x18K \x03(\tR\freservationsB\x1d\n" +
 	"\x1b_kill_on_invalid_dependencyB\v\n" +
 	"\t_priority\"\xa3\x01\n" +
 	"\x0fAllocatedDevice\x12\x12\n" +
@@ -3163,8 +3223,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"uid_domain\x18\b \x01(\tR\tuidDomain\"J\n" +
 	"\x05Usage\x12*\n" +
 	"\x11peak_memory_bytes\x18\x01 \x01(\x04R\x0fpeakMemoryBytes\x12\x15\n" +
-	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xcb\n" +
-	"\n" +
+	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xc2\v\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
@@ -3189,7 +3248,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"eligibleMs\x12\x19\n" +
 	"\bstart_ms\x18\x16 \x01(\x03R\astartMs\x12\x15\n" +
 	"\x06end_ms\x18\x17 \x01(\x03R\x05endMs\x12,\n" +
-	"\x12estimated_start_ms\x18\x18 \x01(\x03R\x10estimatedStartMs\x12\x1b\n" +
+	"\x12estimated_start_ms\x18\x18 \x01(\x03R\x10estimatedStartMs\x12(\n" +
+	"\x0fscheduled_nodes\x18\xe1\x03 \x01(\tR\x0escheduledNodes\x12\x1b\n" +
 	"\taccrue_ms\x18\x19 \x01(\x03R\baccrueMs\x12.\n" +
 	"\x13preempt_eligible_ms\x18\x1a \x01(\x03R\x11preemptEligibleMs\x12\x1d\n" +
 	"\n" +
@@ -3215,8 +3275,10 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"exitSignal\x12'\n" +
 	"\x05usage\x18* \x01(\v2\x11.gleaner.v1.UsageR\x05usage\x12-\n" +
 	"\x10cancelled_by_uid\x18+ \x01(\rH\x00R\x0ecancelledByUid\x88\x01\x01\x12*\n" +
-	"\x05saved\x18< \x01(\v2\x14.gleaner.v1.JobSavedR\x05savedB\x13\n" +
-	"\x11_cancelled_by_uid\"\xa7\x05\n" +
+	"\x05saved\x18< \x01(\v2\x14.gleaner.v1.JobSavedR\x05saved\x12#\n" +
+	"\rpark_bound_ms\x18\x8c\x01 \x01(\rR\vparkBoundMs\x12&\n" +
+	"\x0epark_unbounded\x18\x8d\x01 \x01(\tR\rparkUnboundedB\x13\n" +
+	"\x11_cancelled_by_uid\"\xdb\x05\n" +
 	"\bJobSaved\x12&\n" +
 	"\x0echeckpointable\x18\x01 \x01(\tR\x0echeckpointable\x123\n" +
 	"\x15checkpointable_reason\x18\x02 \x01(\tR\x14checkpointableReason\x120\n" +
@@ -3238,7 +3300,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x06undone\x18\x0f \x01(\tR\x06undone\x120\n" +
 	"\x06moving\x18\x14 \x01(\v2\x18.gleaner.v1.MoveUnderWayR\x06moving\x128\n" +
 	"\vmove_failed\x18\x15 \x01(\v2\x17.gleaner.v1.MoveFailureR\n" +
-	"moveFailed\x12\x16\n" +
+	"moveFailed\x122\n" +
+	"\x15mean_between_losses_s\x18\xa4\x03 \x01(\rR\x12meanBetweenLossesS\x12\x16\n" +
 	"\x06leaves\x18\x16 \x01(\tR\x06leaves\"\xb5\x01\n" +
 	"\fMoveUnderWay\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x0e\n" +
@@ -3264,7 +3327,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\afor_job\x18\x04 \x01(\rR\x06forJob\x12\x19\n" +
 	"\bsince_ms\x18\x05 \x01(\x03R\asinceMs\x12\x1f\n" +
 	"\vdeadline_ms\x18\x06 \x01(\x03R\n" +
-	"deadlineMs\"\xeb\x02\n" +
+	"deadlineMs\"\x83\x03\n" +
 	"\n" +
 	"SavedImage\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x14\n" +
@@ -3281,14 +3344,15 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	" \x01(\rR\x06packMs\x12\x16\n" +
 	"\x06digest\x18\v \x01(\fR\x06digest\x12.\n" +
 	"\x06allocs\x18\f \x03(\v2\x16.gleaner.v1.SavedAllocR\x06allocs\x12\x16\n" +
-	"\x06parent\x18\r \x01(\rR\x06parent\"\x89\x01\n" +
+	"\x06parent\x18\r \x01(\rR\x06parent\x12\x16\n" +
+	"\x06copies\x18- \x01(\tR\x06copies\"\x89\x01\n" +
 	"\n" +
 	"SavedAlloc\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05store\x18\x02 \x01(\tR\x05store\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12#\n" +
 	"\rwritten_bytes\x18\x04 \x01(\x04R\fwrittenBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xa2\x0e\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xdc\x0e\n" +
 	"\tJobChange\x12%\n" +
 	"\ftime_limit_s\x18\x01 \x01(\rH\x00R\n" +
 	"timeLimitS\x88\x01\x01\x12\x1c\n" +
@@ -3336,7 +3400,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x1akill_on_invalid_dependency\x18! \x01(\bH\x1dR\x17killOnInvalidDependency\x88\x01\x01\x12*\n" +
 	"\x11reset_accrue_time\x18\" \x01(\bR\x0fresetAccrueTime\x122\n" +
 	"\anetwork\x18# \x01(\x0e2\x13.gleaner.v1.NetworkH\x1eR\anetwork\x88\x01\x01\x120\n" +
-	"\x12tmp_per_node_bytes\x18$ \x01(\x04H\x1fR\x0ftmpPerNodeBytes\x88\x01\x01B\x0f\n" +
+	"\x12tmp_per_node_bytes\x18$ \x01(\x04H\x1fR\x0ftmpPerNodeBytes\x88\x01\x01\x12'\n" +
+	"\freservations\x18% \x01(\tH R\freservations\x88\x01\x01B\x0f\n" +
 	"\r_time_limit_sB\x06\n" +
 	"\x04_qosB\n" +
 	"\n" +
@@ -3376,7 +3441,8 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x1b_kill_on_invalid_dependencyB\n" +
 	"\n" +
 	"\b_networkB\x15\n" +
-	"\x13_tmp_per_node_bytes\"A\n" +
+	"\x13_tmp_per_node_bytesB\x0f\n" +
+	"\r_reservations\"A\n" +
 	"\vGpuRequests\x122\n" +
 	"\brequests\x18\x01 \x03(\v2\x16.gleaner.v1.GpuRequestR\brequests*\xcb\x02\n" +
 	"\bJobState\x12\x19\n" +

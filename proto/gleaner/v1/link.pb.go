@@ -246,6 +246,9 @@ type NodeMessage struct {
 	//	*NodeMessage_RestoreAnswer
 	//	*NodeMessage_ImagesHeld
 	//	*NodeMessage_AllocSuspended
+	//	*NodeMessage_ImageFetched
+	//	*NodeMessage_NodeHolds
+	//	*NodeMessage_NodeLeaves
 	What          isNodeMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -387,6 +390,33 @@ func (x *NodeMessage) GetAllocSuspended() *AllocSuspended {
 	return nil
 }
 
+func (x *NodeMessage) GetImageFetched() *ImageFetched {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_ImageFetched); ok {
+			return x.ImageFetched
+		}
+	}
+	return nil
+}
+
+func (x *NodeMessage) GetNodeHolds() *NodeHolds {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_NodeHolds); ok {
+			return x.NodeHolds
+		}
+	}
+	return nil
+}
+
+func (x *NodeMessage) GetNodeLeaves() *NodeLeaves {
+	if x != nil {
+		if x, ok := x.What.(*NodeMessage_NodeLeaves); ok {
+			return x.NodeLeaves
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_What interface {
 	isNodeMessage_What()
 }
@@ -435,6 +465,18 @@ type NodeMessage_AllocSuspended struct {
 	AllocSuspended *AllocSuspended `protobuf:"bytes,7,opt,name=alloc_suspended,json=allocSuspended,proto3,oneof"`
 }
 
+type NodeMessage_ImageFetched struct {
+	ImageFetched *ImageFetched `protobuf:"bytes,45,opt,name=image_fetched,json=imageFetched,proto3,oneof"`
+}
+
+type NodeMessage_NodeHolds struct {
+	NodeHolds *NodeHolds `protobuf:"bytes,30,opt,name=node_holds,json=nodeHolds,proto3,oneof"`
+}
+
+type NodeMessage_NodeLeaves struct {
+	NodeLeaves *NodeLeaves `protobuf:"bytes,420,opt,name=node_leaves,json=nodeLeaves,proto3,oneof"`
+}
+
 func (*NodeMessage_Register) isNodeMessage_What() {}
 
 func (*NodeMessage_RenewLease) isNodeMessage_What() {}
@@ -457,6 +499,12 @@ func (*NodeMessage_ImagesHeld) isNodeMessage_What() {}
 
 func (*NodeMessage_AllocSuspended) isNodeMessage_What() {}
 
+func (*NodeMessage_ImageFetched) isNodeMessage_What() {}
+
+func (*NodeMessage_NodeHolds) isNodeMessage_What() {}
+
+func (*NodeMessage_NodeLeaves) isNodeMessage_What() {}
+
 type ControllerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -476,6 +524,9 @@ type ControllerMessage struct {
 	//	*ControllerMessage_KeepImages
 	//	*ControllerMessage_SendImage
 	//	*ControllerMessage_SuspendAlloc
+	//	*ControllerMessage_FetchImage
+	//	*ControllerMessage_OwnerRules
+	//	*ControllerMessage_DropHolds
 	What          isControllerMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -653,6 +704,33 @@ func (x *ControllerMessage) GetSuspendAlloc() *SuspendAlloc {
 	return nil
 }
 
+func (x *ControllerMessage) GetFetchImage() *FetchImage {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_FetchImage); ok {
+			return x.FetchImage
+		}
+	}
+	return nil
+}
+
+func (x *ControllerMessage) GetOwnerRules() *OwnerRules {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_OwnerRules); ok {
+			return x.OwnerRules
+		}
+	}
+	return nil
+}
+
+func (x *ControllerMessage) GetDropHolds() *DropHolds {
+	if x != nil {
+		if x, ok := x.What.(*ControllerMessage_DropHolds); ok {
+			return x.DropHolds
+		}
+	}
+	return nil
+}
+
 type isControllerMessage_What interface {
 	isControllerMessage_What()
 }
@@ -717,6 +795,18 @@ type ControllerMessage_SuspendAlloc struct {
 	SuspendAlloc *SuspendAlloc `protobuf:"bytes,13,opt,name=suspend_alloc,json=suspendAlloc,proto3,oneof"`
 }
 
+type ControllerMessage_FetchImage struct {
+	FetchImage *FetchImage `protobuf:"bytes,45,opt,name=fetch_image,json=fetchImage,proto3,oneof"`
+}
+
+type ControllerMessage_OwnerRules struct {
+	OwnerRules *OwnerRules `protobuf:"bytes,30,opt,name=owner_rules,json=ownerRules,proto3,oneof"`
+}
+
+type ControllerMessage_DropHolds struct {
+	DropHolds *DropHolds `protobuf:"bytes,31,opt,name=drop_holds,json=dropHolds,proto3,oneof"`
+}
+
 func (*ControllerMessage_Registered) isControllerMessage_What() {}
 
 func (*ControllerMessage_LeaseRenewed) isControllerMessage_What() {}
@@ -746,6 +836,12 @@ func (*ControllerMessage_KeepImages) isControllerMessage_What() {}
 func (*ControllerMessage_SendImage) isControllerMessage_What() {}
 
 func (*ControllerMessage_SuspendAlloc) isControllerMessage_What() {}
+
+func (*ControllerMessage_FetchImage) isControllerMessage_What() {}
+
+func (*ControllerMessage_OwnerRules) isControllerMessage_What() {}
+
+func (*ControllerMessage_DropHolds) isControllerMessage_What() {}
 
 // AllocId names what runs of one job on one node, in one run of the job.
 type AllocId struct {
@@ -810,8 +906,10 @@ type Register struct {
 	LeftOvers []*LeftOver            `protobuf:"bytes,4,rep,name=left_overs,json=leftOvers,proto3" json:"left_overs,omitempty"`
 	Instance  string                 `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"` // a UUID for this start of gnoded
 	// CLOCK_BOOTTIME when it was sent: the first lease counts from then.
-	SentBoottimeNs int64    `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
-	Images         []*Image `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"` // that lie in the stores this node can reach by itself
+	SentBoottimeNs int64       `protobuf:"varint,6,opt,name=sent_boottime_ns,json=sentBoottimeNs,proto3" json:"sent_boottime_ns,omitempty"`
+	Images         []*Image    `protobuf:"bytes,7,rep,name=images,proto3" json:"images,omitempty"`   // that lie in the stores this node can reach by itself
+	Holds          *NodeHolds  `protobuf:"bytes,30,opt,name=holds,proto3" json:"holds,omitempty"`    // what its owner says there; absent = never anything
+	Leaves         *NodeLeaves `protobuf:"bytes,420,opt,name=leaves,proto3" json:"leaves,omitempty"` // absent = it stays
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -895,6 +993,83 @@ func (x *Register) GetImages() []*Image {
 	return nil
 }
 
+func (x *Register) GetHolds() *NodeHolds {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
+func (x *Register) GetLeaves() *NodeLeaves {
+	if x != nil {
+		return x.Leaves
+	}
+	return nil
+}
+
+// NodeLeaves: the machine is about to be switched off, or to sleep, in an orderly way, and
+// its jobs should leave it before. Said when that begins and in each registration until it
+// is over.
+type NodeLeaves struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`                            // "shuts down", "sleeps"
+	WithinMs      int64                  `protobuf:"varint,2,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"` // from when it was sent: so long it is still there
+	Stays         bool                   `protobuf:"varint,3,opt,name=stays,proto3" json:"stays,omitempty"`                       // it does not leave after all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeLeaves) Reset() {
+	*x = NodeLeaves{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeLeaves) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeLeaves) ProtoMessage() {}
+
+func (x *NodeLeaves) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeLeaves.ProtoReflect.Descriptor instead.
+func (*NodeLeaves) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *NodeLeaves) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *NodeLeaves) GetWithinMs() int64 {
+	if x != nil {
+		return x.WithinMs
+	}
+	return 0
+}
+
+func (x *NodeLeaves) GetStays() bool {
+	if x != nil {
+		return x.Stays
+	}
+	return false
+}
+
 type RunningAlloc struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Alloc  *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
@@ -911,7 +1086,7 @@ type RunningAlloc struct {
 
 func (x *RunningAlloc) Reset() {
 	*x = RunningAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[4]
+	mi := &file_gleaner_v1_link_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1098,7 @@ func (x *RunningAlloc) String() string {
 func (*RunningAlloc) ProtoMessage() {}
 
 func (x *RunningAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[4]
+	mi := &file_gleaner_v1_link_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1111,7 @@ func (x *RunningAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningAlloc.ProtoReflect.Descriptor instead.
 func (*RunningAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RunningAlloc) GetAlloc() *AllocId {
@@ -1003,7 +1178,7 @@ type Registered struct {
 
 func (x *Registered) Reset() {
 	*x = Registered{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[5]
+	mi := &file_gleaner_v1_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1190,7 @@ func (x *Registered) String() string {
 func (*Registered) ProtoMessage() {}
 
 func (x *Registered) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[5]
+	mi := &file_gleaner_v1_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1203,7 @@ func (x *Registered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Registered.ProtoReflect.Descriptor instead.
 func (*Registered) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{5}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Registered) GetClusterName() string {
@@ -1085,7 +1260,7 @@ type RenewLease struct {
 
 func (x *RenewLease) Reset() {
 	*x = RenewLease{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[6]
+	mi := &file_gleaner_v1_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1272,7 @@ func (x *RenewLease) String() string {
 func (*RenewLease) ProtoMessage() {}
 
 func (x *RenewLease) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[6]
+	mi := &file_gleaner_v1_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1285,7 @@ func (x *RenewLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewLease.ProtoReflect.Descriptor instead.
 func (*RenewLease) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{6}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RenewLease) GetSentBoottimeNs() int64 {
@@ -1144,7 +1319,7 @@ type LeaseRenewed struct {
 
 func (x *LeaseRenewed) Reset() {
 	*x = LeaseRenewed{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[7]
+	mi := &file_gleaner_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1331,7 @@ func (x *LeaseRenewed) String() string {
 func (*LeaseRenewed) ProtoMessage() {}
 
 func (x *LeaseRenewed) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[7]
+	mi := &file_gleaner_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1344,7 @@ func (x *LeaseRenewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRenewed.ProtoReflect.Descriptor instead.
 func (*LeaseRenewed) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LeaseRenewed) GetSentBoottimeNs() int64 {
@@ -1231,14 +1406,16 @@ type StartAlloc struct {
 	Restore *Image `protobuf:"bytes,20,opt,name=restore,proto3" json:"restore,omitempty"`
 	// The names by which the processes of a job on several nodes know these, in the
 	// order of allocation, if it resumes on others than it began on.
-	KnownAs       []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
+	KnownAs []string `protobuf:"bytes,21,rep,name=known_as,json=knownAs,proto3" json:"known_as,omitempty"`
+	// The account that is charged; "" = none is. By it the node knows whose guest it is.
+	Account       string `protobuf:"bytes,30,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartAlloc) Reset() {
 	*x = StartAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[8]
+	mi := &file_gleaner_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1427,7 @@ func (x *StartAlloc) String() string {
 func (*StartAlloc) ProtoMessage() {}
 
 func (x *StartAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[8]
+	mi := &file_gleaner_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1440,7 @@ func (x *StartAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartAlloc.ProtoReflect.Descriptor instead.
 func (*StartAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StartAlloc) GetAlloc() *AllocId {
@@ -1413,6 +1590,13 @@ func (x *StartAlloc) GetKnownAs() []string {
 	return nil
 }
 
+func (x *StartAlloc) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
 // AllocReady: the container is up, with its devices; a batch script of a gang
 // has not been started yet.
 type AllocReady struct {
@@ -1424,7 +1608,7 @@ type AllocReady struct {
 
 func (x *AllocReady) Reset() {
 	*x = AllocReady{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[9]
+	mi := &file_gleaner_v1_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1620,7 @@ func (x *AllocReady) String() string {
 func (*AllocReady) ProtoMessage() {}
 
 func (x *AllocReady) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[9]
+	mi := &file_gleaner_v1_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1633,7 @@ func (x *AllocReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocReady.ProtoReflect.Descriptor instead.
 func (*AllocReady) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AllocReady) GetAlloc() *AllocId {
@@ -1470,7 +1654,7 @@ type ReleaseBatch struct {
 
 func (x *ReleaseBatch) Reset() {
 	*x = ReleaseBatch{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[10]
+	mi := &file_gleaner_v1_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1666,7 @@ func (x *ReleaseBatch) String() string {
 func (*ReleaseBatch) ProtoMessage() {}
 
 func (x *ReleaseBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[10]
+	mi := &file_gleaner_v1_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1679,7 @@ func (x *ReleaseBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseBatch.ProtoReflect.Descriptor instead.
 func (*ReleaseBatch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReleaseBatch) GetAlloc() *AllocId {
@@ -1523,7 +1707,7 @@ type AllocEnded struct {
 
 func (x *AllocEnded) Reset() {
 	*x = AllocEnded{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[11]
+	mi := &file_gleaner_v1_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1719,7 @@ func (x *AllocEnded) String() string {
 func (*AllocEnded) ProtoMessage() {}
 
 func (x *AllocEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[11]
+	mi := &file_gleaner_v1_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1732,7 @@ func (x *AllocEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocEnded.ProtoReflect.Descriptor instead.
 func (*AllocEnded) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AllocEnded) GetAlloc() *AllocId {
@@ -1616,7 +1800,7 @@ type EndedAcknowledged struct {
 
 func (x *EndedAcknowledged) Reset() {
 	*x = EndedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[12]
+	mi := &file_gleaner_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1812,7 @@ func (x *EndedAcknowledged) String() string {
 func (*EndedAcknowledged) ProtoMessage() {}
 
 func (x *EndedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[12]
+	mi := &file_gleaner_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1825,7 @@ func (x *EndedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedAcknowledged.ProtoReflect.Descriptor instead.
 func (*EndedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndedAcknowledged) GetAlloc() *AllocId {
@@ -1667,7 +1851,7 @@ type EndAlloc struct {
 
 func (x *EndAlloc) Reset() {
 	*x = EndAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[13]
+	mi := &file_gleaner_v1_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1863,7 @@ func (x *EndAlloc) String() string {
 func (*EndAlloc) ProtoMessage() {}
 
 func (x *EndAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[13]
+	mi := &file_gleaner_v1_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1876,7 @@ func (x *EndAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAlloc.ProtoReflect.Descriptor instead.
 func (*EndAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EndAlloc) GetAlloc() *AllocId {
@@ -1735,7 +1919,7 @@ type SetTimeLimit struct {
 
 func (x *SetTimeLimit) Reset() {
 	*x = SetTimeLimit{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1931,7 @@ func (x *SetTimeLimit) String() string {
 func (*SetTimeLimit) ProtoMessage() {}
 
 func (x *SetTimeLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[14]
+	mi := &file_gleaner_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1944,7 @@ func (x *SetTimeLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTimeLimit.ProtoReflect.Descriptor instead.
 func (*SetTimeLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetTimeLimit) GetAlloc() *AllocId {
@@ -1798,7 +1982,7 @@ type SuspendAlloc struct {
 
 func (x *SuspendAlloc) Reset() {
 	*x = SuspendAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1994,7 @@ func (x *SuspendAlloc) String() string {
 func (*SuspendAlloc) ProtoMessage() {}
 
 func (x *SuspendAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[15]
+	mi := &file_gleaner_v1_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +2007,7 @@ func (x *SuspendAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendAlloc.ProtoReflect.Descriptor instead.
 func (*SuspendAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SuspendAlloc) GetAlloc() *AllocId {
@@ -1869,15 +2053,16 @@ type AllocSuspended struct {
 	Alloc         *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Frozen        bool                   `protobuf:"varint,3,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	Parked        bool                   `protobuf:"varint,4,opt,name=parked,proto3" json:"parked,omitempty"`               // and its devices are the owner's
-	ParkMs        uint32                 `protobuf:"varint,5,opt,name=park_ms,json=parkMs,proto3" json:"park_ms,omitempty"` // how long that took, from the order
+	Parked        bool                   `protobuf:"varint,4,opt,name=parked,proto3" json:"parked,omitempty"`                      // and its devices are the owner's
+	ParkMs        uint32                 `protobuf:"varint,5,opt,name=park_ms,json=parkMs,proto3" json:"park_ms,omitempty"`        // how long that took, from the order
+	GpuBytes      uint64                 `protobuf:"varint,40,opt,name=gpu_bytes,json=gpuBytes,proto3" json:"gpu_bytes,omitempty"` // what was copied from its GPUs for that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AllocSuspended) Reset() {
 	*x = AllocSuspended{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2074,7 @@ func (x *AllocSuspended) String() string {
 func (*AllocSuspended) ProtoMessage() {}
 
 func (x *AllocSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[16]
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2087,7 @@ func (x *AllocSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocSuspended.ProtoReflect.Descriptor instead.
 func (*AllocSuspended) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AllocSuspended) GetAlloc() *AllocId {
@@ -1940,6 +2125,13 @@ func (x *AllocSuspended) GetParkMs() uint32 {
 	return 0
 }
 
+func (x *AllocSuspended) GetGpuBytes() uint64 {
+	if x != nil {
+		return x.GpuBytes
+	}
+	return 0
+}
+
 // SignalAlloc delivers one signal and changes nothing else.
 type SignalAlloc struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1954,7 +2146,7 @@ type SignalAlloc struct {
 
 func (x *SignalAlloc) Reset() {
 	*x = SignalAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2158,7 @@ func (x *SignalAlloc) String() string {
 func (*SignalAlloc) ProtoMessage() {}
 
 func (x *SignalAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2171,7 @@ func (x *SignalAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalAlloc.ProtoReflect.Descriptor instead.
 func (*SignalAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SignalAlloc) GetAlloc() *AllocId {
@@ -2027,7 +2219,7 @@ type SignalResult struct {
 
 func (x *SignalResult) Reset() {
 	*x = SignalResult{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2231,7 @@ func (x *SignalResult) String() string {
 func (*SignalResult) ProtoMessage() {}
 
 func (x *SignalResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2244,7 @@ func (x *SignalResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResult.ProtoReflect.Descriptor instead.
 func (*SignalResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SignalResult) GetToken() string {
@@ -2078,7 +2270,7 @@ type LeftOvers struct {
 
 func (x *LeftOvers) Reset() {
 	*x = LeftOvers{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2282,7 @@ func (x *LeftOvers) String() string {
 func (*LeftOvers) ProtoMessage() {}
 
 func (x *LeftOvers) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2295,7 @@ func (x *LeftOvers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOvers.ProtoReflect.Descriptor instead.
 func (*LeftOvers) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeftOvers) GetLeftOvers() []*LeftOver {
@@ -2130,7 +2322,7 @@ type Connect struct {
 
 func (x *Connect) Reset() {
 	*x = Connect{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2334,7 @@ func (x *Connect) String() string {
 func (*Connect) ProtoMessage() {}
 
 func (x *Connect) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2347,7 @@ func (x *Connect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connect.ProtoReflect.Descriptor instead.
 func (*Connect) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Connect) GetAlloc() *AllocId {
@@ -2213,6 +2405,7 @@ type TunnelMessage struct {
 	//	*TunnelMessage_Attach
 	//	*TunnelMessage_Attached
 	//	*TunnelMessage_Refused
+	//	*TunnelMessage_Direct
 	What          isTunnelMessage_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2220,7 +2413,7 @@ type TunnelMessage struct {
 
 func (x *TunnelMessage) Reset() {
 	*x = TunnelMessage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2425,7 @@ func (x *TunnelMessage) String() string {
 func (*TunnelMessage) ProtoMessage() {}
 
 func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2438,7 @@ func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelMessage.ProtoReflect.Descriptor instead.
 func (*TunnelMessage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TunnelMessage) GetWhat() isTunnelMessage_What {
@@ -2336,6 +2529,15 @@ func (x *TunnelMessage) GetRefused() *Refused {
 	return nil
 }
 
+func (x *TunnelMessage) GetDirect() *Direct {
+	if x != nil {
+		if x, ok := x.What.(*TunnelMessage_Direct); ok {
+			return x.Direct
+		}
+	}
+	return nil
+}
+
 type isTunnelMessage_What interface {
 	isTunnelMessage_What()
 }
@@ -2384,6 +2586,12 @@ type TunnelMessage_Refused struct {
 	Refused *Refused `protobuf:"bytes,9,opt,name=refused,proto3,oneof"`
 }
 
+type TunnelMessage_Direct struct {
+	// The first message of the node that sends an image, if the other one can come
+	// to it: TunnelOpen.direct.
+	Direct *Direct `protobuf:"bytes,440,opt,name=direct,proto3,oneof"`
+}
+
 func (*TunnelMessage_Open) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Data) isTunnelMessage_What() {}
@@ -2402,6 +2610,63 @@ func (*TunnelMessage_Attached) isTunnelMessage_What() {}
 
 func (*TunnelMessage_Refused) isTunnelMessage_What() {}
 
+func (*TunnelMessage_Direct) isTunnelMessage_What() {}
+
+// Direct offers a port that is open for one connection, between the two ends of this
+// tunnel. Who connects shows the certificate that TunnelOpen.direct names. If that
+// fails, the bytes come through the tunnel.
+type Direct struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`         // "" = there is none
+	Certificate   []byte                 `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"` // SHA-256 of the one that is shown there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Direct) Reset() {
+	*x = Direct{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Direct) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Direct) ProtoMessage() {}
+
+func (x *Direct) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Direct.ProtoReflect.Descriptor instead.
+func (*Direct) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Direct) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Direct) GetCertificate() []byte {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
 // Attach asks for process 1 of a running job, on the node of its batch script.
 type Attach struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2412,7 +2677,7 @@ type Attach struct {
 
 func (x *Attach) Reset() {
 	*x = Attach{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2689,7 @@ func (x *Attach) String() string {
 func (*Attach) ProtoMessage() {}
 
 func (x *Attach) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2702,7 @@ func (x *Attach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attach.ProtoReflect.Descriptor instead.
 func (*Attach) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Attach) GetJob() *JobId {
@@ -2459,7 +2724,7 @@ type Attached struct {
 
 func (x *Attached) Reset() {
 	*x = Attached{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2736,7 @@ func (x *Attached) String() string {
 func (*Attached) ProtoMessage() {}
 
 func (x *Attached) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2749,7 @@ func (x *Attached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attached.ProtoReflect.Descriptor instead.
 func (*Attached) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Attached) GetAlloc() *AllocId {
@@ -2512,7 +2777,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2789,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2802,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Refused) GetReason() string {
@@ -2575,14 +2840,20 @@ type TunnelOpen struct {
 	Image *Image `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
 	// Of the image only what a machine must have to resume from it, for a node that
 	// was asked about that: nothing that was in memory, and no hash of it.
-	Facts         bool `protobuf:"varint,8,opt,name=facts,proto3" json:"facts,omitempty"`
+	Facts bool `protobuf:"varint,8,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Of an image that from_node was told to fetch: FetchImage.
+	Copy bool `protobuf:"varint,45,opt,name=copy,proto3" json:"copy,omitempty"`
+	// The node can come to the other one by itself, and this is the SHA-256 of the
+	// certificate that it would show there, made for this tunnel alone. The other end
+	// answers with Direct. Empty = through this tunnel only.
+	Direct        []byte `protobuf:"bytes,440,opt,name=direct,proto3" json:"direct,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TunnelOpen) Reset() {
 	*x = TunnelOpen{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2865,7 @@ func (x *TunnelOpen) String() string {
 func (*TunnelOpen) ProtoMessage() {}
 
 func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2878,7 @@ func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelOpen.ProtoReflect.Descriptor instead.
 func (*TunnelOpen) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TunnelOpen) GetAlloc() *AllocId {
@@ -2666,6 +2937,20 @@ func (x *TunnelOpen) GetFacts() bool {
 	return false
 }
 
+func (x *TunnelOpen) GetCopy() bool {
+	if x != nil {
+		return x.Copy
+	}
+	return false
+}
+
+func (x *TunnelOpen) GetDirect() []byte {
+	if x != nil {
+		return x.Direct
+	}
+	return nil
+}
+
 // Image is what was saved of one allocation of a job: its whole process tree and the
 // files that belong to it, at one instant. Its content identifies it:
 // two images with one digest are the same.
@@ -2677,13 +2962,15 @@ type Image struct {
 	Store         string                 `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`    // where it is: the name of a store that several nodes share, or "" = with node
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`      // that saved it
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // restored
+	Copies        []string               `protobuf:"bytes,45,rep,name=copies,proto3" json:"copies,omitempty"` // nodes that have it too, each in its own store
+	Lost          bool                   `protobuf:"varint,46,opt,name=lost,proto3" json:"lost,omitempty"`    // node no longer has it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2982,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2995,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Image) GetAlloc() *AllocId {
@@ -2753,6 +3040,20 @@ func (x *Image) GetBytes() uint64 {
 	return 0
 }
 
+func (x *Image) GetCopies() []string {
+	if x != nil {
+		return x.Copies
+	}
+	return nil
+}
+
+func (x *Image) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
 // SaveAlloc orders a node to save its allocation of a job. It may arrive twice: an
 // image of this number that exists is reported again, one that is being made
 // continues. A later number replaces an order that has not begun.
@@ -2771,7 +3072,7 @@ type SaveAlloc struct {
 
 func (x *SaveAlloc) Reset() {
 	*x = SaveAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2783,7 +3084,7 @@ func (x *SaveAlloc) String() string {
 func (*SaveAlloc) ProtoMessage() {}
 
 func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2796,7 +3097,7 @@ func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveAlloc.ProtoReflect.Descriptor instead.
 func (*SaveAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SaveAlloc) GetAlloc() *AllocId {
@@ -2863,7 +3164,7 @@ type AllocSaved struct {
 
 func (x *AllocSaved) Reset() {
 	*x = AllocSaved{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +3176,7 @@ func (x *AllocSaved) String() string {
 func (*AllocSaved) ProtoMessage() {}
 
 func (x *AllocSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +3189,7 @@ func (x *AllocSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocSaved.ProtoReflect.Descriptor instead.
 func (*AllocSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AllocSaved) GetAlloc() *AllocId {
@@ -2978,7 +3279,7 @@ type SavedAcknowledged struct {
 
 func (x *SavedAcknowledged) Reset() {
 	*x = SavedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3291,7 @@ func (x *SavedAcknowledged) String() string {
 func (*SavedAcknowledged) ProtoMessage() {}
 
 func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3304,7 @@ func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAcknowledged.ProtoReflect.Descriptor instead.
 func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SavedAcknowledged) GetAlloc() *AllocId {
@@ -3032,7 +3333,7 @@ type AllocCheckpointable struct {
 
 func (x *AllocCheckpointable) Reset() {
 	*x = AllocCheckpointable{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3345,7 @@ func (x *AllocCheckpointable) String() string {
 func (*AllocCheckpointable) ProtoMessage() {}
 
 func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3358,7 @@ func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocCheckpointable.ProtoReflect.Descriptor instead.
 func (*AllocCheckpointable) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AllocCheckpointable) GetAlloc() *AllocId {
@@ -3098,7 +3399,7 @@ type AskRestore struct {
 
 func (x *AskRestore) Reset() {
 	*x = AskRestore{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3411,7 @@ func (x *AskRestore) String() string {
 func (*AskRestore) ProtoMessage() {}
 
 func (x *AskRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3424,7 @@ func (x *AskRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRestore.ProtoReflect.Descriptor instead.
 func (*AskRestore) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AskRestore) GetToken() string {
@@ -3166,7 +3467,7 @@ type RestoreAnswer struct {
 
 func (x *RestoreAnswer) Reset() {
 	*x = RestoreAnswer{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3479,7 @@ func (x *RestoreAnswer) String() string {
 func (*RestoreAnswer) ProtoMessage() {}
 
 func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3492,7 @@ func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreAnswer.ProtoReflect.Descriptor instead.
 func (*RestoreAnswer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RestoreAnswer) GetToken() string {
@@ -3223,8 +3524,8 @@ func (x *RestoreAnswer) GetReason() string {
 }
 
 // KeepImages says which images some job still needs. The node deletes all
-// others of this cluster that it made itself. Sent after a registration, and
-// when one is no longer needed.
+// others of this cluster that it made itself, and the others in its own store.
+// Sent after a registration, and when one is no longer needed.
 type KeepImages struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Images        []*Image               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"`
@@ -3234,7 +3535,7 @@ type KeepImages struct {
 
 func (x *KeepImages) Reset() {
 	*x = KeepImages{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3547,7 @@ func (x *KeepImages) String() string {
 func (*KeepImages) ProtoMessage() {}
 
 func (x *KeepImages) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3560,7 @@ func (x *KeepImages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepImages.ProtoReflect.Descriptor instead.
 func (*KeepImages) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *KeepImages) GetImages() []*Image {
@@ -3282,7 +3583,7 @@ type ImagesHeld struct {
 
 func (x *ImagesHeld) Reset() {
 	*x = ImagesHeld{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3294,7 +3595,7 @@ func (x *ImagesHeld) String() string {
 func (*ImagesHeld) ProtoMessage() {}
 
 func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3307,7 +3608,7 @@ func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImagesHeld.ProtoReflect.Descriptor instead.
 func (*ImagesHeld) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ImagesHeld) GetImages() []*Image {
@@ -3337,15 +3638,17 @@ type SendImage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Image         *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
 	Channel       string                 `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
-	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"` // as in Connect
-	Facts         bool                   `protobuf:"varint,4,opt,name=facts,proto3" json:"facts,omitempty"`          // as in TunnelOpen: nothing else may be sent
+	Controller    string                 `protobuf:"bytes,3,opt,name=controller,proto3" json:"controller,omitempty"`   // as in Connect
+	Facts         bool                   `protobuf:"varint,4,opt,name=facts,proto3" json:"facts,omitempty"`            // as in TunnelOpen: nothing else may be sent
+	Background    bool                   `protobuf:"varint,45,opt,name=background,proto3" json:"background,omitempty"` // no job waits for it: slowly
+	Direct        []byte                 `protobuf:"bytes,440,opt,name=direct,proto3" json:"direct,omitempty"`         // as in TunnelOpen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SendImage) Reset() {
 	*x = SendImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3660,7 @@ func (x *SendImage) String() string {
 func (*SendImage) ProtoMessage() {}
 
 func (x *SendImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3673,7 @@ func (x *SendImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
 func (*SendImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SendImage) GetImage() *Image {
@@ -3401,12 +3704,135 @@ func (x *SendImage) GetFacts() bool {
 	return false
 }
 
+func (x *SendImage) GetBackground() bool {
+	if x != nil {
+		return x.Background
+	}
+	return false
+}
+
+func (x *SendImage) GetDirect() []byte {
+	if x != nil {
+		return x.Direct
+	}
+	return nil
+}
+
+// FetchImage orders a node to copy an image of another node into its own store,
+// through a tunnel that it opens, so that it is not lost with that node. It may
+// arrive twice. ImageFetched is the answer.
+type FetchImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Image         *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	TimeoutS      uint32                 `protobuf:"varint,2,opt,name=timeout_s,json=timeoutS,proto3" json:"timeout_s,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchImage) Reset() {
+	*x = FetchImage{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchImage) ProtoMessage() {}
+
+func (x *FetchImage) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchImage.ProtoReflect.Descriptor instead.
+func (*FetchImage) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *FetchImage) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *FetchImage) GetTimeoutS() uint32 {
+	if x != nil {
+		return x.TimeoutS
+	}
+	return 0
+}
+
+// ImageFetched says that a node has an image in its own store that it was told
+// to fetch, or why not.
+type ImageFetched struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Image         *Image                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // "" = it is there, durable and checked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageFetched) Reset() {
+	*x = ImageFetched{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageFetched) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageFetched) ProtoMessage() {}
+
+func (x *ImageFetched) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageFetched.ProtoReflect.Descriptor instead.
+func (*ImageFetched) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ImageFetched) GetImage() *Image {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *ImageFetched) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 var File_gleaner_v1_link_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/link.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\"\xca\x05\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/node.proto\x1a\x16gleaner/v1/owner.proto\"\xff\x06\n" +
 	"\vNodeMessage\x122\n" +
 	"\bregister\x18\x01 \x01(\v2\x14.gleaner.v1.RegisterH\x00R\bregister\x129\n" +
 	"\vrenew_lease\x18\x02 \x01(\v2\x16.gleaner.v1.RenewLeaseH\x00R\n" +
@@ -3424,8 +3850,13 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x0erestore_answer\x18\x16 \x01(\v2\x19.gleaner.v1.RestoreAnswerH\x00R\rrestoreAnswer\x129\n" +
 	"\vimages_held\x18\x17 \x01(\v2\x16.gleaner.v1.ImagesHeldH\x00R\n" +
 	"imagesHeld\x12E\n" +
-	"\x0falloc_suspended\x18\a \x01(\v2\x1a.gleaner.v1.AllocSuspendedH\x00R\x0eallocSuspendedB\x06\n" +
-	"\x04what\"\xbf\a\n" +
+	"\x0falloc_suspended\x18\a \x01(\v2\x1a.gleaner.v1.AllocSuspendedH\x00R\x0eallocSuspended\x12?\n" +
+	"\rimage_fetched\x18- \x01(\v2\x18.gleaner.v1.ImageFetchedH\x00R\fimageFetched\x126\n" +
+	"\n" +
+	"node_holds\x18\x1e \x01(\v2\x15.gleaner.v1.NodeHoldsH\x00R\tnodeHolds\x12:\n" +
+	"\vnode_leaves\x18\xa4\x03 \x01(\v2\x16.gleaner.v1.NodeLeavesH\x00R\n" +
+	"nodeLeavesB\x06\n" +
+	"\x04what\"\xed\b\n" +
 	"\x11ControllerMessage\x128\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x16.gleaner.v1.RegisteredH\x00R\n" +
@@ -3448,11 +3879,17 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"keepImages\x126\n" +
 	"\n" +
 	"send_image\x18\x18 \x01(\v2\x15.gleaner.v1.SendImageH\x00R\tsendImage\x12?\n" +
-	"\rsuspend_alloc\x18\r \x01(\v2\x18.gleaner.v1.SuspendAllocH\x00R\fsuspendAllocB\x06\n" +
+	"\rsuspend_alloc\x18\r \x01(\v2\x18.gleaner.v1.SuspendAllocH\x00R\fsuspendAlloc\x129\n" +
+	"\vfetch_image\x18- \x01(\v2\x16.gleaner.v1.FetchImageH\x00R\n" +
+	"fetchImage\x129\n" +
+	"\vowner_rules\x18\x1e \x01(\v2\x16.gleaner.v1.OwnerRulesH\x00R\n" +
+	"ownerRules\x126\n" +
+	"\n" +
+	"drop_holds\x18\x1f \x01(\v2\x15.gleaner.v1.DropHoldsH\x00R\tdropHoldsB\x06\n" +
 	"\x04what\"1\n" +
 	"\aAllocId\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\xb3\x02\n" +
+	"\x05epoch\x18\x02 \x01(\rR\x05epoch\"\x91\x03\n" +
 	"\bRegister\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x123\n" +
 	"\tinventory\x18\x02 \x01(\v2\x15.gleaner.v1.InventoryR\tinventory\x122\n" +
@@ -3461,7 +3898,14 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"left_overs\x18\x04 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\x12\x1a\n" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12(\n" +
 	"\x10sent_boottime_ns\x18\x06 \x01(\x03R\x0esentBoottimeNs\x12)\n" +
-	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06imagesJ\x04\b\b\x10\t\"\xdc\x01\n" +
+	"\x06images\x18\a \x03(\v2\x11.gleaner.v1.ImageR\x06images\x12+\n" +
+	"\x05holds\x18\x1e \x01(\v2\x15.gleaner.v1.NodeHoldsR\x05holds\x12/\n" +
+	"\x06leaves\x18\xa4\x03 \x01(\v2\x16.gleaner.v1.NodeLeavesR\x06leavesJ\x04\b\b\x10\t\"Q\n" +
+	"\n" +
+	"NodeLeaves\x12\x10\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\x12\x1b\n" +
+	"\twithin_ms\x18\x02 \x01(\x03R\bwithinMs\x12\x14\n" +
+	"\x05stays\x18\x03 \x01(\bR\x05stays\"\xdc\x01\n" +
 	"\fRunningAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
@@ -3486,7 +3930,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x10sent_boottime_ns\x18\x01 \x01(\x03R\x0esentBoottimeNs\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\rR\aleaseMs\x12+\n" +
 	"\x06allocs\x18\x03 \x03(\v2\x13.gleaner.v1.AllocIdR\x06allocs\x12&\n" +
-	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\xf9\x05\n" +
+	"\x0flease_margin_ms\x18\x04 \x01(\rR\rleaseMarginMs\"\x93\x06\n" +
 	"\n" +
 	"StartAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12!\n" +
@@ -3515,7 +3959,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04gang\x18\x12 \x01(\bR\x04gang\x12%\n" +
 	"\x0enode_addresses\x18\x13 \x03(\tR\rnodeAddresses\x12+\n" +
 	"\arestore\x18\x14 \x01(\v2\x11.gleaner.v1.ImageR\arestore\x12\x19\n" +
-	"\bknown_as\x18\x15 \x03(\tR\aknownAs\"7\n" +
+	"\bknown_as\x18\x15 \x03(\tR\aknownAs\x12\x18\n" +
+	"\aaccount\x18\x1e \x01(\tR\aaccount\"7\n" +
 	"\n" +
 	"AllocReady\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"9\n" +
@@ -3550,13 +3995,14 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x1c\n" +
 	"\tsuspended\x18\x03 \x01(\bR\tsuspended\x12\x12\n" +
 	"\x04park\x18\x04 \x01(\bR\x04park\x12\x1b\n" +
-	"\twithin_ms\x18\x05 \x01(\rR\bwithinMs\"\x9c\x01\n" +
+	"\twithin_ms\x18\x05 \x01(\rR\bwithinMs\"\xb9\x01\n" +
 	"\x0eAllocSuspended\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
 	"\x06frozen\x18\x03 \x01(\bR\x06frozen\x12\x16\n" +
 	"\x06parked\x18\x04 \x01(\bR\x06parked\x12\x17\n" +
-	"\apark_ms\x18\x05 \x01(\rR\x06parkMs\"\x90\x01\n" +
+	"\apark_ms\x18\x05 \x01(\rR\x06parkMs\x12\x1b\n" +
+	"\tgpu_bytes\x18( \x01(\x04R\bgpuBytes\"\x90\x01\n" +
 	"\vSignalAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\rR\x06signal\x12\x14\n" +
@@ -3577,7 +4023,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"controller\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
 	"\x05again\x18\x05 \x01(\bR\x05again\x12\x16\n" +
-	"\x06client\x18\x06 \x01(\bR\x06client\"\xeb\x02\n" +
+	"\x06client\x18\x06 \x01(\bR\x06client\"\x9a\x03\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +
@@ -3588,8 +4034,12 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\tabandoned\x18\x06 \x01(\bH\x00R\tabandoned\x12,\n" +
 	"\x06attach\x18\a \x01(\v2\x12.gleaner.v1.AttachH\x00R\x06attach\x122\n" +
 	"\battached\x18\b \x01(\v2\x14.gleaner.v1.AttachedH\x00R\battached\x12/\n" +
-	"\arefused\x18\t \x01(\v2\x13.gleaner.v1.RefusedH\x00R\arefusedB\x06\n" +
-	"\x04what\"-\n" +
+	"\arefused\x18\t \x01(\v2\x13.gleaner.v1.RefusedH\x00R\arefused\x12-\n" +
+	"\x06direct\x18\xb8\x03 \x01(\v2\x12.gleaner.v1.DirectH\x00R\x06directB\x06\n" +
+	"\x04what\"D\n" +
+	"\x06Direct\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12 \n" +
+	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"-\n" +
 	"\x06Attach\x12#\n" +
 	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\"I\n" +
 	"\bAttached\x12)\n" +
@@ -3597,7 +4047,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
 	"\aRefused\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05later\x18\x02 \x01(\bR\x05later\"\xf8\x01\n" +
+	"\x05later\x18\x02 \x01(\bR\x05later\"\xa5\x02\n" +
 	"\n" +
 	"TunnelOpen\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x1b\n" +
@@ -3608,14 +4058,18 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04line\x18\x05 \x01(\tR\x04line\x12\x14\n" +
 	"\x05again\x18\x06 \x01(\bR\x05again\x12'\n" +
 	"\x05image\x18\a \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
-	"\x05facts\x18\b \x01(\bR\x05facts\"\xa2\x01\n" +
+	"\x05facts\x18\b \x01(\bR\x05facts\x12\x12\n" +
+	"\x04copy\x18- \x01(\bR\x04copy\x12\x17\n" +
+	"\x06direct\x18\xb8\x03 \x01(\fR\x06direct\"\xce\x01\n" +
 	"\x05Image\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\fR\x06digest\x12\x14\n" +
 	"\x05store\x18\x04 \x01(\tR\x05store\x12\x12\n" +
 	"\x04node\x18\x05 \x01(\tR\x04node\x12\x14\n" +
-	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"\xc5\x01\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x16\n" +
+	"\x06copies\x18- \x03(\tR\x06copies\x12\x12\n" +
+	"\x04lost\x18. \x01(\bR\x04lost\"\xc5\x01\n" +
 	"\tSaveAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12(\n" +
@@ -3665,14 +4119,25 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1f\n" +
 	"\vlimit_bytes\x18\x03 \x01(\x04R\n" +
-	"limitBytes\"\x84\x01\n" +
+	"limitBytes\"\xbd\x01\n" +
 	"\tSendImage\x12'\n" +
 	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
 	"\n" +
 	"controller\x18\x03 \x01(\tR\n" +
 	"controller\x12\x14\n" +
-	"\x05facts\x18\x04 \x01(\bR\x05facts*\x9e\x03\n" +
+	"\x05facts\x18\x04 \x01(\bR\x05facts\x12\x1e\n" +
+	"\n" +
+	"background\x18- \x01(\bR\n" +
+	"background\x12\x17\n" +
+	"\x06direct\x18\xb8\x03 \x01(\fR\x06direct\"R\n" +
+	"\n" +
+	"FetchImage\x12'\n" +
+	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x1b\n" +
+	"\ttimeout_s\x18\x02 \x01(\rR\btimeoutS\"M\n" +
+	"\fImageFetched\x12'\n" +
+	"\x05image\x18\x01 \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error*\x9e\x03\n" +
 	"\bEndCause\x12\x19\n" +
 	"\x15END_CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10END_CAUSE_EXITED\x10\x01\x12\x18\n" +
@@ -3717,7 +4182,7 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),               // 0: gleaner.v1.EndCause
 	(SaveThen)(0),               // 1: gleaner.v1.SaveThen
@@ -3726,133 +4191,151 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*ControllerMessage)(nil),   // 4: gleaner.v1.ControllerMessage
 	(*AllocId)(nil),             // 5: gleaner.v1.AllocId
 	(*Register)(nil),            // 6: gleaner.v1.Register
-	(*RunningAlloc)(nil),        // 7: gleaner.v1.RunningAlloc
-	(*Registered)(nil),          // 8: gleaner.v1.Registered
-	(*RenewLease)(nil),          // 9: gleaner.v1.RenewLease
-	(*LeaseRenewed)(nil),        // 10: gleaner.v1.LeaseRenewed
-	(*StartAlloc)(nil),          // 11: gleaner.v1.StartAlloc
-	(*AllocReady)(nil),          // 12: gleaner.v1.AllocReady
-	(*ReleaseBatch)(nil),        // 13: gleaner.v1.ReleaseBatch
-	(*AllocEnded)(nil),          // 14: gleaner.v1.AllocEnded
-	(*EndedAcknowledged)(nil),   // 15: gleaner.v1.EndedAcknowledged
-	(*EndAlloc)(nil),            // 16: gleaner.v1.EndAlloc
-	(*SetTimeLimit)(nil),        // 17: gleaner.v1.SetTimeLimit
-	(*SuspendAlloc)(nil),        // 18: gleaner.v1.SuspendAlloc
-	(*AllocSuspended)(nil),      // 19: gleaner.v1.AllocSuspended
-	(*SignalAlloc)(nil),         // 20: gleaner.v1.SignalAlloc
-	(*SignalResult)(nil),        // 21: gleaner.v1.SignalResult
-	(*LeftOvers)(nil),           // 22: gleaner.v1.LeftOvers
-	(*Connect)(nil),             // 23: gleaner.v1.Connect
-	(*TunnelMessage)(nil),       // 24: gleaner.v1.TunnelMessage
-	(*Attach)(nil),              // 25: gleaner.v1.Attach
-	(*Attached)(nil),            // 26: gleaner.v1.Attached
-	(*Refused)(nil),             // 27: gleaner.v1.Refused
-	(*TunnelOpen)(nil),          // 28: gleaner.v1.TunnelOpen
-	(*Image)(nil),               // 29: gleaner.v1.Image
-	(*SaveAlloc)(nil),           // 30: gleaner.v1.SaveAlloc
-	(*AllocSaved)(nil),          // 31: gleaner.v1.AllocSaved
-	(*SavedAcknowledged)(nil),   // 32: gleaner.v1.SavedAcknowledged
-	(*AllocCheckpointable)(nil), // 33: gleaner.v1.AllocCheckpointable
-	(*AskRestore)(nil),          // 34: gleaner.v1.AskRestore
-	(*RestoreAnswer)(nil),       // 35: gleaner.v1.RestoreAnswer
-	(*KeepImages)(nil),          // 36: gleaner.v1.KeepImages
-	(*ImagesHeld)(nil),          // 37: gleaner.v1.ImagesHeld
-	(*SendImage)(nil),           // 38: gleaner.v1.SendImage
-	(*Inventory)(nil),           // 39: gleaner.v1.Inventory
-	(*LeftOver)(nil),            // 40: gleaner.v1.LeftOver
-	(*JobId)(nil),               // 41: gleaner.v1.JobId
-	(*ArraySpec)(nil),           // 42: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),             // 43: gleaner.v1.JobSpec
-	(*Identity)(nil),            // 44: gleaner.v1.Identity
-	(*NodeAllocation)(nil),      // 45: gleaner.v1.NodeAllocation
-	(*Usage)(nil),               // 46: gleaner.v1.Usage
+	(*NodeLeaves)(nil),          // 7: gleaner.v1.NodeLeaves
+	(*RunningAlloc)(nil),        // 8: gleaner.v1.RunningAlloc
+	(*Registered)(nil),          // 9: gleaner.v1.Registered
+	(*RenewLease)(nil),          // 10: gleaner.v1.RenewLease
+	(*LeaseRenewed)(nil),        // 11: gleaner.v1.LeaseRenewed
+	(*StartAlloc)(nil),          // 12: gleaner.v1.StartAlloc
+	(*AllocReady)(nil),          // 13: gleaner.v1.AllocReady
+	(*ReleaseBatch)(nil),        // 14: gleaner.v1.ReleaseBatch
+	(*AllocEnded)(nil),          // 15: gleaner.v1.AllocEnded
+	(*EndedAcknowledged)(nil),   // 16: gleaner.v1.EndedAcknowledged
+	(*EndAlloc)(nil),            // 17: gleaner.v1.EndAlloc
+	(*SetTimeLimit)(nil),        // 18: gleaner.v1.SetTimeLimit
+	(*SuspendAlloc)(nil),        // 19: gleaner.v1.SuspendAlloc
+	(*AllocSuspended)(nil),      // 20: gleaner.v1.AllocSuspended
+	(*SignalAlloc)(nil),         // 21: gleaner.v1.SignalAlloc
+	(*SignalResult)(nil),        // 22: gleaner.v1.SignalResult
+	(*LeftOvers)(nil),           // 23: gleaner.v1.LeftOvers
+	(*Connect)(nil),             // 24: gleaner.v1.Connect
+	(*TunnelMessage)(nil),       // 25: gleaner.v1.TunnelMessage
+	(*Direct)(nil),              // 26: gleaner.v1.Direct
+	(*Attach)(nil),              // 27: gleaner.v1.Attach
+	(*Attached)(nil),            // 28: gleaner.v1.Attached
+	(*Refused)(nil),             // 29: gleaner.v1.Refused
+	(*TunnelOpen)(nil),          // 30: gleaner.v1.TunnelOpen
+	(*Image)(nil),               // 31: gleaner.v1.Image
+	(*SaveAlloc)(nil),           // 32: gleaner.v1.SaveAlloc
+	(*AllocSaved)(nil),          // 33: gleaner.v1.AllocSaved
+	(*SavedAcknowledged)(nil),   // 34: gleaner.v1.SavedAcknowledged
+	(*AllocCheckpointable)(nil), // 35: gleaner.v1.AllocCheckpointable
+	(*AskRestore)(nil),          // 36: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),       // 37: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),          // 38: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),          // 39: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),           // 40: gleaner.v1.SendImage
+	(*FetchImage)(nil),          // 41: gleaner.v1.FetchImage
+	(*ImageFetched)(nil),        // 42: gleaner.v1.ImageFetched
+	(*NodeHolds)(nil),           // 43: gleaner.v1.NodeHolds
+	(*OwnerRules)(nil),          // 44: gleaner.v1.OwnerRules
+	(*DropHolds)(nil),           // 45: gleaner.v1.DropHolds
+	(*Inventory)(nil),           // 46: gleaner.v1.Inventory
+	(*LeftOver)(nil),            // 47: gleaner.v1.LeftOver
+	(*JobId)(nil),               // 48: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 49: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 50: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 51: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 52: gleaner.v1.NodeAllocation
+	(*Usage)(nil),               // 53: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
-	9,  // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
-	12, // 2: gleaner.v1.NodeMessage.alloc_ready:type_name -> gleaner.v1.AllocReady
-	14, // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
-	21, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
-	22, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	31, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
-	33, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
-	35, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
-	37, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
-	19, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
-	8,  // 11: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
-	10, // 12: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
-	11, // 13: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
-	13, // 14: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
-	16, // 15: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
-	20, // 16: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
-	15, // 17: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	23, // 18: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
-	17, // 19: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	30, // 20: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
-	32, // 21: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	34, // 22: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	36, // 23: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	38, // 24: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
-	18, // 25: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
-	39, // 26: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
-	7,  // 27: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
-	40, // 28: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	29, // 29: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	5,  // 30: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 31: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
-	5,  // 32: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
-	5,  // 33: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
-	5,  // 34: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
-	41, // 35: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
-	42, // 36: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
-	43, // 37: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
-	44, // 38: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
-	45, // 39: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
-	29, // 40: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
-	5,  // 41: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 42: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 43: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
-	0,  // 44: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	46, // 45: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	5,  // 46: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 47: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 48: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 49: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 50: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 51: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	40, // 52: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 53: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	28, // 54: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	25, // 55: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	26, // 56: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	27, // 57: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	41, // 58: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 59: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 60: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	29, // 61: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 62: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 63: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,  // 64: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,  // 65: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	29, // 66: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,  // 67: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,  // 68: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 69: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,  // 70: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	29, // 71: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	11, // 72: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	29, // 73: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	29, // 74: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	29, // 75: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	3,  // 76: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	24, // 77: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 78: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	24, // 79: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	78, // [78:80] is the sub-list for method output_type
-	76, // [76:78] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	10, // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
+	13, // 2: gleaner.v1.NodeMessage.alloc_ready:type_name -> gleaner.v1.AllocReady
+	15, // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
+	22, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
+	23, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
+	33, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
+	35, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
+	37, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	39, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	20, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
+	42, // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
+	43, // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
+	7,  // 13: gleaner.v1.NodeMessage.node_leaves:type_name -> gleaner.v1.NodeLeaves
+	9,  // 14: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
+	11, // 15: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
+	12, // 16: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
+	14, // 17: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
+	17, // 18: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
+	21, // 19: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
+	16, // 20: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
+	24, // 21: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	18, // 22: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
+	32, // 23: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
+	34, // 24: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	36, // 25: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	38, // 26: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	40, // 27: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	19, // 28: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
+	41, // 29: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
+	44, // 30: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
+	45, // 31: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
+	46, // 32: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	8,  // 33: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
+	47, // 34: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	31, // 35: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	43, // 36: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
+	7,  // 37: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
+	5,  // 38: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 39: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
+	5,  // 40: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
+	5,  // 41: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
+	5,  // 42: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
+	48, // 43: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	49, // 44: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	50, // 45: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	51, // 46: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	52, // 47: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	31, // 48: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	5,  // 49: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 50: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 51: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
+	0,  // 52: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
+	53, // 53: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	5,  // 54: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 55: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 56: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 57: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 58: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 59: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	47, // 60: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 61: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	30, // 62: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	27, // 63: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	28, // 64: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	29, // 65: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	26, // 66: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	48, // 67: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,  // 68: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 69: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	31, // 70: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 71: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 72: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,  // 73: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,  // 74: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	31, // 75: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,  // 76: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,  // 77: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 78: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,  // 79: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	31, // 80: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12, // 81: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	31, // 82: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	31, // 83: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	31, // 84: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	31, // 85: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	31, // 86: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,  // 87: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	25, // 88: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 89: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	25, // 90: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	89, // [89:91] is the sub-list for method output_type
+	87, // [87:89] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -3862,6 +4345,7 @@ func file_gleaner_v1_link_proto_init() {
 	}
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_node_proto_init()
+	file_gleaner_v1_owner_proto_init()
 	file_gleaner_v1_link_proto_msgTypes[0].OneofWrappers = []any{
 		(*NodeMessage_Register)(nil),
 		(*NodeMessage_RenewLease)(nil),
@@ -3874,6 +4358,9 @@ func file_gleaner_v1_link_proto_init() {
 		(*NodeMessage_RestoreAnswer)(nil),
 		(*NodeMessage_ImagesHeld)(nil),
 		(*NodeMessage_AllocSuspended)(nil),
+		(*NodeMessage_ImageFetched)(nil),
+		(*NodeMessage_NodeHolds)(nil),
+		(*NodeMessage_NodeLeaves)(nil),
 	}
 	file_gleaner_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*ControllerMessage_Registered)(nil),
@@ -3891,8 +4378,11 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_KeepImages)(nil),
 		(*ControllerMessage_SendImage)(nil),
 		(*ControllerMessage_SuspendAlloc)(nil),
+		(*ControllerMessage_FetchImage)(nil),
+		(*ControllerMessage_OwnerRules)(nil),
+		(*ControllerMessage_DropHolds)(nil),
 	}
-	file_gleaner_v1_link_proto_msgTypes[21].OneofWrappers = []any{
+	file_gleaner_v1_link_proto_msgTypes[22].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),
 		(*TunnelMessage_Data)(nil),
 		(*TunnelMessage_HalfClose)(nil),
@@ -3902,6 +4392,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*TunnelMessage_Attach)(nil),
 		(*TunnelMessage_Attached)(nil),
 		(*TunnelMessage_Refused)(nil),
+		(*TunnelMessage_Direct)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3909,7 +4400,7 @@ func file_gleaner_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -291,8 +291,12 @@ type Inventory struct {
 	TmpBytes       uint64 `protobuf:"varint,19,opt,name=tmp_bytes,json=tmpBytes,proto3" json:"tmp_bytes,omitempty"`
 	TmpPerCpuBytes uint64 `protobuf:"varint,20,opt,name=tmp_per_cpu_bytes,json=tmpPerCpuBytes,proto3" json:"tmp_per_cpu_bytes,omitempty"`
 	TmpUnbounded   bool   `protobuf:"varint,21,opt,name=tmp_unbounded,json=tmpUnbounded,proto3" json:"tmp_unbounded,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How long parking a guest takes here at most: without GPUs, and for each model with one
+	// up to all of them, of which it has all memory. What is not named cannot be parked for
+	// sure, such as GPUs whose driver cannot copy their memory.
+	ParkBounds    []*ParkBound `protobuf:"bytes,40,rep,name=park_bounds,json=parkBounds,proto3" json:"park_bounds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -472,6 +476,82 @@ func (x *Inventory) GetTmpUnbounded() bool {
 	return false
 }
 
+func (x *Inventory) GetParkBounds() []*ParkBound {
+	if x != nil {
+		return x.ParkBounds
+	}
+	return nil
+}
+
+// ParkBound is how long it takes a node at most to park a guest.
+type ParkBound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // of its GPUs; "" = it has none
+	Devices       uint32                 `protobuf:"varint,2,opt,name=devices,proto3" json:"devices,omitempty"`
+	BoundMs       uint32                 `protobuf:"varint,3,opt,name=bound_ms,json=boundMs,proto3" json:"bound_ms,omitempty"`
+	Measured      uint32                 `protobuf:"varint,4,opt,name=measured,proto3" json:"measured,omitempty"` // parks on which that is founded; 0 = it is only expected
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkBound) Reset() {
+	*x = ParkBound{}
+	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkBound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkBound) ProtoMessage() {}
+
+func (x *ParkBound) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkBound.ProtoReflect.Descriptor instead.
+func (*ParkBound) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ParkBound) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ParkBound) GetDevices() uint32 {
+	if x != nil {
+		return x.Devices
+	}
+	return 0
+}
+
+func (x *ParkBound) GetBoundMs() uint32 {
+	if x != nil {
+		return x.BoundMs
+	}
+	return 0
+}
+
+func (x *ParkBound) GetMeasured() uint32 {
+	if x != nil {
+		return x.Measured
+	}
+	return 0
+}
+
 // Saving describes a node's means to save and restore jobs.
 type Saving struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -489,7 +569,7 @@ type Saving struct {
 
 func (x *Saving) Reset() {
 	*x = Saving{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	mi := &file_gleaner_v1_node_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +581,7 @@ func (x *Saving) String() string {
 func (*Saving) ProtoMessage() {}
 
 func (x *Saving) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[2]
+	mi := &file_gleaner_v1_node_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +594,7 @@ func (x *Saving) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saving.ProtoReflect.Descriptor instead.
 func (*Saving) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{2}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Saving) GetCriu() string {
@@ -571,7 +651,7 @@ type LeftOver struct {
 
 func (x *LeftOver) Reset() {
 	*x = LeftOver{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[3]
+	mi := &file_gleaner_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +663,7 @@ func (x *LeftOver) String() string {
 func (*LeftOver) ProtoMessage() {}
 
 func (x *LeftOver) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[3]
+	mi := &file_gleaner_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +676,7 @@ func (x *LeftOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOver.ProtoReflect.Descriptor instead.
 func (*LeftOver) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LeftOver) GetWhat() string {
@@ -645,15 +725,20 @@ type Node struct {
 	// What is known of a node that is silent and holds jobs that must not run
 	// on without a lease, in a sentence: what is waited for, what the power hook
 	// said. "" = nothing.
-	Fencing       string   `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
-	Reclaim       *Reclaim `protobuf:"bytes,21,opt,name=reclaim,proto3" json:"reclaim,omitempty"` // absent = its owner lends it
+	Fencing       string      `protobuf:"bytes,20,opt,name=fencing,proto3" json:"fencing,omitempty"`
+	Reclaim       *Reclaim    `protobuf:"bytes,21,opt,name=reclaim,proto3" json:"reclaim,omitempty"`          // absent = its owner lends it
+	Lending       *Lending    `protobuf:"bytes,35,opt,name=lending,proto3" json:"lending,omitempty"`          // on what terms; absent = always, whole, to everybody
+	Habit         *OwnerHabit `protobuf:"bytes,420,opt,name=habit,proto3" json:"habit,omitempty"`             // how its owner takes it back; absent = nothing is known
+	Evacuation    *Evacuation `protobuf:"bytes,45,opt,name=evacuation,proto3" json:"evacuation,omitempty"`    // absent = its jobs stay until they end
+	Reservation   string      `protobuf:"bytes,46,opt,name=reservation,proto3" json:"reservation,omitempty"`  // in force there now; "" = none
+	Maintenance   bool        `protobuf:"varint,47,opt,name=maintenance,proto3" json:"maintenance,omitempty"` // that one is for maintenance
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[4]
+	mi := &file_gleaner_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +750,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[4]
+	mi := &file_gleaner_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +763,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Node) GetName() string {
@@ -828,6 +913,157 @@ func (x *Node) GetReclaim() *Reclaim {
 	return nil
 }
 
+func (x *Node) GetLending() *Lending {
+	if x != nil {
+		return x.Lending
+	}
+	return nil
+}
+
+func (x *Node) GetHabit() *OwnerHabit {
+	if x != nil {
+		return x.Habit
+	}
+	return nil
+}
+
+func (x *Node) GetEvacuation() *Evacuation {
+	if x != nil {
+		return x.Evacuation
+	}
+	return nil
+}
+
+func (x *Node) GetReservation() string {
+	if x != nil {
+		return x.Reservation
+	}
+	return ""
+}
+
+func (x *Node) GetMaintenance() bool {
+	if x != nil {
+		return x.Maintenance
+	}
+	return false
+}
+
+// Evacuation: the jobs of a drained node leave it.
+type Evacuation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	AtMs  int64                  `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// By then what could not leave is requeued as if it were preempted; 0 = it may run
+	// to its end.
+	DeadlineMs    int64         `protobuf:"varint,2,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"`
+	Jobs          []*LeavingJob `protobuf:"bytes,3,rep,name=jobs,proto3" json:"jobs,omitempty"` // that are still there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evacuation) Reset() {
+	*x = Evacuation{}
+	mi := &file_gleaner_v1_node_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evacuation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evacuation) ProtoMessage() {}
+
+func (x *Evacuation) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_node_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evacuation.ProtoReflect.Descriptor instead.
+func (*Evacuation) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Evacuation) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *Evacuation) GetDeadlineMs() int64 {
+	if x != nil {
+		return x.DeadlineMs
+	}
+	return 0
+}
+
+func (x *Evacuation) GetJobs() []*LeavingJob {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+// LeavingJob is a job that is still on a node which is to be empty.
+type LeavingJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // what it does, or why it has not left, in a sentence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeavingJob) Reset() {
+	*x = LeavingJob{}
+	mi := &file_gleaner_v1_node_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeavingJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeavingJob) ProtoMessage() {}
+
+func (x *LeavingJob) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_node_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeavingJob.ProtoReflect.Descriptor instead.
+func (*LeavingJob) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *LeavingJob) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *LeavingJob) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 // Partition is a set of nodes with rules.
 type Partition struct {
 	state                    protoimpl.MessageState `protogen:"open.v1"`
@@ -862,7 +1098,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_gleaner_v1_node_proto_msgTypes[5]
+	mi := &file_gleaner_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1110,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_node_proto_msgTypes[5]
+	mi := &file_gleaner_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1123,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_gleaner_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Partition) GetName() string {
@@ -1042,7 +1278,7 @@ var File_gleaner_v1_node_proto protoreflect.FileDescriptor
 const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/node.proto\x12\n" +
-	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xc6\x02\n" +
+	"gleaner.v1\x1a\x18gleaner/v1/lending.proto\x1a\x18gleaner/v1/reclaim.proto\"\xc6\x02\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x14\n" +
@@ -1055,7 +1291,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xab\x05\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xe3\x05\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -1078,7 +1314,14 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x06saving\x18\x12 \x01(\v2\x12.gleaner.v1.SavingR\x06saving\x12\x1b\n" +
 	"\ttmp_bytes\x18\x13 \x01(\x04R\btmpBytes\x12)\n" +
 	"\x11tmp_per_cpu_bytes\x18\x14 \x01(\x04R\x0etmpPerCpuBytes\x12#\n" +
-	"\rtmp_unbounded\x18\x15 \x01(\bR\ftmpUnbounded\"\x97\x01\n" +
+	"\rtmp_unbounded\x18\x15 \x01(\bR\ftmpUnbounded\x126\n" +
+	"\vpark_bounds\x18( \x03(\v2\x15.gleaner.v1.ParkBoundR\n" +
+	"parkBounds\"r\n" +
+	"\tParkBound\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\adevices\x18\x02 \x01(\rR\adevices\x12\x19\n" +
+	"\bbound_ms\x18\x03 \x01(\rR\aboundMs\x12\x1a\n" +
+	"\bmeasured\x18\x04 \x01(\rR\bmeasured\"\x97\x01\n" +
 	"\x06Saving\x12\x12\n" +
 	"\x04criu\x18\x01 \x01(\tR\x04criu\x12\x17\n" +
 	"\awhy_not\x18\x02 \x01(\tR\x06whyNot\x12\x16\n" +
@@ -1089,7 +1332,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\bLeftOver\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x19\n" +
-	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\x81\x06\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\"\xdb\a\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.gleaner.v1.NodeStateR\x05state\x12\x14\n" +
@@ -1118,7 +1361,24 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\vfrozen_jobs\x18\x13 \x03(\rR\n" +
 	"frozenJobs\x12\x18\n" +
 	"\afencing\x18\x14 \x01(\tR\afencing\x12-\n" +
-	"\areclaim\x18\x15 \x01(\v2\x13.gleaner.v1.ReclaimR\areclaim\"\xe6\x06\n" +
+	"\areclaim\x18\x15 \x01(\v2\x13.gleaner.v1.ReclaimR\areclaim\x12-\n" +
+	"\alending\x18# \x01(\v2\x13.gleaner.v1.LendingR\alending\x12-\n" +
+	"\x05habit\x18\xa4\x03 \x01(\v2\x16.gleaner.v1.OwnerHabitR\x05habit\x126\n" +
+	"\n" +
+	"evacuation\x18- \x01(\v2\x16.gleaner.v1.EvacuationR\n" +
+	"evacuation\x12 \n" +
+	"\vreservation\x18. \x01(\tR\vreservation\x12 \n" +
+	"\vmaintenance\x18/ \x01(\bR\vmaintenance\"n\n" +
+	"\n" +
+	"Evacuation\x12\x13\n" +
+	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x1f\n" +
+	"\vdeadline_ms\x18\x02 \x01(\x03R\n" +
+	"deadlineMs\x12*\n" +
+	"\x04jobs\x18\x03 \x03(\v2\x16.gleaner.v1.LeavingJobR\x04jobs\"4\n" +
+	"\n" +
+	"LeavingJob\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"\xe6\x06\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -1174,33 +1434,43 @@ func file_gleaner_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_gleaner_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_gleaner_v1_node_proto_goTypes = []any{
-	(DeviceHealth)(0), // 0: gleaner.v1.DeviceHealth
-	(NodeState)(0),    // 1: gleaner.v1.NodeState
-	(*Device)(nil),    // 2: gleaner.v1.Device
-	(*Inventory)(nil), // 3: gleaner.v1.Inventory
-	(*Saving)(nil),    // 4: gleaner.v1.Saving
-	(*LeftOver)(nil),  // 5: gleaner.v1.LeftOver
-	(*Node)(nil),      // 6: gleaner.v1.Node
-	(*Partition)(nil), // 7: gleaner.v1.Partition
-	nil,               // 8: gleaner.v1.Partition.TresBillingWeightsEntry
-	(*Reclaim)(nil),   // 9: gleaner.v1.Reclaim
+	(DeviceHealth)(0),  // 0: gleaner.v1.DeviceHealth
+	(NodeState)(0),     // 1: gleaner.v1.NodeState
+	(*Device)(nil),     // 2: gleaner.v1.Device
+	(*Inventory)(nil),  // 3: gleaner.v1.Inventory
+	(*ParkBound)(nil),  // 4: gleaner.v1.ParkBound
+	(*Saving)(nil),     // 5: gleaner.v1.Saving
+	(*LeftOver)(nil),   // 6: gleaner.v1.LeftOver
+	(*Node)(nil),       // 7: gleaner.v1.Node
+	(*Evacuation)(nil), // 8: gleaner.v1.Evacuation
+	(*LeavingJob)(nil), // 9: gleaner.v1.LeavingJob
+	(*Partition)(nil),  // 10: gleaner.v1.Partition
+	nil,                // 11: gleaner.v1.Partition.TresBillingWeightsEntry
+	(*Reclaim)(nil),    // 12: gleaner.v1.Reclaim
+	(*Lending)(nil),    // 13: gleaner.v1.Lending
+	(*OwnerHabit)(nil), // 14: gleaner.v1.OwnerHabit
 }
 var file_gleaner_v1_node_proto_depIdxs = []int32{
-	0, // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
-	2, // 1: gleaner.v1.Inventory.devices:type_name -> gleaner.v1.Device
-	4, // 2: gleaner.v1.Inventory.saving:type_name -> gleaner.v1.Saving
-	1, // 3: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
-	3, // 4: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
-	5, // 5: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
-	9, // 6: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
-	8, // 7: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	0,  // 0: gleaner.v1.Device.health:type_name -> gleaner.v1.DeviceHealth
+	2,  // 1: gleaner.v1.Inventory.devices:type_name -> gleaner.v1.Device
+	5,  // 2: gleaner.v1.Inventory.saving:type_name -> gleaner.v1.Saving
+	4,  // 3: gleaner.v1.Inventory.park_bounds:type_name -> gleaner.v1.ParkBound
+	1,  // 4: gleaner.v1.Node.state:type_name -> gleaner.v1.NodeState
+	3,  // 5: gleaner.v1.Node.inventory:type_name -> gleaner.v1.Inventory
+	6,  // 6: gleaner.v1.Node.left_overs:type_name -> gleaner.v1.LeftOver
+	12, // 7: gleaner.v1.Node.reclaim:type_name -> gleaner.v1.Reclaim
+	13, // 8: gleaner.v1.Node.lending:type_name -> gleaner.v1.Lending
+	14, // 9: gleaner.v1.Node.habit:type_name -> gleaner.v1.OwnerHabit
+	8,  // 10: gleaner.v1.Node.evacuation:type_name -> gleaner.v1.Evacuation
+	9,  // 11: gleaner.v1.Evacuation.jobs:type_name -> gleaner.v1.LeavingJob
+	11, // 12: gleaner.v1.Partition.tres_billing_weights:type_name -> gleaner.v1.Partition.TresBillingWeightsEntry
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_node_proto_init() }
@@ -1208,6 +1478,7 @@ func file_gleaner_v1_node_proto_init() {
 	if File_gleaner_v1_node_proto != nil {
 		return
 	}
+	file_gleaner_v1_lending_proto_init()
 	file_gleaner_v1_reclaim_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1215,7 +1486,7 @@ func file_gleaner_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_node_proto_rawDesc), len(file_gleaner_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

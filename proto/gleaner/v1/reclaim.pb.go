@@ -23,6 +23,65 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ReclaimTrigger is what takes a node back for its owner.
+type ReclaimTrigger int32
+
+const (
+	ReclaimTrigger_RECLAIM_TRIGGER_UNSPECIFIED ReclaimTrigger = 0
+	ReclaimTrigger_RECLAIM_TRIGGER_COMMAND     ReclaimTrigger = 1 // greclaim
+	ReclaimTrigger_RECLAIM_TRIGGER_LOCAL       ReclaimTrigger = 2 // greclaim --local, typed on the node
+	ReclaimTrigger_RECLAIM_TRIGGER_HOURS       ReclaimTrigger = 3 // the calendar of its policy
+	ReclaimTrigger_RECLAIM_TRIGGER_GPU_PROCESS ReclaimTrigger = 4 // a process that is not Gleaner's uses one of its GPUs
+	ReclaimTrigger_RECLAIM_TRIGGER_LOGIN       ReclaimTrigger = 5 // the owner is logged in there, and active
+)
+
+// Enum value maps for ReclaimTrigger.
+var (
+	ReclaimTrigger_name = map[int32]string{
+		0: "RECLAIM_TRIGGER_UNSPECIFIED",
+		1: "RECLAIM_TRIGGER_COMMAND",
+		2: "RECLAIM_TRIGGER_LOCAL",
+		3: "RECLAIM_TRIGGER_HOURS",
+		4: "RECLAIM_TRIGGER_GPU_PROCESS",
+		5: "RECLAIM_TRIGGER_LOGIN",
+	}
+	ReclaimTrigger_value = map[string]int32{
+		"RECLAIM_TRIGGER_UNSPECIFIED": 0,
+		"RECLAIM_TRIGGER_COMMAND":     1,
+		"RECLAIM_TRIGGER_LOCAL":       2,
+		"RECLAIM_TRIGGER_HOURS":       3,
+		"RECLAIM_TRIGGER_GPU_PROCESS": 4,
+		"RECLAIM_TRIGGER_LOGIN":       5,
+	}
+)
+
+func (x ReclaimTrigger) Enum() *ReclaimTrigger {
+	p := new(ReclaimTrigger)
+	*p = x
+	return p
+}
+
+func (x ReclaimTrigger) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReclaimTrigger) Descriptor() protoreflect.EnumDescriptor {
+	return file_gleaner_v1_reclaim_proto_enumTypes[0].Descriptor()
+}
+
+func (ReclaimTrigger) Type() protoreflect.EnumType {
+	return &file_gleaner_v1_reclaim_proto_enumTypes[0]
+}
+
+func (x ReclaimTrigger) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReclaimTrigger.Descriptor instead.
+func (ReclaimTrigger) EnumDescriptor() ([]byte, []int) {
+	return file_gleaner_v1_reclaim_proto_rawDescGZIP(), []int{0}
+}
+
 // GuestFate is what a reclaim does with a guest.
 type GuestFate int32
 
@@ -63,11 +122,11 @@ func (x GuestFate) String() string {
 }
 
 func (GuestFate) Descriptor() protoreflect.EnumDescriptor {
-	return file_gleaner_v1_reclaim_proto_enumTypes[0].Descriptor()
+	return file_gleaner_v1_reclaim_proto_enumTypes[1].Descriptor()
 }
 
 func (GuestFate) Type() protoreflect.EnumType {
-	return &file_gleaner_v1_reclaim_proto_enumTypes[0]
+	return &file_gleaner_v1_reclaim_proto_enumTypes[1]
 }
 
 func (x GuestFate) Number() protoreflect.EnumNumber {
@@ -76,20 +135,26 @@ func (x GuestFate) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GuestFate.Descriptor instead.
 func (GuestFate) EnumDescriptor() ([]byte, []int) {
-	return file_gleaner_v1_reclaim_proto_rawDescGZIP(), []int{0}
+	return file_gleaner_v1_reclaim_proto_rawDescGZIP(), []int{1}
 }
 
 // Reclaim is a node that its owner has taken back: guests get nothing there, and
 // those that ran were told to leave their hardware by the deadline.
 type Reclaim struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the cluster's reclaims, from 1 on
-	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`          // who asked
-	AtMs          int64                  `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	DeadlineMs    int64                  `protobuf:"varint,4,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // the promise: by then all hardware is the owner's
-	UntilMs       int64                  `protobuf:"varint,5,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`          // when it ends by itself; 0 = with ReleaseNodes
-	Kill          bool                   `protobuf:"varint,6,opt,name=kill,proto3" json:"kill,omitempty"`                               // guests are not parked
-	Guests        []*ReclaimedGuest      `protobuf:"bytes,7,rep,name=guests,proto3" json:"guests,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Number     uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the cluster's reclaims, from 1 on
+	By         string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`          // who asked
+	AtMs       int64                  `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	DeadlineMs int64                  `protobuf:"varint,4,opt,name=deadline_ms,json=deadlineMs,proto3" json:"deadline_ms,omitempty"` // the promise: by then all hardware is the owner's
+	UntilMs    int64                  `protobuf:"varint,5,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`          // when the last of its holds ends by itself; 0 = with ReleaseNodes
+	Kill       bool                   `protobuf:"varint,6,opt,name=kill,proto3" json:"kill,omitempty"`                               // guests are not parked
+	Guests     []*ReclaimedGuest      `protobuf:"bytes,7,rep,name=guests,proto3" json:"guests,omitempty"`
+	// Why it is reclaimed, at most one for each trigger, ascending by that. It lasts
+	// until none is left.
+	Holds []*ReclaimHold `protobuf:"bytes,30,rep,name=holds,proto3" json:"holds,omitempty"`
+	// All that is taken back, by Device.id: guests have the rest of the node. None = all
+	// of the node is.
+	Devices       []string `protobuf:"bytes,40,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,28 +238,131 @@ func (x *Reclaim) GetGuests() []*ReclaimedGuest {
 	return nil
 }
 
+func (x *Reclaim) GetHolds() []*ReclaimHold {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
+func (x *Reclaim) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// ReclaimHold is one reason for which a node is reclaimed.
+type ReclaimHold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Trigger       ReclaimTrigger         `protobuf:"varint,1,opt,name=trigger,proto3,enum=gleaner.v1.ReclaimTrigger" json:"trigger,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"` // who asked; "" = nobody did
+	SinceMs       int64                  `protobuf:"varint,3,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	UntilMs       int64                  `protobuf:"varint,4,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"` // when it ends by itself; 0 = it does not
+	Detail        string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`                   // what exactly, in a few words: "process 812 (python3)"
+	Devices       []string               `protobuf:"bytes,40,rep,name=devices,proto3" json:"devices,omitempty"`                // as in Reclaim
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReclaimHold) Reset() {
+	*x = ReclaimHold{}
+	mi := &file_gleaner_v1_reclaim_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReclaimHold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReclaimHold) ProtoMessage() {}
+
+func (x *ReclaimHold) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_reclaim_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReclaimHold.ProtoReflect.Descriptor instead.
+func (*ReclaimHold) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_reclaim_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ReclaimHold) GetTrigger() ReclaimTrigger {
+	if x != nil {
+		return x.Trigger
+	}
+	return ReclaimTrigger_RECLAIM_TRIGGER_UNSPECIFIED
+}
+
+func (x *ReclaimHold) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ReclaimHold) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *ReclaimHold) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ReclaimHold) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *ReclaimHold) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
 // ReclaimedGuest is a job that ran on a node when that was reclaimed.
 type ReclaimedGuest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *JobId                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`     // the job's own number
-	Epoch         uint32                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the run
-	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
-	Account       string                 `protobuf:"bytes,6,opt,name=account,proto3" json:"account,omitempty"`
-	Cpus          uint32                 `protobuf:"varint,7,opt,name=cpus,proto3" json:"cpus,omitempty"` // that it had on this node, like the next two
-	Gpus          uint32                 `protobuf:"varint,8,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	MemoryBytes   uint64                 `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Fate          GuestFate              `protobuf:"varint,10,opt,name=fate,proto3,enum=gleaner.v1.GuestFate" json:"fate,omitempty"` // what was decided
-	FreedMs       int64                  `protobuf:"varint,11,opt,name=freed_ms,json=freedMs,proto3" json:"freed_ms,omitempty"`      // when its hardware was free; 0 = it is not yet
-	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                        // what became of it, in a sentence
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          *JobId                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Job         uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`     // the job's own number
+	Epoch       uint32                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the run
+	Name        string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	User        string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	Account     string                 `protobuf:"bytes,6,opt,name=account,proto3" json:"account,omitempty"`
+	Cpus        uint32                 `protobuf:"varint,7,opt,name=cpus,proto3" json:"cpus,omitempty"` // that it had on this node, like the next two
+	Gpus        uint32                 `protobuf:"varint,8,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	MemoryBytes uint64                 `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	Fate        GuestFate              `protobuf:"varint,10,opt,name=fate,proto3,enum=gleaner.v1.GuestFate" json:"fate,omitempty"` // what was decided
+	FreedMs     int64                  `protobuf:"varint,11,opt,name=freed_ms,json=freedMs,proto3" json:"freed_ms,omitempty"`      // when its hardware was free; 0 = it is not yet
+	Detail      string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                        // what became of it, in a sentence
+	// How long parking it takes at most, as its node has measured; 0 = nobody can say, and
+	// why.
+	ParkBoundMs   uint32 `protobuf:"varint,40,opt,name=park_bound_ms,json=parkBoundMs,proto3" json:"park_bound_ms,omitempty"`
+	ParkUnbounded string `protobuf:"bytes,41,opt,name=park_unbounded,json=parkUnbounded,proto3" json:"park_unbounded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReclaimedGuest) Reset() {
 	*x = ReclaimedGuest{}
-	mi := &file_gleaner_v1_reclaim_proto_msgTypes[1]
+	mi := &file_gleaner_v1_reclaim_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -206,7 +374,7 @@ func (x *ReclaimedGuest) String() string {
 func (*ReclaimedGuest) ProtoMessage() {}
 
 func (x *ReclaimedGuest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_reclaim_proto_msgTypes[1]
+	mi := &file_gleaner_v1_reclaim_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -219,7 +387,7 @@ func (x *ReclaimedGuest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimedGuest.ProtoReflect.Descriptor instead.
 func (*ReclaimedGuest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_reclaim_proto_rawDescGZIP(), []int{1}
+	return file_gleaner_v1_reclaim_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ReclaimedGuest) GetId() *JobId {
@@ -306,12 +474,26 @@ func (x *ReclaimedGuest) GetDetail() string {
 	return ""
 }
 
+func (x *ReclaimedGuest) GetParkBoundMs() uint32 {
+	if x != nil {
+		return x.ParkBoundMs
+	}
+	return 0
+}
+
+func (x *ReclaimedGuest) GetParkUnbounded() string {
+	if x != nil {
+		return x.ParkUnbounded
+	}
+	return ""
+}
+
 var File_gleaner_v1_reclaim_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_reclaim_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/reclaim.proto\x12\n" +
-	"gleaner.v1\x1a\x14gleaner/v1/job.proto\"\xca\x01\n" +
+	"gleaner.v1\x1a\x14gleaner/v1/job.proto\"\x93\x02\n" +
 	"\aReclaim\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x13\n" +
@@ -320,7 +502,16 @@ const file_gleaner_v1_reclaim_proto_rawDesc = "" +
 	"deadlineMs\x12\x19\n" +
 	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\x12\x12\n" +
 	"\x04kill\x18\x06 \x01(\bR\x04kill\x122\n" +
-	"\x06guests\x18\a \x03(\v2\x1a.gleaner.v1.ReclaimedGuestR\x06guests\"\xc6\x02\n" +
+	"\x06guests\x18\a \x03(\v2\x1a.gleaner.v1.ReclaimedGuestR\x06guests\x12-\n" +
+	"\x05holds\x18\x1e \x03(\v2\x17.gleaner.v1.ReclaimHoldR\x05holds\x12\x18\n" +
+	"\adevices\x18( \x03(\tR\adevices\"\xbb\x01\n" +
+	"\vReclaimHold\x124\n" +
+	"\atrigger\x18\x01 \x01(\x0e2\x1a.gleaner.v1.ReclaimTriggerR\atrigger\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x19\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\x12\x19\n" +
+	"\buntil_ms\x18\x04 \x01(\x03R\auntilMs\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x18\n" +
+	"\adevices\x18( \x03(\tR\adevices\"\x91\x03\n" +
 	"\x0eReclaimedGuest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x14\n" +
@@ -334,7 +525,16 @@ const file_gleaner_v1_reclaim_proto_rawDesc = "" +
 	"\x04fate\x18\n" +
 	" \x01(\x0e2\x15.gleaner.v1.GuestFateR\x04fate\x12\x19\n" +
 	"\bfreed_ms\x18\v \x01(\x03R\afreedMs\x12\x16\n" +
-	"\x06detail\x18\f \x01(\tR\x06detail*\x82\x01\n" +
+	"\x06detail\x18\f \x01(\tR\x06detail\x12\"\n" +
+	"\rpark_bound_ms\x18( \x01(\rR\vparkBoundMs\x12%\n" +
+	"\x0epark_unbounded\x18) \x01(\tR\rparkUnbounded*\xc0\x01\n" +
+	"\x0eReclaimTrigger\x12\x1f\n" +
+	"\x1bRECLAIM_TRIGGER_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17RECLAIM_TRIGGER_COMMAND\x10\x01\x12\x19\n" +
+	"\x15RECLAIM_TRIGGER_LOCAL\x10\x02\x12\x19\n" +
+	"\x15RECLAIM_TRIGGER_HOURS\x10\x03\x12\x1f\n" +
+	"\x1bRECLAIM_TRIGGER_GPU_PROCESS\x10\x04\x12\x19\n" +
+	"\x15RECLAIM_TRIGGER_LOGIN\x10\x05*\x82\x01\n" +
 	"\tGuestFate\x12\x1a\n" +
 	"\x16GUEST_FATE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fGUEST_FATE_PARK\x10\x01\x12\x16\n" +
@@ -354,23 +554,27 @@ func file_gleaner_v1_reclaim_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_reclaim_proto_rawDescData
 }
 
-var file_gleaner_v1_reclaim_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gleaner_v1_reclaim_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_gleaner_v1_reclaim_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_gleaner_v1_reclaim_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_gleaner_v1_reclaim_proto_goTypes = []any{
-	(GuestFate)(0),         // 0: gleaner.v1.GuestFate
-	(*Reclaim)(nil),        // 1: gleaner.v1.Reclaim
-	(*ReclaimedGuest)(nil), // 2: gleaner.v1.ReclaimedGuest
-	(*JobId)(nil),          // 3: gleaner.v1.JobId
+	(ReclaimTrigger)(0),    // 0: gleaner.v1.ReclaimTrigger
+	(GuestFate)(0),         // 1: gleaner.v1.GuestFate
+	(*Reclaim)(nil),        // 2: gleaner.v1.Reclaim
+	(*ReclaimHold)(nil),    // 3: gleaner.v1.ReclaimHold
+	(*ReclaimedGuest)(nil), // 4: gleaner.v1.ReclaimedGuest
+	(*JobId)(nil),          // 5: gleaner.v1.JobId
 }
 var file_gleaner_v1_reclaim_proto_depIdxs = []int32{
-	2, // 0: gleaner.v1.Reclaim.guests:type_name -> gleaner.v1.ReclaimedGuest
-	3, // 1: gleaner.v1.ReclaimedGuest.id:type_name -> gleaner.v1.JobId
-	0, // 2: gleaner.v1.ReclaimedGuest.fate:type_name -> gleaner.v1.GuestFate
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 0: gleaner.v1.Reclaim.guests:type_name -> gleaner.v1.ReclaimedGuest
+	3, // 1: gleaner.v1.Reclaim.holds:type_name -> gleaner.v1.ReclaimHold
+	0, // 2: gleaner.v1.ReclaimHold.trigger:type_name -> gleaner.v1.ReclaimTrigger
+	5, // 3: gleaner.v1.ReclaimedGuest.id:type_name -> gleaner.v1.JobId
+	1, // 4: gleaner.v1.ReclaimedGuest.fate:type_name -> gleaner.v1.GuestFate
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_reclaim_proto_init() }
@@ -384,8 +588,8 @@ func file_gleaner_v1_reclaim_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_reclaim_proto_rawDesc), len(file_gleaner_v1_reclaim_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   2,
+			NumEnums:      2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -132,6 +132,153 @@ func (*ShimResponse) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{2}
 }
 
+// HoldAlloc: the owner of the node takes what the allocation has, or lends it again, by
+// a word on the node itself. It may arrive twice.
+type HoldAlloc struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of what was said on the node
+	Held          bool                   `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
+	WithinMs      uint32                 `protobuf:"varint,3,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"` // as in SuspendAlloc
+	Kill          bool                   `protobuf:"varint,4,opt,name=kill,proto3" json:"kill,omitempty"`                         // with held: it ends, and is not parked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HoldAlloc) Reset() {
+	*x = HoldAlloc{}
+	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HoldAlloc) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HoldAlloc) ProtoMessage() {}
+
+func (x *HoldAlloc) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HoldAlloc.ProtoReflect.Descriptor instead.
+func (*HoldAlloc) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HoldAlloc) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *HoldAlloc) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *HoldAlloc) GetWithinMs() uint32 {
+	if x != nil {
+		return x.WithinMs
+	}
+	return 0
+}
+
+func (x *HoldAlloc) GetKill() bool {
+	if x != nil {
+		return x.Kill
+	}
+	return false
+}
+
+// ShimHold is how far that is.
+type ShimHold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Held          bool                   `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
+	Parked        bool                   `protobuf:"varint,3,opt,name=parked,proto3" json:"parked,omitempty"`                       // its devices are the owner's, and it is frozen
+	ParkMs        uint32                 `protobuf:"varint,4,opt,name=park_ms,json=parkMs,proto3" json:"park_ms,omitempty"`         // how long that took
+	GpuBytes      uint64                 `protobuf:"varint,460,opt,name=gpu_bytes,json=gpuBytes,proto3" json:"gpu_bytes,omitempty"` // that were copied from its GPUs for that
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShimHold) Reset() {
+	*x = ShimHold{}
+	mi := &file_gleaner_v1_shim_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShimHold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShimHold) ProtoMessage() {}
+
+func (x *ShimHold) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_shim_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShimHold.ProtoReflect.Descriptor instead.
+func (*ShimHold) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ShimHold) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *ShimHold) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *ShimHold) GetParked() bool {
+	if x != nil {
+		return x.Parked
+	}
+	return false
+}
+
+func (x *ShimHold) GetParkMs() uint32 {
+	if x != nil {
+		return x.ParkMs
+	}
+	return 0
+}
+
+func (x *ShimHold) GetGpuBytes() uint64 {
+	if x != nil {
+		return x.GpuBytes
+	}
+	return 0
+}
+
 // ShimLease is the lease of an allocation under lease_action "fence".
 type ShimLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -143,7 +290,7 @@ type ShimLease struct {
 
 func (x *ShimLease) Reset() {
 	*x = ShimLease{}
-	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	mi := &file_gleaner_v1_shim_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +302,7 @@ func (x *ShimLease) String() string {
 func (*ShimLease) ProtoMessage() {}
 
 func (x *ShimLease) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_shim_proto_msgTypes[3]
+	mi := &file_gleaner_v1_shim_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +315,7 @@ func (x *ShimLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShimLease.ProtoReflect.Descriptor instead.
 func (*ShimLease) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShimLease) GetEndBoottimeNs() int64 {
@@ -195,6 +342,7 @@ type ShimEvent struct {
 	//	*ShimEvent_Saved
 	//	*ShimEvent_Checkpointable
 	//	*ShimEvent_Suspended
+	//	*ShimEvent_Hold
 	//	*ShimEvent_Stuck
 	What          isShimEvent_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
@@ -203,7 +351,7 @@ type ShimEvent struct {
 
 func (x *ShimEvent) Reset() {
 	*x = ShimEvent{}
-	mi := &file_gleaner_v1_shim_proto_msgTypes[4]
+	mi := &file_gleaner_v1_shim_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +363,7 @@ func (x *ShimEvent) String() string {
 func (*ShimEvent) ProtoMessage() {}
 
 func (x *ShimEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_shim_proto_msgTypes[4]
+	mi := &file_gleaner_v1_shim_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +376,7 @@ func (x *ShimEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShimEvent.ProtoReflect.Descriptor instead.
 func (*ShimEvent) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_shim_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ShimEvent) GetWhat() isShimEvent_What {
@@ -292,6 +440,15 @@ func (x *ShimEvent) GetSuspended() *AllocSuspended {
 	return nil
 }
 
+func (x *ShimEvent) GetHold() *ShimHold {
+	if x != nil {
+		if x, ok := x.What.(*ShimEvent_Hold); ok {
+			return x.Hold
+		}
+	}
+	return nil
+}
+
 func (x *ShimEvent) GetStuck() *LeftOver {
 	if x != nil {
 		if x, ok := x.What.(*ShimEvent_Stuck); ok {
@@ -332,6 +489,11 @@ type ShimEvent_Suspended struct {
 	Suspended *AllocSuspended `protobuf:"bytes,7,opt,name=suspended,proto3,oneof"`
 }
 
+type ShimEvent_Hold struct {
+	// Told whenever it changes, once the owner has said anything on the node.
+	Hold *ShimHold `protobuf:"bytes,30,opt,name=hold,proto3,oneof"`
+}
+
 type ShimEvent_Stuck struct {
 	Stuck *LeftOver `protobuf:"bytes,3,opt,name=stuck,proto3,oneof"` // what does not end though it should; without an error: nothing any longer
 }
@@ -348,6 +510,8 @@ func (*ShimEvent_Checkpointable) isShimEvent_What() {}
 
 func (*ShimEvent_Suspended) isShimEvent_What() {}
 
+func (*ShimEvent_Hold) isShimEvent_What() {}
+
 func (*ShimEvent_Stuck) isShimEvent_What() {}
 
 var File_gleaner_v1_shim_proto protoreflect.FileDescriptor
@@ -358,19 +522,31 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\"\x12\n" +
 	"\x10ShimWatchRequest\"\x12\n" +
 	"\x10ShimUsageRequest\"\x0e\n" +
-	"\fShimResponse\"K\n" +
+	"\fShimResponse\"h\n" +
+	"\tHoldAlloc\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\bR\x04held\x12\x1b\n" +
+	"\twithin_ms\x18\x03 \x01(\rR\bwithinMs\x12\x12\n" +
+	"\x04kill\x18\x04 \x01(\bR\x04kill\"\x85\x01\n" +
+	"\bShimHold\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\bR\x04held\x12\x16\n" +
+	"\x06parked\x18\x03 \x01(\bR\x06parked\x12\x17\n" +
+	"\apark_ms\x18\x04 \x01(\rR\x06parkMs\x12\x1c\n" +
+	"\tgpu_bytes\x18\xcc\x03 \x01(\x04R\bgpuBytes\"K\n" +
 	"\tShimLease\x12&\n" +
 	"\x0fend_boottime_ns\x18\x01 \x01(\x03R\rendBoottimeNs\x12\x16\n" +
-	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\x87\x03\n" +
+	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xb3\x03\n" +
 	"\tShimEvent\x12.\n" +
 	"\x05ready\x18\x01 \x01(\v2\x16.gleaner.v1.AllocReadyH\x00R\x05ready\x12.\n" +
 	"\x05ended\x18\x02 \x01(\v2\x16.gleaner.v1.AllocEndedH\x00R\x05ended\x12-\n" +
 	"\x05lease\x18\x04 \x01(\v2\x15.gleaner.v1.ShimLeaseH\x00R\x05lease\x12.\n" +
 	"\x05saved\x18\x05 \x01(\v2\x16.gleaner.v1.AllocSavedH\x00R\x05saved\x12I\n" +
 	"\x0echeckpointable\x18\x06 \x01(\v2\x1f.gleaner.v1.AllocCheckpointableH\x00R\x0echeckpointable\x12:\n" +
-	"\tsuspended\x18\a \x01(\v2\x1a.gleaner.v1.AllocSuspendedH\x00R\tsuspended\x12,\n" +
+	"\tsuspended\x18\a \x01(\v2\x1a.gleaner.v1.AllocSuspendedH\x00R\tsuspended\x12*\n" +
+	"\x04hold\x18\x1e \x01(\v2\x14.gleaner.v1.ShimHoldH\x00R\x04hold\x12,\n" +
 	"\x05stuck\x18\x03 \x01(\v2\x14.gleaner.v1.LeftOverH\x00R\x05stuckB\x06\n" +
-	"\x04what2\xec\x04\n" +
+	"\x04what2\xa5\x05\n" +
 	"\x04Shim\x12>\n" +
 	"\x05Watch\x12\x1c.gleaner.v1.ShimWatchRequest\x1a\x15.gleaner.v1.ShimEvent0\x01\x12@\n" +
 	"\n" +
@@ -382,7 +558,8 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"\x05Renew\x12\x18.gleaner.v1.LeaseRenewed\x1a\x18.gleaner.v1.ShimResponse\x12>\n" +
 	"\bSetLimit\x12\x18.gleaner.v1.SetTimeLimit\x1a\x18.gleaner.v1.ShimResponse\x127\n" +
 	"\x04Save\x12\x15.gleaner.v1.SaveAlloc\x1a\x18.gleaner.v1.ShimResponse\x12=\n" +
-	"\aSuspend\x12\x18.gleaner.v1.SuspendAlloc\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
+	"\aSuspend\x12\x18.gleaner.v1.SuspendAlloc\x1a\x18.gleaner.v1.ShimResponse\x127\n" +
+	"\x04Hold\x12\x15.gleaner.v1.HoldAlloc\x1a\x18.gleaner.v1.ShimResponse\x12<\n" +
 	"\tShowUsage\x12\x1c.gleaner.v1.ShimUsageRequest\x1a\x11.gleaner.v1.UsageB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
@@ -397,62 +574,67 @@ func file_gleaner_v1_shim_proto_rawDescGZIP() []byte {
 	return file_gleaner_v1_shim_proto_rawDescData
 }
 
-var file_gleaner_v1_shim_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_gleaner_v1_shim_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_gleaner_v1_shim_proto_goTypes = []any{
 	(*ShimWatchRequest)(nil),    // 0: gleaner.v1.ShimWatchRequest
 	(*ShimUsageRequest)(nil),    // 1: gleaner.v1.ShimUsageRequest
 	(*ShimResponse)(nil),        // 2: gleaner.v1.ShimResponse
-	(*ShimLease)(nil),           // 3: gleaner.v1.ShimLease
-	(*ShimEvent)(nil),           // 4: gleaner.v1.ShimEvent
-	(*AllocReady)(nil),          // 5: gleaner.v1.AllocReady
-	(*AllocEnded)(nil),          // 6: gleaner.v1.AllocEnded
-	(*AllocSaved)(nil),          // 7: gleaner.v1.AllocSaved
-	(*AllocCheckpointable)(nil), // 8: gleaner.v1.AllocCheckpointable
-	(*AllocSuspended)(nil),      // 9: gleaner.v1.AllocSuspended
-	(*LeftOver)(nil),            // 10: gleaner.v1.LeftOver
-	(*ReleaseBatch)(nil),        // 11: gleaner.v1.ReleaseBatch
-	(*EndAlloc)(nil),            // 12: gleaner.v1.EndAlloc
-	(*SignalAlloc)(nil),         // 13: gleaner.v1.SignalAlloc
-	(*Connect)(nil),             // 14: gleaner.v1.Connect
-	(*LeaseRenewed)(nil),        // 15: gleaner.v1.LeaseRenewed
-	(*SetTimeLimit)(nil),        // 16: gleaner.v1.SetTimeLimit
-	(*SaveAlloc)(nil),           // 17: gleaner.v1.SaveAlloc
-	(*SuspendAlloc)(nil),        // 18: gleaner.v1.SuspendAlloc
-	(*Usage)(nil),               // 19: gleaner.v1.Usage
+	(*HoldAlloc)(nil),           // 3: gleaner.v1.HoldAlloc
+	(*ShimHold)(nil),            // 4: gleaner.v1.ShimHold
+	(*ShimLease)(nil),           // 5: gleaner.v1.ShimLease
+	(*ShimEvent)(nil),           // 6: gleaner.v1.ShimEvent
+	(*AllocReady)(nil),          // 7: gleaner.v1.AllocReady
+	(*AllocEnded)(nil),          // 8: gleaner.v1.AllocEnded
+	(*AllocSaved)(nil),          // 9: gleaner.v1.AllocSaved
+	(*AllocCheckpointable)(nil), // 10: gleaner.v1.AllocCheckpointable
+	(*AllocSuspended)(nil),      // 11: gleaner.v1.AllocSuspended
+	(*LeftOver)(nil),            // 12: gleaner.v1.LeftOver
+	(*ReleaseBatch)(nil),        // 13: gleaner.v1.ReleaseBatch
+	(*EndAlloc)(nil),            // 14: gleaner.v1.EndAlloc
+	(*SignalAlloc)(nil),         // 15: gleaner.v1.SignalAlloc
+	(*Connect)(nil),             // 16: gleaner.v1.Connect
+	(*LeaseRenewed)(nil),        // 17: gleaner.v1.LeaseRenewed
+	(*SetTimeLimit)(nil),        // 18: gleaner.v1.SetTimeLimit
+	(*SaveAlloc)(nil),           // 19: gleaner.v1.SaveAlloc
+	(*SuspendAlloc)(nil),        // 20: gleaner.v1.SuspendAlloc
+	(*Usage)(nil),               // 21: gleaner.v1.Usage
 }
 var file_gleaner_v1_shim_proto_depIdxs = []int32{
-	5,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.AllocReady
-	6,  // 1: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.AllocEnded
-	3,  // 2: gleaner.v1.ShimEvent.lease:type_name -> gleaner.v1.ShimLease
-	7,  // 3: gleaner.v1.ShimEvent.saved:type_name -> gleaner.v1.AllocSaved
-	8,  // 4: gleaner.v1.ShimEvent.checkpointable:type_name -> gleaner.v1.AllocCheckpointable
-	9,  // 5: gleaner.v1.ShimEvent.suspended:type_name -> gleaner.v1.AllocSuspended
-	10, // 6: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
-	0,  // 7: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
-	11, // 8: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
-	12, // 9: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndAlloc
-	13, // 10: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalAlloc
-	14, // 11: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
-	15, // 12: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
-	16, // 13: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
-	17, // 14: gleaner.v1.Shim.Save:input_type -> gleaner.v1.SaveAlloc
-	18, // 15: gleaner.v1.Shim.Suspend:input_type -> gleaner.v1.SuspendAlloc
-	1,  // 16: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
-	4,  // 17: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
-	2,  // 18: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
-	2,  // 19: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
-	2,  // 20: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
-	2,  // 21: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
-	2,  // 22: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
-	2,  // 23: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
-	2,  // 24: gleaner.v1.Shim.Save:output_type -> gleaner.v1.ShimResponse
-	2,  // 25: gleaner.v1.Shim.Suspend:output_type -> gleaner.v1.ShimResponse
-	19, // 26: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
-	17, // [17:27] is the sub-list for method output_type
-	7,  // [7:17] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	7,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.AllocReady
+	8,  // 1: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.AllocEnded
+	5,  // 2: gleaner.v1.ShimEvent.lease:type_name -> gleaner.v1.ShimLease
+	9,  // 3: gleaner.v1.ShimEvent.saved:type_name -> gleaner.v1.AllocSaved
+	10, // 4: gleaner.v1.ShimEvent.checkpointable:type_name -> gleaner.v1.AllocCheckpointable
+	11, // 5: gleaner.v1.ShimEvent.suspended:type_name -> gleaner.v1.AllocSuspended
+	4,  // 6: gleaner.v1.ShimEvent.hold:type_name -> gleaner.v1.ShimHold
+	12, // 7: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
+	0,  // 8: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
+	13, // 9: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
+	14, // 10: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndAlloc
+	15, // 11: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalAlloc
+	16, // 12: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
+	17, // 13: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
+	18, // 14: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
+	19, // 15: gleaner.v1.Shim.Save:input_type -> gleaner.v1.SaveAlloc
+	20, // 16: gleaner.v1.Shim.Suspend:input_type -> gleaner.v1.SuspendAlloc
+	3,  // 17: gleaner.v1.Shim.Hold:input_type -> gleaner.v1.HoldAlloc
+	1,  // 18: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
+	6,  // 19: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
+	2,  // 20: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
+	2,  // 21: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
+	2,  // 22: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
+	2,  // 23: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
+	2,  // 24: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
+	2,  // 25: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
+	2,  // 26: gleaner.v1.Shim.Save:output_type -> gleaner.v1.ShimResponse
+	2,  // 27: gleaner.v1.Shim.Suspend:output_type -> gleaner.v1.ShimResponse
+	2,  // 28: gleaner.v1.Shim.Hold:output_type -> gleaner.v1.ShimResponse
+	21, // 29: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
+	19, // [19:30] is the sub-list for method output_type
+	8,  // [8:19] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_shim_proto_init() }
@@ -463,13 +645,14 @@ func file_gleaner_v1_shim_proto_init() {
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_link_proto_init()
 	file_gleaner_v1_node_proto_init()
-	file_gleaner_v1_shim_proto_msgTypes[4].OneofWrappers = []any{
+	file_gleaner_v1_shim_proto_msgTypes[6].OneofWrappers = []any{
 		(*ShimEvent_Ready)(nil),
 		(*ShimEvent_Ended)(nil),
 		(*ShimEvent_Lease)(nil),
 		(*ShimEvent_Saved)(nil),
 		(*ShimEvent_Checkpointable)(nil),
 		(*ShimEvent_Suspended)(nil),
+		(*ShimEvent_Hold)(nil),
 		(*ShimEvent_Stuck)(nil),
 	}
 	type x struct{}
@@ -478,7 +661,7 @@ func file_gleaner_v1_shim_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_shim_proto_rawDesc), len(file_gleaner_v1_shim_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,7 @@ const (
 	Shim_SetLimit_FullMethodName   = "/gleaner.v1.Shim/SetLimit"
 	Shim_Save_FullMethodName       = "/gleaner.v1.Shim/Save"
 	Shim_Suspend_FullMethodName    = "/gleaner.v1.Shim/Suspend"
+	Shim_Hold_FullMethodName       = "/gleaner.v1.Shim/Hold"
 	Shim_ShowUsage_FullMethodName  = "/gleaner.v1.Shim/ShowUsage"
 )
 
@@ -55,6 +56,9 @@ type ShimClient interface {
 	// Suspend stops the allocation, or lets it continue, unless an order with a higher
 	// number has come.
 	Suspend(ctx context.Context, in *SuspendAlloc, opts ...grpc.CallOption) (*ShimResponse, error)
+	// Hold passes on what the owner of the node says there, unless a word with a higher
+	// number has come.
+	Hold(ctx context.Context, in *HoldAlloc, opts ...grpc.CallOption) (*ShimResponse, error)
 	ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error)
 }
 
@@ -165,6 +169,16 @@ func (c *shimClient) Suspend(ctx context.Context, in *SuspendAlloc, opts ...grpc
 	return out, nil
 }
 
+func (c *shimClient) Hold(ctx context.Context, in *HoldAlloc, opts ...grpc.CallOption) (*ShimResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShimResponse)
+	err := c.cc.Invoke(ctx, Shim_Hold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *shimClient) ShowUsage(ctx context.Context, in *ShimUsageRequest, opts ...grpc.CallOption) (*Usage, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Usage)
@@ -196,6 +210,9 @@ type ShimServer interface {
 	// Suspend stops the allocation, or lets it continue, unless an order with a higher
 	// number has come.
 	Suspend(context.Context, *SuspendAlloc) (*ShimResponse, error)
+	// Hold passes on what the owner of the node says there, unless a word with a higher
+	// number has come.
+	Hold(context.Context, *HoldAlloc) (*ShimResponse, error)
 	ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error)
 	mustEmbedUnimplementedShimServer()
 }
@@ -233,6 +250,9 @@ func (UnimplementedShimServer) Save(context.Context, *SaveAlloc) (*ShimResponse,
 }
 func (UnimplementedShimServer) Suspend(context.Context, *SuspendAlloc) (*ShimResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Suspend not implemented")
+}
+func (UnimplementedShimServer) Hold(context.Context, *HoldAlloc) (*ShimResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Hold not implemented")
 }
 func (UnimplementedShimServer) ShowUsage(context.Context, *ShimUsageRequest) (*Usage, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowUsage not implemented")
@@ -413,6 +433,24 @@ func _Shim_Suspend_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Shim_Hold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HoldAlloc)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ShimServer).Hold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Shim_Hold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ShimServer).Hold(ctx, req.(*HoldAlloc))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Shim_ShowUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ShimUsageRequest)
 	if err := dec(in); err != nil {
@@ -469,6 +507,10 @@ var Shim_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Suspend",
 			Handler:    _Shim_Suspend_Handler,
+		},
+		{
+			MethodName: "Hold",
+			Handler:    _Shim_Hold_Handler,
 		},
 		{
 			MethodName: "ShowUsage",

@@ -44,6 +44,7 @@ func Check(h *History) []Violation {
 	for i := range h.Jobs {
 		c.checkJob(&h.Jobs[i])
 	}
+	c.checkPromises()
 	c.checkHosts()
 	return c.found
 }
@@ -185,11 +186,12 @@ func (c *checker) checkNames() {
 	}
 }
 
-// checkDevices: no device can be opened by two runs at the same time.
+// checkDevices: no device can be opened by two runs at the same time, but for those that
+// are parked meanwhile.
 func (c *checker) checkDevices() {
 	type holding struct {
-		run      *Run // the first of its run of the job on this device
-		from, to int64
+		run   *Run // the first of its run of the job on this device
+		spans []stretch
 	}
 	type holder struct {
 		device     string
@@ -203,26 +205,58 @@ func (c *checker) checkDevices() {
 			key := holder{device, run.Job, run.Epoch}
 			held := holdings[key]
 			if held == nil {
-				held = &holding{run: run, from: run.Start, to: run.Last}
+				held = &holding{run: run}
 				holdings[key] = held
 				devices[device] = append(devices[device], held)
 			}
-			held.from, held.to = min(held.from, run.Start), max(held.to, run.Last)
+			held.spans = append(held.spans, run.active()...)
 		}
 	}
 	for _, device := range slices.Sorted(maps.Keys(devices)) {
-		held := devices[device]
-		slices.SortStableFunc(held, func(a, b *holding) int { return cmp.Compare(a.from, b.from) })
-		last := held[0]
-		for _, next := range held[1:] {
-			if next.from <= last.to && next.run.Job != last.run.Job { // else it is an overlap of runs, and told as that
-				c.wrong(DeviceTwice, next.run.Job, "%s had %s while %s had it, for %s", next.run.What(), device, last.run.What(), seconds(min(last.to, next.to)-next.from))
-			}
-			if next.to > last.to {
-				last = next
+		for i, held := range devices[device] {
+			for _, other := range devices[device][:i] {
+				if common := overlap(held.spans, other.spans); common > 0 && held.run.Job != other.run.Job { // else it is an overlap of runs, and told as that
+					c.wrong(DeviceTwice, held.run.Job, "%s had %s while %s had it, for %s", held.run.What(), device, other.run.What(), seconds(common))
+				}
 			}
 		}
 	}
+}
+
+// stretch is a time without a long pause between signs of life.
+type stretch struct{ from, to int64 }
+
+// longPause is between two signs of life of a run that was stopped meanwhile: others may
+// have had its devices.
+const longPause = 3 * second / 2
+
+// active are the times in which a run gave signs of life, without the pauses in which it
+// may have been parked.
+func (r *Run) active() []stretch {
+	if len(r.Signs) == 0 {
+		return []stretch{{r.Start, r.Last}}
+	}
+	all := []stretch{{r.Signs[0], r.Signs[0]}}
+	for _, sign := range r.Signs[1:] {
+		if last := &all[len(all)-1]; sign-last.to <= longPause {
+			last.to = sign
+		} else {
+			all = append(all, stretch{sign, sign})
+		}
+	}
+	return all
+}
+
+// overlap is how long two runs were active at the same time; at least 1 if they were.
+func overlap(a, b []stretch) (common int64) {
+	for _, one := range a {
+		for _, other := range b {
+			if from, to := max(one.from, other.from), min(one.to, other.to); from <= to {
+				common += to - from + 1
+			}
+		}
+	}
+	return common
 }
 
 // checkHosts: at the end all is free and nothing is left.

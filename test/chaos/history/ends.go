@@ -80,6 +80,7 @@ func (c *checker) checkEnd(job *Job, s *Submission, script *Run) {
 		switch {
 		case s.Requeue:
 			wrong("it was to be requeued")
+		case script != nil && c.reclaimed(script):
 		case s.Urgent || script != nil && !c.preempted(s, script):
 			wrong("it was to make room for nobody")
 		}

@@ -22,6 +22,8 @@ type History struct {
 	Nodes       []Node   // likewise
 	Left        []string // what was found on the hosts after everything was stopped
 	Licenses    int      // how many there are
+	Reclaims    []Reclaim
+	Releases    []Release
 }
 
 // Submission is one submission as its client saw it.
@@ -86,6 +88,7 @@ type Run struct {
 
 	Nodes []string `json:"-"` // NodeList, one by one
 	Last  int64    `json:"-"` // of its last sign of life
+	Signs []int64  `json:"-"` // all of them
 	Beats int      `json:"-"`
 	Term  bool     `json:"-"` // it was asked to end
 	Ended bool     `json:"-"` // it wrote its end
@@ -190,6 +193,8 @@ const (
 	LimitPassed  Wrong = "limit passed"  // more ran together than licenses or a throttle let
 	Gap          Wrong = "gap"           // a job continued, or ended, beyond what it had done
 	Repeated     Wrong = "repeated"      // a job did something twice that may not
+
+	PromiseBroken Wrong = "promise broken" // an owner did not have the hardware in time, and no fault explains it
 )
 
 // Violation is one thing that must not be.

@@ -22,7 +22,7 @@ func (c *checker) checkMoved(job *Job, s *Submission, run, next *Run) {
 // mayMove reports whether a job may have resumed from an image of a run until a time:
 // somebody asked for that, or something ended the run.
 func (c *checker) mayMove(job *Job, s *Submission, run *Run, until int64) bool {
-	return s.Counts > 0 && (c.asked(Move, job, 0) || c.explained(s, run, until) || c.preempted(s, run))
+	return c.reclaimed(run) || s.Counts > 0 && (c.asked(Move, job, 0) || c.explained(s, run, until) || c.preempted(s, run))
 }
 
 // savedOften reports whether a job that was to be moved may have lost its newest image,

@@ -71,7 +71,7 @@ func ReadRecord(text []byte) ([]Run, error) {
 	if err := json.Unmarshal(first, &run); err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrRecord, shorten(first), err)
 	}
-	run.Last, run.Began = run.Start, run.Names
+	run.Last, run.Began, run.Signs = run.Start, run.Names, []int64{run.Start}
 	runs := []Run{run}
 	for len(rest) > 0 {
 		var line []byte
@@ -120,6 +120,7 @@ func (r *Run) moved(line string) (*Run, error) {
 	}
 	next := *r
 	next.Epoch, next.Moved, next.Start, next.Last = uint32(epoch), true, at, at
+	next.Signs = []int64{at}
 	next.Beats, next.Term, next.First, next.Count, next.Devices, next.Names = 0, false, 0, 0, nil, nil
 	next.Ended, next.Code = false, 0 // a node that was lost may have come to the end of its run
 	if len(words) == 5 {
@@ -161,7 +162,7 @@ func (r *Run) read(line string) error {
 	default:
 		return fmt.Errorf("%w: %q", ErrRecord, line)
 	}
-	r.Last = max(r.Last, at)
+	r.Last, r.Signs = max(r.Last, at), append(r.Signs, at)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gleaner-hpc/gleaner/noded/owner"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -20,6 +21,10 @@ type Daemon struct {
 	allocs   map[registry.Key]*alloc // what carries it out, of each of its allocations
 	session                          // the present one
 	keep     *registry.Keep          // not done yet; nil = none
+
+	owner     *owner.Owner  // what the node's owner says there
+	writtenBy time.Duration // when the ledger that was given to the disk last is on it
+	looking   bool          // for triggers
 }
 
 // Host is what a daemon has around it: its process and its connection.
@@ -60,6 +65,7 @@ func (d *Daemon) Begin(starts int) {
 		d.registry.Remembers = 0
 	}
 	d.keep = nil
+	d.adoptOwned()
 	for _, s := range d.Node.ShimsInOrder() {
 		p := d.add(d.registry.Adopt(s.Order, d.time()))
 		p.shim = s
@@ -70,6 +76,9 @@ func (d *Daemon) Begin(starts int) {
 		s.told = supervise.Told{}
 		s.tell()
 	}
+	d.say()
+	d.tickLater()
+	d.lookForTriggers()
 	d.resendLater()
 }
 
@@ -118,6 +127,10 @@ func (d *Daemon) carryOut(do registry.Do) {
 	}
 	for _, pass := range do.Pass {
 		p := d.allocs[pass.Alloc.Key]
+		if pass.Hold != nil {
+			d.passHold(p, pass.Hold)
+			continue
+		}
 		d.call(p, func(s *Shim) { s.obey(pass.Order) })
 	}
 	if do.Done != nil {
@@ -180,6 +193,9 @@ func (d *Daemon) told(s *Shim, event *pb.ShimEvent) {
 			return
 		}
 		d.carryOut(d.registry.Hear(p.Alloc, event))
+		if event.GetHold() != nil {
+			d.heardHold(event.GetHold())
+		}
 		if event.GetSaved() != nil {
 			d.sendHeldSoon()
 		}

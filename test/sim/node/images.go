@@ -64,8 +64,13 @@ func (i *Image) Message() *pb.Image {
 // String names an image.
 func (i *Image) String() string { return fmt.Sprintf("image %d of allocation %s", i.Number, i.Key) }
 
-// There says whether it is where it should be.
+// There says whether it is where it should be: with the node that made it.
 func (i *Image) There() bool { return i.Node.store(i.Store)[i.Digest] == i }
+
+// Somewhere says whether it is there, or some node has a copy.
+func (i *Image) Somewhere() bool {
+	return i.There() || slices.ContainsFunc(i.Node.World.Nodes(), func(n *Node) bool { return n.Images[i.Digest] == i })
+}
 
 // Remove deletes an image, or loses it.
 func (i *Image) Remove() { delete(i.Node.store(i.Store), i.Digest) }
@@ -97,26 +102,28 @@ const (
 )
 
 // reach finds an image as this node would: in a store, or through a tunnel to
-// the node that made it. Else it says what was in the way.
+// a node that has it. Else it says what was in the way.
 func (n *Node) reach(want *pb.Image) (i *Image, property string) {
-	if own := n.store(want.GetStore()); own != nil && (want.GetStore() != "" || want.GetNode() == n.Name) {
+	if own := n.store(want.GetStore()); own != nil && (want.GetStore() != "" || want.GetNode() == n.Name && !want.GetLost() || slices.Contains(want.GetCopies(), n.Name)) {
 		if i = own[string(want.GetDigest())]; i == nil {
 			return nil, imageProperty
 		}
 		return i, ""
 	}
+	property = imageProperty
 	for _, other := range n.World.Nodes() {
-		if other.Name != want.GetNode() {
+		if other.Name != want.GetNode() && !slices.Contains(want.GetCopies(), other.Name) {
 			continue
 		}
 		if !other.Daemon.Host.Connected() || !n.Daemon.Host.Connected() {
-			return nil, storeProperty
+			property = storeProperty
+			continue
 		}
 		if i = other.store(want.GetStore())[string(want.GetDigest())]; i != nil {
 			return i, ""
 		}
 	}
-	return nil, imageProperty
+	return nil, property
 }
 
 // inStores are the images that the node reaches by itself.
@@ -136,6 +143,19 @@ func (n *Node) held() (all []*pb.Image) {
 	}
 	return all
 }
+
+// Copies are the images that other nodes made and that lie in the node's own store.
+func (n *Node) Copies() (all []*Image) {
+	for _, digest := range slices.Sorted(maps.Keys(n.Images)) {
+		if i := n.Images[digest]; i.Node != n {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// DropCopy deletes a copy, or loses it.
+func (n *Node) DropCopy(i *Image) { delete(n.Images, i.Digest) }
 
 // Made are the images of the node's own making, wherever they lie.
 func (n *Node) Made() (all []*Image) {

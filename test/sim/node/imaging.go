@@ -33,7 +33,7 @@ func (d *Daemon) deleteImages(order *registry.Keep) {
 	}
 	deleted := false
 	for _, i := range d.Node.Made() {
-		image := registry.Image{Job: i.Key.Job, Number: i.Number, Digest: i.Digest, Node: i.Node.Name}
+		image := registry.Image{Job: i.Key.Job, Number: i.Number, Digest: i.Digest, Node: i.Node.Name, Own: i.Store == ""}
 		if d.registry.Keeps(order, image) {
 			continue
 		}
@@ -42,9 +42,44 @@ func (d *Daemon) deleteImages(order *registry.Keep) {
 		i.Remove()
 		deleted = true
 	}
+	for _, i := range d.Node.Copies() {
+		image := registry.Image{Job: i.Key.Job, Number: i.Number, Digest: i.Digest, Node: i.Node.Name, Own: true}
+		if d.registry.Keeps(order, image) {
+			continue
+		}
+		d.Node.trace("deletes its copy of %s", i)
+		d.Node.World.CopyDeleted(d.Node, i)
+		d.Node.DropCopy(i)
+		deleted = true
+	}
 	if deleted {
 		d.sendHeld()
 	}
+}
+
+// fetchImage copies an image of another node, which takes a while, and fails at times.
+func (d *Daemon) fetchImage(order *pb.FetchImage) {
+	n, want := d.Node, order.GetImage()
+	delay := n.between(100*time.Millisecond, 20*time.Second)
+	d.registry.Fetches(string(want.GetDigest()), d.time())
+	d.Host.After(delay, func() {
+		answer := &pb.ImageFetched{Image: want}
+		switch i, _ := n.reach(want); {
+		case n.Images[string(want.GetDigest())] != nil:
+		case i == nil:
+			answer.Error = "the image did not come"
+		case i.Damaged || i.Spoiled:
+			answer.Error = "a chunk is not what it was"
+		case n.World.Rand().IntN(8) == 0:
+			answer.Error = "no room"
+		default:
+			n.trace("has a copy of %s", i)
+			n.Images[i.Digest] = i
+		}
+		d.registry.Fetches(string(want.GetDigest()), d.time())
+		d.sendHeld()
+		d.Host.Send(&pb.NodeMessage{What: &pb.NodeMessage_ImageFetched{ImageFetched: answer}})
+	})
 }
 
 func (d *Daemon) sendHeld() {
@@ -75,18 +110,16 @@ func (n *Node) misfit(order *pb.AskRestore) (property, reason string) {
 			gpus++
 		}
 	}
-	switch {
-	case !n.CRIU:
-		return "CRIU", "it has none"
-	case gpus < len(order.GetDeviceModels()) || gpus > int(n.GPUs):
-		return "GPU", "not as many of that model"
-	}
 	i, property := n.reach(order.GetImage())
 	switch {
 	case property != "":
 		return property, "no such image"
 	case i.Spoiled:
 		return imageProperty, "its manifest is not one"
+	case !n.CRIU:
+		return "CRIU", "it has none"
+	case gpus < len(order.GetDeviceModels()) || gpus > int(n.GPUs):
+		return "GPU", "not as many of that model"
 	case i.Node.Kernel != n.Kernel:
 		return "kernel", "it is another"
 	case i.Differs(n):

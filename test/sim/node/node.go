@@ -34,6 +34,7 @@ type World interface {
 	Happens(what What, s *Shim)
 	ImageMade(i *Image)
 	ImageDeleted(i *Image)
+	CopyDeleted(n *Node, i *Image)
 }
 
 // Script is what a script does.
@@ -79,8 +80,13 @@ type Node struct {
 	Booted time.Duration // when, last
 	Rate   float64       // of CLOCK_BOOTTIME against true time
 	Full   bool          // its disk
-	Daemon Daemon
-	Shims  map[registry.Key]*Shim
+	// WallOff is by how much its clock is wrong. Ledger is what its disk has of its owner,
+	// and Seen what of the triggers is there.
+	WallOff time.Duration
+	Ledger  *pb.OwnerLedger
+	Seen    map[pb.ReclaimTrigger]bool
+	Daemon  Daemon
+	Shims   map[registry.Key]*Shim
 
 	CPUs, GPUs uint32
 	Features   []string
@@ -141,7 +147,7 @@ func (n *Node) trace(format string, arguments ...any) { n.World.Trace(n.Name, fo
 func (n *Node) inventory() *pb.Inventory {
 	inventory := &pb.Inventory{
 		Cpus: n.CPUs, RealCpus: n.CPUs, MemoryBytes: 64 << 30, RealMemoryBytes: 64 << 30,
-		BootId: fmt.Sprintf("boot-%d", n.Boots), HostName: n.Name, Features: n.Features,
+		BootId: n.bootID(), HostName: n.Name, Features: n.Features,
 	}
 	for i := range n.GPUs {
 		inventory.Devices = append(inventory.Devices, &pb.Device{

@@ -3,6 +3,7 @@ package node
 import (
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/owner"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -21,6 +22,7 @@ func (d *Daemon) Register() []*pb.NodeMessage {
 	d.opened = d.Node.Boottime()
 	return d.registry.Register(&pb.Register{
 		Node: d.Node.Name, Inventory: d.Node.inventory(), Instance: d.instance, SentBoottimeNs: int64(d.opened), Images: d.Node.held(),
+		Holds: d.owner.Tell(d.ownerTime()),
 	})
 }
 
@@ -37,6 +39,12 @@ func (d *Daemon) Hear(message *pb.ControllerMessage) {
 		d.askRestore(what.AskRestore)
 	case *pb.ControllerMessage_KeepImages:
 		d.keepImages(what.KeepImages)
+	case *pb.ControllerMessage_FetchImage:
+		d.fetchImage(what.FetchImage)
+	case *pb.ControllerMessage_OwnerRules:
+		d.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.SetRules(what.OwnerRules, now) }, nil)
+	case *pb.ControllerMessage_DropHolds:
+		d.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.Drop(what.DropHolds.GetThrough(), now) }, nil)
 	default:
 		d.obey(message)
 	}

@@ -2,13 +2,15 @@ package ordered
 
 import (
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
 // Failure is an invariant that did not hold.
@@ -33,22 +35,25 @@ func (w *World) fail(format string, arguments ...any) {
 	}
 }
 
-// hashEvery is how many entries lie between two comparisons of whole states.
-const hashEvery = 64
+// Counting a whole state from its records takes longer than all else that an entry
+// leads to. What is wrong in one stays wrong for more than a few entries, as a rule.
+var (
+	checkEvery = prototest.Soak(8, 1)    // entries between two checks of the state's invariants
+	hashEvery  = prototest.Soak(256, 64) // and between two comparisons of whole states
+)
 
 // checkApplied looks at a controller that has just applied an entry: at each
-// index all get the same result, and now and then the whole state is compared.
+// index all get the same result, and now and then the whole state is looked at.
 func (w *World) checkApplied(c *controller, result *state.Result) {
-	sum := fnv.New64a()
-	fmt.Fprint(sum, result.Kind, result.TimeMS, result.JobID, result.Refused, result.Repeated, result.Jobs, result.Starts, result.Preemptions, result.ChangedJobs, result.ChangedNodes, result.PurgedJobs)
+	sum := w.sumOf(result)
 	if first := c.applied > len(w.sums); first {
-		w.sums = append(w.sums, sum.Sum64())
+		w.sums = append(w.sums, sum)
 		w.account(c, result)
 		w.meets(result)
-		if err := c.state.Check(); err != nil {
-			w.fail("state: after entry %d: %v", c.applied, err)
+		if c.applied%checkEvery == 0 {
+			w.checkState(c)
 		}
-	} else if w.sums[c.applied-1] != sum.Sum64() {
+	} else if w.sums[c.applied-1] != sum {
 		w.fail("states differ: %s answers entry %d otherwise than another did", c.name, c.applied)
 	}
 	if c.applied%hashEvery == 0 {
@@ -61,6 +66,32 @@ func (w *World) checkApplied(c *controller, result *state.Result) {
 	}
 }
 
+// checkState holds the state's own invariants.
+func (w *World) checkState(c *controller) {
+	if err := c.state.Check(); err != nil {
+		w.fail("state: after entry %d: %v", c.applied, err)
+	}
+}
+
+// sumOf is the sum of what an entry led to.
+func (w *World) sumOf(r *state.Result) uint64 {
+	text := fmt.Append(w.text[:0], uint16(r.Kind), r.TimeMS, r.JobID, r.Repeated, r.ChangedJobs, r.ChangedNodes, r.PurgedJobs)
+	if r.Refused != nil {
+		text = append(text, r.Refused.Message...)
+	}
+	for i := range r.Jobs {
+		text = fmt.Append(text, r.Jobs[i])
+	}
+	for i := range r.Starts {
+		text = fmt.Append(text, r.Starts[i])
+	}
+	for i := range r.Preemptions {
+		text = fmt.Append(text, r.Preemptions[i])
+	}
+	w.text = text
+	return xxhash.Sum64(text)
+}
+
 // account follows each accepted number, from the first controller that applies
 // an entry.
 func (w *World) account(c *controller, result *state.Result) {
@@ -69,6 +100,7 @@ func (w *World) account(c *controller, result *state.Result) {
 		change(result)
 	}
 	w.truth.away.hears(view, result)
+	w.owned.hears(view, result)
 	for _, id := range result.ChangedJobs {
 		if job, known := view.Job(id); known {
 			w.truth.follow(result, job, w.phases[id])
@@ -101,6 +133,7 @@ func (w *World) account(c *controller, result *state.Result) {
 				w.Leaving++
 			}
 			w.trace("log", "job %d is preempted for job %d", p.Job, p.For)
+			w.checkForEver(p.Job, p.For)
 		}
 	}
 	for _, id := range result.PurgedJobs {
@@ -124,6 +157,19 @@ func (w *World) account(c *controller, result *state.Result) {
 		} else {
 			delete(w.over, id)
 		}
+	}
+}
+
+// mostForOne is how often one job may make room for another. It may do so again and
+// again where that fails to start, or has to make room itself; but not for ever.
+const mostForOne = 40
+
+// checkForEver: no two jobs take the room from each other without end.
+func (w *World) checkForEver(victim, by uint32) {
+	pair := [2]uint32{victim, by}
+	w.madeRoom[pair]++
+	if w.madeRoom[pair] > mostForOne {
+		w.fail("for ever: job %d makes room for job %d for the %dth time", victim, by, w.madeRoom[pair])
 	}
 }
 
@@ -218,6 +264,9 @@ func (w *World) checkQuiet() string {
 	for _, m := range w.machines {
 		if made := m.Made(); len(made) > 0 {
 			return fmt.Sprintf("%s still has %d images, one is %s", m.Name, len(made), made[0])
+		}
+		if copies := m.Copies(); len(copies) > 0 {
+			return fmt.Sprintf("%s still has %d copies, one is of %s", m.Name, len(copies), copies[0])
 		}
 	}
 	for _, c := range w.controllers {

@@ -32,8 +32,9 @@ type process struct {
 	w       *World
 	up      bool
 	stopped bool
-	starts  int      // how often it was started
-	late    []func() // what would have happened while it was stopped
+	starts  int           // how often it was started
+	since   time.Duration // from which on it runs
+	late    []func()      // what would have happened while it was stopped
 	tasks   map[*task]struct{}
 }
 
@@ -56,7 +57,7 @@ func (p *process) after(delay time.Duration, do func()) {
 func (p *process) runs() bool { return p.up && !p.stopped }
 
 func (p *process) start() {
-	p.up, p.stopped, p.late = true, false, nil
+	p.up, p.stopped, p.late, p.since = true, false, nil, p.w.now
 	p.starts++
 	p.tasks = make(map[*task]struct{})
 }
@@ -70,7 +71,7 @@ func (p *process) crash() {
 	tasks := p.tasks
 	p.tasks = nil
 	for _, t := range inOrder(tasks) {
-		t.kill()
+		t.on.end()
 	}
 }
 
@@ -86,7 +87,7 @@ func (p *process) resume() {
 	if !p.stopped {
 		return
 	}
-	p.stopped = false
+	p.stopped, p.since = false, p.w.now
 	late := p.late
 	p.late = nil
 	for _, do := range late {

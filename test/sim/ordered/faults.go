@@ -58,6 +58,13 @@ var kinds = []struct {
 	{"node of a newest image is lost", 0, (*World).loseNewest},
 	// See planReclaims.
 	{"owner reclaims a node", 0, (*World).reclaim},
+	// See planOwners.
+	{"owner reclaims on the node", 0, (*World).localReclaim},
+	{"owner is seen on the node", 0, (*World).seeOwner},
+	{"all controllers are away", 0, (*World).allAway},
+	{"node's clock is set", 0, (*World).setNodeClock},
+	// See planDepartures.
+	{"node departs", 0, (*World).depart},
 }
 
 // Kinds are the names of all kinds of fault.
@@ -201,6 +208,11 @@ func (w *World) saveController(f Fault) func() {
 		c.save()
 	}
 	return nil
+}
+
+// machineNamed is the machine of a node.
+func (w *World) machineNamed(name string) *machine {
+	return w.machines[slices.IndexFunc(w.machines, func(m *machine) bool { return m.Name == name })]
 }
 
 func (w *World) machine(f Fault) *machine { return w.machines[f.A%len(w.machines)] }

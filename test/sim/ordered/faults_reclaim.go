@@ -34,12 +34,9 @@ func owners() (all []state.NodeOwner) {
 	return all
 }
 
-// planReclaims adds owners to the faults of some days. They have a source of their own,
+// planReclaims adds owners to the faults of a day. They have a source of their own,
 // so that the other days are as they were.
 func planReclaims(seed uint64, faults []Fault, until time.Duration) []Fault {
-	if !hasOwners(seed) {
-		return faults
-	}
 	rng := rand.New(rand.NewPCG(seed, 4))
 	for range 40 {
 		// From three seconds to three hours, short ones as likely as long ones.
@@ -54,8 +51,24 @@ func planReclaims(seed uint64, faults []Fault, until time.Duration) []Fault {
 	return faults
 }
 
-// reclaim has the owner of a node take it back, and lend it again.
+// evacuate has a node emptied, and given back.
+func (w *World) evacuate(f Fault) func() {
+	m := w.machine(f)
+	command := state.UpdateNodes{
+		Names: []string{m.Name}, Action: state.DrainNode, Reason: "emptied", User: "root", Evacuate: true, WithinMS: []int64{0, 5_000, 600_000}[f.B/7%3],
+	}
+	w.administer(fmt.Sprintf("evacuate %s within %d ms", m.Name, command.WithinMS), command, nil)
+	return func() {
+		w.administer("resume "+m.Name, state.UpdateNodes{Names: []string{m.Name}, Action: state.ResumeNode, User: "root"}, nil)
+	}
+}
+
+// reclaim has the owner of a node take it back, and lend it again; now and then the node is
+// emptied instead.
 func (w *World) reclaim(f Fault) func() {
+	if f.B%7 == 0 {
+		return w.evacuate(f)
+	}
 	m := w.machine(f)
 	command := state.ReclaimNodes{
 		Names: []string{m.Name}, WithinMS: []int64{1_000, 5_000, 60_000, 600_000}[f.B%4], Kill: f.B/4%8 == 0, User: "root", Privileged: true,
@@ -90,6 +103,7 @@ func (w *World) checkPromises() {
 			}
 		}
 	}
+	w.owned.check()
 	w.after(time.Second, w.checkPromises)
 }
 

@@ -62,6 +62,11 @@ func (w *World) loseImages(f Fault) func() {
 			i.Remove()
 		}
 	}
+	for _, i := range m.Copies() {
+		w.trace("fault", "%d: the copy of %s is lost on %s", f.Number, i, m.Name)
+		w.truth.lost(i)
+		m.DropCopy(i)
+	}
 	return nil
 }
 

@@ -88,11 +88,14 @@ func (a *away) hears(view *state.View, result *state.Result) {
 // waitMS is for how long the policy has jobs wait for the node of their newest image.
 func waitMS(view *state.View) int64 { return int64(view.Policy().ImageWaitS()) * 1000 }
 
-// forLong says whether an image lies with a node that has been silent for that long.
+// forLong says whether some part of an image lies only with nodes that have been silent
+// for that long.
 func (a *away) forLong(view *state.View, image *state.Image) bool {
 	return slices.ContainsFunc(image.Allocs, func(alloc state.ImageAlloc) bool {
-		since, silent := a.since[alloc.Node]
-		return alloc.Store == "" && silent && view.TimeMS()-since >= waitMS(view)
+		return alloc.Store == "" && !slices.ContainsFunc(alloc.Holders(), func(name string) bool {
+			since, silent := a.since[name]
+			return !silent || view.TimeMS()-since < waitMS(view)
+		})
 	})
 }
 

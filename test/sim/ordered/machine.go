@@ -2,6 +2,7 @@ package ordered
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/test/sim/node"
@@ -109,3 +110,18 @@ func (w *World) ImageMade(i *node.Image) { w.truth.images[i.Digest] = i }
 
 // ImageDeleted checks that nobody needs an image.
 func (w *World) ImageDeleted(i *node.Image) { w.truth.deleted(i) }
+
+// CopyDeleted checks that nobody counts on a copy.
+func (w *World) CopyDeleted(n *node.Node, i *node.Image) {
+	job := w.truth.workOf(i.Key.Job).record
+	if job == nil {
+		return
+	}
+	for k := range job.Images() {
+		for _, alloc := range job.Images()[k].Allocs {
+			if string(alloc.Digest[:]) == i.Digest && slices.Contains(alloc.Copies, n.Name) {
+				w.fail("copy deleted: the copy of %s on %s is deleted, and its job counts on it", i, n.Name)
+			}
+		}
+	}
+}

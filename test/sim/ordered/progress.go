@@ -20,8 +20,9 @@ type SaveCounts struct {
 	Saves, SavesFailed, Restores, RestoresFailed                int
 	Left, Leaving, Moved, Repeated, Dropped, Deleted, Suspended int
 	Took, Stayed, Older, Undone                                 int
+	Copied                                                      int // images, to second nodes
 	// Of jobs on several nodes: images of all allocations, runs that ended with one, and
-	// runs that went on from one, on which of their own nodes or where they were sent.
+	// runs that went on from one, on their own nodes or on others.
 	Gangs, GangsLeft, GangsOn, GangsSent int
 }
 
@@ -34,6 +35,7 @@ func (c *SaveCounts) Add(o *SaveCounts) {
 	c.Suspended += o.Suspended
 	c.Took, c.Stayed = c.Took+o.Took, c.Stayed+o.Stayed
 	c.Older, c.Undone = c.Older+o.Older, c.Undone+o.Undone
+	c.Copied += o.Copied
 	c.Gangs, c.GangsLeft = c.Gangs+o.Gangs, c.GangsLeft+o.GangsLeft
 	c.GangsOn, c.GangsSent = c.GangsOn+o.GangsOn, c.GangsSent+o.GangsSent
 }
@@ -55,6 +57,7 @@ type work struct {
 	// of them it knows to have failed.
 	images map[string]bool
 	tries  int
+	copies map[string]bool // of which the log has learned: a node's name and a digest
 	stayed uint32          // the image of the last move that came to nothing
 	seen   map[uint32]bool // numbers of the images of which the log has learned
 	line   []stretch       // what led to what really ran last, oldest first
@@ -175,6 +178,7 @@ func (t *truth) follow(result *state.Result, job *state.Job, was state.Phase) {
 	of.record = job
 	former := t.present[job.ID]
 	of.former, t.present[job.ID] = former, job.Epoch
+	t.copied(of, job)
 	if job.Phase == state.Ending && job.End.Frozen && was == state.Running {
 		t.leaves(job, &job.Images()[0], job.End.Detail)
 	}
@@ -218,7 +222,7 @@ func (t *truth) leaves(job *state.Job, image *state.Image, why string) {
 	t.w.trace("log", "job %d leaves %v: %s", job.ID, image.Nodes(), why)
 	for k, alloc := range image.Allocs {
 		i := t.images[string(alloc.Digest[:])]
-		if i == nil || !i.There() {
+		if i == nil || !i.Somewhere() {
 			t.w.fail("not durable: job %d leaves with image %d, whose allocation of node %s is nowhere", job.ID, image.Number, alloc.Node)
 			return
 		}

@@ -43,6 +43,10 @@ func (l *link) serveNode(register *pb.Register) {
 			l.close("not committed")
 			return
 		}
+		if c.noteHolds(register.GetNode(), register.GetHolds()) != nil {
+			l.close("not committed")
+			return
+		}
 		granted, err := c.grant(register.GetNode(), arrived)
 		if err != nil || !c.leading || l.closed {
 			l.close("no lease")
@@ -59,6 +63,16 @@ func (l *link) serveNode(register *pb.Register) {
 			l.hear(message)
 		}
 	})
+}
+
+// noteHolds does what the api's holds does.
+func (c *controller) noteHolds(node string, said *pb.NodeHolds) error {
+	command := state.HoldsFromMessage(node, said)
+	if said == nil || !c.View().TellsHolds(&command) {
+		return nil
+	}
+	_, err := c.Propose(context.Background(), command, state.RequestID{})
+	return err
 }
 
 // grant does what the api's grant does, in its order.
@@ -114,6 +128,11 @@ func (l *link) hear(message *pb.NodeMessage) {
 		case *pb.NodeMessage_RestoreAnswer:
 			c.leader.Restores(l.session, what.RestoreAnswer)
 			c.kick(savedLoop)
+		case *pb.NodeMessage_ImageFetched:
+			_ = c.leader.Fetched(context.Background(), l.session, what.ImageFetched)
+			c.kick(savedLoop)
+		case *pb.NodeMessage_NodeHolds:
+			_ = c.noteHolds(l.session.Node(), what.NodeHolds)
 		case *pb.NodeMessage_ImagesHeld:
 			l.session.SetHeld(what.ImagesHeld.GetImages())
 		}

@@ -1,6 +1,8 @@
 package ordered
 
 import (
+	"time"
+
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/sched"
 )
@@ -28,10 +30,14 @@ func (w *World) setUp() {
 	policy.Accounting = state.AccountingPolicy{EnforceAssociations: true, EnforceQOS: true, EnforceLimits: w.rules.enforced}
 	policy.RequeueExit = []state.TaskRange{{First: 1, Last: 10, Step: 1}}
 	policy.RequeueExitHold = []state.TaskRange{{First: 11, Last: 14, Step: 1}}
-	if hasOwners(w.seed) {
+	if w.lent {
 		policy.Owners = owners()
 	}
 	w.administer("make the accounts", w.accounts(), func() {
-		w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, nil)
+		w.administer("apply the policy", state.ApplyPolicy{Policy: policy}, func() {
+			if w.lent {
+				w.after(time.Minute, w.lend) // once the nodes are there
+			}
+		})
 	})
 }

@@ -123,6 +123,7 @@ func (t *truth) runs(s *node.Shim) {
 	}
 	if !s.Began {
 		t.there(s)
+		t.w.owned.checkBegins(s)
 		t.checkDevices(s)
 		t.begins(s)
 	}

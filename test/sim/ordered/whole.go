@@ -3,6 +3,7 @@ package ordered
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
@@ -44,6 +45,39 @@ func (t *truth) checkImages(of *work, job *state.Job) {
 		if image := &job.Images()[n]; !of.seen[image.Number] {
 			of.seen[image.Number] = true
 			t.checkWhole(job, image)
+		}
+	}
+}
+
+// copied checks the copies of which the log has just learned, and counts them. A job that
+// is packed ends only with an image that survives its node.
+func (t *truth) copied(of *work, job *state.Job) {
+	for n := range job.Images() {
+		image := &job.Images()[n]
+		for _, alloc := range image.Allocs {
+			for _, name := range alloc.Copies {
+				i, key := t.images[string(alloc.Digest[:])], name+string(alloc.Digest[:])
+				if of.copies[key] {
+					continue
+				}
+				if of.copies == nil {
+					of.copies = map[string]bool{}
+				}
+				of.copies[key] = true
+				t.w.Copied++
+				if m := t.w.machineNamed(name); i != nil && m.Images[i.Digest] == nil && !i.Lost {
+					t.w.fail("no copy: %s is told to be on %s, and is not", i, name)
+				}
+			}
+		}
+	}
+	if job.Phase != state.Ending || !job.End.Frozen || !strings.Contains(job.End.Detail, "it was parked on node") {
+		return
+	}
+	for _, alloc := range job.Images()[0].Allocs {
+		reclaimed := strings.Contains(job.End.Detail, "node "+alloc.Node+" was reclaimed by")
+		if reclaimed && alloc.Store == "" && len(alloc.Copies) == 0 {
+			t.w.fail("given up too early: job %d leaves node %s with image %d, which is nowhere else", job.ID, alloc.Node, job.Images()[0].Number)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
 	"github.com/gleaner-hpc/gleaner/test/sim/agenda"
+	"github.com/gleaner-hpc/gleaner/test/sim/departures"
 	"github.com/gleaner-hpc/gleaner/test/sim/history"
 	"github.com/gleaner-hpc/gleaner/test/sim/node"
 )
@@ -33,6 +34,9 @@ type Options struct {
 	Between time.Duration // between two submissions, on average; 0 = 4 min
 	Trace   io.Writer     // one line an event; nil = none
 	Broken  Broken        // what is broken on purpose
+	// Departures say when nodes join and leave: one for a day, if there are any. All these
+	// days have owners, and more nodes than others.
+	Departures []*departures.Trace
 	// Stop, when not nil, is asked now and then. Once it says so the run ends, with
 	// Stopped as its failure.
 	Stop func() bool
@@ -48,6 +52,7 @@ type Counts struct {
 	Elections, Frozen, Unanswered                    int
 	SaveCounts
 	Reclaimed, Parked, Killed int // nodes; allocations that were parked; those that were not in time
+	OnNode                    int // reclaims on nodes themselves
 	Entries                   int
 	Simulated                 time.Duration
 	Faults                    map[string]int
@@ -75,7 +80,9 @@ type World struct {
 	tasks   uint64
 	conns   uint64
 	current *task
+	idle    []*stack
 	broken  *Broken
+	lent    bool // nodes have owners, who take them back
 
 	net          network
 	log          orderedLog
@@ -83,6 +90,7 @@ type World struct {
 	controllerOf map[*process]*controller
 	machines     []*machine
 	truth        *truth
+	owned        *owned
 	lease        time.Duration
 	margin       time.Duration
 	shared       map[string]*node.Image // the store that some nodes share
@@ -98,6 +106,7 @@ type World struct {
 	intentList []*intent
 	asked      []*request
 	restarts   map[uint32]uint32
+	madeRoom   map[[2]uint32]int // by victim and who came in its place
 	over       map[uint32]bool
 	purged     map[uint32]time.Duration
 	rules      rules
@@ -107,6 +116,7 @@ type World struct {
 	dependents map[uint32][]*intent
 	changes    map[state.RequestID]func(*state.Result) // what a request changes once it is applied
 	sums       []uint64                                // of the results, by index
+	text       []byte                                  // in which a result is written down
 	digests    map[int]string                          // of states, by index
 
 	lines   hash.Hash64
@@ -134,8 +144,14 @@ func Run(o Options) Result {
 		o.Between = 4 * time.Minute
 	}
 	w := newWorld(o)
+	defer w.endTasks()
 	day := time.Duration(o.Hours * float64(time.Hour))
-	faults := w.chosen(planReclaims(o.Seed, planHunts(o.Seed, planFaults(rand.New(rand.NewPCG(o.Seed, 2)), o.Faults, 10*time.Minute, day), day), day))
+	faults := planFaults(rand.New(rand.NewPCG(o.Seed, 2)), o.Faults, 10*time.Minute, day)
+	faults = planHunts(o.Seed, faults, day)
+	if w.lent {
+		faults = planOwners(o.Seed, planReclaims(o.Seed, faults, day), day)
+	}
+	faults = w.chosen(w.planDepartures(faults, day))
 	for _, c := range w.controllers {
 		c.boot()
 	}
@@ -144,7 +160,7 @@ func Run(o Options) Result {
 	}
 	w.after(2*time.Second, w.setUp)
 	w.after(time.Minute, func() { w.work(day * 9 / 10) })
-	if hasOwners(o.Seed) {
+	if w.lent {
 		w.after(time.Minute, w.checkPromises)
 	}
 	w.faultsEnd = day
@@ -160,6 +176,9 @@ func Run(o Options) Result {
 // did.
 func (w *World) settle(day time.Duration) {
 	w.trace("check", "the faults are over")
+	if w.lent {
+		w.agree(day)
+	}
 	w.tidy()
 	finished, since := w.Finished, w.now
 	for w.failure == nil {
@@ -221,7 +240,7 @@ func (w *World) chosen(faults []Fault) []Fault {
 func newWorld(o Options) *World {
 	w := &World{
 		Options: o, seed: o.Seed, rng: rand.New(rand.NewPCG(o.Seed, 1)), broken: &o.Broken,
-		controllerOf: map[*process]*controller{}, intents: map[string]*intent{}, restarts: map[uint32]uint32{},
+		controllerOf: map[*process]*controller{}, intents: map[string]*intent{}, restarts: map[uint32]uint32{}, madeRoom: map[[2]uint32]int{},
 		over: map[uint32]bool{}, purged: map[uint32]time.Duration{}, digests: map[int]string{}, lines: fnv.New64a(),
 		lives: map[taskOf]life{}, numbers: map[uint32]uint32{}, forgotten: map[uint32]bool{},
 		dependents: map[uint32][]*intent{}, changes: map[state.RequestID]func(*state.Result){},
@@ -229,10 +248,11 @@ func newWorld(o Options) *World {
 		shared: map[string]*node.Image{}, phases: map[uint32]state.Phase{}, appDone: map[string]time.Duration{},
 	}
 	w.Faults, w.Waited = map[string]int{}, map[string]int{}
+	w.lent = hasOwners(w.seed) || len(o.Departures) > 0
 	w.rules = w.drawRules()
 	w.net = network{w: w, closed: map[[2]place]int{}}
 	w.log.w = w
-	w.truth = newTruth(w)
+	w.truth, w.owned = newTruth(w), newOwned(w)
 	rate := func() float64 { return 1 + (w.rng.Float64()-0.5)/50 } // within 1 %
 	for i := range pick(w.rng, []int{1, 3, 3, 3, 3, 5}) {
 		c := &controller{name: fmt.Sprintf("c%d", i+1), place: place(1 + i), rate: rate(), links: map[*link]struct{}{}}
@@ -240,7 +260,11 @@ func newWorld(o Options) *World {
 		w.controllers = append(w.controllers, c)
 		w.controllerOf[&c.process] = c
 	}
-	for i := range 4 + w.rng.IntN(4) {
+	nodes := 4 + w.rng.IntN(4)
+	if len(o.Departures) > 0 {
+		nodes *= 2
+	}
+	for i := range nodes {
 		n := &node.Node{
 			World: w, Broken: &w.broken.Broken, Name: fmt.Sprintf("n%d", i+1), Number: i, Seed: w.seed, Rate: rate(),
 			Shims: map[registry.Key]*node.Shim{}, CPUs: 8, GPUs: 4, Features: featuresOf(i), Images: map[string]*node.Image{},

@@ -111,3 +111,6 @@ func (m *machine) ImageMade(i *node.Image) { m.Fail("%s has made %s without CRIU
 
 // ImageDeleted notes that an image is deleted.
 func (m *machine) ImageDeleted(*node.Image) {}
+
+// CopyDeleted notes that a copy is deleted.
+func (m *machine) CopyDeleted(*node.Node, *node.Image) {}

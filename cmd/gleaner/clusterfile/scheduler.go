@@ -1,0 +1,40 @@
+package clusterfile
+
+import (
+	"fmt"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// schedulerFile has SchedulerType and the SchedulerParameters of slurm.conf(5) that
+// there are.
+type schedulerFile struct {
+	Type                  string  `toml:"type"`
+	BfJobPartCountReserve *uint32 `toml:"bf_job_part_count_reserve"`
+	BfMaxJobTest          *uint32 `toml:"bf_max_job_test"`
+	BfMaxJobArrayResv     *uint32 `toml:"bf_max_job_array_resv"`
+	BfShortestFirst       bool    `toml:"bf_shortest_first"`
+}
+
+// schedulerTypes are the words of the file; those of Slurm mean the same.
+var schedulerTypes = map[string]string{
+	"": "builtin", "backfill": "backfill", "builtin": "builtin", "sched/backfill": "backfill", "sched/builtin": "builtin",
+}
+
+func (s *schedulerFile) message() (*pb.SchedulerPolicy, error) {
+	kind, known := schedulerTypes[strings.ToLower(s.Type)]
+	if !known {
+		return nil, fmt.Errorf("type: %q is none of builtin and backfill", s.Type)
+	}
+	number := func(given *uint32, usual uint32) uint32 {
+		if given == nil {
+			return usual
+		}
+		return *given
+	}
+	return &pb.SchedulerPolicy{
+		Type: kind, BfJobPartCountReserve: number(s.BfJobPartCountReserve, 10), BfMaxJobTest: number(s.BfMaxJobTest, 500),
+		BfMaxJobArrayResv: number(s.BfMaxJobArrayResv, 20), BfShortestFirst: s.BfShortestFirst,
+	}, nil
+}

@@ -1,0 +1,199 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // a user's machine may have no zones of its own
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// This file shows on what terms nodes are lent.
+
+// unlimited is the word for no limit.
+const unlimited = "unlimited"
+
+// DefaultLending are the terms of a node whose owner has set none.
+func DefaultLending() *pb.Lending {
+	return &pb.Lending{
+		NoticeMs: 60_000, Unbounded: true, Hours: spec.Always, GpuPercent: 100, ParkedMemoryBytes: noLimit, GuestMemoryBytes: noLimit, GuestTmpBytes: noLimit,
+		MaxUnsavedS: spec.Unlimited, QuietS: 900,
+	}
+}
+
+const noLimit = 1<<64 - 1
+
+// LendingRow is a node in the table of glend.
+type LendingRow struct {
+	Node  *pb.Node
+	Terms *pb.Lending
+	View  *View
+	lent  string
+	until string
+}
+
+// LendingRowOf is the row of a node at a time.
+func LendingRowOf(node *pb.Node, view *View, now time.Time) *LendingRow {
+	row := &LendingRow{Node: node, Terms: node.GetLending(), View: view}
+	if row.Terms == nil {
+		row.Terms = DefaultLending()
+	}
+	lent, untilMS := lentNow(node, row.Terms, now)
+	row.lent, row.until = lent, view.Stamp(untilMS, "-")
+	return row
+}
+
+// lentNow says whether a node is lent, and until when that is so; 0 = nobody knows.
+func lentNow(node *pb.Node, terms *pb.Lending, now time.Time) (word string, untilMS int64) {
+	if reclaim := node.GetReclaim(); reclaim != nil {
+		word = "no"
+		if len(reclaim.GetDevices()) > 0 {
+			word = "partly"
+		}
+		return word, reclaim.GetUntilMs()
+	}
+	week, err := spec.ParseWeek(terms.GetHours())
+	zone, zoneErr := time.LoadLocation(terms.GetTimeZone())
+	if err != nil || zoneErr != nil {
+		return "unknown", 0
+	}
+	open, changes := week.At(now, zone)
+	if !changes.IsZero() {
+		untilMS = changes.UnixMilli()
+	}
+	if !open { // somebody has released it, or the controllers are about to reclaim it
+		return "yes", untilNext(week, changes, zone)
+	}
+	return "yes", untilMS
+}
+
+// untilNext is when the hours that begin at a moment end; 0 = never.
+func untilNext(week spec.Week, begin time.Time, zone *time.Location) int64 {
+	if begin.IsZero() {
+		return 0
+	}
+	_, end := week.At(begin, zone)
+	return end.UnixMilli()
+}
+
+// LendingTable is what can be shown of terms.
+var LendingTable = format.NewTable([]format.Field[*LendingRow]{
+	lendingField('N', "NODE", func(r *LendingRow) string { return r.Node.GetName() }),
+	lendingField('o', "OWNER", func(r *LendingRow) string { return orDash(r.Node.GetOwnerAccount()) }),
+	lendingField('l', "LENT", func(r *LendingRow) string { return r.lent }),
+	lendingField('u', "UNTIL", func(r *LendingRow) string { return r.until }),
+	lendingField('n', "NOTICE", func(r *LendingRow) string { return PromiseText(int64(r.Terms.GetNoticeMs())) }),
+	lendingField('g', "GPUS", func(r *LendingRow) string { return fmt.Sprintf("%d%%", r.Terms.GetGpuPercent()) }),
+	lendingField('a', "ACCOUNTS", func(r *LendingRow) string { return accountsText(r.Terms) }),
+	lendingField('m', "MEMORY", func(r *LendingRow) string { return boundText(r.Terms.GetGuestMemoryBytes()) }),
+	lendingField('t', "TMP", func(r *LendingRow) string { return boundText(r.Terms.GetGuestTmpBytes()) }),
+	lendingField('p', "PARKED", func(r *LendingRow) string { return boundText(r.Terms.GetParkedMemoryBytes()) }),
+	lendingField('x', "MAX-TIME", func(r *LendingRow) string { return maxTimeText(r.Terms.GetMaxUnsavedS()) }),
+	lendingField('k', "KILL", func(r *LendingRow) string { return strings.ToLower(yesNo(r.Terms.GetUnbounded())) }),
+	lendingField('h', "HOURS", func(r *LendingRow) string { return hoursText(r.Terms) }),
+})
+
+func lendingField(letter byte, header string, value func(*LendingRow) string) format.Field[*LendingRow] {
+	return format.Field[*LendingRow]{Letter: letter, Names: []string{header}, Header: header, Value: value}
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func accountsText(terms *pb.Lending) string {
+	if len(terms.GetAccounts()) == 0 {
+		return "all"
+	}
+	return strings.Join(terms.GetAccounts(), ",")
+}
+
+func boundText(bytes uint64) string {
+	if bytes == noLimit {
+		return unlimited
+	}
+	return spec.FormatSize(bytes)
+}
+
+func maxTimeText(seconds uint32) string {
+	if seconds == spec.Unlimited {
+		return unlimited
+	}
+	return spec.FormatDuration(seconds)
+}
+
+func hoursText(terms *pb.Lending) string {
+	if terms.GetTimeZone() == "" || terms.GetHours() == spec.Always || terms.GetHours() == spec.Never {
+		return terms.GetHours()
+	}
+	return terms.GetHours() + " " + terms.GetTimeZone()
+}
+
+// LendingJSON are the terms of a node as JSON. A limit that is not there is null.
+type LendingJSON struct {
+	Node              string   `json:"node"`
+	Owner             string   `json:"owner"`
+	Lent              string   `json:"lent"`     // yes, no, partly
+	UntilMs           int64    `json:"until_ms"` // until when that is so; 0 = nobody knows
+	Default           bool     `json:"default"`  // nothing was set
+	NoticeMs          uint32   `json:"notice_ms"`
+	Hours             string   `json:"hours"`
+	TimeZone          string   `json:"time_zone"`
+	GpuPercent        uint32   `json:"gpu_percent"`
+	Accounts          []string `json:"accounts"` // empty = all
+	ParkedMemoryBytes *uint64  `json:"parked_memory_bytes"`
+	GuestMemoryBytes  *uint64  `json:"guest_memory_bytes"`
+	GuestTmpBytes     *uint64  `json:"guest_tmp_bytes"`
+	MaxUnsavedS       *uint32  `json:"max_unsaved_s"`
+	Kill              bool     `json:"kill"` // guests without a bound may run, and are killed
+	By                string   `json:"by"`
+	AtMs              int64    `json:"at_ms"`
+}
+
+// LendingJSONOf is a row as JSON.
+func LendingJSONOf(row *LendingRow, now time.Time) *LendingJSON {
+	t := row.Terms
+	record := &LendingJSON{
+		Node: row.Node.GetName(), Owner: row.Node.GetOwnerAccount(), Default: row.Node.GetLending() == nil, NoticeMs: t.GetNoticeMs(), Hours: t.GetHours(), TimeZone: t.GetTimeZone(),
+		GpuPercent: t.GetGpuPercent(), Accounts: append([]string{}, t.GetAccounts()...), ParkedMemoryBytes: limitOrNull(t.GetParkedMemoryBytes()),
+		GuestMemoryBytes: limitOrNull(t.GetGuestMemoryBytes()), GuestTmpBytes: limitOrNull(t.GetGuestTmpBytes()), By: t.GetBy(), AtMs: t.GetAtMs(),
+		Kill: t.GetUnbounded(),
+	}
+	if t.GetMaxUnsavedS() != spec.Unlimited {
+		record.MaxUnsavedS = &t.MaxUnsavedS
+	}
+	record.Lent, record.UntilMs = lentNow(row.Node, t, now)
+	return record
+}
+
+func limitOrNull(bytes uint64) *uint64 {
+	if bytes == noLimit {
+		return nil
+	}
+	return &bytes
+}
+
+// nodeLending adds the terms of a node to its record, where its owner has set some.
+func nodeLending(r *Record, node *pb.Node, view *View) {
+	terms := node.GetLending()
+	if terms == nil {
+		return
+	}
+	r.Line(Item("LendingHours", hoursText(terms)), Item("Notice", PromiseText(int64(terms.GetNoticeMs()))), Item("GuestGPUs", fmt.Sprintf("%d%%", terms.GetGpuPercent())),
+		Item("GuestAccounts", accountsText(terms)))
+	r.Line(Item("GuestMemory", boundText(terms.GetGuestMemoryBytes())), Item("GuestTmp", boundText(terms.GetGuestTmpBytes())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
+		Item("MaxUnsavedTime", maxTimeText(terms.GetMaxUnsavedS())), Item("LendingSetBy", OrNull(terms.GetBy())), Item("LendingSetTime", view.Stamp(terms.GetAtMs(), "Unknown")))
+	if len(terms.GetTriggers()) > 0 {
+		var words []string
+		for _, trigger := range terms.GetTriggers() {
+			words = append(words, triggerWord(trigger))
+		}
+		r.Line(Item("Triggers", strings.Join(words, ",")), Item("QuietTime", PromiseText(int64(terms.GetQuietS())*1000)))
+	}
+}

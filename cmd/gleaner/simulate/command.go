@@ -1,0 +1,54 @@
+// Package simulate is "gleaner simulate": a recorded workload replayed under a policy, in
+// virtual time.
+//
+// Contract: it asks no controller. It reads the files that it is given and writes those
+// that it is told to, and what it finds is decided by package sched, as in the controller.
+package simulate
+
+import (
+	"strings"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/sched/sim"
+)
+
+// Command is the table of gleaner simulate.
+func Command() *option.Command {
+	return &option.Command{
+		Name: "simulate", Summary: "replay a recorded workload under a scheduling policy", Usage: "--trace FILE (--processors N | --cluster FILE) [options]",
+		Description: []string{
+			"gleaner simulate reads a trace of jobs, lets the scheduler of the controller plan them in virtual time, and says how long they would have waited. Each job runs as long as in the trace, and is planned by its time limit.",
+			"The trace is in the Standard Workload Format of the Parallel Workloads Archive, or CSV whose first line names columns: job_id, submit and run, and if there are such est (the time limit), procs, user and account. Times are seconds. Either may be packed with gzip.",
+			"The policies are " + strings.Join(policyNames(), ", ") + ", or a cluster.toml, of which [scheduler] and of [priority] the weights of age and job size count. fcfs: nothing starts before a job that waits. easy: a start is planned for the first job that waits, and others start where they do not delay it. easy-sjbf: these start in the order of their time limits. easy++: plans go by what the last two jobs of the user ran on average. conservative: no job delays one that came before it.",
+			"The last line has the mean wait, the mean bounded slowdown (times less than ten seconds count as ten) and the part of the processors that ran jobs.",
+		},
+		Options: []option.Option{
+			{Long: "trace", Short: 't', Argument: "file", Help: "the trace"},
+			{Long: "processors", Short: 'n', Argument: "number", Help: "a cluster of so many processors, of which a job may have any"},
+			{Long: "cluster", Argument: "file", Help: "a cluster of nodes: a file with a [[node]] for each kind: name (a host list), cpus, and gpus if the processors of the trace are GPUs"},
+			{Long: "policy", Short: 'p', Argument: "policy", Default: "easy", Help: "the policy"},
+			{Long: "compare", Argument: "policy", Help: "another policy: who waits longer under it, and who shorter"},
+			{Long: "csv", Argument: "file", Help: "write when each job started: job_id,submit,start,end,processors"},
+			{Long: "svg", Argument: "file", Help: "draw how many processors are in use and how many are waited for"},
+			{Long: "json", Help: "print JSON"},
+		},
+		Run: runSimulate,
+		Examples: []option.Example{
+			{Text: "A trace on 100 processors, with and without backfill", Command: "gleaner simulate --trace KTH-SP2.swf.gz --processors 100 --policy easy --compare fcfs"},
+			{Text: "What the cluster's own policy would have done", Command: "gleaner simulate -t jobs.csv -n 64 -p cluster.toml --svg jobs.svg"},
+		},
+		ExitStatus: []option.ExitStatus{
+			{Status: "0", Help: "the trace was replayed"},
+			{Status: "1", Help: "a bad option, or a file that cannot be read; nothing was replayed"},
+		},
+		SeeAlso: []string{"gqueue", "gcontrol"},
+	}
+}
+
+func policyNames() []string {
+	names := make([]string, len(sim.Policies))
+	for i := range sim.Policies {
+		names[i] = sim.Policies[i].Name
+	}
+	return names
+}

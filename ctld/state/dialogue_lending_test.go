@@ -1,0 +1,106 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// This file has the words of dialogues about the terms on which owners lend their nodes:
+//
+//	lend n1 n2 [reset] [notice=MS] [unbounded=no] [hours=TEXT] [zone=NAME] [gpus=PERCENT] [accounts=A,B]
+//	     [parked=BYTES] [memory=BYTES] [tmp=BYTES] [max-time=SECONDS] [triggers=gpu,login] [quiet=SECONDS]
+//	     [coordinator=NAME] [privileged]
+//	try-lend        the same, as a dry run
+//	owner-report chem [since=+SECONDS] [until=+SECONDS]
+//	lent            the terms of all nodes that have some
+
+// lendWords are the settings by their words here.
+var lendWords = []struct{ word, setting string }{
+	{"notice", "notice_ms"}, {"unbounded", "unbounded"}, {"hours", "hours"}, {"zone", "time_zone"}, {"gpus", "gpu_percent"}, {"accounts", "accounts"},
+	{"parked", "parked_memory_bytes"}, {"memory", "guest_memory_bytes"}, {"tmp", "guest_tmp_bytes"}, {"max-time", "max_unsaved_s"},
+	{"triggers", "triggers"}, {"quiet", "quiet_s"}, {"else", "elsewhere"},
+}
+
+func (d *dialogue) lend(a arguments) SetLending {
+	c := SetLending{
+		Reset: a.is("reset"), User: a.values["coordinator"], Coordinator: a.values["coordinator"], Privileged: a.is("privileged"),
+		Lending: Lending{
+			NoticeMS: a.number("notice"), Unbounded: a.values["unbounded"] != "no", Hours: a.values["hours"], TimeZone: a.values["zone"], GPUs: a.number("gpus"),
+			ParkedMemoryBytes: a.size("parked"), GuestMemoryBytes: a.size("memory"), GuestTmpBytes: a.size("tmp"), MaxUnsavedS: a.number("max-time"), QuietS: a.number("quiet"),
+		},
+	}
+	for _, word := range a.words {
+		if word != "reset" && word != "privileged" {
+			c.Names = append(c.Names, word)
+		}
+	}
+	if list := a.values["accounts"]; list != "" {
+		c.Lending.Accounts = strings.Split(list, ",")
+	}
+	for _, word := range strings.Split(a.values["triggers"], ",") {
+		if trigger := map[string]pb.ReclaimTrigger{"gpu": pb.ReclaimTrigger_RECLAIM_TRIGGER_GPU_PROCESS, "login": pb.ReclaimTrigger_RECLAIM_TRIGGER_LOGIN, "hours": pb.ReclaimTrigger_RECLAIM_TRIGGER_HOURS}[word]; trigger != 0 {
+			c.Lending.Triggers = append(c.Lending.Triggers, trigger)
+		}
+	}
+	for _, known := range lendWords {
+		if _, given := a.values[known.word]; given {
+			c.Settings = append(c.Settings, known.setting)
+		}
+	}
+	return c
+}
+
+func (d *dialogue) tryLend(a arguments) string {
+	nodes, refused := d.state.View().TryLending(d.lend(a), d.nowMS)
+	if refused != nil {
+		return fmt.Sprintf("would be refused (%d): %s\n", refused.Code, refused.Message)
+	}
+	var out strings.Builder
+	for _, node := range nodes {
+		out.WriteString(lentText(node.Name, node.Lending))
+	}
+	return out.String()
+}
+
+func (d *dialogue) lent() string {
+	var out strings.Builder
+	for node := range d.state.View().Nodes() {
+		if node.Lending != nil {
+			out.WriteString(lentText(node.Name, node.Lending.Message()))
+		}
+	}
+	return out.String()
+}
+
+func lentText(name string, l *pb.Lending) string {
+	if l == nil {
+		return name + " on the default terms\n"
+	}
+	return fmt.Sprintf("%s of %q by %q: notice %d unbounded %v hours %q zone %q gpus %d%% accounts %v parked %d memory %d tmp %d max-time %d triggers %v quiet %d\n",
+		name, l.Owner, l.By, l.NoticeMs, l.Unbounded, l.Hours, l.TimeZone, l.GpuPercent, l.Accounts, int64(l.ParkedMemoryBytes), int64(l.GuestMemoryBytes), int64(l.GuestTmpBytes), int32(l.MaxUnsavedS), l.Triggers, l.QuietS)
+}
+
+func (d *dialogue) ownerReport(a arguments) string {
+	since, until := int64(0), d.nowMS
+	if a.values["since"] != "" {
+		since = d.moment(a, "since")
+	}
+	if a.values["until"] != "" {
+		until = d.moment(a, "until")
+	}
+	r := d.state.View().OwnerReport(a.words[0], since, until, d.nowMS)
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s: kept %d early %d open %d\n", r.Owner, r.Kept, r.Early, r.Open)
+	for _, m := range r.Missed {
+		fmt.Fprintf(&out, "  missed %d: %s\n", m.Count, m.Cause)
+	}
+	for _, u := range r.Lent {
+		fmt.Fprintf(&out, "  lent to %q of %q: GPU %d ms, CPU %d ms, billed %d\n", u.Account, u.Model, u.GpuMs, u.CpuMs, u.Billed)
+	}
+	for _, u := range r.Borrowed {
+		fmt.Fprintf(&out, "  borrowed from %q of %q: GPU %d ms, CPU %d ms, billed %d\n", u.Account, u.Model, u.GpuMs, u.CpuMs, u.Billed)
+	}
+	return out.String()
+}

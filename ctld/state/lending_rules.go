@@ -1,0 +1,220 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// This file keeps guests to the terms on which nodes are lent: who is admitted, and how
+// much guests have on a node together. The terms bind what starts or moves there. What runs
+// already when they are set stays.
+
+// binds reports whether the terms bound what guests have on a node together.
+func (l *Lending) binds() bool {
+	return l != nil && (l.GPUs < 100 || l.GuestMemoryBytes != NoLimit || l.GuestTmpBytes != NoLimit)
+}
+
+// unwelcome says why a job is not admitted to a node as a guest, as in "node n1 …"; "" = it
+// is, or it is no guest there.
+func (t *tables) unwelcome(job *Job, node *Node) string {
+	l := node.Lending
+	switch {
+	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited:
+		return ""
+	case t.OwnersJob(job, node.Name):
+		return ""
+	case !t.admits(l, job):
+		return "admits no guests of the job's account: submit it with another --account, or ask the node's owner (glend " + node.Name + " --accounts)"
+	case l.MaxUnsavedS < job.unsavedS():
+		return fmt.Sprintf("takes guests for longer than %s only if they are saved while they run: use --checkpoint-interval=auto, or --time=%s", spec.FormatDuration(l.MaxUnsavedS), spec.FormatTime(l.MaxUnsavedS))
+	}
+	return ""
+}
+
+// admits reports whether the terms admit the account that a job is charged to, or one
+// above it.
+func (t *tables) admits(l *Lending, job *Job) bool {
+	if len(l.Accounts) == 0 {
+		return true
+	}
+	association, known := t.Association(job.Association)
+	return known && slices.ContainsFunc(l.Accounts, func(name string) bool { return t.IsBelow(association.Account, name) })
+}
+
+// unsavedS is how long a job may run without being saved.
+func (j *Job) unsavedS() uint32 {
+	if c := &j.Spec.Checkpoint; c.IntervalS > 0 || c.IntervalAuto || c.Mode == spec.CheckpointApp {
+		return 0
+	}
+	return j.TimeLimitS()
+}
+
+// guestsHold is what guests have on a node. Those that are parked count: they come back.
+func (t *tables) guestsHold(node *Node) (gpus uint32, memory, tmp uint64) {
+	for _, id := range node.use.jobs {
+		job := t.jobOn(id, node.Name)
+		alloc := job.Alloc(node.Name)
+		if alloc == nil || alloc.Released || t.OwnersJob(job, node.Name) {
+			continue
+		}
+		gpus += uint32(len(alloc.Devices))
+		memory += alloc.MemoryBytes
+		tmp += alloc.TmpBytes
+	}
+	return gpus, memory, tmp
+}
+
+// guestRoom is what guests may have on a node together, and what of it is free; the zero
+// Guests where nothing bounds them.
+func (t *tables) guestRoom(node *Node) place.Guests {
+	l := node.Lending
+	if !l.binds() || node.Inventory == nil {
+		return place.Guests{}
+	}
+	g := place.Guests{
+		Bound: true, GPUs: node.wholeGPUs() * l.GPUs / 100,
+		MemoryBytes: min(l.GuestMemoryBytes, node.Inventory.MemoryBytes), TmpBytes: min(l.GuestTmpBytes, node.Inventory.TmpBytes),
+	}
+	gpus, memory, tmp := t.guestsHold(node)
+	g.FreeGPUs, g.FreeBytes, g.FreeTmp = g.GPUs-min(gpus, g.GPUs), g.MemoryBytes-min(memory, g.MemoryBytes), g.TmpBytes-min(tmp, g.TmpBytes)
+	return g
+}
+
+// wholeGPUs is how many devices a node has that are no slices of others.
+func (n *Node) wholeGPUs() uint32 {
+	count := uint32(0)
+	for i := range n.Inventory.Devices {
+		if n.Inventory.Devices[i].Parent == "" {
+			count++
+		}
+	}
+	return count
+}
+
+// checkTerms says why a job may not get this on a node as a guest.
+func (t *tables) checkTerms(job *Job, node *Node, order *AllocOrder) error {
+	if why := t.unwelcome(job, node); why != "" {
+		return fmt.Errorf("node %s %s", node.Name, why)
+	}
+	if !node.Lending.binds() || t.OwnersJob(job, node.Name) {
+		return nil
+	}
+	if g := t.guestRoom(node); len(order.Devices) > int(g.FreeGPUs) || order.MemoryBytes > g.FreeBytes || order.TmpBytes > g.FreeTmp {
+		return fmt.Errorf("node %s has not lent that much to guests", node.Name)
+	}
+	return nil
+}
+
+// schedGuests fills in what guests may have on the nodes of a snapshot.
+func (v *View) schedGuests(snapshot *sched.Snapshot, index *schedIndex) {
+	v.lending.Scan(func(name string, _ struct{}) bool {
+		node, _ := v.nodes.Get(name)
+		snapshot.Nodes[index.nodes[name]].Guests = v.guestRoom(node)
+		return true
+	})
+}
+
+// lentNodes finds the nodes on whose terms a job depends. Jobs that are charged alike and
+// run as long without being saved are judged once.
+type lentNodes struct {
+	tables *tables
+	nodes  []*Node // with terms, ascending by name
+	by     map[lentKey]lentAnswer
+}
+
+type lentKey struct{ association, unsavedS uint32 }
+
+// lentAnswer has nodes ascending: those to which a job is not admitted, and those that
+// bound their guests and on which it is one.
+type lentAnswer struct{ closed, bound []string }
+
+func (t *tables) lentNodes() lentNodes {
+	lent := lentNodes{tables: t, by: map[lentKey]lentAnswer{}}
+	t.lending.Scan(func(name string, _ struct{}) bool {
+		node, _ := t.nodes.Get(name)
+		lent.nodes = append(lent.nodes, node)
+		return true
+	})
+	return lent
+}
+
+func (n *lentNodes) of(job *Job) lentAnswer {
+	if len(n.nodes) == 0 {
+		return lentAnswer{}
+	}
+	key := lentKey{job.Association, job.unsavedS()}
+	answer, known := n.by[key]
+	if known {
+		return answer
+	}
+	for _, node := range n.nodes {
+		switch {
+		case n.tables.unwelcome(job, node) != "":
+			answer.closed = append(answer.closed, node.Name)
+		case node.Lending.binds() && !n.tables.OwnersJob(job, node.Name):
+			answer.bound = append(answer.bound, node.Name)
+		}
+	}
+	n.by[key] = answer
+	return answer
+}
+
+// maxTermsTold bounds for how many nodes a waiting job is told the terms that keep it away.
+const maxTermsTold = 3
+
+// tellTerms says of a waiting job which terms keep it from nodes that it could use.
+func (t *tables) tellTerms(message *pb.Job, job *Job) {
+	text, others := "", 0
+	t.lending.Scan(func(name string, _ struct{}) bool {
+		node, _ := t.nodes.Get(name)
+		why := ""
+		if t.inPartitions(job, name) {
+			why = t.termsAgainst(job, node)
+		}
+		switch {
+		case why == "":
+		case others >= maxTermsTold:
+			others++
+		default:
+			others++
+			text = joinSentences(text, "node "+name+" "+why)
+		}
+		return true
+	})
+	if others > maxTermsTold {
+		text = joinSentences(text, fmt.Sprintf("%d more nodes likewise", others-maxTermsTold))
+	}
+	if text != "" {
+		addKept(message, job, text)
+	}
+}
+
+// termsAgainst says why a waiting job is not started on a node now, as far as that is
+// about the terms; "" = it is not.
+func (t *tables) termsAgainst(job *Job, node *Node) string {
+	if why := t.unwelcome(job, node); why != "" || !node.Lending.binds() || node.Inventory == nil || t.OwnersJob(job, node.Name) {
+		return why
+	}
+	g, least := t.guestRoom(node), job.Spec.shape.Request.Least()
+	switch {
+	case node.Lending.GPUs < 100 && least.NodeGPUs > uint64(g.FreeGPUs):
+		return fmt.Sprintf("lends %d of its %d GPUs to guests, and %d of these %s left: ask for fewer, or for other nodes", g.GPUs, node.wholeGPUs(), g.FreeGPUs, are(g.FreeGPUs))
+	case least.NodeMemoryBytes > g.FreeBytes || least.WholeMemory && g.FreeBytes < g.MemoryBytes:
+		return fmt.Sprintf("lends %s of memory to guests, and %s of it is left: ask for less with --mem, or for other nodes", spec.FormatSize(g.MemoryBytes), spec.FormatSize(g.FreeBytes))
+	case job.Spec.shape.Request.TmpPerNode > g.FreeTmp:
+		return fmt.Sprintf("lends %s of its disk to guests, and %s of it is left: ask for less with --tmp, or for other nodes", spec.FormatSize(g.TmpBytes), spec.FormatSize(g.FreeTmp))
+	}
+	return ""
+}
+
+func are(n uint32) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}

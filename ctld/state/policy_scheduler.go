@@ -1,0 +1,129 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/sched"
+)
+
+// SchedulerPolicy says which jobs may start before others that wait. The zero
+// SchedulerPolicy is the default. A number that is Unlimited stands for all.
+type SchedulerPolicy struct {
+	Type          uint8  `cbor:"1,keyasint,omitempty"` // position in schedulerTypes
+	PartJobs      uint32 `cbor:"2,keyasint,omitempty"` // see sched.BackfillPolicy; 0 = DefaultPartJobs
+	MaxJobs       uint32 `cbor:"3,keyasint,omitempty"` // 0 = DefaultPlannedJobs
+	ArrayTasks    uint32 `cbor:"4,keyasint,omitempty"` // 0 = DefaultPlannedTasks
+	ShortestFirst bool   `cbor:"5,keyasint,omitempty"`
+}
+
+// How many starts are planned where the policy does not say. Slurm plans those of 500
+// jobs, and 20 of an array. Ten in each partition keep wide jobs from starving, and a
+// pass stays short.
+const (
+	DefaultPartJobs     = 10
+	DefaultPlannedJobs  = 500
+	DefaultPlannedTasks = 20
+)
+
+// maxPlanned bounds the settings.
+const maxPlanned = 1_000_000
+
+// schedulerTypes are the words of the API and of cluster.toml, by number. With builtin
+// nothing starts before a job that waits.
+var schedulerTypes = []string{"builtin", "backfill"}
+
+func (p *SchedulerPolicy) backfills() bool { return p.Type == 1 }
+
+// bounded is a setting in force, of which 0 is all.
+func bounded(setting, usual uint32) uint32 {
+	if setting == sched.Unlimited {
+		return 0
+	}
+	return cmp.Or(setting, usual)
+}
+
+// scheduled is the policy as the scheduler has it.
+func (p *SchedulerPolicy) scheduled() sched.BackfillPolicy {
+	return sched.BackfillPolicy{
+		On: p.backfills(), PartJobs: bounded(p.PartJobs, DefaultPartJobs), MaxJobs: bounded(p.MaxJobs, DefaultPlannedJobs),
+		ArrayTasks: bounded(p.ArrayTasks, DefaultPlannedTasks), ShortestFirst: p.ShortestFirst,
+	}
+}
+
+func (p *SchedulerPolicy) word() string { return wordOf(schedulerTypes, p.Type) }
+
+// message is the policy with all numbers.
+func (p *SchedulerPolicy) message() *pb.SchedulerPolicy {
+	in := p.scheduled()
+	return &pb.SchedulerPolicy{
+		Type: p.word(), BfJobPartCountReserve: in.PartJobs, BfMaxJobTest: in.MaxJobs, BfMaxJobArrayResv: in.ArrayTasks, BfShortestFirst: in.ShortestFirst,
+	}
+}
+
+// schedulerPolicy reads a message; none is the default.
+func schedulerPolicy(m *pb.SchedulerPolicy) SchedulerPolicy {
+	if m == nil {
+		return SchedulerPolicy{}
+	}
+	stored := func(number, usual uint32) uint32 {
+		switch number {
+		case 0:
+			return sched.Unlimited
+		case usual:
+			return 0
+		}
+		return number
+	}
+	return SchedulerPolicy{
+		Type:     numberOf(schedulerTypes, m.GetType()),
+		PartJobs: stored(m.GetBfJobPartCountReserve(), DefaultPartJobs), MaxJobs: stored(m.GetBfMaxJobTest(), DefaultPlannedJobs),
+		ArrayTasks: stored(m.GetBfMaxJobArrayResv(), DefaultPlannedTasks), ShortestFirst: m.GetBfShortestFirst(),
+	}
+}
+
+func (p *SchedulerPolicy) normalize() error {
+	if int(p.Type) >= len(schedulerTypes) {
+		return fmt.Errorf("scheduler.type: use builtin or backfill")
+	}
+	for _, number := range []struct {
+		key   string
+		value uint32
+	}{{"bf_job_part_count_reserve", p.PartJobs}, {"bf_max_job_test", p.MaxJobs}, {"bf_max_job_array_resv", p.ArrayTasks}} {
+		if number.value > maxPlanned && number.value != sched.Unlimited {
+			return fmt.Errorf("scheduler.%s: at most %d", number.key, maxPlanned)
+		}
+	}
+	if p.ArrayTasks == sched.Unlimited {
+		return fmt.Errorf("scheduler.bf_max_job_array_resv: at least 1")
+	}
+	return nil
+}
+
+func (p *SchedulerPolicy) settings() []setting {
+	in := p.scheduled()
+	return []setting{
+		{"type", p.word()},
+		{"bf_job_part_count_reserve", fmt.Sprint(in.PartJobs)},
+		{"bf_max_job_test", fmt.Sprint(in.MaxJobs)},
+		{"bf_max_job_array_resv", fmt.Sprint(in.ArrayTasks)},
+		{"bf_shortest_first", fmt.Sprint(in.ShortestFirst)},
+	}
+}
+
+// parameters are the settings as Slurm's SchedulerParameters.
+func (p *SchedulerPolicy) parameters() string {
+	var words []string
+	for _, s := range p.settings()[1:] {
+		switch {
+		case !p.backfills() || s.value == "false":
+		case s.value == "true":
+			words = append(words, s.key)
+		default:
+			words = append(words, s.key+"="+s.value)
+		}
+	}
+	return cmp.Or(strings.Join(words, ","), "(null)")
+}

@@ -1,0 +1,27 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+)
+
+// backfill reads "on [reserve=N] [jobs=N] [tasks=N] [shortest]" or "off".
+func (d *dialogue) backfill(words []string) error {
+	o := options(words[1:])
+	_, shortest := o["shortest"]
+	d.snapshot.Backfill = BackfillPolicy{
+		On: words[0] == "on", PartJobs: uint32(number(o["reserve"], 0)), MaxJobs: uint32(number(o["jobs"], 0)),
+		ArrayTasks: uint32(number(o["tasks"], 0)), ShortestFirst: shortest,
+	}
+	return nil
+}
+
+// planned writes the planned starts, and remembers them for the next pass.
+func (d *dialogue) planned(promises Promises) string {
+	var out strings.Builder
+	for _, p := range promises.Planned {
+		fmt.Fprintf(&out, "plan %d in %d min in %s:%s\n", p.Job, (p.StartMS-d.snapshot.NowMS)/60_000, d.snapshot.Partitions[p.Partition].Name, d.describe(p.Placement))
+	}
+	d.snapshot.Promises = promises
+	return out.String()
+}

@@ -1,0 +1,259 @@
+package sched
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+	"github.com/gleaner-hpc/gleaner/sched/profile"
+)
+
+// This file keeps what will be free: one profile, in which each node and each license
+// has a lane. What is free now is what the pass has left; running jobs, those that
+// start in this pass and those that are planned are intervals.
+//
+// The profile counts and does not name CPUs or devices. Jobs that begin one after the
+// other, each with as much as is free in numbers through its time, can be given what
+// they need one by one: what a job needs is free at its beginning and is taken by
+// nobody who begins later. So a plan can be kept whatever starts beside it.
+
+// soonMS is when a job is taken to be gone whose time is over, or whose end is decided.
+const soonMS = 1000
+
+// future is what will be free.
+type future struct {
+	profile profile.Profile // a lane for each node, and then one for each license
+	planned []place.NodeIndex
+	has     []bool        // by node: something is planned there, as planned lists it
+	users   [][]userStays // by node: nil unless it matters whose jobs share a node
+	nodes   []place.Node  // as they are at the time that is looked at
+	room    []int64
+}
+
+// userStays is a job on a node, of which it matters whose it is.
+type userStays struct {
+	profile.Interval
+	user uint32
+	only bool
+}
+
+// needFuture makes the future of a pass when it is needed first.
+func (p *pass) needFuture() *future {
+	if p.future != nil {
+		return p.future
+	}
+	f := &future{has: make([]bool, len(p.nodes)), nodes: slices.Clone(p.nodes)}
+	p.future = f
+	if p.usersMatter() {
+		f.users = make([][]userStays, len(p.nodes))
+	}
+	sharing := make([]int, len(p.nodes))
+	for i := range p.Running {
+		for _, alloc := range p.Running[i].shares().Allocs {
+			sharing[alloc.Node]++
+		}
+	}
+	for i := range p.starts {
+		for _, alloc := range p.starts[i].Placement.Allocs {
+			sharing[alloc.Node]++
+		}
+	}
+	for i := range p.nodes {
+		f.profile.Add(p.nodes[i].Room(sharing[i]))
+	}
+	for _, left := range p.licensesLeft() {
+		f.profile.Add([]int64{left})
+	}
+	p.addEnds(f)
+	for i := range p.suspended.jobs { // they get these back in this pass or soon
+		for j := range p.suspended.jobs[i].Back {
+			alloc := &p.suspended.jobs[i].Back[j]
+			f.profile.Take(int(alloc.Node), p.NowMS, profile.Forever, p.Nodes[alloc.Node].RoomOf(alloc, false, false))
+		}
+	}
+	return f
+}
+
+// licensesLeft is how many of each license no job has.
+func (p *pass) licensesLeft() []int64 {
+	left := make([]int64, len(p.Licenses))
+	for i := range p.Licenses {
+		left[i] = int64(p.Licenses[i].Total)
+	}
+	for i := range p.Running {
+		for _, license := range p.Running[i].Licenses {
+			left[license.License] -= int64(license.Count)
+		}
+	}
+	for i := range p.starts {
+		for _, license := range p.started[i].Licenses {
+			left[license.License] -= int64(license.Count)
+		}
+	}
+	return left
+}
+
+// ending is when a job gives back what it holds.
+type ending struct {
+	atMS      int64
+	placement *place.Placement
+	exclusive bool
+	running   *Running // nil: it starts in this pass
+	licenses  []LicenseCount
+}
+
+// addEnds enters when jobs end, in the order of their ends, which is the cheapest.
+func (p *pass) addEnds(f *future) {
+	ends := make([]ending, 0, len(p.Running)+len(p.starts))
+	for i := range p.Running {
+		r := &p.Running[i]
+		ends = append(ends, ending{atMS: p.endMS(r), placement: &r.Placement, exclusive: r.Exclusive, running: r, licenses: r.Licenses})
+	}
+	for i := range p.starts {
+		job := p.started[i]
+		shape := &p.Shapes[job.Shape]
+		ends = append(ends, ending{atMS: after(p.NowMS, shape.spanMS()), placement: &p.starts[i].Placement, exclusive: p.alone[i], licenses: job.Licenses})
+	}
+	slices.SortStableFunc(ends, func(a, b ending) int { return cmp.Compare(a.atMS, b.atMS) })
+	for i := range ends {
+		end := &ends[i]
+		for j := range end.placement.Allocs {
+			alloc := &end.placement.Allocs[j]
+			shares := true
+			if end.running != nil {
+				_, parked := slices.BinarySearch(end.running.Parked, alloc.Node)
+				shares = !parked
+			}
+			f.give(p.Nodes, alloc, end.atMS, end.exclusive, shares)
+			f.stay(alloc.Node, profile.Interval{From: math.MinInt64, To: end.atMS}, end.placement)
+		}
+		for _, license := range end.licenses {
+			f.profile.Give(f.license(license.License), end.atMS, profile.Forever, []int64{int64(license.Count)})
+		}
+	}
+}
+
+func (f *future) give(nodes []place.Node, alloc *place.Alloc, atMS int64, exclusive, shares bool) {
+	if atMS != profile.Forever {
+		f.profile.Give(int(alloc.Node), atMS, profile.Forever, nodes[alloc.Node].RoomOf(alloc, exclusive, shares))
+	}
+}
+
+func (f *future) license(index int) int { return len(f.has) + index }
+
+// endMS is when a running job gives back what it holds, as far as is known.
+func (p *pass) endMS(r *Running) int64 {
+	switch {
+	case r.Ending:
+		return p.NowMS + soonMS
+	case r.Suspended:
+		return profile.Forever
+	case r.PlannedEndMS != 0:
+		return max(r.PlannedEndMS, p.NowMS+soonMS)
+	case r.TimeLimitS == Unlimited:
+		return profile.Forever
+	}
+	return max(r.StartMS+r.PausedMS+int64(r.TimeLimitS)*1000, p.NowMS+soonMS)
+}
+
+// after is a time later by a span, which may be Forever.
+func after(atMS, spanMS int64) int64 {
+	if spanMS >= profile.Forever-atMS {
+		return profile.Forever
+	}
+	return atMS + spanMS
+}
+
+// spanMS is for how long a job of the shape is planned.
+func (s *Shape) spanMS() int64 {
+	switch {
+	case s.PlannedS != 0:
+		return int64(s.PlannedS) * 1000
+	case s.TimeLimitS == Unlimited:
+		return profile.Forever
+	}
+	return int64(s.TimeLimitS) * 1000
+}
+
+// enterStart enters a job that starts now.
+func (p *pass) enterStart(job *Job, shape *Shape, placement *place.Placement) {
+	p.started, p.alone = append(p.started, job), append(p.alone, shape.Request.Exclusive)
+	if p.future != nil {
+		p.future.take(p.Nodes, job, shape, placement, p.NowMS, after(p.NowMS, shape.spanMS()))
+	}
+}
+
+// take enters that a job has a placement and its licenses for a time.
+func (f *future) take(nodes []place.Node, job *Job, shape *Shape, placement *place.Placement, from, to int64) {
+	for i := range placement.Allocs {
+		alloc := &placement.Allocs[i]
+		f.profile.Take(int(alloc.Node), from, to, nodes[alloc.Node].RoomOf(alloc, shape.Request.Exclusive, true))
+		f.stay(alloc.Node, profile.Interval{From: from, To: to}, placement)
+	}
+	for _, license := range job.Licenses {
+		f.profile.Take(f.license(license.License), from, to, []int64{int64(license.Count)})
+	}
+}
+
+// drop is the opposite.
+func (f *future) drop(nodes []place.Node, job *Job, shape *Shape, placement *place.Placement, from, to int64) {
+	for i := range placement.Allocs {
+		alloc := &placement.Allocs[i]
+		f.profile.Give(int(alloc.Node), from, to, nodes[alloc.Node].RoomOf(alloc, shape.Request.Exclusive, true))
+		if f.users != nil {
+			gone := userStays{profile.Interval{From: from, To: to}, placement.User, placement.UserOnly}
+			at := slices.Index(f.users[alloc.Node], gone)
+			f.users[alloc.Node] = slices.Delete(f.users[alloc.Node], at, at+1)
+		}
+	}
+	for _, license := range job.Licenses {
+		f.profile.Give(f.license(license.License), from, to, []int64{int64(license.Count)})
+	}
+}
+
+func (f *future) stay(node place.NodeIndex, during profile.Interval, placement *place.Placement) {
+	if f.users != nil {
+		f.users[node] = append(f.users[node], userStays{during, placement.User, placement.UserOnly})
+	}
+}
+
+// mark notes that something is planned on the nodes of a placement.
+func (f *future) mark(placement *place.Placement) {
+	for i := range placement.Allocs {
+		if node := placement.Allocs[i].Node; !f.has[node] {
+			f.has[node] = true
+			f.planned = append(f.planned, node)
+		}
+	}
+}
+
+// through is a node as it is for a job that has it from one time to another: with what
+// is free all the while.
+func (f *future) through(n *place.Node, index place.NodeIndex, from, to int64, exclusive bool) place.Node {
+	f.room = f.profile.Least(int(index), from, to, f.room)
+	out := n.Within(f.room, exclusive)
+	if f.users == nil {
+		return out
+	}
+	for _, other := range f.users[index] {
+		if other.From >= to || other.To <= from {
+			continue
+		}
+		out.UserOnly = out.UserOnly || other.only
+		if at, there := slices.BinarySearch(out.Users, other.user); !there {
+			out.Users = slices.Insert(slices.Clone(out.Users), at, other.user)
+		}
+	}
+	return out
+}
+
+// licensed reports whether a job's licenses are free for a time.
+func (f *future) licensed(job *Job, from, to int64) bool {
+	for _, license := range job.Licenses {
+		if !f.profile.Fits(f.license(license.License), from, to, []int64{int64(license.Count)}) {
+			return false
+		}
+	}
+	return true
+}

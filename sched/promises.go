@@ -1,0 +1,211 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+	"github.com/gleaner-hpc/gleaner/sched/profile"
+)
+
+// This file keeps what was planned before. The starts that the last plan planned are in
+// the Snapshot, and stand in the way of all jobs until the turn of their own: then the
+// job starts, or is planned as early as that or earlier. So a planned start moves later
+// only if its nodes are not there any more, or if the order of the jobs has changed: a
+// job of higher priority came, or overtook it.
+
+// promised are the planned starts of the last plan that stand still.
+type promised struct {
+	plans []plan // in the order in which they were planned
+	stand []bool // by position in plans: it is in the future
+	rank  []int  // likewise: its position in Snapshot.Promises
+	left  int    // how many stand
+	jobs  uint32 // of how many jobs
+	void  bool   // no more of them counts
+	byJob map[int32][]int
+}
+
+// enterPromises enters what can be kept of the last plan.
+func (p *pass) enterPromises(entries []entry) {
+	if !p.Backfill.On || len(p.Promises.Planned) == 0 {
+		return
+	}
+	turnOf := make(map[JobID][]entry, len(p.Promises.Planned))
+	for _, planned := range p.Promises.Planned {
+		turnOf[planned.Job] = nil
+	}
+	for _, e := range entries {
+		if turns, promised := turnOf[e.id]; promised {
+			turnOf[e.id] = append(turns, e)
+		}
+	}
+	p.promised.byJob = map[int32][]int{}
+	for at, planned := range p.Promises.Planned {
+		turn := slices.IndexFunc(turnOf[planned.Job], func(e entry) bool {
+			_, index, _ := p.at(e)
+			return !e.isOwn() && p.whole(index) == planned.Partition
+		})
+		if turn < 0 {
+			continue
+		}
+		e := turnOf[planned.Job][turn]
+		shape, _, _ := p.at(e)
+		old := plan{planned, e, shape}
+		if len(p.promised.byJob[e.job]) >= int(p.left[e.job]) || !p.settle(&old) {
+			continue
+		}
+		p.stand(&old)
+		if len(p.promised.byJob[e.job]) == 0 {
+			p.promised.jobs++
+			p.partitions[planned.Partition].standing++
+		}
+		p.promised.byJob[e.job] = append(p.promised.byJob[e.job], len(p.promised.plans))
+		p.promised.plans, p.promised.stand = append(p.promised.plans, old), append(p.promised.stand, true)
+		p.promised.rank = append(p.promised.rank, at)
+		p.promised.left++
+	}
+}
+
+// settle finds the first time, from what was planned on, at which there is still room for a
+// planned start on its nodes. That is later if a job there outlasts its time, or a node
+// has less than it had.
+func (p *pass) settle(of *plan) bool {
+	f, span := p.needFuture(), of.shape.spanMS()
+	if !p.mayHave(of) {
+		return false
+	}
+	for range maxTries {
+		at := max(of.StartMS, p.NowMS)
+		for i := range of.Placement.Allocs {
+			alloc := &of.Placement.Allocs[i]
+			at = max(at, p.opens(int(alloc.Node), at, span, p.nodes[alloc.Node].RoomOf(alloc, of.shape.Request.Exclusive, true)))
+		}
+		for _, license := range p.Waiting[of.entry.job].Licenses {
+			at = max(at, p.opens(f.license(license.License), at, span, []int64{int64(license.Count)}))
+		}
+		if at == of.StartMS {
+			return true
+		}
+		if of.StartMS = at; at == profile.Forever {
+			return false
+		}
+	}
+	return false
+}
+
+// opens is when a lane has room for a span, from a time on; Forever is never.
+func (p *pass) opens(lane int, from, span int64, room []int64) int64 {
+	p.holes = p.future.profile.Holes(lane, from, span, room, p.holes[:0])
+	if len(p.holes) == 0 {
+		return profile.Forever
+	}
+	return p.holes[0].From
+}
+
+// mayHave reports whether the nodes of a planned start are still there for the job.
+func (p *pass) mayHave(of *plan) bool {
+	_, index, _ := p.at(of.entry)
+	for i := range of.Placement.Allocs {
+		alloc := &of.Placement.Allocs[i]
+		n, by := &p.nodes[alloc.Node], p.closedBy[alloc.Node]
+		if _, is := slices.BinarySearch(p.Partitions[index].Nodes, alloc.Node); !is || by != 0 && by != of.Job || !of.shape.Request.Names(n) || !n.Has(alloc) {
+			return false
+		}
+	}
+	return true
+}
+
+// stand enters a planned start.
+func (p *pass) stand(of *plan) {
+	f := p.needFuture()
+	f.take(p.Nodes, &p.Waiting[of.entry.job], of.shape, &of.Placement, of.StartMS, after(of.StartMS, of.shape.spanMS()))
+	f.mark(&of.Placement)
+}
+
+// lift removes a planned start, if it stands.
+func (p *pass) lift(at int) {
+	if !p.promised.stand[at] {
+		return
+	}
+	of := &p.promised.plans[at]
+	p.future.drop(p.Nodes, &p.Waiting[of.entry.job], of.shape, &of.Placement, of.StartMS, after(of.StartMS, of.shape.spanMS()))
+	p.promised.stand[at] = false
+	p.promised.left--
+	if p.promised.byJob[of.entry.job][0] == at {
+		p.promised.jobs--
+		p.partitions[of.Partition].standing--
+	}
+	p.lifts++
+}
+
+// liftOwn removes the planned starts of a job whose turn has come in the partition that
+// they are in, and returns them: it may be planned again, but not later. If other jobs
+// should have had their turns before, the order has changed, and all that is left of the
+// last plan is void.
+func (p *pass) liftOwn(turns []entry) (own []int) {
+	own = p.promised.byJob[turns[0].job]
+	if p.promised.void || len(own) == 0 || !p.promised.stand[own[0]] || !slices.Contains(turns, p.promised.plans[own[0]].entry) {
+		return nil
+	}
+	if slices.Contains(p.promised.stand[:own[0]], true) {
+		p.liftAll()
+		return nil
+	}
+	for _, at := range own {
+		p.lift(at)
+	}
+	return own
+}
+
+// liftAll makes void what is left of the last plan.
+func (p *pass) liftAll() {
+	p.promised.void = true
+	for at := range p.promised.stand {
+		p.lift(at)
+	}
+}
+
+// overtakes reports whether a job that did not get a planned start from the last plan, and
+// may get one in this, has its turn before some of those that were planned before it, or
+// was not there: then what is left of the last plan is void. On the nodes that its account
+// owns a job goes before all plans, if it fits.
+func (p *pass) overtakes(turns []entry, stopped []bool) bool {
+	if p.promised.left == 0 || p.left[turns[0].job] == 0 || !turns[0].isOwn() && p.wasBehind(turns[0]) {
+		return false
+	}
+	for i, e := range turns {
+		shape, index, t := p.at(e)
+		if stopped[i] || p.rules(t, shape, index).Code != ReasonNone || p.partitions[index].blocker != 0 || !e.isOwn() && !p.hasQuota(e.job, index) {
+			continue
+		}
+		p.feasibility.decideOn(t, shape, index)
+		over := t.verdict.code == ReasonNone
+		if over && e.isOwn() {
+			_, over = place.Find(p.nodes, p.openTo(e, index), shape.Request)
+		}
+		if over {
+			p.liftAll()
+			return true
+		}
+	}
+	return false
+}
+
+// wasBehind reports whether a job had its turn in the last pass too, and all that still
+// stands from then was planned after that. Its nodes were there for it, and it did not
+// take them.
+func (p *pass) wasBehind(e entry) bool {
+	if len(p.promised.byJob[e.job]) > 0 {
+		return true
+	}
+	at, was := slices.BinarySearchFunc(p.Promises.Behind, e.id, func(b Behind, id JobID) int { return cmp.Compare(b.Job, id) })
+	if !was {
+		return false
+	}
+	for i, stands := range p.promised.stand {
+		if stands && p.promised.rank[i] < int(p.Promises.Behind[at].Count) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,252 @@
+package sched
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gleaner-hpc/gleaner/sched/place"
+)
+
+// ahead is a random cluster over time: jobs come, start as planned and end, mostly before
+// their time limits. Nothing fails, and nobody's priority changes.
+type ahead struct {
+	t     *testing.T
+	seed  uint64
+	w     *world
+	memo  Memo
+	jobs  map[JobID]Job
+	endMS map[JobID]int64
+
+	planned, kept, early, filled int
+}
+
+func newAhead(t *testing.T, seed uint64) *ahead {
+	g := &ahead{t: t, seed: seed, w: newWorld(seed, 1+int(seed%9), 0), jobs: map[JobID]Job{}, endMS: map[JobID]int64{}}
+	s := &g.w.snapshot
+	s.Accounting, s.Owners, s.QOS, s.Associations, s.Running = AccountingPolicy{}, nil, nil, nil, nil
+	s.TRES = []string{"billing", "cpu", "gres/gpu", "license/matlab", "mem", "node"}
+	s.Licenses = []License{{Name: "matlab", Total: 3}}
+	s.Backfill = BackfillPolicy{On: true, PartJobs: uint32(seed % 4), MaxJobs: uint32(seed / 4 % 3 * 7), ArrayTasks: uint32(seed / 12 % 3), ShortestFirst: seed/36%2 == 1}
+	s.Priority = PriorityPolicy{}
+	for i := range s.Partitions {
+		s.Partitions[i].QOS, s.Partitions[i].PriorityTier, s.Partitions[i].BillingWeights = -1, 1, nil
+	}
+	for i := range s.Shapes {
+		s.Shapes[i].Request.Switches = 0 // its wait would change the shape
+		if g.w.random.IntN(12) == 0 {
+			s.Shapes[i].TimeLimitS = Unlimited
+		}
+	}
+	return g
+}
+
+func (g *ahead) submit(id JobID) {
+	r := g.w.random
+	job := Job{ID: id, Tasks: 1 + uint32(r.IntN(8)/6), Shape: r.IntN(len(g.w.snapshot.Shapes)), Association: -1, QOS: -1, UID: 1 + r.Uint32N(3)}
+	if r.IntN(5) == 0 {
+		job.Licenses = []LicenseCount{{0, 1 + r.Uint32N(2)}}
+	}
+	g.jobs[id] = job
+	g.w.snapshot.Waiting = append(g.w.snapshot.Waiting, job)
+}
+
+// pass plans, checks the plan and does what it says.
+func (g *ahead) pass() {
+	s := &g.w.snapshot
+	given := *s
+	given.Nodes, given.Waiting, given.Running = slices.Clone(s.Nodes), slices.Clone(s.Waiting), slices.Clone(s.Running)
+	plan, _ := Schedule(given, Memo{})
+	var again Plan
+	if again, g.memo = Schedule(given, g.memo); !reflect.DeepEqual(plan, again) {
+		g.t.Fatalf("seed %d: the memo gives another plan:\n%+v\n%+v", g.seed, plan, again)
+	}
+	given.Waiting = slices.Clone(given.Waiting)
+	g.w.random.Shuffle(len(given.Waiting), func(i, j int) { given.Waiting[i], given.Waiting[j] = given.Waiting[j], given.Waiting[i] })
+	again, _ = Schedule(given, Memo{})
+	if again.Priorities = inOrderOf(s, &given, again.Priorities); !reflect.DeepEqual(plan, again) {
+		g.t.Fatalf("seed %d: another order of the same jobs gives another plan", g.seed)
+	}
+	checkPlan(g.t, s, plan)
+	before := slices.Clone(s.Promises.Planned)
+	for i := range plan.Starts {
+		g.start(&plan.Starts[i], &plan)
+	}
+	g.checkRoom(&plan)
+	if len(given.Running) > 0 { // on an idle cluster nothing is waited for
+		g.checkPromises(before, &plan)
+	}
+	s.Promises = plan.Promises
+}
+
+func (g *ahead) start(start *Start, plan *Plan) {
+	s, job := &g.w.snapshot, g.jobs[start.Job]
+	shape := s.Partitions[start.Partition].shaped(&s.Shapes[job.Shape])
+	at := slices.IndexFunc(s.Waiting, func(j Job) bool { return j.ID == start.Job })
+	for i := range s.Waiting[:at] {
+		if slices.ContainsFunc(plan.Promises.Planned, func(p Planned) bool { return p.Job == s.Waiting[i].ID }) {
+			g.filled++
+			break
+		}
+	}
+	if s.Waiting[at].Tasks--; s.Waiting[at].Tasks == 0 {
+		s.Waiting = slices.Delete(slices.Clone(s.Waiting), at, at+1)
+	}
+	place.Take(s.Nodes, start.Placement, shape.Request.Exclusive)
+	id := JobID(1000 + len(g.endMS)) // tasks run under numbers of their own
+	limitS := int64(min(shape.TimeLimitS, 9000))
+	g.endMS[id] = s.NowMS + 1000*(1+g.w.random.Int64N(limitS))
+	if g.w.random.IntN(3) == 0 {
+		g.endMS[id] = s.NowMS + limitS*1000
+	}
+	s.Running = append(s.Running, Running{
+		ID: id, StartMS: s.NowMS, TimeLimitS: shape.TimeLimitS, Placement: start.Placement, Partition: start.Partition,
+		Exclusive: shape.Request.Exclusive, Licenses: job.Licenses, Association: -1, QOS: -1, UID: job.UID,
+	})
+}
+
+// checkRoom: at no time do running jobs and planned ones have more of a node, or of a
+// license, than there is.
+func (g *ahead) checkRoom(plan *Plan) {
+	s := &g.w.snapshot
+	for _, moment := range plan.Promises.Planned {
+		rooms := make([]place.Room, len(s.Nodes))
+		for i := range s.Nodes {
+			sharing := 0
+			for _, r := range s.Running {
+				sharing += len(slices.DeleteFunc(slices.Clone(r.Placement.Allocs), func(a place.Alloc) bool { return int(a.Node) != i }))
+			}
+			rooms[i] = s.Nodes[i].Room(sharing)
+		}
+		licenses := int64(s.Licenses[0].Total)
+		use := func(placement place.Placement, exclusive bool, sign int64) {
+			for _, alloc := range placement.Allocs {
+				for kind, amount := range s.Nodes[alloc.Node].RoomOf(&alloc, exclusive, true) {
+					rooms[alloc.Node][kind] += sign * amount
+				}
+			}
+		}
+		count := func(of []LicenseCount) {
+			for _, license := range of {
+				licenses -= int64(license.Count)
+			}
+		}
+		for _, r := range s.Running {
+			if r.TimeLimitS != Unlimited && r.StartMS+int64(r.TimeLimitS)*1000 <= moment.StartMS {
+				use(r.Placement, r.Exclusive, 1)
+			} else {
+				count(r.Licenses)
+			}
+		}
+		for _, p := range plan.Promises.Planned {
+			shape := s.Partitions[p.Partition].shaped(&s.Shapes[g.jobs[p.Job].Shape])
+			if p.StartMS <= moment.StartMS && after(p.StartMS, shape.spanMS()) > moment.StartMS {
+				use(p.Placement, shape.Request.Exclusive, -1)
+				count(g.jobs[p.Job].Licenses)
+			}
+		}
+		for i, room := range rooms {
+			if slices.Min(room) < 0 {
+				g.t.Fatalf("seed %d: when job %d is to start, more of node %d is planned than there is: %v\n%+v", g.seed, moment.Job, i, room, plan.Promises.Planned)
+			}
+		}
+		if licenses < 0 {
+			g.t.Fatalf("seed %d: when job %d is to start, more licenses are planned than there are", g.seed, moment.Job)
+		}
+	}
+}
+
+// checkPromises: what was planned starts by then, and is not planned later.
+func (g *ahead) checkPromises(before []Planned, plan *Plan) {
+	s := &g.w.snapshot
+	now := map[JobID]int64{}
+	for _, p := range plan.Promises.Planned {
+		if first, is := now[p.Job]; !is || p.StartMS < first {
+			now[p.Job] = p.StartMS
+		}
+		if p.StartMS <= s.NowMS {
+			g.t.Fatalf("seed %d: job %d is planned for %d, which is not later than now", g.seed, p.Job, p.StartMS)
+		}
+		g.planned++
+	}
+	seen := map[JobID]bool{}
+	for _, p := range before {
+		if seen[p.Job] {
+			continue
+		}
+		seen[p.Job] = true
+		started := slices.ContainsFunc(plan.Starts, func(start Start) bool { return start.Job == p.Job })
+		waits := slices.ContainsFunc(s.Waiting, func(j Job) bool { return j.ID == p.Job })
+		next, is := now[p.Job]
+		switch {
+		case started || !waits:
+			g.kept++
+		case !is:
+			g.t.Fatalf("seed %d: job %d was planned for %d, and now %d is not planned", g.seed, p.Job, p.StartMS, s.NowMS)
+		case next > p.StartMS:
+			g.t.Fatalf("seed %d: job %d was planned for %d, and is now planned for %d", g.seed, p.Job, p.StartMS, next)
+		case next < p.StartMS:
+			g.early++
+		}
+	}
+}
+
+// advance goes to when the next job ends, or half a minute on when one comes.
+func (g *ahead) advance() bool {
+	s := &g.w.snapshot
+	next := int64(math.MaxInt64)
+	for _, r := range s.Running {
+		next = min(next, g.endMS[r.ID])
+	}
+	if next == math.MaxInt64 {
+		return false
+	}
+	s.NowMS = next
+	for i := 0; i < len(s.Running); {
+		r := s.Running[i]
+		if g.endMS[r.ID] > next {
+			i++
+			continue
+		}
+		s.Running = slices.Delete(slices.Clone(s.Running), i, i+1)
+		place.Release(s.Nodes, r.Placement, func(node place.NodeIndex) []place.Stay {
+			var staying []place.Stay
+			for _, other := range s.Running {
+				if slices.ContainsFunc(other.Placement.Allocs, func(a place.Alloc) bool { return a.Node == node }) {
+					staying = append(staying, place.Stay{User: other.Placement.User, UserOnly: other.Placement.UserOnly, Exclusive: other.Exclusive})
+				}
+			}
+			return staying
+		})
+	}
+	return true
+}
+
+// TestPlannedStartsAreKept plays clusters through many passes.
+func TestPlannedStartsAreKept(t *testing.T) {
+	var planned, kept, early, filled int
+	for seed := range uint64(400) {
+		g := newAhead(t, seed)
+		id := JobID(1)
+		for range 12 {
+			g.submit(id)
+			id++
+		}
+		for range 25 {
+			g.pass()
+			for range g.w.random.IntN(3) {
+				g.submit(id)
+				id++
+			}
+			if !g.advance() {
+				break
+			}
+		}
+		planned, kept, early, filled = planned+g.planned, kept+g.kept, early+g.early, filled+g.filled
+	}
+	t.Logf("%d planned starts, %d kept, %d became earlier, %d jobs started before others that were planned", planned, kept, early, filled)
+	if planned < 1000 || kept < 300 || early < 100 || filled < 300 {
+		t.Error("the clusters are too tame")
+	}
+}

@@ -1,0 +1,57 @@
+package sim
+
+import (
+	"container/heap"
+
+	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
+)
+
+// predictions are the last two run times of each user. nil = there are no predictions.
+type predictions map[string][]int64
+
+// learn notes how long a job ran.
+func (p predictions) learn(job *trace.Job) {
+	if p == nil || job.User == "" {
+		return
+	}
+	last := append(p[job.User], job.RunS)
+	p[job.User] = last[max(len(last)-2, 0):]
+}
+
+// of is how long a job will probably run: as long as the user's last two on average, and
+// not longer than its limit, which is also what counts as long as there are not two.
+func (p predictions) of(job *trace.Job) int64 {
+	last := p[job.User]
+	if len(last) < 2 {
+		return job.EstimateS
+	}
+	return max(min((last[0]+last[1])/2, job.EstimateS), 1)
+}
+
+// plannedS is how long a job is planned for.
+func (r *replay) plannedS(at int32) int64 {
+	if r.predicts == nil {
+		return r.result.Jobs[at].EstimateS
+	}
+	return r.predicts.of(&r.result.Jobs[at].Job)
+}
+
+// outlast is for a job that runs longer than was predicted.
+func (r *replay) outlast(job int32) {
+	of, recorded := &r.runs[job], &r.result.Jobs[job]
+	of.plannedS = min(longer(of.plannedS), recorded.EstimateS)
+	heap.Push(&r.ends, end{of.startS + min(recorded.RunS, of.plannedS), job})
+}
+
+// steps are by how much a prediction that was too short grows, each time more.
+var steps = []int64{60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000}
+
+// longer is the next prediction after one that was too short.
+func longer(plannedS int64) int64 {
+	for _, step := range steps {
+		if plannedS < step {
+			return plannedS + step
+		}
+	}
+	return plannedS * 2
+}

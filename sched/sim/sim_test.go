@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
+)
+
+// workload is a trace from a seed: users who ask for much more time than they use.
+func workload(seed uint64, jobs int) []trace.Job {
+	random := rand.New(rand.NewPCG(seed, 3))
+	all, nowS := make([]trace.Job, jobs), int64(0)
+	for i := range all {
+		nowS += random.Int64N(300)
+		run := 1 + random.Int64N(2000)
+		all[i] = trace.Job{
+			ID: uint32(i + 1), SubmitS: nowS, RunS: run, EstimateS: run * (1 + random.Int64N(5)), Processors: 1 << random.IntN(6),
+			User: string(rune('a' + random.IntN(5))),
+		}
+	}
+	return all
+}
+
+// TestNoJobIsDelayed: with backfill, jobs start by the time that was promised them first,
+// if plans go by time limits; and never are more processors used than there are.
+func TestNoJobIsDelayed(t *testing.T) {
+	cluster, err := Pool(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	promised := 0
+	for seed := range uint64(3) {
+		jobs := workload(seed, 150)
+		for _, policy := range Policies {
+			result, err := Run(jobs, cluster, policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkProcessors(t, result)
+			for _, o := range result.Jobs {
+				if o.StartS < o.SubmitS {
+					t.Fatalf("seed %d, %s: job %d starts before it is submitted: %+v", seed, policy.Name, o.ID, o)
+				}
+				if o.PromisedS < 0 {
+					continue
+				}
+				if promised++; o.StartS > o.PromisedS && !policy.Predict {
+					t.Fatalf("seed %d, %s: job %d was promised %d and starts at %d", seed, policy.Name, o.ID, o.PromisedS, o.StartS)
+				}
+			}
+			if again, _ := Run(jobs, cluster, policy); !reflect.DeepEqual(result, again) {
+				t.Fatalf("seed %d, %s: the same trace gives another result", seed, policy.Name)
+			}
+		}
+	}
+	if promised < 300 {
+		t.Errorf("%d promises: the traces are too tame", promised)
+	}
+}
+
+func checkProcessors(t *testing.T, result *Result) {
+	t.Helper()
+	for _, at := range result.Jobs {
+		used := uint32(0)
+		for _, o := range result.Jobs {
+			if o.StartS <= at.StartS && at.StartS < o.StartS+o.RunS {
+				used += o.Processors
+			}
+		}
+		if used > result.Processors {
+			t.Fatalf("%s: at %d jobs have %d of %d processors", result.Policy, at.StartS, used, result.Processors)
+		}
+	}
+}
+
+// TestPoliciesDiffer: what each policy is for shows in a trace of a crowded machine.
+func TestPoliciesDiffer(t *testing.T) {
+	cluster, err := Pool(48)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := map[string]float64{}
+	for _, policy := range Policies {
+		result, err := Run(workload(1, 300), cluster, policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait[policy.Name] = result.Figures().MeanWaitS
+	}
+	t.Log(wait)
+	if wait["easy"] >= wait["fcfs"] || wait["conservative"] >= wait["fcfs"] || wait["easy++"] == wait["easy-sjbf"] || wait["easy-sjbf"] == wait["easy"] {
+		t.Errorf("mean waits %v", wait)
+	}
+}
+
+// TestTooLarge: a job that can never start is refused, and does not wait for ever.
+func TestTooLarge(t *testing.T) {
+	cluster, err := Pool(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run([]trace.Job{{ID: 1, RunS: 1, EstimateS: 1, Processors: 9}}, cluster, Policies[0]); err == nil {
+		t.Error("a job of 9 processors ran on 8")
+	}
+	if _, err := Pool(0); err == nil {
+		t.Error("a pool of no processors")
+	}
+}
