@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,7 +114,7 @@ func TestSendImageStraight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		through := 0
+		var through atomic.Int64
 		dialer := images.Dialer{Direct: true, Log: n.agent.log, Tunnel: func(_ context.Context, sum []byte) (images.Tunnel, func(), error) {
 			s.send(&pb.ControllerMessage{What: &pb.ControllerMessage_SendImage{SendImage: &pb.SendImage{Image: image, Channel: "c1", Direct: sum}}})
 			tunnel := prototest.Receive(t, "a tunnel", controller.tunnels)
@@ -126,8 +127,8 @@ func TestSendImageStraight(t *testing.T) {
 		if data, err := os.ReadFile(filepath.Join(into, "pages")); err != nil || string(data) != "\x07\x01" {
 			t.Errorf("got %q, %v", data, err)
 		}
-		if (through == 0) != (port != "") {
-			t.Errorf("with port %q, %d bytes came through the tunnel", port, through)
+		if bytes := through.Load(); (bytes == 0) != (port != "") {
+			t.Errorf("with port %q, %d bytes came through the tunnel", port, bytes)
 		}
 	}
 }
@@ -135,12 +136,12 @@ func TestSendImageStraight(t *testing.T) {
 // counted counts the bytes that come through a tunnel.
 type counted struct {
 	images.Tunnel
-	bytes *int
+	bytes *atomic.Int64
 }
 
 func (c counted) Recv() (*pb.TunnelMessage, error) {
 	m, err := c.Tunnel.Recv()
-	*c.bytes += len(m.GetData())
+	c.bytes.Add(int64(len(m.GetData())))
 	return m, err
 }
 

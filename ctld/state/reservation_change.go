@@ -32,7 +32,7 @@ func (c CreateReservation) apply(s *State, result *Result) {
 	if result.Refused = s.checkReserved(&r, nil); result.Refused != nil {
 		return
 	}
-	s.reservations.Set(r.Name, &r)
+	s.setReservation(&r)
 	result.Reservation = r.Name
 }
 
@@ -75,7 +75,7 @@ func (c UpdateReservation) apply(s *State, result *Result) {
 	if result.Refused = s.checkReserved(&next, old); result.Refused != nil {
 		return
 	}
-	s.reservations.Set(next.Name, &next)
+	s.setReservation(&next)
 	result.Reservation = next.Name
 }
 
@@ -95,7 +95,7 @@ func (c DeleteReservation) apply(s *State, result *Result) {
 		result.Refused = refuse(WrongState, "Requested reservation is in use: job %d runs in it; cancel its jobs with gcancel --reservation=%s, or give it another EndTime", job.ID, c.Name)
 		return
 	}
-	s.reservations.Delete(c.Name)
+	s.deleteReservation(c.Name)
 	result.Reservation = c.Name
 }
 
@@ -131,10 +131,30 @@ func (c EndReservations) apply(s *State, result *Result) {
 		next.StartMS, next.EndMS = end.NextStartMS, end.NextEndMS
 		switch {
 		case old.repeats() && next.StartMS >= old.EndMS && next.check(s.timeMS) == nil:
-			s.reservations.Set(next.Name, &next)
+			s.setReservation(&next)
 		case !old.repeats() && s.runsIn(old.Name) == nil:
-			s.reservations.Delete(old.Name)
+			s.deleteReservation(old.Name)
 		}
+	}
+}
+
+// setReservation puts a reservation in place of the one of its name. What may start on
+// the nodes of both is another question then.
+func (s *State) setReservation(r *Reservation) {
+	s.noteReserved(r.Name)
+	s.reservations.Set(r.Name, r)
+	s.noteReserved(r.Name)
+}
+
+func (s *State) deleteReservation(name string) {
+	s.noteReserved(name)
+	s.reservations.Delete(name)
+}
+
+// noteReserved notes that the nodes of a reservation have changed.
+func (s *State) noteReserved(name string) {
+	if r, known := s.reservations.Get(name); known {
+		s.changes.nodes = append(s.changes.nodes, r.Nodes...)
 	}
 }
 
