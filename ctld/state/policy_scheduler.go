@@ -33,9 +33,9 @@ const maxPlanned = 1_000_000
 
 // schedulerTypes are the words of the API and of cluster.toml, by number. With builtin
 // nothing starts before a job that waits.
-var schedulerTypes = []string{"builtin", "backfill"}
+var schedulerTypes = []string{"backfill", "builtin"}
 
-func (p *SchedulerPolicy) backfills() bool { return p.Type == 1 }
+func (p *SchedulerPolicy) backfills() bool { return p.Type == 0 }
 
 // bounded is a setting in force, of which 0 is all.
 func bounded(setting, usual uint32) uint32 {

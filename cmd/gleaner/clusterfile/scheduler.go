@@ -19,7 +19,7 @@ type schedulerFile struct {
 
 // schedulerTypes are the words of the file; those of Slurm mean the same.
 var schedulerTypes = map[string]string{
-	"": "builtin", "backfill": "backfill", "builtin": "builtin", "sched/backfill": "backfill", "sched/builtin": "builtin",
+	"": "backfill", "backfill": "backfill", "builtin": "builtin", "sched/backfill": "backfill", "sched/builtin": "builtin",
 }
 
 func (s *schedulerFile) message() (*pb.SchedulerPolicy, error) {
