@@ -220,15 +220,16 @@ func (t *tables) tellReservation(message *pb.Node) {
 	}
 }
 
-// overlapping is a reservation that has a node in common with another one at some time;
-// nil = there is none.
-func (t *tables) overlapping(wanted *Reservation) *Reservation {
-	for r := range t.Reservations() {
-		if r.Name != wanted.Name && r.meets(wanted.StartMS, wanted.EndMS) && slices.ContainsFunc(wanted.Nodes, r.hasNode) {
-			return r
+// overlapping are the reservations that have a node in common with another one at some
+// time, ascending by name.
+func (t *tables) overlapping(wanted *Reservation) iter.Seq[*Reservation] {
+	return func(yield func(*Reservation) bool) {
+		for r := range t.Reservations() {
+			if r.Name != wanted.Name && r.meets(wanted.StartMS, wanted.EndMS) && slices.ContainsFunc(wanted.Nodes, r.hasNode) && !yield(r) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // freeName is a name for a reservation without one: that of its first user or account,

@@ -193,8 +193,10 @@ func (s *State) checkReserved(r, old *Reservation) *Refusal {
 			return refuse(NotFound, "Invalid node name specified: node %s has never registered", quotedUnlessValid(name))
 		}
 	}
-	if other := s.overlapping(r); other != nil && !r.yields() && !other.yields() {
-		return refuse(WrongState, "Requested reservation overlaps with another reservation: %s has nodes of it at that time; choose others, or give Flags=OVERLAP", other.Name)
+	for other := range s.overlapping(r) {
+		if !r.yields() && !other.yields() {
+			return refuse(WrongState, "Requested reservation overlaps with another reservation: %s has nodes of it at that time; choose others, or give Flags=OVERLAP", other.Name)
+		}
 	}
 	if r.yields() || r.has(pb.ReservationFlag_RESERVATION_FLAG_IGNORE_JOBS) {
 		return nil

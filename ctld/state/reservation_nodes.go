@@ -79,7 +79,7 @@ func (v *View) reservable(r *Reservation, wanted *NodesWanted) []*Node {
 		alone := Reservation{Name: r.Name, StartMS: r.StartMS, EndMS: r.EndMS, Nodes: []string{node.Name}}
 		busy, _ := v.runsInto(&alone, nil)
 		switch {
-		case v.overlapping(&alone) != nil && !r.yields():
+		case v.choosesOther(r, &alone):
 		case busy != nil && !r.yields() && !r.has(pb.ReservationFlag_RESERVATION_FLAG_IGNORE_JOBS):
 		default:
 			candidates = append(candidates, node)
@@ -87,6 +87,19 @@ func (v *View) reservable(r *Reservation, wanted *NodesWanted) []*Node {
 	}
 	slices.SortStableFunc(candidates, func(a, b *Node) int { return cmp.Compare(len(a.use.jobs), len(b.use.jobs)) })
 	return candidates
+}
+
+// choosesOther reports whether other nodes than one are chosen for a reservation, because
+// that one is reserved at that time. One that may have nodes of others is not put where
+// there is maintenance, unless it is for maintenance too: its jobs would find the node down.
+func (t *tables) choosesOther(r, alone *Reservation) bool {
+	for other := range t.overlapping(alone) {
+		maintained := other.has(pb.ReservationFlag_RESERVATION_FLAG_MAINT) && !r.has(pb.ReservationFlag_RESERVATION_FLAG_MAINT)
+		if !r.yields() || maintained {
+			return true
+		}
+	}
+	return false
 }
 
 // models are the models of GPU to try, ascending.
