@@ -68,14 +68,14 @@ type plan struct {
 // it would fit and does not, because of how its tasks or nodes must lie.
 const maxTries = 100
 
-// fitNow places a job on what is free, and stays so as long as it may run.
-func (p *pass) fitNow(e entry, index int, shape *Shape) (place.Placement, bool) {
+// fitNow places a job on what is free, and stays so for a time.
+func (p *pass) fitNow(e entry, index int, shape *Shape, spanMS int64) (place.Placement, bool) {
 	nodes := p.openTo(e, index)
 	f := p.future
 	if f == nil || len(f.planned) == 0 {
 		return place.Find(p.nodes, nodes, shape.Request)
 	}
-	until := after(p.NowMS, shape.spanMS())
+	until := after(p.NowMS, spanMS)
 	before := p.narrowed[:0]
 	for _, node := range f.planned {
 		before = append(before, p.nodes[node])

@@ -146,15 +146,31 @@ func (f *future) license(index int) int { return len(f.has) + index }
 func (p *pass) endMS(r *Running) int64 {
 	switch {
 	case r.Ending:
-		return p.NowMS + soonMS
+		return p.orSoon(r.GoneByMS)
 	case r.Suspended:
 		return profile.Forever
+	case r.Fills:
+		return min(p.NowMS+r.saveMS(), p.limitMS(r))
 	case r.PlannedEndMS != 0:
-		return max(r.PlannedEndMS, p.NowMS+soonMS)
-	case r.TimeLimitS == Unlimited:
+		return p.orSoon(r.PlannedEndMS)
+	}
+	return p.limitMS(r)
+}
+
+// limitMS is when the time of a running job is over.
+func (p *pass) limitMS(r *Running) int64 {
+	if r.TimeLimitS == Unlimited {
 		return profile.Forever
 	}
-	return max(r.StartMS+r.PausedMS+int64(r.TimeLimitS)*1000, p.NowMS+soonMS)
+	return p.orSoon(r.StartMS + r.PausedMS + int64(r.TimeLimitS)*1000)
+}
+
+// orSoon is a time, or soon if it is over.
+func (p *pass) orSoon(atMS int64) int64 {
+	if atMS > p.NowMS {
+		return atMS
+	}
+	return p.NowMS + soonMS
 }
 
 // after is a time later by a span, which may be Forever.
@@ -176,11 +192,11 @@ func (s *Shape) spanMS() int64 {
 	return int64(s.TimeLimitS) * 1000
 }
 
-// enterStart enters a job that starts now.
-func (p *pass) enterStart(job *Job, shape *Shape, placement *place.Placement) {
+// enterStart enters a job that starts now, and has what it gets for a time.
+func (p *pass) enterStart(job *Job, shape *Shape, placement *place.Placement, spanMS int64) {
 	p.started, p.alone = append(p.started, job), append(p.alone, shape.Request.Exclusive)
 	if p.future != nil {
-		p.future.take(p.Nodes, job, shape, placement, p.NowMS, after(p.NowMS, shape.spanMS()))
+		p.future.take(p.Nodes, job, shape, placement, p.NowMS, after(p.NowMS, spanMS))
 	}
 }
 

@@ -48,6 +48,10 @@ type Preemption struct {
 	// Own: For is a job of the owner of the nodes, on which the victim is a guest.
 	Own    bool
 	GraceS uint32
+	// Fills: the victim fills a hole, which is needed. For may be none. GoneByMS is when it
+	// should be gone.
+	Fills    bool
+	GoneByMS int64
 	// LostGPUMS is what it loses, in GPU-milliseconds (CPU-milliseconds for a
 	// job without GPUs).
 	LostGPUMS int64

@@ -88,7 +88,10 @@ type Partition struct {
 	GraceTimeS     uint32
 	Exclusive      bool // jobs get whole nodes
 	ExclusiveUser  bool // a node is one user's at a time
-	part           part
+	// FillsHoles: jobs that can be saved may start in holes that are shorter than their
+	// time limits. See fill.go.
+	FillsHoles bool
+	part       part
 }
 
 // Shape is what a job requests, apart from its user: jobs of one shape fit or
@@ -137,6 +140,9 @@ type Job struct {
 	// NowhereToResume: there are none, as far as is known.
 	Image           uint32
 	NowhereToResume bool
+	// SaveS is how long it takes at most until it is saved and has left its nodes; 0 = it
+	// cannot be saved, or not for others. RestoreS is what it takes to resume.
+	SaveS, RestoreS uint32
 	// Reservation is why its reservation does not let it start now; ReasonNone = nothing
 	// does.
 	Reservation ReasonCode
@@ -207,6 +213,12 @@ type Running struct {
 	// this run. RestoreS is what it takes to resume from there.
 	SavedMS  int64
 	RestoreS uint32
+	// Fills: it began in a hole, and makes room for what is planned on its nodes. SaveS is
+	// how long that takes at most. GoneByMS is until when it should be gone, once it was
+	// told to; 0 = it was not.
+	Fills    bool
+	SaveS    uint32
+	GoneByMS int64
 	// LostGPUMS is what former preemptions have already cost it, in
 	// GPU-milliseconds (CPU-milliseconds for a job without GPUs).
 	LostGPUMS int64
@@ -267,6 +279,7 @@ type Start struct {
 	Partition int // index into Snapshot.Partitions
 	Placement place.Placement
 	Priority  uint32 // that it had in this partition
+	Fills     bool   // as in Running
 }
 
 // Reason is why one job waits, as data: Display and Sentence make words of it.

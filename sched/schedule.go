@@ -67,6 +67,8 @@ func (p *pass) run(priorities *priorities) {
 	}
 	p.suspended.before(p, len(entries))
 	p.shortestFirst()
+	p.makeFillersLeave()
+	p.fillHoles(entries)
 }
 
 // pass is the state of one call of Schedule. What is free only shrinks while
@@ -129,6 +131,7 @@ type trial struct {
 	blocker JobID  // the first job of this shape that waits for resources
 	ruled   bool
 	rule    Reason // for which the partition does not take it at all
+	noHole  int64  // milliseconds for which it did not fit in a hole; 0 = it was not tried
 	judged  bool
 	verdict verdict
 }
@@ -262,7 +265,7 @@ func (p *pass) start(e entry) (stopped bool) {
 		return false
 	}
 	for p.left[e.job] > 0 {
-		placement, fits := p.fitNow(e, index, shape)
+		placement, fits := p.fitNow(e, index, shape, shape.spanMS())
 		if !fits {
 			t.failed, t.lifts = true, p.lifts
 			return false
@@ -270,21 +273,32 @@ func (p *pass) start(e entry) (stopped bool) {
 		if p.stopsPlaced(e, placement) {
 			return true
 		}
-		place.Take(p.nodes, placement, shape.Request.Exclusive)
-		p.room.take(placement, shape.Request.Exclusive)
-		p.enterStart(&p.Waiting[e.job], shape, &placement)
-		p.lendAgain(e)
-		p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: placement, Priority: e.priority})
-		p.left[e.job]--
+		p.begin(e, &placement, shape.spanMS())
 		if p.left[e.job] > 0 && p.stops(e) {
 			return true
 		}
 	}
+	p.noteStarted(e)
+	return false
+}
+
+// begin starts one task, which has what it gets for a time.
+func (p *pass) begin(e entry, placement *place.Placement, spanMS int64) {
+	shape, index, _ := p.at(e)
+	place.Take(p.nodes, *placement, shape.Request.Exclusive)
+	p.room.take(*placement, shape.Request.Exclusive)
+	p.enterStart(&p.Waiting[e.job], shape, placement, spanMS)
+	p.lendAgain(e)
+	p.starts = append(p.starts, Start{Job: e.id, Partition: index, Placement: *placement, Priority: e.priority})
+	p.left[e.job]--
+}
+
+// noteStarted notes that no task of a job waits that may start.
+func (p *pass) noteStarted(e entry) {
 	p.reasons[e.job].Code = ReasonNone
 	if p.Waiting[e.job].Throttled {
 		p.reasons[e.job] = Reason{Job: e.id, Code: ReasonJobArrayTaskLimit, Partition: -1}
 	}
-	return false
 }
 
 // block notes why a job waits in a partition. It returns true if the job waits only

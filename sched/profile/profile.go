@@ -174,6 +174,18 @@ func (p *Profile) Holes(lane int, from, span int64, amounts []int64, holes []Int
 	return holes
 }
 
+// Until is until when amounts stay free from a time on: that time itself if they are not
+// free then.
+func (p *Profile) Until(lane int, from int64, amounts []int64) int64 {
+	l := &p.lanes[lane]
+	for i := l.at(from); i < len(l.times); i++ {
+		if !covers(l.step(i), amounts) {
+			return max(l.times[i], from)
+		}
+	}
+	return Forever
+}
+
 // Changes appends the times at which something changes on a lane after a time.
 func (p *Profile) Changes(lane int, after int64, times []int64) []int64 {
 	l := &p.lanes[lane]

@@ -94,6 +94,13 @@ func compare(t *testing.T, seed uint64, p *Profile, lane int, model *naive, rand
 	if fits := p.Fits(lane, from, to, want); fits != covers(least, want) {
 		t.Fatalf("seed %d: %v from %d to %d: %t", seed, want, from, to, fits)
 	}
+	until := from
+	for until < 2*horizon && covers(model.at(until), want) {
+		until++
+	}
+	if got := p.Until(lane, from, want); got != until && (until < 2*horizon || got != Forever) {
+		t.Fatalf("seed %d: %v is free from %d until %d, and it says %d", seed, want, from, until, got)
+	}
 	span := to - from
 	holes := p.Holes(lane, from, span, want, nil)
 	for time := from; time < from+2*horizon; time++ {
