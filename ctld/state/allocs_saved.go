@@ -173,7 +173,7 @@ func (s *State) leave(next *Job, order *PreemptOrder, number uint32) {
 	next.notePreemption(order.LostGPUMS)
 	next.decided(&End{
 		State: pb.JobState_JOB_STATE_PREEMPTED, Requeue: true, Frozen: true,
-		Detail:    fmt.Sprintf("preempted by job %d: resumes from image %d; lost %s", order.For, number, lostText(order.LostGPUMS, next.Run.unit())),
+		Detail:    fmt.Sprintf("preempted by %s: resumes from image %d; lost %s", order.forWords(), number, lostText(order.LostGPUMS, next.Run.unit())),
 		Preempted: &Preempted{For: order.For, AtMS: s.timeMS},
 	})
 	s.putJob(next)

@@ -11,6 +11,9 @@ import (
 //
 //	preemption type=qos|partition mode=requeue [exempt=SECONDS] [guest-exempt=SECONDS] [PARTITION.tier=N] [PARTITION.mode=M]
 //	preempt 3.1 for=7 [cancel] [suspend] [own] [park] [grace=SECONDS] [lost=GPU-SECONDS] [next=GPU-SECONDS]
+//	holes on|off                  jobs that can be saved may start in holes
+//	place 3 n1:0 fills=1          in one
+//	preempt 3.1 [for=7] save fills gone=SECONDS   it is needed, in so many seconds
 
 // preemption changes the policy in force.
 func (d *dialogue) preemption(a arguments) Command {
@@ -32,6 +35,17 @@ func (d *dialogue) preemption(a arguments) Command {
 	return ApplyPolicy{Policy: policy}
 }
 
+// holes changes the policy in force.
+func (d *dialogue) holes(a arguments) Command {
+	policy := *d.state.View().Policy()
+	policy.Scheduler.Type = 1
+	policy.Partitions = append([]Partition(nil), policy.Partitions...)
+	for i := range policy.Partitions {
+		policy.Partitions[i].BfCheckpoint = a.is("on")
+	}
+	return ApplyPolicy{Policy: policy}
+}
+
 func preemptModeNamed(word string) PreemptMode {
 	return PreemptMode(numberOf(preemptModeWords, word))
 }
@@ -41,6 +55,9 @@ func (d *dialogue) preempt(a arguments) Command {
 	order := PreemptOrder{
 		Job: job, Epoch: epoch, For: a.number("for"), Cancel: a.is("cancel"), Suspend: a.is("suspend"), Save: a.is("save"), Own: a.is("own"), Park: a.is("park"), GraceS: a.number("grace"),
 		LostGPUMS: int64(a.size("lost")) * 1000, NextGPUMS: int64(a.size("next")) * 1000,
+	}
+	if order.Fills = a.is("fills"); order.Fills {
+		order.GoneByMS = d.nowMS + int64(a.number("gone"))*1000
 	}
 	_, order.HasNext = a.values["next"]
 	return PreemptJobs{Preemptions: []PreemptOrder{order}}

@@ -264,6 +264,8 @@ func (d *dialogue) command(verb string, a arguments) Command {
 		return ContinueJobs{Orders: []ContinueOrder{{job, epoch, a.number("number")}}}
 	case "preempt":
 		return d.preempt(a)
+	case "holes":
+		return d.holes(a)
 	case "preemption":
 		return d.preemption(a)
 	case "barrier":
@@ -360,7 +362,7 @@ func (d *dialogue) targets(a arguments) []Target {
 // on n2.
 func (d *dialogue) startOrder(a arguments) StartOrder {
 	id, _ := strconv.ParseUint(a.words[0], 10, 32)
-	order := StartOrder{Job: uint32(id), Partition: a.values["partition"], Image: a.number("image")}
+	order := StartOrder{Job: uint32(id), Partition: a.values["partition"], Image: a.number("image"), Fills: a.number("fills") > 0}
 	if order.Partition == "" {
 		order.Partition = "main"
 	}

@@ -135,6 +135,9 @@ type Run struct {
 	// Away: it is frozen by an image to leave its node, and ends once that is
 	// elsewhere; nil = it is not.
 	Away *Away `cbor:"85,keyasint,omitempty"`
+	// Fills: it began in a hole, and makes room for what is planned on its nodes. See
+	// fill.go.
+	Fills bool `cbor:"560,keyasint,omitempty"`
 }
 
 // BatchHost is the node that runs the script.

@@ -63,7 +63,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 		message.WaitingTasks = &pb.ArraySpec{Ranges: toRanges(job.Tasks), MaxRunning: job.Spec.MaxRunning}
 	}
 	if job.HoldsNodes() {
-		message.ReasonDetail = joinSentences(message.ReasonDetail, t.silence(job))
+		message.ReasonDetail = joinSentences(message.ReasonDetail, joinSentences(job.fillsText(), t.silence(job)))
 		message.ParkBoundMs, message.ParkUnbounded, _ = t.jobBound(job)
 	}
 	if job.Phase == Waiting {
@@ -118,7 +118,7 @@ func fillRun(message *pb.Job, run *Run) {
 	if run.Priority != 0 {
 		message.Priority = uint64(run.Priority)
 	}
-	message.Billing = run.Billing / billing.Scale
+	message.Billing, message.FillsHole = run.Billing/billing.Scale, run.Fills
 	message.StartMs = run.StartMS
 	message.SuspendMs, message.PreSuspendMs = run.TurnMS, run.RanMS
 	message.BatchHost = run.BatchHost()

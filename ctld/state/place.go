@@ -25,6 +25,8 @@ type StartOrder struct {
 	Priority uint32 `cbor:"5,keyasint,omitempty"`
 	// Image is the number of the image from which it resumes; 0 = none.
 	Image uint32 `cbor:"10,keyasint,omitempty"`
+	// Fills is as in Run.
+	Fills bool `cbor:"560,keyasint,omitempty"`
 }
 
 // AllocOrder is what a start takes on one node.
@@ -95,7 +97,10 @@ func (s *State) checkStart(order *StartOrder) (*Job, *Run, error) {
 	}
 	run := &Run{
 		Partition: order.Partition, Priority: order.Priority, StartMS: s.timeMS, Fence: partition.LeaseAction == LeaseFence && job.Spec.Requeue,
-		Sharing: partition.Exclusive,
+		Sharing: partition.Exclusive, Fills: order.Fills,
+	}
+	if order.Fills && (!partition.BfCheckpoint || !job.mayFill()) {
+		return nil, nil, fmt.Errorf("job %d may not start in a hole", order.Job)
 	}
 	if len(order.Allocs) == 0 {
 		return nil, nil, fmt.Errorf("the start names no node")

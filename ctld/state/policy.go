@@ -95,6 +95,9 @@ type Partition struct {
 
 	DefaultMemoryPerGPU uint64 `cbor:"21,keyasint,omitempty"` // bytes; 0 = the policy's
 
+	// BfCheckpoint: jobs that can be saved may start in holes. See fill.go.
+	BfCheckpoint bool `cbor:"560,keyasint,omitempty"`
+
 	names []string // of Nodes, ascending; nil for "ALL"
 }
 

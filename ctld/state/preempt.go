@@ -44,6 +44,10 @@ type PreemptOrder struct {
 	// it is parked there, and continues by itself later.
 	Own  bool `cbor:"21,keyasint,omitempty"`
 	Park bool `cbor:"22,keyasint,omitempty"`
+	// Fills: it fills a hole, which is needed: For is the job that is planned there, or 0
+	// if it is needed for something else. GoneByMS is when it should be gone, in log time.
+	Fills    bool  `cbor:"560,keyasint,omitempty"`
+	GoneByMS int64 `cbor:"561,keyasint,omitempty"`
 }
 
 // PlanToPreemptions makes the command of a plan's preemptions. The plan was made
@@ -59,7 +63,7 @@ func (v *View) PlanToPreemptions(plan *sched.Plan) PreemptJobs {
 		command.Preemptions = append(command.Preemptions, PreemptOrder{
 			Job: job.ID, Epoch: job.Epoch, For: uint32(p.For), Cancel: p.Mode == sched.PreemptCancel && job.Spec.Requeue,
 			Suspend: p.Mode == sched.PreemptSuspend, Save: p.Mode == sched.PreemptCheckpoint,
-			Own: p.Own, Park: p.Mode == sched.PreemptPark,
+			Own: p.Own, Park: p.Mode == sched.PreemptPark, Fills: p.Fills, GoneByMS: p.GoneByMS,
 			GraceS: p.GraceS, LostGPUMS: p.LostGPUMS, HasNext: p.Choice.NextBest != nil, NextGPUMS: p.Choice.NextCostMS,
 		})
 	}
@@ -140,6 +144,10 @@ func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err 
 	}
 	waiting, known = s.Job(order.For)
 	switch {
+	case order.Fills && !victim.Run.Fills:
+		return nil, nil, fmt.Errorf("job %d fills no hole", order.Job)
+	case order.Fills && order.For == 0:
+		return victim, nil, nil
 	case !known || waiting.Phase != Waiting:
 		return nil, nil, fmt.Errorf("job %d, for which it should go, does not wait any more", order.For)
 	case waiting.Held != sched.NotHeld:
@@ -148,7 +156,7 @@ func (s *State) checkPreemption(order *PreemptOrder) (victim, waiting *Job, err 
 		if err := s.checkGuest(waiting, victim); err != nil {
 			return nil, nil, err
 		}
-	case !s.mayPreempt(waiting, victim):
+	case !order.Fills && !s.mayPreempt(waiting, victim):
 		return nil, nil, fmt.Errorf("job %d may not preempt job %d any more", order.For, order.Job)
 	}
 	return victim, waiting, nil
@@ -226,8 +234,11 @@ func checkPreemptMode(mode PreemptMode) error {
 // preempt decides the end of a run, and reports whether the job is requeued.
 func (s *State) preempt(victim, waiting *Job, order *PreemptOrder) (requeued bool) {
 	next, preempted := *victim, Preempted{For: order.For, AtMS: s.timeMS, GraceS: min(order.GraceS, maxGraceTimeS)}
-	if order.Own || order.Park {
+	switch {
+	case order.Own || order.Park:
 		preempted.ByMS = s.timeMS + s.noticeMS(victim, waiting)
+	case order.Fills:
+		preempted.ByMS = max(order.GoneByMS, s.timeMS+1)
 	}
 	next.notePreemption(order.LostGPUMS)
 	next.decided(&End{
@@ -253,6 +264,9 @@ func (s *State) preemptorWords(waiting, victim *Job, order *PreemptOrder) string
 	if order.Own || order.Park {
 		return s.ownerWords(waiting, victim)
 	}
+	if order.Fills {
+		return order.plannedWords()
+	}
 	if s.policy.Preempt.Type == sched.PreemptByQOS {
 		return fmt.Sprintf("job %d of QOS %s", order.For, waiting.Spec.QOS)
 	}
@@ -273,6 +287,8 @@ func (s *State) preemptedSentence(victim, waiting *Job, order *PreemptOrder) str
 		out.WriteString("; cancelled, because it was submitted with --no-requeue")
 	case order.Own || order.Park:
 		out.WriteString("; requeued, because " + cmp.Or(s.endsFor(victim, waiting, order), "it could not be parked"))
+	case order.Fills:
+		out.WriteString("; requeued, because it could not be checkpointed" + s.failedNow(victim))
 	case s.preemptMode(victim) == sched.PreemptCheckpoint && victim.Spec.Requeue:
 		out.WriteString("; requeued, because it could not be checkpointed" + s.failedNow(victim))
 	case s.preemptMode(victim) == sched.PreemptCheckpoint:

@@ -11,7 +11,12 @@ func (s *State) saveToPreempt(victim *Job, order *PreemptOrder) bool {
 		return false
 	}
 	kept := *order
-	s.putJob(s.saving(victim, &Saving{Purpose: SavePreemption, Order: &kept}))
+	saving := &Saving{Purpose: SavePreemption, Order: &kept}
+	next := s.saving(victim, saving)
+	if order.Fills {
+		saving.DeadlineMS = min(saving.DeadlineMS, max(order.GoneByMS-endS*1000, s.timeMS+1))
+	}
+	s.putJob(next)
 	return true
 }
 

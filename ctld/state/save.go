@@ -128,7 +128,7 @@ func (t *tables) maySave(job *Job, purpose SavePurpose) *Refusal {
 	case under == nil:
 		return nil
 	case under.Purpose == SavePreemption && purpose == SaveMove:
-		return refuse(WrongState, "it is being saved to make room for job %d, and resumes elsewhere by itself", under.Order.For)
+		return refuse(WrongState, "it is being saved to make room for %s, and resumes by itself", under.Order.forWords())
 	case under.Purpose >= purpose:
 		return refuse(AlreadyDone, "it is being saved already")
 	}

@@ -40,6 +40,7 @@ func (v *View) SchedSnapshot(nowMS int64) sched.Snapshot {
 func (v *View) SchedSnapshotWith(nowMS int64, told NodeReports) sched.Snapshot {
 	snapshot, index := v.schedMachines(nowMS)
 	v.schedGuests(&snapshot, index)
+	index.saveRate = v.slowestSave()
 	v.schedWaiting(&snapshot, index, told)
 	v.schedRunning(&snapshot, index, told)
 	v.schedUsage(&snapshot, index)
@@ -58,6 +59,8 @@ type schedIndex struct {
 	nodes  map[string]place.NodeIndex
 	owners ownerIndex
 	held   *sched.TRESIndex // what running jobs hold is counted with it
+	// saveRate is how many bytes a millisecond the slowest save took.
+	saveRate uint64
 	accountIndex
 }
 
@@ -206,6 +209,7 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 		}
 		job.schedWaits(snapshot.NowMS, &out)
 		out.Reservation, _ = v.reservationWait(job, snapshot.NowMS)
+		v.schedFill(job, &out, index.saveRate)
 		v.schedResume(snapshot, job, &out, told)
 		avoided.fill(snapshot, job, &out)
 		snapshot.Waiting = append(snapshot.Waiting, out)
@@ -261,6 +265,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told No
 		running.LeavesByMS = v.leavesByMS(job)
 		running.Ending, running.Requeue, running.LostGPUMS = job.Phase == Ending, job.Spec.Requeue, job.LostGPUMS
 		v.schedSaved(job, &running, told)
+		job.schedFills(&running, index.saveRate)
 		for i := range job.Run.Allocs {
 			if alloc := &job.Run.Allocs[i]; !alloc.Released {
 				running.Placement.Allocs = append(running.Placement.Allocs, v.schedAllocOf(job, alloc, snapshot.Nodes, index.nodes[alloc.Node]))
@@ -325,6 +330,7 @@ func PlanToCommand(snapshot *sched.Snapshot, plan *sched.Plan) PlaceJobs {
 		if snapshot.Priority.Weighs() { // so that the policy has needed the level already
 			order.Priority = start.Priority
 		}
+		order.Fills = start.Fills
 		order.Image = nextImage(snapshot, start.Job)
 		for p := range start.Placement.Allocs {
 			order.Allocs = append(order.Allocs, allocOrder(&start.Placement.Allocs[p], snapshot.Nodes))

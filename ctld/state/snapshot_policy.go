@@ -58,7 +58,7 @@ func (p *PriorityPolicy) scheduled(tres []string) sched.PriorityPolicy {
 // already.
 func (p *Partition) schedShares(out *sched.Partition, snapshot *sched.Snapshot) {
 	out.PriorityJobFactor = p.jobFactor()
-	out.Preempt, out.GraceTimeS = p.PreemptMode, p.GraceTimeS
+	out.Preempt, out.GraceTimeS, out.FillsHoles = p.PreemptMode, p.GraceTimeS, p.BfCheckpoint
 	if len(p.BillingWeights) > 0 {
 		out.BillingWeights = make([]int64, len(snapshot.TRES))
 	}

@@ -32,6 +32,7 @@ type partitionFile struct {
 	AllowAccounts     []string `toml:"allow_accounts"`
 	AllowQOS          []string `toml:"allow_qos"`
 	Exclusive         string   `toml:"exclusive"`
+	BfCheckpoint      bool     `toml:"bf_checkpoint"`
 }
 
 func (p *partitionFile) partition() (*pb.Partition, error) {

@@ -46,6 +46,9 @@ func PartitionRecordOf(p *pb.Partition, nodes []*pb.Node, view *View) *Record {
 	r.Line(Item("JobDefaults", jobDefaults))
 	r.Line(memory, "MaxMemPerNode=UNLIMITED")
 	r.Line(Item("TRES", partitionTres(p, nodes, view)))
+	if p.BfCheckpoint {
+		r.Line("BfCheckpoint=YES")
+	}
 	if weights := spec.FormatBillingWeights(p.TresBillingWeights); weights != "" {
 		r.Line(Item("TRESBillingWeights", weights))
 	}

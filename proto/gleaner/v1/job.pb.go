@@ -1658,6 +1658,7 @@ type Job struct {
 	// Where it is a guest: as in ReclaimedGuest, the longest of its nodes.
 	ParkBoundMs   uint32 `protobuf:"varint,140,opt,name=park_bound_ms,json=parkBoundMs,proto3" json:"park_bound_ms,omitempty"`
 	ParkUnbounded string `protobuf:"bytes,141,opt,name=park_unbounded,json=parkUnbounded,proto3" json:"park_unbounded,omitempty"`
+	FillsHole     bool   `protobuf:"varint,560,opt,name=fills_hole,json=fillsHole,proto3" json:"fills_hole,omitempty"` // the run makes room for what is planned on its nodes: see Partition.bf_checkpoint
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1977,6 +1978,13 @@ func (x *Job) GetParkUnbounded() string {
 		return x.ParkUnbounded
 	}
 	return ""
+}
+
+func (x *Job) GetFillsHole() bool {
+	if x != nil {
+		return x.FillsHole
+	}
+	return false
 }
 
 // JobSaved is how a job can be saved, and what has been, over all its runs.
@@ -3223,7 +3231,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"uid_domain\x18\b \x01(\tR\tuidDomain\"J\n" +
 	"\x05Usage\x12*\n" +
 	"\x11peak_memory_bytes\x18\x01 \x01(\x04R\x0fpeakMemoryBytes\x12\x15\n" +
-	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xc2\v\n" +
+	"\x06cpu_ns\x18\x02 \x01(\x04R\x05cpuNs\"\xe2\v\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +
@@ -3277,7 +3285,9 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\x10cancelled_by_uid\x18+ \x01(\rH\x00R\x0ecancelledByUid\x88\x01\x01\x12*\n" +
 	"\x05saved\x18< \x01(\v2\x14.gleaner.v1.JobSavedR\x05saved\x12#\n" +
 	"\rpark_bound_ms\x18\x8c\x01 \x01(\rR\vparkBoundMs\x12&\n" +
-	"\x0epark_unbounded\x18\x8d\x01 \x01(\tR\rparkUnboundedB\x13\n" +
+	"\x0epark_unbounded\x18\x8d\x01 \x01(\tR\rparkUnbounded\x12\x1e\n" +
+	"\n" +
+	"fills_hole\x18\xb0\x04 \x01(\bR\tfillsHoleB\x13\n" +
 	"\x11_cancelled_by_uid\"\xdb\x05\n" +
 	"\bJobSaved\x12&\n" +
 	"\x0echeckpointable\x18\x01 \x01(\tR\x0echeckpointable\x123\n" +

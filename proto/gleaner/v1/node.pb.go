@@ -1091,9 +1091,12 @@ type Partition struct {
 	Network string `protobuf:"bytes,20,opt,name=network,proto3" json:"network,omitempty"`
 	// The same for each GPU, of jobs that ask for any; 0 = the cluster's.
 	DefaultMemoryPerGpuBytes uint64 `protobuf:"varint,21,opt,name=default_memory_per_gpu_bytes,json=defaultMemoryPerGpuBytes,proto3" json:"default_memory_per_gpu_bytes,omitempty"`
-	Exclusive                string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
-	unknownFields            protoimpl.UnknownFields
-	sizeCache                protoimpl.SizeCache
+	// Jobs that can be saved may start in holes of the plan that are shorter than their time
+	// limits: they are saved, and wait again, when what is planned needs their nodes.
+	BfCheckpoint  bool   `protobuf:"varint,560,opt,name=bf_checkpoint,json=bfCheckpoint,proto3" json:"bf_checkpoint,omitempty"`
+	Exclusive     string `protobuf:"bytes,19,opt,name=exclusive,proto3" json:"exclusive,omitempty"` // "" | "node" (jobs get whole nodes) | "user" (nodes are one user's at a time)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Partition) Reset() {
@@ -1266,6 +1269,13 @@ func (x *Partition) GetDefaultMemoryPerGpuBytes() uint64 {
 	return 0
 }
 
+func (x *Partition) GetBfCheckpoint() bool {
+	if x != nil {
+		return x.BfCheckpoint
+	}
+	return false
+}
+
 func (x *Partition) GetExclusive() string {
 	if x != nil {
 		return x.Exclusive
@@ -1378,7 +1388,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"LeavingJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\"\xe6\x06\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"\x8c\a\n" +
 	"\tPartition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1d\n" +
@@ -1403,7 +1413,8 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x0eallow_accounts\x18\x11 \x03(\tR\rallowAccounts\x12\x1b\n" +
 	"\tallow_qos\x18\x12 \x03(\tR\ballowQos\x12\x18\n" +
 	"\anetwork\x18\x14 \x01(\tR\anetwork\x12>\n" +
-	"\x1cdefault_memory_per_gpu_bytes\x18\x15 \x01(\x04R\x18defaultMemoryPerGpuBytes\x12\x1c\n" +
+	"\x1cdefault_memory_per_gpu_bytes\x18\x15 \x01(\x04R\x18defaultMemoryPerGpuBytes\x12$\n" +
+	"\rbf_checkpoint\x18\xb0\x04 \x01(\bR\fbfCheckpoint\x12\x1c\n" +
 	"\texclusive\x18\x13 \x01(\tR\texclusive\x1aE\n" +
 	"\x17TresBillingWeightsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
