@@ -38,7 +38,6 @@ func (d *dialogue) preemption(a arguments) Command {
 // holes changes the policy in force.
 func (d *dialogue) holes(a arguments) Command {
 	policy := *d.state.View().Policy()
-	policy.Scheduler.Type = 1
 	policy.Partitions = append([]Partition(nil), policy.Partitions...)
 	for i := range policy.Partitions {
 		policy.Partitions[i].BfCheckpoint = a.is("on")

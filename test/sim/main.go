@@ -34,10 +34,11 @@ func main() {
 	limit := flag.Duration("limit", 0, "begin no further seed after this time; 0 = run all")
 	traces := flag.String("departures", "", "nodes join and leave as this `file` says, or the files of this folder")
 	forgetful := flag.Bool("forgetful", false, "nodes do not remember the allocations that they had: a fault, which the cluster may notice or not")
+	holes := flag.Bool("holes", false, "jobs that can be saved start in holes of the plan (bf_checkpoint), and one start is planned in each partition")
 	flag.Parse()
 	// Almost all that is made in a run is garbage at its end.
 	debug.SetGCPercent(400)
-	options := ordered.Options{Hours: *hours, Only: numbers(*only), Broken: ordered.Broken{Broken: node.Broken{NoMemory: *forgetful}}}
+	options := ordered.Options{Hours: *hours, Only: numbers(*only), Holes: *holes, Broken: ordered.Broken{Broken: node.Broken{NoMemory: *forgetful}}}
 	if *traces != "" {
 		var err error
 		if options.Departures, err = departures.ReadAll(*traces); err != nil {
@@ -104,6 +105,9 @@ func explain(o ordered.Options, result *ordered.Result) {
 	}
 	if o.Only != nil {
 		arguments += " -only " + strings.Trim(strings.ReplaceAll(fmt.Sprint(o.Only), " ", ","), "[]")
+	}
+	if o.Holes {
+		arguments += " -holes"
 	}
 	if len(o.Departures) > 0 {
 		arguments += " -departures " + flag.Lookup("departures").Value.String()

@@ -31,6 +31,7 @@ func (t *tally) add(r *ordered.Result) {
 	t.Requests += r.Requests
 	t.Accepted += r.Accepted
 	t.Started += r.Started
+	t.Filled += r.Filled
 	t.Finished += r.Finished
 	t.Requeued += r.Requeued
 	t.Preempted += r.Preempted
@@ -82,8 +83,8 @@ func (t *tally) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%d seeds, %.1f simulated days, %d events, %d log entries, %d elections, %d faults\n",
 		t.seeds, t.Simulated.Hours()/24, t.Steps, t.Entries, t.Elections, faults)
-	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started, %d finished, %d requeued, %d preempted, %d allocations frozen\n",
-		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Finished, t.Requeued, t.Preempted, t.Frozen)
+	fmt.Fprintf(out, "%d requests (%d never answered), %d jobs accepted, %d runs started (%d in holes), %d finished, %d requeued, %d preempted, %d allocations frozen\n",
+		t.Requests, t.Unanswered, t.Accepted, t.Started, t.Filled, t.Finished, t.Requeued, t.Preempted, t.Frozen)
 	s := &t.SaveCounts
 	fmt.Fprintf(out, "%d allocations saved (%d saves failed), %d runs left with their image (%d to make room), %d restored (%d restores failed), %d went on exactly there (%d took the place of a run that stood, %d moves were called off), %d runs repeated something, %d starts from an older image (%d newer ones undone by that), %d images deleted, %d jobs lost theirs, %d copied to a second node, %d times suspended\n",
 		s.Saves, s.SavesFailed, s.Left, s.Leaving, s.Restores, s.RestoresFailed, s.Moved, s.Took, s.Stayed, s.Repeated, s.Older, s.Undone, s.Deleted, s.Dropped, s.Copied, s.Suspended)

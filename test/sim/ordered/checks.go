@@ -116,6 +116,9 @@ func (w *World) account(c *controller, result *state.Result) {
 	for i, start := range result.Starts {
 		if start.Dropped == "" {
 			w.Started++
+			if job, _ := view.Job(start.Job); job.Run.Fills {
+				w.Filled++
+			}
 			w.trace("log", "job %d starts, epoch %d", start.Job, start.Epoch)
 			w.checkStart(view, start.Job, result.Starts[i+1:])
 		}

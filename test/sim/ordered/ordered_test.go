@@ -65,6 +65,23 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestHoles runs a day on which jobs that can be saved start in holes of the plan: nothing
+// is lost, and nothing runs twice, there either.
+func TestHoles(t *testing.T) {
+	filled, left := 0, 0
+	for _, seed := range prototest.Soak([]uint64{19}, []uint64{0, 3, 7, 12, 19, 4, 5, 6, 8, 9}) {
+		r := Run(Options{Seed: seed, Holes: true})
+		if r.Failure != nil {
+			t.Fatalf("after %v: %v\n%s\nreplay: make sim SEED=%d SIMFLAGS=-holes", r.Failure.At, r.Failure, strings.Join(r.Last, ""), seed)
+		}
+		filled, left = filled+r.Filled, left+r.Leaving
+	}
+	t.Logf("%d jobs started in holes, %d were saved to make room", filled, left)
+	if filled < 15 || left < 5 {
+		t.Errorf("%d jobs started in holes, and %d were saved to make room: the day proves nothing", filled, left)
+	}
+}
+
 // TestSameSeedSameLines: a seed replays byte for byte.
 func TestSameSeedSameLines(t *testing.T) {
 	hours := prototest.Soak(3.0, 24)

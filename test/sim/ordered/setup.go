@@ -24,6 +24,9 @@ func (w *World) setUp() {
 	case 1: // urgent ones preempt the others
 		policy.Preempt = state.PreemptPolicy{Type: sched.PreemptByQOS, Mode: pick(w.rng, modes)}
 	}
+	if w.Options.Holes {
+		main.BfCheckpoint, guest.BfCheckpoint, policy.Scheduler.PartJobs = true, true, 1
+	}
 	policy.Partitions = []state.Partition{guest, main}
 	policy.LeaseS, policy.LeaseMarginS, policy.MinJobAgeS = uint32(w.lease.Seconds()), uint32(w.margin.Seconds()), 3600
 	policy.Licenses = []state.License{{Name: license, Count: w.rules.licenses}}

@@ -34,6 +34,7 @@ type Options struct {
 	Between time.Duration // between two submissions, on average; 0 = 4 min
 	Trace   io.Writer     // one line an event; nil = none
 	Broken  Broken        // what is broken on purpose
+	Holes   bool          // jobs that can be saved start in holes of the plan
 	// Departures say when nodes join and leave: one for a day, if there are any. All these
 	// days have owners, and more nodes than others.
 	Departures []*departures.Trace
@@ -51,6 +52,7 @@ type Counts struct {
 	Accepted, Started, Finished, Requeued, Preempted int
 	Elections, Frozen, Unanswered                    int
 	SaveCounts
+	Filled                    int // jobs that started in holes
 	Reclaimed, Parked, Killed int // nodes; allocations that were parked; those that were not in time
 	OnNode                    int // reclaims on nodes themselves
 	Entries                   int
