@@ -9,7 +9,8 @@
 //	err = w.Add(ctx, part, pipe)                          // parts that lie in no file,
 //	receipt, err = w.Finish(ctx, manifest, dumpDirectory) // and then the others
 //	err = s.Get(ctx, receipt.Digest, restoreDirectory)    // every byte verified
-//	feed, err := s.Feed(ctx, receipt.Digest, dir, which)  // which parts are read later
+//	image, err := s.Open(ctx, receipt.Digest)             // its manifest, and its chunks
+//	feed, err := image.Feed(ctx, dir, which)              // which parts are read later
 //	data, done, err := feed.Read(part, offset, most)      // every byte verified
 //
 //	err = store.Serve(ctx, conn, s, digest)               // here: that image, read only

@@ -20,7 +20,11 @@ func pages(p *checkpoint.Part) bool { return strings.HasPrefix(p.Name, "pages-")
 func feedOf(t *testing.T, r Reader, image checkpoint.Digest) (*Feed, string) {
 	t.Helper()
 	directory := filepath.Join(t.TempDir(), "restored")
-	f, err := r.Feed(t.Context(), image, directory, pages)
+	opened, err := r.Open(t.Context(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := opened.Feed(t.Context(), directory, pages)
 	if err != nil {
 		t.Fatal(err)
 	}

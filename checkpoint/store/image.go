@@ -96,27 +96,18 @@ func (d *Directory) Get(ctx context.Context, image checkpoint.Digest, directory 
 	return err
 }
 
-// Feed implements Reader.
-func (d *Directory) Feed(ctx context.Context, image checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
-	return within(ctx, d, "get an image from", func(ctx context.Context) (*Feed, error) {
-		name, err := d.find(ctx, image)
-		if err != nil {
-			return nil, err
-		}
-		opened, err := d.open(ctx, name, image)
-		if err == nil {
-			if err = unpack(ctx, opened, image, directory, fed); err != nil {
-				err = errors.Join(err, opened.Close())
+// Feed implements Image.
+func (i *directoryImage) Feed(ctx context.Context, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
+	return within(ctx, i.d, "get an image from", func(ctx context.Context) (*Feed, error) {
+		damaged := func() { i.d.markDamaged(i.name) }
+		if err := unpack(ctx, i, i.digest, directory, fed); err != nil {
+			var damage *Damage
+			if errors.As(err, &damage) {
+				damaged()
 			}
+			return nil, errors.Join(err, i.Close())
 		}
-		var damage *Damage
-		if errors.As(err, &damage) {
-			d.markDamaged(name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return newFeed(ctx, opened, image, fed, reachHere, func() { d.markDamaged(name) }), nil
+		return newFeed(ctx, i, i.digest, fed, reachHere, damaged), nil
 	})
 }
 
@@ -131,6 +122,7 @@ func (d *Directory) markDamaged(name string) {
 // directoryImage is an image in a Directory, with its packs open.
 type directoryImage struct {
 	d        *Directory
+	name     string // its directory
 	digest   checkpoint.Digest
 	manifest *checkpoint.Manifest
 	encoded  []byte
@@ -151,7 +143,7 @@ func (d *Directory) open(ctx context.Context, name string, digest checkpoint.Dig
 	if err != nil {
 		return nil, err
 	}
-	image := &directoryImage{d: d, digest: digest, manifest: m, encoded: encoded, places: map[checkpoint.Digest]place{}}
+	image := &directoryImage{d: d, name: name, digest: digest, manifest: m, encoded: encoded, places: map[checkpoint.Digest]place{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, image.Close())

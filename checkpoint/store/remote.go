@@ -55,20 +55,6 @@ func (r *Remote) Get(ctx context.Context, image checkpoint.Digest, directory str
 // which its bytes come, has changed hands. Whoever reads it meanwhile waits.
 const feedAttempts = 10
 
-// Feed implements Reader.
-func (r *Remote) Feed(ctx context.Context, image checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
-	patient := *r
-	patient.attempts = max(r.attempts, feedAttempts)
-	opened, err := patient.Open(ctx, image)
-	if err != nil {
-		return nil, err
-	}
-	if err := unpack(ctx, opened, image, directory, fed); err != nil {
-		return nil, fmt.Errorf("get an image from another node: %w", errors.Join(err, opened.Close()))
-	}
-	return newFeed(ctx, opened, image, fed, reachThere, func() {}), nil
-}
-
 // Open implements Reader.
 func (r *Remote) Open(ctx context.Context, image checkpoint.Digest) (Image, error) {
 	i := &remoteImage{remote: r, digest: image}
@@ -92,6 +78,17 @@ type remoteImage struct {
 func (i *remoteImage) Manifest() *checkpoint.Manifest { return i.manifest }
 func (i *remoteImage) Encoded() []byte                { return i.encoded }
 func (i *remoteImage) File(Ref) string                { return "" }
+
+// Feed implements Image.
+func (i *remoteImage) Feed(ctx context.Context, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
+	patient := *i.remote
+	patient.attempts = max(patient.attempts, feedAttempts)
+	i.remote = &patient
+	if err := unpack(ctx, i, i.digest, directory, fed); err != nil {
+		return nil, fmt.Errorf("get an image from another node: %w", errors.Join(err, i.Close()))
+	}
+	return newFeed(ctx, i, i.digest, fed, reachThere, func() {}), nil
+}
 
 // Close implements Image.
 func (i *remoteImage) Close() error {

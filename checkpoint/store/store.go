@@ -65,12 +65,8 @@ type Reader interface {
 	// restore too. When it returns an error, nothing is left of what it made.
 	// Errors: as of Manifest, and ErrFull.
 	Get(ctx context.Context, image checkpoint.Digest, directory string) error
-	// Feed is a Get that leaves out the parts for which fed answers true: their files
-	// are empty, and the Feed hands out their bytes while they are read. The caller
-	// closes it. The context is only that of the call.
-	Feed(ctx context.Context, image checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (*Feed, error)
-	// Open answers an image to be read chunk by chunk; Serve does. The caller
-	// closes it. An image that is deleted meanwhile may or may not be read to
+	// Open answers an image to be read chunk by chunk, as Serve does, or to be fed. The
+	// caller closes it. An image that is deleted meanwhile may or may not be read to
 	// its end.
 	Open(ctx context.Context, image checkpoint.Digest) (Image, error)
 }
@@ -88,6 +84,11 @@ type Image interface {
 	Chunks(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error
 	// File says where a chunk lies, for errors; "" = not known.
 	File(Ref) string
+	// Feed does what Reader.Get does, and leaves out the parts for which fed answers true:
+	// their files are empty, and the Feed hands out their bytes while they are read. The
+	// image is the Feed's from then on, and is closed if there is an error. The caller
+	// closes the Feed. The context is only that of the call.
+	Feed(ctx context.Context, directory string, fed func(*checkpoint.Part) bool) (*Feed, error)
 	Close() error
 }
 

@@ -49,17 +49,19 @@ func (p *alloc) fetchImage(ctx context.Context) (*checkpoint.Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w: %w", images.ErrClosed, err)
 	}
-	manifest, err := reader.Manifest(ctx, digest)
+	open := func() (store.Image, error) { return reader.Open(ctx, digest) }
+	opened, err := open()
 	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
+	manifest := opened.Manifest()
 	if err := images.Same(manifest, image); err != nil {
-		return nil, fmt.Errorf("image: %w", err)
+		return nil, errors.Join(fmt.Errorf("image: %w", err), opened.Close())
 	}
 	if err := p.mayHave(manifest); err != nil {
-		return nil, err
+		return nil, errors.Join(err, opened.Close())
 	}
-	if p.image, err = imagedir.Open(ctx, p.dir, p.settings.StateDir, reader, manifest, digest, p.log); err != nil {
+	if p.image, err = imagedir.Open(ctx, p.dir, p.settings.StateDir, opened, open, p.log); err != nil {
 		return nil, err
 	}
 	return manifest, nil

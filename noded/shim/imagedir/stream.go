@@ -48,17 +48,18 @@ func Bytes(m *checkpoint.Manifest, streamed func(*checkpoint.Part) bool) uint64 
 	return uint64(n)
 }
 
-// Open makes the directory, and brings an image into it. Every byte of it is compared with
-// its manifest: those of streamed parts as they are read. The context is only that of
-// the call.
-func Open(ctx context.Context, b bundle.Dir, stateDir string, reader store.Reader, m *checkpoint.Manifest, digest checkpoint.Digest, log *slog.Logger) (*Dir, error) {
+// Open makes the directory, and brings an image into it, which it closes in the end. Every
+// byte of it is compared with its manifest: those of streamed parts as they are read.
+// again opens the image once more, where nothing can be streamed. The context is only
+// that of the call.
+func Open(ctx context.Context, b bundle.Dir, stateDir string, image store.Image, again func() (store.Image, error), log *slog.Logger) (*Dir, error) {
 	streamed := Streamed()
 	for {
-		d, err := Make(b, stateDir, Bytes(m, streamed), log)
+		d, err := Make(b, stateDir, Bytes(image.Manifest(), streamed), log)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, image.Close())
 		}
-		err = d.fill(ctx, reader, digest, streamed)
+		err = d.fill(ctx, image, streamed)
 		if err == nil {
 			if n := len(d.feed.Parts()); n > 0 {
 				log.Info("what the job had in memory is read while it is restored", "parts", n)
@@ -70,12 +71,16 @@ func Open(ctx context.Context, b bundle.Dir, stateDir string, reader store.Reade
 			return nil, fmt.Errorf("image: %w", err)
 		}
 		log.Info("the image is unpacked before it is restored, which takes longer: see whether this node has FUSE", "error", err)
+		if image, err = again(); err != nil {
+			return nil, fmt.Errorf("image: %w", err)
+		}
 		streamed = nothing
 	}
 }
 
-func (d *Dir) fill(ctx context.Context, reader store.Reader, digest checkpoint.Digest, streamed func(*checkpoint.Part) bool) (err error) {
-	if d.feed, err = reader.Feed(ctx, digest, d.Path, streamed); err != nil {
+// fill brings the image into the directory.
+func (d *Dir) fill(ctx context.Context, image store.Image, streamed func(*checkpoint.Part) bool) (err error) {
+	if d.feed, err = image.Feed(ctx, d.Path, streamed); err != nil {
 		return err
 	}
 	if len(d.feed.Parts()) == 0 {
