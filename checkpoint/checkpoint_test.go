@@ -149,7 +149,7 @@ func TestVerify(t *testing.T) {
 	must(t, err)
 	m := &Manifest{Version: ManifestVersion, Node: "n1", Parts: parts}
 	must(t, m.Check())
-	must(t, m.Verify(dir))
+	must(t, m.Verify(dir, nil))
 	for what, spoil := range map[string]func() error{
 		"is none of its parts": func() error { return os.WriteFile(filepath.Join(dir, "more"), nil, 0o644) },
 		"has 1 bytes":          func() error { return os.Truncate(filepath.Join(dir, "a.tar"), 1) },
@@ -157,14 +157,16 @@ func TestVerify(t *testing.T) {
 		"no regular file":      func() error { return unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600) },
 	} {
 		must(t, spoil())
-		if err := m.Verify(dir); err == nil || !strings.Contains(err.Error(), what) {
+		if err := m.Verify(dir, map[string]bool{"another": true}); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 		os.Remove(filepath.Join(dir, "more"))
 		os.Remove(filepath.Join(dir, "fifo"))
 		must(t, os.WriteFile(filepath.Join(dir, "a.tar"), []byte("aa"), 0o644))
-		must(t, m.Verify(dir))
+		must(t, m.Verify(dir, nil))
 	}
+	must(t, os.Remove(filepath.Join(dir, "a.tar")))
+	must(t, m.Verify(dir, map[string]bool{"a.tar": true}))
 }
 
 func TestParseAddress(t *testing.T) {

@@ -34,11 +34,11 @@ func ListParts(dir string) ([]Part, error) {
 	return parts, nil
 }
 
-// Verify makes sure that dir holds the parts of the image, each as long as it
-// was, and nothing else. The store that unpacked them has compared their bytes:
-// reading a large image twice would double the time of a restore.
+// Verify makes sure that dir holds the parts of the image except those in without,
+// each as long as it was, and nothing else. The store that unpacked them has compared
+// their bytes: reading a large image twice would double the time of a restore.
 // Its errors name the part, and wrap ErrManifest.
-func (m *Manifest) Verify(dir string) error {
+func (m *Manifest) Verify(dir string, without map[string]bool) error {
 	have, err := ListParts(dir)
 	if err != nil {
 		return err
@@ -50,6 +50,7 @@ func (m *Manifest) Verify(dir string) error {
 	for _, want := range m.Parts {
 		size, ok := found[want.Name]
 		switch {
+		case !ok && without[want.Name]:
 		case !ok:
 			return fmt.Errorf("%w: its part %s is missing", ErrManifest, want.Name)
 		case size != want.Size:

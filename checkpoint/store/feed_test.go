@@ -13,8 +13,16 @@ import (
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 )
 
-// pages are the parts that the tests have fed.
-func pages(p *checkpoint.Part) bool { return strings.HasPrefix(p.Name, "pages-") }
+// pages are the parts that the tests have fed, and what is spare is left out.
+func pages(p *checkpoint.Part) Way {
+	switch {
+	case strings.HasPrefix(p.Name, "pages-"):
+		return Fed
+	case p.Name == "spare":
+		return LeftOut
+	}
+	return Filed
+}
 
 // feedOf feeds the pages of an image, and unpacks what else it has.
 func feedOf(t *testing.T, r Reader, image checkpoint.Digest) (*Feed, string) {
@@ -59,7 +67,7 @@ func TestFeed(t *testing.T) {
 		large := append(memory(random, 2000), make([]byte, 3<<20)...)
 		s := sample{
 			"core-1.img": noise(random, 3000), "pages-0.img": {}, "pages-1.img": append(large, memory(random, 700)...),
-			"pages-2.img": noise(random, 5<<20+777), "pages-3.img": make([]byte, 2<<20), "upper.tar": memory(random, 100),
+			"pages-2.img": noise(random, 5<<20+777), "pages-3.img": make([]byte, 2<<20), "spare": memory(random, 50), "upper.tar": memory(random, 100),
 		}
 		image := s.put(t, d, 1, 1).Digest
 		f, directory := feedOf(t, r, image)
@@ -67,6 +75,12 @@ func TestFeed(t *testing.T) {
 			t.Fatalf("fed are %s", got)
 		}
 		for name, data := range s {
+			if name == "spare" {
+				if _, err := os.Lstat(filepath.Join(directory, name)); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("what is left out is there: %v", err)
+				}
+				continue
+			}
 			if strings.HasPrefix(name, "pages-") {
 				data = nil
 			}

@@ -21,7 +21,7 @@ type unpacking struct {
 	m      *checkpoint.Manifest
 	target *target
 
-	fed func(*checkpoint.Part) bool // parts that are not written
+	way func(*checkpoint.Part) Way
 
 	wanted []Ref
 	offset []int64            // of each that is wanted, in its part
@@ -43,13 +43,12 @@ type load struct {
 // loadBytes is how much of stored chunks goes to one processor at a time.
 const loadBytes = 1 << 20
 
-// notFed is for whoever wants every part in a file.
-func notFed(*checkpoint.Part) bool { return false }
+// filed is for whoever wants every part in a file.
+func filed(*checkpoint.Part) Way { return Filed }
 
-// unpack writes an image into a directory, or leaves nothing there. The files of parts
-// that are fed are empty.
-func unpack(ctx context.Context, image Image, digest checkpoint.Digest, directory string, fed func(*checkpoint.Part) bool) (err error) {
-	u := &unpacking{image: image, digest: digest, m: image.Manifest(), fed: fed}
+// unpack writes an image into a directory, or leaves nothing there.
+func unpack(ctx context.Context, image Image, digest checkpoint.Digest, directory string, way func(*checkpoint.Part) Way) (err error) {
+	u := &unpacking{image: image, digest: digest, m: image.Manifest(), way: way}
 	u.plan()
 	if u.target, err = makeTarget(directory); err != nil {
 		return err
@@ -68,7 +67,10 @@ func unpack(ctx context.Context, image Image, digest checkpoint.Digest, director
 		}
 		part := &u.m.Parts[i]
 		size := part.Size
-		if fed(part) {
+		switch way(part) {
+		case LeftOut:
+			continue
+		case Fed:
 			size = 0
 		}
 		if err := u.target.create(part.Name, size); err != nil {
@@ -82,7 +84,7 @@ func unpack(ctx context.Context, image Image, digest checkpoint.Digest, director
 func (u *unpacking) bytes() int64 {
 	n := int64(0)
 	for i := range u.m.Parts {
-		if !u.fed(&u.m.Parts[i]) {
+		if u.way(&u.m.Parts[i]) == Filed {
 			n += u.m.Parts[i].DataBytes()
 		}
 	}
@@ -94,7 +96,7 @@ func (u *unpacking) plan() {
 	first := map[checkpoint.Digest]int{}
 	u.again = map[int][]location{}
 	for i := range u.m.Parts {
-		if u.fed(&u.m.Parts[i]) {
+		if u.way(&u.m.Parts[i]) != Filed {
 			continue
 		}
 		at := int64(0)

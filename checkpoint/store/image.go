@@ -85,7 +85,7 @@ func (d *Directory) Get(ctx context.Context, image checkpoint.Digest, directory 
 		}
 		opened, err := d.open(ctx, name, image)
 		if err == nil {
-			err = errors.Join(unpack(ctx, opened, image, directory, notFed), opened.Close())
+			err = errors.Join(unpack(ctx, opened, image, directory, filed), opened.Close())
 		}
 		var damage *Damage
 		if errors.As(err, &damage) {
@@ -97,17 +97,17 @@ func (d *Directory) Get(ctx context.Context, image checkpoint.Digest, directory 
 }
 
 // Feed implements Image.
-func (i *directoryImage) Feed(ctx context.Context, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
+func (i *directoryImage) Feed(ctx context.Context, directory string, way func(*checkpoint.Part) Way) (*Feed, error) {
 	return within(ctx, i.d, "get an image from", func(ctx context.Context) (*Feed, error) {
 		damaged := func() { i.d.markDamaged(i.name) }
-		if err := unpack(ctx, i, i.digest, directory, fed); err != nil {
+		if err := unpack(ctx, i, i.digest, directory, way); err != nil {
 			var damage *Damage
 			if errors.As(err, &damage) {
 				damaged()
 			}
 			return nil, errors.Join(err, i.Close())
 		}
-		return newFeed(ctx, i, i.digest, fed, reachHere, damaged), nil
+		return newFeed(ctx, i, i.digest, way, reachHere, damaged), nil
 	})
 }
 

@@ -45,7 +45,7 @@ func (r *Remote) Get(ctx context.Context, image checkpoint.Digest, directory str
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(unpack(ctx, opened, image, directory, notFed), opened.Close()); err != nil {
+	if err := errors.Join(unpack(ctx, opened, image, directory, filed), opened.Close()); err != nil {
 		return fmt.Errorf("get an image from another node: %w", err)
 	}
 	return nil
@@ -80,14 +80,14 @@ func (i *remoteImage) Encoded() []byte                { return i.encoded }
 func (i *remoteImage) File(Ref) string                { return "" }
 
 // Feed implements Image.
-func (i *remoteImage) Feed(ctx context.Context, directory string, fed func(*checkpoint.Part) bool) (*Feed, error) {
+func (i *remoteImage) Feed(ctx context.Context, directory string, way func(*checkpoint.Part) Way) (*Feed, error) {
 	patient := *i.remote
 	patient.attempts = max(patient.attempts, feedAttempts)
 	i.remote = &patient
-	if err := unpack(ctx, i, i.digest, directory, fed); err != nil {
+	if err := unpack(ctx, i, i.digest, directory, way); err != nil {
 		return nil, fmt.Errorf("get an image from another node: %w", errors.Join(err, i.Close()))
 	}
-	return newFeed(ctx, i, i.digest, fed, reachThere, func() {}), nil
+	return newFeed(ctx, i, i.digest, way, reachThere, func() {}), nil
 }
 
 // Close implements Image.

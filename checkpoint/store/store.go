@@ -71,6 +71,15 @@ type Reader interface {
 	Open(ctx context.Context, image checkpoint.Digest) (Image, error)
 }
 
+// Way is how a part of an image gets to whoever restores it.
+type Way uint8
+
+const (
+	Filed   Way = iota // it is written into a file
+	Fed                // its file is empty, and a Feed hands out its bytes while they are read
+	LeftOut            // there is no file of it: nobody needs it
+)
+
 // Image is an image that is being read, by one goroutine at a time.
 type Image interface {
 	Manifest() *checkpoint.Manifest
@@ -84,11 +93,10 @@ type Image interface {
 	Chunks(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error
 	// File says where a chunk lies, for errors; "" = not known.
 	File(Ref) string
-	// Feed does what Reader.Get does, and leaves out the parts for which fed answers true:
-	// their files are empty, and the Feed hands out their bytes while they are read. The
-	// image is the Feed's from then on, and is closed if there is an error. The caller
-	// closes the Feed. The context is only that of the call.
-	Feed(ctx context.Context, directory string, fed func(*checkpoint.Part) bool) (*Feed, error)
+	// Feed does what Reader.Get does with the parts that go into files, and hands out
+	// those that are fed. The image is the Feed's from then on, and is closed if there is
+	// an error. The caller closes the Feed. The context is only that of the call.
+	Feed(ctx context.Context, directory string, way func(*checkpoint.Part) Way) (*Feed, error)
 	Close() error
 }
 

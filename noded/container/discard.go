@@ -17,6 +17,9 @@ func (i *Image) Discard() error {
 // removeAllBut removes everything in a directory except one entry.
 func removeAllBut(directory, name string) error {
 	entries, err := os.ReadDir(directory)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it was spared
+	}
 	if err != nil {
 		return fmt.Errorf("discard an image's files: %w", err)
 	}

@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
@@ -258,6 +260,44 @@ func (p *places) of(path string) place {
 // checkpoint.Manifest.Fits.
 func Look(path string) (checkpoint.File, error) { return hashes.Look(path) }
 
+// Spare answers the parts of an image without which it can be restored here, because
+// this node has the files that they carry: as a rule all programs and libraries. program
+// is process 1's here. Whoever restores the image looks again.
+func Spare(m *checkpoint.Manifest, program string) map[string]bool {
+	there := make([]bool, len(m.Files))
+	var looking errgroup.Group
+	looking.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range m.Files {
+		f := &m.Files[i]
+		path := f.Path
+		if path == initPath {
+			path = program
+		}
+		if f.Carried != "" {
+			looking.Go(func() error { there[i] = isThere(f, path); return nil })
+		}
+	}
+	_ = looking.Wait() // none fails
+	spare := map[string]bool{}
+	for i := range m.Files {
+		if there[i] {
+			spare[m.Files[i].Carried] = true
+		}
+	}
+	for i := range m.Files { // several may be carried by one part
+		if !there[i] {
+			delete(spare, m.Files[i].Carried)
+		}
+	}
+	return spare
+}
+
+// isThere says whether a file lies at a path of this node.
+func isThere(f *checkpoint.File, path string) bool {
+	have, err := Look(path)
+	return err == nil && have.Size == f.Size && have.SHA256 == f.SHA256
+}
+
 // putCarried writes the files that this node lacks, or that differ here, into
 // the root, which is the container's own above the host's.
 func (s *stage) putCarried(a *assembled, image *Image) error {
@@ -273,6 +313,9 @@ func (s *stage) putCarried(a *assembled, image *Image) error {
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("look at %s: %w", f.Path, err)
+		}
+		if image.Spare[f.Carried] {
+			return misfit("file "+f.Path, "it was replaced a moment ago", "try again")
 		}
 		from := ""
 		if image.Dir != "" {

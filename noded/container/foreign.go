@@ -92,7 +92,7 @@ func (s *stage) sources(spec *Spec, a *assembled, image *Image) (map[string]sour
 		if path == initPath {
 			options = cloneOptions{idmap: true, attr: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
 			program := spec.InitPath
-			if image.Dir != "" {
+			if image.Dir != "" && !image.Spare[carriedInit] {
 				program = filepath.Join(image.Dir, carriedInit)
 			}
 			tree, err = s.clone(program, nil, options)

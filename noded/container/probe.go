@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,40 +27,61 @@ const probeTimeout = 20 * time.Second
 // maxProbed bounds how many devices are tried.
 const maxProbed = 64
 
-// checkDevices makes sure that a process of the group can open only the devices that
-// the group has, which shows that the kernel has its device rules.
-func checkDevices(ctx context.Context, group *cgroup.Group, spec *Spec) error {
+// deviceProbe is such a process. It is started while CRIU works, and waits until it is in
+// the group: to start a program takes longer than to try devices.
+type deviceProbe struct {
+	cmd   *exec.Cmd
+	begin io.Closer // closed when it may begin
+	out   strings.Builder
+	once  sync.Once
+	err   error // how it ended
+}
+
+// startProbe starts the process. The caller ends it.
+func startProbe(ctx context.Context, spec *Spec) (*deviceProbe, error) {
 	foreign, err := foreignDevices(spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(foreign) == 0 {
-		return errors.New("the device rules cannot be tried: the host shows no device that the job must not open")
+		return nil, errors.New("the device rules cannot be tried: the host shows no device that the job must not open")
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	probe := exec.CommandContext(ctx, "/proc/self/exe", append([]string{probeWord}, foreign...)...)
-	begin, err := probe.StdinPipe()
-	if err != nil {
-		return err
+	p := &deviceProbe{cmd: exec.CommandContext(ctx, "/proc/self/exe", append([]string{probeWord}, foreign...)...)}
+	if p.begin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
 	}
-	var out strings.Builder
-	probe.Stdout = &out
-	if err := probe.Start(); err != nil {
+	p.cmd.Stdout = &p.out
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("try the device rules: %w", err)
+	}
+	return p, nil
+}
+
+// try makes sure that a process of the group can open only the devices that the group
+// has, which shows that the kernel has its device rules. It may be called once.
+func (p *deviceProbe) try(group *cgroup.Group) error {
+	late := time.AfterFunc(probeTimeout, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
+	if err := group.Add(p.cmd.Process.Pid); err != nil {
 		return fmt.Errorf("try the device rules: %w", err)
 	}
-	err = group.Add(probe.Process.Pid)
-	begin.Close() // the process is in the group, and may begin
-	if err != nil {
-		_ = probe.Process.Kill()
+	p.begin.Close() // the process is in the group
+	p.once.Do(func() { p.err = p.cmd.Wait() })
+	if p.err != nil {
+		return fmt.Errorf("try the device rules: %w", p.err)
 	}
-	if err := errors.Join(err, probe.Wait()); err != nil {
-		return fmt.Errorf("try the device rules: %w", err)
-	}
-	if out.String() != "" {
-		return fmt.Errorf("the control group lets the job open %s, which is not its own", strings.TrimSpace(out.String()))
+	if p.out.String() != "" {
+		return fmt.Errorf("the control group lets the job open %s, which is not its own", strings.TrimSpace(p.out.String()))
 	}
 	return nil
+}
+
+// end ends the process, if it has not ended.
+func (p *deviceProbe) end() {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Kill()
+		p.err = p.cmd.Wait()
+	})
 }
 
 // foreignDevices answers devices of the host that a container must not open: the

@@ -24,6 +24,8 @@ var ErrMisfit = errors.New("this image cannot be restored here")
 type Image struct {
 	Dir      string // its files; root's alone
 	Manifest *checkpoint.Manifest
+	// Spare are parts that are not in Dir, because nobody needs them: see Spare.
+	Spare map[string]bool
 	// Log is a directory for CRIU's log.
 	Log string
 	// MayRun is asked last, when every check has passed and nothing
@@ -114,11 +116,16 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 	if err != nil {
 		return err
 	}
+	probe, err := startProbe(ctx, &c.spec)
+	if err != nil {
+		return err
+	}
+	defer probe.end()
 	restored, err := engine.Restore(ctx, checkpoint.RestoreOptions{
 		Owner: namespaceOwner(c.spec.ID), Started: c.joinGroups,
 		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
-			err := errors.Join(c.checkRestored(ctx, pid, watched), boundRestored(pid))
+			err := errors.Join(c.checkRestored(pid, watched, probe), boundRestored(pid))
 			if err != nil || image.MayRun == nil {
 				return err
 			}

@@ -31,16 +31,24 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 	if image.Dir == "" {
 		return checkShared(spec.User, m.Shared, false)
 	}
-	if err := m.Verify(image.Dir); err != nil {
+	if err := m.Verify(image.Dir, image.Spare); err != nil {
 		return err
 	}
 	if err := checkShared(spec.User, m.Shared, true); err != nil {
 		return err
 	}
 	for i := range m.Files {
-		if f := &m.Files[i]; f.Path == initPath {
+		f := &m.Files[i]
+		if f.Path != initPath {
+			continue
+		}
+		if !image.Spare[f.Carried] {
 			return os.Chmod(filepath.Join(image.Dir, f.Carried), os.FileMode(f.Mode)&os.ModePerm)
 		}
+		if !isThere(f, spec.InitPath) {
+			return misfit("file "+spec.InitPath, "it was replaced a moment ago", "try again")
+		}
+		return nil
 	}
 	return fmt.Errorf("%w: it lacks process 1's program", checkpoint.ErrManifest)
 }
@@ -78,7 +86,7 @@ func checkShared(user User, files []checkpoint.SharedFile, cut bool) error {
 
 // checkRestored asks the kernel about each process of a restored tree, none of
 // which has run: nothing that an image says of itself is taken on trust.
-func (c *Container) checkRestored(ctx context.Context, pid int, watched []string) error {
+func (c *Container) checkRestored(pid int, watched []string, probe *deviceProbe) error {
 	group, err := cgroup.Open(c.spec.Cgroup.Path)
 	if err != nil {
 		return err
@@ -122,7 +130,7 @@ func (c *Container) checkRestored(ctx context.Context, pid int, watched []string
 	if err := c.checkShown(pid); err != nil {
 		return err
 	}
-	return checkDevices(ctx, group, &c.spec)
+	return probe.try(group)
 }
 
 // checkNamespaces: the ids of the processes are those that Start would give,

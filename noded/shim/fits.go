@@ -71,7 +71,7 @@ func (p *alloc) mayHave(m *checkpoint.Manifest) error {
 	if most := p.settings.TmpBytes; most > 0 && m.TmpBytes > most {
 		return &roomError{fmt.Sprintf("disk: the job has %s of its node's disk (TmpDisk), and here jobs may write %s: choose a node with more", spec.FormatSize(m.TmpBytes), spec.FormatSize(most))}
 	}
-	need, room := imagedir.Bytes(m, imagedir.Streamed()), fs.Bavail*uint64(fs.Bsize)
+	need, room := imagedir.NewWays(nil).Bytes(m), fs.Bavail*uint64(fs.Bsize)
 	if imagedir.EnoughMemory(need) == nil {
 		need = 0 // it is unpacked in memory
 	}

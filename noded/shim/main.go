@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
@@ -101,29 +100,30 @@ func (p *alloc) run() *pb.AllocEnded {
 	if err := p.job.CheckAccounts(p.startContext); err != nil {
 		return p.failed(err)
 	}
-	var manifest *checkpoint.Manifest
+	var image *arrival
 	if p.order.Restore != nil {
-		defer func() { p.image.Drop() }()
 		var err error
-		if manifest, err = p.fetch(p.startContext); err == nil {
-			p.job.ImageTmpBytes = manifest.TmpBytes
-			err = p.gpus.Plan(p.startContext, p.image.Path, manifest)
-		}
-		if err != nil {
+		if image, err = p.arrive(p.startContext); err != nil {
 			return p.failed(err)
 		}
+		defer p.drop(image)
+		p.job.ImageTmpBytes = image.manifest.TmpBytes
 	}
 	spec, cleanup, err := p.prepare()
 	if err != nil {
+		return p.failed(err)
+	}
+	if err := image.wait(); err != nil {
+		cleanup()
 		return p.failed(err)
 	}
 	if !p.awaitLease() {
 		cleanup()
 		return p.neverRan()
 	}
-	running, err := p.begin(spec, manifest)
+	running, err := p.begin(spec, image)
 	cleanup()
-	p.image.Drop()
+	p.drop(image)
 	if err != nil {
 		return p.failed(err)
 	}

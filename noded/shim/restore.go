@@ -20,10 +20,56 @@ import (
 // nothing about the image itself.
 var errImageAway = errors.New("the image did not come")
 
-// fetch is fetchImage with an error that says whether the image is at fault.
-func (p *alloc) fetch(ctx context.Context) (*checkpoint.Manifest, error) {
-	manifest, err := p.fetchImage(ctx)
-	return manifest, awayOrNot(err)
+// arrival is the image from which an allocation resumes, on its way here. nil is that of
+// an allocation that begins.
+type arrival struct {
+	manifest *checkpoint.Manifest
+	spare    map[string]bool // parts that are not needed here
+	cancel   context.CancelFunc
+	done     chan struct{}
+	err      error // once it is done: whether the image is at fault, too
+}
+
+// arrive opens the image from which the allocation resumes, and brings it into its
+// directory while other things are made ready. Every byte of it is checked before anybody
+// reads it.
+func (p *alloc) arrive(ctx context.Context) (*arrival, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	opened, open, err := p.openImage(ctx)
+	if err != nil {
+		cancel()
+		return nil, awayOrNot(err)
+	}
+	a := &arrival{manifest: opened.Manifest(), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.spare = container.Spare(a.manifest, p.settings.InitPath)
+		p.image, a.err = imagedir.Open(ctx, p.dir, p.settings.StateDir, opened, open, imagedir.NewWays(a.spare), p.log)
+		if a.err == nil {
+			a.err = p.gpus.Plan(ctx, p.image.Path, a.manifest)
+		}
+		a.err = awayOrNot(a.err)
+	}()
+	return a, nil
+}
+
+// wait waits until the image is here.
+func (a *arrival) wait() error {
+	if a == nil {
+		return nil
+	}
+	<-a.done
+	return a.err
+}
+
+// drop gives up what is still on its way, and what came.
+func (p *alloc) drop(a *arrival) {
+	if a == nil {
+		return
+	}
+	a.cancel()
+	<-a.done
+	p.image.Drop()
 }
 
 // awayOrNot says of an error whether the image is at fault.
@@ -34,47 +80,42 @@ func awayOrNot(err error) error {
 	return err
 }
 
-// fetchImage brings the image from which the allocation resumes into its directory, and
-// answers the manifest. Every byte of it is checked before anybody reads it.
-func (p *alloc) fetchImage(ctx context.Context) (*checkpoint.Manifest, error) {
+// openImage opens the image, and answers what opens it once more.
+func (p *alloc) openImage(ctx context.Context) (store.Image, func() (store.Image, error), error) {
 	image := p.order.Restore
 	if p.settings.Checkpoint.Engine == nil {
-		return nil, fmt.Errorf("CRIU: %s", p.settings.Checkpoint.WhyNot)
+		return nil, nil, fmt.Errorf("CRIU: %s", p.settings.Checkpoint.WhyNot)
 	}
 	digest, err := images.Digest(image)
 	if err != nil {
-		return nil, fmt.Errorf("image: %w", err)
+		return nil, nil, fmt.Errorf("image: %w", err)
 	}
 	reader, err := p.stores.Reader(ctx, image, p.settings.Node, p.imageDialer().Dial)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w: %w", images.ErrClosed, err)
+		return nil, nil, fmt.Errorf("store: %w: %w", images.ErrClosed, err)
 	}
 	open := func() (store.Image, error) { return reader.Open(ctx, digest) }
 	opened, err := open()
 	if err != nil {
-		return nil, fmt.Errorf("image: %w", err)
+		return nil, nil, fmt.Errorf("image: %w", err)
 	}
-	manifest := opened.Manifest()
-	if err := images.Same(manifest, image); err != nil {
-		return nil, errors.Join(fmt.Errorf("image: %w", err), opened.Close())
+	if err := images.Same(opened.Manifest(), image); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("image: %w", err), opened.Close())
 	}
-	if err := p.mayHave(manifest); err != nil {
-		return nil, errors.Join(err, opened.Close())
+	if err := p.mayHave(opened.Manifest()); err != nil {
+		return nil, nil, errors.Join(err, opened.Close())
 	}
-	if p.image, err = imagedir.Open(ctx, p.dir, p.settings.StateDir, opened, open, p.log); err != nil {
-		return nil, err
-	}
-	return manifest, nil
+	return opened, open, nil
 }
 
 // restore resumes the allocation from its image. If it fails, nothing of the allocation
 // has run.
-func (p *alloc) restore(spec *container.Spec, manifest *checkpoint.Manifest) (*container.Container, error) {
+func (p *alloc) restore(spec *container.Spec, from *arrival) (*container.Container, error) {
 	log, err := p.dir.MakeLogDir()
 	if err != nil {
 		return nil, err
 	}
-	image := container.Image{Dir: p.image.Path, Manifest: manifest, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.IsParked()}
+	image := container.Image{Dir: p.image.Path, Manifest: from.manifest, Spare: from.spare, Log: log, MayRun: p.mayBegin, Stopped: p.gpus.IsParked()}
 	running, err := container.Restore(p.startContext, spec, p.settings.Checkpoint.Engine, image)
 	if err != nil {
 		if cause := p.image.Whole(); cause != nil {
@@ -135,11 +176,11 @@ func (p *alloc) awaitOthers() {
 }
 
 // begin makes the allocation's container run: from the start, or from its image.
-func (p *alloc) begin(spec *container.Spec, manifest *checkpoint.Manifest) (*container.Container, error) {
-	if manifest == nil {
+func (p *alloc) begin(spec *container.Spec, from *arrival) (*container.Container, error) {
+	if from == nil {
 		return container.Start(p.startContext, spec)
 	}
-	return p.restore(spec, manifest)
+	return p.restore(spec, from)
 }
 
 // imageDialer opens streams to the node that has the image.

@@ -24,24 +24,38 @@ const feedName = "feed"
 // errMount is returned, wrapped, when this node cannot show what is streamed.
 var errMount = errors.New("nothing can be streamed on this node")
 
-// Streamed says which parts of an image this node need not unpack before they are read.
-// It is the only place that decides that: without FUSE everything is unpacked.
-func Streamed() func(*checkpoint.Part) bool {
-	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nothing
-	}
-	unix.Close(fuse)
-	return container.Streams
+// Ways says how each part of an image comes to CRIU on this node. It is the only place
+// that decides that: without FUSE nothing is streamed.
+type Ways struct {
+	fuse  bool
+	spare map[string]bool
 }
 
-func nothing(*checkpoint.Part) bool { return false }
+// NewWays looks at this node. spare are parts that nobody needs.
+func NewWays(spare map[string]bool) Ways {
+	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fuse)
+	}
+	return Ways{fuse: err == nil, spare: spare}
+}
+
+// Of answers the way of one part.
+func (w Ways) Of(part *checkpoint.Part) store.Way {
+	switch {
+	case w.spare[part.Name]:
+		return store.LeftOut
+	case w.fuse && container.Streams(part):
+		return store.Fed
+	}
+	return store.Filed
+}
 
 // Bytes answers how many bytes of an image are unpacked, without holes.
-func Bytes(m *checkpoint.Manifest, streamed func(*checkpoint.Part) bool) uint64 {
+func (w Ways) Bytes(m *checkpoint.Manifest) uint64 {
 	n := m.Data // of an image of which only the facts are known
 	for i := range m.Parts {
-		if !streamed(&m.Parts[i]) {
+		if w.Of(&m.Parts[i]) == store.Filed {
 			n += m.Parts[i].DataBytes()
 		}
 	}
@@ -52,14 +66,13 @@ func Bytes(m *checkpoint.Manifest, streamed func(*checkpoint.Part) bool) uint64 
 // byte of it is compared with its manifest: those of streamed parts as they are read.
 // again opens the image once more, where nothing can be streamed. The context is only
 // that of the call.
-func Open(ctx context.Context, b bundle.Dir, stateDir string, image store.Image, again func() (store.Image, error), log *slog.Logger) (*Dir, error) {
-	streamed := Streamed()
+func Open(ctx context.Context, b bundle.Dir, stateDir string, image store.Image, again func() (store.Image, error), ways Ways, log *slog.Logger) (*Dir, error) {
 	for {
-		d, err := Make(b, stateDir, Bytes(image.Manifest(), streamed), log)
+		d, err := Make(b, stateDir, ways.Bytes(image.Manifest()), log)
 		if err != nil {
 			return nil, errors.Join(err, image.Close())
 		}
-		err = d.fill(ctx, image, streamed)
+		err = d.fill(ctx, image, ways)
 		if err == nil {
 			if n := len(d.feed.Parts()); n > 0 {
 				log.Info("what the job had in memory is read while it is restored", "parts", n)
@@ -74,13 +87,13 @@ func Open(ctx context.Context, b bundle.Dir, stateDir string, image store.Image,
 		if image, err = again(); err != nil {
 			return nil, fmt.Errorf("image: %w", err)
 		}
-		streamed = nothing
+		ways.fuse = false
 	}
 }
 
 // fill brings the image into the directory.
-func (d *Dir) fill(ctx context.Context, image store.Image, streamed func(*checkpoint.Part) bool) (err error) {
-	if d.feed, err = image.Feed(ctx, d.Path, streamed); err != nil {
+func (d *Dir) fill(ctx context.Context, image store.Image, ways Ways) (err error) {
+	if d.feed, err = image.Feed(ctx, d.Path, ways.Of); err != nil {
 		return err
 	}
 	if len(d.feed.Parts()) == 0 {
