@@ -92,7 +92,7 @@ type reach struct {
 // less than many, and they stay in the processor's cache. An image that comes from another
 // node is asked for in larger steps: each costs the time to that node and back.
 var (
-	reachHere  = reach{ahead: 6 << 20, all: 12 << 20}
+	reachHere  = reach{ahead: 8 << 20, all: 14 << 20}
 	reachThere = reach{ahead: 24 << 20, all: 56 << 20}
 )
 
@@ -314,10 +314,7 @@ func (f *Feed) use(part *fedPart, number int) (*stretch, error) {
 	at := slices.Index(f.held, s)
 	f.held = append(slices.Delete(f.held, at, at+1), s)
 	if number == part.next || number == part.next-1 {
-		ahead := int64(0)
-		for next := number + 1; next < len(part.stretches) && ahead < f.reach.ahead && f.want(part, next); next++ {
-			ahead += part.stretches[next].size
-		}
+		f.goOn(part, number+1)
 	}
 	part.next = number + 1
 	f.mu.Unlock()
@@ -332,6 +329,30 @@ func (f *Feed) use(part *fedPart, number int) (*stretch, error) {
 		return nil, s.err
 	}
 	return s, nil
+}
+
+// goOn has what follows made ready for a reader that goes on. It asks for much at a time,
+// when half of what was asked for before is used up: several reads of a disk are under way
+// then, and another node's answer comes while there is something left to read.
+func (f *Feed) goOn(part *fedPart, from int) {
+	known := int64(0)
+	for number := from; known < f.reach.ahead/2; number++ {
+		if number == len(part.stretches) {
+			return
+		}
+		of := &part.stretches[number]
+		if !of.hole && part.known[number] == nil {
+			break
+		}
+		known += of.size
+	}
+	if known >= f.reach.ahead/2 {
+		return
+	}
+	ahead := int64(0)
+	for number := from; number < len(part.stretches) && ahead < f.reach.ahead && f.want(part, number); number++ {
+		ahead += part.stretches[number].size
+	}
 }
 
 func (f *Feed) drop(s *stretch, over bool) {
