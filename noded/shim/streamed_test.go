@@ -20,7 +20,7 @@ while :; do [ "$(printf %s "$x" | cksum)" = "$sum" ] || exit 3; i=$((i+1)); echo
 }
 
 // TestStreamedImage: what a job has in memory is read from the store while CRIU restores
-// it, and is the same; when the job runs, nothing of that is left. If a byte of it is not
+// it, and is the same; when the job runs, nothing of that is left, and files that the node has were not unpacked. If a byte of it is not
 // as it was saved, nothing has run.
 func TestStreamedImage(t *testing.T) {
 	b := newSavingBed(t)
@@ -37,6 +37,9 @@ func TestStreamedImage(t *testing.T) {
 	must(t, err)
 	if !strings.Contains(string(log), "read while it is restored") {
 		t.Errorf("it was not streamed:\n%s", log)
+	}
+	if left, err := os.ReadDir(second.dir.Path(imagedir.Name)); err != nil || len(left) > 0 {
+		t.Errorf("programs and libraries that are here were unpacked: %v, %v", left, err)
 	}
 	if mounts := b.mountsOf(second); strings.Contains(mounts, "fuse.gleaner") || strings.Contains(mounts, imagedir.Name) {
 		t.Errorf("something is still mounted:\n%s", mounts)

@@ -2,8 +2,8 @@
 //
 // Contract: the directory lives from Make until Drop. What CRIU reads in one go, the
 // memory of processes, is not unpacked: it is read from the store, unpacked and compared
-// with the manifest while CRIU reads it (stream.go). Everything else, and on a node
-// without FUSE all, is unpacked first. If the node has plenty of memory,
+// with the manifest while CRIU reads it (stream.go). What nobody needs here is left out.
+// Everything else, and on a node without FUSE also the memory, is unpacked first. If the node has plenty of memory,
 // it is a file system in memory, with large pages if the kernel has them: an image is
 // written there in a fraction of the time, and nothing of it goes to the disk. Only one
 // supervisor of a node has one at a time, so none counts memory as free that another one
