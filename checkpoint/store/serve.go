@@ -36,8 +36,11 @@ func serveWith(ctx context.Context, stream io.ReadWriteCloser, from Reader, imag
 	return nil
 }
 
+// sendBytes is how much is sent at a time: several chunks. A tunnel makes a message of it.
+const sendBytes = 256 << 10
+
 func serve(ctx context.Context, conn io.ReadWriter, from Reader, image checkpoint.Digest) error {
-	in, out := bufio.NewReader(conn), bufio.NewWriterSize(conn, 64<<10)
+	in, out := bufio.NewReader(conn), bufio.NewWriterSize(conn, sendBytes)
 	if err := greeted(in, out, wireMagic, image); err != nil {
 		return err
 	}

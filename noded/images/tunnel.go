@@ -10,8 +10,9 @@ import (
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
-// messageBytes is how much of an image goes into one message of a tunnel.
-const messageBytes = 128 << 10
+// messageBytes is how much of an image goes into one message of a tunnel: as much as may
+// be, for each passes through three programs.
+const messageBytes = 256 << 10
 
 // Tunnel is one end of a tunnel, opened.
 type Tunnel interface {
