@@ -36,7 +36,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-migrate demo-reclaim migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
+.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,14 @@ demo-migrate: build ## a Python job that counts in its memory moves between two 
 
 demo-reclaim: build ## an owner takes a node back: guests are parked, go on elsewhere, or continue in place
 	@$(SUDO) contrib/demo-reclaim.sh
+
+# PHILLY and DEPARTURES are the files; neither is part of the tree.
+compare-lending: build ## replay a trace of labs that share nothing, lend with kill, or lend with park and pack: a table and a picture (PHILLY=jobs.csv.gz DEPARTURES= FROM=14-0 UNTIL=24-0)
+	@mkdir -p .build
+	@test -r '$(or $(PHILLY),../shared/data/philly/jobs.csv.gz)' || { echo "make compare-lending: PHILLY=FILE says where the trace is (docs/reclaim.md)"; exit 1; }
+	$(BIN)/gleaner simulate --trace '$(or $(PHILLY),../shared/data/philly/jobs.csv.gz)' --cluster contrib/examples/philly.toml --round-limits \
+		--lending isolated,kill,park,pack $(if $(DEPARTURES),--departures '$(DEPARTURES)') \
+		--from '$(or $(FROM),14-0)' --until '$(or $(UNTIL),24-0)' --svg .build/lending.svg
 
 # TABLE=FILE writes the table as Markdown; ONLY is a regular expression on names.
 migrations: build ## move 50 real programs, with GPUs of unlike nodes: they end as if nothing had been (ROUNDS=2 PARALLEL=3 ONLY= TABLE=)

@@ -148,7 +148,7 @@ func (b *backups) writeFile(path string) (err error) {
 	out := bufio.NewWriterSize(file, 1<<20)
 	view := b.cluster.View()
 	header := api.SnapshotHeader(view, b.cluster.Term(), b.cluster.Members(), b.version)
-	err = snapshotfile.Send(header, view.Persist, snapshotfile.NewWriter(out).Add)
+	err = snapshotfile.Send(header, api.Recording(view), view.Persist, snapshotfile.NewWriter(out).Add)
 	if err == nil {
 		err = out.Flush()
 	}

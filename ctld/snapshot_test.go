@@ -128,24 +128,31 @@ func TestRestoreRefused(t *testing.T) {
 	conn := connectTo(t, server.Addresses()[0], "")
 	chunks := save(t, conn)
 	id := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
-	header, state, sum := chunks[0], chunks[1], chunks[len(chunks)-1]
+	header, recorded, state, sum := chunks[0], chunks[1], chunks[2], chunks[len(chunks)-1]
 	flipped := proto.Clone(state).(*pb.SnapshotChunk)
 	flipped.GetData()[len(flipped.GetData())/2] ^= 1
 	for name, sent := range map[string][]*pb.SnapshotChunk{
-		"nothing": nil, "a header": {header}, "no checksum": {header, state}, "no header": {state, sum}, "no state": {header, sum},
-		"a flipped bit": {header, flipped, sum}, "two headers": {header, header, state, sum}, "more": {header, state, sum, state},
+		"nothing": nil, "a header": {header}, "no checksum": {header, recorded, state}, "no header": {recorded, state, sum}, "no state": {header, recorded, sum},
+		"a flipped bit": {header, recorded, flipped, sum}, "two headers": {header, header, recorded, state, sum}, "more": {header, recorded, state, sum, state},
 	} {
 		if _, err := putBack(t, conn, sent); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "nothing was changed") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Whole, but no state.
+	// Whole, but no state: something else, or a recording alone.
 	var other []*pb.SnapshotChunk
-	if err := snapshotfile.Send(header.GetHeader(), func(w io.Writer) error { _, err := io.WriteString(w, "not a state"); return err }, func(chunk *pb.SnapshotChunk) error { other = append(other, chunk); return nil }); err != nil {
+	if err := snapshotfile.Send(header.GetHeader(), func(func(*pb.Recording) bool) {}, func(w io.Writer) error { _, err := io.WriteString(w, "not a state"); return err }, func(chunk *pb.SnapshotChunk) error { other = append(other, chunk); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := putBack(t, conn, other); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("no state: %v", err)
+	}
+	other = nil
+	if err := snapshotfile.Send(header.GetHeader(), func(yield func(*pb.Recording) bool) { yield(&pb.Recording{TimeS: 1}) }, nil, func(chunk *pb.SnapshotChunk) error { other = append(other, chunk); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := putBack(t, conn, other); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a recording alone: %v", err)
 	}
 	if jobs := list(t, conn, all()); len(jobs) != 1 || jobs[0].GetId().GetJob() != id {
 		t.Fatalf("jobs: %v", jobs)

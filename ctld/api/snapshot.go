@@ -43,7 +43,7 @@ func SnapshotHeader(view *state.View, term uint64, peers []string, version strin
 
 // SaveSnapshot streams the whole state as it is now. It holds scripts and
 // environments: administrators only.
-func (s *Controller) SaveSnapshot(_ *pb.SaveSnapshotRequest, stream pb.Controller_SaveSnapshotServer) error {
+func (s *Controller) SaveSnapshot(request *pb.SaveSnapshotRequest, stream pb.Controller_SaveSnapshotServer) error {
 	from, err := s.mustAdminister(stream.Context())
 	if err != nil {
 		return err
@@ -53,7 +53,11 @@ func (s *Controller) SaveSnapshot(_ *pb.SaveSnapshotRequest, stream pb.Controlle
 	}
 	view := s.cluster.View()
 	header := SnapshotHeader(view, s.cluster.Term(), s.cluster.Members(), s.options.Version)
-	if err := snapshotfile.Send(header, view.Persist, stream.Send); err != nil {
+	persist := view.Persist
+	if request.GetRecordingOnly() {
+		persist = nil
+	}
+	if err := snapshotfile.Send(header, Recording(view), persist, stream.Send); err != nil || request.GetRecordingOnly() {
 		return err
 	}
 	s.log.Info("a snapshot of the state was saved", "by", from.String(), "index", header.GetIndex())

@@ -215,6 +215,7 @@ func (j *Job) allReleased() bool {
 // close is a job after its last allocation is released.
 func (s *State) close(job *Job) *Job {
 	s.chargeUsage(job)
+	s.noteEndedRun(job)
 	if !job.End.Requeue {
 		job.Phase = Finished
 		job.End.EndMS = s.timeMS

@@ -42,6 +42,8 @@ const (
 	frameOwnerDay frameKind = 35
 
 	frameReservation frameKind = 36
+
+	frameEndedRuns frameKind = 58
 )
 
 var frameNames = map[frameKind]string{
@@ -49,6 +51,7 @@ var frameNames = map[frameKind]string{
 	frameSpec: "spec", frameJob: "job", frameRemembered: "remembered request", frameTrailer: "trailer",
 	frameQOS: "QOS", frameAccount: "account", frameUser: "user", frameAssociation: "association",
 	frameCertificate: "certificate", frameOwnerDay: "record of an owner", frameReservation: "reservation",
+	frameEndedRuns: "ended runs",
 }
 
 // maxFrameBytes bounds one record: the largest are blobs and jobs on all nodes.
@@ -126,6 +129,7 @@ func (t *tables) Persist(w io.Writer) error {
 	for r := range t.Reservations() {
 		out.frame(frameReservation, r)
 	}
+	t.persistEndedRuns(func(record *endedRunsRecord) { out.frame(frameEndedRuns, record) })
 	written := newNumbers()
 	for job := range t.Jobs(0) {
 		out.job(job, written)

@@ -38,6 +38,7 @@ func (c ApplyPolicy) apply(s *State, result *Result) {
 		s.resetFromMS = s.timeMS
 	}
 	s.setPolicy(policy)
+	s.boundEndedRuns()
 	s.changes.policy = true
 	if policy.Priority.UsageReset == ResetNow {
 		s.resetUsage()

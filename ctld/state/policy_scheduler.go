@@ -17,6 +17,10 @@ type SchedulerPolicy struct {
 	MaxJobs       uint32 `cbor:"3,keyasint,omitempty"` // 0 = DefaultPlannedJobs
 	ArrayTasks    uint32 `cbor:"4,keyasint,omitempty"` // 0 = DefaultPlannedTasks
 	ShortestFirst bool   `cbor:"5,keyasint,omitempty"`
+	// How many runs that are over are kept for a replay, and how long. 0 =
+	// DefaultReplayRuns, DefaultReplayAgeS.
+	ReplayRuns uint32 `cbor:"580,keyasint,omitempty"`
+	ReplayAgeS uint32 `cbor:"581,keyasint,omitempty"`
 }
 
 // How many starts are planned where the policy does not say. Slurm plans those of 500
@@ -27,6 +31,20 @@ const (
 	DefaultPlannedJobs  = 500
 	DefaultPlannedTasks = 20
 )
+
+// What is kept for a replay where the policy does not say: some weeks, in about three
+// megabytes.
+const (
+	DefaultReplayRuns = 50_000
+	DefaultReplayAgeS = 28 * 24 * 3600
+)
+
+// maxReplayRuns bounds the record: thirty megabytes.
+const maxReplayRuns = 500_000
+
+func (p *SchedulerPolicy) replayRuns() uint32 { return bounded(p.ReplayRuns, DefaultReplayRuns) }
+
+func (p *SchedulerPolicy) replayAgeS() uint32 { return cmp.Or(p.ReplayAgeS, DefaultReplayAgeS) }
 
 // maxPlanned bounds the settings.
 const maxPlanned = 1_000_000
@@ -60,6 +78,7 @@ func (p *SchedulerPolicy) message() *pb.SchedulerPolicy {
 	in := p.scheduled()
 	return &pb.SchedulerPolicy{
 		Type: p.word(), BfJobPartCountReserve: in.PartJobs, BfMaxJobTest: in.MaxJobs, BfMaxJobArrayResv: in.ArrayTasks, BfShortestFirst: in.ShortestFirst,
+		ReplayRuns: p.replayRuns(), ReplayAgeS: p.replayAgeS(),
 	}
 }
 
@@ -77,10 +96,16 @@ func schedulerPolicy(m *pb.SchedulerPolicy) SchedulerPolicy {
 		}
 		return number
 	}
+	ageS := m.GetReplayAgeS()
+	if ageS == DefaultReplayAgeS {
+		ageS = 0
+	}
 	return SchedulerPolicy{
-		Type:     numberOf(schedulerTypes, m.GetType()),
-		PartJobs: stored(m.GetBfJobPartCountReserve(), DefaultPartJobs), MaxJobs: stored(m.GetBfMaxJobTest(), DefaultPlannedJobs),
+		ReplayAgeS: ageS,
+		Type:       numberOf(schedulerTypes, m.GetType()),
+		PartJobs:   stored(m.GetBfJobPartCountReserve(), DefaultPartJobs), MaxJobs: stored(m.GetBfMaxJobTest(), DefaultPlannedJobs),
 		ArrayTasks: stored(m.GetBfMaxJobArrayResv(), DefaultPlannedTasks), ShortestFirst: m.GetBfShortestFirst(),
+		ReplayRuns: stored(m.GetReplayRuns(), DefaultReplayRuns),
 	}
 }
 
@@ -96,6 +121,9 @@ func (p *SchedulerPolicy) normalize() error {
 			return fmt.Errorf("scheduler.%s: at most %d", number.key, maxPlanned)
 		}
 	}
+	if p.ReplayRuns > maxReplayRuns && p.ReplayRuns != sched.Unlimited {
+		return fmt.Errorf("scheduler.replay_runs: at most %d", maxReplayRuns)
+	}
 	if p.ArrayTasks == sched.Unlimited {
 		return fmt.Errorf("scheduler.bf_max_job_array_resv: at least 1")
 	}
@@ -110,15 +138,17 @@ func (p *SchedulerPolicy) settings() []setting {
 		{"bf_max_job_test", fmt.Sprint(in.MaxJobs)},
 		{"bf_max_job_array_resv", fmt.Sprint(in.ArrayTasks)},
 		{"bf_shortest_first", fmt.Sprint(in.ShortestFirst)},
+		{"replay_runs", fmt.Sprint(p.replayRuns())},
+		{"replay_age", clockOf(p.replayAgeS())},
 	}
 }
 
 // parameters are the settings as Slurm's SchedulerParameters.
 func (p *SchedulerPolicy) parameters() string {
 	var words []string
-	for _, s := range p.settings()[1:] {
+	for _, s := range p.settings() {
 		switch {
-		case !p.backfills() || s.value == "false":
+		case !strings.HasPrefix(s.key, "bf_") || !p.backfills() || s.value == "false":
 		case s.value == "true":
 			words = append(words, s.key)
 		default:

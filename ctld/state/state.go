@@ -11,6 +11,7 @@ type State struct {
 	tables
 	shared   shared
 	requests requestIndex
+	runKinds map[RunKind]*countedRunKind // of the ended runs
 	// counts are of waiting and running jobs, for limits; nil until a command
 	// needs them.
 	counts  *limitCounts
@@ -32,7 +33,7 @@ func New() *State {
 }
 
 func empty() *State {
-	return &State{tables: emptyTables(), shared: newShared(), requests: newRequestIndex()}
+	return &State{tables: emptyTables(), shared: newShared(), requests: newRequestIndex(), runKinds: map[RunKind]*countedRunKind{}}
 }
 
 // Apply applies one committed log entry. Entries must come in the order of the
@@ -81,7 +82,7 @@ func (s *State) View() *View {
 // Check says which invariant does not hold; nil when all do. It counts from
 // scratch and is for tests and simulation.
 func (s *State) Check() error {
-	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts())
+	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts(), s.checkEndedRuns())
 }
 
 // changes collects what one command touched.

@@ -35,6 +35,10 @@ type tables struct {
 	// they are.
 	remembered []remembered
 
+	// endedRuns are the runs that are over, in the order of their ends. Only the State
+	// adds at the end and removes from the front, as with remembered.
+	endedRuns []EndedRun
+
 	// Indices over jobs.
 	active       uint32                       // how many of the live ones hold nodes
 	submitted    uint64                       // the live ones, an array each of its tasks

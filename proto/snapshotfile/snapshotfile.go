@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"iter"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -36,6 +37,8 @@ const (
 	MaxPiece = 256 << 10
 	// MaxBytes bounds the state: many times what the largest queue takes.
 	MaxBytes = 16 << 30
+	// MaxRecorded bounds the recording: several times what the most runs take.
+	MaxRecorded = 512 << 20
 	// maxMessage bounds a message: a piece, or a header.
 	maxMessage = MaxPiece + 1<<10
 	maxText    = 256
@@ -60,7 +63,9 @@ type Checker struct {
 	header *pb.SnapshotHeader
 	sum    hash.Hash
 	bytes  int64
-	done   bool
+	// recorded is the bytes of the recording so far.
+	recorded int64
+	done     bool
 }
 
 // Take checks the next message.
@@ -70,6 +75,8 @@ func (c *Checker) Take(chunk *pb.SnapshotChunk) error {
 		return c.takeHeader(what.Header)
 	case *pb.SnapshotChunk_Data:
 		return c.takeData(what.Data)
+	case *pb.SnapshotChunk_Recording:
+		return c.takeRecording(what.Recording)
 	case *pb.SnapshotChunk_Sha256:
 		switch {
 		case c.header == nil || c.done:
@@ -118,6 +125,21 @@ func (c *Checker) takeData(data []byte) error {
 	return nil
 }
 
+func (c *Checker) takeRecording(piece []byte) error {
+	switch {
+	case c.header == nil || c.done:
+		return damaged("a recording where none belongs")
+	case len(piece) == 0 || len(piece) > MaxPiece:
+		return damaged("a piece of %d bytes", len(piece))
+	case c.recorded+int64(len(piece)) > MaxRecorded:
+		return damaged("its recording is larger than %d MiB", MaxRecorded>>20)
+	}
+	c.recorded += int64(len(piece))
+	c.sum.Write([]byte("recording")) // or a piece could pass for one of the state
+	c.sum.Write(piece)
+	return nil
+}
+
 // Header is what the snapshot says of itself; nil before it came.
 func (c *Checker) Header() *pb.SnapshotHeader { return c.header }
 
@@ -132,8 +154,9 @@ func (c *Checker) Finish() error {
 	return nil
 }
 
-// Send cuts a state into messages: header, pieces, checksum.
-func Send(header *pb.SnapshotHeader, state func(io.Writer) error, send func(*pb.SnapshotChunk) error) error {
+// Send cuts a state into messages: header, recording, pieces, checksum. The recording
+// comes in pieces; state may be nil.
+func Send(header *pb.SnapshotHeader, recording iter.Seq[*pb.Recording], state func(io.Writer) error, send func(*pb.SnapshotChunk) error) error {
 	var checker Checker
 	pass := func(chunk *pb.SnapshotChunk) error {
 		if err := checker.Take(chunk); err != nil {
@@ -144,14 +167,25 @@ func Send(header *pb.SnapshotHeader, state func(io.Writer) error, send func(*pb.
 	if err := pass(&pb.SnapshotChunk{What: &pb.SnapshotChunk_Header{Header: header}}); err != nil {
 		return err
 	}
-	pieces := bufio.NewWriterSize(pieceWriter(func(piece []byte) error {
-		return pass(&pb.SnapshotChunk{What: &pb.SnapshotChunk_Data{Data: bytes.Clone(piece)}})
-	}), MaxPiece)
-	if err := state(pieces); err != nil {
-		return err
+	for piece := range recording {
+		text, err := proto.MarshalOptions{Deterministic: true}.Marshal(piece)
+		if err == nil {
+			err = pass(&pb.SnapshotChunk{What: &pb.SnapshotChunk_Recording{Recording: text}})
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err := pieces.Flush(); err != nil {
-		return err
+	if state != nil {
+		pieces := bufio.NewWriterSize(pieceWriter(func(piece []byte) error {
+			return pass(&pb.SnapshotChunk{What: &pb.SnapshotChunk_Data{Data: bytes.Clone(piece)}})
+		}), MaxPiece)
+		if err := state(pieces); err != nil {
+			return err
+		}
+		if err := pieces.Flush(); err != nil {
+			return err
+		}
 	}
 	return pass(&pb.SnapshotChunk{What: &pb.SnapshotChunk_Sha256{Sha256: checker.sum.Sum(nil)}})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -16,10 +17,18 @@ func header() *pb.SnapshotHeader {
 	return &pb.SnapshotHeader{Format: Format, ClusterName: "gleaner", Index: 7, Term: 2, Peers: []string{"c1", "c2"}, JobsWaiting: 3}
 }
 
+func recording() []*pb.Recording {
+	return []*pb.Recording{
+		{TimeS: 100, Policy: &pb.Policy{ClusterName: "gleaner"}, Nodes: []*pb.RecordedNode{{Name: "n1", Cpus: 4}}},
+		{Runs: []*pb.RecordedRun{{JobId: 1, StartS: 10, EndS: 20}}},
+		{Runs: []*pb.RecordedRun{{JobId: 2, StartS: 10}}},
+	}
+}
+
 func written(t testing.TB, state []byte) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	err := Send(header(), func(w io.Writer) error { _, err := w.Write(state); return err }, NewWriter(&file).Add)
+	err := Send(header(), slices.Values(recording()), func(w io.Writer) error { _, err := w.Write(state); return err }, NewWriter(&file).Add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +46,31 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		if err != nil || !bytes.Equal(got, state) || !proto.Equal(checker.Header(), header()) || checker.Bytes() != int64(size) {
 			t.Fatalf("%d bytes: %v, %d read, header %v", size, err, len(got), checker.Header())
 		}
+	}
+}
+
+// TestRecording: the pieces come together, and are no part of the state.
+func TestRecording(t *testing.T) {
+	got, err := ReadRecording(bytes.NewReader(written(t, []byte("state"))))
+	want := recording()[0]
+	want.Runs = []*pb.RecordedRun{{JobId: 1, StartS: 10, EndS: 20}, {JobId: 2, StartS: 10}}
+	if err != nil || !proto.Equal(got, want) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	var file bytes.Buffer
+	if err := Send(header(), slices.Values(recording()), nil, NewWriter(&file).Add); err != nil {
+		t.Fatal(err)
+	}
+	checker, err := Read(&file, nil)
+	if err != nil || checker.Bytes() != 0 {
+		t.Fatalf("a recording alone has %d bytes of state, %v", checker.Bytes(), err)
+	}
+	broken := &pb.SnapshotChunk{What: &pb.SnapshotChunk_Recording{Recording: []byte("\xff\xff")}}
+	if err := new(Recorder).Take(broken); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("a piece that is no recording: %v", err)
+	}
+	if err := new(Checker).Take(broken); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("a recording before the header: %v", err)
 	}
 }
 

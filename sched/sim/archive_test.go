@@ -84,7 +84,7 @@ func (want figure) check(t *testing.T, jobs []trace.Job, processors uint32) {
 		if policy.Name != want.policy {
 			continue
 		}
-		result, err := Run(jobs, cluster, policy)
+		result, err := Run(jobs, cluster, policy, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestEqualsGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			result, err := Run(jobs, cluster, Policies[0])
+			result, err := Run(jobs, cluster, Policies[0], nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"container/heap"
-
 	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
 )
 
@@ -38,9 +36,9 @@ func (r *replay) plannedS(at int32) int64 {
 
 // outlast is for a job that runs longer than was predicted.
 func (r *replay) outlast(job int32) {
-	of, recorded := &r.runs[job], &r.result.Jobs[job]
-	of.plannedS = min(longer(of.plannedS), recorded.EstimateS)
-	heap.Push(&r.ends, end{of.startS + min(recorded.RunS, of.plannedS), job})
+	of := r.runs[job]
+	of.plannedS = min(longer(of.plannedS), r.result.Jobs[job].EstimateS-r.owners.savedS[job])
+	r.awaitEnd(job)
 }
 
 // steps are by how much a prediction that was too short grows, each time more.

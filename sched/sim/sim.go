@@ -6,11 +6,13 @@
 // controller does. Jobs run as long as they ran in the trace; plans go by their time
 // limits, or by predictions. There is a pass after each thing that happens; of what
 // happens in one second, ends come before submissions.
+//
+// Nodes may have owners (Cluster.Owners), whose jobs go first there. What the plan says
+// of their guests is done at the prices of Policy.Lending, and the owners may take
+// nodes back (Cluster.Reclaims).
 package sim
 
 import (
-	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 
@@ -29,6 +31,7 @@ type Policy struct {
 	// Priority is the multifactor priority's; the zero PriorityPolicy is first come,
 	// first served.
 	Priority sched.PriorityPolicy
+	Lending  Lending
 }
 
 // Policies are those that have names.
@@ -40,13 +43,18 @@ var Policies = []Policy{
 	{Name: "conservative", Backfill: sched.BackfillPolicy{On: true}},
 }
 
-// Cluster is what the jobs run on: one partition of nodes.
+// Cluster is what the jobs run on.
 type Cluster struct {
-	Nodes []place.Node
-	// Request is what a job that used so many processors asks for.
-	Request func(processors uint32) place.Request
+	Nodes []place.Node // ascending by name
+	// Request is what a job asks for.
+	Request func(job *trace.Job) place.Request
 	// Processors is how many there are in all.
 	Processors uint32
+	// Partitions, ascending by name; nil = one of all nodes. A job runs in the one of
+	// its trace, or where there is none of that name in the first.
+	Partitions []sched.Partition
+	Owners     []Owner
+	Reclaims   []Reclaim
 }
 
 // Pool is a cluster of which a job may have any processors. There may be as many as a
@@ -58,8 +66,8 @@ func Pool(processors uint32) (Cluster, error) {
 	cpus := place.FirstCPUs(processors)
 	return Cluster{
 		Nodes: []place.Node{{Name: "pool", Available: true, CPUs: cpus, FreeCPUs: cpus, MemoryBytes: 1 << 40, FreeMemory: 1 << 40, TmpOpen: true}},
-		Request: func(processors uint32) place.Request {
-			return place.Request{MinNodes: 1, MaxNodes: 1, CPUsPerTask: processors, MemoryPerNode: 1}
+		Request: func(job *trace.Job) place.Request {
+			return place.Request{MinNodes: 1, MaxNodes: 1, CPUsPerTask: job.Processors, MemoryPerNode: 1}
 		},
 		Processors: processors,
 	}, nil
@@ -68,13 +76,18 @@ func Pool(processors uint32) (Cluster, error) {
 // Outcome is what became of a job.
 type Outcome struct {
 	trace.Job
-	StartS int64
+	StartS int64 // its first start; -1 = it has not started
+	EndS   int64
 	// PromisedS is the first start that was planned for it; -1 = it started without.
 	PromisedS int64
+	LostS     int64  // how long it ran in vain
+	Stops     uint32 // how often it had to leave the nodes of an owner
+	Guest     bool   // it ran on nodes that another account owns
 }
 
-// WaitS is how long the job waited.
-func (o *Outcome) WaitS() int64 { return o.StartS - o.SubmitS }
+// WaitS is how long the job was in the queue without running: before its start, and
+// where it had to leave, until it was as far as before.
+func (o *Outcome) WaitS() int64 { return o.EndS - o.SubmitS - o.RunS }
 
 // Slowdown is the bounded slowdown: how many times longer it took than it ran, of which
 // less than ten seconds count as ten.
@@ -88,51 +101,70 @@ type Result struct {
 	Processors uint32
 	Jobs       []Outcome
 	Passes     int
+	Lent       Lent
+	Use        []Use // in the order of time
 }
 
-// Run replays jobs, which are in the order of their submission.
-func Run(jobs []trace.Job, cluster Cluster, policy Policy) (*Result, error) {
+// Use is how many processors are in use, and how many are waited for, from a time on.
+type Use struct {
+	AtS           int64
+	Used, WaitFor uint32
+}
+
+// Progress hears now and then how many of the jobs have ended. Its error ends the
+// replay.
+type Progress func(ended, jobs int) error
+
+// Run replays jobs, which are in the order of their submission. progress may be nil.
+func Run(jobs []trace.Job, cluster Cluster, policy Policy, progress Progress) (*Result, error) {
 	for i := range jobs {
 		if jobs[i].Processors > cluster.Processors {
 			return nil, fmt.Errorf("job %d has %d processors, and the cluster has %d; give it more, or cut the job from the trace", jobs[i].ID, jobs[i].Processors, cluster.Processors)
 		}
 	}
 	r := newReplay(jobs, cluster, policy)
-	for r.next < len(jobs) || len(r.ends) > 0 {
+	for r.ended < len(jobs) {
+		if progress != nil && r.result.Passes%passesPerProgress == 0 {
+			if err := progress(r.ended, len(jobs)); err != nil {
+				return nil, err
+			}
+		}
 		r.advance()
-		if err := r.pass(); err != nil {
+		if err := r.passes(); err != nil {
 			return nil, err
 		}
+		r.noteUse()
 	}
 	return &r.result, nil
 }
 
+// passesPerProgress is after how many passes Progress hears again.
+const passesPerProgress = 256
+
 // replay is a run that is under way.
 type replay struct {
-	cluster  Cluster
-	policy   Policy
-	predicts predictions
-	snapshot sched.Snapshot
-	memo     sched.Memo
-	result   Result
-	next     int      // the job that is submitted next
-	waiting  []int32  // in the order of the trace
-	running  []int32  // likewise
-	runs     []run    // by position in the trace
-	ends     endQueue // when something happens to running jobs
-	nowS     int64
-	shapes   map[shapeKey]int
-}
-
-// run is what is known of a job while it runs.
-type run struct {
-	placement place.Placement
-	startS    int64
-	plannedS  int64 // for how long it is planned
+	cluster   Cluster
+	policy    Policy
+	predicts  predictions
+	snapshot  sched.Snapshot
+	partition map[string]int // by name
+	memo      sched.Memo
+	result    Result
+	next      int     // the job that is submitted next
+	ended     int     // how many have
+	waiting   []int32 // in the order of the trace
+	running   []int32 // likewise
+	runs      []*run  // by position in the trace; nil = it does not run
+	events    events
+	nowS      int64
+	shapes    map[shapeKey]int
+	owners    owners
+	turn      uint32 // the last that was given
+	use       Use    // now
 }
 
 func newReplay(jobs []trace.Job, cluster Cluster, policy Policy) *replay {
-	r := &replay{cluster: cluster, policy: policy, runs: make([]run, len(jobs)), shapes: map[shapeKey]int{}}
+	r := &replay{cluster: cluster, policy: policy, runs: make([]*run, len(jobs)), shapes: map[shapeKey]int{}, partition: map[string]int{}}
 	r.result = Result{Policy: policy.Name, Processors: cluster.Processors, Jobs: make([]Outcome, len(jobs))}
 	for i := range jobs {
 		r.result.Jobs[i] = Outcome{Job: jobs[i], StartS: -1, PromisedS: -1}
@@ -140,83 +172,126 @@ func newReplay(jobs []trace.Job, cluster Cluster, policy Policy) *replay {
 	if policy.Predict {
 		r.predicts = predictions{}
 	}
-	nodes := make([]place.NodeIndex, len(cluster.Nodes))
-	for i := range nodes {
-		nodes[i] = place.NodeIndex(i)
-	}
-	r.snapshot = sched.Snapshot{
-		Nodes:      slices.Clone(cluster.Nodes),
-		Partitions: []sched.Partition{{Name: "all", Up: true, Nodes: nodes, MaxTimeS: sched.Unlimited, PriorityJobFactor: 1, QOS: -1}},
-		Backfill:   policy.Backfill,
-		Priority:   policy.Priority,
-	}
+	r.snapshot = sched.Snapshot{Nodes: slices.Clone(cluster.Nodes), Backfill: policy.Backfill, Priority: policy.Priority}
+	r.enterOwners()
+	r.enterPartitions()
 	return r
 }
 
-// end is when a running job ends, or when its prediction turns out to be wrong.
-type end struct {
-	atS int64
-	job int32
+func (r *replay) enterPartitions() {
+	partitions := r.cluster.Partitions
+	if r.policy.Lending.Guests == GuestsNone {
+		partitions = r.partitionsOfOwners()
+	}
+	if len(partitions) == 0 {
+		partitions = []sched.Partition{partitionOf("all", allNodes(r.cluster.Nodes))}
+	}
+	r.snapshot.Partitions = slices.Clone(partitions)
+	for i := range partitions {
+		r.partition[partitions[i].Name] = i
+	}
 }
 
-type endQueue []end
-
-func (q endQueue) Len() int { return len(q) }
-func (q endQueue) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(q[i].atS, q[j].atS), cmp.Compare(q[i].job, q[j].job)) < 0
-}
-func (q endQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *endQueue) Push(x any)   { *q = append(*q, x.(end)) }
-func (q *endQueue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+func partitionOf(name string, nodes []place.NodeIndex) sched.Partition {
+	return sched.Partition{Name: name, Up: true, Nodes: nodes, MaxTimeS: sched.Unlimited, PriorityJobFactor: 1, QOS: -1}
 }
 
-// advance goes to what happens next, and lets it happen: a job ends, or outlasts what was
-// predicted of it, or is submitted.
+func allNodes(nodes []place.Node) []place.NodeIndex {
+	all := make([]place.NodeIndex, len(nodes))
+	for i := range all {
+		all[i] = place.NodeIndex(i)
+	}
+	return all
+}
+
+// advance goes to what happens next, and lets it happen.
 func (r *replay) advance() {
 	jobs := r.result.Jobs
-	if len(r.ends) == 0 || r.next < len(jobs) && jobs[r.next].SubmitS < r.ends[0].atS {
+	if len(r.events) == 0 || r.next < len(jobs) && jobs[r.next].SubmitS < r.events[0].atS {
 		r.nowS = jobs[r.next].SubmitS
 		r.waiting = append(r.waiting, int32(r.next))
+		r.use.WaitFor += jobs[r.next].Processors
 		r.next++
 		return
 	}
-	happens := heap.Pop(&r.ends).(end)
+	happens := r.events.pop()
 	r.nowS = happens.atS
-	if r.runs[happens.job].startS+jobs[happens.job].RunS <= r.nowS {
-		r.finish(happens.job)
-	} else {
-		r.outlast(happens.job)
+	switch happens.kind {
+	case reclaimBegins, reclaimEnds:
+		r.reclaim(int(happens.job), happens.kind == reclaimBegins)
+		return
+	}
+	of := r.runs[happens.job]
+	if of == nil || of.turn != happens.turn {
+		return // something came between
+	}
+	switch happens.kind {
+	case runEnds:
+		if of.doneS(r.nowS) >= of.workS {
+			r.finish(happens.job)
+		} else {
+			r.outlast(happens.job)
+		}
+	case parked:
+		r.park(happens.job)
+	case packed:
+		r.pack(happens.job)
+	case killed:
+		r.requeue(happens.job)
 	}
 }
 
+// finish is the end of a job that has run as long as it should.
 func (r *replay) finish(job int32) {
-	at, _ := slices.BinarySearch(r.running, job)
-	r.running = slices.Delete(r.running, at, at+1)
-	place.Release(r.snapshot.Nodes, r.runs[job].placement, r.staying)
-	r.predicts.learn(&r.result.Jobs[job].Job)
-	r.runs[job].placement = place.Placement{}
+	o := &r.result.Jobs[job]
+	o.EndS = r.nowS
+	r.use.Used -= o.Processors
+	r.release(job)
+	r.ended++
+	r.predicts.learn(&o.Job)
 }
 
-// staying are the jobs on a node that are still there.
-func (r *replay) staying(node place.NodeIndex) []place.Stay {
-	for _, job := range r.running {
-		for i := range r.runs[job].placement.Allocs {
-			if r.runs[job].placement.Allocs[i].Node == node {
-				return []place.Stay{{}} // they are all alike
-			}
+// noteUse notes what is in use now, if that has changed.
+func (r *replay) noteUse() {
+	r.use.AtS = r.nowS
+	last := len(r.result.Use) - 1
+	switch {
+	case last >= 0 && r.result.Use[last].AtS == r.nowS:
+		r.result.Use[last] = r.use
+	case last < 0 || r.result.Use[last].Used != r.use.Used || r.result.Use[last].WaitFor != r.use.WaitFor:
+		r.result.Use = append(r.result.Use, r.use)
+	}
+}
+
+// runsNow counts a job that waited among those that run, and waitsNow the opposite.
+func (r *replay) runsNow(job int32) {
+	r.use.Used += r.result.Jobs[job].Processors
+	r.use.WaitFor -= r.result.Jobs[job].Processors
+}
+
+func (r *replay) waitsNow(job int32) {
+	r.use.Used -= r.result.Jobs[job].Processors
+	r.use.WaitFor += r.result.Jobs[job].Processors
+}
+
+// maxAgain bounds the passes at one time.
+const maxAgain = 8
+
+// passes plans, and does what the plan says, until nothing more follows at this time.
+func (r *replay) passes() error {
+	for range maxAgain {
+		if len(r.waiting) == 0 && r.owners.stopped == 0 {
+			return nil
+		}
+		if again, err := r.pass(); err != nil || !again {
+			return err
 		}
 	}
 	return nil
 }
 
-// pass plans once, and starts what the plan says.
-func (r *replay) pass() error {
-	if len(r.waiting) == 0 {
-		return nil
-	}
+// pass plans once. again: another pass should follow.
+func (r *replay) pass() (again bool, err error) {
 	r.describe()
 	var plan sched.Plan
 	plan, r.memo = sched.Schedule(r.snapshot, r.memo)
@@ -224,26 +299,24 @@ func (r *replay) pass() error {
 	for i := range plan.Starts {
 		r.start(int32(plan.Starts[i].Job)-1, plan.Starts[i].Placement)
 	}
-	r.waiting = slices.DeleteFunc(r.waiting, func(job int32) bool { return r.result.Jobs[job].StartS >= 0 })
+	for _, id := range plan.Continues {
+		r.resume(int32(id) - 1)
+	}
+	for i := range plan.Preemptions {
+		r.preempt(&plan.Preemptions[i])
+	}
+	if len(plan.Starts) > 0 {
+		r.waiting = slices.DeleteFunc(r.waiting, func(job int32) bool { return r.runs[job] != nil })
+	}
 	for _, planned := range plan.Promises.Planned {
 		if o := &r.result.Jobs[planned.Job-1]; o.PromisedS < 0 {
 			o.PromisedS = (planned.StartMS + 999) / 1000
 		}
 	}
 	r.snapshot.Promises = plan.Promises
-	if len(r.running) == 0 && len(r.waiting) > 0 {
-		job := &r.result.Jobs[r.waiting[0]]
-		return fmt.Errorf("job %d does not start on the idle cluster: %s", job.ID, plan.Reasons[0].Code)
+	if len(r.running) == 0 && len(r.waiting) > 0 && len(r.events) == 0 {
+		at := slices.IndexFunc(plan.Reasons, func(reason sched.Reason) bool { return reason.Job == sched.JobID(r.waiting[0]+1) })
+		return false, fmt.Errorf("job %d does not start on the idle cluster: %s; cut it from the trace, or describe nodes on which it fits", r.result.Jobs[r.waiting[0]].ID, plan.Reasons[max(at, 0)].Code)
 	}
-	return nil
-}
-
-func (r *replay) start(job int32, placement place.Placement) {
-	o := &r.result.Jobs[job]
-	o.StartS = r.nowS
-	place.Take(r.snapshot.Nodes, placement, false)
-	r.runs[job] = run{placement: placement, startS: r.nowS, plannedS: r.plannedS(job)}
-	at, _ := slices.BinarySearch(r.running, job)
-	r.running = slices.Insert(r.running, at, job)
-	heap.Push(&r.ends, end{r.nowS + min(o.RunS, r.runs[job].plannedS), job})
+	return plan.NextMS != 0 && plan.NextMS < (r.nowS+1)*1000, nil
 }

@@ -34,7 +34,7 @@ func TestNoJobIsDelayed(t *testing.T) {
 	for seed := range uint64(3) {
 		jobs := workload(seed, 150)
 		for _, policy := range Policies {
-			result, err := Run(jobs, cluster, policy)
+			result, err := Run(jobs, cluster, policy, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestNoJobIsDelayed(t *testing.T) {
 					t.Fatalf("seed %d, %s: job %d was promised %d and starts at %d", seed, policy.Name, o.ID, o.PromisedS, o.StartS)
 				}
 			}
-			if again, _ := Run(jobs, cluster, policy); !reflect.DeepEqual(result, again) {
+			if again, _ := Run(jobs, cluster, policy, nil); !reflect.DeepEqual(result, again) {
 				t.Fatalf("seed %d, %s: the same trace gives another result", seed, policy.Name)
 			}
 		}
@@ -65,7 +65,7 @@ func checkProcessors(t *testing.T, result *Result) {
 	for _, at := range result.Jobs {
 		used := uint32(0)
 		for _, o := range result.Jobs {
-			if o.StartS <= at.StartS && at.StartS < o.StartS+o.RunS {
+			if o.StartS <= at.StartS && at.StartS < o.EndS {
 				used += o.Processors
 			}
 		}
@@ -83,7 +83,7 @@ func TestPoliciesDiffer(t *testing.T) {
 	}
 	wait := map[string]float64{}
 	for _, policy := range Policies {
-		result, err := Run(workload(1, 300), cluster, policy)
+		result, err := Run(workload(1, 300), cluster, policy, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestTooLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run([]trace.Job{{ID: 1, RunS: 1, EstimateS: 1, Processors: 9}}, cluster, Policies[0]); err == nil {
+	if _, err := Run([]trace.Job{{ID: 1, RunS: 1, EstimateS: 1, Processors: 9}}, cluster, Policies[0], nil); err == nil {
 		t.Error("a job of 9 processors ran on 8")
 	}
 	if _, err := Pool(0); err == nil {

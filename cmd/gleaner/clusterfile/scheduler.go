@@ -15,6 +15,8 @@ type schedulerFile struct {
 	BfMaxJobTest          *uint32 `toml:"bf_max_job_test"`
 	BfMaxJobArrayResv     *uint32 `toml:"bf_max_job_array_resv"`
 	BfShortestFirst       bool    `toml:"bf_shortest_first"`
+	ReplayRuns            *uint32 `toml:"replay_runs"`
+	ReplayAge             any     `toml:"replay_age"`
 }
 
 // schedulerTypes are the words of the file; those of Slurm mean the same.
@@ -33,7 +35,12 @@ func (s *schedulerFile) message() (*pb.SchedulerPolicy, error) {
 		}
 		return *given
 	}
+	age, err := spanSeconds(s.ReplayAge, 28*24*3600)
+	if err != nil {
+		return nil, fmt.Errorf("replay_age: %w", err)
+	}
 	return &pb.SchedulerPolicy{
+		ReplayRuns: number(s.ReplayRuns, 50_000), ReplayAgeS: age,
 		Type: kind, BfJobPartCountReserve: number(s.BfJobPartCountReserve, 10), BfMaxJobTest: number(s.BfMaxJobTest, 500),
 		BfMaxJobArrayResv: number(s.BfMaxJobArrayResv, 20), BfShortestFirst: s.BfShortestFirst,
 	}, nil

@@ -48,6 +48,11 @@ func controlApply(c *controlRun, words []string) error {
 	if err := c.printChanges(planned); err != nil {
 		return err
 	}
+	if len(planned) > 0 && c.inv.Given("replay") {
+		if err := c.replayPolicy(policy, planned); err != nil {
+			return err
+		}
+	}
 	if len(planned) == 0 || c.inv.Given("dry-run") {
 		return nil
 	}

@@ -2,128 +2,91 @@ package simulate
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"slices"
 
-	"compress/gzip"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/replay"
 	"github.com/gleaner-hpc/gleaner/sched/sim"
 	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
 )
-
-// maxUnpacked bounds what is read of a trace.
-const maxUnpacked = 4 << 30
-
-// question is what one call asks.
-type question struct {
-	trace    string // its path
-	cluster  sim.Cluster
-	policies []sim.Policy // one, or with --compare two
-}
 
 func runSimulate(inv *option.Invocation) error {
 	asked, err := read(inv)
 	if err != nil {
 		return err
 	}
-	results, err := replay(inv.Context, asked)
+	results, err := asked.replay(inv)
 	if err != nil {
-		return inv.Fail("%v", err)
+		return inv.Fail("%w", err)
 	}
 	if path := inv.Text("csv"); path != "" {
 		if err := write(path, func(out io.Writer) { printCSV(out, results[0]) }); err != nil {
-			return inv.Fail("--csv: %v", err)
+			return inv.Fail("--csv: %w", err)
 		}
 	}
 	if path := inv.Text("svg"); path != "" {
-		if err := write(path, func(out io.Writer) { draw(out, results) }); err != nil {
-			return inv.Fail("--svg: %v", err)
+		if err := write(path, func(out io.Writer) { replay.Draw(out, results, asked.unit()) }); err != nil {
+			return inv.Fail("--svg: %w", err)
 		}
 	}
+	return console.Output(asked.print(inv, results))
+}
+
+// print prints what was found.
+func (asked *question) print(inv *option.Invocation, results []*sim.Result) error {
 	out := bufio.NewWriter(inv.Stdout)
 	if inv.Given("json") {
-		printJSON(out, results)
-	} else {
-		printText(out, results)
+		if err := replay.PrintJSON(out, results, asked.cluster.Owners, asked.cut); err != nil {
+			return err
+		}
+		return out.Flush()
 	}
-	return console.Output(out.Flush())
-}
-
-// read reads what was asked, but for the trace.
-func read(inv *option.Invocation) (*question, error) {
-	if len(inv.Operands) > 0 {
-		return nil, inv.Fail("gleaner simulate takes no arguments, only options: what is %q?", inv.Operands[0])
-	}
-	asked := &question{}
-	var err error
 	switch {
-	case !inv.Given("trace"):
-		return nil, inv.Fail("say which trace is replayed: --trace FILE")
-	case inv.Given("processors") == inv.Given("cluster"):
-		return nil, inv.Fail("say what the jobs run on: either --processors N or --cluster FILE")
-	case inv.Given("processors"):
-		number, wrong := strconv.ParseUint(inv.Text("processors"), 10, 32)
-		if wrong != nil {
-			return nil, inv.Fail("--processors: %q is no number of processors", inv.Text("processors"))
-		}
-		if asked.cluster, err = sim.Pool(uint32(number)); err != nil {
-			return nil, inv.Fail("--processors: %v; describe a larger cluster by its nodes, with --cluster", err)
-		}
-	default:
-		if asked.cluster, err = readCluster(inv.Context, inv.Text("cluster")); err != nil {
-			return nil, inv.Fail("%s: %v", inv.Text("cluster"), err)
-		}
+	case asked.cut > 0 && asked.recorded != nil:
+		fmt.Fprintf(out, "%d jobs are left out: there are no nodes for them now, or not under each policy.\n", asked.cut)
+	case asked.cut > 0:
+		fmt.Fprintf(out, "%d jobs are left out: their account owns no nodes, or too few for them.\n", asked.cut)
 	}
-	words := []string{"easy"}
-	if inv.Given("policy") {
-		words[0] = inv.Text("policy")
+	if asked.lends {
+		replay.PrintLending(out, results, asked.cluster.Owners)
+	} else {
+		replay.Print(out, results)
 	}
-	if inv.Given("compare") {
-		words = append(words, inv.Text("compare"))
-	}
-	for _, word := range words {
-		policy, err := readPolicy(inv.Context, word)
-		if err != nil {
-			return nil, inv.Fail("%v", err)
-		}
-		asked.policies = append(asked.policies, policy)
-	}
-	asked.trace = inv.Text("trace")
-	return asked, nil
+	return out.Flush()
 }
 
-// readTrace reads a trace, unpacked if it is gzip.
-func readTrace(path string) ([]trace.Job, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, errors.Unwrap(err)
+// unit is what a processor is.
+func (asked *question) unit() string {
+	for i := range asked.cluster.Nodes {
+		if len(asked.cluster.Nodes[i].Devices) > 0 {
+			return "GPUs"
+		}
 	}
-	defer file.Close()
-	from := bufio.NewReaderSize(file, 1<<20)
-	if head, _ := from.Peek(2); string(head) != "\x1f\x8b" {
-		return trace.Read(io.LimitReader(from, maxUnpacked))
-	}
-	unpacked, err := gzip.NewReader(from)
-	if err != nil {
-		return nil, err
-	}
-	return trace.Read(io.LimitReader(unpacked, maxUnpacked))
+	return "processors"
 }
 
-// replay reads the trace and runs each policy.
-func (asked *question) replay() ([]*sim.Result, error) {
-	jobs, err := readTrace(asked.trace)
+// replay reads the trace and runs each policy. It ends when the user interrupts.
+func (asked *question) replay(inv *option.Invocation) ([]*sim.Result, error) {
+	jobs, err := asked.jobs(inv)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", asked.trace, err)
 	}
+	shown := console.NewProgress(inv)
+	defer shown.Clear()
 	var results []*sim.Result
-	for _, policy := range asked.policies {
-		result, err := sim.Run(jobs, asked.cluster, policy)
+	for _, of := range asked.asked {
+		if asked.lends {
+			of.cluster.Reclaims = sim.Departures(asked.moves, &of.cluster, jobs[0].SubmitS, jobs[len(jobs)-1].SubmitS)
+		}
+		result, err := sim.Run(jobs, of.cluster, of.policy, func(ended, all int) error {
+			shown.Show("%s: %d of %d jobs", of.policy.Name, ended, all)
+			return inv.Context.Err()
+		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", asked.trace, err)
 		}
@@ -132,24 +95,35 @@ func (asked *question) replay() ([]*sim.Result, error) {
 	return results, nil
 }
 
-// replay does that, and ends when nobody waits for it any more: a trace may be long, or
-// a pipe.
-func replay(ctx context.Context, asked *question) ([]*sim.Result, error) {
-	type answer struct {
-		results []*sim.Result
-		err     error
+// jobs are those that are replayed.
+func (asked *question) jobs(inv *option.Invocation) (jobs []trace.Job, err error) {
+	if asked.recorded != nil {
+		jobs = asked.recorded.Jobs
+	} else if err = interruptible(inv.Context, func() (err error) {
+		jobs, err = readTrace(asked.trace, trace.Read)
+		return err
+	}); err != nil {
+		return nil, err
 	}
-	done := make(chan answer, 1)
-	go func() {
-		results, err := asked.replay()
-		done <- answer{results, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case all := <-done:
-		return all.results, all.err
+	firstS := int64(0)
+	if asked.recorded != nil {
+		firstS = jobs[0].SubmitS // whose times are those of the calendar
 	}
+	jobs = slices.DeleteFunc(jobs, func(job trace.Job) bool {
+		return job.SubmitS-firstS < asked.fromS || job.SubmitS-firstS >= asked.untilS
+	})
+	if asked.roundLimits {
+		trace.RoundLimits(jobs)
+	}
+	if asked.lends {
+		cut := 0
+		jobs, cut = sim.Owned(jobs, &asked.cluster)
+		asked.cut += cut
+	}
+	if len(jobs) == 0 {
+		return nil, errors.New("no job is left of it; --from and --until choose a part of it, and for nodes with owners, name the accounts of the trace as owner of a [[node]] each, with enough nodes")
+	}
+	return jobs, nil
 }
 
 // write writes a file whole, or says why it could not.
@@ -167,6 +141,6 @@ func printCSV(out io.Writer, result *sim.Result) {
 	fmt.Fprintln(out, "job_id,submit,start,end,processors")
 	for i := range result.Jobs {
 		o := &result.Jobs[i]
-		fmt.Fprintf(out, "%d,%d,%d,%d,%d\n", o.ID, o.SubmitS, o.StartS, o.StartS+o.RunS, o.Processors)
+		fmt.Fprintf(out, "%d,%d,%d,%d,%d\n", o.ID, o.SubmitS, o.StartS, o.EndS, o.Processors)
 	}
 }

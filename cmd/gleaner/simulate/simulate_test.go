@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/sched/sim"
+	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
 )
 
 // small is a trace of a machine with four processors. The second job waits for all of
@@ -98,7 +100,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := xml.Unmarshal(text, new(struct{ XMLName xml.Name })); err != nil || strings.Count(string(text), "<path") != 4 {
+	if err := xml.Unmarshal(text, new(struct{ XMLName xml.Name })); err != nil || strings.Count(string(text), "<path") != 4 || !strings.Contains(string(text), "since the first submission") {
 		t.Errorf("the picture: %v\n%.300s", err, text)
 	}
 	out, err = typed(t, "--trace", trace, "-n", "4", "--compare", "fcfs", "--json")
@@ -113,9 +115,83 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestPart: a part of a trace, by when its jobs were submitted.
+func TestPart(t *testing.T) {
+	trace := file(t, "long.swf", small+"5 120 -1 10 1 -1 -1 1 10 -1 1 2 8 -1 -1 -1 -1 -1\n")
+	for part, jobs := range map[string]string{"--until=1": "4", "--from=1": "1", "--from=0": "5"} {
+		out, err := typed(t, "-t", trace, "-n", "4", part)
+		if err != nil || strings.Fields(strings.Split(out, "\n")[1])[1] != jobs {
+			t.Errorf("%s: %v, want %s jobs\n%s", part, err, jobs, out)
+		}
+	}
+}
+
+// labs are two owners, of the accounts of the small trace.
+const labs = `[[node]]
+name = "a[1-4]"
+cpus = 1
+owner = "7"
+[[node]]
+name = "b1"
+cpus = 1
+owner = "8"
+`
+
+// TestLending: ways to lend side by side, of the same jobs.
+func TestLending(t *testing.T) {
+	trace, cluster := file(t, "small.swf", small), file(t, "labs.toml", labs)
+	departures := file(t, "departures.csv", "0,add,x\n60000,remove,x\n90000,add,x\n")
+	out, err := typed(t, "-t", trace, "--cluster", cluster, "--lending", "isolated,kill,park,pack", "--lending-times", "park=1", "--departures", departures)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"LENDING ", "\nisolated ", "\nkill ", "\npark ", "\npack ", "\nOWNER ", "\n7 ", "\n8 ", "\nmean_wait_s="} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	// Isolated, the job of account 7 that needs four processors waits for the first, and
+	// the second of account 8 for the other: 90 + 0 and 0 + 20.
+	if first := strings.Fields(strings.Split(out, "\n")[1]); first[0] != "isolated" || first[3] != "28" {
+		t.Errorf("isolated: %q\n%s", first, out)
+	}
+	out, err = typed(t, "-t", trace, "--cluster", cluster, "--lending", "kill", "--json")
+	if err != nil || !strings.Contains(out, `"lost_processor_hours"`) || !strings.Contains(out, `"account": "8"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestBomb: a small file that unpacks to more than a trace may have is refused.
+func TestBomb(t *testing.T) {
+	got, err := io.ReadAll(&bounded{strings.NewReader(strings.Repeat("x", 100)), 60})
+	if len(got) != 60 || err == nil || !strings.Contains(err.Error(), "cut the trace") {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if got, err := io.ReadAll(&bounded{strings.NewReader("xy"), 60}); len(got) != 2 || err != nil {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// FuzzCluster: whatever describes a cluster, it is refused, or jobs can run on it.
+func FuzzCluster(f *testing.F) {
+	f.Add([]byte(labs))
+	f.Add([]byte("[[node]]\nname = \"n[1-3]\"\ncpus = 64\ngpus = 8\nowner = \"a\"\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		cluster, err := parseCluster(text)
+		if err != nil || len(cluster.Nodes) > 100 {
+			return
+		}
+		jobs := []trace.Job{{ID: 1, RunS: 5, EstimateS: 5, Processors: 1}, {ID: 2, RunS: 5, EstimateS: 5, Processors: cluster.Processors}}
+		result, err := sim.Run(jobs, cluster, sim.Policies[1], nil)
+		if err != nil || result.Jobs[1].EndS != 10 {
+			t.Fatalf("%v, %+v", err, result)
+		}
+	})
+}
+
 // TestRefused: what is wrong is said, with what to do, and nothing is written.
 func TestRefused(t *testing.T) {
-	trace := file(t, "small.swf", small)
+	trace, owned := file(t, "small.swf", small), file(t, "owned.toml", labs)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -138,6 +214,17 @@ func TestRefused(t *testing.T) {
 		{[]string{"-t", "/nonexistent/trace", "-n", "4"}, "no such file"},
 		{[]string{"-t", trace, "-n", "4", "--csv", "/nonexistent/out"}, "no such file"},
 		{[]string{"-t", trace, "-n", "4", "more"}, "takes no arguments"},
+		{[]string{"-t", trace, "-n", "4", "--from", "soon"}, "--from: "},
+		{[]string{"-t", trace, "-n", "4", "--from", "2-0", "--until", "1-0"}, "--from is not before --until"},
+		{[]string{"-t", trace, "-n", "4", "--from", "2-0"}, "no job is left of it"},
+		{[]string{"-t", trace, "-n", "4", "--lending", "kill"}, "--lending is about nodes with owners"},
+		{[]string{"-t", trace, "-n", "4", "--departures", "x"}, "--departures is about nodes with owners"},
+		{[]string{"-t", trace, "--cluster", owned, "--lending", "lend"}, "none of isolated, kill, park and pack"},
+		{[]string{"-t", trace, "--cluster", owned, "--compare", "fcfs"}, "--compare is not for nodes with owners"},
+		{[]string{"-t", trace, "--cluster", owned, "--departures", trace}, "line 1: it has 1 fields and not 3"},
+		{[]string{"-t", trace, "--cluster", file(t, "o.toml", "[[node]]\nname=\"n1\"\ncpus=4\nowner=\"nobody\"\n")}, "no job is left of it"},
+		{[]string{"-t", trace, "--cluster", file(t, "o.toml", "[[node]]\nname=\"n1\"\ncpus=4\n[[reservation]]\nname=\"r\"\n")}, "reservation"},
+		{[]string{"-t", file(t, "saved", "gleaner-snapshot\nbroken"), "-p", "easy"}, "damaged snapshot"},
 	} {
 		out, err := typed(t, c.args...)
 		if err == nil || !strings.Contains(err.Error(), c.want) || out != "" {

@@ -2478,6 +2478,8 @@ type SchedulerPolicy struct {
 	BfMaxJobTest          uint32                 `protobuf:"varint,3,opt,name=bf_max_job_test,json=bfMaxJobTest,proto3" json:"bf_max_job_test,omitempty"`                              // jobs with a planned start, at most; 0 = any number
 	BfMaxJobArrayResv     uint32                 `protobuf:"varint,4,opt,name=bf_max_job_array_resv,json=bfMaxJobArrayResv,proto3" json:"bf_max_job_array_resv,omitempty"`             // tasks of an array with one, at most; at least 1
 	BfShortestFirst       bool                   `protobuf:"varint,5,opt,name=bf_shortest_first,json=bfShortestFirst,proto3" json:"bf_shortest_first,omitempty"`                       // the others start in the order of their time limits
+	ReplayRuns            uint32                 `protobuf:"varint,580,opt,name=replay_runs,json=replayRuns,proto3" json:"replay_runs,omitempty"`                                      // runs that are kept for a replay when they are over; 0 = none
+	ReplayAgeS            uint32                 `protobuf:"varint,581,opt,name=replay_age_s,json=replayAgeS,proto3" json:"replay_age_s,omitempty"`                                    // and for how long; 0 = 28 days
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -2545,6 +2547,20 @@ func (x *SchedulerPolicy) GetBfShortestFirst() bool {
 		return x.BfShortestFirst
 	}
 	return false
+}
+
+func (x *SchedulerPolicy) GetReplayRuns() uint32 {
+	if x != nil {
+		return x.ReplayRuns
+	}
+	return 0
+}
+
+func (x *SchedulerPolicy) GetReplayAgeS() uint32 {
+	if x != nil {
+		return x.ReplayAgeS
+	}
+	return 0
 }
 
 // AccountingPolicy says what of accounts and QOS is enforced, as
@@ -3771,13 +3787,17 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\"\n" +
 	"\rexempt_time_s\x18\x03 \x01(\rR\vexemptTimeS\x12-\n" +
-	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xe4\x01\n" +
+	"\x13guest_exempt_time_s\x18\x04 \x01(\rR\x10guestExemptTimeS\"\xa9\x02\n" +
 	"\x0fSchedulerPolicy\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x128\n" +
 	"\x19bf_job_part_count_reserve\x18\x02 \x01(\rR\x15bfJobPartCountReserve\x12%\n" +
 	"\x0fbf_max_job_test\x18\x03 \x01(\rR\fbfMaxJobTest\x120\n" +
 	"\x15bf_max_job_array_resv\x18\x04 \x01(\rR\x11bfMaxJobArrayResv\x12*\n" +
-	"\x11bf_shortest_first\x18\x05 \x01(\bR\x0fbfShortestFirst\"\xa1\x01\n" +
+	"\x11bf_shortest_first\x18\x05 \x01(\bR\x0fbfShortestFirst\x12 \n" +
+	"\vreplay_runs\x18\xc4\x04 \x01(\rR\n" +
+	"replayRuns\x12!\n" +
+	"\freplay_age_s\x18\xc5\x04 \x01(\rR\n" +
+	"replayAgeS\"\xa1\x01\n" +
 	"\x10AccountingPolicy\x121\n" +
 	"\x14enforce_associations\x18\x01 \x01(\bR\x13enforceAssociations\x12%\n" +
 	"\x0eenforce_limits\x18\x02 \x01(\bR\renforceLimits\x12\x1f\n" +

@@ -165,7 +165,7 @@ func (x *SnapshotHeader) GetNodes() uint32 {
 	return 0
 }
 
-// SnapshotChunk: the header first, then data, then the checksum of all data.
+// SnapshotChunk: the header first, then data and recordings, then the checksum of all.
 type SnapshotChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -173,6 +173,7 @@ type SnapshotChunk struct {
 	//	*SnapshotChunk_Header
 	//	*SnapshotChunk_Data
 	//	*SnapshotChunk_Sha256
+	//	*SnapshotChunk_Recording
 	What          isSnapshotChunk_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -242,6 +243,15 @@ func (x *SnapshotChunk) GetSha256() []byte {
 	return nil
 }
 
+func (x *SnapshotChunk) GetRecording() []byte {
+	if x != nil {
+		if x, ok := x.What.(*SnapshotChunk_Recording); ok {
+			return x.Recording
+		}
+	}
+	return nil
+}
+
 type isSnapshotChunk_What interface {
 	isSnapshotChunk_What()
 }
@@ -255,7 +265,13 @@ type SnapshotChunk_Data struct {
 }
 
 type SnapshotChunk_Sha256 struct {
-	Sha256 []byte `protobuf:"bytes,3,opt,name=sha256,proto3,oneof"` // of header and data; the last message
+	Sha256 []byte `protobuf:"bytes,3,opt,name=sha256,proto3,oneof"` // of all before it; the last message
+}
+
+type SnapshotChunk_Recording struct {
+	// What a replay needs of the state, for programs that do not know the form of data:
+	// pieces of a Recording, at most 256 KiB each. It is not restored.
+	Recording []byte `protobuf:"bytes,580,opt,name=recording,proto3,oneof"`
 }
 
 func (*SnapshotChunk_Header) isSnapshotChunk_What() {}
@@ -264,8 +280,11 @@ func (*SnapshotChunk_Data) isSnapshotChunk_What() {}
 
 func (*SnapshotChunk_Sha256) isSnapshotChunk_What() {}
 
+func (*SnapshotChunk_Recording) isSnapshotChunk_What() {}
+
 type SaveSnapshotRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	RecordingOnly bool                   `protobuf:"varint,580,opt,name=recording_only,json=recordingOnly,proto3" json:"recording_only,omitempty"` // without the state itself
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +317,13 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
 	return file_gleaner_v1_snapshot_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SaveSnapshotRequest) GetRecordingOnly() bool {
+	if x != nil {
+		return x.RecordingOnly
+	}
+	return false
 }
 
 type RestoreSnapshotResponse struct {
@@ -374,13 +400,15 @@ const file_gleaner_v1_snapshot_proto_rawDesc = "" +
 	" \x01(\rR\vjobsWaiting\x12!\n" +
 	"\fjobs_running\x18\v \x01(\rR\vjobsRunning\x12#\n" +
 	"\rjobs_finished\x18\f \x01(\rR\fjobsFinished\x12\x14\n" +
-	"\x05nodes\x18\r \x01(\rR\x05nodes\"}\n" +
+	"\x05nodes\x18\r \x01(\rR\x05nodes\"\x9e\x01\n" +
 	"\rSnapshotChunk\x124\n" +
 	"\x06header\x18\x01 \x01(\v2\x1a.gleaner.v1.SnapshotHeaderH\x00R\x06header\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x18\n" +
-	"\x06sha256\x18\x03 \x01(\fH\x00R\x06sha256B\x06\n" +
-	"\x04what\"\x15\n" +
-	"\x13SaveSnapshotRequest\"S\n" +
+	"\x06sha256\x18\x03 \x01(\fH\x00R\x06sha256\x12\x1f\n" +
+	"\trecording\x18\xc4\x04 \x01(\fH\x00R\trecordingB\x06\n" +
+	"\x04what\"=\n" +
+	"\x13SaveSnapshotRequest\x12&\n" +
+	"\x0erecording_only\x18\xc4\x04 \x01(\bR\rrecordingOnly\"S\n" +
 	"\x17RestoreSnapshotResponse\x12\x18\n" +
 	"\aawaited\x18\x01 \x03(\tR\aawaited\x12\x1e\n" +
 	"\vnext_job_id\x18\x02 \x01(\rR\tnextJobIdB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
@@ -422,6 +450,7 @@ func file_gleaner_v1_snapshot_proto_init() {
 		(*SnapshotChunk_Header)(nil),
 		(*SnapshotChunk_Data)(nil),
 		(*SnapshotChunk_Sha256)(nil),
+		(*SnapshotChunk_Recording)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
