@@ -55,6 +55,19 @@ type Planned struct {
 	Partition int // index into Snapshot.Partitions
 	StartMS   int64
 	Placement place.Placement
+	// Apart: the job waits for a time, a license or a limit, and not for nodes. Such jobs
+	// are counted by themselves (BackfillPolicy.PartJobs).
+	Apart bool
+}
+
+// planCounts are numbers of jobs: that wait for nodes, and that are apart.
+type planCounts [2]uint32
+
+func (c *planCounts) of(apart bool) *uint32 {
+	if apart {
+		return &c[1]
+	}
+	return &c[0]
 }
 
 // plan is one, with what it was made from.
@@ -91,10 +104,10 @@ func (p *pass) fitNow(e entry, index int, shape *Shape, spanMS int64) (place.Pla
 
 // reserve plans the starts of a job that waits only for resources in some partitions,
 // where it starts first. It reports whether nothing needs to be kept for the job besides.
-func (p *pass) reserve(turns []entry, old []int) bool {
+func (p *pass) reserve(turns []entry, old []int, apart bool) bool {
 	job := turns[0].job
 	_, index, _ := p.at(turns[0])
-	if !p.hasQuota(job, index) || p.hasPlan(job) {
+	if !p.hasQuota(job, index, apart) || p.hasPlan(job) {
 		return true // others may go before it, or it is planned by an earlier turn
 	}
 	for n := range min(p.left[job], max(p.Backfill.ArrayTasks, 1)) {
@@ -102,46 +115,53 @@ func (p *pass) reserve(turns []entry, old []int) bool {
 		if !found {
 			return n > 0
 		}
+		if late := p.Waiting[job].DeadlineMS != 0 && best.StartMS > p.latestStart(&p.Waiting[job]); late {
+			return true // it will be ended before
+		}
+		best.Apart = apart
 		p.stand(&best)
 		p.plans = append(p.plans, best)
 		if n == 0 {
-			p.partitions[p.whole(index)].planned++
+			*p.partitions[p.whole(index)].planned.of(apart)++
 			p.plannedJobs++
 		}
 	}
 	return true
 }
 
-// reserveLicensed plans the start of a job that waits for licenses. If it cannot, nothing is
-// kept for the job: it waits for those who have them, and not for nodes.
-func (p *pass) reserveLicensed(turns []entry, old []int) {
+// reserveApart plans the start of a job that does not wait for nodes that others have: but
+// for licenses, or for nodes that are closed to it now. If it cannot, nothing is kept for
+// the job.
+func (p *pass) reserveApart(turns []entry, old []int) {
 	job := turns[0].job
-	if !p.Backfill.On || turns[0].isOwn() || p.reasons[job].Code != ReasonLicenses {
+	if !p.planning || turns[0].isOwn() {
 		return
 	}
+	stopped := p.reasons[job].Code == ReasonLicenses
 	var open []entry
 	for _, e := range turns {
 		shape, index, t := p.at(e)
 		if p.rules(t, shape, index).Code != ReasonNone || p.partitions[index].blocker != 0 {
 			continue
 		}
-		if p.feasibility.decideOn(t, shape, index); t.verdict.code == ReasonNone {
+		p.feasibility.decideOn(t, shape, index)
+		if stopped && t.verdict.code == ReasonNone || p.opensLater(t, index) {
 			open = append(open, e)
 		}
 	}
 	if len(open) > 0 {
-		p.reserve(open, old)
+		p.reserve(open, old, true)
 	}
 }
 
 // hasQuota reports whether a start may be planned for one more job in a partition. A job
 // that the last plan planned counts from the beginning.
-func (p *pass) hasQuota(job int32, index int) bool {
+func (p *pass) hasQuota(job int32, index int, apart bool) bool {
 	if !p.promised.void && len(p.promised.byJob[job]) > 0 {
 		return true
 	}
 	here := &p.partitions[p.whole(index)]
-	return (p.Backfill.PartJobs == 0 || here.planned+here.standing < p.Backfill.PartJobs) &&
+	return (p.Backfill.PartJobs == 0 || *here.planned.of(apart)+*here.standing.of(apart) < p.Backfill.PartJobs) &&
 		(p.Backfill.MaxJobs == 0 || p.plannedJobs+p.promised.jobs < p.Backfill.MaxJobs)
 }
 
@@ -166,8 +186,8 @@ func (p *pass) earliest(turns []entry) (best plan, found bool) {
 		if !fits || found && best.StartMS <= at {
 			continue
 		}
-		shape, index, _ := p.at(e)
-		best, found = plan{Planned{e.id, index, at, placement}, e, shape}, true
+		_, index, t := p.at(e)
+		best, found = plan{Planned{Job: e.id, Partition: index, StartMS: at, Placement: placement}, e, t.ahead}, true
 	}
 	return best, found
 }
@@ -182,7 +202,8 @@ type change struct {
 
 // search finds when and where a job can start first.
 func (p *pass) search(e entry) (int64, place.Placement, bool) {
-	shape, index, _ := p.at(e)
+	_, index, t := p.at(e)
+	shape := t.ahead
 	f, job, r := p.needFuture(), &p.Waiting[e.job], &shape.Request
 	changes := p.changes[:0]
 	least := r.Least()
@@ -232,6 +253,9 @@ func (p *pass) search(e entry) (int64, place.Placement, bool) {
 func (p *pass) opensOn(changes []change, lane int, shape *Shape, room []int64, all bool) []change {
 	f := p.future
 	p.holes = f.profile.Holes(lane, p.NowMS, shape.spanMS(), room, p.holes[:0])
+	if lane < len(p.nodes) {
+		p.holes = shape.begins(place.NodeIndex(lane), p.holes)
+	}
 	for _, hole := range p.holes {
 		changes = append(changes, change{hole.From, int32(lane), 1})
 		if hole.To != profile.Forever {

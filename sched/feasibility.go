@@ -89,6 +89,11 @@ func (j *feasibility) decideOn(t *trial, shape *Shape, index int) {
 	if j.remembers(t, shape, index) {
 		return
 	}
+	t.judged, t.verdict = true, j.verdictOf(shape, index)
+}
+
+// verdictOf is the verdict on a shape in a partition.
+func (j *feasibility) verdictOf(shape *Shape, index int) verdict {
 	key := requestKey(index, &shape.Request)
 	given := j.given
 	if j.Partitions[index].isPart() {
@@ -96,10 +101,12 @@ func (j *feasibility) decideOn(t *trial, shape *Shape, index int) {
 	}
 	v, again := given[key] // shapes may differ in their time limit only
 	if !again {
-		v = j.decide(&shape.Request, index)
+		if v, again = j.before[key]; !again || j.Partitions[index].isPart() {
+			v = j.decide(&shape.Request, index)
+		}
 		given[key] = v
 	}
-	t.judged, t.verdict = true, v
+	return v
 }
 
 func (j *feasibility) decide(r *place.Request, index int) verdict {

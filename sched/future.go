@@ -234,6 +234,29 @@ func (f *future) stay(node place.NodeIndex, during profile.Interval, placement *
 	}
 }
 
+// amongOwn leaves of the times at which there is room on a node those at which no other
+// user's job is in the way of a placement for a span.
+func (f *future) amongOwn(node place.NodeIndex, placement *place.Placement, span int64, holes []profile.Interval) []profile.Interval {
+	if f.users == nil {
+		return holes
+	}
+	for _, other := range f.users[node] {
+		if other.user != placement.User && (other.only || placement.UserOnly) {
+			holes = leave(holes, profile.Interval{From: before(other.From, span), To: other.To})
+		}
+	}
+	return holes
+}
+
+// before is when something must begin, at the earliest, to go on at a time for which it
+// lasts a span.
+func before(atMS, span int64) int64 {
+	if span == profile.Forever || atMS < math.MinInt64+span {
+		return math.MinInt64
+	}
+	return atMS - span + 1
+}
+
 // mark notes that something is planned on the nodes of a placement.
 func (f *future) mark(placement *place.Placement) {
 	for i := range placement.Allocs {

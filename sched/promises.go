@@ -49,15 +49,15 @@ func (p *pass) enterPromises(entries []entry) {
 			continue
 		}
 		e := turnOf[planned.Job][turn]
-		shape, _, _ := p.at(e)
-		old := plan{planned, e, shape}
+		_, _, t := p.at(e)
+		old := plan{planned, e, t.ahead}
 		if len(p.promised.byJob[e.job]) >= int(p.left[e.job]) || !p.settle(&old) {
 			continue
 		}
 		p.stand(&old)
 		if len(p.promised.byJob[e.job]) == 0 {
 			p.promised.jobs++
-			p.partitions[planned.Partition].standing++
+			*p.partitions[planned.Partition].standing.of(planned.Apart)++
 		}
 		p.promised.byJob[e.job] = append(p.promised.byJob[e.job], len(p.promised.plans))
 		p.promised.plans, p.promised.stand = append(p.promised.plans, old), append(p.promised.stand, true)
@@ -70,7 +70,7 @@ func (p *pass) enterPromises(entries []entry) {
 // planned start on its nodes. That is later if a job there outlasts its time, or a node
 // has less than it had.
 func (p *pass) settle(of *plan) bool {
-	f, span := p.needFuture(), of.shape.spanMS()
+	f := p.needFuture()
 	if !p.mayHave(of) {
 		return false
 	}
@@ -78,10 +78,10 @@ func (p *pass) settle(of *plan) bool {
 		at := max(of.StartMS, p.NowMS)
 		for i := range of.Placement.Allocs {
 			alloc := &of.Placement.Allocs[i]
-			at = max(at, p.opens(int(alloc.Node), at, span, p.nodes[alloc.Node].RoomOf(alloc, of.shape.Request.Exclusive, true)))
+			at = max(at, p.opens(int(alloc.Node), at, of, p.nodes[alloc.Node].RoomOf(alloc, of.shape.Request.Exclusive, true)))
 		}
 		for _, license := range p.Waiting[of.entry.job].Licenses {
-			at = max(at, p.opens(f.license(license.License), at, span, []int64{int64(license.Count)}))
+			at = max(at, p.opens(f.license(license.License), at, of, []int64{int64(license.Count)}))
 		}
 		if at == of.StartMS {
 			return true
@@ -93,9 +93,14 @@ func (p *pass) settle(of *plan) bool {
 	return false
 }
 
-// opens is when a lane has room for a span, from a time on; Forever is never.
-func (p *pass) opens(lane int, from, span int64, room []int64) int64 {
+// opens is when a lane has room for a planned start, from a time on; Forever is never.
+func (p *pass) opens(lane int, from int64, of *plan, room []int64) int64 {
+	span := of.shape.spanMS()
 	p.holes = p.future.profile.Holes(lane, from, span, room, p.holes[:0])
+	if lane < len(p.nodes) {
+		p.holes = of.shape.begins(place.NodeIndex(lane), p.holes)
+		p.holes = p.future.amongOwn(place.NodeIndex(lane), &of.Placement, span, p.holes)
+	}
 	if len(p.holes) == 0 {
 		return profile.Forever
 	}
@@ -133,7 +138,7 @@ func (p *pass) lift(at int) {
 	p.promised.left--
 	if p.promised.byJob[of.entry.job][0] == at {
 		p.promised.jobs--
-		p.partitions[of.Partition].standing--
+		*p.partitions[of.Partition].standing.of(of.Apart)--
 	}
 	p.lifts++
 }
@@ -175,7 +180,7 @@ func (p *pass) overtakes(turns []entry, stopped []bool) bool {
 	}
 	for i, e := range turns {
 		shape, index, t := p.at(e)
-		if stopped[i] || p.rules(t, shape, index).Code != ReasonNone || p.partitions[index].blocker != 0 || !e.isOwn() && !p.hasQuota(e.job, index) {
+		if stopped[i] || p.rules(t, shape, index).Code != ReasonNone || p.partitions[index].blocker != 0 || !e.isOwn() && !p.hasQuota(e.job, index, false) {
 			continue
 		}
 		p.feasibility.decideOn(t, shape, index)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
+	"github.com/gleaner-hpc/gleaner/sched/profile"
 )
 
 // ahead is a random cluster over time: jobs come, start as planned and end, mostly before
@@ -19,9 +20,9 @@ type ahead struct {
 	jobs  map[JobID]Job
 	endMS map[JobID]int64
 
-	planned, kept, early, filled int
-	fills, told                  int   // jobs that began in holes, and those that made room again
-	nextMS                       int64 // when the last plan asks for a pass
+	planned, kept, early, filled, opened int
+	fills, told                          int   // jobs that began in holes, and those that made room again
+	nextMS                               int64 // when the last plan asks for a pass
 }
 
 func newAhead(t *testing.T, seed uint64) *ahead {
@@ -32,6 +33,9 @@ func newAhead(t *testing.T, seed uint64) *ahead {
 	s.Licenses = []License{{Name: "matlab", Total: 3}}
 	s.Backfill = BackfillPolicy{On: true, PartJobs: uint32(seed % 4), MaxJobs: uint32(seed / 4 % 3 * 7), ArrayTasks: uint32(seed / 12 % 3), ShortestFirst: seed/36%2 == 1}
 	s.Priority = PriorityPolicy{}
+	for i := range s.Nodes {
+		s.Nodes[i] = place.Idle(s.Nodes[i], false)
+	}
 	for i := range s.Partitions {
 		s.Partitions[i].QOS, s.Partitions[i].PriorityTier, s.Partitions[i].BillingWeights = -1, 1, nil
 	}
@@ -40,8 +44,30 @@ func newAhead(t *testing.T, seed uint64) *ahead {
 		if g.w.random.IntN(12) == 0 {
 			s.Shapes[i].TimeLimitS = Unlimited
 		}
+		if seed%2 == 1 {
+			s.Shapes[i].Closed = g.closed()
+		}
 	}
 	return g
+}
+
+// closed are times in which some nodes are not for a shape: one reservation or more, hours
+// of an owner, and a moment that no job runs through.
+func (g *ahead) closed() []Closed {
+	r, s := g.w.random, &g.w.snapshot
+	var closed []Closed
+	for node := range s.Nodes {
+		at := s.NowMS
+		for range r.IntN(4) {
+			at += r.Int64N(4) * 1_800_000
+			c := Closed{Node: place.NodeIndex(node), FromMS: at, ToMS: at + r.Int64N(3)*1_800_000, Starts: r.IntN(2) == 0}
+			if at = c.ToMS; r.IntN(16) == 0 {
+				c.ToMS = profile.Forever
+			}
+			closed = append(closed, c)
+		}
+	}
+	return closed
 }
 
 func (g *ahead) submit(id JobID) {
@@ -102,6 +128,7 @@ func (g *ahead) start(start *Start, plan *Plan) {
 		s.Waiting = slices.Delete(slices.Clone(s.Waiting), at, at+1)
 	}
 	place.Take(s.Nodes, start.Placement, shape.Request.Exclusive)
+	g.checkOpen(start.Job, shape, s.NowMS, start.Placement)
 	id := JobID(1000 + len(g.endMS)) // tasks run under numbers of their own
 	limitS := int64(min(shape.TimeLimitS, 9000))
 	g.endMS[id] = s.NowMS + 1000*(1+g.w.random.Int64N(limitS))
@@ -117,6 +144,15 @@ func (g *ahead) start(start *Start, plan *Plan) {
 		ID: id, StartMS: s.NowMS, TimeLimitS: shape.TimeLimitS, Placement: start.Placement, Partition: start.Partition,
 		Exclusive: shape.Request.Exclusive, Licenses: job.Licenses, Association: -1, QOS: -1, UID: job.UID,
 	})
+}
+
+// checkOpen: no job begins on a node that is closed to it then.
+func (g *ahead) checkOpen(job JobID, shape *Shape, atMS int64, placement place.Placement) {
+	for _, alloc := range placement.Allocs {
+		if by := shape.closedAt(alloc.Node, atMS); by != nil {
+			g.t.Fatalf("seed %d: job %d begins at %d on node %d, which is closed to it: %+v", g.seed, job, atMS, alloc.Node, *by)
+		}
+	}
 }
 
 // checkRoom: at no time do running jobs and planned ones have more of a node, or of a
@@ -183,6 +219,11 @@ func (g *ahead) checkPromises(before []Planned, plan *Plan) {
 			g.t.Fatalf("seed %d: job %d is planned for %d, which is not later than now", g.seed, p.Job, p.StartMS)
 		}
 		g.planned++
+		shape := &s.Shapes[g.jobs[p.Job].Shape]
+		g.checkOpen(p.Job, shape, p.StartMS, p.Placement)
+		if slices.ContainsFunc(p.Placement.Allocs, func(a place.Alloc) bool { return shape.closedAt(a.Node, s.NowMS) != nil }) {
+			g.opened++
+		}
 	}
 	seen := map[JobID]bool{}
 	for _, p := range before {
@@ -212,6 +253,9 @@ func (g *ahead) advance() bool {
 	next := int64(math.MaxInt64)
 	for _, r := range s.Running {
 		next = min(next, g.endMS[r.ID])
+	}
+	if g.nextMS > s.NowMS {
+		next = min(next, g.nextMS)
 	}
 	if next == math.MaxInt64 {
 		return false
@@ -251,8 +295,8 @@ func TestPlannedStartsAreKept(t *testing.T) {
 	for seed := range uint64(400) {
 		all.play(newAhead(t, seed), 12)
 	}
-	t.Logf("%d planned starts, %d kept, %d became earlier, %d jobs started before others that were planned", all.planned, all.kept, all.early, all.filled)
-	if all.planned < 1000 || all.kept < 300 || all.early < 100 || all.filled < 300 {
+	t.Logf("%d planned starts, %d kept, %d became earlier, %d jobs started before others that were planned, %d on nodes that were closed", all.planned, all.kept, all.early, all.filled, all.opened)
+	if all.planned < 1000 || all.kept < 300 || all.early < 100 || all.filled < 300 || all.opened < 100 {
 		t.Error("the clusters are too tame")
 	}
 }
@@ -275,5 +319,5 @@ func (a *ahead) play(g *ahead, jobs int) {
 		}
 	}
 	a.planned, a.kept, a.early, a.filled = a.planned+g.planned, a.kept+g.kept, a.early+g.early, a.filled+g.filled
-	a.fills, a.told = a.fills+g.fills, a.told+g.told
+	a.fills, a.told, a.opened = a.fills+g.fills, a.told+g.told, a.opened+g.opened
 }

@@ -35,6 +35,7 @@ const (
 	ReasonImageNetwork
 	ReasonReservation        // its reservation has not begun, or is too short
 	ReasonReservationDeleted // there is no reservation that it may use
+	ReasonClosed             // its nodes are closed to it now, and will not be: see Shape.Closed
 )
 
 // reasonWords has, for each code, Slurm's word and how hopeful it is: of the
@@ -67,6 +68,7 @@ var reasonWords = [...]struct {
 	ReasonImageNetwork:       {"PartitionConfig", 3},
 	ReasonReservation:        {"Reservation", 0},
 	ReasonReservationDeleted: {"ReservationDeleted", 0},
+	ReasonClosed:             {"ReqNodeNotAvail", 6},
 
 	ReasonDependencyNeverSatisfied: {"DependencyNeverSatisfied", 0},
 }

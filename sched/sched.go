@@ -109,6 +109,9 @@ type Shape struct {
 	// SwitchesWaitS is how long a job waits for Request.Switches; after that it
 	// takes any. 0 = forever.
 	SwitchesWaitS uint32
+	// Closed are the times in which its jobs may not have some nodes, ascending by node
+	// and by when they begin. Nodes that they may never have are its ExcludedNodes.
+	Closed []Closed
 }
 
 // Job is a waiting job, or the waiting tasks of an array.

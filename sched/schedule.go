@@ -15,7 +15,8 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s = withOwnParts(s)
 	priorities := newPriorities(&s)
 	p := planned(&s, memo, priorities)
-	if len(p.starts) == 0 && len(s.Running) == 0 && len(s.Promises.Planned) > 0 {
+	opensMS := p.opensMS()
+	if len(p.starts) == 0 && len(s.Running) == 0 && len(s.Promises.Planned) > 0 && opensMS == 0 {
 		// Nothing ends that would bring another pass, so what was planned is not waited
 		// for if something can start without it.
 		anew := s
@@ -26,7 +27,7 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	}
 	plan := Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
-		NextMS: sooner(sooner(nextMS, p.nextMS), p.next()), Reasons: p.allReasons(), Promises: p.promises(),
+		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.next(), opensMS)), Reasons: p.allReasons(), Promises: p.promises(),
 	}
 	plan.ofWholes(&s)
 	return plan, p.feasibility.memo()
@@ -59,6 +60,7 @@ func (p *pass) run(priorities *priorities) {
 		p.suspended.before(p, at)
 		if p.comesLater(turns) {
 			p.later = append(p.later, turns)
+			p.noteBehind(turns) // what is planned from here on, it leaves as it is
 		} else {
 			p.consider(turns)
 			p.noteBehind(turns)
@@ -102,6 +104,7 @@ type pass struct {
 	started     []*Job    // by position in starts
 	alone       []bool    // likewise: it has its nodes alone
 	later       [][]entry // turns of jobs that come when all others have had theirs
+	planning    bool      // starts are planned for jobs that have their turn
 	// Room for search and fitNow.
 	changes  []change
 	holes    []profile.Interval
@@ -117,15 +120,16 @@ type pass struct {
 type partitionPass struct {
 	blocker  JobID             // the job that waits for resources here and lets no other before it
 	first    JobID             // the first that waits for resources here
-	planned  uint32            // for how many jobs a start is planned here
-	standing uint32            // for how many the last plan did, and they had no turn yet
+	planned  planCounts        // for how many jobs a start is planned here
+	standing planCounts        // for how many the last plan did, and they had no turn yet
 	open     []place.NodeIndex // nodes not closed, as of the first closings
 	closings int
 }
 
 // trial is what is known of a shape in a partition.
 type trial struct {
-	shape   *Shape // as it is in this partition
+	shape   *Shape // as it is in this partition now
+	ahead   *Shape // as it is planned: with the nodes that are closed to it now
 	failed  bool   // it did not fit in what is free and open
 	lifts   int    // of the pass, when it did not
 	blocker JobID  // the first job of this shape that waits for resources
@@ -147,14 +151,20 @@ func newPass(s *Snapshot, memo Memo) *pass {
 		limits:      newLimits(s),
 		left:        make([]uint32, len(s.Waiting)),
 		reasons:     make([]Reason, len(s.Waiting)),
+		planning:    s.Backfill.On,
 	}
 	for i := range p.partitions {
 		p.partitions[i].open = s.Partitions[i].Nodes
 	}
 	for i := range p.trials {
 		p.trials[i] = make([]trial, len(s.Shapes[i].Partitions))
+		now := s.openNow(&s.Shapes[i])
 		for choice, partition := range s.Shapes[i].Partitions {
-			p.trials[i][choice].shape = s.Partitions[partition].shaped(&s.Shapes[i])
+			t := &p.trials[i][choice]
+			t.ahead = s.Partitions[partition].shaped(&s.Shapes[i])
+			if t.shape = t.ahead; now != &s.Shapes[i] {
+				t.shape = s.Partitions[partition].shaped(now)
+			}
 		}
 	}
 	return p
@@ -204,14 +214,14 @@ func (p *pass) consider(turns []entry) {
 			waits = append(waits, e)
 		}
 	}
-	if len(waits) > 0 && (!p.Backfill.On || !p.reserve(waits, old)) {
+	if len(waits) > 0 && (!p.Backfill.On || !p.reserve(waits, old, false)) {
 		for _, e := range waits {
 			shape, index, _ := p.at(e)
 			p.close(e.id, shape, index)
 		}
 	}
 	if len(waits) == 0 && p.left[turns[0].job] > 0 {
-		p.reserveLicensed(turns, old)
+		p.reserveApart(turns, old)
 	}
 	p.stopped, p.waits = stopped, waits
 }
@@ -221,7 +231,7 @@ func (p *pass) consider(turns []entry) {
 func (p *pass) comesLater(turns []entry) bool {
 	return p.Backfill.On && p.Backfill.ShortestFirst && !turns[0].isOwn() && !slices.ContainsFunc(turns, func(e entry) bool {
 		_, index, _ := p.at(e)
-		return p.hasQuota(e.job, index)
+		return p.hasQuota(e.job, index, false)
 	})
 }
 
@@ -232,9 +242,9 @@ func (p *pass) shortestFirst() {
 		second, _, _ := p.at(b[0])
 		return cmp.Or(cmp.Compare(b[0].tier, a[0].tier), cmp.Compare(first.spanMS(), second.spanMS()))
 	})
+	p.planning = false // or they would have their turn before others in the next pass
 	for _, turns := range p.later {
 		p.consider(turns)
-		p.noteBehind(turns)
 	}
 }
 
@@ -318,7 +328,11 @@ func (p *pass) block(e entry) bool {
 	}
 	here := &p.partitions[index]
 	if t.verdict.code != ReasonNone {
-		p.wait(e, t.verdict.reason(index))
+		if p.opensLater(t, index) {
+			p.wait(e, Reason{Code: ReasonClosed, Partition: int32(index)})
+		} else {
+			p.wait(e, t.verdict.reason(index))
+		}
 		return false
 	}
 	if before := cmp.Or(here.blocker, t.blocker, p.firstIn(e, here)); before != 0 {

@@ -94,6 +94,8 @@ func Sentence(r sched.Reason, s sched.Snapshot) string {
 		return "waits for its reservation"
 	case sched.ReasonReservationDeleted:
 		return "its reservation is gone: gcontrol update JobId=ID ReservationName= lets it start without one"
+	case sched.ReasonClosed:
+		return "waits until it may have its nodes"
 	case sched.ReasonDeadline:
 		return "cannot end before its deadline any more"
 	case sched.ReasonImage:
