@@ -158,7 +158,9 @@ func (l *Leader) savable(job *state.Job) bool {
 
 // told is what nodes have reported, for a snapshot of a view.
 func (l *Leader) told(view *state.View, now time.Time) state.NodeReports {
+	hours := unlent{now: now}
 	return state.NodeReports{
+		Reserved: repeats(now), Unlent: hours.of,
 		Savable: func(job *state.Job) bool {
 			failed := job.Saved != nil && now.Sub(time.UnixMilli(job.Saved.FailedMS)) < savableAgain
 			return !failed && l.savable(job)

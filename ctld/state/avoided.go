@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"slices"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -151,42 +150,4 @@ func (s *State) holdIfNowhere(next *Job) {
 	}
 	next.Held = sched.LaunchFailed
 	next.Detail = clip(joinSentences(next.Detail, "no other node could take it"), MaxTextBytes)
-}
-
-// schedAvoided gives jobs that avoid some nodes, or are kept from them, shapes of
-// their own.
-type schedAvoided struct {
-	view   *View
-	kept   keptNodes
-	lent   lentNodes
-	slow   slowNodes
-	resv   reservedNodes
-	soon   takenSoon
-	shapes map[string]int // by the shape that was asked for and the nodes
-}
-
-// fill has a job of the snapshot placed elsewhere. A job that resumes from an
-// image gets the nodes that said they can restore it.
-func (a *schedAvoided) fill(snapshot *sched.Snapshot, job *Job, out *sched.Job) {
-	guest := a.kept.from(job)
-	without := union(union(guest.whole, a.slow.of(job)), union(a.resv.from(job), a.soon.of(job)))
-	if job.Avoided != nil && out.Image == 0 {
-		without = union(without, a.view.avoiding(job))
-	}
-	lent := a.lent.of(job)
-	without, some := union(without, lent.closed), union(guest.some, lent.bound)
-	if len(without)+len(some) == 0 {
-		return
-	}
-	key := fmt.Sprint(out.Shape, without, some)
-	at, known := a.shapes[key]
-	if !known {
-		at = len(snapshot.Shapes)
-		shape := snapshot.Shapes[out.Shape]
-		shape.Request.ExcludedNodes = union(shape.Request.ExcludedNodes, without)
-		shape.Request.GuestOn = some
-		snapshot.Shapes = append(snapshot.Shapes, shape)
-		a.shapes[key] = at
-	}
-	out.Shape = at
 }

@@ -20,6 +20,13 @@ func (d *dialogue) plan() string {
 		}
 		out.WriteString("\n")
 	}
+	for _, p := range plan.Promises.Planned {
+		fmt.Fprintf(&out, "%d is planned in %d s on", p.Job, (p.StartMS-d.nowMS)/1000)
+		for _, alloc := range p.Placement.Allocs {
+			fmt.Fprintf(&out, " %s", snapshot.Nodes[alloc.Node].Name)
+		}
+		out.WriteString("\n")
+	}
 	for _, p := range plan.Preemptions {
 		fmt.Fprintf(&out, "%d makes room for %d: %s\n", p.Victim, p.For, []string{"", "off", "cancel", "requeue", "suspend", "checkpoint", "park"}[p.Mode])
 	}

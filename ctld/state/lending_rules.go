@@ -119,49 +119,27 @@ func (v *View) schedGuests(snapshot *sched.Snapshot, index *schedIndex) {
 	})
 }
 
-// lentNodes finds the nodes on whose terms a job depends. Jobs that are charged alike and
-// run as long without being saved are judged once.
-type lentNodes struct {
-	tables *tables
-	nodes  []*Node // with terms, ascending by name
-	by     map[lentKey]lentAnswer
-}
-
 type lentKey struct{ association, unsavedS uint32 }
 
-// lentAnswer has nodes ascending: those to which a job is not admitted, and those that
-// bound their guests and on which it is one.
-type lentAnswer struct{ closed, bound []string }
-
-func (t *tables) lentNodes() lentNodes {
-	lent := lentNodes{tables: t, by: map[lentKey]lentAnswer{}}
-	t.lending.Scan(func(name string, _ struct{}) bool {
-		node, _ := t.nodes.Get(name)
-		lent.nodes = append(lent.nodes, node)
-		return true
+// termsRule keeps jobs to the terms of nodes. Jobs that are charged alike and run as long
+// without being saved are judged once.
+func (t *tables) termsRule() nodeRule {
+	if t.lending.Len() == 0 {
+		return nil
+	}
+	return newNodeRule(func(job *Job) lentKey { return lentKey{job.Association, job.unsavedS()} }, func(job *Job) (out nodesFor) {
+		t.lending.Scan(func(name string, _ struct{}) bool {
+			node, _ := t.nodes.Get(name)
+			switch {
+			case t.unwelcome(job, node) != "":
+				out.never = append(out.never, name)
+			case node.Lending.binds() && !t.OwnersJob(job, name):
+				out.guest = append(out.guest, name)
+			}
+			return true
+		})
+		return out
 	})
-	return lent
-}
-
-func (n *lentNodes) of(job *Job) lentAnswer {
-	if len(n.nodes) == 0 {
-		return lentAnswer{}
-	}
-	key := lentKey{job.Association, job.unsavedS()}
-	answer, known := n.by[key]
-	if known {
-		return answer
-	}
-	for _, node := range n.nodes {
-		switch {
-		case n.tables.unwelcome(job, node) != "":
-			answer.closed = append(answer.closed, node.Name)
-		case node.Lending.binds() && !n.tables.OwnersJob(job, node.Name):
-			answer.bound = append(answer.bound, node.Name)
-		}
-	}
-	n.by[key] = answer
-	return answer
 }
 
 // maxTermsTold bounds for how many nodes a waiting job is told the terms that keep it away.

@@ -5,6 +5,7 @@ import (
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/habit"
 )
 
@@ -160,15 +161,6 @@ func (t *tables) soonTaken(job *Job, node *Node, nowMS int64) string {
 		habit.Words(nowMS), spec.FormatDuration(uint32(span)), likely*100/habit.One)
 }
 
-// takenSoon finds the nodes that a waiting job had probably to leave too soon. Jobs that
-// are charged alike, ask for as much and cost as much to leave are judged once.
-type takenSoon struct {
-	tables *tables
-	nowMS  int64
-	nodes  []*Node // of whose owners something is known, ascending by name
-	by     map[soonKey][]string
-}
-
 type soonKey struct {
 	slowKey
 	image uint32 // seconds to restore it; 0 = it has none
@@ -176,37 +168,48 @@ type soonKey struct {
 	saved bool
 }
 
-func (t *tables) takenSoon(nowMS int64) takenSoon {
-	soon := takenSoon{tables: t, nowMS: max(nowMS, t.timeMS), by: map[soonKey][]string{}}
+// habitRule keeps jobs from nodes that they had probably to leave too soon. Jobs that are
+// charged alike, ask for as much and cost as much to leave are judged once.
+func (t *tables) habitRule(nowMS int64) nodeRule {
+	nowMS = max(nowMS, t.timeMS)
+	var nodes []*Node
 	t.habits.Scan(func(name string, _ struct{}) bool {
 		if node, _ := t.nodes.Get(name); node.Inventory != nil && len(t.week(node).Entries) > 0 {
-			soon.nodes = append(soon.nodes, node)
+			nodes = append(nodes, node)
 		}
 		return true
 	})
-	return soon
-}
-
-// of are those nodes, ascending by name.
-func (n *takenSoon) of(job *Job) []string {
-	if len(n.nodes) == 0 {
+	if len(nodes) == 0 {
 		return nil
 	}
-	key := soonKey{slowKey: askedOf(job), limit: min(job.TimeLimitS(), mostLeaveS), saved: job.NotSavable() == "" && job.Spec.Checkpoint.Mode != spec.CheckpointNone}
-	if images := job.Images(); len(images) > 0 {
-		key.image = images[0].restoreS()
+	key := func(job *Job) soonKey {
+		key := soonKey{slowKey: askedOf(job), limit: min(job.TimeLimitS(), mostLeaveS), saved: job.NotSavable() == "" && job.Spec.Checkpoint.Mode != spec.CheckpointNone}
+		if images := job.Images(); len(images) > 0 {
+			key.image = images[0].restoreS()
+		}
+		return key
 	}
-	names, known := n.by[key]
-	if known {
-		return names
-	}
-	for _, node := range n.nodes {
-		if n.tables.soonTaken(job, node, n.nowMS) != "" {
-			names = append(names, node.Name)
+	return newNodeRule(key, func(job *Job) (out nodesFor) {
+		for _, node := range nodes {
+			if t.soonTaken(job, node, nowMS) != "" {
+				out.closedUntil(node.Name, t.notSoonMS(job, node, nowMS), sched.ClosedByHabit)
+			}
+		}
+		return out
+	})
+}
+
+// notSoonMS is the first full hour at which a node is not taken too soon for a job; 0 =
+// there is none in a week.
+func (t *tables) notSoonMS(job *Job, node *Node, nowMS int64) int64 {
+	const hourMS = 3600 * 1000
+	at := nowMS - nowMS%hourMS
+	for range habit.Hours {
+		if at += hourMS; t.soonTaken(job, node, at) == "" {
+			return at
 		}
 	}
-	n.by[key] = names
-	return names
+	return 0
 }
 
 // HabitsDueMS is when the next pass is due because what owners probably do soon is another

@@ -139,50 +139,32 @@ func boundText(ms uint32) string {
 	return fmt.Sprintf("%d.%02d s", ms/1000, ms%1000/10)
 }
 
-// slowNodes finds the nodes that a waiting job, as a guest, could not leave soon enough.
-// Jobs that are charged alike and ask for as much on a node are judged once.
-type slowNodes struct {
-	tables *tables
-	lent   []*Node // ascending by name
-	by     map[slowKey][]string
-}
-
 type slowKey struct {
 	association, gpus uint32
 	model             string
 	memory            uint64
 }
 
-func (t *tables) slowNodes() slowNodes {
-	slow := slowNodes{tables: t, by: map[slowKey][]string{}}
+// boundsRule keeps jobs from nodes that they could not leave soon enough as guests. Jobs
+// that are charged alike and ask for as much on a node are judged once.
+func (t *tables) boundsRule() nodeRule {
 	if len(t.policy.Owners) == 0 && t.lending.Len() == 0 {
-		return slow
-	}
-	for node := range t.Nodes() {
-		if node.Inventory != nil && t.hasTerms(node) {
-			slow.lent = append(slow.lent, node)
-		}
-	}
-	return slow
-}
-
-// of are those nodes, ascending by name.
-func (n *slowNodes) of(job *Job) []string {
-	if len(n.lent) == 0 {
 		return nil
 	}
-	key := askedOf(job)
-	names, known := n.by[key]
-	if known {
-		return names
-	}
-	for _, node := range n.lent {
-		if n.tables.slowFor(job, key, node) != "" {
-			names = append(names, node.Name)
+	var lent []*Node
+	for node := range t.Nodes() {
+		if node.Inventory != nil && t.hasTerms(node) {
+			lent = append(lent, node)
 		}
 	}
-	n.by[key] = names
-	return names
+	return newNodeRule(askedOf, func(job *Job) (out nodesFor) {
+		for _, node := range lent {
+			if t.slowFor(job, askedOf(job), node) != "" {
+				out.never = append(out.never, node.Name)
+			}
+		}
+		return out
+	})
 }
 
 // askedOf is the most GPUs, and the least memory, that a waiting job may get on a node.

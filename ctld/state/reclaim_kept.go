@@ -6,51 +6,53 @@ import (
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // This file keeps guests from the nodes that are reclaimed.
 
-// keptNodes finds the reclaimed nodes on which a job is a guest.
-type keptNodes struct {
-	tables    *tables
-	reclaimed []*Node            // ascending by name
-	by        map[uint32]guestOn // by association: jobs that are charged alike are guests alike
+// reclaimRule keeps jobs from the nodes that are reclaimed, or will be at the hours of
+// their owners.
+func (t *tables) reclaimRule(nowMS int64, told NodeReports) nodeRule {
+	if t.reclaimed.Len() == 0 && t.lending.Len() == 0 {
+		return nil
+	}
+	// Jobs that are charged alike are guests alike.
+	return newNodeRule(func(job *Job) uint32 { return job.Association }, func(job *Job) (out nodesFor) {
+		whole, some := t.guestOn(job)
+		for _, node := range whole {
+			out.closedUntil(node.Name, node.Reclaim.UntilMS, sched.ClosedByOwner)
+		}
+		out.guest = some
+		t.lending.Scan(func(name string, _ struct{}) bool {
+			node, _ := t.nodes.Get(name)
+			if told.Unlent == nil || t.OwnersJob(job, name) {
+				return true
+			}
+			for _, span := range told.Unlent(node) {
+				out.close(name, span.FromMS, span.ToMS, true, sched.ClosedByOwner)
+			}
+			return true
+		})
+		return out
+	})
 }
 
 // guestOn is the reclaimed nodes on which a job is a guest, ascending by name: those that
-// it gets nothing of, and those that it does not get some devices of.
-type guestOn struct{ whole, some []string }
-
-func (t *tables) keptNodes() keptNodes {
-	kept := keptNodes{tables: t, by: map[uint32]guestOn{}}
+// it gets nothing of, and the names of those that it does not get some devices of.
+func (t *tables) guestOn(job *Job) (whole []*Node, some []string) {
 	t.reclaimed.Scan(func(name string, _ struct{}) bool {
 		node, _ := t.nodes.Get(name)
-		kept.reclaimed = append(kept.reclaimed, node)
+		switch {
+		case t.OwnersJob(job, name):
+		case node.keepsWhole():
+			whole = append(whole, node)
+		default:
+			some = append(some, name)
+		}
 		return true
 	})
-	return kept
-}
-
-// from is where a waiting job is a guest.
-func (k *keptNodes) from(job *Job) guestOn {
-	if len(k.reclaimed) == 0 {
-		return guestOn{}
-	}
-	guest, known := k.by[job.Association]
-	if known {
-		return guest
-	}
-	for _, node := range k.reclaimed {
-		switch {
-		case k.tables.OwnersJob(job, node.Name):
-		case node.keepsWhole():
-			guest.whole = append(guest.whole, node.Name)
-		default:
-			guest.some = append(guest.some, node.Name)
-		}
-	}
-	k.by[job.Association] = guest
-	return guest
+	return whole, some
 }
 
 // tellKept says of a waiting job which of the nodes that it asks for are reclaimed, and
@@ -60,15 +62,14 @@ func (t *tables) tellKept(message *pb.Job, job *Job) {
 	if t.reclaimed.Len() == 0 {
 		return
 	}
-	kept := t.keptNodes()
-	guest := kept.from(job)
+	all, some := t.guestOn(job)
 	outside := func(name string) bool { return !t.inPartitions(job, name) }
 	text := ""
-	if whole := slices.DeleteFunc(slices.Clone(guest.whole), outside); len(whole) > 0 {
+	if whole := slices.DeleteFunc(names(all), outside); len(whole) > 0 {
 		text = reclaimedNodes("", whole)
 	}
 	if job.Spec.shape.Request.WantsGPUs() {
-		if some := slices.DeleteFunc(slices.Clone(guest.some), outside); len(some) > 0 {
+		if some = slices.DeleteFunc(some, outside); len(some) > 0 {
 			text = joinSentences(text, reclaimedNodes("GPUs of ", some))
 		}
 	}

@@ -82,6 +82,16 @@ func (t *tables) hasOpenNode(own *Reservation, job *Job, nowMS int64) bool {
 	return len(open) > 0
 }
 
+// schedReservation is why a job is not even planned, for its reservations: they are gone, or
+// none is as long as the job.
+func (v *View) schedReservation(job *Job, nowMS int64) sched.ReasonCode {
+	code, _ := v.reservationWait(job, nowMS)
+	if code == sched.ReasonReservation && v.policy.Scheduler.backfills() && v.reservedNext(job, nowMS) != nil {
+		return sched.ReasonNone
+	}
+	return code
+}
+
 // reservationWait is why a job cannot start now for its reservations: Slurm's word and a
 // sentence; none if it can.
 func (t *tables) reservationWait(job *Job, nowMS int64) (code sched.ReasonCode, sentence string) {
@@ -101,58 +111,6 @@ func (t *tables) reservationWait(job *Job, nowMS int64) (code sched.ReasonCode, 
 		return sched.ReasonReservation, fmt.Sprintf("reservation %s is over before the job would be: a shorter TimeLimit lets it start there", r.Name)
 	}
 	return sched.ReasonReservation, fmt.Sprintf("waits until reservation %s begins", names)
-}
-
-// reservedNodes finds the nodes that reservations keep from jobs. Jobs of the same kind
-// are judged once.
-type reservedNodes struct {
-	tables *tables
-	nowMS  int64
-	by     map[reservedKey][]string
-}
-
-type reservedKey struct {
-	names       string
-	user        string
-	association uint32
-	untilMS     int64
-}
-
-func (t *tables) reservedNodes(nowMS int64) reservedNodes {
-	return reservedNodes{tables: t, nowMS: nowMS, by: map[reservedKey][]string{}}
-}
-
-// from are the nodes on which a job does not start now, ascending.
-func (n *reservedNodes) from(job *Job) []string {
-	if n.tables.reservations.Len() == 0 {
-		return nil
-	}
-	key := reservedKey{reservationsText(job.Spec.Reservations), job.Owner().User, job.Association, n.tables.endsByMS(job, n.nowMS)}
-	names, known := n.by[key]
-	if !known {
-		names = n.tables.reservedFrom(job, n.nowMS)
-		n.by[key] = names
-	}
-	return names
-}
-
-// reservedFrom are the nodes that reservations keep from a job now, ascending.
-func (t *tables) reservedFrom(job *Job, nowMS int64) []string {
-	var names []string
-	own, _ := t.reservedFor(job, nowMS)
-	if own != nil {
-		for node := range t.Nodes() {
-			if !own.hasNode(node.Name) {
-				names = append(names, node.Name)
-			}
-		}
-	}
-	for r := range t.Reservations() {
-		if t.closedBy(r, own, job, nowMS) {
-			names = union(names, r.Nodes)
-		}
-	}
-	return names
 }
 
 // closedBy reports whether a reservation keeps a job from its nodes that starts now, in

@@ -176,10 +176,7 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 // in the order of their numbers.
 func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
 	position := v.schedShapes(snapshot)
-	avoided := schedAvoided{
-		view: v, kept: v.keptNodes(), lent: v.lentNodes(), slow: v.slowNodes(), resv: v.reservedNodes(snapshot.NowMS), soon: v.takenSoon(snapshot.NowMS),
-		shapes: map[string]int{},
-	}
+	nodes := v.schedNodesFor(snapshot.NowMS, told)
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
 	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
 	v.live.Scan(func(_ uint32, job *Job) bool {
@@ -208,10 +205,10 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 			}
 		}
 		job.schedWaits(snapshot.NowMS, &out)
-		out.Reservation, _ = v.reservationWait(job, snapshot.NowMS)
+		out.Reservation = v.schedReservation(job, snapshot.NowMS)
 		v.schedFill(job, &out, index.saveRate)
 		v.schedResume(snapshot, job, &out, told)
-		avoided.fill(snapshot, job, &out)
+		nodes.fill(snapshot, index, job, &out)
 		snapshot.Waiting = append(snapshot.Waiting, out)
 		return true
 	})

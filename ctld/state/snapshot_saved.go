@@ -11,15 +11,23 @@ import (
 // This file fills in a snapshot's part about jobs that can be saved, and jobs
 // that resume from an image.
 
-// NodeReports is what nodes have reported to the leader, and the state does not
-// know. The zero value knows nothing.
+// NodeReports is what nodes have reported to the leader, or its calendar says, and the
+// state does not know. The zero value knows nothing.
 type NodeReports struct {
 	// Savable reports whether a running job could be saved now.
 	Savable func(*Job) bool
 	// Restorable are the nodes that can resume from an image of a waiting job,
 	// ascending by name; of a job on several nodes as many as it had, or none.
 	Restorable func(*Job, *Image) []string
+	// Reserved are when a reservation that repeats is in force after its present time, and
+	// Unlent when a node is not lent by the hours of its terms; ascending, as far as the
+	// calendar was looked at.
+	Reserved func(*Reservation) []Span
+	Unlent   func(*Node) []Span
 }
+
+// Span is from when on, and until when, in Unix milliseconds.
+type Span struct{ FromMS, ToMS int64 }
 
 // schedSaved fills in what a running job loses when it makes room.
 func (v *View) schedSaved(job *Job, out *sched.Running, told NodeReports) {
