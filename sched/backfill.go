@@ -41,6 +41,13 @@ type BackfillPolicy struct {
 type Promises struct {
 	Planned []Planned // in the order decided; an array has one for each task that is planned
 	Behind  []Behind  // ascending by job
+	Lost    []Lost    // ascending by job
+}
+
+// Lost is a job that waits and had a planned start before.
+type Lost struct {
+	Job   JobID
+	Moved Moved
 }
 
 // Behind is a job that waits and has no planned start.
@@ -58,6 +65,7 @@ type Planned struct {
 	// Apart: the job waits for a time, a license or a limit, and not for nodes. Such jobs
 	// are counted by themselves (BackfillPolicy.PartJobs).
 	Apart bool
+	Moved Moved // why it does not start sooner, as it was planned before
 }
 
 // planCounts are numbers of jobs: that wait for nodes, and that are apart.
@@ -302,7 +310,7 @@ func (p *pass) fitAt(at int64, shape *Shape, open []bool) (place.Placement, bool
 // noteBehind notes a job that waits and has no planned start.
 func (p *pass) noteBehind(turns []entry) {
 	if e := turns[0]; p.Backfill.On && p.left[e.job] > 0 && !e.isOwn() && !p.hasPlan(e.job) {
-		p.behind = append(p.behind, Behind{e.id, uint32(len(p.plans))})
+		p.behind = append(p.behind, Behind{Job: e.id, Count: uint32(len(p.plans))})
 	}
 }
 
@@ -334,16 +342,27 @@ func (p *pass) plannedOn(placement place.Placement, job JobID) JobID {
 	return anywhere
 }
 
-// promises are the planned starts of a pass.
-func (p *pass) promises() Promises {
-	if len(p.plans) == 0 {
-		return Promises{}
-	}
-	planned := make([]Planned, len(p.plans))
+// nextPlanned is when the first job is planned to start: then it does, or it is seen what
+// keeps it from that. 0 = none is planned.
+func (p *pass) nextPlanned() (nextMS int64) {
 	for i := range p.plans {
-		planned[i] = p.plans[i].Planned
-		planned[i].Partition = p.whole(planned[i].Partition)
+		nextMS = sooner(nextMS, p.plans[i].StartMS)
 	}
-	slices.SortStableFunc(p.behind, func(a, b Behind) int { return cmp.Compare(a.Job, b.Job) })
-	return Promises{planned, slices.CompactFunc(p.behind, func(a, b Behind) bool { return a.Job == b.Job })}
+	return nextMS
+}
+
+// promises are the planned starts of a pass. last are those that were planned before.
+func (p *pass) promises(last *Promises) Promises {
+	now := Promises{}
+	if len(p.plans) > 0 {
+		now.Planned = make([]Planned, len(p.plans))
+		for i := range p.plans {
+			now.Planned[i] = p.plans[i].Planned
+			now.Planned[i].Partition = p.whole(now.Planned[i].Partition)
+		}
+		slices.SortStableFunc(p.behind, func(a, b Behind) int { return cmp.Compare(a.Job, b.Job) })
+		now.Behind = slices.CompactFunc(p.behind, func(a, b Behind) bool { return a.Job == b.Job })
+	}
+	p.noteMoves(&now, last)
+	return now
 }

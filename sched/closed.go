@@ -134,14 +134,8 @@ func (p *pass) opensLater(t *trial, index int) bool {
 	return t.verdict.code != ReasonNone && p.feasibility.verdictOf(t.ahead, index).code == ReasonNone
 }
 
-// opensMS is when the first job is planned to start whose shape has nodes that are closed
-// at some time: it may be that nothing else happens then. 0 = there is none.
-func (p *pass) opensMS() int64 {
-	next := int64(0)
-	for i := range p.plans {
-		if of := &p.plans[i]; len(of.shape.Closed) > 0 {
-			next = sooner(next, of.StartMS)
-		}
-	}
-	return next
+// waitsForTime reports whether a start is planned on nodes that are closed at some time, so
+// that it may come without anything that happens before.
+func (p *pass) waitsForTime() bool {
+	return slices.ContainsFunc(p.plans, func(of plan) bool { return len(of.shape.Closed) > 0 })
 }

@@ -21,6 +21,12 @@ func (d *dialogue) planned(promises Promises) string {
 	var out strings.Builder
 	for _, p := range promises.Planned {
 		fmt.Fprintf(&out, "plan %d in %d min in %s:%s\n", p.Job, (p.StartMS-d.snapshot.NowMS)/60_000, d.snapshot.Partitions[p.Partition].Name, d.describe(p.Placement))
+		if why := MovedSentence(p.Moved, p.StartMS); why != "" {
+			fmt.Fprintf(&out, "  %s\n", why)
+		}
+	}
+	for _, l := range promises.Lost {
+		fmt.Fprintf(&out, "%d %s\n", l.Job, MovedSentence(l.Moved, 0))
 	}
 	d.snapshot.Promises = promises
 	return out.String()

@@ -7,5 +7,6 @@ import (
 
 func init() {
 	sched.Display, sched.Sentence = explain.Display, explain.Sentence
+	sched.MovedSentence = explain.Moved
 	sched.LimitReason, sched.LimitSentence = explain.LimitReason, explain.LimitSentence
 }

@@ -146,7 +146,7 @@ func (f *future) license(index int) int { return len(f.has) + index }
 func (p *pass) endMS(r *Running) int64 {
 	switch {
 	case r.Ending:
-		return p.orSoon(r.GoneByMS)
+		return p.endingMS(r)
 	case r.Suspended:
 		return profile.Forever
 	case r.Fills:
@@ -157,12 +157,20 @@ func (p *pass) endMS(r *Running) int64 {
 	return p.limitMS(r)
 }
 
+// endingMS is when a job gives back what it holds whose end is decided.
+func (p *pass) endingMS(r *Running) int64 {
+	if r.GoneByMS != 0 {
+		return p.overdue(r.GoneByMS)
+	}
+	return p.overdue(min(cmp.Or(r.LeavesByMS, p.NowMS), p.NowMS+soonMS))
+}
+
 // limitMS is when the time of a running job is over.
 func (p *pass) limitMS(r *Running) int64 {
 	if r.TimeLimitS == Unlimited {
 		return profile.Forever
 	}
-	return p.orSoon(r.StartMS + r.PausedMS + int64(r.TimeLimitS)*1000)
+	return p.overdue(r.StartMS + r.PausedMS + int64(r.TimeLimitS)*1000)
 }
 
 // orSoon is a time, or soon if it is over.
@@ -171,6 +179,15 @@ func (p *pass) orSoon(atMS int64) int64 {
 		return atMS
 	}
 	return p.NowMS + soonMS
+}
+
+// overdue is when something is over that should be by a time, and if that has passed:
+// after as long again.
+func (p *pass) overdue(byMS int64) int64 {
+	if byMS > p.NowMS {
+		return byMS
+	}
+	return p.NowMS + max(p.NowMS-byMS, soonMS)
 }
 
 // after is a time later by a span, which may be Forever.

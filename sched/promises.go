@@ -23,6 +23,9 @@ type promised struct {
 	jobs  uint32 // of how many jobs
 	void  bool   // no more of them counts
 	byJob map[int32][]int
+	// Why some move: each by itself, and those that are void.
+	why    map[JobID]Moved
+	voidBy Moved
 }
 
 // enterPromises enters what can be kept of the last plan.
@@ -39,7 +42,7 @@ func (p *pass) enterPromises(entries []entry) {
 			turnOf[e.id] = append(turns, e)
 		}
 	}
-	p.promised.byJob = map[int32][]int{}
+	p.promised.byJob, p.promised.why = map[int32][]int{}, map[JobID]Moved{}
 	for at, planned := range p.Promises.Planned {
 		turn := slices.IndexFunc(turnOf[planned.Job], func(e entry) bool {
 			_, index, _ := p.at(e)
@@ -51,7 +54,14 @@ func (p *pass) enterPromises(entries []entry) {
 		e := turnOf[planned.Job][turn]
 		_, _, t := p.at(e)
 		old := plan{planned, e, t.ahead}
-		if len(p.promised.byJob[e.job]) >= int(p.left[e.job]) || !p.settle(&old) {
+		if len(p.promised.byJob[e.job]) >= int(p.left[e.job]) {
+			continue
+		}
+		settles := p.settle(&old)
+		if !settles || old.StartMS > max(planned.StartMS, p.NowMS) {
+			p.promised.note(e.id, p.whyLater(&plan{planned, e, t.ahead}, max(planned.StartMS, p.NowMS)))
+		}
+		if !settles {
 			continue
 		}
 		p.stand(&old)
@@ -153,7 +163,7 @@ func (p *pass) liftOwn(turns []entry) (own []int) {
 		return nil
 	}
 	if slices.Contains(p.promised.stand[:own[0]], true) {
-		p.liftAll()
+		p.liftAll(turns[0].id)
 		return nil
 	}
 	for _, at := range own {
@@ -162,9 +172,9 @@ func (p *pass) liftOwn(turns []entry) (own []int) {
 	return own
 }
 
-// liftAll makes void what is left of the last plan.
-func (p *pass) liftAll() {
-	p.promised.void = true
+// liftAll makes void what is left of the last plan, because a job goes first.
+func (p *pass) liftAll(by JobID) {
+	p.promised.void, p.promised.voidBy = true, Moved{By: MovedByPriority, Job: by}
 	for at := range p.promised.stand {
 		p.lift(at)
 	}
@@ -189,7 +199,7 @@ func (p *pass) overtakes(turns []entry, stopped []bool) bool {
 			_, over = place.Find(p.nodes, p.openTo(e, index), shape.Request)
 		}
 		if over {
-			p.liftAll()
+			p.liftAll(turns[0].id)
 			return true
 		}
 	}

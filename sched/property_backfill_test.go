@@ -23,6 +23,8 @@ type ahead struct {
 	planned, kept, early, filled, opened int
 	fills, told                          int   // jobs that began in holes, and those that made room again
 	nextMS                               int64 // when the last plan asks for a pass
+	weather                              bool  // what moves planned starts happens
+	moved                                map[MovedBy]int
 }
 
 func newAhead(t *testing.T, seed uint64) *ahead {
@@ -108,7 +110,10 @@ func (g *ahead) pass() {
 	}
 	g.tell(&plan)
 	g.checkRoom(&plan)
-	if len(given.Running) > 0 { // on an idle cluster nothing is waited for
+	switch {
+	case g.weather:
+		g.checkMoves(before, &plan)
+	case len(given.Running) > 0: // on an idle cluster nothing is waited for
 		g.checkPromises(before, &plan)
 	}
 	s.Promises = plan.Promises

@@ -15,19 +15,20 @@ func Schedule(s Snapshot, memo Memo) (Plan, Memo) {
 	s = withOwnParts(s)
 	priorities := newPriorities(&s)
 	p := planned(&s, memo, priorities)
-	opensMS := p.opensMS()
-	if len(p.starts) == 0 && len(s.Running) == 0 && len(s.Promises.Planned) > 0 && opensMS == 0 {
+	if len(p.starts) == 0 && len(s.Running) == 0 && len(s.Promises.Planned) > 0 && !p.waitsForTime() {
 		// Nothing ends that would bring another pass, so what was planned is not waited
 		// for if something can start without it.
 		anew := s
 		anew.Promises = Promises{}
 		if again := planned(&anew, memo, priorities); len(again.starts) > 0 {
 			p = again
+			p.promised.voidBy = Moved{By: MovedByPriority, Job: p.starts[0].Job}
 		}
 	}
+	promises := p.promises(&s.Promises)
 	plan := Plan{
 		Starts: p.starts, Preemptions: p.preemptions, Continues: p.continues, Priorities: priorities.ofFirst(),
-		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.next(), opensMS)), Reasons: p.allReasons(), Promises: p.promises(),
+		NextMS: sooner(sooner(nextMS, p.nextMS), sooner(p.next(), p.nextPlanned())), Reasons: p.allReasons(), Promises: promises,
 	}
 	plan.ofWholes(&s)
 	return plan, p.feasibility.memo()

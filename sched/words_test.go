@@ -7,6 +7,7 @@ import "fmt"
 var (
 	Display       func(Reason, Snapshot) string
 	Sentence      func(Reason, Snapshot) string
+	MovedSentence func(Moved, int64) string
 	LimitReason   func(*LimitReached, Snapshot) string
 	LimitSentence func(*LimitReached, Snapshot) string
 )

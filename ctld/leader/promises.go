@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 // promisesFor are the planned starts of the last plan, for another snapshot. Starts on
 // nodes or in partitions that are gone are left out.
 func (last *lastPlan) promisesFor(snapshot *sched.Snapshot) sched.Promises {
-	if last == nil || len(last.promises.Planned) == 0 {
+	if last == nil || len(last.promises.Planned)+len(last.promises.Lost) == 0 {
 		return sched.Promises{}
 	}
 	sameNodes := slices.EqualFunc(last.snapshot.Nodes, snapshot.Nodes, func(a, b place.Node) bool { return a.Name == b.Name })
@@ -23,13 +24,13 @@ func (last *lastPlan) promisesFor(snapshot *sched.Snapshot) sched.Promises {
 	if sameNodes && samePartitions {
 		return last.promises
 	}
-	moved := sched.Promises{Behind: last.promises.Behind}
+	moved := sched.Promises{Behind: last.promises.Behind, Lost: last.promises.Lost}
 	for _, planned := range last.promises.Planned {
 		if last.find(&planned, snapshot) {
 			moved.Planned = append(moved.Planned, planned)
 		} else {
 			// The counts of those behind are of other positions now.
-			return sched.Promises{Planned: moved.Planned}
+			return sched.Promises{Planned: moved.Planned, Lost: moved.Lost}
 		}
 	}
 	return moved
@@ -54,22 +55,31 @@ func (last *lastPlan) find(planned *sched.Planned, snapshot *sched.Snapshot) boo
 	return planned.Partition >= 0
 }
 
-// plannedStart is when and where a job is planned to start; 0 = it is not planned.
-func (last *lastPlan) plannedStart(job sched.JobID) (atMS int64, nodes string) {
-	first := -1
+// planned is when a job is planned to start; nil = it is not.
+func (last *lastPlan) planned(job sched.JobID) (first *sched.Planned) {
 	for i := range last.promises.Planned {
 		planned := &last.promises.Planned[i]
-		if planned.Job == job && (first < 0 || planned.StartMS < last.promises.Planned[first].StartMS) {
-			first = i
+		if planned.Job == job && (first == nil || planned.StartMS < first.StartMS) {
+			first = planned
 		}
 	}
-	if first < 0 {
-		return 0, ""
-	}
-	planned := &last.promises.Planned[first]
+	return first
+}
+
+// nodesOf are those of a planned start.
+func (last *lastPlan) nodesOf(planned *sched.Planned) string {
 	names := make([]string, len(planned.Placement.Allocs))
 	for i := range names {
 		names[i] = last.snapshot.Nodes[planned.Placement.Allocs[i].Node].Name
 	}
-	return planned.StartMS, spec.FormatHostList(names)
+	return spec.FormatHostList(names)
+}
+
+// lost is why a job has no planned start any more; zero = it had none, or has one.
+func (last *lastPlan) lost(job sched.JobID) sched.Moved {
+	at, is := slices.BinarySearchFunc(last.promises.Lost, job, func(l sched.Lost, job sched.JobID) int { return cmp.Compare(l.Job, job) })
+	if !is {
+		return sched.Moved{}
+	}
+	return last.promises.Lost[at].Moved
 }

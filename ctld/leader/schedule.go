@@ -168,7 +168,10 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	if at, found := slices.BinarySearch(last.jobs, sched.JobID(job)); found {
 		overlay.Priority = last.priorities[at]
 	}
-	overlay.EstimatedStartMS, overlay.ScheduledNodes = last.plannedStart(sched.JobID(job))
+	moved := last.lost(sched.JobID(job))
+	if planned := last.planned(sched.JobID(job)); planned != nil {
+		overlay.EstimatedStartMS, overlay.ScheduledNodes, moved = planned.StartMS, last.nodesOf(planned), planned.Moved
+	}
 	at, found := slices.BinarySearchFunc(last.reasons, sched.JobID(job), func(reason sched.Reason, id sched.JobID) int {
 		return cmp.Compare(reason.Job, id)
 	})
@@ -177,7 +180,10 @@ func (l *Leader) Overlay(job uint32) (state.Overlay, bool) {
 	}
 	reason := last.reasons[at]
 	overlay.Reason, overlay.Detail = explain.Display(reason, last.snapshot), explain.Sentence(reason, last.snapshot)
-	overlay.NamesOthers = reason.NamesOthers()
+	overlay.NamesOthers = reason.NamesOthers() || moved.Job != 0
+	if why := explain.Moved(moved, overlay.EstimatedStartMS); why != "" {
+		overlay.Detail += "; " + why
+	}
 	return overlay, true
 }
 
