@@ -184,7 +184,7 @@ var Faults = []Fault{
 
 	// What owners take back.
 	{"guests are placed on reclaimed nodes", []Edit{
-		{"ctld/state/reclaim_kept.go", "	if len(k.reclaimed) == 0 {\n", "	if BROKEN || len(k.reclaimed) == 0 {\n"},
+		{"ctld/state/reclaim_kept.go", "	if t.reclaimed.Len() == 0 && t.lending.Len() == 0 {\n", "	if BROKEN || t.reclaimed.Len() == 0 && t.lending.Len() == 0 {\n"},
 		{"ctld/state/place.go", "	case s.keptFrom(job, node):\n", "	case !BROKEN && s.keptFrom(job, node):\n"},
 	}, []string{"-from", "45"}},
 	{"devices are free once a guest is frozen", []Edit{
