@@ -21,6 +21,7 @@ func saveStood(mib int) measure    { return measure(fmt.Sprintf("save.stood.%d",
 func saveAgain(mib int) measure    { return measure(fmt.Sprintf("save.again.%d", mib)) }
 func saveWritten(mib int) measure  { return measure(fmt.Sprintf("save.again.written.%d", mib)) }
 func restoreRun(mib int) measure   { return measure(fmt.Sprintf("restore.%d", mib)) }
+func restoreCold(mib int) measure  { return measure(fmt.Sprintf("restore.cold.%d", mib)) }
 func saveRestore(mib int) measure  { return measure(fmt.Sprintf("save.restore.%d", mib)) }
 func shimPeak(mib int) measure     { return measure(fmt.Sprintf("save.memory.%d", mib)) }
 func freezeTime(mib int) measure   { return measure(fmt.Sprintf("freeze.%d", mib)) }

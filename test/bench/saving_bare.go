@@ -56,6 +56,14 @@ func (b *bench) bareSaved(ctx context.Context, bed *savingBed, mib, round int) (
 	if err != nil {
 		return 0, err
 	}
+	if err := forgetFiles(files); err != nil {
+		return 0, err
+	}
+	cold, err := bareRestore(ctx, criu, files, pid, ticks)
+	if err != nil {
+		return 0, err
+	}
+	b.table.add(round, restoreCold(mib), bareColumn, milliseconds(cold))
 	b.table.add(round, saveWhole(mib), bareColumn, milliseconds(dumped+written))
 	b.table.add(round, saveStood(mib), bareColumn, milliseconds(dumped))
 	b.table.add(round, restoreRun(mib), bareColumn, milliseconds(restored))
@@ -82,6 +90,26 @@ func bareRestore(ctx context.Context, criu, files string, pid int, ticks string)
 		return 0, fmt.Errorf("criu restore: %w", err)
 	}
 	return took, nil
+}
+
+// forgetFiles writes a directory's files to the disk and takes them out of the page cache,
+// as they are wherever a job resumes that was saved elsewhere, or some time ago.
+func forgetFiles(directory string) error {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		file, err := os.Open(filepath.Join(directory, entry.Name()))
+		if err != nil {
+			return err
+		}
+		err = errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED))
+		if err := errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("forget %s: %w", file.Name(), err)
+		}
+	}
+	return nil
 }
 
 // writeAgain writes the bytes of a directory's files into one file and syncs

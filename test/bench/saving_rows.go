@@ -19,6 +19,7 @@ func savingRows(s sizes) []row {
 			row{saveAgain(mib), "save: " + of + ", once more", "ms", 0},
 			row{saveWritten(mib), "save: " + of + ", once more, share written", "%", 2},
 			row{restoreRun(mib), "restore: " + of + ", until it runs (bare: criu restore)", "ms", 0},
+			row{restoreCold(mib), "restore: " + of + ", files of CRIU that are on the disk only", "ms", 0},
 			row{saveRestore(mib), "save and restore: " + of + " (bare: both of the above)", "ms", 0},
 			row{freshTime(mib), "memory: " + of + " that no process had, written to for the first time", "ms", 0},
 			row{shimPeak(mib), "save, restore: " + of + ", peak memory of the supervisor", "MiB", 0},

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The aims of saved jobs are judged by the worst row, and by rounds in pairs.
@@ -51,5 +53,33 @@ func TestUntilRuns(t *testing.T) {
 	longest, err := untilRuns(t.Context(), ticks, now.Add(-time.Millisecond))
 	if err != nil || longest != 1500*time.Microsecond {
 		t.Errorf("the longest pause is %v, %v", longest, err)
+	}
+}
+
+// What is forgotten is on the disk and nowhere else.
+func TestForgetFiles(t *testing.T) {
+	directory := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(directory, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC {
+		t.Skipf("needs a file system on a disk: %v", err)
+	}
+	name := filepath.Join(directory, "pages-1.img")
+	if err := os.WriteFile(name, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := forgetFiles(directory); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var state unix.Cachestat_t
+	if err := unix.Cachestat(uint(file.Fd()), &unix.CachestatRange{}, &state, 0); err != nil {
+		t.Skip("needs Linux 6.5: asks what is in the page cache")
+	}
+	if state.Cache != 0 {
+		t.Errorf("%d pages are still in the cache", state.Cache)
 	}
 }
