@@ -314,7 +314,10 @@ func (f *Feed) use(part *fedPart, number int) (*stretch, error) {
 	at := slices.Index(f.held, s)
 	f.held = append(slices.Delete(f.held, at, at+1), s)
 	if number == part.next || number == part.next-1 {
-		f.goOn(part, number+1)
+		ahead := int64(0)
+		for next := number + 1; next < len(part.stretches) && ahead < f.reach.ahead && f.want(part, next); next++ {
+			ahead += part.stretches[next].size
+		}
 	}
 	part.next = number + 1
 	f.mu.Unlock()
@@ -329,30 +332,6 @@ func (f *Feed) use(part *fedPart, number int) (*stretch, error) {
 		return nil, s.err
 	}
 	return s, nil
-}
-
-// goOn has what follows made ready for a reader that goes on. It asks for much at a time,
-// when half of what was asked for before is used up: several reads of a disk are under way
-// then, and another node's answer comes while there is something left to read.
-func (f *Feed) goOn(part *fedPart, from int) {
-	known := int64(0)
-	for number := from; known < f.reach.ahead/2; number++ {
-		if number == len(part.stretches) {
-			return
-		}
-		of := &part.stretches[number]
-		if !of.hole && part.known[number] == nil {
-			break
-		}
-		known += of.size
-	}
-	if known >= f.reach.ahead/2 {
-		return
-	}
-	ahead := int64(0)
-	for number := from; number < len(part.stretches) && ahead < f.reach.ahead && f.want(part, number); number++ {
-		ahead += part.stretches[number].size
-	}
 }
 
 func (f *Feed) drop(s *stretch, over bool) {

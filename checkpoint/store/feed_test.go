@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -149,38 +148,6 @@ func TestFeedIsBounded(t *testing.T) {
 		})
 	}
 	readers.Wait()
-}
-
-// batches counts how often chunks of an image are asked for.
-type batches struct {
-	Image
-	count *int
-}
-
-func (b batches) Chunks(ctx context.Context, wanted []Ref, each func(n int, stored []byte) error) error {
-	*b.count++
-	return b.Image.Chunks(ctx, wanted, each)
-}
-
-// TestFeedGoesOnInLargeSteps: whoever reads on and on has the image asked for much at a
-// time, and not for a megabyte after the other, each of which would be waited for.
-func TestFeedGoesOnInLargeSteps(t *testing.T) {
-	d := newStore(t, Limits{})
-	s := sample{"pages-1.img": noise(source(8), int(6*reachHere.ahead))}
-	opened, err := d.Open(t.Context(), s.put(t, d, 1, 1).Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := 0
-	f := newFeed(t.Context(), batches{opened, &asked}, checkpoint.Digest{}, pages, reachHere, func() {})
-	got, err := readFrom(f, "pages-1.img", 0, f.Size("pages-1.img"))
-	f.Close()
-	if err != nil || !bytes.Equal(got, s["pages-1.img"]) {
-		t.Errorf("read %d bytes, %v", len(got), err)
-	}
-	if most := 2*6 + 2; asked > most {
-		t.Errorf("asked %d times, and %d would do", asked, most)
-	}
 }
 
 // TestFeedOfDamage: of a damaged image no byte leaves the feed that is not as it was put,
