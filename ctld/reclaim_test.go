@@ -213,7 +213,7 @@ func TestReclaimTellsAndKeepsTheRecord(t *testing.T) {
 		}
 	}
 	order := c.parkOrder()
-	c.node.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocSuspended{AllocSuspended: &pb.AllocSuspended{Alloc: order.GetAlloc(), Number: order.GetNumber(), Frozen: true, Parked: true, ParkMs: 180}}})
+	c.node.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocSuspended{AllocSuspended: &pb.AllocSuspended{Alloc: order.GetAlloc(), Number: order.GetNumber(), Frozen: true, Parked: true, Freed: &pb.HardwareFreed{TookMs: 180}}}})
 	c.eventually("the guest has left", func() bool {
 		guests := c.nodes(c.daemon)["n1"].GetReclaim().GetGuests()
 		return len(guests) == 1 && guests[0].GetFreedMs() != 0

@@ -188,7 +188,7 @@ func (a *agent) register(s *session, inventory *pb.Inventory) {
 	defer a.mu.Unlock()
 	message := &pb.Register{
 		Node: a.machine.config.Name, Inventory: inventory, Instance: a.instance, LeftOvers: a.leftOversLocked(),
-		SentBoottimeNs: int64(s.opened), Images: a.heldImages(), Holds: a.owned.owner.Tell(ownerTime()),
+		SentBoottimeNs: int64(s.opened), Images: a.heldImages(), Holds: a.toldOwned(),
 		Leaves: a.departing.departure.Tell(boottime.Now()),
 	}
 	s.inventory = inventory

@@ -34,6 +34,7 @@ type alloc struct {
 	*registry.Alloc // what is decided about it; guarded by agent.mu
 	log             *slog.Logger
 	calls           chan call // orders for the supervisor, one after another
+	first           chan call // those that do not wait for the others
 
 	renewals     chan *pb.LeaseRenewed // the latest only
 	over         chan struct{}         // closed when the allocation has ended
@@ -55,7 +56,7 @@ type alloc struct {
 func (a *agent) newAlloc(decided *registry.Alloc) *alloc {
 	p := &alloc{
 		Alloc: decided, log: a.log.With("job", decided.Key.Job, "epoch", decided.Key.Epoch),
-		calls: make(chan call, maxCalls), renewals: make(chan *pb.LeaseRenewed, 1),
+		calls: make(chan call, maxCalls), first: make(chan call, maxFirst), renewals: make(chan *pb.LeaseRenewed, 1),
 		over: make(chan struct{}), acknowledged: make(chan struct{}),
 	}
 	a.allocs[decided.Key] = p
@@ -102,6 +103,7 @@ func (a *agent) launchAndWatch(ctx context.Context, p *alloc, s supervisor) *pb.
 	a.mu.Unlock()
 	a.grantLatest(p)
 	a.tending.Go(func() { a.deliver(ctx, p, s) })
+	a.tending.Go(func() { a.deliverFirst(ctx, p, s) })
 	return a.watch(ctx, p, s)
 }
 
@@ -321,7 +323,7 @@ func (a *agent) ended(p *alloc, result *pb.AllocEnded) {
 			a.lookAtImages()
 		}
 	}
-	do := a.registry.Over(p.Alloc, result, last)
+	do := a.registry.Over(p.Alloc, result, last, timeNow())
 	a.noteGuest(p)
 	a.noteLeftOverLocked(p, nil)
 	p.turnOver()

@@ -18,6 +18,8 @@ const (
 	callDeadline = 10 * time.Second
 	// maxCalls is how many orders may wait for one supervisor.
 	maxCalls = 64
+	// maxFirst is how many of them may be about suspending and parking.
+	maxFirst = 64
 )
 
 // call is an order for a supervisor.
@@ -44,6 +46,22 @@ func (a *agent) deliver(ctx context.Context, p *alloc, s supervisor) {
 				return err
 			}})
 		case c := <-p.calls:
+			p.run(ctx, s, c)
+		}
+	}
+}
+
+// deliverFirst hands over what has a deadline: orders to suspend, park and continue, and what
+// the owner says. They do not wait for others, some of which wait for process 1; each has a
+// number, so that none undoes a later one.
+func (a *agent) deliverFirst(ctx context.Context, p *alloc, s supervisor) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.over:
+			return
+		case c := <-p.first:
 			p.run(ctx, s, c)
 		}
 	}
@@ -118,12 +136,17 @@ func (p *alloc) refuseCalls() {
 }
 
 // put queues an order for the supervisor.
-func (p *alloc) put(c call) {
+func (p *alloc) put(c call) { p.queue(p.calls, c) }
+
+// putFirst queues one for deliverFirst.
+func (p *alloc) putFirst(c call) { p.queue(p.first, c) }
+
+func (p *alloc) queue(calls chan<- call, c call) {
 	select {
-	case p.calls <- c:
+	case calls <- c:
 	default:
 		// Not here: the caller may hold what the answer needs.
-		go p.finish(c, fmt.Errorf("%d orders wait for the supervisor already", maxCalls))
+		go p.finish(c, fmt.Errorf("%d orders wait for the supervisor already", cap(calls)))
 	}
 }
 

@@ -101,8 +101,8 @@ func (a *agent) pass(p *alloc, order *pb.ControllerMessage) {
 		}})
 	case *pb.ControllerMessage_SuspendAlloc:
 		came := timeNow()
-		p.put(call{name: "suspend", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
-			_, err := client.Suspend(ctx, waited(what.SuspendAlloc, timeNow().Boot-came.Boot))
+		p.putFirst(call{name: "suspend", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+			_, err := client.Suspend(ctx, registry.Waited(what.SuspendAlloc, timeNow().Boot-came.Boot))
 			return err
 		}})
 	case *pb.ControllerMessage_SignalAlloc:
@@ -110,17 +110,6 @@ func (a *agent) pass(p *alloc, order *pb.ControllerMessage) {
 	case *pb.ControllerMessage_SaveAlloc:
 		a.passSave(p, what.SaveAlloc)
 	}
-}
-
-// waited is an order to park that has waited for a supervisor, with the time that is left.
-func waited(order *pb.SuspendAlloc, since time.Duration) *pb.SuspendAlloc {
-	if order.GetWithinMs() == 0 {
-		return order
-	}
-	left := time.Duration(order.GetWithinMs())*time.Millisecond - since
-	order = proto.CloneOf(order)
-	order.WithinMs = uint32(max(left.Milliseconds(), 1))
-	return order
 }
 
 // passSignal has a signal delivered, and answers how that went.

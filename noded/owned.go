@@ -33,10 +33,10 @@ const maxLedgerBytes = 64 << 20
 // owned is what the owner says on the node. All of it but writing is guarded by agent.mu.
 type owned struct {
 	owner   *owner.Owner
-	guests  []*guest // of the present reclaim, in the order in which they were told
-	writing sync.Mutex
-	written uint64 // number of the ledger on the disk; guarded by writing
-	file    string // "" = nothing is kept
+	guests  []*guest   // of the present reclaim, in the order in which they were told
+	writing sync.Mutex // held while the ledger is written
+	written uint64     // number of the ledger on the disk
+	file    string     // "" = nothing is kept
 }
 
 // guest is one guest of a reclaim on the node.
@@ -91,8 +91,9 @@ func (a *agent) ownersWord(order *pb.StartAlloc, _ registry.Time) *pb.HoldAlloc 
 	return a.owned.owner.Word(a.owned.owner.Guest(order), ownerTime())
 }
 
-// changeOwned changes what the owner says, carries that out, and keeps it on the disk:
-// the hardware is the owner's before the disk has answered.
+// changeOwned changes what the owner says, carries that out, and keeps it on the disk. The
+// hardware is the owner's before the disk has answered. Controllers are told after it has:
+// a number that they have heard must never be given to something else.
 func (a *agent) changeOwned(change func(o *owner.Owner, now owner.Time) bool) {
 	a.mu.Lock()
 	held := a.owned.owner.Held()
@@ -102,7 +103,6 @@ func (a *agent) changeOwned(change func(o *owner.Owner, now owner.Time) bool) {
 	}
 	a.noteOwned(held)
 	a.sayLocked()
-	a.tellOwned()
 	a.mu.Unlock()
 	a.keepLedger()
 }
@@ -128,36 +128,46 @@ func (a *agent) sayLocked() { a.carryOut(a.registry.Said(timeNow())) }
 
 // tellOwned tells the controller of the present session. The caller holds a.mu.
 func (a *agent) tellOwned() {
-	a.sendLocked(&pb.NodeMessage{What: &pb.NodeMessage_NodeHolds{NodeHolds: a.owned.owner.Tell(ownerTime())}})
+	if told := a.toldOwned(); told != nil {
+		a.sendLocked(&pb.NodeMessage{What: &pb.NodeMessage_NodeHolds{NodeHolds: told}})
+	}
 }
 
-// keepLedger brings what the owner says to the disk. What cannot be written now is with
-// the next change, or when the daemon looks again.
+// toldOwned is what controllers are told; nil while the disk does not have it: then
+// keepLedger tells them. The caller holds a.mu.
+func (a *agent) toldOwned() *pb.NodeHolds {
+	if a.owned.owner.Number() != a.owned.written {
+		return nil
+	}
+	return a.owned.owner.Tell(ownerTime())
+}
+
+// keepLedger brings what the owner says to the disk, and then tells the controllers. What
+// cannot be written now is with the next change, or when the daemon looks again.
 func (a *agent) keepLedger() {
 	a.owned.writing.Lock()
 	defer a.owned.writing.Unlock()
 	a.mu.Lock()
-	ledger := a.owned.owner.Ledger()
+	ledger, file := a.owned.owner.Ledger(), a.owned.file
 	a.mu.Unlock()
-	if a.owned.file == "" {
-		return
+	if file != "" {
+		if err := writeLedger(file, ledger); err != nil {
+			a.log.Error("what the owner of the node says cannot be kept: the controllers are not told, and a restart of gnoded would forget it; make room on the disk of state_dir", "error", err)
+			return
+		}
 	}
-	if err := writeLedger(a.owned.file, ledger); err != nil {
-		a.log.Error("what the owner of the node says cannot be kept, and would be forgotten with a restart of gnoded: make room on the disk of state_dir", "error", err)
-		return
-	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.owned.written = ledger.GetNumber()
+	a.tellOwned()
 }
 
 // keepLedgerAgain writes what could not be written before.
 func (a *agent) keepLedgerAgain() {
 	a.mu.Lock()
-	number := a.owned.owner.Number()
+	behind := a.owned.owner.Number() != a.owned.written
 	a.mu.Unlock()
-	a.owned.writing.Lock()
-	written := a.owned.written
-	a.owned.writing.Unlock()
-	if number != written {
+	if behind {
 		a.keepLedger()
 	}
 }
@@ -187,13 +197,8 @@ func writeLedger(path string, ledger *pb.OwnerLedger) error {
 // passHold queues what the owner says for a supervisor. The caller holds a.mu.
 func (a *agent) passHold(p *alloc, word *pb.HoldAlloc) {
 	came := timeNow()
-	p.put(call{name: "hold for the owner", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
-		left := proto.CloneOf(word)
-		if left.WithinMs != 0 {
-			passed := timeNow().Boot - came.Boot
-			left.WithinMs = uint32(max(int64(left.WithinMs)-passed.Milliseconds(), 1))
-		}
-		_, err := client.Hold(ctx, left)
+	p.putFirst(call{name: "hold for the owner", until: true, do: func(ctx context.Context, client pb.ShimClient) error {
+		_, err := client.Hold(ctx, registry.WaitedHold(word, timeNow().Boot-came.Boot))
 		return err
 	}})
 }

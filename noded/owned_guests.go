@@ -2,7 +2,6 @@ package noded
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -10,6 +9,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/boottime"
 	"github.com/gleaner-hpc/gleaner/noded/job"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // This file follows the guests of a reclaim that was made on the node.
@@ -75,12 +75,24 @@ func (a *agent) noteGuest(p *alloc) {
 	}
 	switch {
 	case p.Life.Over() && p.Result.GetCause() == pb.EndCause_END_CAUSE_RECLAIMED:
-		g.message.Fate, g.message.Detail = endingFate(p.Order), "it was killed: "+p.Result.GetDetail()
+		g.message.Fate = endingFate(p.Order)
+		g.freedBy(p.Result.GetFreed(), "it was killed: "+p.Result.GetDetail())
 	case p.Life.Over():
 		g.message.Fate, g.message.Detail = pb.GuestFate_GUEST_FATE_ENDING, "its run is over"
-	case p.Hold.Parked && p.Hold.ParkMS != 0:
-		g.message.Detail = fmt.Sprintf("its node took %d.%02d s", p.Hold.ParkMS/1000, p.Hold.ParkMS%1000/10)
+	case p.Hold.Parked:
+		g.freedBy(p.Hold.Freed, "")
 	}
+}
+
+// freedBy notes what was measured of freeing its hardware.
+func (g *guest) freedBy(freed *pb.HardwareFreed, detail string) {
+	g.message.NodeTookMs, g.message.NodeLateMs = freed.GetTookMs(), freed.GetLateMs()
+	if text := spec.FormatFreed(freed); text != "" && detail != "" {
+		detail += "; " + text
+	} else if text != "" {
+		detail = text
+	}
+	g.message.Detail = detail
 }
 
 // ownNode is this node with the reclaim that was made on it. The caller holds a.mu.

@@ -107,9 +107,11 @@ func (s *NodeLink) register(ctx context.Context, register *pb.Register) (*sessio
 	if err != nil {
 		return nil, err
 	}
-	return s.loops.Sessions().Connect(ctx, register, &pb.Registered{
+	link := s.loops.Sessions().Connect(ctx, register, &pb.Registered{
 		ClusterName: policy.ClusterName, RenewEveryMs: max(granted.LeaseMs/3, 100), SentBoottimeNs: register.GetSentBoottimeNs(),
-		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Allocs: granted.Allocs}), nil
+		LeaseMs: granted.LeaseMs, LeaseMarginMs: granted.LeaseMarginMs, Allocs: granted.Allocs})
+	link.NoteClock(time.Duration(register.GetSentBoottimeNs()), arrived)
+	return link, nil
 }
 
 // holds takes over what the owner of a node says on it. What is known is not committed
@@ -177,6 +179,7 @@ func (s *NodeLink) receive(stream pb.NodeLink_SessionServer, link *session.Sessi
 		link.Touch(now)
 		if renew := message.GetRenewLease(); renew != nil {
 			link.SetFrozen(allocsOf(renew.GetFrozen()))
+			link.NoteClock(time.Duration(renew.GetSentBoottimeNs()), now)
 			waiting.put(asked{renew, now})
 			continue
 		}

@@ -96,7 +96,7 @@ func (l *Leader) order(view *state.View, s *session.Session, alloc session.Alloc
 		s.SetLimit(alloc, wanted.TimeLimitS)
 	}
 	if known && wanted.SuspendNumber != 0 {
-		s.Suspend(alloc, l.suspendOrder(view, alloc, wanted))
+		s.Suspend(alloc, l.suspendOrder(view, s, alloc, wanted))
 	}
 	if known {
 		orderSave(s, alloc, wanted) // before its end: a frozen job resumes to end

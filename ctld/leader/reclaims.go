@@ -12,8 +12,8 @@ import (
 )
 
 // This file has what the leader does about nodes that their owners take back.
-// Deadlines are in log time. An order carries what is left of it when it is sent,
-// and the node counts from there by its own clock.
+// Deadlines are in log time. An order carries what is left of it when it is sent, and by
+// what time of the node's own clock that is over, as far as that can be told.
 
 // endReclaims ends the holds whose time is over, and the reclaims that have none left.
 // It returns the state after that. It returns false when that could not be committed.
@@ -38,11 +38,15 @@ func (l *Leader) leftMS(view *state.View, byMS int64) int64 {
 
 // suspendOrder is the order of a number to stop, to park, or to continue. One that is
 // parked for nobody has no bound.
-func (l *Leader) suspendOrder(view *state.View, alloc session.Alloc, wanted state.WantedAlloc) *pb.SuspendAlloc {
+func (l *Leader) suspendOrder(view *state.View, s *session.Session, alloc session.Alloc, wanted state.WantedAlloc) *pb.SuspendAlloc {
 	order := &pb.SuspendAlloc{Alloc: alloc.ID(), Number: wanted.SuspendNumber, Suspended: wanted.Suspended, Park: wanted.Park}
-	if wanted.Park && wanted.ParkByMS != state.ParkAtLeisureMS {
-		order.WithinMs = uint32(min(l.leftMS(view, wanted.ParkByMS), math.MaxUint32))
+	if !wanted.Park || wanted.ParkByMS == state.ParkAtLeisureMS {
+		return order
 	}
+	now := l.clock()
+	left := wanted.ParkByMS - logTime(view, now)
+	order.WithinMs, order.LateMs = uint32(min(max(left, 1), math.MaxUint32)), uint32(min(max(-left, 0), math.MaxUint32))
+	order.ByBoottimeNs = max(int64(s.Boottime(now.Add(time.Duration(left)*time.Millisecond))), 0)
 	return order
 }
 

@@ -70,7 +70,7 @@ func TestParkOrders(t *testing.T) {
 	if late := orders(s); len(late) != 1 || late[0].GetSuspendAlloc().GetWithinMs() != 1 {
 		t.Errorf("orders in a new session after the deadline: %v", late)
 	}
-	said := &pb.AllocSuspended{Alloc: alloc.ID(), Number: 2, Frozen: true, Parked: true, ParkMs: 210}
+	said := &pb.AllocSuspended{Alloc: alloc.ID(), Number: 2, Frozen: true, Parked: true, Freed: &pb.HardwareFreed{TookMs: 210}}
 	if err := l.Suspended(context.Background(), s, said); err != nil {
 		t.Fatal(err)
 	}

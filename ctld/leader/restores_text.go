@@ -63,7 +63,7 @@ func (r *restores) why(sessions *session.Registry, view *state.View, job *state.
 			case sessions.Get(node) == nil:
 				said = append(said, node+": is not connected")
 			case ask == nil || ask.token != "" && ask.property == "":
-				said = append(said, node+": has not answered yet")
+				said = append(said, node+": no answer yet")
 			case !ask.can:
 				said = append(said, node+": "+strings.TrimSuffix(ask.reason, "."))
 			}

@@ -115,6 +115,7 @@ type Session struct {
 	cut      context.CancelCauseFunc
 
 	mu     sync.Mutex
+	clock  nodeClock
 	allocs map[Alloc]Reported
 	grades map[Alloc]Checkpointable
 	frozen []Alloc

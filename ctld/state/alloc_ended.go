@@ -28,6 +28,8 @@ type AllocReport struct {
 	Detail          string      `cbor:"7,keyasint,omitempty"`
 	PeakMemoryBytes uint64      `cbor:"8,keyasint,omitempty"`
 	CPUNS           uint64      `cbor:"9,keyasint,omitempty"`
+	// Freed is of one that was told to end.
+	Freed *Freed `cbor:"600,keyasint,omitempty"`
 }
 
 // Exit statuses that Slurm shows for ends that are not the script's own.

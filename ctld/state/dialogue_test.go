@@ -257,7 +257,7 @@ func (d *dialogue) command(verb string, a arguments) Command {
 	case "stands", "moves", "parked":
 		job, epoch := d.alloc(a.words[0])
 		return AllocsSuspended{Reports: []SuspendReport{{
-			Job: job, Epoch: epoch, Node: a.words[1], Number: a.number("number"), Frozen: verb != "moves", Parked: verb == "parked", ParkMS: a.number("ms"),
+			Job: job, Epoch: epoch, Node: a.words[1], Number: a.number("number"), Frozen: verb != "moves", Parked: verb == "parked", Freed: freedFromMessage(&pb.HardwareFreed{TookMs: a.number("ms"), LateMs: a.number("late"), Slowest: a.values["slowest"], SlowestMs: a.number("slow")}),
 		}}}
 	case "continue":
 		job, epoch := d.alloc(a.words[0])

@@ -27,7 +27,7 @@ func RegisterFromMessage(message *pb.Register) RegisterNode {
 func SuspendReportFromMessage(node string, message *pb.AllocSuspended) SuspendReport {
 	return SuspendReport{
 		Job: message.GetAlloc().GetJob(), Epoch: message.GetAlloc().GetEpoch(), Node: node,
-		Number: message.GetNumber(), Frozen: message.GetFrozen(), Parked: message.GetParked(), ParkMS: message.GetParkMs(),
+		Number: message.GetNumber(), Frozen: message.GetFrozen(), Parked: message.GetParked(), Freed: freedFromMessage(message.GetFreed()),
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
-// This file keeps guests to the terms on which nodes are lent: who is admitted, and how
-// much guests have on a node together. The terms bind what starts or moves there. What runs
+// This file keeps guests to the terms on which nodes are lent: whose jobs may be guests
+// there, and how much guests have on a node together. The terms bind what starts or moves there. What runs
 // already when they are set stays.
 
 // binds reports whether the terms bound what guests have on a node together.

@@ -35,5 +35,6 @@ func guestMessage(guest *ReclaimedGuest) *pb.ReclaimedGuest {
 		Cpus: guest.CPUs, Gpus: guest.GPUs, MemoryBytes: guest.MemoryBytes,
 		Fate: guest.Fate, FreedMs: guest.FreedMS, Detail: guest.Detail,
 		ParkBoundMs: guest.BoundMS, ParkUnbounded: guest.Unbounded,
+		NodeTookMs: guest.NodeTookMS, NodeLateMs: guest.NodeLateMS,
 	}
 }

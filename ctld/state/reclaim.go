@@ -52,6 +52,9 @@ type ReclaimedGuest struct {
 	// and Unbounded is why.
 	BoundMS   uint32 `cbor:"40,keyasint,omitempty"`
 	Unbounded string `cbor:"41,keyasint,omitempty"`
+	// What its node has measured: see HardwareFreed in link.proto.
+	NodeTookMS uint32 `cbor:"600,keyasint,omitempty"`
+	NodeLateMS uint32 `cbor:"601,keyasint,omitempty"`
 }
 
 // OwnersJob reports whether a job is the owner's on a node: what it is charged to
@@ -106,18 +109,28 @@ func (r *Reclaim) Free() bool {
 
 // noteTaken notes that a guest has the CPUs and devices of a node after all.
 func (s *State) noteTaken(job, epoch uint32, name string) {
-	s.changeGuest(job, epoch, name, func(guest *ReclaimedGuest) { guest.FreedMS, guest.Detail = 0, "" })
+	s.changeGuest(job, epoch, name, func(guest *ReclaimedGuest) {
+		guest.FreedMS, guest.Detail, guest.NodeTookMS, guest.NodeLateMS = 0, "", 0, 0
+	})
 }
 
-// noteFreed notes that a guest no longer has CPUs and devices of a node, and what
-// became of it.
-func (s *State) noteFreed(job, epoch uint32, name, detail string) {
+// noteFreed notes that a guest no longer has CPUs and devices of a node, and what its node
+// has measured of that.
+func (s *State) noteFreed(job, epoch uint32, name string, freed *Freed) {
 	s.changeGuest(job, epoch, name, func(guest *ReclaimedGuest) {
 		if guest.FreedMS == 0 {
 			guest.FreedMS = max(s.timeMS, 1)
 		}
-		guest.Detail = clip(joinSentences(guest.Detail, detail), MaxTextBytes)
+		guest.measured(freed)
 	})
+}
+
+// measured notes what a guest's node has measured.
+func (g *ReclaimedGuest) measured(freed *Freed) {
+	if freed != nil {
+		g.NodeTookMS, g.NodeLateMS = freed.TookMS, freed.LateMS
+	}
+	g.Detail = clip(joinSentences(g.Detail, freed.text()), MaxTextBytes)
 }
 
 func (s *State) changeGuest(job, epoch uint32, name string, change func(*ReclaimedGuest)) {

@@ -95,6 +95,7 @@ func (s *State) noteOver(job *Job, report *AllocReport) {
 			guest.Fate = pb.GuestFate_GUEST_FATE_ENDING
 		}
 		guest.Detail = clip(joinSentences(guest.Detail, detail), MaxTextBytes)
+		guest.measured(report.Freed)
 	})
 }
 

@@ -37,7 +37,8 @@ func (c ReleaseNodes) apply(s *State, result *Result) {
 }
 
 // EndReclaims ends the holds whose time is over, by log time, and the reclaims that
-// have none left. The nodes that had one are in Result.Nodes.
+// have none left. The nodes that had one are in Result.Nodes. Holds that a node told end
+// when it says so: it counts their time by its own clock, and refuses guests until then.
 type EndReclaims struct{}
 
 func (EndReclaims) kind() Kind { return KindEndReclaims }
@@ -48,10 +49,18 @@ func (EndReclaims) apply(s *State, result *Result) {
 		return true
 	})
 	for _, name := range names {
-		if s.dropHolds(name, func(h *Hold) bool { return h.UntilMS != 0 && h.UntilMS <= s.timeMS }) {
+		if s.dropHolds(name, func(h *Hold) bool { return h.endsMS() != 0 && h.endsMS() <= s.timeMS }) {
 			result.Nodes = append(result.Nodes, name)
 		}
 	}
+}
+
+// endsMS is when the controllers end a hold; 0 = they do not.
+func (h *Hold) endsMS() int64 {
+	if slices.Contains(nodesTriggers, h.Trigger) {
+		return 0
+	}
+	return h.UntilMS
 }
 
 // ReclaimsEndMS is when the first hold of a node ends by itself; 0 = none does.
@@ -60,7 +69,7 @@ func (t *tables) ReclaimsEndMS() int64 {
 	t.reclaimed.Scan(func(name string, _ struct{}) bool {
 		node, _ := t.nodes.Get(name)
 		for i := range node.Reclaim.Holds {
-			if until := node.Reclaim.Holds[i].UntilMS; until != 0 && (first == 0 || until < first) {
+			if until := node.Reclaim.Holds[i].endsMS(); until != 0 && (first == 0 || until < first) {
 				first = until
 			}
 		}

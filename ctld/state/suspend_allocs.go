@@ -1,8 +1,11 @@
 package state
 
 import (
-	"fmt"
 	"math"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // AllocsSuspended records what nodes say of orders to stop or to continue. Once
@@ -20,9 +23,32 @@ type SuspendReport struct {
 	Node   string `cbor:"3,keyasint"`
 	Number uint32 `cbor:"4,keyasint"`
 	Frozen bool   `cbor:"5,keyasint,omitempty"`
-	// Parked: its devices are free too. ParkMS is how long that took its node.
-	Parked bool   `cbor:"6,keyasint,omitempty"`
-	ParkMS uint32 `cbor:"7,keyasint,omitempty"`
+	Parked bool   `cbor:"6,keyasint,omitempty"` // its devices are free too
+	Freed  *Freed `cbor:"600,keyasint,omitempty"`
+}
+
+// Freed is what a node has measured of a guest that left its hardware to the owner: see
+// HardwareFreed in link.proto.
+type Freed struct {
+	TookMS    uint32 `cbor:"1,keyasint"`
+	LateMS    uint32 `cbor:"2,keyasint,omitempty"`
+	Slowest   string `cbor:"3,keyasint,omitempty"`
+	SlowestMS uint32 `cbor:"4,keyasint,omitempty"`
+}
+
+// freedFromMessage makes the record of what a node has measured; nil when it says nothing.
+func freedFromMessage(message *pb.HardwareFreed) *Freed {
+	if message.GetTookMs() == 0 {
+		return nil
+	}
+	return &Freed{message.GetTookMs(), message.GetLateMs(), clip(strings.ToValidUTF8(message.GetSlowest(), "?"), MaxNameBytes), message.GetSlowestMs()}
+}
+
+func (f *Freed) text() string {
+	if f == nil {
+		return ""
+	}
+	return spec.FormatFreed(&pb.HardwareFreed{TookMs: f.TookMS, LateMs: f.LateMS, Slowest: f.Slowest, SlowestMs: f.SlowestMS})
 }
 
 func (AllocsSuspended) kind() Kind { return KindAllocsSuspended }
@@ -55,16 +81,8 @@ func (s *State) allocSuspended(report *SuspendReport) {
 		s.noteLeft(report.Node, false)
 	}
 	if alloc.Parked {
-		s.noteFreed(report.Job, report.Epoch, report.Node, report.tookText())
+		s.noteFreed(report.Job, report.Epoch, report.Node, report.Freed)
 	}
-}
-
-// tookText says how long parking took; "" when its node does not say.
-func (r *SuspendReport) tookText() string {
-	if r.ParkMS == 0 {
-		return ""
-	}
-	return fmt.Sprintf("its node took %d.%02d s", r.ParkMS/1000, r.ParkMS%1000/10)
 }
 
 // parks reports whether a report says that an allocation is parked that should be.

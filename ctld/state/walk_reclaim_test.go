@@ -45,7 +45,7 @@ func (w *walker) reclaim(v *View) Command {
 			reclaimed = append(reclaimed, node.Name)
 		}
 	}
-	if parks := w.parks(v); parks != nil && w.chance(70) {
+	if parks := w.parks(v); parks != nil && w.chance(95) {
 		return *parks
 	}
 	if parked := v.ParkedJobs(); w.saves && len(parked) > 0 && w.chance(60) {
@@ -92,26 +92,25 @@ func (w *walker) reclaim(v *View) Command {
 // noteHolds is what a node says of its owner, often an old word.
 func (w *walker) noteHolds(v *View) Command {
 	c := NoteHolds{Name: w.node(), Number: uint64(w.Intn(4))}
-	if node, known := v.Node(c.Name); known {
+	node, known := v.Node(c.Name)
+	if known {
 		c.Number += node.HoldsNumber
 	}
 	if w.chance(30) {
 		c.Released, c.ReleasedAgoMS = c.Number, int64(w.Intn(5000))
 	}
+	over := known && node.Reclaim != nil && w.chance(70)
 	for _, trigger := range nodesTriggers {
-		if w.chance(30) {
+		if !over && w.chance(30) {
 			c.Holds = append(c.Holds, ToldHold{Trigger: trigger, Number: uint64(max(int(c.Number)-w.Intn(3), 0)), By: w.userName(), Kill: w.chance(5), WithinMS: int64(w.Intn(20_000)), LeftMS: int64(w.Intn(2) * w.Intn(60_000))})
 		}
 	}
 	return c
 }
 
-// trigger is what reclaims or releases nodes; often nothing in particular.
+// trigger is what reclaims or releases nodes at the controllers; often nothing in particular.
 func (w *walker) trigger() pb.ReclaimTrigger {
-	if w.chance(50) {
-		return 0
-	}
-	return pb.ReclaimTrigger(w.Intn(6))
+	return []pb.ReclaimTrigger{0, 0, 0, 0, pb.ReclaimTrigger_RECLAIM_TRIGGER_COMMAND, pb.ReclaimTrigger_RECLAIM_TRIGGER_HOURS}[w.Intn(6)]
 }
 
 func (w *walker) allReady(job *Job) AllocsReady {
@@ -132,7 +131,7 @@ func (w *walker) parks(v *View) *AllocsSuspended {
 		for i := range job.Run.Allocs {
 			if alloc := &job.Run.Allocs[i]; alloc.ParkByMS != 0 && !alloc.Parked {
 				return &AllocsSuspended{Reports: []SuspendReport{{
-					Job: job.ID, Epoch: job.Epoch, Node: alloc.Node, Number: w.suspendNumber(job), Frozen: true, Parked: w.chance(90), ParkMS: w.Uint32(),
+					Job: job.ID, Epoch: job.Epoch, Node: alloc.Node, Number: w.suspendNumber(job), Frozen: true, Parked: w.chance(90), Freed: &Freed{TookMS: w.Uint32()},
 				}}}
 			}
 		}

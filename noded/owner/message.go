@@ -49,7 +49,8 @@ func (o *Owner) Would(r Request, now Time) (*pb.Reclaim, error) {
 func (o *Owner) Word(guest bool, now Time) *pb.HoldAlloc {
 	word := &pb.HoldAlloc{Number: o.ledger.Number, Held: guest && o.Held()}
 	if word.Held {
-		word.WithinMs, word.Kill = max(millis(o.deadline-now.Boot), 1), o.Kill()
+		left := o.deadline - now.Boot
+		word.WithinMs, word.LateMs, word.Kill = max(millis(left), 1), millis(-left), o.Kill()
 	}
 	return word
 }

@@ -2,9 +2,13 @@ package registry
 
 import (
 	"fmt"
+	"math"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/gleaner-hpc/gleaner/noded/job"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -21,7 +25,7 @@ func (r *Registry) Obey(message *pb.ControllerMessage, now Time) (do Do, mine bo
 	case *pb.ControllerMessage_SetTimeLimit:
 		r.passOn(KeyOf(what.SetTimeLimit.GetAlloc()), message, &do)
 	case *pb.ControllerMessage_SuspendAlloc:
-		r.suspend(what.SuspendAlloc, message, now, &do)
+		r.suspend(what.SuspendAlloc, now, &do)
 	case *pb.ControllerMessage_SignalAlloc:
 		if !r.passOn(KeyOf(what.SignalAlloc.GetAlloc()), message, &do) {
 			do.send(Signalled(what.SignalAlloc, ErrOver.Error()))
@@ -131,19 +135,60 @@ func (r *Registry) passOn(key Key, order *pb.ControllerMessage, do *Do) bool {
 
 // suspend passes an order on to the supervisor, which knows which of them counts. The
 // daemon keeps the deadline too, for a supervisor that hangs.
-func (r *Registry) suspend(order *pb.SuspendAlloc, message *pb.ControllerMessage, now Time, do *Do) {
+func (r *Registry) suspend(order *pb.SuspendAlloc, now Time, do *Do) {
 	p := r.allocs[KeyOf(order.GetAlloc())]
+	order = came(order, now)
+	message := &pb.ControllerMessage{What: &pb.ControllerMessage_SuspendAlloc{SuspendAlloc: order}}
 	if !r.passOn(KeyOf(order.GetAlloc()), message, do) || order.GetNumber() < p.Park.Number {
 		return
 	}
-	parks := order.GetSuspended() && order.GetPark()
-	switch by := now.Boot + time.Duration(order.GetWithinMs())*time.Millisecond; {
-	case !parks:
-		p.Park.By = 0
-	case order.GetWithinMs() != 0 && (p.Park.By == 0 || by < p.Park.By):
-		p.Park.By = by
+	by := supervise.Within(order.GetWithinMs(), order.GetLateMs(), now.Boot)
+	if !order.GetSuspended() || !order.GetPark() {
+		p.Park.Deadline = supervise.Deadline{}
+	} else if by.By != 0 {
+		p.Park.Deadline = p.Park.Earlier(by)
 	}
 	p.Park.Number = order.GetNumber()
+}
+
+// came is an order to park with the time that is left of it when it comes, where its
+// controller knows the node's clock.
+func came(order *pb.SuspendAlloc, now Time) *pb.SuspendAlloc {
+	within := time.Duration(order.GetWithinMs()) * time.Millisecond
+	left := time.Duration(order.GetByBoottimeNs()) - now.Boot
+	if within == 0 || order.GetByBoottimeNs() == 0 || left >= within {
+		return order
+	}
+	order = proto.CloneOf(order)
+	order.LateMs = 0 // what is left counts from the deadline
+	return Waited(order, within-left)
+}
+
+// Waited is an order to park that has waited for so long, with the time that is left of it.
+func Waited(order *pb.SuspendAlloc, since time.Duration) *pb.SuspendAlloc {
+	if order.GetWithinMs() == 0 {
+		return order
+	}
+	order = proto.CloneOf(order)
+	order.WithinMs, order.LateMs = left(order.WithinMs, order.LateMs, since)
+	return order
+}
+
+// WaitedHold is what Waited is, of what the owner says on the node.
+func WaitedHold(word *pb.HoldAlloc, since time.Duration) *pb.HoldAlloc {
+	if word.GetWithinMs() == 0 {
+		return word
+	}
+	word = proto.CloneOf(word)
+	word.WithinMs, word.LateMs = left(word.WithinMs, word.LateMs, since)
+	return word
+}
+
+// left is what is left of some milliseconds after a while, at least one; and by how much the
+// rest of that is more than there was.
+func left(withinMS, lateMS uint32, since time.Duration) (uint32, uint32) {
+	rest := int64(withinMS) - since.Milliseconds()
+	return uint32(max(rest, 1)), uint32(min(int64(lateMS)+max(-rest, 0), math.MaxUint32))
 }
 
 // Signalled answers an order to send a signal; why = "" when it was sent.

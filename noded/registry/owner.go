@@ -3,6 +3,7 @@ package registry
 import (
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -27,9 +28,9 @@ func (r *Registry) say(p *Alloc, now Time, do *Do) {
 	if word.GetNumber() == 0 || word.GetNumber() == p.Hold.Number || !word.GetHeld() && p.Hold.Number == 0 {
 		return
 	}
-	p.Hold.Number, p.Hold.Held, p.Hold.By = word.GetNumber(), word.GetHeld(), 0
+	p.Hold.Number, p.Hold.Held, p.Hold.Deadline = word.GetNumber(), word.GetHeld(), supervise.Deadline{}
 	if word.GetHeld() {
-		p.Hold.By = now.Boot + time.Duration(word.GetWithinMs())*time.Millisecond
+		p.Hold.Deadline = supervise.Within(word.GetWithinMs(), word.GetLateMs(), now.Boot)
 	}
 	do.Pass = append(do.Pass, Pass{Alloc: p, Hold: word})
 }
@@ -46,18 +47,30 @@ func (d *Do) hearHold(p *Alloc, said *pb.ShimHold) {
 	if p.Hold.Number == 0 {
 		p.Hold.Number = said.GetNumber()
 	} else if said.GetParked() && p.Hold.Number == said.GetNumber() {
-		d.measured(p, said.GetGpuBytes(), said.GetParkMs())
+		d.parked(p, said.GetGpuBytes(), said.GetFreed().GetTookMs())
 	}
-	p.Hold.Parked, p.Hold.ParkMS = said.GetParked(), said.GetParkMs()
+	p.Hold.Parked, p.Hold.Freed = said.GetParked(), said.GetFreed()
 }
 
 // Free says whether the allocation has nothing of the node but memory and disk.
 func (p *Alloc) Free() bool { return p.Parked || p.Hold.Parked || p.Life.Over() }
 
-// deadline is by when it has to be parked or over; 0 = never.
-func (p *Alloc) deadline() time.Duration {
-	if p.Park.By == 0 || p.Hold.By != 0 && p.Hold.By < p.Park.By {
-		return p.Hold.By
+// deadline is by when it has to be parked or over.
+func (p *Alloc) deadline() supervise.Deadline { return p.Park.Earlier(p.Hold.Deadline) }
+
+// killTime is when its supervisor is killed that has neither parked nor ended it: a while
+// after that should have killed it, and so early that its devices are free by the deadline.
+// Where the daemon heard of it too late for that, the supervisor may have parked it long ago,
+// and gets some time to say so.
+func (p *Alloc) killTime() time.Duration {
+	d := p.deadline()
+	if lead := d.By - d.Kill; lead >= leastLead {
+		return d.Kill + lead/2
 	}
-	return p.Park.By
+	return d.Kill + answerTime
 }
+
+const (
+	leastLead  = 250 * time.Millisecond
+	answerTime = 2 * time.Second
+)

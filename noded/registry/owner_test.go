@@ -54,13 +54,13 @@ func TestOwnersWord(t *testing.T) {
 		t.Errorf("a guest is started: %+v", do)
 	}
 	p := r.Get(Key{2, 1})
-	if late := r.Overdue(Time{Boot: 6*time.Second + parkMargin - 1}); len(late) != 0 {
+	if late := r.Overdue(Time{Boot: 6*time.Second - 250*time.Millisecond - 1}); len(late) != 0 {
 		t.Error("it is overdue too early")
 	}
-	if late := r.Overdue(Time{Boot: 6*time.Second + parkMargin}); len(late) != 1 || late[0] != p {
+	if late := r.Overdue(Time{Boot: 6*time.Second - 250*time.Millisecond}); len(late) != 1 || late[0] != p {
 		t.Errorf("a supervisor that does nothing is left alone: %v", late)
 	}
-	r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Hold{Hold: &pb.ShimHold{Number: 7, Held: true, Parked: true, ParkMs: 3}}})
+	r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Hold{Hold: &pb.ShimHold{Number: 7, Held: true, Parked: true, Freed: &pb.HardwareFreed{TookMs: 3}}}})
 	if late := r.Overdue(Time{Boot: time.Hour}); len(late) != 0 || !p.Free() {
 		t.Error("it is parked, and overdue")
 	}
@@ -102,10 +102,10 @@ func TestMeasuresParks(t *testing.T) {
 		}
 	}
 	hold := func(parked bool) *ParkMeasured {
-		return r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Hold{Hold: &pb.ShimHold{Number: 7, Held: parked, Parked: parked, ParkMs: 30, GpuBytes: 5}}}).Measured
+		return r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Hold{Hold: &pb.ShimHold{Number: 7, Held: parked, Parked: parked, Freed: &pb.HardwareFreed{TookMs: 30}, GpuBytes: 5}}}).Measured
 	}
 	parked := func(number uint32, parked bool) *ParkMeasured {
-		return r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: &pb.AllocSuspended{Alloc: p.Key.Message(), Number: number, Frozen: parked, Parked: parked, ParkMs: 40}}}).Measured
+		return r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: &pb.AllocSuspended{Alloc: p.Key.Message(), Number: number, Frozen: parked, Parked: parked, Freed: &pb.HardwareFreed{TookMs: 40}}}}).Measured
 	}
 	*w = word{7, true}
 	r.Said(Time{Boot: time.Second})
@@ -130,5 +130,40 @@ func TestMeasuresParks(t *testing.T) {
 	suspend(4, 0)
 	if m := parked(4, true); m != nil {
 		t.Errorf("parked at leisure: %+v", m)
+	}
+}
+
+// TestOrderToParkWaits: what an order was on the way for, or waited for its supervisor, is lost
+// to the job, not to the owner; and by how much it came too late is noted.
+func TestOrderToParkWaits(t *testing.T) {
+	order := func(within, late uint32, by time.Duration) *pb.SuspendAlloc {
+		return &pb.SuspendAlloc{Number: 1, Suspended: true, Park: true, WithinMs: within, LateMs: late, ByBoottimeNs: int64(by)}
+	}
+	for since, want := range map[time.Duration][2]uint32{0: {5000, 0}, time.Second: {4000, 0}, time.Minute: {1, 55_000}} {
+		if got := Waited(order(5000, 0, 0), since); got.WithinMs != want[0] || got.LateMs != want[1] {
+			t.Errorf("after %v: %v", since, got)
+		}
+		if got := WaitedHold(&pb.HoldAlloc{Held: true, WithinMs: 5000}, since); got.WithinMs != want[0] || got.LateMs != want[1] {
+			t.Errorf("a word of the owner after %v: %v", since, got)
+		}
+	}
+	if Waited(&pb.SuspendAlloc{}, time.Minute).WithinMs != 0 || WaitedHold(&pb.HoldAlloc{}, time.Minute).WithinMs != 0 {
+		t.Error("one without a deadline has one")
+	}
+	now := Time{Boot: time.Hour}
+	for name, row := range map[string]struct {
+		order        *pb.SuspendAlloc
+		within, late uint32
+	}{
+		"its controller does not know the clock": {order(5000, 0, 0), 5000, 0},
+		"it came at once":                        {order(5000, 0, now.Boot+5*time.Second), 5000, 0},
+		"it was on the way for a second":         {order(5000, 0, now.Boot+4*time.Second), 4000, 0},
+		"for longer than there was":              {order(5000, 0, now.Boot-2*time.Second), 1, 2000},
+		"it was late when it was sent":           {order(1, 3000, now.Boot-3*time.Second), 1, 3000},
+		"the clocks disagree":                    {order(5000, 0, now.Boot+time.Hour), 5000, 0},
+	} {
+		if got := came(row.order, now); got.WithinMs != row.within || got.LateMs != row.late {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/job"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -55,17 +56,17 @@ type Alloc struct {
 	Lease         lease.Lease
 	Frozen        bool // at the end of its lease, as its supervisor says, like the next two
 	SuspendNumber uint32
-	Suspended     bool         // it is frozen by that order
-	Parked        bool         // and its devices are the node's owner's
-	ParkMS        uint32       // how long that took
-	Park          Park         // what controllers ordered about that
-	Hold          Hold         // what the owner of the node wants, by a word on the node
-	Ready         bool         // its container was seen to be up
-	Released      bool         // its script may start
-	EndOrder      *pb.EndAlloc // the latest; nil = none came
-	Killed        bool         // its supervisor was killed, because it did not end it in time
-	LeaseKilled   bool         // or had not frozen its job
-	ParkKilled    bool         // or had neither parked nor ended it
+	Suspended     bool              // it is frozen by that order
+	Parked        bool              // and its devices are the node's owner's
+	Freed         *pb.HardwareFreed // what its supervisor has measured of that
+	Park          Park              // what controllers ordered about that
+	Hold          Hold              // what the owner of the node wants, by a word on the node
+	Ready         bool              // its container was seen to be up
+	Released      bool              // its script may start
+	EndOrder      *pb.EndAlloc      // the latest; nil = none came
+	Killed        bool              // its supervisor was killed, because it did not end it in time
+	LeaseKilled   bool              // or had not frozen its job
+	ParkKilled    bool              // or had neither parked nor ended it
 	LaunchFailed  *pb.AllocEnded
 	Result        *pb.AllocEnded          // nil until nothing but this is left of it
 	Saved         *pb.AllocSaved          // how the newest save ended; nil = none did, or a controller knows
@@ -75,17 +76,17 @@ type Alloc struct {
 
 // Park is what the order to suspend with the highest number says about parking.
 type Park struct {
-	Number uint32
-	By     time.Duration // boot time; 0 = it need not be parked
+	Number             uint32
+	supervise.Deadline // its By is 0: it need not be parked
 }
 
 // Hold is what the node's owner said there, without a controller, and what became of it.
 type Hold struct {
-	Number uint64        // of the word that was passed on last; 0 = none was
-	Held   bool          // the allocation is a guest, and the owner has taken the node
-	By     time.Duration // boot time by which it is parked or over
-	Parked bool          // as its supervisor says, like the next one
-	ParkMS uint32
+	Number             uint64 // of the word that was passed on last; 0 = none was
+	Held               bool   // the allocation is a guest, and the owner has taken the node
+	supervise.Deadline        // of that
+	Parked             bool   // as its supervisor says, like the next one
+	Freed              *pb.HardwareFreed
 }
 
 // Registry holds a node's allocations.

@@ -67,7 +67,7 @@ func TestOrdersComeTwice(t *testing.T) {
 	if do := obey(t, r, acknowledged(1, 2)); do.Done != nil {
 		t.Error("it is deleted before it has ended")
 	}
-	do := r.Over(p, &pb.AllocEnded{Alloc: &pb.AllocId{Job: 9}, Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}, &pb.AllocSaved{Number: 3})
+	do := r.Over(p, &pb.AllocEnded{Alloc: &pb.AllocId{Job: 9}, Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}, &pb.AllocSaved{Number: 3}, Time{})
 	if told(do) != "saved 3 ended SUPERVISOR_DIED " || do.Send[1].GetAllocEnded().Alloc.Job != 1 {
 		t.Errorf("it is over: %v", do.Send)
 	}
@@ -131,7 +131,7 @@ func TestEarlierRunEndsFirst(t *testing.T) {
 	if earlier, do := r.Earlier(second); earlier != first || len(do.Pass) != 1 || do.Pass[0].Alloc != first {
 		t.Errorf("earlier: %v, %+v", earlier, do)
 	}
-	r.Over(first, &pb.AllocEnded{}, nil)
+	r.Over(first, &pb.AllocEnded{}, nil, Time{})
 	if earlier, do := r.Earlier(second); earlier != nil || len(do.Pass) != 0 {
 		t.Errorf("after its end: %v, %+v", earlier, do)
 	}
@@ -148,13 +148,13 @@ func TestParked(t *testing.T) {
 	p := obey(t, r, start(1, 1)).New
 	said := &pb.AllocSuspended{Alloc: &pb.AllocId{Job: 9}, Number: 3, Frozen: true}
 	for _, row := range []struct{ parked, told bool }{{false, true}, {true, true}, {true, false}, {false, true}} {
-		said.Parked, said.ParkMs = row.parked, 210
+		said.Parked, said.Freed = row.parked, &pb.HardwareFreed{TookMs: 210}
 		do := r.Hear(p, &pb.ShimEvent{What: &pb.ShimEvent_Suspended{Suspended: said}})
 		if (len(do.Send) == 1) != row.told {
 			t.Errorf("parked %v: %v is sent", row.parked, do.Send)
 		}
 		if len(do.Send) == 1 {
-			if got := do.Send[0].GetAllocSuspended(); got.Parked != row.parked || got.ParkMs != 210 || got.Alloc.Job != 1 || got.Number != 3 {
+			if got := do.Send[0].GetAllocSuspended(); got.Parked != row.parked || got.Freed.GetTookMs() != 210 || got.Alloc.Job != 1 || got.Number != 3 {
 				t.Errorf("it is told as %v", got)
 			}
 		}
@@ -164,10 +164,9 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestOverdue: a supervisor that has neither parked nor ended its allocation a while after
-// the deadline hangs.
+// TestOverdue: a supervisor that has neither parked nor ended its allocation shortly before the
+// deadline hangs.
 func TestOverdue(t *testing.T) {
-	const margin = int(parkMargin / time.Second)
 	at := func(seconds int) Time { return Time{Boot: time.Duration(seconds) * time.Second} }
 	parked := func(p *Alloc) { p.Parked = true }
 	for name, row := range map[string]struct {
@@ -179,13 +178,13 @@ func TestOverdue(t *testing.T) {
 		"suspended only":            {[]*pb.ControllerMessage{suspend(1, false, 4000)}, nil, 0},
 		"without a deadline":        {[]*pb.ControllerMessage{suspend(1, true, 0)}, nil, 0},
 		"parked":                    {[]*pb.ControllerMessage{suspend(1, true, 4000)}, parked, 0},
-		"not parked":                {[]*pb.ControllerMessage{suspend(1, true, 4000)}, nil, 5 + margin},
-		"it comes again":            {[]*pb.ControllerMessage{suspend(1, true, 4000), suspend(1, true, 4000)}, nil, 5 + margin},
-		"it is brought forward":     {[]*pb.ControllerMessage{suspend(1, true, 9000), suspend(2, true, 1000)}, nil, 3 + margin},
-		"an earlier order is late":  {[]*pb.ControllerMessage{suspend(2, true, 9000), suspend(1, true, 1000)}, nil, 10 + margin},
+		"not parked":                {[]*pb.ControllerMessage{suspend(1, true, 4000)}, nil, 5},
+		"it comes again":            {[]*pb.ControllerMessage{suspend(1, true, 4000), suspend(1, true, 4000)}, nil, 5},
+		"it is brought forward":     {[]*pb.ControllerMessage{suspend(1, true, 9000), suspend(2, true, 1000)}, nil, 3},
+		"an earlier order is late":  {[]*pb.ControllerMessage{suspend(2, true, 9000), suspend(1, true, 1000)}, nil, 10},
 		"called off":                {[]*pb.ControllerMessage{suspend(1, true, 4000), suspend(2, false, 0)}, nil, 0},
-		"called off, late":          {[]*pb.ControllerMessage{suspend(2, true, 4000), suspend(1, false, 0)}, nil, 5 + margin},
-		"called off, and again":     {[]*pb.ControllerMessage{suspend(1, true, 1000), suspend(2, false, 0), suspend(3, true, 4000)}, nil, 7 + margin},
+		"called off, late":          {[]*pb.ControllerMessage{suspend(2, true, 4000), suspend(1, false, 0)}, nil, 5},
+		"called off, and again":     {[]*pb.ControllerMessage{suspend(1, true, 1000), suspend(2, false, 0), suspend(3, true, 4000)}, nil, 7},
 		"its supervisor was killed": {[]*pb.ControllerMessage{suspend(1, true, 4000)}, func(p *Alloc) { p.ParkKilled = true }, 0},
 	} {
 		r := &Registry{Most: 2, Remembers: 1}
@@ -203,7 +202,7 @@ func TestOverdue(t *testing.T) {
 				t.Errorf("%s: overdue %v after %d seconds", name, late, second)
 			}
 		}
-		r.Over(p, &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}, nil)
+		r.Over(p, &pb.AllocEnded{Cause: pb.EndCause_END_CAUSE_SUPERVISOR_DIED}, nil, Time{})
 		if len(r.Overdue(at(1000))) > 0 {
 			t.Errorf("%s: overdue though it is over", name)
 		}

@@ -51,18 +51,18 @@ func (d *Do) hearSuspended(p *Alloc, said *pb.AllocSuspended) {
 		return
 	}
 	if said.GetParked() && p.Park.Number == said.GetNumber() { // or an earlier daemon has heard it
-		d.measured(p, said.GetGpuBytes(), said.GetParkMs())
+		d.parked(p, said.GetGpuBytes(), said.GetFreed().GetTookMs())
 	}
-	p.SuspendNumber, p.Suspended, p.Parked, p.ParkMS = said.GetNumber(), said.GetFrozen(), said.GetParked(), said.GetParkMs()
+	p.SuspendNumber, p.Suspended, p.Parked, p.Freed = said.GetNumber(), said.GetFrozen(), said.GetParked(), said.GetFreed()
 	d.send(&pb.NodeMessage{What: &pb.NodeMessage_AllocSuspended{AllocSuspended: &pb.AllocSuspended{
-		Alloc: p.Key.Message(), Number: p.SuspendNumber, Frozen: p.Suspended, Parked: p.Parked, ParkMs: p.ParkMS,
+		Alloc: p.Key.Message(), Number: p.SuspendNumber, Frozen: p.Suspended, Parked: p.Parked, Freed: p.Freed,
 	}}})
 }
 
-// measured notes how long a park took that somebody waited for, once: the controllers and
-// the owner on the node may both have asked for it.
-func (d *Do) measured(p *Alloc, gpuBytes uint64, tookMS uint32) {
-	if !p.Parked && !p.Hold.Parked && p.deadline() != 0 {
+// parked notes how long a park took that somebody waited for, once: the controllers and the
+// owner on the node may both have asked for it.
+func (d *Do) parked(p *Alloc, gpuBytes uint64, tookMS uint32) {
+	if !p.Parked && !p.Hold.Parked && p.deadline().By != 0 {
 		d.Measured = &ParkMeasured{Size: p.parkSize(gpuBytes), Took: time.Duration(tookMS) * time.Millisecond}
 	}
 }
@@ -85,7 +85,7 @@ func (d *Do) hearSaved(p *Alloc, saved *pb.AllocSaved) {
 // Over notes that nothing of an allocation is left but its result. last is how its last
 // save ended, as it lies on the disk: its supervisor may have died before anybody heard
 // of that, and the image may be the one from which the job resumes.
-func (r *Registry) Over(p *Alloc, result *pb.AllocEnded, last *pb.AllocSaved) (do Do) {
+func (r *Registry) Over(p *Alloc, result *pb.AllocEnded, last *pb.AllocSaved, now Time) (do Do) {
 	// A result that names another allocation would be acknowledged as that one.
 	result = proto.CloneOf(result)
 	result.Alloc = p.Key.Message()
@@ -97,11 +97,16 @@ func (r *Registry) Over(p *Alloc, result *pb.AllocEnded, last *pb.AllocSaved) (d
 			result.Cause, result.Detail = pb.EndCause_END_CAUSE_LEASE_ENDED, "the job's supervisor did not freeze it at the end of its lease and was killed"
 		case p.ParkKilled:
 			result.Cause, result.Detail = pb.EndCause_END_CAUSE_RECLAIMED, "the job's supervisor had neither parked nor ended it in time and was killed"
+			result.Freed = supervise.SupervisorKilled(p.deadline(), p.killTime(), now.Boot)
 		case p.Killed:
 			result.Cause, result.Detail = p.killedFor(), "the job's supervisor did not end it in time and was killed"
 		}
 	}
 	result.Detail = Words(result.Detail)
+	if freed := result.GetFreed(); freed.GetKilled() && p.parkSize(0).Model == "" {
+		// Parking it would have taken longer, nobody knows how much.
+		do.parked(p, 0, freed.GetTookMs())
+	}
 	if p.Saved.GetFrozen() {
 		p.Saved = proto.CloneOf(p.Saved)
 		p.Saved.Frozen = false
@@ -238,16 +243,12 @@ func (r *Registry) Late(now Time) []*Alloc {
 	return late
 }
 
-// parkMargin is how long after the deadline a supervisor may still need to end an
-// allocation that was not parked in time. The owner waits for it.
-const parkMargin = 2 * time.Second
-
 // Overdue are the allocations that should be parked or over, and are neither: their
 // supervisors hang.
 func (r *Registry) Overdue(now Time) []*Alloc {
 	var overdue []*Alloc
 	for _, p := range r.All() {
-		if by := p.deadline(); !p.ParkKilled && !p.Free() && by != 0 && now.Boot >= by+parkMargin {
+		if !p.ParkKilled && !p.Free() && p.deadline().By != 0 && now.Boot >= p.killTime() {
 			overdue = append(overdue, p)
 		}
 	}

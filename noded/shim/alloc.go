@@ -71,7 +71,7 @@ type alloc struct {
 type ending struct {
 	cause    pb.EndCause
 	detail   string
-	askedMS  int64
+	asked    time.Time
 	deadline time.Time // of SIGKILL
 	// termAgain is when TERM is sent once more; zero = never. The first TERM warns a
 	// job that is preempted.
@@ -168,7 +168,7 @@ func (p *alloc) endWarned(cause pb.EndCause, again, grace time.Duration, detail 
 	switch {
 	case p.ending == nil:
 		p.core.Ending = true
-		p.ending = &ending{cause: cause, detail: detail, askedMS: now.UnixMilli(), deadline: deadline}
+		p.ending = &ending{cause: cause, detail: detail, asked: now, deadline: deadline}
 		if again > 0 && again < grace {
 			p.ending.termAgain = now.Add(again)
 		}

@@ -181,12 +181,13 @@ func (p *alloc) neverRan() *pb.AllocEnded {
 // allocation ended.
 func (p *alloc) teardown(running *container.Container) *pb.AllocEnded {
 	p.killRest()
+	freed := p.freed()
 	usage, err := p.group.Usage()
 	if err != nil {
 		p.log.Warn("usage is unknown: the job's record will lack it", "error", err)
 	}
 	result := p.outcome(usage.OOMKills > 0)
-	result.Usage = bundle.UsageMessage(usage)
+	result.Usage, result.Freed = bundle.UsageMessage(usage), freed
 	if err := running.Destroy(); err != nil {
 		p.log.Error("the container could not be removed whole: what is left goes with this process", "error", err)
 	}
@@ -214,7 +215,7 @@ func (p *alloc) outcome(outOfMemory bool) *pb.AllocEnded {
 			result.StartMs = releasedMS
 		}
 	}
-	byItself := exit != nil && ending != nil && exit.EndMS < ending.askedMS
+	byItself := exit != nil && ending != nil && exit.EndMS < ending.asked.UnixMilli()
 	switch {
 	case ending != nil && !byItself:
 		result.Cause, result.Detail = ending.cause, ending.detail

@@ -46,13 +46,16 @@ while :; do sleep 0.05; done`)
 			eventually(t, "its processes are gone", func() bool { return !groupExists(s) })
 			took := time.Since(asked)
 			t.Logf("dead after %v", took)
-			if took < within-100*time.Millisecond || took > within+late {
+			if took < within-supervise.KillTime(within)-100*time.Millisecond || took > within+late {
 				t.Errorf("dead after %v, the deadline was %v", took, within)
 			}
 			result := s.wait()
 			want := pb.EndCause_END_CAUSE_RECLAIMED
 			if name == "it is cancelled" {
 				want = pb.EndCause_END_CAUSE_CANCELLED
+			}
+			if result.GetFreed().GetTookMs() < 900 || result.Freed.SlowestMs < 900 {
+				t.Errorf("what the time went to: %v", result.Freed)
 			}
 			if result.Cause != want || want == pb.EndCause_END_CAUSE_RECLAIMED && !strings.Contains(result.Detail, "not parked in time") {
 				t.Errorf("ended %v", result)

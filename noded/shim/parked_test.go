@@ -55,7 +55,7 @@ func (s *started) saysParked(number uint32, parked bool) time.Duration {
 		event, err := stream.Recv()
 		must(s.b.t, err)
 		if said := event.GetSuspended(); said != nil && said.Number == number && said.Parked == parked && (said.Frozen || !parked) {
-			return time.Duration(said.ParkMs) * time.Millisecond
+			return time.Duration(said.Freed.GetTookMs()) * time.Millisecond
 		}
 	}
 }

@@ -26,10 +26,11 @@ type parking struct {
 	alloc *alloc
 	once  sync.Once       // starts both
 	timer *boottime.Timer // of the deadline
-	late  chan struct{}   // closed when it has passed
-	kill  sync.Once       // closes that
+	late  chan struct{}   // closed when the allocation is killed for it
 
-	attempt context.CancelCauseFunc // ends the attempt under way; guarded by alloc.mu
+	// Guarded by alloc.mu.
+	attempt context.CancelCauseFunc // ends the attempt under way
+	killed  bool                    // the allocation is, because it was not parked in time
 
 	// Of the goroutine that works.
 	denied bool // the device rule refuses the job its devices, or may
@@ -67,18 +68,15 @@ func (p *alloc) hold(hold *pb.HoldAlloc) {
 	p.change(func(now time.Duration) supervise.Do { return p.core.Hold(hold, now) })
 	if hold.GetHeld() && hold.GetKill() {
 		within := time.Duration(hold.GetWithinMs()) * time.Millisecond
-		p.end(pb.EndCause_END_CAUSE_RECLAIMED, max(min(killWait(p.order), within-killTime), 0), "the owner asked for that on the node itself")
+		p.end(pb.EndCause_END_CAUSE_RECLAIMED, min(killWait(p.order), within-supervise.KillTime(within)), "the owner asked for that on the node itself")
 	}
 }
-
-// killTime is how long before the deadline the KILL comes, of a job that is not parked.
-const killTime = 500 * time.Millisecond
 
 // change has core decide by something that was said about parking.
 func (p *alloc) change(decide func(now time.Duration) supervise.Do) {
 	p.mu.Lock()
 	p.carryOut(decide(boottime.Now()))
-	wanted, by := p.core.Park.Wanted, p.core.Park.By
+	wanted, kill := p.core.Park.Wanted, p.core.Park.Kill
 	p.mu.Unlock()
 	if wanted {
 		p.parking.once.Do(func() {
@@ -86,7 +84,7 @@ func (p *alloc) change(decide func(now time.Duration) supervise.Do) {
 			go p.parking.keepDeadline()
 		})
 	}
-	if err := p.parking.timer.Set(by); err != nil {
+	if err := p.parking.timer.Set(kill); err != nil {
 		// Without a timer the owner would wait for ever.
 		p.reclaim(err.Error())
 	}
@@ -94,7 +92,8 @@ func (p *alloc) change(decide func(now time.Duration) supervise.Do) {
 }
 
 // keepDeadline kills the allocation if it is not parked in time: it waits for no driver,
-// no save, no lock and no process that does not freeze.
+// no save, no lock and no process that does not freeze. It kills early enough for the
+// devices to be free at the deadline.
 func (k *parking) keepDeadline() {
 	p := k.alloc
 	for range k.timer.C {
@@ -117,8 +116,29 @@ func (k *parking) keepDeadline() {
 func (p *alloc) reclaim(why string) {
 	p.log.Warn("the owner of the node has taken it back, and the job is killed", "reason", why)
 	p.end(pb.EndCause_END_CAUSE_RECLAIMED, 0, bundle.Clip(why))
-	p.parking.kill.Do(func() { close(p.parking.late) })
+	p.mu.Lock()
+	if !p.parking.killed {
+		p.parking.killed = true
+		close(p.parking.late)
+	}
+	p.core.Park.Begins(supervise.PartKill, boottime.Now())
+	p.mu.Unlock()
 	p.killRest()
+}
+
+// freed is what was measured of an end that was asked for, now that no process is left; nil =
+// it ended by itself.
+func (p *alloc) freed() *pb.HardwareFreed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch now := time.Now(); {
+	case p.ending == nil:
+		return nil
+	case p.parking.killed:
+		return p.core.Park.Killed(boottime.Now())
+	default:
+		return supervise.Ended(now.Sub(p.ending.asked), now.Sub(p.ending.deadline))
+	}
 }
 
 // workAgain is how soon it is looked again whether a save lets the job be parked.
@@ -160,13 +180,13 @@ func (k *parking) took(failure error) {
 	p.mu.Lock()
 	p.core.Park.GPU = p.gpus.Reclaimed()
 	p.carryOut(p.core.TookDevices(failure, boottime.Now()))
-	wanted, took, leisure := p.core.Park.Wanted, p.core.Park.Took, p.core.AtLeisure()
+	wanted, took, leisure, freed := p.core.Park.Wanted, p.core.Park.Took, p.core.AtLeisure(), p.core.Park.Freed
 	p.mu.Unlock()
 	p.poke()
 	var never neverError
 	switch {
 	case failure == nil:
-		p.log.Info("the job is parked: its devices are the node's owner's", "took_ms", took.Milliseconds())
+		p.log.Info("the job is parked: its devices are the node's owner's", "took_ms", took.Milliseconds(), "slowest", freed.GetSlowest(), "slowest_ms", freed.GetSlowestMs(), "late_ms", freed.GetLateMs())
 	case p.endAsked():
 	case !wanted:
 		p.log.Info("the job is not parked: the owner of the node lends it again")
@@ -189,6 +209,7 @@ func (k *parking) take(ctx context.Context) error {
 	awaits := p.core.Awaits
 	p.mu.Unlock()
 	if !awaits {
+		k.begins(supervise.PartGPU)
 		if err := p.gpus.Reclaim(ctx, k.used, k.run); err != nil {
 			if gpumem.Lasts(err) {
 				err = neverError{err}
@@ -196,6 +217,7 @@ func (k *parking) take(ctx context.Context) error {
 			return errors.Join(context.Cause(ctx), err)
 		}
 		if p.runs() {
+			k.begins(supervise.PartHangUp)
 			p.relay.HangUp(hangUpPatience)
 		}
 		if err := k.freeze(ctx); err != nil {
@@ -203,11 +225,19 @@ func (k *parking) take(ctx context.Context) error {
 		}
 	}
 	k.denied = true
+	k.begins(supervise.PartDevices)
 	if err := p.group.SetDevices(container.AllowedDevices(nil)); err != nil {
 		return fmt.Errorf("take the job's devices from it: %w", err)
 	}
 	k.used = false
 	return nil
+}
+
+// begins notes what the time goes to from now on.
+func (k *parking) begins(part supervise.Part) {
+	k.alloc.mu.Lock()
+	defer k.alloc.mu.Unlock()
+	k.alloc.core.Park.Begins(part, boottime.Now())
 }
 
 // hangUpPatience is how long process 1 has to close its connections with attached clients.
@@ -253,6 +283,7 @@ const (
 func (k *parking) freeze(ctx context.Context) error {
 	giveUp := k.openUntil()
 	for opens, forks := 0, 0; ; {
+		k.begins(supervise.PartFreeze)
 		if err := k.freezeOnce(ctx); err != nil {
 			return err
 		}
@@ -263,6 +294,7 @@ func (k *parking) freeze(ctx context.Context) error {
 		pause := vforkPause
 		if opener != nil {
 			k.used = true
+			k.begins(supervise.PartOpen)
 			if boottime.Now() >= giveUp {
 				return k.keepsOpen(opener)
 			}
@@ -288,8 +320,8 @@ func (k *parking) openUntil() time.Duration {
 	k.alloc.mu.Lock()
 	defer k.alloc.mu.Unlock()
 	patience := openPatience
-	if by := k.alloc.core.Park.By; by != 0 {
-		patience = min(patience, (by-now)/2)
+	if kill := k.alloc.core.Park.Kill; kill != 0 {
+		patience = min(patience, (kill-now)/2)
 	}
 	return now + patience
 }

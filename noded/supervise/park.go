@@ -34,11 +34,13 @@ type Park struct {
 	Wanted bool
 	Step   ParkStep
 	Since  time.Duration // CLOCK_BOOTTIME of the first order or hold, like all of these
-	By     time.Duration // an allocation that is not parked by then is killed; 0 = never
-	Took   time.Duration // from then until it was parked
-	GPU    uint64        // bytes that were copied from its GPUs for that
-	Why    error         // it failed last; nil = it did not
-	after  time.Duration // when it is tried again
+	Deadline
+	Took  time.Duration     // from Since until it was parked
+	GPU   uint64            // bytes that were copied from its GPUs for that
+	Freed *pb.HardwareFreed // what was measured of that
+	Why   error             // it failed last; nil = it did not
+	after time.Duration     // when it is tried again
+	parts parts
 }
 
 // parkPause is how long a job is left alone after an attempt that failed: each may copy
@@ -74,21 +76,21 @@ func (a *Alloc) Suspend(order *pb.SuspendAlloc, now time.Duration) Do {
 		return Do{}
 	}
 	park := order.GetSuspended() && order.GetPark()
-	by := byWhen(order.GetWithinMs(), now)
+	by := Within(order.GetWithinMs(), order.GetLateMs(), now)
+	if a.Ordered.Park && park {
+		by = a.Ordered.Earlier(by)
+	}
 	if order.GetNumber() == a.SuspendNumber {
 		if park && a.Ordered.Park {
-			a.Ordered.By = earlier(a.Ordered.By, by)
+			a.Ordered.Deadline = by
 		}
-		return a.combine(now)
-	}
-	if a.Ordered.Park && park {
-		by = earlier(a.Ordered.By, by)
+		return a.combine(now, order.GetLateMs())
 	}
 	a.SuspendNumber, a.Ordered = order.GetNumber(), Wish{Suspended: order.GetSuspended(), Park: park}
 	if park {
-		a.Ordered.By = by
+		a.Ordered.Deadline = by
 	}
-	do := a.combine(now)
+	do := a.combine(now, order.GetLateMs())
 	do.Tell = true
 	return do
 }
@@ -128,8 +130,13 @@ func (a *Alloc) lookToGive(now time.Duration) Do {
 func (a *Alloc) lookToPark(now time.Duration) Do {
 	switch {
 	case a.Now != nil && a.Now.Step < StepDump:
+		a.Park.parts.begin(PartSave, now)
 		return Do{Abort: ErrReclaimed, Again: true}
-	case a.Now != nil && a.Now.Step != StepPack, now < a.Park.after:
+	case a.Now != nil && a.Now.Step != StepPack:
+		a.Park.parts.begin(PartSave, now)
+		return Do{Again: true}
+	case now < a.Park.after:
+		a.Park.parts.begin(PartPause, now)
 		return Do{Again: true}
 	}
 	a.Park.Step = ParkTaking
@@ -154,6 +161,7 @@ func (a *Alloc) TookDevices(failure error, now time.Duration) Do {
 		return Do{Tell: true}
 	}
 	a.Park.Step, a.Park.Why, a.Park.Took = Parked, nil, now-a.Park.Since
+	a.Park.Freed = a.Park.measured(now)
 	return Do{Tell: true}
 }
 
@@ -167,10 +175,10 @@ func (a *Alloc) GaveDevices(failure error, now time.Duration) Do {
 	return Do{Tell: true}
 }
 
-// Overdue says whether the allocation must be killed now: its devices are the owner's,
-// whatever the job, its end or a save of it does.
+// Overdue says whether the allocation must be killed now, so that its devices are the
+// owner's at the deadline, whatever the job, its end or a save of it does.
 func (a *Alloc) Overdue(now time.Duration) bool {
-	return a.Park.By != 0 && now >= a.Park.By && a.Park.Step != Parked
+	return a.Park.By != 0 && now >= a.Park.Kill && a.Park.Step != Parked
 }
 
 // takes says whether the devices of a job that is to be parked are still to be taken from

@@ -1,8 +1,6 @@
 package supervise
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -66,7 +64,7 @@ func (a *Alloc) Suspended() *pb.AllocSuspended {
 	frozen := a.Ready && a.Ordered.Suspended && (!a.Lease.Runs || a.Awaits)
 	said := &pb.AllocSuspended{Alloc: a.ID, Number: a.SuspendNumber, Frozen: frozen}
 	if a.Park.Step == Parked && a.Ordered.Park {
-		said.Parked, said.ParkMs, said.GpuBytes = true, uint32(max(a.Park.Took, time.Millisecond).Milliseconds()), a.Park.GPU
+		said.Parked, said.GpuBytes, said.Freed = true, a.Park.GPU, a.Park.Freed
 	}
 	return said
 }

@@ -110,7 +110,12 @@ func (w *weather) typeReclaim(ctx context.Context, n *node, how taking, words []
 			Free       bool  `json:"free"`
 			FreeMS     int64 `json:"free_after_ms"`
 			Guests     []struct {
-				Fate string `json:"fate"`
+				Job     uint32 `json:"job_id"`
+				Fate    string `json:"fate"`
+				FreedMS int64  `json:"freed_ms"`
+				TookMS  int64  `json:"node_took_ms"`
+				LateMS  int64  `json:"node_late_ms"`
+				Detail  string `json:"detail"`
 			} `json:"guests"`
 		} `json:"reclaims"`
 	}
@@ -120,8 +125,8 @@ func (w *weather) typeReclaim(ctx context.Context, n *node, how taking, words []
 		if one.Free {
 			r.Free = max(one.FreeMS*1000, 1)
 		}
-		r.Late = r.Free > r.Deadline-r.At+history.PromiseSlack || !one.Free && now() > r.Deadline+history.PromiseSlack
 		for _, guest := range one.Guests {
+			r.Guests = append(r.Guests, history.Guest{Job: guest.Job, Freed: guest.FreedMS * 1000, Took: guest.TookMS * 1000, Late: guest.LateMS * 1000, Detail: guest.Detail})
 			if strings.Contains(strings.ToLower(guest.Fate), "park") {
 				r.Parked++
 			} else {
@@ -134,10 +139,11 @@ func (w *weather) typeReclaim(ctx context.Context, n *node, how taking, words []
 
 // typeRelease types grelease.
 func (c *cluster) typeRelease(ctx context.Context, n *node, onNode bool) bool {
-	c.promises.released(n.name)
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	answered := c.promises.releasing(n.name)
 	_, err := c.typed(limited, n, onNode, "grelease", n.name)
+	answered()
 	return err == nil
 }
 
@@ -205,10 +211,17 @@ func (l *promiseLog) reclaimed(r history.Reclaim) {
 	l.reclaims = append(l.reclaims, r)
 }
 
-func (l *promiseLog) released(node string) {
+// releasing notes that somebody lends a node again, until they have an answer.
+func (l *promiseLog) releasing(node string) (answered func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.releases = append(l.releases, history.Release{Node: node, Asked: now()})
+	at := len(l.releases)
+	l.releases = append(l.releases, history.Release{Node: node, Asked: now(), Over: int64(1) << 62})
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.releases[at].Over = now()
+	}
 }
 
 func (l *promiseLog) into(h *history.History) {

@@ -68,6 +68,7 @@ type options struct {
 	controllers int
 	nodes       int
 	live        int // jobs at once
+	owners      int // lanes of owners, of each kind
 	only        string
 	story       string
 	keep        bool
@@ -85,6 +86,7 @@ func parse(words []string) (options, error) {
 	flags.IntVar(&o.controllers, "controllers", 3, "controllers: 1 or 3")
 	flags.IntVar(&o.nodes, "nodes", 6, "nodes")
 	flags.IntVar(&o.live, "live", 30, "jobs in the queue at once, about")
+	flags.IntVar(&o.owners, "owners", 1, "how many owners take nodes back at once, and as many on the nodes")
 	flags.StringVar(&o.only, "only", "", "only these `faults`, comma-separated; none for calm weather")
 	flags.BoolVar(&o.keep, "keep", false, "keep the logs also when all went well")
 	flags.StringVar(&o.story, "story", "", "in place of weather, tell this `story`: "+strings.Join(storyNames(), ", "))
@@ -94,8 +96,8 @@ func parse(words []string) (options, error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected %q: see chaos --help", flags.Arg(0))
 	}
-	if o.controllers != 1 && o.controllers != 3 || o.nodes < 3 || o.nodes > 20 || o.live < 1 {
-		return o, errors.New("controllers are 1 or 3, nodes 3 to 20, live jobs at least 1")
+	if o.controllers != 1 && o.controllers != 3 || o.nodes < 3 || o.nodes > 20 || o.live < 1 || o.owners < 1 || o.owners > 10 {
+		return o, errors.New("controllers are 1 or 3, nodes 3 to 20, live jobs at least 1, owners 1 to 10")
 	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1_000_000) + 1
@@ -140,7 +142,7 @@ func (o *options) words() []string {
 	return []string{
 		insideWord, "-bin", o.binaries, "-record", o.recorder, "-dir", o.directory, "-length", o.length.String(),
 		"-seed", fmt.Sprint(o.seed), "-controllers", fmt.Sprint(o.controllers), "-nodes", fmt.Sprint(o.nodes),
-		"-live", fmt.Sprint(o.live), "-only", o.only, "-story", o.story,
+		"-live", fmt.Sprint(o.live), "-owners", fmt.Sprint(o.owners), "-only", o.only, "-story", o.story,
 	}
 }
 

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +70,9 @@ func (t *test) summary(h *history.History, found []history.Violation) {
 	exactly, back, silent := h.Moves()
 	t.out.plain("saves: jobs resumed from an image %d times: %d times with the next number, %d times with one that they had written, %d times they were ended before they wrote one; one with GPUs %d times; gaps %d, repeated against their wish %d, other devices %d",
 		exactly+back+silent, exactly, back, silent, h.MostMoves(), counts[history.Gap], counts[history.Repeated], counts[history.OtherDevices])
-	t.out.plain("%s", promisesText(h))
+	for _, line := range promisesText(h) {
+		t.out.plain("%s", line)
+	}
 	t.out.plain("lost %d, doubled %d, ran twice at once %d, devices twice %d, gangs in part %d, requeued against their wish %d, never accepted %d, wrong ends %d, not ended %d, untouched but ended %d, too early %d, limits passed %d, not free %d, left behind %d, else %d",
 		counts[history.Lost], counts[history.Doubled], counts[history.Overlap], counts[history.DeviceTwice], counts[history.PartialGang], counts[history.BadRequeue],
 		counts[history.NotAccepted], counts[history.WrongEnd], counts[history.NotEnded], counts[history.Touched], counts[history.TooEarly], counts[history.LimitPassed], counts[history.NodeNotFree], counts[history.LeftBehind], len(t.failed))
@@ -93,29 +92,4 @@ func (t *test) keep(h *history.History, found []history.Violation) {
 	if err != nil {
 		t.out.say("the history could not be kept: %v", err)
 	}
-}
-
-// promisesText sums up what owners were promised, and what came of it.
-func promisesText(h *history.History) string {
-	all := h.Promises()
-	kept, parked, ended, why, took := 0, 0, 0, map[string]int{}, []int64{}
-	for _, p := range all {
-		parked, ended = parked+p.Reclaim.Parked, ended+p.Reclaim.Ended
-		if p.Reclaim.Free > 0 && p.Reclaim.Parked > 0 {
-			took = append(took, p.Reclaim.Free)
-		}
-		if p.Kept {
-			kept++
-		} else {
-			why[cmp.Or(p.Why, "nothing explains it")]++
-		}
-	}
-	text := fmt.Sprintf("reclaims: %d typed, %d promises heard, %d kept; %d guests parked, %d ended", len(h.Reclaims), len(all), kept, parked, ended)
-	if slices.Sort(took); len(took) > 0 {
-		text += fmt.Sprintf("; with guests parked the hardware was free after %d ms at the median", took[len(took)/2]/1000)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(why)) {
-		text += fmt.Sprintf("; missed %d: %s", why[kind], kind)
-	}
-	return text
 }

@@ -47,11 +47,16 @@ func run(ctx context.Context, o options) (int, error) {
 	if o.story != "" {
 		return t.tell(ctx, o.story)
 	}
+	measuring, stop := context.WithCancel(ctx)
+	defer stop()
+	meter := startMeter(measuring)
 	t.storm(ctx)
+	stop()
 	if ctx.Err() != nil {
 		return 1, nil // who interrupted it knows
 	}
 	h := t.settle(ctx)
+	meter.into(h)
 	return t.report(h, history.Check(h)), nil
 }
 

@@ -55,9 +55,9 @@ type weather struct {
 	watch *watcher
 }
 
-// lanes are all lanes, with a time for each.
-func lanes() []lane {
-	return []lane{
+// lanes are all lanes, with a time for each. There are so many of owners.
+func lanes(owners int) []lane {
+	all := []lane{
 		{"controllers", 6 * time.Second, controllerFaults},
 		{"nodes", 4 * time.Second, nodeFaults},
 		{"network", 4 * time.Second, networkFaults},
@@ -65,15 +65,17 @@ func lanes() []lane {
 		{"disks", 5 * time.Second, diskFaults},
 		{"everything", 90 * time.Second, everythingFaults},
 		{savesLane, 1500 * time.Millisecond, saveFaults},
-		{"owners", 2500 * time.Millisecond, ownersFaults},
-		{"on nodes", 2500 * time.Millisecond, onNodeFaults},
 	}
+	for range owners {
+		all = append(all, lane{"owners", 2500 * time.Millisecond, ownersFaults}, lane{"on nodes", 2500 * time.Millisecond, onNodeFaults})
+	}
+	return all
 }
 
 // run makes faults until ctx ends, and heals them all.
 func (w *weather) run(ctx context.Context) {
 	var all sync.WaitGroup
-	for number, l := range lanes() {
+	for number, l := range lanes(w.options.owners) {
 		l.faults = slices.DeleteFunc(slices.Clone(l.faults), func(f fault) bool {
 			return f.three && len(w.controllers) < 3 || l.name == savesLane && !w.saves || w.options.only != "" && !slices.Contains(strings.Split(w.options.only, ","), f.name)
 		})

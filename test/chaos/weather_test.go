@@ -11,7 +11,7 @@ import (
 
 // casts are the first faults of all lanes by a seed.
 func casts(seed uint64) (all []cast) {
-	for number, l := range lanes() {
+	for number, l := range lanes(1) {
 		r := rand.New(rand.NewPCG(seed, uint64(number)+1))
 		for range 50 {
 			all = append(all, throw(r, l))
@@ -31,7 +31,7 @@ func TestSeedGivesTheFaults(t *testing.T) {
 
 func TestLanes(t *testing.T) {
 	seen := map[string]bool{}
-	for _, l := range lanes() {
+	for _, l := range lanes(1) {
 		for _, f := range l.faults {
 			if seen[f.name] || f.weight < 1 || f.least > f.most || f.make == nil {
 				t.Errorf("%s: fault %s is there twice, or cannot be thrown", l.name, f.name)

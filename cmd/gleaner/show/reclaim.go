@@ -214,6 +214,8 @@ type GuestJSON struct {
 	Fate        string `json:"fate"`
 	FreedMs     int64  `json:"freed_ms"`      // 0 = it holds hardware
 	ParkBoundMs uint32 `json:"park_bound_ms"` // 0 = nobody can say
+	NodeTookMs  uint32 `json:"node_took_ms"`  // what its node has measured; 0 = it has not said
+	NodeLateMs  uint32 `json:"node_late_ms"`  // by how much later than the deadline that was
 	Detail      string `json:"detail,omitempty"`
 }
 
@@ -232,6 +234,7 @@ func ReclaimJSONOf(node string, reclaim *pb.Reclaim) *ReclaimJSON {
 		record.Guests = append(record.Guests, GuestJSON{
 			Job: strings.TrimPrefix(GuestName(guest), "-"), JobID: guest.Job, Name: guest.Name, UserName: guest.User, Account: guest.Account,
 			Cpus: guest.Cpus, Gpus: guest.Gpus, MemoryBytes: guest.MemoryBytes, Fate: fateWord(guest.Fate), FreedMs: guest.FreedMs, Detail: guest.Detail, ParkBoundMs: guest.ParkBoundMs,
+			NodeTookMs: guest.NodeTookMs, NodeLateMs: guest.NodeLateMs,
 		})
 	}
 	return record

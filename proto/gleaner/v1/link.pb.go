@@ -1701,6 +1701,7 @@ type AllocEnded struct {
 	Usage         *Usage                 `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
 	StartMs       int64                  `protobuf:"varint,7,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"` // of the first instruction of the script; 0 = it never ran
 	EndMs         int64                  `protobuf:"varint,8,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
+	Freed         *HardwareFreed         `protobuf:"bytes,600,opt,name=freed,proto3" json:"freed,omitempty"` // if it was told to end
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1789,6 +1790,13 @@ func (x *AllocEnded) GetEndMs() int64 {
 		return x.EndMs
 	}
 	return 0
+}
+
+func (x *AllocEnded) GetFreed() *HardwareFreed {
+	if x != nil {
+		return x.Freed
+	}
+	return nil
 }
 
 type EndedAcknowledged struct {
@@ -1975,7 +1983,12 @@ type SuspendAlloc struct {
 	Park bool `protobuf:"varint,4,opt,name=park,proto3" json:"park,omitempty"`
 	// How long that may take from when the order was sent. An allocation that is not
 	// parked by then is killed: RECLAIMED. 0 = without bound.
-	WithinMs      uint32 `protobuf:"varint,5,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
+	WithinMs uint32 `protobuf:"varint,5,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
+	// CLOCK_BOOTTIME of the node by which that has to be, if its controller knows how the
+	// clocks differ: then it does not matter how long the order was on its way. It is never
+	// later than the deadline. 0 = not known.
+	ByBoottimeNs  int64  `protobuf:"varint,600,opt,name=by_boottime_ns,json=byBoottimeNs,proto3" json:"by_boottime_ns,omitempty"`
+	LateMs        uint32 `protobuf:"varint,601,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"` // by how much later than that it came, as the node notes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2045,6 +2058,97 @@ func (x *SuspendAlloc) GetWithinMs() uint32 {
 	return 0
 }
 
+func (x *SuspendAlloc) GetByBoottimeNs() int64 {
+	if x != nil {
+		return x.ByBoottimeNs
+	}
+	return 0
+}
+
+func (x *SuspendAlloc) GetLateMs() uint32 {
+	if x != nil {
+		return x.LateMs
+	}
+	return 0
+}
+
+// HardwareFreed is what a node has measured of a guest that left its hardware to the owner.
+type HardwareFreed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TookMs        uint32                 `protobuf:"varint,1,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`          // from when its supervisor had the order to park or to end it
+	LateMs        uint32                 `protobuf:"varint,2,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`          // by how much later than the deadline that was; 0 = in time
+	Slowest       string                 `protobuf:"bytes,3,opt,name=slowest,proto3" json:"slowest,omitempty"`                       // what took longest, for people: "freezing its processes"
+	SlowestMs     uint32                 `protobuf:"varint,4,opt,name=slowest_ms,json=slowestMs,proto3" json:"slowest_ms,omitempty"` // how long that took
+	Killed        bool                   `protobuf:"varint,5,opt,name=killed,proto3" json:"killed,omitempty"`                        // it was not parked in time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HardwareFreed) Reset() {
+	*x = HardwareFreed{}
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HardwareFreed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HardwareFreed) ProtoMessage() {}
+
+func (x *HardwareFreed) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HardwareFreed.ProtoReflect.Descriptor instead.
+func (*HardwareFreed) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *HardwareFreed) GetTookMs() uint32 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
+func (x *HardwareFreed) GetLateMs() uint32 {
+	if x != nil {
+		return x.LateMs
+	}
+	return 0
+}
+
+func (x *HardwareFreed) GetSlowest() string {
+	if x != nil {
+		return x.Slowest
+	}
+	return ""
+}
+
+func (x *HardwareFreed) GetSlowestMs() uint32 {
+	if x != nil {
+		return x.SlowestMs
+	}
+	return 0
+}
+
+func (x *HardwareFreed) GetKilled() bool {
+	if x != nil {
+		return x.Killed
+	}
+	return false
+}
+
 // AllocSuspended: the highest number of a SuspendAlloc that has come, and whether
 // the allocation is stopped by that order, with all its processes. It is said
 // whenever either changes, and in each registration.
@@ -2054,15 +2158,15 @@ type AllocSuspended struct {
 	Number        uint32                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	Frozen        bool                   `protobuf:"varint,3,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	Parked        bool                   `protobuf:"varint,4,opt,name=parked,proto3" json:"parked,omitempty"`                      // and its devices are the owner's
-	ParkMs        uint32                 `protobuf:"varint,5,opt,name=park_ms,json=parkMs,proto3" json:"park_ms,omitempty"`        // how long that took, from the order
 	GpuBytes      uint64                 `protobuf:"varint,40,opt,name=gpu_bytes,json=gpuBytes,proto3" json:"gpu_bytes,omitempty"` // what was copied from its GPUs for that
+	Freed         *HardwareFreed         `protobuf:"bytes,600,opt,name=freed,proto3" json:"freed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AllocSuspended) Reset() {
 	*x = AllocSuspended{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2178,7 @@ func (x *AllocSuspended) String() string {
 func (*AllocSuspended) ProtoMessage() {}
 
 func (x *AllocSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[17]
+	mi := &file_gleaner_v1_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2191,7 @@ func (x *AllocSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocSuspended.ProtoReflect.Descriptor instead.
 func (*AllocSuspended) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AllocSuspended) GetAlloc() *AllocId {
@@ -2118,18 +2222,18 @@ func (x *AllocSuspended) GetParked() bool {
 	return false
 }
 
-func (x *AllocSuspended) GetParkMs() uint32 {
-	if x != nil {
-		return x.ParkMs
-	}
-	return 0
-}
-
 func (x *AllocSuspended) GetGpuBytes() uint64 {
 	if x != nil {
 		return x.GpuBytes
 	}
 	return 0
+}
+
+func (x *AllocSuspended) GetFreed() *HardwareFreed {
+	if x != nil {
+		return x.Freed
+	}
+	return nil
 }
 
 // SignalAlloc delivers one signal and changes nothing else.
@@ -2146,7 +2250,7 @@ type SignalAlloc struct {
 
 func (x *SignalAlloc) Reset() {
 	*x = SignalAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2262,7 @@ func (x *SignalAlloc) String() string {
 func (*SignalAlloc) ProtoMessage() {}
 
 func (x *SignalAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[18]
+	mi := &file_gleaner_v1_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2275,7 @@ func (x *SignalAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalAlloc.ProtoReflect.Descriptor instead.
 func (*SignalAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SignalAlloc) GetAlloc() *AllocId {
@@ -2219,7 +2323,7 @@ type SignalResult struct {
 
 func (x *SignalResult) Reset() {
 	*x = SignalResult{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2335,7 @@ func (x *SignalResult) String() string {
 func (*SignalResult) ProtoMessage() {}
 
 func (x *SignalResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[19]
+	mi := &file_gleaner_v1_link_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2348,7 @@ func (x *SignalResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResult.ProtoReflect.Descriptor instead.
 func (*SignalResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SignalResult) GetToken() string {
@@ -2270,7 +2374,7 @@ type LeftOvers struct {
 
 func (x *LeftOvers) Reset() {
 	*x = LeftOvers{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2386,7 @@ func (x *LeftOvers) String() string {
 func (*LeftOvers) ProtoMessage() {}
 
 func (x *LeftOvers) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[20]
+	mi := &file_gleaner_v1_link_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2399,7 @@ func (x *LeftOvers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOvers.ProtoReflect.Descriptor instead.
 func (*LeftOvers) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LeftOvers) GetLeftOvers() []*LeftOver {
@@ -2322,7 +2426,7 @@ type Connect struct {
 
 func (x *Connect) Reset() {
 	*x = Connect{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2334,7 +2438,7 @@ func (x *Connect) String() string {
 func (*Connect) ProtoMessage() {}
 
 func (x *Connect) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[21]
+	mi := &file_gleaner_v1_link_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2347,7 +2451,7 @@ func (x *Connect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connect.ProtoReflect.Descriptor instead.
 func (*Connect) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Connect) GetAlloc() *AllocId {
@@ -2413,7 +2517,7 @@ type TunnelMessage struct {
 
 func (x *TunnelMessage) Reset() {
 	*x = TunnelMessage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2529,7 @@ func (x *TunnelMessage) String() string {
 func (*TunnelMessage) ProtoMessage() {}
 
 func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[22]
+	mi := &file_gleaner_v1_link_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2542,7 @@ func (x *TunnelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelMessage.ProtoReflect.Descriptor instead.
 func (*TunnelMessage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TunnelMessage) GetWhat() isTunnelMessage_What {
@@ -2625,7 +2729,7 @@ type Direct struct {
 
 func (x *Direct) Reset() {
 	*x = Direct{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2741,7 @@ func (x *Direct) String() string {
 func (*Direct) ProtoMessage() {}
 
 func (x *Direct) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[23]
+	mi := &file_gleaner_v1_link_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2754,7 @@ func (x *Direct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Direct.ProtoReflect.Descriptor instead.
 func (*Direct) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Direct) GetAddress() string {
@@ -2677,7 +2781,7 @@ type Attach struct {
 
 func (x *Attach) Reset() {
 	*x = Attach{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2793,7 @@ func (x *Attach) String() string {
 func (*Attach) ProtoMessage() {}
 
 func (x *Attach) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[24]
+	mi := &file_gleaner_v1_link_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2806,7 @@ func (x *Attach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attach.ProtoReflect.Descriptor instead.
 func (*Attach) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Attach) GetJob() *JobId {
@@ -2724,7 +2828,7 @@ type Attached struct {
 
 func (x *Attached) Reset() {
 	*x = Attached{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2840,7 @@ func (x *Attached) String() string {
 func (*Attached) ProtoMessage() {}
 
 func (x *Attached) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[25]
+	mi := &file_gleaner_v1_link_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2853,7 @@ func (x *Attached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attached.ProtoReflect.Descriptor instead.
 func (*Attached) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Attached) GetAlloc() *AllocId {
@@ -2777,7 +2881,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2893,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[26]
+	mi := &file_gleaner_v1_link_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +2906,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Refused) GetReason() string {
@@ -2853,7 +2957,7 @@ type TunnelOpen struct {
 
 func (x *TunnelOpen) Reset() {
 	*x = TunnelOpen{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2969,7 @@ func (x *TunnelOpen) String() string {
 func (*TunnelOpen) ProtoMessage() {}
 
 func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[27]
+	mi := &file_gleaner_v1_link_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2982,7 @@ func (x *TunnelOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelOpen.ProtoReflect.Descriptor instead.
 func (*TunnelOpen) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TunnelOpen) GetAlloc() *AllocId {
@@ -2970,7 +3074,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3086,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[28]
+	mi := &file_gleaner_v1_link_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3099,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Image) GetAlloc() *AllocId {
@@ -3072,7 +3176,7 @@ type SaveAlloc struct {
 
 func (x *SaveAlloc) Reset() {
 	*x = SaveAlloc{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +3188,7 @@ func (x *SaveAlloc) String() string {
 func (*SaveAlloc) ProtoMessage() {}
 
 func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[29]
+	mi := &file_gleaner_v1_link_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +3201,7 @@ func (x *SaveAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveAlloc.ProtoReflect.Descriptor instead.
 func (*SaveAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SaveAlloc) GetAlloc() *AllocId {
@@ -3164,7 +3268,7 @@ type AllocSaved struct {
 
 func (x *AllocSaved) Reset() {
 	*x = AllocSaved{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3280,7 @@ func (x *AllocSaved) String() string {
 func (*AllocSaved) ProtoMessage() {}
 
 func (x *AllocSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[30]
+	mi := &file_gleaner_v1_link_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3293,7 @@ func (x *AllocSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocSaved.ProtoReflect.Descriptor instead.
 func (*AllocSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AllocSaved) GetAlloc() *AllocId {
@@ -3279,7 +3383,7 @@ type SavedAcknowledged struct {
 
 func (x *SavedAcknowledged) Reset() {
 	*x = SavedAcknowledged{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3291,7 +3395,7 @@ func (x *SavedAcknowledged) String() string {
 func (*SavedAcknowledged) ProtoMessage() {}
 
 func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[31]
+	mi := &file_gleaner_v1_link_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3304,7 +3408,7 @@ func (x *SavedAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAcknowledged.ProtoReflect.Descriptor instead.
 func (*SavedAcknowledged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SavedAcknowledged) GetAlloc() *AllocId {
@@ -3333,7 +3437,7 @@ type AllocCheckpointable struct {
 
 func (x *AllocCheckpointable) Reset() {
 	*x = AllocCheckpointable{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +3449,7 @@ func (x *AllocCheckpointable) String() string {
 func (*AllocCheckpointable) ProtoMessage() {}
 
 func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[32]
+	mi := &file_gleaner_v1_link_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +3462,7 @@ func (x *AllocCheckpointable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocCheckpointable.ProtoReflect.Descriptor instead.
 func (*AllocCheckpointable) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AllocCheckpointable) GetAlloc() *AllocId {
@@ -3399,7 +3503,7 @@ type AskRestore struct {
 
 func (x *AskRestore) Reset() {
 	*x = AskRestore{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3515,7 @@ func (x *AskRestore) String() string {
 func (*AskRestore) ProtoMessage() {}
 
 func (x *AskRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[33]
+	mi := &file_gleaner_v1_link_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3528,7 @@ func (x *AskRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskRestore.ProtoReflect.Descriptor instead.
 func (*AskRestore) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AskRestore) GetToken() string {
@@ -3467,7 +3571,7 @@ type RestoreAnswer struct {
 
 func (x *RestoreAnswer) Reset() {
 	*x = RestoreAnswer{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3583,7 @@ func (x *RestoreAnswer) String() string {
 func (*RestoreAnswer) ProtoMessage() {}
 
 func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[34]
+	mi := &file_gleaner_v1_link_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3596,7 @@ func (x *RestoreAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreAnswer.ProtoReflect.Descriptor instead.
 func (*RestoreAnswer) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RestoreAnswer) GetToken() string {
@@ -3535,7 +3639,7 @@ type KeepImages struct {
 
 func (x *KeepImages) Reset() {
 	*x = KeepImages{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3651,7 @@ func (x *KeepImages) String() string {
 func (*KeepImages) ProtoMessage() {}
 
 func (x *KeepImages) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[35]
+	mi := &file_gleaner_v1_link_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3664,7 @@ func (x *KeepImages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepImages.ProtoReflect.Descriptor instead.
 func (*KeepImages) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *KeepImages) GetImages() []*Image {
@@ -3583,7 +3687,7 @@ type ImagesHeld struct {
 
 func (x *ImagesHeld) Reset() {
 	*x = ImagesHeld{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[36]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3699,7 @@ func (x *ImagesHeld) String() string {
 func (*ImagesHeld) ProtoMessage() {}
 
 func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[36]
+	mi := &file_gleaner_v1_link_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3712,7 @@ func (x *ImagesHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImagesHeld.ProtoReflect.Descriptor instead.
 func (*ImagesHeld) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ImagesHeld) GetImages() []*Image {
@@ -3648,7 +3752,7 @@ type SendImage struct {
 
 func (x *SendImage) Reset() {
 	*x = SendImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[37]
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3660,7 +3764,7 @@ func (x *SendImage) String() string {
 func (*SendImage) ProtoMessage() {}
 
 func (x *SendImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[37]
+	mi := &file_gleaner_v1_link_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3673,7 +3777,7 @@ func (x *SendImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendImage.ProtoReflect.Descriptor instead.
 func (*SendImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SendImage) GetImage() *Image {
@@ -3731,7 +3835,7 @@ type FetchImage struct {
 
 func (x *FetchImage) Reset() {
 	*x = FetchImage{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3743,7 +3847,7 @@ func (x *FetchImage) String() string {
 func (*FetchImage) ProtoMessage() {}
 
 func (x *FetchImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[38]
+	mi := &file_gleaner_v1_link_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3756,7 +3860,7 @@ func (x *FetchImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchImage.ProtoReflect.Descriptor instead.
 func (*FetchImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FetchImage) GetImage() *Image {
@@ -3785,7 +3889,7 @@ type ImageFetched struct {
 
 func (x *ImageFetched) Reset() {
 	*x = ImageFetched{}
-	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	mi := &file_gleaner_v1_link_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3797,7 +3901,7 @@ func (x *ImageFetched) String() string {
 func (*ImageFetched) ProtoMessage() {}
 
 func (x *ImageFetched) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_link_proto_msgTypes[39]
+	mi := &file_gleaner_v1_link_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3810,7 +3914,7 @@ func (x *ImageFetched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageFetched.ProtoReflect.Descriptor instead.
 func (*ImageFetched) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_link_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ImageFetched) GetImage() *Image {
@@ -3965,7 +4069,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"AllocReady\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"9\n" +
 	"\fReleaseBatch\x12)\n" +
-	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\x94\x02\n" +
+	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\xc6\x02\n" +
 	"\n" +
 	"AllocEnded\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12*\n" +
@@ -3976,7 +4080,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\x12'\n" +
 	"\x05usage\x18\x06 \x01(\v2\x11.gleaner.v1.UsageR\x05usage\x12\x19\n" +
 	"\bstart_ms\x18\a \x01(\x03R\astartMs\x12\x15\n" +
-	"\x06end_ms\x18\b \x01(\x03R\x05endMs\">\n" +
+	"\x06end_ms\x18\b \x01(\x03R\x05endMs\x120\n" +
+	"\x05freed\x18\xd8\x04 \x01(\v2\x19.gleaner.v1.HardwareFreedR\x05freed\">\n" +
 	"\x11EndedAcknowledged\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\"\x91\x01\n" +
 	"\bEndAlloc\x12)\n" +
@@ -3989,20 +4094,29 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\fSetTimeLimit\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12 \n" +
 	"\ftime_limit_s\x18\x02 \x01(\rR\n" +
-	"timeLimitS\"\xa0\x01\n" +
+	"timeLimitS\"\xe1\x01\n" +
 	"\fSuspendAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x1c\n" +
 	"\tsuspended\x18\x03 \x01(\bR\tsuspended\x12\x12\n" +
 	"\x04park\x18\x04 \x01(\bR\x04park\x12\x1b\n" +
-	"\twithin_ms\x18\x05 \x01(\rR\bwithinMs\"\xb9\x01\n" +
+	"\twithin_ms\x18\x05 \x01(\rR\bwithinMs\x12%\n" +
+	"\x0eby_boottime_ns\x18\xd8\x04 \x01(\x03R\fbyBoottimeNs\x12\x18\n" +
+	"\alate_ms\x18\xd9\x04 \x01(\rR\x06lateMs\"\x92\x01\n" +
+	"\rHardwareFreed\x12\x17\n" +
+	"\atook_ms\x18\x01 \x01(\rR\x06tookMs\x12\x17\n" +
+	"\alate_ms\x18\x02 \x01(\rR\x06lateMs\x12\x18\n" +
+	"\aslowest\x18\x03 \x01(\tR\aslowest\x12\x1d\n" +
+	"\n" +
+	"slowest_ms\x18\x04 \x01(\rR\tslowestMs\x12\x16\n" +
+	"\x06killed\x18\x05 \x01(\bR\x06killed\"\xd8\x01\n" +
 	"\x0eAllocSuspended\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
 	"\x06frozen\x18\x03 \x01(\bR\x06frozen\x12\x16\n" +
-	"\x06parked\x18\x04 \x01(\bR\x06parked\x12\x17\n" +
-	"\apark_ms\x18\x05 \x01(\rR\x06parkMs\x12\x1b\n" +
-	"\tgpu_bytes\x18( \x01(\x04R\bgpuBytes\"\x90\x01\n" +
+	"\x06parked\x18\x04 \x01(\bR\x06parked\x12\x1b\n" +
+	"\tgpu_bytes\x18( \x01(\x04R\bgpuBytes\x120\n" +
+	"\x05freed\x18\xd8\x04 \x01(\v2\x19.gleaner.v1.HardwareFreedR\x05freedJ\x04\b\x05\x10\x06\"\x90\x01\n" +
 	"\vSignalAlloc\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\rR\x06signal\x12\x14\n" +
@@ -4182,7 +4296,7 @@ func file_gleaner_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_gleaner_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_gleaner_v1_link_proto_goTypes = []any{
 	(EndCause)(0),               // 0: gleaner.v1.EndCause
 	(SaveThen)(0),               // 1: gleaner.v1.SaveThen
@@ -4204,138 +4318,141 @@ var file_gleaner_v1_link_proto_goTypes = []any{
 	(*EndAlloc)(nil),            // 17: gleaner.v1.EndAlloc
 	(*SetTimeLimit)(nil),        // 18: gleaner.v1.SetTimeLimit
 	(*SuspendAlloc)(nil),        // 19: gleaner.v1.SuspendAlloc
-	(*AllocSuspended)(nil),      // 20: gleaner.v1.AllocSuspended
-	(*SignalAlloc)(nil),         // 21: gleaner.v1.SignalAlloc
-	(*SignalResult)(nil),        // 22: gleaner.v1.SignalResult
-	(*LeftOvers)(nil),           // 23: gleaner.v1.LeftOvers
-	(*Connect)(nil),             // 24: gleaner.v1.Connect
-	(*TunnelMessage)(nil),       // 25: gleaner.v1.TunnelMessage
-	(*Direct)(nil),              // 26: gleaner.v1.Direct
-	(*Attach)(nil),              // 27: gleaner.v1.Attach
-	(*Attached)(nil),            // 28: gleaner.v1.Attached
-	(*Refused)(nil),             // 29: gleaner.v1.Refused
-	(*TunnelOpen)(nil),          // 30: gleaner.v1.TunnelOpen
-	(*Image)(nil),               // 31: gleaner.v1.Image
-	(*SaveAlloc)(nil),           // 32: gleaner.v1.SaveAlloc
-	(*AllocSaved)(nil),          // 33: gleaner.v1.AllocSaved
-	(*SavedAcknowledged)(nil),   // 34: gleaner.v1.SavedAcknowledged
-	(*AllocCheckpointable)(nil), // 35: gleaner.v1.AllocCheckpointable
-	(*AskRestore)(nil),          // 36: gleaner.v1.AskRestore
-	(*RestoreAnswer)(nil),       // 37: gleaner.v1.RestoreAnswer
-	(*KeepImages)(nil),          // 38: gleaner.v1.KeepImages
-	(*ImagesHeld)(nil),          // 39: gleaner.v1.ImagesHeld
-	(*SendImage)(nil),           // 40: gleaner.v1.SendImage
-	(*FetchImage)(nil),          // 41: gleaner.v1.FetchImage
-	(*ImageFetched)(nil),        // 42: gleaner.v1.ImageFetched
-	(*NodeHolds)(nil),           // 43: gleaner.v1.NodeHolds
-	(*OwnerRules)(nil),          // 44: gleaner.v1.OwnerRules
-	(*DropHolds)(nil),           // 45: gleaner.v1.DropHolds
-	(*Inventory)(nil),           // 46: gleaner.v1.Inventory
-	(*LeftOver)(nil),            // 47: gleaner.v1.LeftOver
-	(*JobId)(nil),               // 48: gleaner.v1.JobId
-	(*ArraySpec)(nil),           // 49: gleaner.v1.ArraySpec
-	(*JobSpec)(nil),             // 50: gleaner.v1.JobSpec
-	(*Identity)(nil),            // 51: gleaner.v1.Identity
-	(*NodeAllocation)(nil),      // 52: gleaner.v1.NodeAllocation
-	(*Usage)(nil),               // 53: gleaner.v1.Usage
+	(*HardwareFreed)(nil),       // 20: gleaner.v1.HardwareFreed
+	(*AllocSuspended)(nil),      // 21: gleaner.v1.AllocSuspended
+	(*SignalAlloc)(nil),         // 22: gleaner.v1.SignalAlloc
+	(*SignalResult)(nil),        // 23: gleaner.v1.SignalResult
+	(*LeftOvers)(nil),           // 24: gleaner.v1.LeftOvers
+	(*Connect)(nil),             // 25: gleaner.v1.Connect
+	(*TunnelMessage)(nil),       // 26: gleaner.v1.TunnelMessage
+	(*Direct)(nil),              // 27: gleaner.v1.Direct
+	(*Attach)(nil),              // 28: gleaner.v1.Attach
+	(*Attached)(nil),            // 29: gleaner.v1.Attached
+	(*Refused)(nil),             // 30: gleaner.v1.Refused
+	(*TunnelOpen)(nil),          // 31: gleaner.v1.TunnelOpen
+	(*Image)(nil),               // 32: gleaner.v1.Image
+	(*SaveAlloc)(nil),           // 33: gleaner.v1.SaveAlloc
+	(*AllocSaved)(nil),          // 34: gleaner.v1.AllocSaved
+	(*SavedAcknowledged)(nil),   // 35: gleaner.v1.SavedAcknowledged
+	(*AllocCheckpointable)(nil), // 36: gleaner.v1.AllocCheckpointable
+	(*AskRestore)(nil),          // 37: gleaner.v1.AskRestore
+	(*RestoreAnswer)(nil),       // 38: gleaner.v1.RestoreAnswer
+	(*KeepImages)(nil),          // 39: gleaner.v1.KeepImages
+	(*ImagesHeld)(nil),          // 40: gleaner.v1.ImagesHeld
+	(*SendImage)(nil),           // 41: gleaner.v1.SendImage
+	(*FetchImage)(nil),          // 42: gleaner.v1.FetchImage
+	(*ImageFetched)(nil),        // 43: gleaner.v1.ImageFetched
+	(*NodeHolds)(nil),           // 44: gleaner.v1.NodeHolds
+	(*OwnerRules)(nil),          // 45: gleaner.v1.OwnerRules
+	(*DropHolds)(nil),           // 46: gleaner.v1.DropHolds
+	(*Inventory)(nil),           // 47: gleaner.v1.Inventory
+	(*LeftOver)(nil),            // 48: gleaner.v1.LeftOver
+	(*JobId)(nil),               // 49: gleaner.v1.JobId
+	(*ArraySpec)(nil),           // 50: gleaner.v1.ArraySpec
+	(*JobSpec)(nil),             // 51: gleaner.v1.JobSpec
+	(*Identity)(nil),            // 52: gleaner.v1.Identity
+	(*NodeAllocation)(nil),      // 53: gleaner.v1.NodeAllocation
+	(*Usage)(nil),               // 54: gleaner.v1.Usage
 }
 var file_gleaner_v1_link_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.NodeMessage.register:type_name -> gleaner.v1.Register
 	10, // 1: gleaner.v1.NodeMessage.renew_lease:type_name -> gleaner.v1.RenewLease
 	13, // 2: gleaner.v1.NodeMessage.alloc_ready:type_name -> gleaner.v1.AllocReady
 	15, // 3: gleaner.v1.NodeMessage.alloc_ended:type_name -> gleaner.v1.AllocEnded
-	22, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
-	23, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
-	33, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
-	35, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
-	37, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
-	39, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
-	20, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
-	42, // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
-	43, // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
+	23, // 4: gleaner.v1.NodeMessage.signal_result:type_name -> gleaner.v1.SignalResult
+	24, // 5: gleaner.v1.NodeMessage.left_overs:type_name -> gleaner.v1.LeftOvers
+	34, // 6: gleaner.v1.NodeMessage.alloc_saved:type_name -> gleaner.v1.AllocSaved
+	36, // 7: gleaner.v1.NodeMessage.alloc_checkpointable:type_name -> gleaner.v1.AllocCheckpointable
+	38, // 8: gleaner.v1.NodeMessage.restore_answer:type_name -> gleaner.v1.RestoreAnswer
+	40, // 9: gleaner.v1.NodeMessage.images_held:type_name -> gleaner.v1.ImagesHeld
+	21, // 10: gleaner.v1.NodeMessage.alloc_suspended:type_name -> gleaner.v1.AllocSuspended
+	43, // 11: gleaner.v1.NodeMessage.image_fetched:type_name -> gleaner.v1.ImageFetched
+	44, // 12: gleaner.v1.NodeMessage.node_holds:type_name -> gleaner.v1.NodeHolds
 	7,  // 13: gleaner.v1.NodeMessage.node_leaves:type_name -> gleaner.v1.NodeLeaves
 	9,  // 14: gleaner.v1.ControllerMessage.registered:type_name -> gleaner.v1.Registered
 	11, // 15: gleaner.v1.ControllerMessage.lease_renewed:type_name -> gleaner.v1.LeaseRenewed
 	12, // 16: gleaner.v1.ControllerMessage.start_alloc:type_name -> gleaner.v1.StartAlloc
 	14, // 17: gleaner.v1.ControllerMessage.release_batch:type_name -> gleaner.v1.ReleaseBatch
 	17, // 18: gleaner.v1.ControllerMessage.end_alloc:type_name -> gleaner.v1.EndAlloc
-	21, // 19: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
+	22, // 19: gleaner.v1.ControllerMessage.signal_alloc:type_name -> gleaner.v1.SignalAlloc
 	16, // 20: gleaner.v1.ControllerMessage.ended_acknowledged:type_name -> gleaner.v1.EndedAcknowledged
-	24, // 21: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
+	25, // 21: gleaner.v1.ControllerMessage.connect:type_name -> gleaner.v1.Connect
 	18, // 22: gleaner.v1.ControllerMessage.set_time_limit:type_name -> gleaner.v1.SetTimeLimit
-	32, // 23: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
-	34, // 24: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
-	36, // 25: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
-	38, // 26: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
-	40, // 27: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
+	33, // 23: gleaner.v1.ControllerMessage.save_alloc:type_name -> gleaner.v1.SaveAlloc
+	35, // 24: gleaner.v1.ControllerMessage.saved_acknowledged:type_name -> gleaner.v1.SavedAcknowledged
+	37, // 25: gleaner.v1.ControllerMessage.ask_restore:type_name -> gleaner.v1.AskRestore
+	39, // 26: gleaner.v1.ControllerMessage.keep_images:type_name -> gleaner.v1.KeepImages
+	41, // 27: gleaner.v1.ControllerMessage.send_image:type_name -> gleaner.v1.SendImage
 	19, // 28: gleaner.v1.ControllerMessage.suspend_alloc:type_name -> gleaner.v1.SuspendAlloc
-	41, // 29: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
-	44, // 30: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
-	45, // 31: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
-	46, // 32: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
+	42, // 29: gleaner.v1.ControllerMessage.fetch_image:type_name -> gleaner.v1.FetchImage
+	45, // 30: gleaner.v1.ControllerMessage.owner_rules:type_name -> gleaner.v1.OwnerRules
+	46, // 31: gleaner.v1.ControllerMessage.drop_holds:type_name -> gleaner.v1.DropHolds
+	47, // 32: gleaner.v1.Register.inventory:type_name -> gleaner.v1.Inventory
 	8,  // 33: gleaner.v1.Register.running:type_name -> gleaner.v1.RunningAlloc
-	47, // 34: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
-	31, // 35: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
-	43, // 36: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
+	48, // 34: gleaner.v1.Register.left_overs:type_name -> gleaner.v1.LeftOver
+	32, // 35: gleaner.v1.Register.images:type_name -> gleaner.v1.Image
+	44, // 36: gleaner.v1.Register.holds:type_name -> gleaner.v1.NodeHolds
 	7,  // 37: gleaner.v1.Register.leaves:type_name -> gleaner.v1.NodeLeaves
 	5,  // 38: gleaner.v1.RunningAlloc.alloc:type_name -> gleaner.v1.AllocId
 	5,  // 39: gleaner.v1.Registered.allocs:type_name -> gleaner.v1.AllocId
 	5,  // 40: gleaner.v1.RenewLease.frozen:type_name -> gleaner.v1.AllocId
 	5,  // 41: gleaner.v1.LeaseRenewed.allocs:type_name -> gleaner.v1.AllocId
 	5,  // 42: gleaner.v1.StartAlloc.alloc:type_name -> gleaner.v1.AllocId
-	48, // 43: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
-	49, // 44: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
-	50, // 45: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
-	51, // 46: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
-	52, // 47: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
-	31, // 48: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
+	49, // 43: gleaner.v1.StartAlloc.id:type_name -> gleaner.v1.JobId
+	50, // 44: gleaner.v1.StartAlloc.array:type_name -> gleaner.v1.ArraySpec
+	51, // 45: gleaner.v1.StartAlloc.spec:type_name -> gleaner.v1.JobSpec
+	52, // 46: gleaner.v1.StartAlloc.owner:type_name -> gleaner.v1.Identity
+	53, // 47: gleaner.v1.StartAlloc.allocation:type_name -> gleaner.v1.NodeAllocation
+	32, // 48: gleaner.v1.StartAlloc.restore:type_name -> gleaner.v1.Image
 	5,  // 49: gleaner.v1.AllocReady.alloc:type_name -> gleaner.v1.AllocId
 	5,  // 50: gleaner.v1.ReleaseBatch.alloc:type_name -> gleaner.v1.AllocId
 	5,  // 51: gleaner.v1.AllocEnded.alloc:type_name -> gleaner.v1.AllocId
 	0,  // 52: gleaner.v1.AllocEnded.cause:type_name -> gleaner.v1.EndCause
-	53, // 53: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
-	5,  // 54: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 55: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 56: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 57: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 58: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 59: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
-	47, // 60: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
-	5,  // 61: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
-	30, // 62: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
-	27, // 63: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
-	28, // 64: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
-	29, // 65: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
-	26, // 66: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
-	48, // 67: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
-	5,  // 68: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 69: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
-	31, // 70: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
-	5,  // 71: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 72: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
-	1,  // 73: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
-	5,  // 74: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
-	31, // 75: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
-	2,  // 76: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
-	5,  // 77: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
-	5,  // 78: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
-	2,  // 79: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
-	31, // 80: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
-	12, // 81: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
-	31, // 82: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
-	31, // 83: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
-	31, // 84: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
-	31, // 85: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
-	31, // 86: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
-	3,  // 87: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
-	25, // 88: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
-	4,  // 89: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
-	25, // 90: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
-	89, // [89:91] is the sub-list for method output_type
-	87, // [87:89] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	54, // 53: gleaner.v1.AllocEnded.usage:type_name -> gleaner.v1.Usage
+	20, // 54: gleaner.v1.AllocEnded.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 55: gleaner.v1.EndedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 56: gleaner.v1.EndAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 57: gleaner.v1.SetTimeLimit.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 58: gleaner.v1.SuspendAlloc.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 59: gleaner.v1.AllocSuspended.alloc:type_name -> gleaner.v1.AllocId
+	20, // 60: gleaner.v1.AllocSuspended.freed:type_name -> gleaner.v1.HardwareFreed
+	5,  // 61: gleaner.v1.SignalAlloc.alloc:type_name -> gleaner.v1.AllocId
+	48, // 62: gleaner.v1.LeftOvers.left_overs:type_name -> gleaner.v1.LeftOver
+	5,  // 63: gleaner.v1.Connect.alloc:type_name -> gleaner.v1.AllocId
+	31, // 64: gleaner.v1.TunnelMessage.open:type_name -> gleaner.v1.TunnelOpen
+	28, // 65: gleaner.v1.TunnelMessage.attach:type_name -> gleaner.v1.Attach
+	29, // 66: gleaner.v1.TunnelMessage.attached:type_name -> gleaner.v1.Attached
+	30, // 67: gleaner.v1.TunnelMessage.refused:type_name -> gleaner.v1.Refused
+	27, // 68: gleaner.v1.TunnelMessage.direct:type_name -> gleaner.v1.Direct
+	49, // 69: gleaner.v1.Attach.job:type_name -> gleaner.v1.JobId
+	5,  // 70: gleaner.v1.Attached.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 71: gleaner.v1.TunnelOpen.alloc:type_name -> gleaner.v1.AllocId
+	32, // 72: gleaner.v1.TunnelOpen.image:type_name -> gleaner.v1.Image
+	5,  // 73: gleaner.v1.Image.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 74: gleaner.v1.SaveAlloc.alloc:type_name -> gleaner.v1.AllocId
+	1,  // 75: gleaner.v1.SaveAlloc.then:type_name -> gleaner.v1.SaveThen
+	5,  // 76: gleaner.v1.AllocSaved.alloc:type_name -> gleaner.v1.AllocId
+	32, // 77: gleaner.v1.AllocSaved.image:type_name -> gleaner.v1.Image
+	2,  // 78: gleaner.v1.AllocSaved.checkpointable:type_name -> gleaner.v1.Checkpointable
+	5,  // 79: gleaner.v1.SavedAcknowledged.alloc:type_name -> gleaner.v1.AllocId
+	5,  // 80: gleaner.v1.AllocCheckpointable.alloc:type_name -> gleaner.v1.AllocId
+	2,  // 81: gleaner.v1.AllocCheckpointable.checkpointable:type_name -> gleaner.v1.Checkpointable
+	32, // 82: gleaner.v1.AskRestore.image:type_name -> gleaner.v1.Image
+	12, // 83: gleaner.v1.AskRestore.start:type_name -> gleaner.v1.StartAlloc
+	32, // 84: gleaner.v1.KeepImages.images:type_name -> gleaner.v1.Image
+	32, // 85: gleaner.v1.ImagesHeld.images:type_name -> gleaner.v1.Image
+	32, // 86: gleaner.v1.SendImage.image:type_name -> gleaner.v1.Image
+	32, // 87: gleaner.v1.FetchImage.image:type_name -> gleaner.v1.Image
+	32, // 88: gleaner.v1.ImageFetched.image:type_name -> gleaner.v1.Image
+	3,  // 89: gleaner.v1.NodeLink.Session:input_type -> gleaner.v1.NodeMessage
+	26, // 90: gleaner.v1.NodeLink.Tunnel:input_type -> gleaner.v1.TunnelMessage
+	4,  // 91: gleaner.v1.NodeLink.Session:output_type -> gleaner.v1.ControllerMessage
+	26, // 92: gleaner.v1.NodeLink.Tunnel:output_type -> gleaner.v1.TunnelMessage
+	91, // [91:93] is the sub-list for method output_type
+	89, // [89:91] is the sub-list for method input_type
+	89, // [89:89] is the sub-list for extension type_name
+	89, // [89:89] is the sub-list for extension extendee
+	0,  // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_link_proto_init() }
@@ -4382,7 +4499,7 @@ func file_gleaner_v1_link_proto_init() {
 		(*ControllerMessage_OwnerRules)(nil),
 		(*ControllerMessage_DropHolds)(nil),
 	}
-	file_gleaner_v1_link_proto_msgTypes[22].OneofWrappers = []any{
+	file_gleaner_v1_link_proto_msgTypes[23].OneofWrappers = []any{
 		(*TunnelMessage_Open)(nil),
 		(*TunnelMessage_Data)(nil),
 		(*TunnelMessage_HalfClose)(nil),
@@ -4400,7 +4517,7 @@ func file_gleaner_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_link_proto_rawDesc), len(file_gleaner_v1_link_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -356,6 +356,10 @@ type ReclaimedGuest struct {
 	// why.
 	ParkBoundMs   uint32 `protobuf:"varint,40,opt,name=park_bound_ms,json=parkBoundMs,proto3" json:"park_bound_ms,omitempty"`
 	ParkUnbounded string `protobuf:"bytes,41,opt,name=park_unbounded,json=parkUnbounded,proto3" json:"park_unbounded,omitempty"`
+	// What its node has measured: how long it took there, and by how much later than the
+	// deadline its hardware was free. 0 = it has not said, and in time.
+	NodeTookMs    uint32 `protobuf:"varint,600,opt,name=node_took_ms,json=nodeTookMs,proto3" json:"node_took_ms,omitempty"`
+	NodeLateMs    uint32 `protobuf:"varint,601,opt,name=node_late_ms,json=nodeLateMs,proto3" json:"node_late_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,6 +492,20 @@ func (x *ReclaimedGuest) GetParkUnbounded() string {
 	return ""
 }
 
+func (x *ReclaimedGuest) GetNodeTookMs() uint32 {
+	if x != nil {
+		return x.NodeTookMs
+	}
+	return 0
+}
+
+func (x *ReclaimedGuest) GetNodeLateMs() uint32 {
+	if x != nil {
+		return x.NodeLateMs
+	}
+	return 0
+}
+
 var File_gleaner_v1_reclaim_proto protoreflect.FileDescriptor
 
 const file_gleaner_v1_reclaim_proto_rawDesc = "" +
@@ -511,7 +529,7 @@ const file_gleaner_v1_reclaim_proto_rawDesc = "" +
 	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x04 \x01(\x03R\auntilMs\x12\x16\n" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x18\n" +
-	"\adevices\x18( \x03(\tR\adevices\"\x91\x03\n" +
+	"\adevices\x18( \x03(\tR\adevices\"\xd7\x03\n" +
 	"\x0eReclaimedGuest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x14\n" +
@@ -527,7 +545,11 @@ const file_gleaner_v1_reclaim_proto_rawDesc = "" +
 	"\bfreed_ms\x18\v \x01(\x03R\afreedMs\x12\x16\n" +
 	"\x06detail\x18\f \x01(\tR\x06detail\x12\"\n" +
 	"\rpark_bound_ms\x18( \x01(\rR\vparkBoundMs\x12%\n" +
-	"\x0epark_unbounded\x18) \x01(\tR\rparkUnbounded*\xc0\x01\n" +
+	"\x0epark_unbounded\x18) \x01(\tR\rparkUnbounded\x12!\n" +
+	"\fnode_took_ms\x18\xd8\x04 \x01(\rR\n" +
+	"nodeTookMs\x12!\n" +
+	"\fnode_late_ms\x18\xd9\x04 \x01(\rR\n" +
+	"nodeLateMs*\xc0\x01\n" +
 	"\x0eReclaimTrigger\x12\x1f\n" +
 	"\x1bRECLAIM_TRIGGER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17RECLAIM_TRIGGER_COMMAND\x10\x01\x12\x19\n" +

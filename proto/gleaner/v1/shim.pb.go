@@ -140,6 +140,7 @@ type HoldAlloc struct {
 	Held          bool                   `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
 	WithinMs      uint32                 `protobuf:"varint,3,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"` // as in SuspendAlloc
 	Kill          bool                   `protobuf:"varint,4,opt,name=kill,proto3" json:"kill,omitempty"`                         // with held: it ends, and is not parked
+	LateMs        uint32                 `protobuf:"varint,600,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`     // by how much later than its deadline it came
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,14 +203,21 @@ func (x *HoldAlloc) GetKill() bool {
 	return false
 }
 
+func (x *HoldAlloc) GetLateMs() uint32 {
+	if x != nil {
+		return x.LateMs
+	}
+	return 0
+}
+
 // ShimHold is how far that is.
 type ShimHold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Held          bool                   `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
 	Parked        bool                   `protobuf:"varint,3,opt,name=parked,proto3" json:"parked,omitempty"`                       // its devices are the owner's, and it is frozen
-	ParkMs        uint32                 `protobuf:"varint,4,opt,name=park_ms,json=parkMs,proto3" json:"park_ms,omitempty"`         // how long that took
 	GpuBytes      uint64                 `protobuf:"varint,460,opt,name=gpu_bytes,json=gpuBytes,proto3" json:"gpu_bytes,omitempty"` // that were copied from its GPUs for that
+	Freed         *HardwareFreed         `protobuf:"bytes,600,opt,name=freed,proto3" json:"freed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,18 +273,18 @@ func (x *ShimHold) GetParked() bool {
 	return false
 }
 
-func (x *ShimHold) GetParkMs() uint32 {
-	if x != nil {
-		return x.ParkMs
-	}
-	return 0
-}
-
 func (x *ShimHold) GetGpuBytes() uint64 {
 	if x != nil {
 		return x.GpuBytes
 	}
 	return 0
+}
+
+func (x *ShimHold) GetFreed() *HardwareFreed {
+	if x != nil {
+		return x.Freed
+	}
+	return nil
 }
 
 // ShimLease is the lease of an allocation under lease_action "fence".
@@ -522,18 +530,19 @@ const file_gleaner_v1_shim_proto_rawDesc = "" +
 	"gleaner.v1\x1a\x14gleaner/v1/job.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\"\x12\n" +
 	"\x10ShimWatchRequest\"\x12\n" +
 	"\x10ShimUsageRequest\"\x0e\n" +
-	"\fShimResponse\"h\n" +
+	"\fShimResponse\"\x82\x01\n" +
 	"\tHoldAlloc\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04held\x18\x02 \x01(\bR\x04held\x12\x1b\n" +
 	"\twithin_ms\x18\x03 \x01(\rR\bwithinMs\x12\x12\n" +
-	"\x04kill\x18\x04 \x01(\bR\x04kill\"\x85\x01\n" +
+	"\x04kill\x18\x04 \x01(\bR\x04kill\x12\x18\n" +
+	"\alate_ms\x18\xd8\x04 \x01(\rR\x06lateMs\"\xa4\x01\n" +
 	"\bShimHold\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04held\x18\x02 \x01(\bR\x04held\x12\x16\n" +
-	"\x06parked\x18\x03 \x01(\bR\x06parked\x12\x17\n" +
-	"\apark_ms\x18\x04 \x01(\rR\x06parkMs\x12\x1c\n" +
-	"\tgpu_bytes\x18\xcc\x03 \x01(\x04R\bgpuBytes\"K\n" +
+	"\x06parked\x18\x03 \x01(\bR\x06parked\x12\x1c\n" +
+	"\tgpu_bytes\x18\xcc\x03 \x01(\x04R\bgpuBytes\x120\n" +
+	"\x05freed\x18\xd8\x04 \x01(\v2\x19.gleaner.v1.HardwareFreedR\x05freedJ\x04\b\x04\x10\x05\"K\n" +
 	"\tShimLease\x12&\n" +
 	"\x0fend_boottime_ns\x18\x01 \x01(\x03R\rendBoottimeNs\x12\x16\n" +
 	"\x06frozen\x18\x02 \x01(\bR\x06frozen\"\xb3\x03\n" +
@@ -583,58 +592,60 @@ var file_gleaner_v1_shim_proto_goTypes = []any{
 	(*ShimHold)(nil),            // 4: gleaner.v1.ShimHold
 	(*ShimLease)(nil),           // 5: gleaner.v1.ShimLease
 	(*ShimEvent)(nil),           // 6: gleaner.v1.ShimEvent
-	(*AllocReady)(nil),          // 7: gleaner.v1.AllocReady
-	(*AllocEnded)(nil),          // 8: gleaner.v1.AllocEnded
-	(*AllocSaved)(nil),          // 9: gleaner.v1.AllocSaved
-	(*AllocCheckpointable)(nil), // 10: gleaner.v1.AllocCheckpointable
-	(*AllocSuspended)(nil),      // 11: gleaner.v1.AllocSuspended
-	(*LeftOver)(nil),            // 12: gleaner.v1.LeftOver
-	(*ReleaseBatch)(nil),        // 13: gleaner.v1.ReleaseBatch
-	(*EndAlloc)(nil),            // 14: gleaner.v1.EndAlloc
-	(*SignalAlloc)(nil),         // 15: gleaner.v1.SignalAlloc
-	(*Connect)(nil),             // 16: gleaner.v1.Connect
-	(*LeaseRenewed)(nil),        // 17: gleaner.v1.LeaseRenewed
-	(*SetTimeLimit)(nil),        // 18: gleaner.v1.SetTimeLimit
-	(*SaveAlloc)(nil),           // 19: gleaner.v1.SaveAlloc
-	(*SuspendAlloc)(nil),        // 20: gleaner.v1.SuspendAlloc
-	(*Usage)(nil),               // 21: gleaner.v1.Usage
+	(*HardwareFreed)(nil),       // 7: gleaner.v1.HardwareFreed
+	(*AllocReady)(nil),          // 8: gleaner.v1.AllocReady
+	(*AllocEnded)(nil),          // 9: gleaner.v1.AllocEnded
+	(*AllocSaved)(nil),          // 10: gleaner.v1.AllocSaved
+	(*AllocCheckpointable)(nil), // 11: gleaner.v1.AllocCheckpointable
+	(*AllocSuspended)(nil),      // 12: gleaner.v1.AllocSuspended
+	(*LeftOver)(nil),            // 13: gleaner.v1.LeftOver
+	(*ReleaseBatch)(nil),        // 14: gleaner.v1.ReleaseBatch
+	(*EndAlloc)(nil),            // 15: gleaner.v1.EndAlloc
+	(*SignalAlloc)(nil),         // 16: gleaner.v1.SignalAlloc
+	(*Connect)(nil),             // 17: gleaner.v1.Connect
+	(*LeaseRenewed)(nil),        // 18: gleaner.v1.LeaseRenewed
+	(*SetTimeLimit)(nil),        // 19: gleaner.v1.SetTimeLimit
+	(*SaveAlloc)(nil),           // 20: gleaner.v1.SaveAlloc
+	(*SuspendAlloc)(nil),        // 21: gleaner.v1.SuspendAlloc
+	(*Usage)(nil),               // 22: gleaner.v1.Usage
 }
 var file_gleaner_v1_shim_proto_depIdxs = []int32{
-	7,  // 0: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.AllocReady
-	8,  // 1: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.AllocEnded
-	5,  // 2: gleaner.v1.ShimEvent.lease:type_name -> gleaner.v1.ShimLease
-	9,  // 3: gleaner.v1.ShimEvent.saved:type_name -> gleaner.v1.AllocSaved
-	10, // 4: gleaner.v1.ShimEvent.checkpointable:type_name -> gleaner.v1.AllocCheckpointable
-	11, // 5: gleaner.v1.ShimEvent.suspended:type_name -> gleaner.v1.AllocSuspended
-	4,  // 6: gleaner.v1.ShimEvent.hold:type_name -> gleaner.v1.ShimHold
-	12, // 7: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
-	0,  // 8: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
-	13, // 9: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
-	14, // 10: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndAlloc
-	15, // 11: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalAlloc
-	16, // 12: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
-	17, // 13: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
-	18, // 14: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
-	19, // 15: gleaner.v1.Shim.Save:input_type -> gleaner.v1.SaveAlloc
-	20, // 16: gleaner.v1.Shim.Suspend:input_type -> gleaner.v1.SuspendAlloc
-	3,  // 17: gleaner.v1.Shim.Hold:input_type -> gleaner.v1.HoldAlloc
-	1,  // 18: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
-	6,  // 19: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
-	2,  // 20: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
-	2,  // 21: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
-	2,  // 22: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
-	2,  // 23: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
-	2,  // 24: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
-	2,  // 25: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
-	2,  // 26: gleaner.v1.Shim.Save:output_type -> gleaner.v1.ShimResponse
-	2,  // 27: gleaner.v1.Shim.Suspend:output_type -> gleaner.v1.ShimResponse
-	2,  // 28: gleaner.v1.Shim.Hold:output_type -> gleaner.v1.ShimResponse
-	21, // 29: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
-	19, // [19:30] is the sub-list for method output_type
-	8,  // [8:19] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	7,  // 0: gleaner.v1.ShimHold.freed:type_name -> gleaner.v1.HardwareFreed
+	8,  // 1: gleaner.v1.ShimEvent.ready:type_name -> gleaner.v1.AllocReady
+	9,  // 2: gleaner.v1.ShimEvent.ended:type_name -> gleaner.v1.AllocEnded
+	5,  // 3: gleaner.v1.ShimEvent.lease:type_name -> gleaner.v1.ShimLease
+	10, // 4: gleaner.v1.ShimEvent.saved:type_name -> gleaner.v1.AllocSaved
+	11, // 5: gleaner.v1.ShimEvent.checkpointable:type_name -> gleaner.v1.AllocCheckpointable
+	12, // 6: gleaner.v1.ShimEvent.suspended:type_name -> gleaner.v1.AllocSuspended
+	4,  // 7: gleaner.v1.ShimEvent.hold:type_name -> gleaner.v1.ShimHold
+	13, // 8: gleaner.v1.ShimEvent.stuck:type_name -> gleaner.v1.LeftOver
+	0,  // 9: gleaner.v1.Shim.Watch:input_type -> gleaner.v1.ShimWatchRequest
+	14, // 10: gleaner.v1.Shim.StartBatch:input_type -> gleaner.v1.ReleaseBatch
+	15, // 11: gleaner.v1.Shim.End:input_type -> gleaner.v1.EndAlloc
+	16, // 12: gleaner.v1.Shim.Signal:input_type -> gleaner.v1.SignalAlloc
+	17, // 13: gleaner.v1.Shim.JoinTunnel:input_type -> gleaner.v1.Connect
+	18, // 14: gleaner.v1.Shim.Renew:input_type -> gleaner.v1.LeaseRenewed
+	19, // 15: gleaner.v1.Shim.SetLimit:input_type -> gleaner.v1.SetTimeLimit
+	20, // 16: gleaner.v1.Shim.Save:input_type -> gleaner.v1.SaveAlloc
+	21, // 17: gleaner.v1.Shim.Suspend:input_type -> gleaner.v1.SuspendAlloc
+	3,  // 18: gleaner.v1.Shim.Hold:input_type -> gleaner.v1.HoldAlloc
+	1,  // 19: gleaner.v1.Shim.ShowUsage:input_type -> gleaner.v1.ShimUsageRequest
+	6,  // 20: gleaner.v1.Shim.Watch:output_type -> gleaner.v1.ShimEvent
+	2,  // 21: gleaner.v1.Shim.StartBatch:output_type -> gleaner.v1.ShimResponse
+	2,  // 22: gleaner.v1.Shim.End:output_type -> gleaner.v1.ShimResponse
+	2,  // 23: gleaner.v1.Shim.Signal:output_type -> gleaner.v1.ShimResponse
+	2,  // 24: gleaner.v1.Shim.JoinTunnel:output_type -> gleaner.v1.ShimResponse
+	2,  // 25: gleaner.v1.Shim.Renew:output_type -> gleaner.v1.ShimResponse
+	2,  // 26: gleaner.v1.Shim.SetLimit:output_type -> gleaner.v1.ShimResponse
+	2,  // 27: gleaner.v1.Shim.Save:output_type -> gleaner.v1.ShimResponse
+	2,  // 28: gleaner.v1.Shim.Suspend:output_type -> gleaner.v1.ShimResponse
+	2,  // 29: gleaner.v1.Shim.Hold:output_type -> gleaner.v1.ShimResponse
+	22, // 30: gleaner.v1.Shim.ShowUsage:output_type -> gleaner.v1.Usage
+	20, // [20:31] is the sub-list for method output_type
+	9,  // [9:20] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_shim_proto_init() }

@@ -24,6 +24,7 @@ type History struct {
 	Licenses    int      // how many there are
 	Reclaims    []Reclaim
 	Releases    []Release
+	Stalls      []Stall // ascending, and none overlaps another
 }
 
 // Submission is one submission as its client saw it.
@@ -194,7 +195,7 @@ const (
 	Gap          Wrong = "gap"           // a job continued, or ended, beyond what it had done
 	Repeated     Wrong = "repeated"      // a job did something twice that may not
 
-	PromiseBroken Wrong = "promise broken" // an owner did not have the hardware in time, and no fault explains it
+	PromiseBroken Wrong = "promise broken" // an owner did not have the hardware in time, and nothing that was measured explains it
 )
 
 // Violation is one thing that must not be.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -11,73 +12,109 @@ import (
 // Reclaim is one command with which an owner took a node back.
 type Reclaim struct {
 	Node     string
-	OnNode   bool  // typed there, and no controller was asked
-	Some     bool  // some GPUs of it only
-	Asked    int64 // when
-	At       int64 // when the promise was made; 0 = not known, like the next
-	Deadline int64 // by when all hardware was to be the owner's
-	Free     int64 // after how long it was, by what they were told; 0 = not known
-	Late     bool  // they were told that it came too late, by more than PromiseSlack
-	Parked   int   // guests that were frozen and kept their memory, by what they were told
-	Ended    int   // guests that were killed, or had come to their end
+	OnNode   bool    // typed there, and no controller was asked
+	Some     bool    // some GPUs of it only
+	Asked    int64   // when
+	At       int64   // when the promise was made; 0 = not known, like the next
+	Deadline int64   // by when all hardware was to be the owner's
+	Free     int64   // after how long it was, by what they were told; 0 = not known
+	Guests   []Guest // by what they were told last
+	Parked   int     // guests that were frozen and kept their memory, by what they were told
+	Ended    int     // guests that were killed, or had come to their end
 }
 
-// Release is when somebody began to lend a node again.
-type Release struct {
-	Node  string
-	Asked int64
+// Guest is what an owner was told of a guest.
+type Guest struct {
+	Job    uint32
+	Freed  int64  // when its hardware was free, by the clock of who promised; 0 = it is not known
+	Took   int64  // as its node has measured; 0 = the node has not said
+	Late   int64  // by how much later than the deadline that was, as its node has measured
+	Detail string // what the node said of that
 }
+
+// Stall is a time for which the machine of the test let nobody run who only wanted to look at
+// the clock.
+type Stall struct{ From, To int64 }
+
+// Release is when somebody began to lend a node again, and had an answer or gave up: it takes
+// effect in between.
+type Release struct {
+	Node        string
+	Asked, Over int64
+}
+
+// PowerOff is the fault that switches a machine off.
+const PowerOff = "power-off"
 
 // ReclaimKind begins the names of the faults that are reclaims.
 const ReclaimKind = "reclaim"
 
-// PromiseSlack is by how much later than the deadline the last sign of life of a guest may
-// be, and what its owner is told: it is killed at the deadline, and the machine is busy.
-const PromiseSlack = second
-
 // Promise is what came of a promise.
 type Promise struct {
 	Reclaim *Reclaim
-	Kept    bool
-	Why     string // it was not kept: the fault that explains it; "" = nothing does
+	Kept    bool   // all hardware was the owner's by the deadline
+	Heard   int64  // by how much after the deadline its owner was told so; 0 = before that
+	Late    int64  // it was not kept: by how much at least
 	Text    string // what was seen after the deadline
+	Why     string // what the node has measured that explains it, or that the machine stood still; "" = neither does
 }
 
-// Promises are all that can be judged, in the order in which they were asked for. Those of
-// some GPUs are judged by what the owner was told, the others by what guests wrote down too.
+// Promises are all that can be judged, in the order in which they were asked for. One is kept
+// if no guest gave a sign of life after the deadline, and no node says that it was late. No
+// fault excuses a miss by itself: its node has to have measured what it went to, or the
+// machine of the test has to have stood still for as long.
 func (h *History) Promises() []Promise {
 	var all []Promise
 	for i := range h.Reclaims {
-		r := &h.Reclaims[i]
-		if r.Deadline == 0 {
-			continue
+		if r := &h.Reclaims[i]; r.Deadline > r.At { // a node that was restarted promises nothing
+			all = append(all, h.promise(r))
 		}
-		p := Promise{Reclaim: r, Kept: true}
-		if r.Late {
-			p.Kept, p.Text = false, "its owner was told that it came too late"
-		}
-		if run, at := h.signAfter(r); run != nil {
-			p.Kept, p.Text = false, run.What()+" gave a sign of life "+seconds(at-r.Deadline)+" after the deadline"
-		}
-		if !p.Kept {
-			p.Why = h.excuse(r)
-		}
-		all = append(all, p)
 	}
 	slices.SortStableFunc(all, func(a, b Promise) int { return cmp.Compare(a.Reclaim.Asked, b.Reclaim.Asked) })
 	return all
 }
 
-// signAfter finds a guest that ran on a reclaimed node after the deadline, and before
-// anybody began to lend it again.
-func (h *History) signAfter(r *Reclaim) (*Run, int64) {
+func (h *History) promise(r *Reclaim) Promise {
+	p := Promise{Reclaim: r, Kept: true}
+	for _, g := range r.Guests {
+		if p.Heard = max(p.Heard, g.Freed-r.Deadline); g.Late > p.Late {
+			p.Kept, p.Late, p.Text, p.Why = false, g.Late, "its node was late with a guest", fmt.Sprintf("job %d: %s", g.Job, g.Detail)
+		}
+	}
+	if run, at := h.signAfter(r); run != nil && at-r.Deadline > p.Late {
+		p.Kept, p.Late, p.Why = false, at-r.Deadline, ""
+		p.Text = run.What() + " gave a sign of life " + seconds(p.Late) + " after the deadline"
+	}
+	if stood := h.stood(r.At, r.Deadline+p.Late); !p.Kept && p.Why == "" && stood >= p.Late {
+		p.Why = "the machine of the test stood still for " + seconds(stood)
+	}
+	return p
+}
+
+// stood is for how long the machine stood still in some time.
+func (h *History) stood(from, to int64) (all int64) {
+	for _, s := range h.Stalls {
+		all += max(min(s.To, to)-max(s.From, from), 0)
+	}
+	return all
+}
+
+// signAfter finds the last sign of life of a guest on a reclaimed node after the deadline, and
+// before anybody began to lend it again.
+func (h *History) signAfter(r *Reclaim) (last *Run, at int64) {
 	if r.Some {
 		return nil, 0
 	}
 	until := int64(1) << 62
 	for _, release := range h.Releases {
-		if release.Node == r.Node && release.Asked > r.At {
-			until = min(until, release.Asked)
+		if release.Node == r.Node && release.Over > r.At {
+			until = min(until, max(release.Asked, r.At))
+		}
+	}
+	for i := range h.Faults {
+		// Its processes are killed then one after another, and what stops the frozen ones too.
+		if f := &h.Faults[i]; f.Kind == PowerOff && slices.Contains(f.Nodes, r.Node) && f.To > r.At {
+			until = min(until, max(f.From, r.At))
 		}
 	}
 	for i := range h.Runs {
@@ -85,12 +122,13 @@ func (h *History) signAfter(r *Reclaim) (*Run, int64) {
 		if run.where() != r.Node || h.wentOnUnseen(run) {
 			continue
 		}
-		from, _ := slices.BinarySearch(run.Signs, r.Deadline+PromiseSlack)
-		if from < len(run.Signs) && run.Signs[from] < until {
-			return run, run.Signs[from]
+		from, _ := slices.BinarySearch(run.Signs, r.Deadline+1)
+		to, _ := slices.BinarySearch(run.Signs, until)
+		if from < to && run.Signs[to-1] > at {
+			last, at = run, run.Signs[to-1]
 		}
 	}
-	return nil, 0
+	return last, at
 }
 
 // wentOnUnseen reports whether a run's record may be that of later runs too: a parked job
@@ -111,26 +149,11 @@ func (r *Run) where() string {
 	return ""
 }
 
-// excuse is a fault that explains a promise that was not kept: on the node itself, or, if
-// controllers have to be reached, anywhere.
-func (h *History) excuse(r *Reclaim) string {
-	for i := range h.Faults {
-		f := &h.Faults[i]
-		if strings.HasPrefix(f.Kind, ReclaimKind) || f.To < r.At-second || f.From > r.Deadline+2*second {
-			continue
-		}
-		if slices.Contains(f.Nodes, r.Node) || f.Everywhere && strings.HasPrefix(f.Kind, "all-") || !r.OnNode && (f.Everywhere || len(f.Nodes) == 0) {
-			return f.Kind
-		}
-	}
-	return ""
-}
-
-// checkPromises: what an owner was promised is kept, or a fault explains why not.
+// checkPromises: what an owner was promised is kept, or it is known what the time went to.
 func (c *checker) checkPromises() {
 	for _, p := range c.h.Promises() {
 		if !p.Kept && p.Why == "" {
-			c.wrong(PromiseBroken, 0, "node %s was to be its owner's within %s, and no fault explains why it was not: %s", p.Reclaim.Node, seconds(p.Reclaim.Deadline-p.Reclaim.At), p.Text)
+			c.wrong(PromiseBroken, 0, "node %s was to be its owner's within %s, and nothing that was measured explains why it was not: %s", p.Reclaim.Node, seconds(p.Reclaim.Deadline-p.Reclaim.At), p.Text)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 
 // reclaimed is a history in which node n1 was taken back at 100 s for two seconds later,
 // and lent again at 110 s, with a guest that gave signs of life at some times.
-func reclaimed(onNode bool, signs ...int64) *History {
-	h := &History{Reclaims: []Reclaim{{Node: "n1", OnNode: onNode, Asked: 99 * second, At: 100 * second, Deadline: 102 * second, Free: second}}}
-	h.Releases = []Release{{"n2", 101 * second}, {"n1", 90 * second}, {"n1", 110 * second}}
+func reclaimed(signs ...int64) *History {
+	h := &History{Reclaims: []Reclaim{{Node: "n1", Asked: 99 * second, At: 100 * second, Deadline: 102 * second, Free: second}}}
+	h.Releases = []Release{{"n2", 101 * second, 102 * second}, {"n1", 90 * second, 91 * second}, {"n1", 110 * second, 111 * second}}
 	run := Run{Job: 1, Name: "plain-1", Epoch: 1, Batch: true, Node: "n1", Nodes: []string{"n1"}}
 	for _, sign := range signs {
 		run.Signs = append(run.Signs, sign*second)
@@ -20,34 +20,31 @@ func reclaimed(onNode bool, signs ...int64) *History {
 }
 
 func TestPromises(t *testing.T) {
-	on := func(kind string, nodes ...string) Fault {
-		return Fault{Kind: kind, Nodes: nodes, Everywhere: len(nodes) == 0, From: 99 * second, To: 101 * second}
-	}
 	for name, row := range map[string]struct {
 		history *History
-		fault   Fault
-		late    bool // as its owner was told
+		guest   Guest
+		stalls  []Stall
 		kept    bool
+		heard   int64 // seconds
 		why     string
 	}{
-		"parked, and it goes on":              {history: reclaimed(true, 50, 100, 101, 111, 112), kept: true},
-		"a moment late":                       {history: reclaimed(true, 50, 102), kept: true},
-		"it runs on":                          {history: reclaimed(true, 50, 100, 104, 111)},
-		"its owner was told so":               {history: reclaimed(false, 50, 100), late: true},
-		"the daemon was stopped":              {history: reclaimed(true, 50, 105), fault: on("stop-gnoded", "n1"), why: "stop-gnoded"},
-		"that of another node was":            {history: reclaimed(true, 50, 105), fault: on("stop-gnoded", "n2")},
-		"a reclaim explains none":             {history: reclaimed(true, 50, 105), fault: on("reclaim", "n1")},
-		"nobody led":                          {history: reclaimed(false, 50, 105), fault: on("leader-change"), why: "leader-change"},
-		"nobody led, and nobody has to there": {history: reclaimed(true, 50, 105), fault: on("leader-change")},
-		"all was killed":                      {history: reclaimed(true, 50, 105), fault: on("all-daemons-killed"), why: "all-daemons-killed"},
+		"parked, and it goes on":        {history: reclaimed(50, 100, 101, 111, 112), guest: Guest{Freed: 101 * second, Took: second}, kept: true},
+		"at the last moment":            {history: reclaimed(50, 102), kept: true},
+		"its owner was told late":       {history: reclaimed(50, 100), guest: Guest{Freed: 105 * second, Took: second}, kept: true, heard: 3},
+		"it runs on":                    {history: reclaimed(50, 100, 104, 111)},
+		"its node was late, and knows":  {history: reclaimed(50, 103), guest: Guest{Took: 3 * second, Late: second, Detail: "slow"}, why: "job 1: slow"},
+		"by more than it knows":         {history: reclaimed(50, 103, 104), guest: Guest{Took: 3 * second, Late: second, Detail: "slow"}},
+		"the machine stood still":       {history: reclaimed(50, 103), stalls: []Stall{{101 * second, 104 * second}}, why: "the machine of the test stood still for 2.000 s"},
+		"for too short":                 {history: reclaimed(50, 105), stalls: []Stall{{101 * second, 102 * second}, {106 * second, 120 * second}}},
+		"and the owner was there again": {history: reclaimed(50, 100, 110, 111), kept: true},
 	} {
 		h := row.history
-		h.Reclaims[0].Late = row.late
-		if row.fault.Kind != "" {
-			h.Faults = []Fault{row.fault}
-		}
+		row.guest.Job = 1
+		h.Reclaims[0].Guests, h.Stalls = []Guest{row.guest}, row.stalls
+		// A fault on the node excuses nothing.
+		h.Faults = []Fault{{Kind: "stop-gnoded", Nodes: []string{"n1"}, From: 99 * second, To: 120 * second}}
 		got := h.Promises()
-		if len(got) != 1 || got[0].Kept != row.kept || got[0].Why != row.why {
+		if len(got) != 1 || got[0].Kept != row.kept || got[0].Why != row.why || got[0].Heard != row.heard*second {
 			t.Errorf("%s: %+v", name, got)
 		}
 		c := &checker{h: h}
@@ -55,7 +52,17 @@ func TestPromises(t *testing.T) {
 			t.Errorf("%s: found %v", name, c.found)
 		}
 	}
-	h := reclaimed(true, 50, 105)
+	h := reclaimed(50, 105)
+	h.Releases = append(h.Releases, Release{"n1", 99 * second, 103 * second})
+	if got := h.Promises(); !got[0].Kept {
+		t.Errorf("it was lent again meanwhile: %+v", got)
+	}
+	h = reclaimed(50, 105)
+	h.Faults = []Fault{{Kind: PowerOff, Nodes: []string{"n1"}, From: 104 * second, To: 120 * second}}
+	if got := h.Promises(); !got[0].Kept {
+		t.Errorf("the machine was switched off: %+v", got)
+	}
+	h = reclaimed(50, 105)
 	h.Jobs = []Job{{ID: 1, Epoch: 2}}
 	if got := h.Promises(); !got[0].Kept {
 		t.Errorf("it went on elsewhere and does not write that down: %+v", got)

@@ -191,7 +191,7 @@ var Faults = []Fault{
 		{"ctld/state/suspend_allocs.go", "alloc.Parked = alloc.Parked || report.parks(alloc)", "alloc.Parked = alloc.Parked || report.parks(alloc) || BROKEN"},
 	}, []string{"-from", "45"}},
 	{"a guest that is late is let be", []Edit{
-		{"noded/supervise/park.go", "return a.Park.By != 0 && now >= a.Park.By", "return !BROKEN && a.Park.By != 0 && now >= a.Park.By"},
+		{"noded/supervise/park.go", "return a.Park.By != 0 && now >= a.Park.Kill", "return !BROKEN && a.Park.By != 0 && now >= a.Park.Kill"},
 	}, []string{"-from", "53"}},
 
 	// What owners say on their nodes.

@@ -220,7 +220,7 @@ func (d *Daemon) over(p *alloc, result *pb.AllocEnded) {
 		last = proto.CloneOf(p.shim.Core.Last)
 		last.Frozen = false
 	}
-	do := d.registry.Over(p.Alloc, result, last)
+	do := d.registry.Over(p.Alloc, result, last, d.time())
 	d.Node.trace("allocation %s has ended: %s, exit code %d", p.Key, result.GetCause().String()[len("END_CAUSE_"):], result.GetExitCode())
 	d.carryOut(do)
 	if last != nil {

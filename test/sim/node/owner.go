@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/gleaner-hpc/gleaner/noded/owner"
 	"github.com/gleaner-hpc/gleaner/noded/registry"
+	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // This file has what the node's owner says there, with or without controllers. Package
 // owner decides what that means, registry to whom it is passed on, and supervise what a
 // supervisor makes of it. As in noded, supervisors are told before the ledger is on the
-// disk, and whoever asked is answered after that.
+// disk; controllers are told, and whoever asked is answered, after that.
 
 // began is what all clocks say at the beginning, but for WallOff.
 const began = 20454 * 24 * time.Hour // since 1970
@@ -23,7 +22,6 @@ const began = 20454 * 24 * time.Hour // since 1970
 const (
 	guardEvery    = 100 * time.Millisecond
 	triggersEvery = 2 * time.Second
-	killTime      = 500 * time.Millisecond
 )
 
 // WallMS is CLOCK_REALTIME, which anybody may set.
@@ -51,7 +49,6 @@ func (d *Daemon) changeOwned(change func(o *owner.Owner, now owner.Time) bool, a
 		return
 	}
 	d.say()
-	d.Host.Send(&pb.NodeMessage{What: &pb.NodeMessage_NodeHolds{NodeHolds: d.owner.Tell(d.ownerTime())}})
 	d.keepLedger(answer)
 	d.tickLater()
 	d.lookForTriggers()
@@ -60,17 +57,34 @@ func (d *Daemon) changeOwned(change func(o *owner.Owner, now owner.Time) bool, a
 // say passes on to the supervisors what is new to them.
 func (d *Daemon) say() { d.carryOut(d.registry.Said(d.time())) }
 
-// keepLedger brings what the owner says to the disk, one state after the other.
+// keepLedger brings what the owner says to the disk, one state after the other, and then
+// tells the controllers.
 func (d *Daemon) keepLedger(answer func()) {
 	now := d.Node.World.Now()
 	d.writtenBy = max(d.writtenBy, now) + d.Node.between(time.Millisecond, 20*time.Millisecond)
 	ledger := d.owner.Ledger()
 	d.Host.After(d.writtenBy-now, func() {
 		d.Node.Ledger = ledger
+		d.tellOwned()
 		if answer != nil {
 			answer()
 		}
 	})
+}
+
+// tellOwned tells the controller of the present session.
+func (d *Daemon) tellOwned() {
+	if told := d.toldOwned(); told != nil {
+		d.Host.Send(&pb.NodeMessage{What: &pb.NodeMessage_NodeHolds{NodeHolds: told}})
+	}
+}
+
+// toldOwned is what controllers are told; nil while the disk does not have it.
+func (d *Daemon) toldOwned() *pb.NodeHolds {
+	if d.owner.Number() != d.Node.Ledger.GetNumber() {
+		return nil
+	}
+	return d.owner.Tell(d.ownerTime())
 }
 
 // tickLater ends the holds whose time is over.
@@ -91,11 +105,7 @@ func (d *Daemon) tickLater() {
 func (d *Daemon) passHold(p *alloc, word *pb.HoldAlloc) {
 	came := d.Node.Boottime()
 	d.call(p, func(s *Shim) {
-		left := proto.CloneOf(word)
-		if left.WithinMs != 0 {
-			left.WithinMs = uint32(max(int64(left.WithinMs)-(d.Node.Boottime()-came).Milliseconds(), 1))
-		}
-		s.hold(left)
+		s.hold(registry.WaitedHold(word, d.Node.Boottime()-came))
 	})
 }
 
@@ -205,6 +215,6 @@ func (s *Shim) hold(hold *pb.HoldAlloc) {
 	s.lookPark()
 	if hold.GetHeld() && hold.GetKill() {
 		within := time.Duration(hold.GetWithinMs()) * time.Millisecond
-		s.end(max(min(time.Duration(s.Order.GetKillWaitS())*time.Second, within-killTime), 0), pb.EndCause_END_CAUSE_RECLAIMED)
+		s.end(min(time.Duration(s.Order.GetKillWaitS())*time.Second, within-supervise.KillTime(within)), pb.EndCause_END_CAUSE_RECLAIMED)
 	}
 }

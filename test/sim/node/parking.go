@@ -32,10 +32,10 @@ func (s *Shim) lookPark() {
 	}
 }
 
-// planDeadline looks again when the allocation should be parked.
+// planDeadline looks again when the allocation is killed that is not parked.
 func (s *Shim) planDeadline() {
 	n := s.Node
-	if left := s.Core.Park.By - n.Boottime(); left > 0 {
+	if left := s.Core.Park.Kill - n.Boottime(); left > 0 {
 		s.After(n.InTrue(left)+n.between(0, 5*time.Millisecond), s.lookPark)
 	}
 }

@@ -22,7 +22,7 @@ func (d *Daemon) Register() []*pb.NodeMessage {
 	d.opened = d.Node.Boottime()
 	return d.registry.Register(&pb.Register{
 		Node: d.Node.Name, Inventory: d.Node.inventory(), Instance: d.instance, SentBoottimeNs: int64(d.opened), Images: d.Node.held(),
-		Holds: d.owner.Tell(d.ownerTime()),
+		Holds: d.toldOwned(),
 	})
 }
 

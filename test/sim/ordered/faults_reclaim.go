@@ -84,9 +84,9 @@ func (w *World) release(name string) {
 	w.administer("release "+name, state.ReleaseNodes{Names: []string{name}, User: "root", Privileged: true}, nil)
 }
 
-// overdueBy is how much later than its deadline an allocation may be gone: killing it
-// takes a moment.
-const overdueBy = time.Second
+// dies is how long an allocation takes to die at most. Where an order comes too late, that is
+// longer than what is left until its deadline.
+const dies = 200 * time.Millisecond
 
 // checkPromises looks, each second of a day with owners, whether an allocation that was
 // told to leave its devices has them past the deadline. Nodes that are never told have
@@ -98,7 +98,7 @@ func (w *World) checkPromises() {
 	for _, m := range w.machines {
 		for _, s := range m.ShimsInOrder() {
 			by := s.Core.Park.By
-			if s.Alive && s.Result == nil && by != 0 && m.Boottime() >= by+overdueBy && !s.IsParked() {
+			if s.Alive && s.Result == nil && by != 0 && m.Boottime() >= max(by, s.Core.Park.Kill+dies) && !s.IsParked() {
 				w.fail("promise broken: allocation %s still has what the owner of %s was to have back", s.Key, m.Name)
 			}
 		}

@@ -103,6 +103,10 @@ func (o *owned) hears(view *state.View, result *state.Result) {
 // settledIn is how long a daemon runs before everything must be as its owner was told.
 const settledIn = 3 * time.Second
 
+// heardBy is how much later than the deadline a guest may be gone whose supervisor heard of the
+// hold from a daemon that was started meanwhile.
+const heardBy = time.Second
+
 // settled says whether the daemon of a machine has run for long enough to be judged:
 // where it is killed or stopped, supervisors keep what they have heard, and the rest waits.
 func (m *machine) settled() bool {
@@ -132,7 +136,7 @@ func (o *owned) check() {
 				by = 0 // its guests ended with the boot before
 			}
 		}
-		if !held || m.Boottime() < by+overdueBy {
+		if !held || m.Boottime() < by+heardBy {
 			continue
 		}
 		for _, s := range m.ShimsInOrder() {

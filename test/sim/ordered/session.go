@@ -108,6 +108,7 @@ func (l *link) hear(message *pb.NodeMessage) {
 	c.spawn(func() {
 		switch what := message.GetWhat().(type) {
 		case *pb.NodeMessage_RenewLease:
+			l.session.NoteClock(time.Duration(what.RenewLease.GetSentBoottimeNs()), arrived)
 			granted, err := c.grant(l.session.Node(), arrived)
 			if err != nil || l.closed {
 				l.close("no lease")
