@@ -18,7 +18,8 @@ import (
 var public = map[string]string{
 	"Job": `id array_job_id waiting_tasks spec owner state completing configuring reason priority epoch restart_count special_exit
 		submit_ms eligible_ms start_ms end_ms estimated_start_ms scheduled_nodes accrue_ms preempt_eligible_ms preempt_ms suspend_ms pre_suspend_ms ended_suspended
-		partition time_limit_s node_list batch_host allocation cpus nodes billing exit_code exit_signal usage cancelled_by_uid saved park_bound_ms park_unbounded`,
+		partition time_limit_s node_list batch_host allocation cpus nodes billing exit_code exit_signal usage cancelled_by_uid saved park_bound_ms park_unbounded
+		fills_hole`,
 	"JobId":     `job array_task het_component`,
 	"ArraySpec": `ranges max_running`, "ArrayRange": `first last step`,
 	"JobSpec": `name partitions account qos comment wckey work_directory standard_output standard_error standard_input open_mode submit_host command
