@@ -165,6 +165,9 @@ func TestHiddenJobsAreNotThere(t *testing.T) {
 		}
 		return stream.Recv()
 	}
+	verbs["why"] = func(f *pb.JobFilter) (proto.Message, error) {
+		return client.ExplainWait(ctx, &pb.ExplainWaitRequest{Id: f.GetIds()[0]})
+	}
 	verbs["attach"] = func(f *pb.JobFilter) (proto.Message, error) {
 		stream, err := client.Attach(ctx)
 		if err == nil {

@@ -11,6 +11,9 @@ import (
 // Standing is what is in the way of a waiting job. A plan gives one reason for each job;
 // this is all there is besides.
 type Standing struct {
+	// Kept is what keeps it from starting whatever is free: a hold, its begin time, jobs
+	// that it waits for. Then all else is empty; ReasonNone = nothing does.
+	Kept ReasonCode
 	// Ahead are the jobs that have their turn before it and compete for nodes that it
 	// could use, in the order of their turns. Only a lack of resources keeps them from
 	// starting.
@@ -41,6 +44,9 @@ func StandingOf(s Snapshot, id JobID) (Standing, bool) {
 	}
 	p := newPass(&s, Memo{})
 	suits := p.suiting(at)
+	if kept, eligible := p.eligible(&s.Waiting[at]); !eligible {
+		return Standing{Kept: kept}, true
+	}
 	return Standing{Ahead: p.ahead(at, suits), Short: p.shortages(at), Holders: p.holders(suits)}, true
 }
 
@@ -64,11 +70,7 @@ func (p *pass) ahead(at int, suits []bool) []JobID {
 	}
 	var ahead []JobID
 	known := map[JobID]bool{}
-	ready := p.ready()
-	if !slices.Contains(ready, int32(at)) {
-		ready = append(ready, int32(at)) // as if only its resources were missing
-	}
-	for _, e := range order(p.Snapshot, ready, newPriorities(p.Snapshot)) {
+	for _, e := range order(p.Snapshot, p.ready(), newPriorities(p.Snapshot)) {
 		if int(e.job) == at {
 			break
 		}

@@ -26,13 +26,13 @@ import (
 // hostileCommands are the command lines that a hostile controller answers; % is
 // replaced by a file with a policy.
 var hostileCommands = []string{
-	"gqueue", "gqueue --json", "gqueue --array -l", "gqueue -j 7_1,108 --start", "gqueue --json=v0.0.39 --array",
+	"gqueue", "gqueue --json", "gqueue --array -l", "gqueue -j 7_1,108 --start", "gqueue --json=v0.0.39 --array", "gqueue --why 12", "gqueue --why 12_3 --json",
 	"ginfo", "ginfo -N -l", "ginfo -R", "ginfo --json", "ginfo -O Partition,NodeList,Gres,Reason,Features",
 	"gcontrol show job", "gcontrol show job 12 -d", "gcontrol show node -d", "gcontrol show partition", "gcontrol show config", "gcontrol show node --json", "gcontrol show licenses", "gcontrol show assoc_mgr", "gcontrol show assoc_mgr --json",
 	"gcontrol show job 12 --json", "gcontrol show config --json", "gcontrol ping -d", "gcontrol ping --json",
 	"gcontrol hold 12", "gcontrol release 12_[1-3]", "gcontrol requeue 12", "gcontrol update nodename=n1 state=resume", "gcontrol apply -f %", "gcontrol apply --dry-run -f %",
 	"gcancel 12", "gcancel -v 12 13", "gcancel --signal=USR1 12_[1-3]", "gcancel --me",
-	"gsubmit --wrap=true", "gsubmit --parsable --wrap=true", "gsubmit --wait --wrap=true", "gsubmit -v --wrap=true",
+	"gsubmit --wrap=true", "gsubmit --parsable --wrap=true", "gsubmit --wait --wrap=true", "gsubmit -v --wrap=true", "gsubmit --test-only --wrap=true",
 	"greclaim n1", "greclaim n1 --wait --within=1s", "greclaim --mine --dry-run", "greclaim n1 --wait --json --within=1s", "grelease n1", "glend", "glend n1 --json", "glend report", "glend n1 --notice=1m", "grelease --mine --json",
 	"gprio -l", "gprio -n -S -Y", "gprio -w", "gprio --json", "gshare -a -l", "gshare -a -P", "gshare -a --json", "gshare -a --json=v0.0.39",
 }
@@ -141,6 +141,7 @@ func seedAnswers(f *testing.F) {
 		&pb.Event{What: &pb.Event_Job{Job: stub.Jobs[2]}},
 		&pb.ListPrioritiesResponse{Jobs: clienttest.StubPriorities()}, &pb.ListSharesResponse{Shares: clienttest.StubShares()},
 		&pb.ReclaimNodesResponse{Nodes: stub.Nodes}, &pb.SetLendingResponse{Nodes: stub.Nodes},
+		&pb.ExplainWaitResponse{Job: stub.Jobs[2], Because: []string{"a"}, Start: &pb.PlannedStart{StartMs: 1}, Advice: clienttest.StubAdvice(), Asked: true},
 	}
 	hostile := [][]byte{}
 	for _, some := range [][][]byte{
@@ -149,6 +150,7 @@ func seedAnswers(f *testing.F) {
 		prototest.Hostile[pb.SubmitResponse](), prototest.Hostile[pb.ApplyPolicyResponse](), prototest.Hostile[pb.Event](), prototest.Hostile[pb.ControlResponse](),
 		prototest.Hostile[pb.ListPrioritiesResponse](), prototest.Hostile[pb.ListSharesResponse](),
 		prototest.Hostile[pb.ReclaimNodesResponse](), prototest.Hostile[pb.SetLendingResponse](), prototest.Hostile[pb.ReportLendingResponse](),
+		prototest.Hostile[pb.ExplainWaitResponse](),
 	} {
 		hostile = append(hostile, some[1:5]...)
 	}

@@ -124,6 +124,8 @@ func methods() []method {
 		}, &pb.ListAccountsRequest{}, &pb.ListAccountsRequest{Accounts: []string{"root"}, Users: []string{"ada"}}),
 		one((*Controller).ChangeAccounts, labChanges(), &pb.ChangeAccountsRequest{DryRun: true, Changes: labChanges().Changes[1:]}),
 		one((*Controller).Ping, &pb.PingRequest{}),
+		one((*Controller).ExplainWait, &pb.ExplainWaitRequest{Id: byID.Ids[0]}, &pb.ExplainWaitRequest{Id: byID.Ids[1]}, &pb.ExplainWaitRequest{}),
+		one((*Controller).TestSubmission, submit(func(*pb.JobSpec) {}), submit(func(s *pb.JobSpec) { s.MinNodes, s.MaxNodes = 1, 2 })),
 		many(func(s *Controller, q *pb.FollowRequest, out *sink[pb.Event, *pb.Event]) error {
 			return s.Follow(q, out)
 		},

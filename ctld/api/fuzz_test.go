@@ -78,10 +78,13 @@ func (l *ledger) Term() uint64                         { return 1 }
 func (l *ledger) CommitIndex() uint64                  { return l.View().Index() }
 func (l *ledger) AppliedIndex() uint64                 { return l.View().Index() }
 func (l *ledger) Overlay(uint32) (state.Overlay, bool) { return state.Overlay{}, false }
-func (l *ledger) Sessions() *session.Registry          { return l.sessions }
-func (l *ledger) Leading() bool                        { return true }
-func (l *ledger) OpenTerm(context.Context) error       { return nil }
-func (l *ledger) Fencing(string) string                { return "" }
+func (l *ledger) Snapshot(view *state.View, now time.Time) sched.Snapshot {
+	return view.SchedSnapshot(now.UnixMilli())
+}
+func (l *ledger) Sessions() *session.Registry    { return l.sessions }
+func (l *ledger) Leading() bool                  { return true }
+func (l *ledger) OpenTerm(context.Context) error { return nil }
+func (l *ledger) Fencing(string) string          { return "" }
 
 func (l *ledger) Replace(_ context.Context, file *os.File) (*state.View, error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {

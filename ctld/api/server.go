@@ -28,6 +28,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/sched"
 )
 
 // Cluster is what the handlers need of the replicated state.
@@ -73,6 +74,8 @@ type Loops interface {
 	// OverlaySaved adds whether a running job can be saved, and why one that
 	// was saved cannot resume anywhere.
 	OverlaySaved(job *state.Job, overlay *state.Overlay)
+	// Snapshot is what a plan of a View would be made from now.
+	Snapshot(view *state.View, now time.Time) sched.Snapshot
 	Sessions() *session.Registry
 	Leading() bool
 	// OpenTerm has the log record that this leader's term has begun; it must be
@@ -140,6 +143,7 @@ type Controller struct {
 	machines  machines
 	followers followers
 	restoring sync.Mutex
+	plans     plans
 }
 
 // Server has the three services, and serves them.

@@ -111,13 +111,12 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	byTime := earlier(earlier(l.hoursMS, view.ReclaimsEndMS()), view.ReservationsChangeMS(now.UnixMilli()))
 	l.nextPass.Store(byTime)
 	view = l.endLate(ctx, view, now)
-	snapshot := view.SchedSnapshotWith(now.UnixMilli(), l.told(view, now))
+	snapshot := l.Snapshot(view, now)
 	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
 		l.last.Store(nil)
 		return true
 	}
 	var plan sched.Plan
-	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
 	plan, *memo = sched.Schedule(snapshot, *memo)
 	l.last.Store(newLastPlan(&snapshot, &plan))
 	l.nextPass.Store(earliest(plan.NextMS, byTime, view.LatestStart(), view.HabitsDueMS(now.UnixMilli())))
@@ -129,6 +128,14 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	done := l.place(ctx, state.PlanToCommand(&snapshot, &plan).Starts)
 	done = l.continueJobs(ctx, view, &plan) || done
 	return l.preempt(ctx, view, &snapshot, &plan) || done
+}
+
+// Snapshot is what a plan of this View would be made from now, by the wall clock.
+func (l *Leader) Snapshot(view *state.View, now time.Time) sched.Snapshot {
+	now = time.UnixMilli(logTime(view, now))
+	snapshot := view.SchedSnapshotWith(now.UnixMilli(), l.told(view, now))
+	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
+	return snapshot
 }
 
 // place commits starts and reports whether any took effect.

@@ -19,7 +19,7 @@ func (EndLateJobs) apply(s *State, _ *Result) {
 		if key > last || len(late) == MaxLate {
 			return false
 		}
-		if job, _ := s.live.Get(uint32(key)); job.latestStartMS() < s.timeMS {
+		if job, _ := s.live.Get(uint32(key)); job.LatestStartMS() < s.timeMS {
 			late = append(late, job.ID)
 		}
 		return true

@@ -42,7 +42,7 @@ func (s *State) checkDeadline(job *Job) *Refusal {
 	if job.DeadlineMS <= s.timeMS {
 		return refuse(Invalid, "Incorrect deadline: it is over already; give a later --deadline")
 	}
-	if start := max(job.BeginMS, s.timeMS); job.latestStartMS() < start {
+	if start := max(job.BeginMS, s.timeMS); job.LatestStartMS() < start {
 		if job.Spec.TimeLimitS == sched.Unlimited {
 			return refuse(Invalid, "Incorrect deadline: the job may not begin before it; give a later --deadline or an earlier --begin")
 		}

@@ -32,15 +32,15 @@ func (t *tables) indexWaits(job *Job, change func(index uint64Set, key uint64)) 
 		}
 	}
 	if job.DeadlineMS != 0 {
-		second := min(max(job.latestStartMS(), 0)/1000, math.MaxUint32)
+		second := min(max(job.LatestStartMS(), 0)/1000, math.MaxUint32)
 		change(t.late, pair(uint32(second), job.ID))
 	}
 }
 
-// latestStartMS is until when a job with a deadline must start, so that its
+// LatestStartMS is until when a job with a deadline must start, so that its
 // time limit ends before the deadline; without a limit it is the deadline
 // itself.
-func (j *Job) latestStartMS() int64 {
+func (j *Job) LatestStartMS() int64 {
 	limit := j.limitLeftS()
 	if limit == sched.Unlimited {
 		return j.DeadlineMS
@@ -56,7 +56,7 @@ func (t *tables) LatestStart() int64 {
 		return 0
 	}
 	job, _ := t.live.Get(uint32(key))
-	return job.latestStartMS()
+	return job.LatestStartMS()
 }
 
 // TimeLimitS is the limit in force: for a run with a deadline, the time left
@@ -143,7 +143,7 @@ func (s *State) checkEligible(job *Job) string {
 		return "waits for other jobs"
 	case job.BeginMS > s.timeMS:
 		return "may not begin yet"
-	case job.DeadlineMS != 0 && job.latestStartMS() < s.timeMS:
+	case job.DeadlineMS != 0 && job.LatestStartMS() < s.timeMS:
 		return "cannot meet its deadline any more"
 	}
 	if code, _ := s.reservationWait(job, s.timeMS); code != sched.ReasonNone {

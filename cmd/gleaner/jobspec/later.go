@@ -50,7 +50,6 @@ func submitLater() []option.Option {
 		{Long: "propagate", Argument: "limits", OptionalArgument: true, Later: "set limits inside the script with ulimit"},
 		{Long: "reboot", Later: option.LeaveOut},
 		{Long: "sockets-per-node", Argument: "count", Later: countInstead},
-		{Long: "test-only", Later: "ginfo shows which nodes and GPUs are free"},
 		{Long: "thread-spec", Argument: "count", Environment: variables("THREAD_SPEC"), Later: option.LeaveOut},
 		{Long: "threads-per-core", Argument: "count", Environment: variables("THREADS_PER_CORE"), Later: countInstead},
 		{Long: "time-min", Argument: "time", Later: "give the time you need with --time"},

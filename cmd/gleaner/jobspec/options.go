@@ -51,6 +51,7 @@ const (
 	OptTime          = "time"
 	OptUID           = "uid"
 	OptVerbose       = "verbose"
+	OptTestOnly      = "test-only"
 	OptWait          = "wait"
 	optWaitAllNodes  = "wait-all-nodes"
 	OptWCKey         = "wckey"
@@ -109,6 +110,7 @@ func submitOptions() []option.Option {
 		{Long: optNoRequeue, InScript: true, Environment: variables("NO_REQUEUE"), Help: "never start the job again"},
 		{Long: OptExport, Argument: "ALL|NONE|[ALL,]name[=value],...", InScript: true, Environment: variables("EXPORT"), Help: "the environment variables to hand to the job", Default: "ALL"},
 		{Long: OptWait, Short: 'W', InScript: true, Environment: variables("WAIT"), Help: "wait for the end of the job and exit with its exit status"},
+		{Long: OptTestOnly, InScript: true, Help: "check the job, and say when and where it would start; nothing is submitted"},
 		{Long: optWaitAllNodes, Argument: "0|1", InScript: true, Environment: variables("WAIT_ALL_NODES"), Help: "a script always starts when all its nodes are ready, as with 1; 0 is accepted, with a word"},
 		{Long: OptParsable, InScript: true, Help: "print only the number of the job"},
 		{Long: OptQuiet, Short: 'Q', InScript: true, Help: "print nothing but errors"},

@@ -36,6 +36,7 @@ var queueExamples = []option.Example{
 	{Text: "My jobs, and why they wait", Command: "gqueue --me -O JobArrayID,State,ReasonList:24,ReasonDetail:80"},
 	{Text: "The states and exit codes of an array's tasks, for a script", Command: "gqueue -h -t all -r -j 108 -o '%i %T'"},
 	{Text: "Running jobs of two users, every 5 seconds", Command: "gqueue -u ada,grace -t R -i 5"},
+	{Text: "Why a job waits, and what would help", Command: "gqueue --why 12"},
 	{Text: "As JSON", Command: "gqueue --json --states=all"},
 }
 
@@ -64,6 +65,7 @@ func queueOptions() []option.Option {
 		{Long: "start", Help: "waiting jobs by their expected start"},
 		{Long: "states", Short: 't', Argument: "state[,...]", Environment: queueVariable("STATES"), Aliases: []string{"state"}, Help: "only jobs in these states (PD, running, …), or all for every job still remembered"},
 		{Long: "user", Short: 'u', Argument: "user[,...]", Environment: queueVariable("USERS"), Aliases: []string{"users"}, Help: "only jobs of these users, by name or number"},
+		{Long: "why", Argument: "job[,...]", Help: "in place of the list: why these jobs wait, when they will start, and which change would have them start sooner, with the command to type. Changes are tried on a copy of the queue"},
 	}, queueLater()...)
 }
 

@@ -47,6 +47,9 @@ func runQueue(inv *option.Invocation) error {
 	if err := console.FillFromEnvironment(inv); err != nil {
 		return err
 	}
+	if inv.Given("why") {
+		return runWhy(inv)
+	}
 	run, err := newQueueRun(inv)
 	if err != nil {
 		return err

@@ -192,7 +192,7 @@ func runLater() []option.Option {
 		later(0, "switches", "count[@time]", ofTheJob),
 		later(0, "task-epilog", "program", "let the tasks start a script that runs it"),
 		later(0, "task-prolog", "program", "let the tasks start a script that runs it"),
-		later(0, "test-only", "", "ginfo shows which nodes and GPUs are free"),
+		later(0, "test-only", "", "gsubmit --test-only says when a job would start"),
 		later(0, "thread-spec", "count", ofTheJob),
 		later('T', "threads", "count", option.LeaveOut),
 		later(0, "threads-per-core", "count", ofTheJob),

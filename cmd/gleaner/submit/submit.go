@@ -28,6 +28,9 @@ func submit(inv *option.Invocation) error {
 		return err
 	}
 	defer controller.Close()
+	if job.Values.Given(jobspec.OptTestOnly) {
+		return testOnly(inv, controller, job)
+	}
 	if job.Values.Given(jobspec.OptVerbose) {
 		spec := job.Request.Spec
 		fmt.Fprintf(inv.Stderr, "%s: sending %q with %d bytes of script and %d variables to %v\n", inv.Command.Program(),

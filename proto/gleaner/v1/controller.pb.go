@@ -271,6 +271,342 @@ func (x *SubmitResponse) GetWarnings() []string {
 	return nil
 }
 
+// PlannedStart is when and where a job starts if every job runs to its time limit.
+type PlannedStart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Now           bool                   `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`                          // in the next plan
+	StartMs       int64                  `protobuf:"varint,2,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`   // 0 = nobody knows
+	NodeList      string                 `protobuf:"bytes,3,opt,name=node_list,json=nodeList,proto3" json:"node_list,omitempty"` // a host list; "" where nodes are hidden from the caller
+	Partition     string                 `protobuf:"bytes,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	Cpus          uint32                 `protobuf:"varint,5,opt,name=cpus,proto3" json:"cpus,omitempty"` // on these nodes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedStart) Reset() {
+	*x = PlannedStart{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedStart) ProtoMessage() {}
+
+func (x *PlannedStart) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedStart.ProtoReflect.Descriptor instead.
+func (*PlannedStart) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PlannedStart) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
+}
+
+func (x *PlannedStart) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *PlannedStart) GetNodeList() string {
+	if x != nil {
+		return x.NodeList
+	}
+	return ""
+}
+
+func (x *PlannedStart) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *PlannedStart) GetCpus() uint32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+type TestSubmissionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Start         *PlannedStart          `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	Warnings      []string               `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // Slurm's word, where it does not start now
+	ReasonDetail  string                 `protobuf:"bytes,4,opt,name=reason_detail,json=reasonDetail,proto3" json:"reason_detail,omitempty"`
+	JobId         uint32                 `protobuf:"varint,5,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"` // that the next job gets
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestSubmissionResponse) Reset() {
+	*x = TestSubmissionResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestSubmissionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestSubmissionResponse) ProtoMessage() {}
+
+func (x *TestSubmissionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestSubmissionResponse.ProtoReflect.Descriptor instead.
+func (*TestSubmissionResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TestSubmissionResponse) GetStart() *PlannedStart {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *TestSubmissionResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *TestSubmissionResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TestSubmissionResponse) GetReasonDetail() string {
+	if x != nil {
+		return x.ReasonDetail
+	}
+	return ""
+}
+
+func (x *TestSubmissionResponse) GetJobId() uint32 {
+	if x != nil {
+		return x.JobId
+	}
+	return 0
+}
+
+type ExplainWaitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *JobId                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of an array without a task: its first job that waits
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainWaitRequest) Reset() {
+	*x = ExplainWaitRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainWaitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainWaitRequest) ProtoMessage() {}
+
+func (x *ExplainWaitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainWaitRequest.ProtoReflect.Descriptor instead.
+func (*ExplainWaitRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ExplainWaitRequest) GetId() *JobId {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+type ExplainWaitResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Job     *Job                   `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`         // as ListJobs shows it
+	Because []string               `protobuf:"bytes,2,rep,name=because,proto3" json:"because,omitempty"` // sentences about what is in its way, besides Job.reason_detail
+	Start   *PlannedStart          `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`     // as things are
+	// Changes that would have it start now, and then those that would have it start
+	// sooner. Only for those who may change the job.
+	Advice        []*WaitAdvice `protobuf:"bytes,4,rep,name=advice,proto3" json:"advice,omitempty"`
+	Asked         bool          `protobuf:"varint,5,opt,name=asked,proto3" json:"asked,omitempty"` // changes were tried
+	Whole         bool          `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"` // all of them; otherwise there was no more time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainWaitResponse) Reset() {
+	*x = ExplainWaitResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainWaitResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainWaitResponse) ProtoMessage() {}
+
+func (x *ExplainWaitResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainWaitResponse.ProtoReflect.Descriptor instead.
+func (*ExplainWaitResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExplainWaitResponse) GetJob() *Job {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *ExplainWaitResponse) GetBecause() []string {
+	if x != nil {
+		return x.Because
+	}
+	return nil
+}
+
+func (x *ExplainWaitResponse) GetStart() *PlannedStart {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *ExplainWaitResponse) GetAdvice() []*WaitAdvice {
+	if x != nil {
+		return x.Advice
+	}
+	return nil
+}
+
+func (x *ExplainWaitResponse) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
+}
+
+func (x *ExplainWaitResponse) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+// WaitAdvice is a change of a job that waits. A scheduler was asked for the plan with it.
+type WaitAdvice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        *JobChange             `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"` // absent = the job is released
+	Start         *PlannedStart          `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitAdvice) Reset() {
+	*x = WaitAdvice{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitAdvice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitAdvice) ProtoMessage() {}
+
+func (x *WaitAdvice) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitAdvice.ProtoReflect.Descriptor instead.
+func (*WaitAdvice) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WaitAdvice) GetChange() *JobChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *WaitAdvice) GetStart() *PlannedStart {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
 // JobFilter selects jobs; conditions of different kinds must all hold, values
 // of one kind are alternatives, an empty kind says nothing.
 type JobFilter struct {
@@ -294,7 +630,7 @@ type JobFilter struct {
 
 func (x *JobFilter) Reset() {
 	*x = JobFilter{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +642,7 @@ func (x *JobFilter) String() string {
 func (*JobFilter) ProtoMessage() {}
 
 func (x *JobFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[2]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +655,7 @@ func (x *JobFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFilter.ProtoReflect.Descriptor instead.
 func (*JobFilter) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{2}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobFilter) GetIds() []*JobId {
@@ -428,7 +764,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +776,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[3]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +789,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{3}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CancelRequest) GetRequestId() string {
@@ -508,7 +844,7 @@ type ArrayTasks struct {
 
 func (x *ArrayTasks) Reset() {
 	*x = ArrayTasks{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +856,7 @@ func (x *ArrayTasks) String() string {
 func (*ArrayTasks) ProtoMessage() {}
 
 func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[4]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +869,7 @@ func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayTasks.ProtoReflect.Descriptor instead.
 func (*ArrayTasks) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{4}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ArrayTasks) GetJob() uint32 {
@@ -563,7 +899,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +911,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[5]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +924,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{5}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobResult) GetId() *JobId {
@@ -628,7 +964,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +976,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[6]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +989,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{6}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CancelResponse) GetResults() []*JobResult {
@@ -676,7 +1012,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +1024,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[7]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +1037,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{7}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControlRequest) GetRequestId() string {
@@ -751,7 +1087,7 @@ type UpdateJobsRequest struct {
 
 func (x *UpdateJobsRequest) Reset() {
 	*x = UpdateJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +1099,7 @@ func (x *UpdateJobsRequest) String() string {
 func (*UpdateJobsRequest) ProtoMessage() {}
 
 func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +1112,7 @@ func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateJobsRequest) GetRequestId() string {
@@ -816,7 +1152,7 @@ type UpdateJobsResponse struct {
 
 func (x *UpdateJobsResponse) Reset() {
 	*x = UpdateJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +1164,7 @@ func (x *UpdateJobsResponse) String() string {
 func (*UpdateJobsResponse) ProtoMessage() {}
 
 func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +1177,7 @@ func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateJobsResponse) GetResults() []*JobResult {
@@ -864,7 +1200,7 @@ type SaveJobsRequest struct {
 
 func (x *SaveJobsRequest) Reset() {
 	*x = SaveJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1212,7 @@ func (x *SaveJobsRequest) String() string {
 func (*SaveJobsRequest) ProtoMessage() {}
 
 func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1225,7 @@ func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsRequest.ProtoReflect.Descriptor instead.
 func (*SaveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SaveJobsRequest) GetRequestId() string {
@@ -936,7 +1272,7 @@ type SaveJobsResponse struct {
 
 func (x *SaveJobsResponse) Reset() {
 	*x = SaveJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1284,7 @@ func (x *SaveJobsResponse) String() string {
 func (*SaveJobsResponse) ProtoMessage() {}
 
 func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1297,7 @@ func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsResponse.ProtoReflect.Descriptor instead.
 func (*SaveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SaveJobsResponse) GetResults() []*JobResult {
@@ -980,7 +1316,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1328,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1341,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ControlResponse) GetResults() []*JobResult {
@@ -1028,7 +1364,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1376,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1389,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -1090,7 +1426,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1438,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1451,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1142,7 +1478,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1490,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1503,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListNodesRequest) GetNames() string {
@@ -1193,7 +1529,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1205,7 +1541,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1218,7 +1554,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1236,7 +1572,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1584,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1597,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
 }
 
 type ListPartitionsResponse struct {
@@ -1273,7 +1609,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1621,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1634,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -1323,7 +1659,7 @@ type UpdateNodeRequest struct {
 
 func (x *UpdateNodeRequest) Reset() {
 	*x = UpdateNodeRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1671,7 @@ func (x *UpdateNodeRequest) String() string {
 func (*UpdateNodeRequest) ProtoMessage() {}
 
 func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1684,7 @@ func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNodeRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UpdateNodeRequest) GetRequestId() string {
@@ -1401,7 +1737,7 @@ type UpdateNodeResponse struct {
 
 func (x *UpdateNodeResponse) Reset() {
 	*x = UpdateNodeResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1749,7 @@ func (x *UpdateNodeResponse) String() string {
 func (*UpdateNodeResponse) ProtoMessage() {}
 
 func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1762,7 @@ func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 // ReclaimNodesRequest takes nodes back for their owner. Coordinators of the account that
@@ -1448,7 +1784,7 @@ type ReclaimNodesRequest struct {
 
 func (x *ReclaimNodesRequest) Reset() {
 	*x = ReclaimNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1796,7 @@ func (x *ReclaimNodesRequest) String() string {
 func (*ReclaimNodesRequest) ProtoMessage() {}
 
 func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1809,7 @@ func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReclaimNodesRequest) GetRequestId() string {
@@ -1549,7 +1885,7 @@ type ReclaimNodesResponse struct {
 
 func (x *ReclaimNodesResponse) Reset() {
 	*x = ReclaimNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1897,7 @@ func (x *ReclaimNodesResponse) String() string {
 func (*ReclaimNodesResponse) ProtoMessage() {}
 
 func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1910,7 @@ func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReclaimNodesResponse) GetNodes() []*Node {
@@ -1596,7 +1932,7 @@ type ReleaseNodesRequest struct {
 
 func (x *ReleaseNodesRequest) Reset() {
 	*x = ReleaseNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1944,7 @@ func (x *ReleaseNodesRequest) String() string {
 func (*ReleaseNodesRequest) ProtoMessage() {}
 
 func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1957,7 @@ func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReleaseNodesRequest) GetRequestId() string {
@@ -1649,7 +1985,7 @@ type ReleaseNodesResponse struct {
 
 func (x *ReleaseNodesResponse) Reset() {
 	*x = ReleaseNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1997,7 @@ func (x *ReleaseNodesResponse) String() string {
 func (*ReleaseNodesResponse) ProtoMessage() {}
 
 func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +2010,7 @@ func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseNodesResponse) GetNodes() []*Node {
@@ -1700,7 +2036,7 @@ type SetLendingRequest struct {
 
 func (x *SetLendingRequest) Reset() {
 	*x = SetLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +2048,7 @@ func (x *SetLendingRequest) String() string {
 func (*SetLendingRequest) ProtoMessage() {}
 
 func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2061,7 @@ func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingRequest.ProtoReflect.Descriptor instead.
 func (*SetLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetLendingRequest) GetRequestId() string {
@@ -1780,7 +2116,7 @@ type SetLendingResponse struct {
 
 func (x *SetLendingResponse) Reset() {
 	*x = SetLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +2128,7 @@ func (x *SetLendingResponse) String() string {
 func (*SetLendingResponse) ProtoMessage() {}
 
 func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +2141,7 @@ func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingResponse.ProtoReflect.Descriptor instead.
 func (*SetLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetLendingResponse) GetNodes() []*Node {
@@ -1827,7 +2163,7 @@ type ReportLendingRequest struct {
 
 func (x *ReportLendingRequest) Reset() {
 	*x = ReportLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +2175,7 @@ func (x *ReportLendingRequest) String() string {
 func (*ReportLendingRequest) ProtoMessage() {}
 
 func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +2188,7 @@ func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingRequest.ProtoReflect.Descriptor instead.
 func (*ReportLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReportLendingRequest) GetSinceMs() int64 {
@@ -1878,7 +2214,7 @@ type ReportLendingResponse struct {
 
 func (x *ReportLendingResponse) Reset() {
 	*x = ReportLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2226,7 @@ func (x *ReportLendingResponse) String() string {
 func (*ReportLendingResponse) ProtoMessage() {}
 
 func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2239,7 @@ func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingResponse.ProtoReflect.Descriptor instead.
 func (*ReportLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReportLendingResponse) GetOwners() []*OwnerReport {
@@ -1962,7 +2298,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2310,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2323,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -2188,7 +2524,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2536,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2549,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -2281,7 +2617,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2629,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2642,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -2413,7 +2749,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2761,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2774,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -2486,7 +2822,7 @@ type SchedulerPolicy struct {
 
 func (x *SchedulerPolicy) Reset() {
 	*x = SchedulerPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2834,7 @@ func (x *SchedulerPolicy) String() string {
 func (*SchedulerPolicy) ProtoMessage() {}
 
 func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2847,7 @@ func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
 func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SchedulerPolicy) GetType() string {
@@ -2577,7 +2913,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2925,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2938,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -2644,7 +2980,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2992,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +3005,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *License) GetName() string {
@@ -2699,7 +3035,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +3047,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +3060,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Switch) GetName() string {
@@ -2761,7 +3097,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2773,7 +3109,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2786,7 +3122,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Owner) GetAccount() string {
@@ -2816,7 +3152,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +3164,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +3177,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -2869,7 +3205,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2881,7 +3217,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2894,7 +3230,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -2927,7 +3263,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +3275,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +3288,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -2973,7 +3309,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3321,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3334,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3030,7 +3366,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3378,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3391,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 type ShowConfigResponse struct {
@@ -3068,7 +3404,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3416,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3429,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3120,7 +3456,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3468,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3481,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -3170,7 +3506,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3182,7 +3518,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3195,7 +3531,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 type PingResponse struct {
@@ -3216,7 +3552,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +3564,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +3577,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -3323,7 +3659,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3335,7 +3671,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3348,7 +3684,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -3376,7 +3712,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3724,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3737,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -3500,7 +3836,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3848,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3861,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -3543,7 +3879,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3555,7 +3891,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3568,7 +3904,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -3584,7 +3920,32 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\aas_user\x18\x03 \x01(\tR\x06asUser\"C\n" +
 	"\x0eSubmitResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\rR\x05jobId\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x87\x03\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x8a\x01\n" +
+	"\fPlannedStart\x12\x10\n" +
+	"\x03now\x18\x01 \x01(\bR\x03now\x12\x19\n" +
+	"\bstart_ms\x18\x02 \x01(\x03R\astartMs\x12\x1b\n" +
+	"\tnode_list\x18\x03 \x01(\tR\bnodeList\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\tR\tpartition\x12\x12\n" +
+	"\x04cpus\x18\x05 \x01(\rR\x04cpus\"\xb8\x01\n" +
+	"\x16TestSubmissionResponse\x12.\n" +
+	"\x05start\x18\x01 \x01(\v2\x18.gleaner.v1.PlannedStartR\x05start\x12\x1a\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12#\n" +
+	"\rreason_detail\x18\x04 \x01(\tR\freasonDetail\x12\x15\n" +
+	"\x06job_id\x18\x05 \x01(\rR\x05jobId\"7\n" +
+	"\x12ExplainWaitRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\"\xde\x01\n" +
+	"\x13ExplainWaitResponse\x12!\n" +
+	"\x03job\x18\x01 \x01(\v2\x0f.gleaner.v1.JobR\x03job\x12\x18\n" +
+	"\abecause\x18\x02 \x03(\tR\abecause\x12.\n" +
+	"\x05start\x18\x03 \x01(\v2\x18.gleaner.v1.PlannedStartR\x05start\x12.\n" +
+	"\x06advice\x18\x04 \x03(\v2\x16.gleaner.v1.WaitAdviceR\x06advice\x12\x14\n" +
+	"\x05asked\x18\x05 \x01(\bR\x05asked\x12\x14\n" +
+	"\x05whole\x18\x06 \x01(\bR\x05whole\"k\n" +
+	"\n" +
+	"WaitAdvice\x12-\n" +
+	"\x06change\x18\x01 \x01(\v2\x15.gleaner.v1.JobChangeR\x06change\x12.\n" +
+	"\x05start\x18\x02 \x01(\v2\x18.gleaner.v1.PlannedStartR\x05start\"\x87\x03\n" +
 	"\tJobFilter\x12#\n" +
 	"\x03ids\x18\x01 \x03(\v2\x11.gleaner.v1.JobIdR\x03ids\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x12\n" +
@@ -3878,12 +4239,14 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
 	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_ACTION_DELETE\x10\x052\xeb\x18\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\x8c\x1a\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
 	"\x06Cancel\x12\x19.gleaner.v1.CancelRequest\x1a\x1a.gleaner.v1.CancelResponse\x12B\n" +
-	"\aControl\x12\x1a.gleaner.v1.ControlRequest\x1a\x1b.gleaner.v1.ControlResponse\x12K\n" +
+	"\aControl\x12\x1a.gleaner.v1.ControlRequest\x1a\x1b.gleaner.v1.ControlResponse\x12O\n" +
+	"\x0eTestSubmission\x12\x19.gleaner.v1.SubmitRequest\x1a\".gleaner.v1.TestSubmissionResponse\x12N\n" +
+	"\vExplainWait\x12\x1e.gleaner.v1.ExplainWaitRequest\x1a\x1f.gleaner.v1.ExplainWaitResponse\x12K\n" +
 	"\n" +
 	"UpdateJobs\x12\x1d.gleaner.v1.UpdateJobsRequest\x1a\x1e.gleaner.v1.UpdateJobsResponse\x12G\n" +
 	"\bListJobs\x12\x1b.gleaner.v1.ListJobsRequest\x1a\x1c.gleaner.v1.ListJobsResponse0\x01\x12J\n" +
@@ -3941,250 +4304,266 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
 	(*SubmitRequest)(nil),              // 2: gleaner.v1.SubmitRequest
 	(*SubmitResponse)(nil),             // 3: gleaner.v1.SubmitResponse
-	(*JobFilter)(nil),                  // 4: gleaner.v1.JobFilter
-	(*CancelRequest)(nil),              // 5: gleaner.v1.CancelRequest
-	(*ArrayTasks)(nil),                 // 6: gleaner.v1.ArrayTasks
-	(*JobResult)(nil),                  // 7: gleaner.v1.JobResult
-	(*CancelResponse)(nil),             // 8: gleaner.v1.CancelResponse
-	(*ControlRequest)(nil),             // 9: gleaner.v1.ControlRequest
-	(*UpdateJobsRequest)(nil),          // 10: gleaner.v1.UpdateJobsRequest
-	(*UpdateJobsResponse)(nil),         // 11: gleaner.v1.UpdateJobsResponse
-	(*SaveJobsRequest)(nil),            // 12: gleaner.v1.SaveJobsRequest
-	(*SaveJobsResponse)(nil),           // 13: gleaner.v1.SaveJobsResponse
-	(*ControlResponse)(nil),            // 14: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),            // 15: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),           // 16: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),           // 17: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 18: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),      // 19: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),     // 20: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),          // 21: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),         // 22: gleaner.v1.UpdateNodeResponse
-	(*ReclaimNodesRequest)(nil),        // 23: gleaner.v1.ReclaimNodesRequest
-	(*ReclaimNodesResponse)(nil),       // 24: gleaner.v1.ReclaimNodesResponse
-	(*ReleaseNodesRequest)(nil),        // 25: gleaner.v1.ReleaseNodesRequest
-	(*ReleaseNodesResponse)(nil),       // 26: gleaner.v1.ReleaseNodesResponse
-	(*SetLendingRequest)(nil),          // 27: gleaner.v1.SetLendingRequest
-	(*SetLendingResponse)(nil),         // 28: gleaner.v1.SetLendingResponse
-	(*ReportLendingRequest)(nil),       // 29: gleaner.v1.ReportLendingRequest
-	(*ReportLendingResponse)(nil),      // 30: gleaner.v1.ReportLendingResponse
-	(*Policy)(nil),                     // 31: gleaner.v1.Policy
-	(*RateLimit)(nil),                  // 32: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 33: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 34: gleaner.v1.PreemptPolicy
-	(*SchedulerPolicy)(nil),            // 35: gleaner.v1.SchedulerPolicy
-	(*AccountingPolicy)(nil),           // 36: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 37: gleaner.v1.License
-	(*Switch)(nil),                     // 38: gleaner.v1.Switch
-	(*Owner)(nil),                      // 39: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 40: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 41: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 42: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 43: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 44: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 45: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 46: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 47: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 48: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 49: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 50: gleaner.v1.Event
-	(*Purged)(nil),                     // 51: gleaner.v1.Purged
-	(*Synced)(nil),                     // 52: gleaner.v1.Synced
-	nil,                                // 53: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 54: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 55: gleaner.v1.JobId
-	(JobState)(0),                      // 56: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 57: gleaner.v1.ArrayRange
-	(*JobChange)(nil),                  // 58: gleaner.v1.JobChange
-	(*Job)(nil),                        // 59: gleaner.v1.Job
-	(*Node)(nil),                       // 60: gleaner.v1.Node
-	(*Partition)(nil),                  // 61: gleaner.v1.Partition
-	(*Lending)(nil),                    // 62: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 63: gleaner.v1.OwnerReport
-	(*CreateReservationRequest)(nil),   // 64: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 65: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 66: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 67: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 68: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 69: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 70: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 71: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 72: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 73: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 74: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 75: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 76: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 77: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 78: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 79: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 80: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 81: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 82: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 83: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 84: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 85: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 86: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 87: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 88: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 89: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 90: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 91: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 92: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 93: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 94: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 95: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 96: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 97: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 98: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 99: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 100: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 101: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 102: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 103: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 104: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 105: gleaner.v1.RecordCertificatesResponse
+	(*PlannedStart)(nil),               // 4: gleaner.v1.PlannedStart
+	(*TestSubmissionResponse)(nil),     // 5: gleaner.v1.TestSubmissionResponse
+	(*ExplainWaitRequest)(nil),         // 6: gleaner.v1.ExplainWaitRequest
+	(*ExplainWaitResponse)(nil),        // 7: gleaner.v1.ExplainWaitResponse
+	(*WaitAdvice)(nil),                 // 8: gleaner.v1.WaitAdvice
+	(*JobFilter)(nil),                  // 9: gleaner.v1.JobFilter
+	(*CancelRequest)(nil),              // 10: gleaner.v1.CancelRequest
+	(*ArrayTasks)(nil),                 // 11: gleaner.v1.ArrayTasks
+	(*JobResult)(nil),                  // 12: gleaner.v1.JobResult
+	(*CancelResponse)(nil),             // 13: gleaner.v1.CancelResponse
+	(*ControlRequest)(nil),             // 14: gleaner.v1.ControlRequest
+	(*UpdateJobsRequest)(nil),          // 15: gleaner.v1.UpdateJobsRequest
+	(*UpdateJobsResponse)(nil),         // 16: gleaner.v1.UpdateJobsResponse
+	(*SaveJobsRequest)(nil),            // 17: gleaner.v1.SaveJobsRequest
+	(*SaveJobsResponse)(nil),           // 18: gleaner.v1.SaveJobsResponse
+	(*ControlResponse)(nil),            // 19: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 20: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 21: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 22: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 23: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 24: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 25: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 26: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 27: gleaner.v1.UpdateNodeResponse
+	(*ReclaimNodesRequest)(nil),        // 28: gleaner.v1.ReclaimNodesRequest
+	(*ReclaimNodesResponse)(nil),       // 29: gleaner.v1.ReclaimNodesResponse
+	(*ReleaseNodesRequest)(nil),        // 30: gleaner.v1.ReleaseNodesRequest
+	(*ReleaseNodesResponse)(nil),       // 31: gleaner.v1.ReleaseNodesResponse
+	(*SetLendingRequest)(nil),          // 32: gleaner.v1.SetLendingRequest
+	(*SetLendingResponse)(nil),         // 33: gleaner.v1.SetLendingResponse
+	(*ReportLendingRequest)(nil),       // 34: gleaner.v1.ReportLendingRequest
+	(*ReportLendingResponse)(nil),      // 35: gleaner.v1.ReportLendingResponse
+	(*Policy)(nil),                     // 36: gleaner.v1.Policy
+	(*RateLimit)(nil),                  // 37: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 38: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 39: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 40: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 41: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 42: gleaner.v1.License
+	(*Switch)(nil),                     // 43: gleaner.v1.Switch
+	(*Owner)(nil),                      // 44: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 45: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 46: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 47: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 48: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 49: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 50: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 51: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 52: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 53: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 54: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 55: gleaner.v1.Event
+	(*Purged)(nil),                     // 56: gleaner.v1.Purged
+	(*Synced)(nil),                     // 57: gleaner.v1.Synced
+	nil,                                // 58: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 59: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 60: gleaner.v1.JobId
+	(*Job)(nil),                        // 61: gleaner.v1.Job
+	(*JobChange)(nil),                  // 62: gleaner.v1.JobChange
+	(JobState)(0),                      // 63: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 64: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 65: gleaner.v1.Node
+	(*Partition)(nil),                  // 66: gleaner.v1.Partition
+	(*Lending)(nil),                    // 67: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 68: gleaner.v1.OwnerReport
+	(*CreateReservationRequest)(nil),   // 69: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 70: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 71: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 72: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 73: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 74: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 75: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 76: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 77: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 78: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 79: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 80: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 81: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 82: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 83: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 84: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 85: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 86: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 87: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 88: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 89: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 90: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 91: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 92: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 93: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 94: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 95: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 96: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 97: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 98: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 99: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 100: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 101: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 102: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 103: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 104: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 105: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 106: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 107: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 108: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 109: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 110: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	54,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
-	55,  // 1: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	56,  // 2: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
-	4,   // 3: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,   // 4: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	57,  // 5: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	55,  // 6: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
-	7,   // 7: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
-	0,   // 8: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
-	4,   // 9: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,   // 10: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	4,   // 11: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,   // 12: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	58,  // 13: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
-	7,   // 14: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
-	4,   // 15: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	6,   // 16: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	7,   // 17: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
-	7,   // 18: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	4,   // 19: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	59,  // 20: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	60,  // 21: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	61,  // 22: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
-	1,   // 23: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	60,  // 24: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	60,  // 25: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	62,  // 26: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	60,  // 27: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	63,  // 28: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	61,  // 29: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	33,  // 30: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	34,  // 31: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	37,  // 32: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	38,  // 33: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	36,  // 34: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	57,  // 35: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	57,  // 36: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	32,  // 37: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	39,  // 38: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	40,  // 39: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	35,  // 40: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	53,  // 41: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	31,  // 42: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	43,  // 43: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	31,  // 44: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	46,  // 45: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	4,   // 46: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	59,  // 47: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	60,  // 48: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	51,  // 49: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	52,  // 50: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 51: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	5,   // 52: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	9,   // 53: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	10,  // 54: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	15,  // 55: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	17,  // 56: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	19,  // 57: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	21,  // 58: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	23,  // 59: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	25,  // 60: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	27,  // 61: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	29,  // 62: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	64,  // 63: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	65,  // 64: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	66,  // 65: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	67,  // 66: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	41,  // 67: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	44,  // 68: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	47,  // 69: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	49,  // 70: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	68,  // 71: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	69,  // 72: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	70,  // 73: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	71,  // 74: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	72,  // 75: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	73,  // 76: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	74,  // 77: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	75,  // 78: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	76,  // 79: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	77,  // 80: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	78,  // 81: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	79,  // 82: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	80,  // 83: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	12,  // 84: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	81,  // 85: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	82,  // 86: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	83,  // 87: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	84,  // 88: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	85,  // 89: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 90: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	8,   // 91: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	14,  // 92: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	11,  // 93: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	16,  // 94: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	18,  // 95: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	20,  // 96: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	22,  // 97: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	24,  // 98: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	26,  // 99: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	28,  // 100: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	30,  // 101: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	86,  // 102: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	87,  // 103: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	88,  // 104: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	89,  // 105: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	42,  // 106: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	45,  // 107: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	48,  // 108: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	50,  // 109: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	90,  // 110: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	91,  // 111: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	92,  // 112: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	93,  // 113: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	94,  // 114: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	74,  // 115: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	95,  // 116: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	96,  // 117: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	97,  // 118: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	98,  // 119: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	99,  // 120: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	100, // 121: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	101, // 122: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	13,  // 123: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	81,  // 124: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	102, // 125: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	103, // 126: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	104, // 127: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	105, // 128: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	90,  // [90:129] is the sub-list for method output_type
-	51,  // [51:90] is the sub-list for method input_type
-	51,  // [51:51] is the sub-list for extension type_name
-	51,  // [51:51] is the sub-list for extension extendee
-	0,   // [0:51] is the sub-list for field type_name
+	59,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
+	60,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	61,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
+	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
+	62,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
+	60,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	63,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	9,   // 10: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
+	11,  // 11: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	64,  // 12: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	60,  // 13: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	12,  // 14: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
+	0,   // 15: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
+	9,   // 16: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
+	11,  // 17: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	9,   // 18: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	11,  // 19: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	62,  // 20: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	12,  // 21: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 22: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	11,  // 23: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	12,  // 24: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
+	12,  // 25: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 26: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	61,  // 27: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	65,  // 28: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	66,  // 29: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	1,   // 30: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
+	65,  // 31: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	65,  // 32: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	67,  // 33: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	65,  // 34: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	68,  // 35: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	66,  // 36: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	38,  // 37: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	39,  // 38: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	42,  // 39: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	43,  // 40: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	41,  // 41: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	64,  // 42: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	64,  // 43: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	37,  // 44: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	44,  // 45: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	45,  // 46: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	40,  // 47: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	58,  // 48: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	36,  // 49: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	48,  // 50: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	36,  // 51: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	51,  // 52: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 53: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	61,  // 54: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	65,  // 55: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	56,  // 56: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	57,  // 57: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 58: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	10,  // 59: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	14,  // 60: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 61: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 62: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	15,  // 63: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	20,  // 64: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	22,  // 65: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	24,  // 66: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	26,  // 67: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	28,  // 68: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	30,  // 69: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	32,  // 70: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	34,  // 71: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	69,  // 72: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	70,  // 73: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	71,  // 74: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	72,  // 75: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	46,  // 76: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	49,  // 77: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	52,  // 78: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	54,  // 79: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	73,  // 80: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	74,  // 81: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	75,  // 82: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	76,  // 83: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	77,  // 84: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	78,  // 85: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	79,  // 86: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	80,  // 87: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	81,  // 88: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	82,  // 89: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	83,  // 90: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	84,  // 91: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	85,  // 92: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	17,  // 93: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	86,  // 94: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	87,  // 95: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	88,  // 96: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	89,  // 97: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	90,  // 98: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 99: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	13,  // 100: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	19,  // 101: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 102: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 103: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	16,  // 104: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	21,  // 105: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	23,  // 106: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	25,  // 107: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	27,  // 108: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	29,  // 109: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	31,  // 110: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	33,  // 111: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	35,  // 112: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	91,  // 113: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	92,  // 114: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	93,  // 115: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	94,  // 116: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	47,  // 117: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	50,  // 118: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	53,  // 119: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	55,  // 120: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	95,  // 121: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	96,  // 122: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	97,  // 123: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	98,  // 124: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	99,  // 125: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	79,  // 126: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	100, // 127: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	101, // 128: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	102, // 129: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	103, // 130: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	104, // 131: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	105, // 132: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	106, // 133: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	18,  // 134: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	86,  // 135: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	107, // 136: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	108, // 137: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	109, // 138: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	110, // 139: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	99,  // [99:140] is the sub-list for method output_type
+	58,  // [58:99] is the sub-list for method input_type
+	58,  // [58:58] is the sub-list for extension type_name
+	58,  // [58:58] is the sub-list for extension extendee
+	0,   // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -4204,7 +4583,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[48].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[53].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -4216,7 +4595,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   52,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,8 @@ const (
 	Controller_Submit_FullMethodName             = "/gleaner.v1.Controller/Submit"
 	Controller_Cancel_FullMethodName             = "/gleaner.v1.Controller/Cancel"
 	Controller_Control_FullMethodName            = "/gleaner.v1.Controller/Control"
+	Controller_TestSubmission_FullMethodName     = "/gleaner.v1.Controller/TestSubmission"
+	Controller_ExplainWait_FullMethodName        = "/gleaner.v1.Controller/ExplainWait"
 	Controller_UpdateJobs_FullMethodName         = "/gleaner.v1.Controller/UpdateJobs"
 	Controller_ListJobs_FullMethodName           = "/gleaner.v1.Controller/ListJobs"
 	Controller_ListNodes_FullMethodName          = "/gleaner.v1.Controller/ListNodes"
@@ -79,6 +81,12 @@ type ControllerClient interface {
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
 	// Control holds, releases, requeues, suspends or resumes jobs.
 	Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error)
+	// TestSubmission answers when and where a job would start. Nothing is kept of it,
+	// and the job gets no number.
+	TestSubmission(ctx context.Context, in *SubmitRequest, opts ...grpc.CallOption) (*TestSubmissionResponse, error)
+	// ExplainWait says why a job waits, when it will start, and what would have it start
+	// sooner. One is answered at a time; RESOURCE_EXHAUSTED: others ask, ask again.
+	ExplainWait(ctx context.Context, in *ExplainWaitRequest, opts ...grpc.CallOption) (*ExplainWaitResponse, error)
 	// UpdateJobs changes jobs that wait, and some things of those that run. Each
 	// job is changed whole or not at all.
 	UpdateJobs(ctx context.Context, in *UpdateJobsRequest, opts ...grpc.CallOption) (*UpdateJobsResponse, error)
@@ -185,6 +193,26 @@ func (c *controllerClient) Control(ctx context.Context, in *ControlRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ControlResponse)
 	err := c.cc.Invoke(ctx, Controller_Control_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) TestSubmission(ctx context.Context, in *SubmitRequest, opts ...grpc.CallOption) (*TestSubmissionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TestSubmissionResponse)
+	err := c.cc.Invoke(ctx, Controller_TestSubmission_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controllerClient) ExplainWait(ctx context.Context, in *ExplainWaitRequest, opts ...grpc.CallOption) (*ExplainWaitResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainWaitResponse)
+	err := c.cc.Invoke(ctx, Controller_ExplainWait_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -640,6 +668,12 @@ type ControllerServer interface {
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
 	// Control holds, releases, requeues, suspends or resumes jobs.
 	Control(context.Context, *ControlRequest) (*ControlResponse, error)
+	// TestSubmission answers when and where a job would start. Nothing is kept of it,
+	// and the job gets no number.
+	TestSubmission(context.Context, *SubmitRequest) (*TestSubmissionResponse, error)
+	// ExplainWait says why a job waits, when it will start, and what would have it start
+	// sooner. One is answered at a time; RESOURCE_EXHAUSTED: others ask, ask again.
+	ExplainWait(context.Context, *ExplainWaitRequest) (*ExplainWaitResponse, error)
 	// UpdateJobs changes jobs that wait, and some things of those that run. Each
 	// job is changed whole or not at all.
 	UpdateJobs(context.Context, *UpdateJobsRequest) (*UpdateJobsResponse, error)
@@ -730,6 +764,12 @@ func (UnimplementedControllerServer) Cancel(context.Context, *CancelRequest) (*C
 }
 func (UnimplementedControllerServer) Control(context.Context, *ControlRequest) (*ControlResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Control not implemented")
+}
+func (UnimplementedControllerServer) TestSubmission(context.Context, *SubmitRequest) (*TestSubmissionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TestSubmission not implemented")
+}
+func (UnimplementedControllerServer) ExplainWait(context.Context, *ExplainWaitRequest) (*ExplainWaitResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainWait not implemented")
 }
 func (UnimplementedControllerServer) UpdateJobs(context.Context, *UpdateJobsRequest) (*UpdateJobsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateJobs not implemented")
@@ -910,6 +950,42 @@ func _Controller_Control_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ControllerServer).Control(ctx, req.(*ControlRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_TestSubmission_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SubmitRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).TestSubmission(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_TestSubmission_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).TestSubmission(ctx, req.(*SubmitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Controller_ExplainWait_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainWaitRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControllerServer).ExplainWait(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Controller_ExplainWait_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControllerServer).ExplainWait(ctx, req.(*ExplainWaitRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1502,6 +1578,14 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Control",
 			Handler:    _Controller_Control_Handler,
+		},
+		{
+			MethodName: "TestSubmission",
+			Handler:    _Controller_TestSubmission_Handler,
+		},
+		{
+			MethodName: "ExplainWait",
+			Handler:    _Controller_ExplainWait_Handler,
 		},
 		{
 			MethodName: "UpdateJobs",
