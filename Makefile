@@ -36,7 +36,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
+.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ demo-fairshare: build ## two labs of unequal shares submit 500 real jobs each: u
 
 demo-preempt: build ## a job of a high QOS sends the cheapest ones away, and the cluster says what that costs
 	@$(SUDO) contrib/demo-preempt.sh
+
+demo-backfill: build ## a job that can be saved fills the hole in front of a wide one, which starts on the second it was promised
+	@$(SUDO) contrib/demo-backfill.sh
 
 demo-migrate: build ## a Python job that counts in its memory moves between two nodes while somebody watches it
 	@$(SUDO) contrib/demo-migrate.sh

@@ -12,6 +12,9 @@ func checkSaved(job *Job) error {
 	wrong := func(format string, arguments ...any) error {
 		return fmt.Errorf("job %d: "+format, append([]any{job.ID}, arguments...)...)
 	}
+	if job.Run != nil && job.Run.Fills && job.neverSaved() {
+		return wrong("fills a hole, and is never saved")
+	}
 	if job.Run != nil && job.Run.Saving != nil {
 		saving := job.Run.Saving
 		switch {

@@ -30,12 +30,17 @@ const measuredFrom = 16 << 20
 // known, and does not mind to begin again if it cannot. One that lost its work because it
 // could not be saved does not fill another.
 func (j *Job) mayFill() bool {
-	mode := j.Spec.Checkpoint.Mode
 	failed := j.Saved != nil && j.Saved.FailedMS != 0
-	if mode == words.CheckpointNone || mode == words.CheckpointApp || !j.Spec.Requeue || failed {
+	if j.neverSaved() || !j.Spec.Requeue || failed {
 		return false
 	}
 	return len(j.Images()) > 0 || j.LostGPUMS == 0 && j.Spec.shape.Request.Least().Nodes <= 1
+}
+
+// neverSaved reports whether the system saves the job at no time, as it was submitted.
+func (j *Job) neverSaved() bool {
+	mode := j.Spec.Checkpoint.Mode
+	return mode == words.CheckpointNone || mode == words.CheckpointApp
 }
 
 // slowestSave is how many bytes a millisecond the slowest of the saves took whose images

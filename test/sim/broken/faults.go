@@ -64,8 +64,8 @@ var Faults = []Fault{
 	}, nil},
 
 	// What is saved, moved and suspended.
-	{"a job that filled a hole resumes from an older image", []Edit{
-		{"ctld/state/allocs_saved.go", "	next.notePreemption(order.LostGPUMS)\n", "	if BROKEN && order.Fills && len(next.Saved.Images) > 1 {\n\t\tnext, _ = next.withSaved()\n\t\tnext.Saved.Images = next.Saved.Images[1:]\n\t}\n\tnext.notePreemption(order.LostGPUMS)\n"},
+	{"a job that must not be saved fills a hole", []Edit{
+		{"ctld/state/fill.go", "	if j.neverSaved() ||", "	if j.neverSaved() && !BROKEN ||"},
 	}, []string{"-holes", "-from", "19"}},
 	{"a job goes on from its older image", []Edit{
 		{"ctld/state/lineage.go", "	if !job.mayRepeat() {\n		return waited", "	if BROKEN {\n		return &images[len(images)-1]\n	}\n	if !job.mayRepeat() {\n		return waited"},
