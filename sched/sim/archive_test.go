@@ -44,13 +44,13 @@ func TestArchive(t *testing.T) {
 	}{
 		{"SDSC", "swf/SDSC-SP2-first5000_pyss_5K_sample.swf.gz", 128, false, []figure{
 			{"fcfs", 15711.5, 254.13, 1e-5}, {"easy", 3372.9, 17.14, 0.005}, {"easy-sjbf", 3524.7, 17.29, 0.005},
-			{"conservative", 3558.0, 16.61, 0.005}, {"easy++", 0, 17.14, 0}}},
+			{"conservative", 3558.0, 16.61, 0.005}, {"easy++", 0, 17.14, 0}, {"easy-learned", 0, 17.14, 0}, {"easy-exact", 0, 17.14, 0}, {"easy-checkpoint", 0, 16.06, 0}}},
 		{"Curie", "curie_sample/curie_hybrid_nodes_halfA.swf.gz", 144, false, []figure{
 			{"fcfs", 3648.3, 22.69, 1e-3}, {"easy", 3236.8, 3.89, 0.01}, {"easy-sjbf", 3236.8, 3.89, 0.01},
-			{"conservative", 3236.8, 3.89, 0.005}, {"easy++", 0, 3.89, 0}}},
+			{"conservative", 3236.8, 3.89, 0.005}, {"easy++", 0, 3.89, 0}, {"easy-learned", 0, 3.89, 0}, {"easy-checkpoint", 0, 3.89, 0}}},
 		{"KTH", "swf/KTH-SP2-1996-2.1-cln.swf.gz", 100, true, []figure{
 			{"fcfs", 218980.6, 4297.07, 1e-5}, {"easy", 6412.2, 86.28, 0.005}, {"easy-sjbf", 5659.1, 65.21, 0.005},
-			{"easy++", 0, 86.28, 0}}},
+			{"easy++", 0, 86.28, 0}, {"easy-learned", 0, 86.28, 0}, {"easy-checkpoint", 0, 86.28, 0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long && os.Getenv("SOAK") == "" {

@@ -49,6 +49,10 @@ type Lent struct {
 // preempt does what the plan says of a guest.
 func (r *replay) preempt(p *sched.Preemption) {
 	victim := int32(p.Victim) - 1
+	if p.Fills {
+		r.save(victim, p.GoneByMS)
+		return
+	}
 	if p.Mode == sched.PreemptPark {
 		r.stop(victim, r.guestNodes(victim, r.owner(int32(p.For)-1)))
 	} else {

@@ -4,12 +4,23 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched/sim/trace"
 )
 
-// predictions are the last two run times of each user. nil = there are no predictions.
+// Prediction is what plans go by.
+type Prediction uint8
+
+// Predictions.
+const (
+	Limits  Prediction = iota // time limits
+	LastTwo                   // what a user's last two jobs ran on average (Tsafrir, Etsion and Feitelson, 2007)
+	Learned                   // what learns online from user, limit, size and hour: see learn.go
+	Exact                     // what the job will run, which nobody knows
+)
+
+// predictions are the last two run times of each user.
 type predictions map[string][]int64
 
 // learn notes how long a job ran.
 func (p predictions) learn(job *trace.Job) {
-	if p == nil || job.User == "" {
+	if job.User == "" {
 		return
 	}
 	last := append(p[job.User], job.RunS)
@@ -28,10 +39,16 @@ func (p predictions) of(job *trace.Job) int64 {
 
 // plannedS is how long a job is planned for.
 func (r *replay) plannedS(at int32) int64 {
-	if r.predicts == nil {
-		return r.result.Jobs[at].EstimateS
+	job := &r.result.Jobs[at].Job
+	switch r.policy.Predict {
+	case LastTwo:
+		return r.predicts.of(job)
+	case Learned:
+		return r.learned.of(job)
+	case Exact:
+		return max(job.RunS, 1)
 	}
-	return r.predicts.of(&r.result.Jobs[at].Job)
+	return job.EstimateS
 }
 
 // outlast is for a job that runs longer than was predicted.

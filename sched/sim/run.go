@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/gleaner-hpc/gleaner/sched"
 	"github.com/gleaner-hpc/gleaner/sched/place"
 )
 
@@ -24,6 +25,8 @@ type run struct {
 	back            []place.Alloc
 	parking, parked []place.NodeIndex
 	askedS          int64 // when it was told to leave
+	fills           bool  // see fill.go
+	goneByMS        int64
 }
 
 // doneS is how long it has run here.
@@ -51,7 +54,8 @@ func (of *run) holds() place.Placement {
 }
 
 // start starts a job, from the beginning or where its image stops.
-func (r *replay) start(job int32, placement place.Placement) {
+func (r *replay) start(job int32, as *sched.Start) {
+	placement := as.Placement
 	o, doneS := &r.result.Jobs[job], r.owners.savedS[job]
 	if o.StartS < 0 {
 		o.StartS = r.nowS
@@ -59,8 +63,9 @@ func (r *replay) start(job int32, placement place.Placement) {
 	place.Take(r.snapshot.Nodes, placement, false)
 	r.runsNow(job)
 	of := &run{placement: placement, startS: r.nowS, sinceS: r.nowS, workS: o.RunS - doneS, plannedS: max(r.plannedS(job)-doneS, 1)}
+	of.fills = as.Fills
 	if doneS > 0 {
-		of.sinceS += r.policy.Lending.RestoreS
+		of.sinceS += r.restoreS()
 	}
 	r.runs[job] = of
 	o.Guest = o.Guest || r.isGuest(job)
@@ -123,6 +128,8 @@ const (
 	parked
 	packed
 	killed
+	saved
+	wakes
 	reclaimEnds
 	reclaimBegins
 )

@@ -25,9 +25,10 @@ import (
 type Policy struct {
 	Name     string
 	Backfill sched.BackfillPolicy
-	// Predict: plans go by what a user's last two jobs ran on average (Tsafrir,
-	// Etsion and Feitelson, 2007). The time limit stays.
-	Predict bool
+	// Predict is what plans go by. The time limit stays.
+	Predict Prediction
+	// Saves: jobs can be saved and fill holes, at these prices; the zero Saves: they cannot.
+	Saves Saves
 	// Priority is the multifactor priority's; the zero PriorityPolicy is first come,
 	// first served.
 	Priority sched.PriorityPolicy
@@ -39,7 +40,10 @@ var Policies = []Policy{
 	{Name: "fcfs"},
 	{Name: "easy", Backfill: sched.BackfillPolicy{On: true, PartJobs: 1}},
 	{Name: "easy-sjbf", Backfill: sched.BackfillPolicy{On: true, PartJobs: 1, ShortestFirst: true}},
-	{Name: "easy++", Backfill: sched.BackfillPolicy{On: true, PartJobs: 1, ShortestFirst: true}, Predict: true},
+	{Name: "easy++", Backfill: sched.BackfillPolicy{On: true, PartJobs: 1, ShortestFirst: true}, Predict: LastTwo},
+	{Name: "easy-checkpoint", Backfill: sched.BackfillPolicy{On: true, PartJobs: 1}, Saves: usualSaves},
+	{Name: "easy-learned", Backfill: sched.BackfillPolicy{On: true, PartJobs: 1, ShortestFirst: true}, Predict: Learned},
+	{Name: "easy-exact", Backfill: sched.BackfillPolicy{On: true, PartJobs: 1}, Predict: Exact},
 	{Name: "conservative", Backfill: sched.BackfillPolicy{On: true}},
 }
 
@@ -82,6 +86,7 @@ type Outcome struct {
 	PromisedS int64
 	LostS     int64  // how long it ran in vain
 	Stops     uint32 // how often it had to leave the nodes of an owner
+	Saves     uint32 // how often it made room for what was planned, where it filled a hole
 	Guest     bool   // it ran on nodes that another account owns
 }
 
@@ -146,6 +151,7 @@ type replay struct {
 	cluster   Cluster
 	policy    Policy
 	predicts  predictions
+	learned   *learned
 	snapshot  sched.Snapshot
 	partition map[string]int // by name
 	memo      sched.Memo
@@ -161,6 +167,7 @@ type replay struct {
 	owners    owners
 	turn      uint32 // the last that was given
 	use       Use    // now
+	wakeS     int64  // when a pass is awaited, whatever happens; 0 = never
 }
 
 func newReplay(jobs []trace.Job, cluster Cluster, policy Policy) *replay {
@@ -169,9 +176,7 @@ func newReplay(jobs []trace.Job, cluster Cluster, policy Policy) *replay {
 	for i := range jobs {
 		r.result.Jobs[i] = Outcome{Job: jobs[i], StartS: -1, PromisedS: -1}
 	}
-	if policy.Predict {
-		r.predicts = predictions{}
-	}
+	r.predicts, r.learned = predictions{}, newLearned()
 	r.snapshot = sched.Snapshot{Nodes: slices.Clone(cluster.Nodes), Backfill: policy.Backfill, Priority: policy.Priority}
 	r.enterOwners()
 	r.enterPartitions()
@@ -187,6 +192,9 @@ func (r *replay) enterPartitions() {
 		partitions = []sched.Partition{partitionOf("all", allNodes(r.cluster.Nodes))}
 	}
 	r.snapshot.Partitions = slices.Clone(partitions)
+	for i := range r.snapshot.Partitions {
+		r.snapshot.Partitions[i].FillsHoles = r.policy.Saves.BoundS > 0
+	}
 	for i := range partitions {
 		r.partition[partitions[i].Name] = i
 	}
@@ -220,6 +228,9 @@ func (r *replay) advance() {
 	case reclaimBegins, reclaimEnds:
 		r.reclaim(int(happens.job), happens.kind == reclaimBegins)
 		return
+	case wakes:
+		r.wakeS = 0
+		return
 	}
 	of := r.runs[happens.job]
 	if of == nil || of.turn != happens.turn {
@@ -238,6 +249,8 @@ func (r *replay) advance() {
 		r.pack(happens.job)
 	case killed:
 		r.requeue(happens.job)
+	case saved:
+		r.saved(happens.job)
 	}
 }
 
@@ -249,6 +262,7 @@ func (r *replay) finish(job int32) {
 	r.release(job)
 	r.ended++
 	r.predicts.learn(&o.Job)
+	r.learned.learn(&o.Job)
 }
 
 // noteUse notes what is in use now, if that has changed.
@@ -297,7 +311,7 @@ func (r *replay) pass() (again bool, err error) {
 	plan, r.memo = sched.Schedule(r.snapshot, r.memo)
 	r.result.Passes++
 	for i := range plan.Starts {
-		r.start(int32(plan.Starts[i].Job)-1, plan.Starts[i].Placement)
+		r.start(int32(plan.Starts[i].Job)-1, &plan.Starts[i])
 	}
 	for _, id := range plan.Continues {
 		r.resume(int32(id) - 1)
@@ -314,6 +328,7 @@ func (r *replay) pass() (again bool, err error) {
 		}
 	}
 	r.snapshot.Promises = plan.Promises
+	r.wakeAt(plan.NextMS)
 	if len(r.running) == 0 && len(r.waiting) > 0 && len(r.events) == 0 {
 		at := slices.IndexFunc(plan.Reasons, func(reason sched.Reason) bool { return reason.Job == sched.JobID(r.waiting[0]+1) })
 		return false, fmt.Errorf("job %d does not start on the idle cluster: %s; cut it from the trace, or describe nodes on which it fits", r.result.Jobs[r.waiting[0]].ID, plan.Reasons[max(at, 0)].Code)

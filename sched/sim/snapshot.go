@@ -28,10 +28,14 @@ func (r *replay) describe() {
 	reclaimed := slices.ContainsFunc(r.owners.reclaimed, func(reclaims int) bool { return reclaims > 0 })
 	for _, at := range r.waiting {
 		job := &r.result.Jobs[at]
-		s.Waiting = append(s.Waiting, sched.Job{
+		waits := sched.Job{
 			ID: sched.JobID(at + 1), Tasks: 1, Shape: r.shapeOf(at, reclaimed), Association: -1, QOS: -1, AgeMS: (r.nowS - job.SubmitS) * 1000,
-			Owner: r.owner(at),
-		})
+			Owner: r.owner(at), SaveS: uint32(r.policy.Saves.BoundS), RestoreS: uint32(r.restoreS()),
+		}
+		if r.owners.savedS[at] > 0 {
+			waits.Image = 1
+		}
+		s.Waiting = append(s.Waiting, waits)
 	}
 	for _, at := range r.running {
 		s.Running = append(s.Running, r.describeRun(at))
@@ -46,6 +50,7 @@ func (r *replay) describeRun(at int32) sched.Running {
 		Owner: r.owner(at), Ending: of.ending, Requeue: true, Parks: true, LostGPUMS: o.LostS * int64(o.Processors) * 1000,
 		Suspended: of.stopped, Back: of.back, Parked: of.parked, Parking: of.parking,
 	}
+	out.Fills, out.Saves, out.SaveS, out.GoneByMS = of.fills, of.fills, uint32(r.policy.Saves.BoundS), of.goneByMS
 	if of.sinceS > of.startS {
 		out.ContinuedMS = of.sinceS * 1000
 	}
