@@ -15,6 +15,9 @@ LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Ve
 export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -toolexec=nice
 # NVIDIA's header warns about functions that its own Go binding wraps.
 export CGO_CFLAGS := -O2 -Wno-deprecated-declarations
+# What was written for Slurm finds the commands under its names in a directory of
+# their own (docs/from-slurm.md).
+SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach
 COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gcontrol grun gattach gdoctor gacctmgr greclaim grelease glend
 
 # Containers and cgroups need root: test binaries are built by whoever calls
@@ -49,12 +52,14 @@ build: setup ## build bin/: the daemons, ginit, and gleaner with its links
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
 	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
+	@mkdir -p $(BIN)/slurm; for c in $(SLURM_NAMES); do ln -sf ../gleaner $(BIN)/slurm/$$c; done
 
 # Where things go, by the names of GNU's coding standards; DESTDIR goes before each.
 PREFIX     ?= /usr/local
 prefix     ?= $(PREFIX)
 bindir     ?= $(prefix)/bin
 sbindir    ?= $(prefix)/sbin
+slurmdir   ?= $(prefix)/lib/gleaner/slurm
 datadir    ?= $(prefix)/share
 mandir     ?= $(datadir)/man
 docdir     ?= $(datadir)/doc/gleaner
@@ -65,10 +70,11 @@ fishdir    ?= $(datadir)/fish/vendor_completions.d
 
 install: ## install what make has built: programs, man pages, completion, units, examples (PREFIX=/usr/local DESTDIR=)
 	@test -x $(BIN)/gctld || { echo "there is nothing to install yet: type make first"; exit 1; }
-	install -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(mandir)/man1 $(docdir) $(unitdir) $(bashdir) $(zshdir) $(fishdir))
+	install -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(slurmdir) $(mandir)/man1 $(docdir) $(unitdir) $(bashdir) $(zshdir) $(fishdir))
 	install $(BIN)/gctld $(BIN)/gnoded $(BIN)/ginit $(DESTDIR)$(sbindir)/
 	install $(BIN)/gleaner $(DESTDIR)$(bindir)/
 	@for c in $(COMMANDS); do ln -sf gleaner $(DESTDIR)$(bindir)/$$c; done
+	@for c in $(SLURM_NAMES); do ln -sf $(bindir)/gleaner $(DESTDIR)$(slurmdir)/$$c; done
 	umask 022; $(BIN)/gleaner man --dir $(DESTDIR)$(mandir)/man1 >/dev/null
 	umask 022; $(BIN)/gleaner completion bash >$(DESTDIR)$(bashdir)/gleaner
 	umask 022; $(BIN)/gleaner completion zsh >$(DESTDIR)$(zshdir)/_gleaner
@@ -81,6 +87,8 @@ install: ## install what make has built: programs, man pages, completion, units,
 
 uninstall: ## remove what make install has put there; configuration and state stay
 	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner $(COMMANDS))
+	rm -f $(addprefix $(DESTDIR)$(slurmdir)/,$(SLURM_NAMES))
+	@rmdir $(DESTDIR)$(slurmdir) $(dir $(DESTDIR)$(slurmdir)) 2>/dev/null || true
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service) $(DESTDIR)$(docdir)/cluster.toml
 	rm -f $(addprefix $(DESTDIR)$(bashdir)/,gleaner $(COMMANDS)) $(DESTDIR)$(zshdir)/_gleaner
 	rm -f $(addsuffix .fish,$(addprefix $(DESTDIR)$(fishdir)/,gleaner $(COMMANDS)))

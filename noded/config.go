@@ -55,6 +55,7 @@ type Config struct {
 	Bind         []string // host directories bound into containers, at the same path
 	Hide         []string // host directories that containers do not see
 	CommandsDir  string   // linked in /usr/local/bin of containers; "" = the commands are there, or somewhere as good
+	SlurmDir     string   // has the commands under Slurm's names, before everything else in PATH of jobs; "" = they are not to be there
 	MaxProcesses int64    // processes and threads of one allocation, at most its share by its CPUs; 0 = that share
 	// MaxTotalProcesses is of all allocations; 0 = the kernel's room less a reserve.
 	MaxTotalProcesses int64
@@ -89,6 +90,7 @@ type configFile struct {
 		Hide []string `toml:"hide"`
 
 		Commands string `toml:"commands"`
+		Slurm    string `toml:"slurm"`
 
 		MaxProcesses      int64 `toml:"max_processes"`
 		MaxTotalProcesses int64 `toml:"max_total_processes"`
@@ -148,7 +150,7 @@ func (f *configFile) config() (Config, error) {
 	c := Config{
 		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Socket: f.Socket, Init: f.Init,
 		CPUs: f.CPUs, Features: f.Features, Address: f.Address, CgroupParent: f.CgroupParent,
-		Bind: f.Container.Bind, Hide: f.Container.Hide, CommandsDir: f.Container.Commands, MaxProcesses: f.Container.MaxProcesses, MaxTotalProcesses: f.Container.MaxTotalProcesses,
+		Bind: f.Container.Bind, Hide: f.Container.Hide, CommandsDir: f.Container.Commands, SlurmDir: f.Container.Slurm, MaxProcesses: f.Container.MaxProcesses, MaxTotalProcesses: f.Container.MaxTotalProcesses,
 	}
 	if err := c.fillDefaults(); err != nil {
 		return Config{}, err

@@ -84,6 +84,9 @@ func (f *configFile) checkPaths(c *Config) error {
 			return fmt.Errorf("container.commands %q: it has no program gleaner: name the directory that has, or leave the key out", c.CommandsDir)
 		}
 	}
+	if err := c.findSlurmDir(); err != nil {
+		return err
+	}
 	for _, directory := range c.Bind {
 		if _, err := os.Stat(directory); err != nil {
 			return fmt.Errorf("container.bind: %w: make it or take it out of the list", err)
@@ -225,5 +228,38 @@ func (f *configFile) checkLog(c *Config) error {
 	if err := c.LogLevel.UnmarshalText([]byte(f.LogLevel)); err != nil {
 		return fmt.Errorf("log_level %q: give debug, info, warn or error", shorten(f.LogLevel))
 	}
+	return nil
+}
+
+// installedSlurmDir is where make install puts the commands under Slurm's names.
+const installedSlurmDir = "/usr/local/lib/gleaner/slurm"
+
+// noSlurmDir is the setting that keeps these names out of jobs.
+const noSlurmDir = "none"
+
+// findSlurmDir chooses the directory of the commands under Slurm's names: the one
+// named, that below the other commands, or the one installed, if it is there.
+func (c *Config) findSlurmDir() error {
+	named := c.SlurmDir
+	switch {
+	case named == noSlurmDir:
+		c.SlurmDir = ""
+		return nil
+	case named != "":
+		if err := checkAbsolute("container.slurm", named); err != nil {
+			return err
+		}
+	case c.CommandsDir != "":
+		c.SlurmDir = path.Join(c.CommandsDir, "slurm")
+	default:
+		c.SlurmDir = installedSlurmDir
+	}
+	if _, err := os.Stat(path.Join(c.SlurmDir, "sbatch")); err == nil {
+		return nil
+	}
+	if named != "" {
+		return fmt.Errorf("container.slurm %q: it has no sbatch: name the directory that has, or %q for none", named, noSlurmDir)
+	}
+	c.SlurmDir = ""
 	return nil
 }

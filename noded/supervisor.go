@@ -113,6 +113,7 @@ func (s *shims) settings(r resources) bundle.Settings {
 		Binds:        s.config.Bind,
 		HideDirs:     s.config.Hide,
 		CommandsDir:  s.config.CommandsDir,
+		SlurmDir:     s.config.SlurmDir,
 		MaxProcesses: s.config.MaxProcesses,
 		LogFormat:    s.config.LogFormat,
 		Checkpoint:   s.checkpoint,

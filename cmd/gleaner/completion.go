@@ -38,7 +38,7 @@ func runCompletion(inv *option.Invocation) error {
 
 // offered are the options worth completing.
 func offered(command *option.Command) []option.Option {
-	return slices.DeleteFunc(command.Table(), func(o option.Option) bool { return o.Hidden || o.Later != "" })
+	return slices.DeleteFunc(command.Table(), func(o option.Option) bool { return o.Hidden || o.Later != "" || o.Ignored != "" })
 }
 
 // operandWords are what a command's first operand may be, where that is a

@@ -1,5 +1,5 @@
 // Command gleaner is every user command of Gleaner: "gleaner submit", or
-// "gsubmit" when it is called by that name.
+// "gsubmit" when it is called by that name, or "sbatch" by Slurm's.
 //
 // It promises the options, words and exit statuses of the Slurm command whose
 // place each one takes. It needs a controller (--controller,
@@ -37,6 +37,9 @@ func dispatch(ctx context.Context, argv []string, streams option.Streams) int {
 	program := filepath.Base(argv[0])
 	args := argv[1:]
 	command := byProgram(program)
+	if command == nil {
+		command = bySlurmName(program)
+	}
 	if command == nil && len(args) > 0 {
 		if command = byName(args[0]); command != nil {
 			args = args[1:]
@@ -77,6 +80,17 @@ func unknownCommand(word string) error {
 func byProgram(program string) *option.Command {
 	for _, command := range commands() {
 		if command.OwnProgram() && command.Program() == program {
+			return command
+		}
+	}
+	return nil
+}
+
+// bySlurmName finds the command whose place in Slurm a name is: sbatch, squeue.
+func bySlurmName(program string) *option.Command {
+	for _, command := range commands() {
+		if command.Alias != "" && command.Alias == program {
+			command.CalledAs = program
 			return command
 		}
 	}

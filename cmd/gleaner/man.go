@@ -138,12 +138,14 @@ func commandPage(command *option.Command) string {
 // options are those that are supported, then those that are refused.
 func (p *page) options(command *option.Command) {
 	p.section("OPTIONS")
-	var later []option.Option
+	var later, ignored []option.Option
 	for _, o := range command.Table() {
 		switch {
 		case o.Hidden:
 		case o.Later != "":
 			later = append(later, o)
+		case o.Ignored != "":
+			ignored = append(ignored, o)
 		default:
 			help := sentence(o.Help)
 			if o.Default != "" {
@@ -157,6 +159,13 @@ func (p *page) options(command *option.Command) {
 			}
 			p.entry(o.Spelling(), help)
 		}
+	}
+	if len(ignored) > 0 {
+		p.section("WITHOUT EFFECT")
+		p.paragraph("These options are known from Slurm and accepted: a job runs as well without them. A line on standard error says so.")
+	}
+	for _, o := range ignored {
+		p.entry(o.Spelling(), sentence(o.Ignored))
 	}
 	if len(later) == 0 {
 		return
@@ -172,7 +181,7 @@ func (p *page) options(command *option.Command) {
 func environmentOf(command *option.Command) []option.Variable {
 	var variables []option.Variable
 	for _, o := range command.Table() {
-		if len(o.Environment) > 0 && !o.Hidden && o.Later == "" {
+		if len(o.Environment) > 0 && !o.Hidden && o.Later == "" && o.Ignored == "" {
 			variables = append(variables, option.Variable{Name: strings.Join(o.Environment, ", "), Help: "as --" + o.Long})
 		}
 	}

@@ -192,7 +192,7 @@ func (f *filter) choose(may *sight) (iter.Seq[selected], error) {
 		named.add(view, target, f.finished())
 	}
 	maps.DeleteFunc(named, func(id uint32, _ []*pb.ArrayRange) bool { return !may.seesNumber(id) })
-	if len(named) == 0 && len(f.ids) == 1 && len(f.tasks) == 0 {
+	if len(named) == 0 && len(f.ids) == 1 && len(f.tasks) == 0 && !f.namesNoTaskOf(may) {
 		return nil, status.Error(codes.NotFound, may.unknown(f.ids[0]))
 	}
 	return func(yield func(selected) bool) {
@@ -203,6 +203,21 @@ func (f *filter) choose(may *sight) (iter.Seq[selected], error) {
 			}
 		}
 	}, nil
+}
+
+// namesNoTaskOf reports whether the one id is a task that an array does not have:
+// there is nothing to show of it, and the job is known all the same.
+func (f *filter) namesNoTaskOf(may *sight) bool {
+	named := make(naming)
+	if f.ids[0].ArrayTask != nil {
+		named.add(may.view, state.Target{Job: f.ids[0].GetJob()}, true)
+	}
+	for number := range named {
+		if may.seesNumber(number) {
+			return true
+		}
+	}
+	return false
 }
 
 // naming is the records that numbers mean, and which of their tasks; nil means

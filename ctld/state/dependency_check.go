@@ -54,7 +54,7 @@ func (s *State) checkTarget(job *Job, one *Dependency, who requester) *Refusal {
 		one.Job, one.HasTask, one.Task = other.Array, true, other.Task
 	}
 	member := s.anyMember(one.Job)
-	other, known := s.Job(one.Job)
+	_, known := s.Job(one.Job)
 	switch {
 	case member == nil && (!known || one.HasTask):
 		return s.unknownTarget(one)
@@ -74,12 +74,10 @@ func (s *State) checkTarget(job *Job, one *Dependency, who requester) *Refusal {
 		return problem(Invalid, "job %d cannot wait for itself: leave it out", one.Job)
 	case one.Kind != spec.AfterCorr:
 		return nil
-	case member == nil:
-		return problem(Invalid, "job %d is no array, and aftercorr goes task by task: use afterok:%d", other.ID, other.ID)
-	case one.HasTask: // named by a task's own number
-		return problem(Invalid, "aftercorr goes task by task: name the array, aftercorr:%d", one.Job)
-	case job.Array == 0:
-		return problem(Invalid, "aftercorr goes task by task, and this job is no array: use afterok:%d, or submit with --array", one.Job)
+	case member == nil, one.HasTask, job.Array == 0:
+		// Where one of the two has no tasks to go by, each waits for the whole other.
+		one.Kind = spec.AfterOK
+		return nil
 	}
 	if missing := subtract(job.ownTasks(), member.Spec.ArrayTasks); len(missing) > 0 {
 		return problem(Invalid, "array %d has no task %s, which aftercorr would wait for: make the arrays alike, or use afterok:%d", one.Job, spec.FormatArray(toRanges(missing[:1]), 0), one.Job)

@@ -7,7 +7,8 @@ import (
 // UpdateJobs changes jobs that wait, and some fields of jobs that run. Each
 // record is changed whole or not at all, and the result is checked like a
 // submission. Users may change their own jobs where that gives them no
-// advantage: a shorter time limit, a higher nice value, a hold; a coordinator
+// advantage over a new submission: a time limit that they could have submitted with, or a shorter one once
+// the job runs, a nice value that is not negative, a hold; a coordinator
 // may change those of the account, as their owners may (scontrol(1),
 // AUTHORIZATION).
 type UpdateJobs struct {
@@ -137,18 +138,19 @@ func (s *State) mayUpdate(job *Job, change *JobChange, who requester) *Refusal {
 		return refuse(Denied, "%s: you do not coordinate account %s, which would be charged for somebody else's job", textNotYours, quotedUnlessValid(*change.Account))
 	case change.DeadlineMS != nil:
 		return refuse(Denied, "%s: only administrators may change a Deadline", textNotYours)
-	case change.Nice != nil && *change.Nice < job.Spec.Nice:
-		return refuse(Denied, "%s: only administrators may lower a Nice value, and it is %d", textNotYours, job.Spec.Nice)
+	case change.Nice != nil && *change.Nice < min(job.Spec.Nice, 0):
+		return refuse(Denied, "%s: only administrators may lower a Nice value below %d", textNotYours, min(job.Spec.Nice, 0))
 	case change.Priority != nil && *change.Priority != 0:
 		return refuse(Denied, "%s: only administrators may set a Priority; raise the Nice value to lower it, or hold the job", textNotYours)
 	}
 	return nil
 }
 
-// mayRelimit reports whether a user may change the time limit of a job.
+// mayRelimit reports whether a user may change the time limit of a job: raise it
+// too while the job waits, as who submits it again could.
 func mayRelimit(job *Job, limitS uint32, who requester) *Refusal {
-	if limitS > job.Spec.TimeLimitS && !who.privileged {
-		return refuse(Denied, "%s: only administrators may raise a TimeLimit", textNotYours)
+	if limitS > job.Spec.TimeLimitS && job.Phase != Waiting && !who.privileged {
+		return refuse(Denied, "%s: only administrators may raise the TimeLimit of a job that runs", textNotYours)
 	}
 	if limitS == 0 {
 		return refuse(Invalid, "%s: give at least a minute", textTimeLimit)

@@ -19,15 +19,11 @@ const commandsDir = "/usr/local/bin"
 const theProgram = "gleaner"
 
 // linkCommands links Gleaner's commands into commandsDir if the node keeps them in
-// another directory. What the host itself has there stays. Nothing is made there if it
+// another directory, and those under Slurm's names. What the host itself has there stays. Nothing is made there if it
 // is a separate file system of the host's.
 func linkCommands(spec *Spec, points *mountPoints) error {
-	if spec.CommandsDir == "" {
+	if spec.CommandsDir == "" && spec.SlurmDir == "" {
 		return nil
-	}
-	names, err := commandNames(spec.CommandsDir)
-	if err != nil {
-		return fmt.Errorf("look for the commands: %w", err)
 	}
 	parent, err := points.open(commandsDir, true, 0)
 	if err != nil {
@@ -40,8 +36,25 @@ func linkCommands(spec *Spec, points *mountPoints) error {
 		spec.log().Warn("jobs do not find the commands with the PATH of a login shell: it is a file system of the host's", "directory", commandsDir, "error", err)
 		return nil
 	}
+	for _, from := range []string{spec.CommandsDir, spec.SlurmDir} {
+		if err := points.linkCommandsFrom(from, parent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkCommandsFrom links all commands of a directory of the host's; "" has none.
+func (p *mountPoints) linkCommandsFrom(dir string, parent int) error {
+	if dir == "" {
+		return nil
+	}
+	names, err := commandNames(dir)
+	if err != nil {
+		return fmt.Errorf("look for the commands: %w", err)
+	}
 	for _, name := range names {
-		if err := points.linkCommand(parent, name, filepath.Join(spec.CommandsDir, name)); err != nil {
+		if err := p.linkCommand(parent, name, filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("link %s in the container's %s: %w", name, commandsDir, err)
 		}
 	}

@@ -116,6 +116,7 @@ type Spec struct {
 	Dirs           []*userpath.Directory // other directories of the user's, so that what is written there is kept
 	Files          []File
 	Binds          []string // host directories bound at the same path
+	SlurmDir       string   // likewise, with the commands under Slurm's names; "" = the job is not to have those
 	CommandsDir    string   // of the host, visible to the job: its commands are linked in commandsDir; "" = they are there
 	Hosts          []Host   // in /etc/hosts inside, in addition to the host's
 	HideDirs       []string // directories of the host that look empty inside

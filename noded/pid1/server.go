@@ -98,7 +98,7 @@ func (p *process1) answer(m step.Message) step.Message {
 		return p.sessions.list()
 	case *step.Signal:
 		if !p.signal(m) {
-			return &step.Failed{Text: "no process runs that the signal could be for", Code: 1}
+			return &step.Failed{Text: step.NobodyToSignal, Code: 1}
 		}
 		return &step.OK{}
 	}

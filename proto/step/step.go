@@ -26,6 +26,9 @@ import (
 )
 
 // Limits of one frame and of one launch.
+// NobodyToSignal is what process 1 answers to a signal that no process is there for.
+const NobodyToSignal = "no process runs that the signal could be for"
+
 const (
 	// MaxDataBytes is the most bytes of Output.Data and Input.Data: what a
 	// tunnel carries in one message, less the header.

@@ -17,6 +17,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // Command is the table of gcancel.
@@ -66,16 +67,19 @@ func Command() *option.Command {
 		ExitStatus: []option.ExitStatus{
 			{Status: "0", Help: "done; also for jobs that are unknown or over"},
 			{Status: "1", Help: "a job could not be ended or signalled, or the request could not be read"},
+			{Status: "210", Help: "a job is somebody else's"},
 		},
 		SeeAlso: []string{"gsubmit", "gqueue"},
 		Run:     cancelJobs,
 	}
 }
 
-// errorNoJob and errorDone are Slurm's sentences for what is no failure.
+// errorNoJob and errorDone are Slurm's sentences for what is no failure, and
+// errorDenied for what is.
 const (
-	errorNoJob = "Invalid job id specified"
-	errorDone  = "Job/step already completing or completed"
+	errorNoJob  = "Invalid job id specified"
+	errorDone   = "Job/step already completing or completed"
+	errorDenied = "Access/permission denied"
 )
 
 // cancelJobs is gcancel.
@@ -104,14 +108,23 @@ func cancelJobs(inv *option.Invocation) error {
 	if err != nil {
 		return option.Fail(1, "Kill job error: %s", client.Describe(err))
 	}
-	failed := false
+	ended := 0
 	for _, result := range answer.GetResults() {
-		failed = reportCancel(inv, request, result) || failed
+		if reportCancel(inv, request, result) {
+			ended = max(ended, failureStatus(result))
+		}
 	}
-	if failed {
-		return option.Exit(1)
+	return option.Exit(ended)
+}
+
+// statusDenied is what scancel ends with where a job is somebody else's.
+const statusDenied = 210
+
+func failureStatus(result *pb.JobResult) int {
+	if strings.HasPrefix(result.GetError(), errorDenied) {
+		return statusDenied
 	}
-	return nil
+	return 1
 }
 
 // reportCancel says what a result is worth saying, and whether it is a failure.
@@ -122,6 +135,14 @@ func reportCancel(inv *option.Invocation, request *pb.CancelRequest, result *pb.
 	}
 	if message == "" {
 		message = errorDone
+	}
+	if strings.HasSuffix(message, step.NobodyToSignal) && !request.GetBatch() && !request.GetFull() {
+		// As in Slurm, the steps of a job without steps have had the signal.
+		if !inv.Given("quiet") {
+			fmt.Fprintf(inv.Stderr, "%s: job %s runs no steps, and only those were to have the signal: --batch sends it to the script, --full to both\n",
+				inv.Command.Program(), spec.FormatJobID(result.GetId()))
+		}
+		return false
 	}
 	harmless := strings.HasPrefix(message, errorNoJob) || result.GetAlreadyDone()
 	failure := !harmless || request.GetSignal() != 0 && !inv.Given("quiet")

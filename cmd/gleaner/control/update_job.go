@@ -15,23 +15,27 @@ import (
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
-// namesJobs reports whether an update is of jobs: its first word names some.
+// namesJobs reports whether an update is of jobs: it names some by number, at any
+// place, or its first word does by name or by user.
 func namesJobs(settings []setting) bool {
 	switch settings[0].key {
-	case "job", "jobid", "jobname", "name", "userid":
+	case "jobname", "name", "userid":
 		return true
 	}
-	return false
+	return slices.ContainsFunc(settings, setting.isJobID)
 }
+
+func (s setting) isJobID() bool { return s.key == "job" || s.key == "jobid" }
 
 // updateJobs is "update JobId=12 TimeLimit=60 …".
 func (c *controlRun) updateJobs(settings []setting) error {
 	var filter pb.JobFilter
 	var ids []string
 	change, changes := &pb.JobChange{}, 0
+	byNumber := slices.ContainsFunc(settings, setting.isJobID)
 	for _, s := range settings {
 		switch name := s.key == "jobname" || s.key == "name"; {
-		case s.key == "job" || s.key == "jobid":
+		case s.isJobID():
 			ids = append(ids, s.value)
 			continue
 		case s.key == "userid":
@@ -42,7 +46,7 @@ func (c *controlRun) updateJobs(settings []setting) error {
 				filter.Users = append(filter.Users, s.value)
 			}
 			continue
-		case name && len(ids) == 0 && len(filter.Names) == 0:
+		case name && !byNumber && len(filter.Names) == 0:
 			filter.Names = append(filter.Names, s.value) // of the jobs to change
 			continue
 		}

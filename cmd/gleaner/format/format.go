@@ -45,6 +45,7 @@ type Field[R any] struct {
 	Value   func(row R) string // "" prints as blanks
 	Compare func(a, b R) int   // for sorting; nil = by the text of Value
 	Mark    func(row R) string // put at the end of the value, and never cut off
+	Whole   bool               // the value is never cut: it is filled to a column's width only
 }
 
 // Table is the set of fields that a kind of row has.

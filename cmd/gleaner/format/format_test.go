@@ -208,7 +208,7 @@ func check(t *testing.T, layout *Layout[animal], row animal) {
 		if c.width == 0 {
 			continue
 		}
-		if got := utf8.RuneCount(c.cell(nil, c.field.Value(row), c.field.mark(row))); got != max(c.width, len(c.field.mark(row))) {
+		if got := utf8.RuneCount(c.cell(nil, c.field.Value(row), c.field.mark(row), false)); got != max(c.width, len(c.field.mark(row))) {
 			t.Errorf("a column of width %d is %d wide", c.width, got)
 		}
 	}

@@ -61,7 +61,7 @@ func (l *Layout[R]) Has(name string) bool {
 func (l *Layout[R]) Header(dst []byte) []byte {
 	dst = append(dst, l.prefix...)
 	for _, c := range l.columns {
-		dst = c.cell(dst, c.field.Header, "")
+		dst = c.cell(dst, c.field.Header, "", false)
 	}
 	return append(dst, '\n')
 }
@@ -70,7 +70,7 @@ func (l *Layout[R]) Header(dst []byte) []byte {
 func (l *Layout[R]) Row(dst []byte, row R) []byte {
 	dst = append(dst, l.prefix...)
 	for _, c := range l.columns {
-		dst = c.cell(dst, c.field.Value(row), c.field.mark(row))
+		dst = c.cell(dst, c.field.Value(row), c.field.mark(row), c.field.Whole)
 	}
 	return append(dst, '\n')
 }
@@ -84,9 +84,9 @@ func (f *Field[R]) mark(row R) string {
 
 // cell appends one value, cut or filled to the column's width. A mark is at the
 // end of the value whether or not the value was cut.
-func (c *column[R]) cell(dst []byte, text, mark string) []byte {
+func (c *column[R]) cell(dst []byte, text, mark string, whole bool) []byte {
 	room := -1
-	if c.width > 0 {
+	if c.width > 0 && !whole {
 		room = max(c.width-utf8.RuneCountInString(mark), 0)
 	}
 	length := utf8.RuneCountInString(text)

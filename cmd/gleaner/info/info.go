@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
@@ -103,6 +104,9 @@ func infoLayout(inv *option.Invocation) (*format.Layout[*show.NodeRow], error) {
 		shape = infoNodeFormat
 	case long:
 		shape = infoLongFormat
+	}
+	if inv.Command.CalledAs != "" { // what sinfo(1) prints ends with NODELIST, and scripts count on it
+		shape = strings.TrimSuffix(shape, infoGPUs)
 	}
 	layout, err := show.NodeTable.ParseShort(shape)
 	return layout, console.FormatError(inv, "node", err)

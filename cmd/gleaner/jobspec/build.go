@@ -161,7 +161,7 @@ func (b *Builder) sizes() {
 	if v.Given(optArray) {
 		array, err := spec.ParseArray(v.Text(optArray))
 		if err != nil {
-			b.Fail(1, "Invalid job array specification: %w", err)
+			b.Fail(1, "Batch job submission failed: Invalid job array specification: %w", err)
 		}
 		s.Array = array
 	}

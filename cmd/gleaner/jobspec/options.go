@@ -63,9 +63,9 @@ const (
 func variables(suffix string) []string { return []string{"GSUB_" + suffix, "SBATCH_" + suffix} }
 
 // Options is the table of a command that submits a script: the options that
-// are supported, then those that are refused by name.
+// are supported, those without effect, then those that are refused by name.
 func Options() []option.Option {
-	return slices.Concat(submitOptions(), placementOptions(), checkpointOptions(), submitLater())
+	return slices.Concat(submitOptions(), placementOptions(), checkpointOptions(), submitIgnored(), submitLater())
 }
 
 // submitOptions are the options that are supported.

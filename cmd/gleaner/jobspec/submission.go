@@ -55,6 +55,7 @@ func New(inv *option.Invocation) (*Submission, error) {
 	}
 	environ, warnings := readableEnvironment(inv.Environ)
 	warnings = append(warnings, inScript.warnings...)
+	warnings = append(warnings, inv.Command.Ignored(notTyped(values, inv.Values))...)
 	if warning := interpreterWarning(script.text); warning != "" {
 		warnings = append(warnings, warning)
 	}
@@ -79,6 +80,18 @@ func New(inv *option.Invocation) (*Submission, error) {
 	asUser, err := submitFor(values)
 	request := &pb.SubmitRequest{RequestId: uuid.NewString(), Spec: job, AsUser: asUser}
 	return &Submission{Request: request, Values: values, Warnings: warnings}, err
+}
+
+// notTyped are the values that come from the environment or the script: what has no
+// effect on the command line has been told of already.
+func notTyped(values, typed option.Values) option.Values {
+	rest := option.Values{}
+	for long, given := range values {
+		if !typed.Given(long) {
+			rest[long] = given
+		}
+	}
+	return rest
 }
 
 // currentDirectory is where the job starts unless --chdir says otherwise. A

@@ -18,7 +18,7 @@ func (b *Builder) waits() {
 	if v.Given(optDependency) {
 		s.Dependency = v.Text(optDependency)
 		if _, err := spec.ParseDependencies(s.Dependency); err != nil {
-			b.Fail(1, "%w", err)
+			b.Fail(1, "Batch job submission failed: %w", err)
 		}
 	}
 	s.BeginMs, s.DeadlineMs = b.moment(optBegin), b.moment(optDeadline)

@@ -80,23 +80,21 @@ func (c *Command) writeFullHelp(w io.Writer) error {
 	fmt.Fprintf(&text, "\nUsage: %s %s\n", c.Program(), c.Usage)
 	section(&text, "Operands", c.Operands)
 
-	var later []string
+	var later, ignored []string
 	text.WriteString("\nOptions:\n")
 	for _, option := range c.Table() {
 		switch {
 		case option.Hidden:
 		case option.Later != "":
 			later = append(later, "--"+option.Long)
+		case option.Ignored != "":
+			ignored = append(ignored, "--"+option.Long)
 		default:
 			row(&text, option.helpName(), option.helpText())
 		}
 	}
-	if len(later) > 0 {
-		text.WriteString("\nSlurm options not supported (using one tells you the alternative):\n")
-		for _, line := range wrap(strings.Join(later, " "), helpWidth-helpIndent) {
-			text.WriteString("  " + line + "\n")
-		}
-	}
+	names(&text, "Slurm options that are accepted and have no effect (using one tells you why):", ignored)
+	names(&text, "Slurm options not supported (using one tells you the alternative):", later)
 	section(&text, "Environment", c.Variables)
 	writeExamples(&text, c.Examples)
 	if len(c.ExitStatus) > 0 {
@@ -107,6 +105,17 @@ func (c *Command) writeFullHelp(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// names writes options by their names alone.
+func names(text *strings.Builder, title string, options []string) {
+	if len(options) == 0 {
+		return
+	}
+	text.WriteString("\n" + title + "\n")
+	for _, line := range wrap(strings.Join(options, " "), helpWidth-helpIndent) {
+		text.WriteString("  " + line + "\n")
+	}
 }
 
 func section(text *strings.Builder, title string, rows []Variable) {

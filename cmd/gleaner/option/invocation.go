@@ -2,6 +2,7 @@ package option
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 
@@ -116,9 +117,20 @@ func (c *Command) run(invocation *Invocation) error {
 	case invocation.Given(Version):
 		_, err = io.WriteString(invocation.Stdout, "gleaner "+invocation.Version+"\n")
 	default:
+		invocation.sayIgnored()
 		err = c.Run(invocation)
 	}
 	return err
+}
+
+// sayIgnored tells of options on the command line that have no effect.
+func (i *Invocation) sayIgnored() {
+	if i.Given("quiet") {
+		return
+	}
+	for _, word := range i.Command.Ignored(i.Values) {
+		fmt.Fprintf(i.Stderr, "%s: %s\n", i.Command.Program(), word)
+	}
 }
 
 // help answers --help and --help=all.

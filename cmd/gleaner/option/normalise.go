@@ -28,7 +28,7 @@ func (c *Command) Normalise(args []string) ([]Setting, []string, error) {
 func (c *Command) NormaliseScript(words []string) ([]Setting, error) {
 	n := normaliser{program: c.Program(), status: c.UsageStatus}
 	for _, option := range c.Table() {
-		if option.InScript || option.Later != "" {
+		if option.InScript || option.Later != "" || option.Ignored != "" {
 			n.table = append(n.table, option)
 		} else {
 			n.outside = append(n.outside, option)

@@ -7,7 +7,8 @@
 // unambiguous abbreviations ("--nod 2"), optional arguments only where
 // attached, options after operands (but not after the script or command of a
 // Command with StopAtOperand), and "--". An option that exists in Slurm but is
-// not supported is refused by name, never ignored.
+// not supported is refused by name, or accepted with a word where it harms nobody
+// that it has no effect.
 //
 // It needs nothing of the daemons and does no I/O of its own: a Command is data
 // and a Run function, and an Invocation is what one call of it was given.
@@ -46,6 +47,10 @@ type Option struct {
 	// Later, if not empty, says that the option exists in Slurm but is not
 	// supported, and what to do instead. Giving it is an error.
 	Later string
+	// Ignored, if not empty, says that the option exists in Slurm, has no effect
+	// here and harms nobody by that, and why. Giving it is answered with a word on
+	// standard error.
+	Ignored string
 	// Hidden keeps the option out of help and completion.
 	Hidden bool
 }
@@ -127,12 +132,18 @@ type Command struct {
 	// that cannot be read; 0 means 1.
 	UsageStatus int
 	Hidden      bool
-	Run         func(*Invocation) error
+	// CalledAs is the name of Slurm's that the command was called by, "" if it was
+	// called by its own: see Alias.
+	CalledAs string
+	Run      func(*Invocation) error
 }
 
-// Program is the name the command goes by in messages: "gsubmit", or "gleaner
-// dev" for one that is not a separate program.
+// Program is the name the command goes by in messages: "gsubmit", "sbatch" where it
+// was called by that, or "gleaner dev" for one that is not a separate program.
 func (c *Command) Program() string {
+	if c.CalledAs != "" {
+		return c.CalledAs
+	}
 	if c.OwnProgram() {
 		return "g" + c.Name
 	}

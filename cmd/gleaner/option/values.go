@@ -59,6 +59,16 @@ func (v Values) Over(weaker Values) Values {
 	return merged
 }
 
+// Ignored says of each given option without effect why it has none.
+func (c *Command) Ignored(values Values) (words []string) {
+	for _, option := range c.Table() {
+		if option.Ignored != "" && values.Given(option.Long) {
+			words = append(words, "--"+option.Long+" is accepted and has no effect: "+option.Ignored)
+		}
+	}
+	return words
+}
+
 // FromEnvironment are the options given by environment variables. A flag
 // counts as given if its variable is empty, "yes" or a non-zero number, as
 // sbatch(1) has it; a variable that is to hold an argument and is empty counts

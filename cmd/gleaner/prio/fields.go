@@ -18,8 +18,8 @@ import (
 // The formats of gprio with --long, those of sprio(1); without it the columns
 // are those of the factors that have a weight.
 const (
-	prioLongFormat       = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
-	prioLongNormalFormat = "%.15i %9r %.8u %10y %10a %10b %10f %10j %10p %10q %20t"
+	prioLongFormat       = "%.15i %9r %.8u %.10o %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10n %.10Q %.11N %.20T"
+	prioLongNormalFormat = "%.15i %9r %.8u %.10o %10y %10a %10b %10f %10j %10p %.10n %10q %20t"
 )
 
 // prioFactor is a factor's letters, header, weight and value. Letters and
@@ -110,7 +110,8 @@ func prioFields() []prioField {
 		prioText('r', "PARTITION", (*pb.JobPriority).GetPartition, "Partition"),
 		prioText('u', "USER", (*pb.JobPriority).GetUser, "User"),
 		prioText('c', "CLUSTER", func(*pb.JobPriority) string { return "N/A" }, "Cluster"),
-		prioText(0, "ACCOUNT", (*pb.JobPriority).GetAccount, "Account"),
+		prioText('o', "ACCOUNT", (*pb.JobPriority).GetAccount, "Account"),
+		prioText('n', "QOSNAME", (*pb.JobPriority).GetQos, "QOSName"),
 		prioCount('Y', "PRIORITY", "", func(j *pb.JobPriority) int64 { return int64(j.GetPriority()) }, "Priority"),
 		{Letter: 'y', Names: []string{"PriorityNorm"}, Header: "PRIORITY",
 			Value: func(r *prioRow) string {

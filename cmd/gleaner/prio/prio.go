@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
@@ -62,11 +65,11 @@ func runPrio(inv *option.Invocation) error {
 		return printPrio(inv, layout, []*prioRow{{weights: weights}})
 	}
 	rows, err := choice.ask(inv, controllers, weights)
-	if err != nil {
+	if err != nil && status.Code(err) != codes.NotFound { // no job is no error, as in sprio
 		return client.LoadError(inv, client.LoadJobs, err)
 	}
 	if len(choice.ids) == 1 && len(rows) == 0 && !choice.narrows() {
-		fmt.Fprintf(inv.Stderr, "%s: job %s is not waiting, is held, waits for another job or for its begin time: gcontrol show job tells which\n", inv.Command.Program(), spec.FormatJobID(choice.ids[0]))
+		fmt.Fprintf(inv.Stderr, "%s: job %s is unknown, is not waiting, is held, waits for another job or for its begin time: gcontrol show job tells which\n", inv.Command.Program(), spec.FormatJobID(choice.ids[0]))
 	}
 	slices.SortStableFunc(rows, less)
 	if shape != show.JSONNone {

@@ -149,6 +149,9 @@ func (run *queueRun) once(ctx context.Context, now time.Time) error {
 		return client.LoadError(run.inv, client.LoadJobs, err)
 	}
 	if err == nil && found == 0 {
+		if err := run.unknownNodes(ctx); err != nil {
+			return err
+		}
 		for _, name := range run.choice.strangers { // no error, as in squeue
 			fmt.Fprintf(run.inv.Stderr, "%s: error: Invalid user: %s\n", run.inv.Command.Program(), name)
 		}
@@ -158,6 +161,31 @@ func (run *queueRun) once(ctx context.Context, now time.Time) error {
 		return err
 	}
 	return printer.finish()
+}
+
+// unknownNodes fails if --nodelist names a node that there is not, as squeue does.
+func (run *queueRun) unknownNodes(ctx context.Context) error {
+	wanted := run.choice.filter.GetNodes()
+	if len(wanted) == 0 {
+		return nil
+	}
+	known := map[string]bool{}
+	restart := func() bool { clear(known); return true }
+	err := client.List(ctx, run.client, run.client.ListNodes, &pb.ListNodesRequest{}, restart, func(answer *pb.ListNodesResponse) error {
+		for _, node := range answer.GetNodes() {
+			known[node.GetName()] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return client.LoadError(run.inv, client.LoadJobs, err)
+	}
+	for _, name := range wanted {
+		if !known[name] {
+			return run.inv.Fail("Invalid node name %s", name)
+		}
+	}
+	return nil
 }
 
 // missing fails if the one job that was asked for does not exist, as squeue

@@ -26,6 +26,9 @@ func Command() *option.Command {
 	}
 }
 
+// optNoHeader is sshare's other name for --noheader.
+const optNoHeader = "no-header"
+
 func shareOptions() []option.Option {
 	one := "this cluster is the only one; leave the option out"
 	return []option.Option{
@@ -36,6 +39,7 @@ func shareOptions() []option.Option {
 		show.JSONOption(),
 		{Long: "long", Short: 'l', Help: "more columns: the usage of all that the cluster has used, the level fairshare, and limits over time"},
 		{Long: "noheader", Short: 'n', Help: "no header lines"},
+		{Long: optNoHeader, Short: 'h', Help: "as --noheader"},
 		{Long: "parsable", Short: 'p', Help: "columns separated by |, with one at the end"},
 		{Long: "parsable2", Short: 'P', Help: "columns separated by |, without one at the end"},
 		{Long: "partition", Short: 'm', Help: "the partition of associations that are for one only"},

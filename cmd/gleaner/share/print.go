@@ -151,7 +151,7 @@ func printShares(out *bufio.Writer, inv *option.Invocation, columns []shareColum
 		}
 		_ = out.WriteByte('\n')
 	}
-	if !inv.Given("noheader") {
+	if !inv.Given("noheader") && !inv.Given(optNoHeader) {
 		headers, rules := make([]string, len(columns)), make([]string, len(columns))
 		for i, column := range columns {
 			headers[i] = column.name

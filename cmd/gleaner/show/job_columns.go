@@ -27,11 +27,24 @@ func jobCount(letter byte, header string, value func(*pb.Job) uint64, names ...s
 		Compare: func(a, b *JobRow) int { return cmp.Compare(value(a.job), value(b.job)) }}
 }
 
-// jobMoment makes a field that sorts as a time.
+// jobMoment makes a field that sorts as a time; one that is not known is the last.
 func jobMoment(letter byte, header, absent string, value func(*pb.Job) int64, names ...string) jobField {
 	return jobField{Letter: letter, Names: names, Header: header,
-		Value:   func(r *JobRow) string { return r.view.Stamp(value(r.job), absent) },
-		Compare: func(a, b *JobRow) int { return cmp.Compare(value(a.job), value(b.job)) }}
+		Value: func(r *JobRow) string { return r.view.Stamp(value(r.job), absent) },
+		Compare: func(a, b *JobRow) int {
+			return cmp.Or(-compareBools(value(a.job) != 0, value(b.job) != 0), cmp.Compare(value(a.job), value(b.job)))
+		}}
+}
+
+// compareBools puts false first.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // jobConstant makes a field for something this scheduler has only one value of.
@@ -73,7 +86,10 @@ func stateFields() []jobField {
 			Value: func(r *JobRow) string { return StateName(r.job) }},
 		jobText('r', "REASON", reasonText, "Reason"),
 		jobText('R', "NODELIST(REASON)", placeText, "ReasonList"),
-		jobText('N', "NODELIST", func(j *pb.Job) string { return j.NodeList }, "NodeList"),
+		{Letter: 'N', Names: []string{"NodeList"}, Header: "NODELIST", Value: func(r *JobRow) string { return r.job.NodeList },
+			Compare: func(a, b *JobRow) int {
+				return cmp.Or(-compareBools(a.job.NodeList != "", b.job.NodeList != ""), cmp.Compare(a.job.NodeList, b.job.NodeList))
+			}},
 		jobText('B', "EXEC_HOST", func(j *pb.Job) string { return cmp.Or(j.BatchHost, "n/a") }, "BatchHost"),
 		{Letter: 'p', Names: []string{"Priority"}, Header: "PRIORITY", Compare: byPriority,
 			Value: func(r *JobRow) string { return priorityFraction(r.job) }},
@@ -86,13 +102,13 @@ func stateFields() []jobField {
 
 func timeFields() []jobField {
 	return []jobField{
-		{Letter: 'M', Names: []string{"TimeUsed"}, Header: "TIME",
+		{Letter: 'M', Whole: true, Names: []string{"TimeUsed"}, Header: "TIME",
 			Value:   func(r *JobRow) string { return secondsText(r.view.usedSeconds(r.job)) },
 			Compare: func(a, b *JobRow) int { return cmp.Compare(a.view.usedSeconds(a.job), b.view.usedSeconds(b.job)) }},
-		{Letter: 'l', Names: []string{"TimeLimit"}, Header: "TIME_LIMIT",
+		{Letter: 'l', Whole: true, Names: []string{"TimeLimit"}, Header: "TIME_LIMIT",
 			Value:   func(r *JobRow) string { return limitText(r.job) },
 			Compare: func(a, b *JobRow) int { return cmp.Compare(a.job.TimeLimitS, b.job.TimeLimitS) }},
-		{Letter: 'L', Names: []string{"TimeLeft"}, Header: "TIME_LEFT", Value: (*JobRow).leftText,
+		{Letter: 'L', Whole: true, Names: []string{"TimeLeft"}, Header: "TIME_LEFT", Value: (*JobRow).leftText,
 			Compare: func(a, b *JobRow) int {
 				return cmp.Compare(int64(a.job.TimeLimitS)-a.view.usedSeconds(a.job), int64(b.job.TimeLimitS)-b.view.usedSeconds(b.job))
 			}},
@@ -120,8 +136,12 @@ func sizeFields() []jobField {
 		jobCount(0, "TASKS", func(j *pb.Job) uint64 { return uint64(taskCount(j)) }, "NumTasks"),
 		jobCount('c', "MIN_CPUS", func(j *pb.Job) uint64 { return uint64(max(j.GetSpec().GetCpusPerTask(), 1)) }, "MinCpus"),
 		jobCount(0, "CPUS_PER_TASK", func(j *pb.Job) uint64 { return uint64(max(j.GetSpec().GetCpusPerTask(), 1)) }, "cpus-per-task"),
-		{Letter: 'm', Names: []string{"MinMemory"}, Header: "MIN_MEMORY", Value: (*JobRow).memoryText},
-		{Letter: 'd', Names: []string{"MinTmpDisk"}, Header: "MIN_TMP_DISK", Value: (*JobRow).tmpText},
+		{Letter: 'm', Names: []string{"MinMemory"}, Header: "MIN_MEMORY", Value: (*JobRow).memoryText,
+			Compare: func(a, b *JobRow) int { return cmp.Compare(a.memoryAsked(), b.memoryAsked()) }},
+		{Letter: 'd', Names: []string{"MinTmpDisk"}, Header: "MIN_TMP_DISK", Value: (*JobRow).tmpText,
+			Compare: func(a, b *JobRow) int {
+				return cmp.Compare(a.job.GetSpec().GetTmpPerNodeBytes(), b.job.GetSpec().GetTmpPerNodeBytes())
+			}},
 		jobText('b', "TRES_PER_NODE", func(j *pb.Job) string {
 			return cmp.Or(gresText(j.GetSpec(), pb.GpuScope_GPU_SCOPE_NODE), "N/A")
 		}, "tres-per-node", "Gres"),

@@ -78,7 +78,12 @@ func jobPlace(r *Record, row *JobRow, details bool) {
 	}
 	r.Line(Item("NumNodes", Digits(job.Nodes)), Item("NumCPUs", Digits(job.Cpus)), Item("NumTasks", Digits(taskCount(job))),
 		Item("CPUs/Task", Digits(max(asked.GetCpusPerTask(), 1))), "ReqB:S:C:T=0:0:*:*")
-	r.Line(Item("TRES", row.view.tresText(job)))
+	requested, allocated := row.view.tresText(&pb.Job{Spec: asked, Cpus: job.Cpus, Nodes: job.Nodes, Billing: job.Billing}), "(null)"
+	if len(job.Allocation) > 0 {
+		allocated = row.view.tresText(job)
+	}
+	r.Line(Item("ReqTRES", requested))
+	r.Line(Item("AllocTRES", allocated))
 	if !details {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -159,9 +160,15 @@ func (v *View) limitMS(job *pb.Job) int64 {
 	return from + int64(job.TimeLimitS)*1000
 }
 
+// reasonText is Slurm's word for why a job is as it is. Of one that a signal ended it
+// names that: the controllers keep it beside the word.
 func reasonText(job *pb.Job) string {
-	if job.Reason == "" {
+	switch {
+	case job.Reason == "":
 		return "None"
+	case job.Reason == "NonZeroExitCode" && job.ExitSignal != 0:
+		text := syscall.Signal(job.ExitSignal).String()
+		return "RaisedSignal:" + Digits(job.ExitSignal) + "(" + strings.ToUpper(text[:1]) + text[1:] + ")"
 	}
 	return job.Reason
 }
@@ -178,11 +185,10 @@ func placeText(job *pb.Job) string {
 }
 
 // memoryText is the memory asked for, per node or per CPU, as squeue's %m.
-func (r *JobRow) memoryText() string {
-	if perCPU := r.job.GetSpec().GetMemoryPerCpuBytes(); perCPU > 0 {
-		return r.view.memory(perCPU)
-	}
-	return r.view.memory(r.job.GetSpec().GetMemoryPerNodeBytes())
+func (r *JobRow) memoryText() string { return r.view.memory(r.memoryAsked()) }
+
+func (r *JobRow) memoryAsked() uint64 {
+	return cmp.Or(r.job.GetSpec().GetMemoryPerCpuBytes(), r.job.GetSpec().GetMemoryPerNodeBytes())
 }
 
 // tmpText is what the job asked for of a node's disk, as squeue's %d.

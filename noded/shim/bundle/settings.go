@@ -32,6 +32,8 @@ type Settings struct {
 	HideDirs          []string `json:"hide_dirs"`     // host directories that look empty inside
 	// CommandsDir has the commands, where a login shell would not find them; "" = it does.
 	CommandsDir string     `json:"commands_dir"`
+	// SlurmDir has them under Slurm's names; "" = jobs do not get those.
+	SlurmDir string `json:"slurm_dir"`
 	LogFormat   string     `json:"log_format"` // of package logs
 	Checkpoint  Checkpoint `json:"checkpoint"`
 }

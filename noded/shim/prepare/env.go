@@ -22,7 +22,7 @@ var managed = []string{
 	"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "GLEANER_NODED", "GLEANER_TLS_DIR", "SLURMD_NODENAME",
 	"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MAX",
 	"SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_CHECKPOINT_DIR", "SLURM_CPUS_PER_GPU", "SLURM_CPUS_PER_TASK", "SLURM_DISTRIBUTION",
-	"SLURM_EXPORT_ENV", "SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GTIDS", "SLURM_JOB_ACCOUNT",
+	"SLURM_EXPORT_ENV", "SLURM_JOB_DEPENDENCY", "SLURM_JOB_END_TIME", "SLURM_JOB_LICENSES", "SLURM_JOB_RESERVATION", "SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GTIDS", "SLURM_JOB_ACCOUNT",
 	"SLURM_JOB_GPUS", "SLURM_JOB_QOS", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE",
 	"SLURM_NPROCS", "SLURM_NTASKS", "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_NODE", "SLURM_RESTART_COUNT", "SLURM_SRUN_COMM_HOST",
 	"SLURM_SRUN_COMM_PORT", "SLURM_STEPID", "SLURM_STEP_GPUS", "SLURM_STEP_ID", "SLURM_STEP_LAUNCHER_PORT",
@@ -57,7 +57,19 @@ func (j *Job) batchEnvironment() []string {
 	v.set("SLURM_GTIDS", "0")
 	v.set("SLURM_PRIO_PROCESS", "0")
 	v.set("ENVIRONMENT", "BATCH")
-	return pid1.Mirror(pid1.Overlay(j.personal(), base, v))
+	return pid1.Mirror(j.withSlurmNames(pid1.Overlay(j.personal(), base, v)))
+}
+
+// withSlurmNames puts the commands under Slurm's names before the rest of PATH, so
+// that what was written for Slurm finds these and none that the site still has.
+func (j *Job) withSlurmNames(environment []string) []string {
+	dir := j.Settings.SlurmDir
+	for i, entry := range environment {
+		if path, is := strings.CutPrefix(entry, "PATH="); is && dir != "" && path != dir && !strings.HasPrefix(path, dir+":") {
+			environment[i] = "PATH=" + dir + ":" + path
+		}
+	}
+	return environment
 }
 
 // stepEnvironment is what differs between the nodes of a job.
@@ -133,6 +145,16 @@ func (j *Job) addJob(v *variables) {
 	v.setNumber("SLURM_JOB_UID", uint64(j.User.UID))
 	v.setNumber("SLURM_JOB_GID", uint64(j.User.GID))
 	v.set("SLURM_JOB_USER", j.userName())
+	v.set("SLURM_JOB_GROUP", orElse(o.GetOwner().GetGroup(), strconv.FormatUint(uint64(j.User.GID), 10)))
+	j.addTimes(v)
+	v.set("SLURM_OOM_KILL_STEP", "0")
+	for _, asked := range [][2]string{
+		{"SLURM_JOB_DEPENDENCY", s.GetDependency()}, {"SLURM_JOB_LICENSES", s.GetLicenses()}, {"SLURM_JOB_RESERVATION", strings.Join(s.GetReservations(), ",")},
+	} {
+		if asked[1] != "" {
+			v.set(asked[0], asked[1])
+		}
+	}
 	v.set("SLURM_CLUSTER_NAME", o.ClusterName)
 	v.set("SLURM_WORKING_CLUSTER", o.ClusterName)
 	v.set("SLURM_SUBMIT_DIR", submitDir(s))
@@ -143,6 +165,19 @@ func (j *Job) addJob(v *variables) {
 	}
 	if o.RestartCount > 0 {
 		v.setNumber("SLURM_RESTART_COUNT", uint64(o.RestartCount))
+	}
+}
+
+// addTimes: when the run started, and when its time limit ends it, in seconds
+// since 1970. A run without a limit has no end.
+func (j *Job) addTimes(v *variables) {
+	o := j.Order
+	if o.StartMs <= 0 {
+		return
+	}
+	v.setNumber("SLURM_JOB_START_TIME", uint64(o.StartMs/1000))
+	if o.TimeLimitS > 0 && o.TimeLimitS != spec.Unlimited {
+		v.setNumber("SLURM_JOB_END_TIME", uint64(o.StartMs/1000)+uint64(o.TimeLimitS))
 	}
 }
 
@@ -157,13 +192,17 @@ func submitDir(s *pb.JobSpec) string {
 	return s.GetWorkDirectory()
 }
 
-// addTasks: what was not asked for is not set.
+// addTasks: what was not asked for is not set. Without a number of tasks a node has
+// as many as its CPUs are enough for, as in Slurm.
 func (j *Job) addTasks(v *variables) {
 	s := j.Order.Spec
 	tasks := make([]uint32, len(j.Order.Allocation))
 	sum := uint64(0)
 	for i, a := range j.Order.Allocation {
 		tasks[i] = max(a.Tasks, 1)
+		if s.GetTasks() == 0 && s.GetTasksPerNode() == 0 {
+			tasks[i] = max(tasks[i], uint32(len(a.CpuIds))/max(s.GetCpusPerTask(), 1))
+		}
 		sum += uint64(tasks[i])
 	}
 	v.set("SLURM_TASKS_PER_NODE", repeats(tasks))

@@ -52,7 +52,7 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 		ID: j.Dir.ID(), Dir: string(j.Dir), User: j.User, HostName: j.Order.Node,
 		PrivateNetwork: j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE,
 		LayerDir:       j.Dir.Path(bundle.DiskDir), RunDir: j.Dir.Path(bundle.RunDir), InitPath: s.InitPath,
-		CommandsDir: s.CommandsDir, Hosts: j.hosts(),
+		CommandsDir: s.CommandsDir, SlurmDir: s.SlurmDir, Hosts: j.hosts(),
 		Binds: s.Binds, HideDirs: append([]string{s.StateDir}, s.HideDirs...),
 		Devices: Devices(s), OtherDevices: s.OtherDevices,
 		Keep: append([]string{s.StateDir, s.TLSDir}, socketPaths(s.Controllers)...),
