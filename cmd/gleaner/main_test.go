@@ -32,14 +32,19 @@ func TestTables(t *testing.T) {
 				t.Errorf("%s: -%c is there twice", command.Name, option.Short)
 			}
 			letters[option.Short] = true
-			if (option.Help == "") == (option.Later == "") {
-				t.Errorf("%s: --%s needs a help text or a remedy, and not both", command.Name, option.Long)
+			if !onlyOne(option.Help, option.Later, option.Ignored) {
+				t.Errorf("%s: --%s needs a help text, a remedy or a reason why it has no effect, and one of them only", command.Name, option.Long)
 			}
 			if option.OptionalArgument && option.Argument == "" {
 				t.Errorf("%s: --%s has no argument that could be left out", command.Name, option.Long)
 			}
 		}
 	}
+}
+
+// onlyOne reports whether one of the texts is not empty.
+func onlyOne(texts ...string) bool {
+	return len(slices.DeleteFunc(texts, func(text string) bool { return text == "" })) == 1
 }
 
 func TestDispatch(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clienttest"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // knowEverybody makes every name one of a user, but "nobodyhere".
@@ -92,6 +93,7 @@ func TestCancelAnswers(t *testing.T) {
 	unknown := &pb.JobResult{Id: id, Error: "Invalid job id specified"}
 	over := &pb.JobResult{Id: id, AlreadyDone: true}
 	denied := &pb.JobResult{Id: id, Error: "Access/permission denied"}
+	nobody := &pb.JobResult{Id: id, Error: "the signal was not delivered: node n1: " + step.NobodyToSignal}
 	const prefix = "gcancel: error: Kill job error on job id 12: "
 	for _, test := range []struct {
 		line   string
@@ -107,7 +109,10 @@ func TestCancelAnswers(t *testing.T) {
 		{"-s USR1 12", over, nil, clienttest.Outcome{Status: 1, Stdout: "", Stderr: prefix + "Job/step already completing or completed\n"}},
 		{"-Q -s USR1 12", over, nil, clienttest.Outcome{}},
 		{"-v -s USR1 12_3", &pb.JobResult{Id: id}, nil, clienttest.Outcome{Status: 0, Stdout: "", Stderr: "gcancel: Signal 10 to job 12_3\n"}},
-		{"12", denied, nil, clienttest.Outcome{Status: 1, Stdout: "", Stderr: prefix + "Access/permission denied\n"}},
+		{"-s USR1 12", nobody, nil, clienttest.Outcome{Status: 0, Stdout: "", Stderr: "gcancel: job 12 runs no steps, and only those were to have the signal: --batch sends it to the script, --full to both\n"}},
+		{"-Q -s USR1 12", nobody, nil, clienttest.Outcome{}},
+		{"-b -s USR1 12", nobody, nil, clienttest.Outcome{Status: 1, Stdout: "", Stderr: prefix + nobody.Error + "\n"}},
+		{"12", denied, nil, clienttest.Outcome{Status: 210, Stdout: "", Stderr: prefix + "Access/permission denied\n"}},
 		{"-u x", nil, status.Error(codes.PermissionDenied, "no \x1b[2J"), clienttest.Outcome{Status: 1, Stdout: "", Stderr: "gcancel: error: Kill job error: no ?[2J\n"}},
 	} {
 		controller := &clienttest.Scripted{OnCancel: func(*pb.CancelRequest) (*pb.CancelResponse, error) {

@@ -61,18 +61,30 @@ func TestScriptOptionsRefuses(t *testing.T) {
 		"#SBATCH --partiton=x":    "line 3 of the script: #SBATCH: unrecognized option '--partiton'; did you mean '--partition'?",
 		"#GSUB --wrap=x":          "line 3 of the script: #GSUB: option '--wrap' may be given on the command line only",
 		"#GSUB -V":                "line 3 of the script: #GSUB: option '-V' may be given on the command line only",
-		"#SBATCH --reboot":        "line 3 of the script: #SBATCH: --reboot is not supported: ",
 		"#SBATCH hetjob":          "line 3 of the script: #SBATCH: a heterogeneous job (hetjob, or options after a colon) is not supported: submit the components",
 		"#SBATCH -n1 : -n2":       "line 3 of the script: #SBATCH: a heterogeneous job",
 		"#SBATCH -J 'x":           "line 3 of the script: #SBATCH: a quote is not closed: -J 'x",
 		"#SBATCH -n1 word":        "line 3 of the script: #SBATCH: 'word' is not an option",
 		"#SBATCH --output":        "line 3 of the script: #SBATCH: option '--output' requires an argument",
 		"#SBATCH --usage":         "line 3 of the script: #SBATCH: option '--usage' may be given on the command line only",
-		"#SBATCH --mail-type=ALL": "line 3 of the script: #SBATCH: --mail-type is not supported: ",
+		"#SBATCH --export-file=x": "line 3 of the script: #SBATCH: --export-file is not supported: ",
 	} {
 		_, err := scriptOptions(scriptCommand(), []byte("#!/bin/sh\n# x\n"+line+"\n"))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", line, err, want)
+		}
+	}
+}
+
+// What harms nobody is accepted, and told of.
+func TestScriptOptionsWithoutEffect(t *testing.T) {
+	for _, line := range []string{
+		"--mail-type=ALL", "--mail-user=a@b", "--hint=nomultithread", "-m block:block", "-O", "-s", "--ntasks-per-socket=1", "--get-user-env", "--get-user-env=10L",
+		"--mincpus=2", "-S 1", "-B 1:2:1", "--reboot", "--propagate", "--propagate=STACK", "-k", "--profile=none", "--threads-per-core=1", "--oom-kill-step=1",
+	} {
+		values, err := scriptOptions(scriptCommand(), []byte("#!/bin/sh\n#SBATCH "+line+"\n"))
+		if words := scriptCommand().Ignored(values); err != nil || len(words) != 1 || !strings.Contains(words[0], " is accepted and has no effect: ") {
+			t.Errorf("%s: %q, %v", line, words, err)
 		}
 	}
 }

@@ -31,11 +31,11 @@ type Settings struct {
 	Binds             []string `json:"binds"`         // host directories bound at the same path
 	HideDirs          []string `json:"hide_dirs"`     // host directories that look empty inside
 	// CommandsDir has the commands, where a login shell would not find them; "" = it does.
-	CommandsDir string     `json:"commands_dir"`
+	CommandsDir string `json:"commands_dir"`
 	// SlurmDir has them under Slurm's names; "" = jobs do not get those.
-	SlurmDir string `json:"slurm_dir"`
-	LogFormat   string     `json:"log_format"` // of package logs
-	Checkpoint  Checkpoint `json:"checkpoint"`
+	SlurmDir   string     `json:"slurm_dir"`
+	LogFormat  string     `json:"log_format"` // of package logs
+	Checkpoint Checkpoint `json:"checkpoint"`
 }
 
 // DeviceFile is a device of this allocation, or one that its programs need beside

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // environment answers the script's variables that start with SLURM or are
@@ -48,8 +49,8 @@ func compare(t *testing.T, got []string, want string) {
 func TestBatchEnvironment(t *testing.T) {
 	got := environment(func(*pb.StartAlloc) {}, "HOME", "USER", "PATH", "SHELL", "TMPDIR", "CUDA_VISIBLE_DEVICES",
 		"GLEANER_JOB_ID", "GLEANER_NTASKS", "GLEANER_CONTROLLER", "GLEANER_STEP_SOCKET", "HOSTNAME")
-	compare(t, got, `JOB_ID=12 JOBID=12 JOB_NAME=train JOB_NODELIST=n1 NODELIST=n1 JOB_NUM_NODES=1 NNODES=1 TASKS_PER_NODE=1
-		JOB_CPUS_PER_NODE=2 CPUS_ON_NODE=2 JOB_PARTITION=main JOB_QOS=normal JOB_UID=1000 JOB_GID=100 JOB_USER=ann
+	compare(t, got, `JOB_ID=12 JOBID=12 JOB_NAME=train JOB_NODELIST=n1 NODELIST=n1 JOB_NUM_NODES=1 NNODES=1 TASKS_PER_NODE=2
+		JOB_CPUS_PER_NODE=2 CPUS_ON_NODE=2 JOB_PARTITION=main JOB_QOS=normal JOB_UID=1000 JOB_GID=100 JOB_USER=ann JOB_GROUP=100 OOM_KILL_STEP=0
 		CLUSTER_NAME=test WORKING_CLUSTER=test SUBMIT_DIR=/home/ann SUBMIT_HOST=login1 NODEID=0 PROCID=0 LOCALID=0 GTIDS=0
 		PRIO_PROCESS=0 NODE_ALIASES=(null) TOPOLOGY_ADDR=n1 TOPOLOGY_ADDR_PATTERN=node SLURMD_NODENAME=n1 MEM_PER_CPU=256 MPI_TYPE=none
 		HOME=/elsewhere USER=ann PATH=/usr/local/bin:/usr/bin:/bin SHELL=/bin/bash TMPDIR=/tmp HOSTNAME=n1 GLEANER_JOB_ID=12
@@ -71,7 +72,7 @@ func TestBatchEnvironmentAsAsked(t *testing.T) {
 		o.Allocation = append(o.Allocation, &pb.NodeAllocation{Node: "n2", CpuIds: []uint32{0, 1}, Tasks: n})
 	}
 	compare(t, chosen(environment(func(o *pb.StartAlloc) { two(o, 1); o.Spec.MinNodes = 2 }), tasks),
-		"TASKS_PER_NODE=1(x2) JOB_CPUS_PER_NODE=2(x2) JOB_NODELIST=n[1-2] NNODES=2 MEM_PER_CPU=256")
+		"TASKS_PER_NODE=2(x2) JOB_CPUS_PER_NODE=2(x2) JOB_NODELIST=n[1-2] NNODES=2 MEM_PER_CPU=256")
 	compare(t, chosen(environment(func(o *pb.StartAlloc) { two(o, 2); o.Spec.MinNodes, o.Spec.TasksPerNode = 2, 2 }), tasks),
 		"NTASKS=4 NPROCS=4 NTASKS_PER_NODE=2 TASKS_PER_NODE=2(x2) JOB_CPUS_PER_NODE=2(x2) JOB_NODELIST=n[1-2] NNODES=2 MEM_PER_CPU=256")
 	compare(t, chosen(environment(func(o *pb.StartAlloc) {
@@ -95,6 +96,27 @@ func TestBatchEnvironmentAsAsked(t *testing.T) {
 		o.Spec.Tasks, o.Spec.CpusPerGpu, o.Spec.MemoryPerGpuBytes, o.Spec.TasksPerGpu = 1, 3, 5<<30, 4
 	}), "NTASKS CPUS_PER_TASK CPUS_PER_GPU MEM_PER_GPU MEM_PER_CPU GPUS GPUS_PER_NODE GPUS_PER_TASK NTASKS_PER_GPU"),
 		"NTASKS=1 CPUS_PER_GPU=3 MEM_PER_GPU=5120 GPUS_PER_TASK=2 NTASKS_PER_GPU=4")
+}
+
+// When the run started and ends by its limit, and what it asked for besides.
+func TestBatchEnvironmentOfTheRun(t *testing.T) {
+	const names = "JOB_START_TIME JOB_END_TIME JOB_LICENSES JOB_DEPENDENCY JOB_RESERVATION JOB_GROUP TASKS_PER_NODE"
+	compare(t, chosen(environment(func(o *pb.StartAlloc) {
+		o.StartMs, o.TimeLimitS, o.Owner.Group = 1_700_000_000_999, 3600, "users"
+		o.Spec.Licenses, o.Spec.Dependency, o.Spec.Reservations = "matlab:2", "afterok:3", []string{"maint"}
+		o.Spec.CpusPerTask = 2
+	}), names), "JOB_START_TIME=1700000000 JOB_END_TIME=1700003600 JOB_LICENSES=matlab:2 JOB_DEPENDENCY=afterok:3 JOB_RESERVATION=maint JOB_GROUP=users TASKS_PER_NODE=1")
+	compare(t, chosen(environment(func(o *pb.StartAlloc) { o.StartMs, o.TimeLimitS = 1_700_000_000_000, spec.Unlimited }), names),
+		"JOB_START_TIME=1700000000 JOB_GROUP=100 TASKS_PER_NODE=2")
+}
+
+// The commands under Slurm's names come before the rest of PATH.
+func TestSlurmNames(t *testing.T) {
+	j := &Job{Settings: &bundle.Settings{SlurmDir: "/opt/slurm"}}
+	got := j.withSlurmNames([]string{"PATHS=1", "PATH=/usr/bin"})
+	if got = j.withSlurmNames(got); !slices.Equal(got, []string{"PATHS=1", "PATH=/opt/slurm:/usr/bin"}) {
+		t.Error(got)
+	}
 }
 
 func TestRepeats(t *testing.T) {
