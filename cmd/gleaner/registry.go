@@ -4,11 +4,13 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acctmgr"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/alloc"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/attach"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/prio"
@@ -38,10 +40,12 @@ func commands() []*option.Command {
 		release.Command(),
 		lend.Command(),
 		run.Command(),
+		alloc.Command(),
 		attach.Command(),
 		doctor.Command(),
 		simulate.Command(),
 		dev.Command(),
+		hold.Command(),
 		manCommand(),
 		completionCommand(),
 	}

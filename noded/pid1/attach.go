@@ -29,6 +29,7 @@ type attachment struct {
 type sessions struct {
 	mu     sync.Mutex
 	begun  []*session // in the order of their numbers
+	heard  []*session // those last whose end was heard, for who holds the job for one
 	opened sync.Mutex // one Open at a time, so that a name is used once
 }
 
@@ -66,6 +67,10 @@ func (t *sessions) forget(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begun = slices.DeleteFunc(t.begun, func(known *session) bool { return known == s })
+	t.heard = append(t.heard, s)
+	if len(t.heard) > step.MaxSessions {
+		t.heard = slices.Delete(t.heard, 0, 1)
+	}
 }
 
 func (t *sessions) list() *step.SessionList {

@@ -96,6 +96,8 @@ func (p *process1) answer(m step.Message) step.Message {
 		return &step.OK{}
 	case *step.Sessions:
 		return p.sessions.list()
+	case *step.Hold:
+		return p.hold(m)
 	case *step.Signal:
 		if !p.signal(m) {
 			return &step.Failed{Text: step.NobodyToSignal, Code: 1}

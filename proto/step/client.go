@@ -62,6 +62,19 @@ func (c *Client) Signal(signal uint32, scope Scope, step uint32) error {
 	return c.askOK(m)
 }
 
+// Hold waits until a session is over: see Hold.
+func (c *Client) Hold(name string, clientS uint32) (*Exited, error) {
+	answer, err := c.ask(&Hold{Name: name, ClientS: clientS})
+	if err != nil {
+		return nil, err
+	}
+	ended, ok := answer.(*Exited)
+	if !ok {
+		return nil, fmt.Errorf("%w: %T in place of the end of a session", ErrUnexpected, answer)
+	}
+	return ended, nil
+}
+
 // StartBatch lets the batch script start.
 func (c *Client) StartBatch() error { return c.askOK(&StartBatch{}) }
 

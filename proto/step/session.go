@@ -96,6 +96,17 @@ type Written struct {
 // Sessions asks which sessions there are; the answer is SessionList.
 type Sessions struct{}
 
+// Hold waits for a session, which need not have begun. The answer is Exited once it
+// is over and its client has heard so, or Failed when nobody was attached to it for
+// ClientS seconds in a row, those before it began included.
+type Hold struct {
+	Name    string `json:"name"`
+	ClientS uint32 `json:"client_s"` // at most MaxHoldS
+}
+
+// MaxHoldS bounds how long a session is held without a client: a day.
+const MaxHoldS = 24 * 60 * 60
+
 // SessionList has them in the order of their numbers.
 type SessionList struct {
 	Sessions []SessionInfo `json:"sessions"`
@@ -115,6 +126,7 @@ func (*Attach) kind() Kind      { return KindAttach }
 func (*Resize) kind() Kind      { return KindResize }
 func (*Taken) kind() Kind       { return KindTaken }
 func (*Sessions) kind() Kind    { return KindSessions }
+func (*Hold) kind() Kind        { return KindHold }
 func (*Attached) kind() Kind    { return KindAttached }
 func (*Written) kind() Kind     { return KindWritten }
 func (*SessionList) kind() Kind { return KindSessionList }
@@ -131,6 +143,8 @@ func newSessionControl(kind Kind) Message {
 		return &Taken{}
 	case KindSessions:
 		return &Sessions{}
+	case KindHold:
+		return &Hold{}
 	case KindAttached:
 		return &Attached{}
 	case KindWritten:
@@ -159,6 +173,11 @@ func checkSession(m Message) error {
 			return fmt.Errorf("%w: a session without a program", ErrMalformed)
 		}
 		return names(m.Name, m.Client)
+	case *Hold:
+		if m.Name == "" || m.ClientS > MaxHoldS {
+			return fmt.Errorf("%w: a session without a name, or held for more than a day", ErrMalformed)
+		}
+		return names(m.Name)
 	case *Attach:
 		if m.Client == "" {
 			return fmt.Errorf("%w: attached without a client", ErrMalformed)

@@ -69,6 +69,7 @@ const (
 	KindResize     Kind = 9
 	KindTaken      Kind = 10
 	KindSessions   Kind = 11
+	KindHold       Kind = 12
 
 	KindStepNumber  Kind = 16
 	KindStarted     Kind = 17

@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
@@ -66,6 +67,33 @@ func variables(suffix string) []string { return []string{"GSUB_" + suffix, "SBAT
 // are supported, those without effect, then those that are refused by name.
 func Options() []option.Option {
 	return slices.Concat(submitOptions(), placementOptions(), checkpointOptions(), submitIgnored(), submitLater())
+}
+
+// notAllocated are options of gsubmit that say something of its script only.
+var notAllocated = []string{optArray, OptOutput, OptError, OptInput, OptOpenMode, OptExport, OptParsable, OptWait, optWaitAllNodes, optWrap, OptTestOnly, "ignore-pbs", OptHold, optRequeue, optNoRequeue}
+
+// AllocationOptions is the table of a command that asks for nodes and has no script.
+// Variables are those with these beginnings, in place of gsubmit's.
+func AllocationOptions(prefixes ...string) []option.Option {
+	var table []option.Option
+	for _, one := range slices.Concat(submitOptions(), placementOptions(), checkpointOptions(), submitIgnored(), submitLater()) {
+		if slices.Contains(notAllocated, one.Long) || one.Long == OptVerbose || one.Long == OptQuiet {
+			continue
+		}
+		var names []string
+		for _, name := range one.Environment {
+			if suffix, ours := strings.CutPrefix(name, "GSUB_"); ours {
+				for _, prefix := range prefixes {
+					names = append(names, prefix+suffix)
+				}
+			}
+		}
+		if one.Environment, one.InScript = names, false; one.Later != "" {
+			one.Environment = nil
+		}
+		table = append(table, one)
+	}
+	return table
 }
 
 // submitOptions are the options that are supported.

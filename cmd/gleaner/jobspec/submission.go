@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"unicode/utf8"
@@ -80,6 +81,45 @@ func New(inv *option.Invocation) (*Submission, error) {
 	asUser, err := submitFor(values)
 	request := &pb.SubmitRequest{RequestId: uuid.NewString(), Spec: job, AsUser: asUser}
 	return &Submission{Request: request, Values: values, Warnings: warnings}, err
+}
+
+// ofStep are the options of grun that say how tasks run: what it asks for an
+// allocation of its own has its own meaning of them, or none.
+var ofStep = []string{OptOutput, OptError, OptInput, OptOpenMode, OptChdir, OptExport, OptHold, OptWait}
+
+// NewAllocation is the request of a job that only holds what the values ask for. Its
+// script is given, and what it writes goes nowhere.
+func NewAllocation(inv *option.Invocation, values option.Values, name, script string) (*Submission, error) {
+	directory, err := os.Getwd()
+	if err != nil {
+		directory = "/"
+	}
+	asked := option.Values{}
+	for long, given := range values {
+		if !slices.Contains(ofStep, long) {
+			asked[long] = given
+		}
+	}
+	job, merged, err := mergedSpec(directory, asked)
+	if err != nil {
+		return nil, err
+	}
+	environ, warnings := readableEnvironment(inv.Environ)
+	warnings = append(warnings, fitNodesToTasks(job)...)
+	job.Script, job.Name = []byte(script), cmp.Or(job.Name, name)
+	job.StandardOutput, job.Requeue = os.DevNull, false
+	if job.Environment, err = exportedEnvironment(environ, ""); err != nil {
+		return nil, err
+	}
+	if job.Umask, err = FileMask(inv.Getenv("SLURM_UMASK")); err != nil {
+		return nil, err
+	}
+	if job.SubmitHost, err = os.Hostname(); err != nil {
+		job.SubmitHost = "localhost"
+	}
+	asUser, err := submitFor(merged)
+	request := &pb.SubmitRequest{RequestId: uuid.NewString(), Spec: job, AsUser: asUser}
+	return &Submission{Request: request, Values: merged, Warnings: warnings}, err
 }
 
 // notTyped are the values that come from the environment or the script: what has no

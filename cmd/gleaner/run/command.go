@@ -1,9 +1,11 @@
 package run
 
 import (
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"slices"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/allocation"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 )
 
 // Long names of grun's options that gsubmit does not have.
@@ -35,8 +37,9 @@ func Command() *option.Command {
 		Alias:   "srun",
 		Summary: "run a command as parallel tasks inside a job",
 		Description: []string{
-			"grun starts a command on the nodes of the job it is called in: as many tasks as the job asked for with --ntasks, or one on each node. It passes on standard input to all tasks, what they write to its own standard output and error, and signals; it ends when all tasks have ended, with the highest of their exit statuses.",
+			"grun starts a command on the nodes of the job it is called in; outside of any job it makes one of what it asks for, waits until that runs, and ends it afterwards. It starts as many tasks as the job asked for with --ntasks, or one on each node. It passes on standard input to all tasks, what they write to its own standard output and error, and signals; it ends when all tasks have ended, with the highest of their exit statuses.",
 			"It works in a batch script and in whatever the script starts, on any node of the job. Steps share what the job has: several may run at once, and a step never waits for another.",
+			"A job of its own lives as long as its client: when that has been lost for two minutes (--inactive-limit), the job ends, whatever has become of grun and its host. What the tasks read and write goes over the controllers, so that files are better than pipes for much of it.",
 			"With --jobid it works from anywhere: the command is one task in a job of yours that runs, on the node of its batch script. With --pty the task has a terminal. Such a step is a session: it continues when grun is lost or left (control-], typed three times within a second), and moves with its job; gattach comes back to it. The end of grun's input is that of the task's, also at a terminal. SIGTERM ends the step, and so does SIGHUP unless grun is typed into at a terminal, which is left then; what heeds neither is killed after 30 seconds.",
 			"File names for --output, --error and --input may hold %j, %J, %s, %t, %N, %n, %u, %x, %A, %a as for gsubmit; they are opened by grun, where it runs.",
 		},
@@ -44,7 +47,7 @@ func Command() *option.Command {
 		Operands: []option.Variable{
 			{Name: "command", Help: "a program, looked up in PATH on each node, and its arguments"},
 		},
-		Options: append(runOptions(), runLater()...),
+		Options: runOptions(),
 		Often: []string{
 			jobspec.OptNtasks, jobspec.OptNodes, jobspec.OptNodelist, jobspec.OptOutput, optLabel, optJobID, optPty,
 		},
@@ -53,6 +56,8 @@ func Command() *option.Command {
 			{Text: "say which task wrote what", Command: "grun --label hostname"},
 			{Text: "two servers side by side, on nodes of their own", Command: "grun -N1 -n1 -w n1 ./server & grun -N1 -n1 -w n2 ./server & wait"},
 			{Text: "a shell in a job that runs, from the login host", Command: "grun --jobid=12 --overlap --pty bash"},
+			{Text: "two tasks on a GPU each, in a job of their own", Command: "grun -n2 --gpus-per-task=1 -t 10 nvidia-smi -L"},
+			{Text: "a shell on a node, for an hour", Command: "grun --gpus=1 -t 60 --pty bash"},
 			{Text: "a launcher on each node", Command: "grun -N$SLURM_NNODES -n$SLURM_NNODES torchrun --nnodes=$SLURM_NNODES train.py"},
 		},
 		ExitStatus: []option.ExitStatus{
@@ -74,8 +79,15 @@ func Command() *option.Command {
 	}
 }
 
+// runOptions are the options of steps, those of an allocation of its own, and those
+// that are refused.
 func runOptions() []option.Option {
-	return []option.Option{
+	return slices.Concat(stepOptions(), allocationOptions(), runLater())
+}
+
+// stepOptions are those that say how the tasks run.
+func stepOptions() []option.Option {
+	return append([]option.Option{
 		{Long: jobspec.OptNtasks, Short: 'n', Argument: "count", Help: "number of tasks", Default: "$SLURM_NTASKS, else one on each node"},
 		{Long: jobspec.OptNodes, Short: 'N', Argument: "min[-max]", Help: "number of nodes", Default: "all nodes of the job"},
 		{Long: jobspec.OptNtasksPerNode, Aliases: []string{"tasks-per-node"}, Argument: "count", Help: "tasks on each node at most"},
@@ -96,16 +108,15 @@ func runOptions() []option.Option {
 		{Long: jobspec.OptVerbose, Short: 'v', Help: "say where the tasks are"},
 		{Long: optJobID, Argument: "job", Help: "run the command in this job, from anywhere, as a session"},
 		{Long: optPty, Help: "run the command in a terminal of its own, as a session; without a command, a shell"},
-		{Long: jobspec.OptExclusive, Argument: "user|mcs", OptionalArgument: true, Help: "accepted and without effect: steps share what the job has"},
+		{Long: jobspec.OptExclusive, Argument: "user|mcs", OptionalArgument: true, Help: "outside of a job whole nodes for it; inside accepted and without effect, since steps share what the job has"},
 		{Long: "exact", Help: "accepted and without effect, as --exclusive"},
 		{Long: "overlap", Help: "accepted and without effect, as --exclusive"},
-		{Long: "immediate", Short: 'I', Argument: "seconds", OptionalArgument: true, Help: "accepted and without effect: a step never waits"},
 		{Long: "disable-status", Short: 'X', Help: "accepted and without effect: an interrupt always goes to the tasks"},
 		{Long: jobspec.OptGPUsPerTask, Argument: "[model:]count", Environment: runVariables("GPUS_PER_TASK"), Help: "GPUs of its node that each task sees, in CUDA_VISIBLE_DEVICES", Default: "as the job asked for, else all"},
 		{Long: optGPUBind, Argument: "none|per_task:count", Environment: runVariables("GPU_BIND"), Help: "none: each task sees all GPUs that the job has on its node; per_task: as --gpus-per-task"},
 		{Long: optMPI, Argument: "none", Help: "none is accepted; MPI programs start through their own launchers"},
 		{Long: optCPUBind, Argument: "none", Help: "none is accepted; tasks share the CPUs that the job has on their node"},
-	}
+	}, allocation.Options()...)
 }
 
 // runLater are the options of srun that are refused by name.
@@ -115,94 +126,26 @@ func runLater() []option.Option {
 	}
 	return []option.Option{
 		later(0, "accel-bind", "options", gpusOfTheJob),
-		later('A', jobspec.OptAccount, "account", ofTheJob),
-		later(0, "acctg-freq", "interval", option.LeaveOut),
-		later(0, "bb", "specification", ofTheJob),
-		later(0, "bbf", "file", ofTheJob),
 		{Long: "bcast", Argument: "path", OptionalArgument: true, Later: "copy the program to a shared directory"},
 		later(0, "bcast-exclude", "paths", "copy the program to a shared directory"),
-		later('b', "begin", "time", ofTheJob),
-		later(0, "cluster-constraint", "features", ofTheJob),
-		later('M', "clusters", "names", option.LeaveOut),
-		later(0, jobspec.OptComment, "text", ofTheJob),
 		{Long: "compress", Argument: "type", OptionalArgument: true, Later: option.LeaveOut},
-		later('C', jobspec.OptConstraint, "features", ofTheJob),
-		later(0, "container", "bundle", "there is no OCI runtime for tasks: use programs by their paths (a virtual environment, a module, an unpacked image)"),
-		later(0, "contiguous", "", ofTheJob),
-		later('S', "core-spec", "count", ofTheJob),
-		later(0, "cores-per-socket", "count", ofTheJob),
-		later(0, "cpu-freq", "range", option.LeaveOut),
-		later(0, "cpus-per-gpu", "count", "use --cpus-per-task"),
-		later(0, "deadline", "time", ofTheJob),
-		later(0, "delay-boot", "minutes", ofTheJob),
-		later('d', "dependency", "list", ofTheJob),
-		later('m', "distribution", "method", option.LeaveOut+"; tasks are laid out in blocks"),
 		later(0, "epilog", "program", "run it after grun"),
-		later('B', "extra-node-info", "counts", ofTheJob),
-		later(0, "gid", "group", ofTheJob),
-		later(0, "gpu-freq", "frequencies", option.LeaveOut),
-		later('G', jobspec.OptGPUs, "[model:]count", gpusOfTheJob),
-		later(0, jobspec.OptGPUsPerNode, "[model:]count", gpusOfTheJob),
-		later(0, "gpus-per-socket", "[model:]count", gpusOfTheJob),
-		later(0, jobspec.OptGres, "list", gpusOfTheJob),
-		later(0, "gres-flags", "flags", option.LeaveOut),
 		later(0, "het-group", "numbers", option.LeaveOut),
-		later(0, "hint", "type", jobspec.BindInstead),
 		later('H', jobspec.OptHold, "", ofTheJob),
-		later('J', jobspec.OptJobName, "name", option.LeaveOut+"; steps are known by number"),
-		later('L', "licenses", "list", ofTheJob),
-		later(0, "mail-type", "types", ofTheJob),
-		later(0, "mail-user", "user", ofTheJob),
-		later(0, "mcs-label", "label", ofTheJob),
-		later(0, jobspec.OptMem, "size", "limit tasks with ulimit -v; the memory of the job is for all its steps"),
-		later(0, "mem-bind", "type", jobspec.BindInstead),
-		later(0, jobspec.OptMemPerCPU, "size", "limit tasks with ulimit -v; the memory of the job is for all its steps"),
-		later(0, "mem-per-gpu", "size", "limit tasks with ulimit -v; the memory of the job is for all its steps"),
-		later(0, "mincpus", "count", ofTheJob),
 		later(0, "msg-timeout", "seconds", option.LeaveOut),
 		later(0, "multi-prog", "", "choose the program by SLURM_PROCID in a script"),
-		later(0, jobspec.OptNetwork, "type", ofTheJob),
-		{Long: jobspec.OptNice, Argument: "adjustment", OptionalArgument: true, Later: "start the command with nice(1)"},
 		later('Z', "no-allocate", "", option.LeaveOut),
-		{Long: "no-kill", Short: 'k', Argument: "off", OptionalArgument: true, Later: option.LeaveOut + "; a job ends when one of its nodes fails"},
-		later('F', "nodefile", "file", "name the nodes with --nodelist"),
-		later(0, "ntasks-per-core", "count", "use --ntasks-per-node"),
-		later(0, "ntasks-per-gpu", "count", "use --ntasks-per-node"),
-		later(0, "ntasks-per-socket", "count", "use --ntasks-per-node"),
-		later('s', "oversubscribe", "", ofTheJob),
-		later('p', jobspec.OptPartition, "partition", ofTheJob),
-		later(0, "power", "flags", ofTheJob),
-		later(0, "prefer", "features", ofTheJob),
 		later('E', "preserve-env", "", option.LeaveOut),
-		later(0, "priority", "value", ofTheJob),
-		later(0, "profile", "types", option.LeaveOut),
 		later(0, "prolog", "program", "run it before grun"),
-		{Long: "propagate", Argument: "limits", OptionalArgument: true, Later: "set limits with ulimit in a script that the tasks start"},
-		later('q', "qos", "qos", ofTheJob),
 		later(0, "quit-on-interrupt", "", option.LeaveOut+"; two interrupts within a second kill the tasks"),
-		later(0, "reboot", "", ofTheJob),
 		later('r', "relative", "n", "name the nodes with --nodelist"),
-		later(0, "reservation", "names", ofTheJob),
-		{Long: "resv-ports", Argument: "count", OptionalArgument: true, Later: option.LeaveOut},
 		{Long: "send-libs", Argument: "yes|no", OptionalArgument: true, Later: option.LeaveOut},
-		later(0, "signal", "signal[@seconds]", "use timeout(1) around the command"),
 		later(0, "slurmd-debug", "level", option.LeaveOut),
-		later(0, "sockets-per-node", "count", ofTheJob),
-		later(0, "spread-job", "", ofTheJob),
-		later(0, "switches", "count[@time]", ofTheJob),
 		later(0, "task-epilog", "program", "let the tasks start a script that runs it"),
 		later(0, "task-prolog", "program", "let the tasks start a script that runs it"),
 		later(0, "test-only", "", "gsubmit --test-only says when a job would start"),
-		later(0, "thread-spec", "count", ofTheJob),
 		later('T', "threads", "count", option.LeaveOut),
-		later(0, "threads-per-core", "count", ofTheJob),
-		later('t', jobspec.OptTime, "time", "use timeout(1) around the command"),
-		later(0, "time-min", "time", ofTheJob),
-		later(0, "tmp", "size", ofTheJob),
-		later(0, jobspec.OptUID, "user", ofTheJob),
-		later(0, "use-min-nodes", "", "give one number of --nodes"),
 		later('W', jobspec.OptWait, "seconds", "use --kill-on-bad-exit, or timeout(1) around the command"),
-		later(0, jobspec.OptWCKey, "key", ofTheJob),
 		{Long: "x11", Argument: "all|first|last", OptionalArgument: true, Later: option.LeaveOut},
 	}
 }

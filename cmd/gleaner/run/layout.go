@@ -27,9 +27,8 @@ type jobShape struct {
 	socket   string // of process 1 of this node's container
 }
 
-// errOutside is returned when grun does not run inside a job.
-var errOutside = errors.New("grun works inside a job only: interactive allocations are not supported\n" +
-	"Put the grun line into a batch script and submit that (gsubmit script.sh), or gsubmit --wrap='grun …'; --jobid=JOB runs it in a job that is there")
+// errOutside is returned when the variables of a job are damaged.
+var errOutside = errors.New("SLURM_JOB_ID or GLEANER_STEP_SOCKET is missing: do not change the variables of a job; outside of one unset both")
 
 // readShape reads the variables of the job.
 func readShape(getenv func(string) string) (*jobShape, error) {

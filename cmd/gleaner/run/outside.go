@@ -1,7 +1,6 @@
 package run
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ func wantsSession(inv *option.Invocation) bool {
 		return true
 	}
 	own := inv.Getenv("SLURM_JOB_ID")
-	return inv.Given(optJobID) && (inv.Getenv("GLEANER_STEP_SOCKET") == "" || inv.Text(optJobID) != own)
+	return inv.Given(optJobID) && inv.Text(optJobID) != own || !inAJob(inv)
 }
 
 // runSession is grun --jobid, from outside of the job.
@@ -40,34 +39,44 @@ func runSession(inv *option.Invocation) error {
 		name = inv.Getenv("SLURM_JOB_ID")
 	}
 	if name == "" {
-		return fmt.Errorf("--pty needs a job that runs: name it with --jobid; interactive allocations are not supported")
+		return runInAllocation(inv)
 	}
 	job, err := client.OneJob(name)
 	if err != nil {
 		return err
 	}
-	for _, o := range inv.Command.Options {
-		if inv.Given(o.Long) && !slices.Contains(ofSession, o.Long) {
-			return option.Fail(1, "--%s is for steps that are started from inside their job: leave it out, or put the grun line into the job's script", o.Long)
-		}
-	}
-	for _, long := range []string{jobspec.OptNtasks, jobspec.OptNodes} {
-		if text := inv.Text(long); text != "" && text != "1" {
-			return option.Fail(1, "--%s=%s: a step from outside of the job is one task, on the node of its batch script", long, text)
-		}
-	}
 	if len(inv.Operands) == 0 && !inv.Given(optPty) {
-		return option.Fail(1, "No command given to execute")
+		return option.Fail(1, "No command given to execute.")
 	}
-	open, err := openOrder(inv)
+	if _, err := readStepRequest(inv.Values); err != nil {
+		return err
+	}
+	wide := !inv.Given(optPty) && !isOneTask(inv)
+	open, err := openOrder(inv, wide)
 	if err != nil {
 		return err
 	}
-	return session.Begin(inv, job, name, open)
+	_, err = session.Begin(inv, job, name, open, wide)
+	return err
 }
 
-// openOrder is what process 1 is asked to start.
-func openOrder(inv *option.Invocation) (*step.Open, error) {
+// isOneTask reports whether a step named by its job is one task as it is, which a
+// session runs without a grun inside the job.
+func isOneTask(inv *option.Invocation) bool {
+	if !inv.Given(optJobID) {
+		return false
+	}
+	for _, o := range stepOptions() {
+		if inv.Given(o.Long) && !slices.Contains(ofSession, o.Long) {
+			return false
+		}
+	}
+	return (inv.Text(jobspec.OptNtasks) == "" || inv.Text(jobspec.OptNtasks) == "1") && (inv.Text(jobspec.OptNodes) == "" || inv.Text(jobspec.OptNodes) == "1")
+}
+
+// openOrder is what process 1 is asked to start: the command, or, if it is to run as
+// the tasks of a step, a grun inside the job.
+func openOrder(inv *option.Invocation, wide bool) (*step.Open, error) {
 	directory, err := os.Getwd()
 	if err != nil {
 		directory = "/"
@@ -92,8 +101,8 @@ func openOrder(inv *option.Invocation) (*step.Open, error) {
 		Name: uuid.NewString(), Client: uuid.NewString(),
 		Argv: inv.Operands, Env: exported, Cwd: step.Bytes(directory), Umask: umask,
 	}
-	if inv.Given(optPty) {
-		open.Window = session.Window()
+	if wide && !inv.Given(optPty) {
+		open.Argv = insideArguments(inv)
 	}
-	return open, nil
+	return withTerminal(inv, open), nil
 }

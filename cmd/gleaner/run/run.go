@@ -29,6 +29,7 @@ func runStep(inv *option.Invocation) error {
 	if err != nil {
 		return err
 	}
+	typed := inv.Values
 	inv.Values = inv.Over(inEnvironment)
 	if wantsSession(inv) {
 		return runSession(inv)
@@ -38,9 +39,12 @@ func runStep(inv *option.Invocation) error {
 		return err
 	}
 	if len(inv.Operands) == 0 {
-		return option.Fail(1, "No command given to execute")
+		return option.Fail(1, "No command given to execute.")
 	}
-	request, err := readStepRequest(inv.Values, shape)
+	if err := ofAnAllocation(inv, typed); err != nil {
+		return err
+	}
+	request, err := readStepRequest(inv.Values)
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func runStep(inv *option.Invocation) error {
 
 // readStepRequest reads the options that say how many tasks run where, and
 // refuses unsupported values.
-func readStepRequest(values option.Values, shape *jobShape) (stepRequest, error) {
+func readStepRequest(values option.Values) (stepRequest, error) {
 	// The numbers are read as gsubmit reads them.
 	builder := &jobspec.Builder{Values: values}
 	least, most := builder.NodeCount()

@@ -27,10 +27,25 @@ func (s *Client) Join(number uint32, terminal bool) error {
 	return s.attend(terminal)
 }
 
-// Begin opens a session in a job and stays with it.
-func Begin(inv *option.Invocation, job *pb.JobId, name string, open *step.Open) error {
-	s := &Client{inv: inv, job: job, jobName: name, open: open}
-	return s.attend(open.Window != nil)
+// Begin opens a session in a job and stays with it. detached: the user has left it to
+// itself. With silent nothing is said of how the task ended.
+func Begin(inv *option.Invocation, job *pb.JobId, name string, open *step.Open, silent bool) (detached bool, err error) {
+	s := &Client{inv: inv, job: job, jobName: name, open: open, silent: silent}
+	err = s.attend(open.Window != nil)
+	return s.detached, err
+}
+
+// Keep opens a session and stays with it in silence, whatever signals come: its input
+// is what the invocation's is, and its output goes nowhere.
+func Keep(inv *option.Invocation, job *pb.JobId, name string, open *step.Open) (err error) {
+	s := &Client{inv: inv, job: job, jobName: name, open: open, silent: true}
+	if s.client, err = client.Connect(s.inv); err != nil {
+		return err
+	}
+	defer s.client.Close()
+	s.input = newTypedInput()
+	go s.input.read(s.inv.Stdin, nil)
+	return s.run(context.WithoutCancel(s.inv.Context))
 }
 
 // Window asks for a terminal; its true size is filled in when the

@@ -42,6 +42,10 @@ type Client struct {
 	signals <-chan os.Signal // for the task, or for this command
 	leave   <-chan struct{}  // closed when the user wants to leave
 
+	// silent: how the task ended is said by itself, as by a grun inside the job.
+	silent   bool
+	detached bool // the user has left it to itself
+
 	attached  bool // at least once
 	has       uint64
 	epoch     uint32
@@ -366,7 +370,7 @@ func (s *Client) over(ended *step.Exited) error {
 		text := syscall.Signal(ended.Signal).String()
 		code, how = 128+ended.Signal, strings.ToUpper(text[:1])+text[1:]
 	}
-	if code != 0 && !s.inv.Given("quiet") {
+	if code != 0 && !s.inv.Given("quiet") && !s.silent {
 		s.say("error: %s: task 0: %s", format.Printable(s.node), how)
 	}
 	return option.Exit(code)
@@ -377,6 +381,7 @@ func (s *Client) left() error {
 	if s.attach == nil {
 		return option.Exit(console.Interrupted)
 	}
+	s.detached = true
 	s.say("detached; the session continues: gattach %s.%d", s.jobName, s.attach.Step)
 	return nil
 }
