@@ -83,14 +83,13 @@ func TestRunRefuses(t *testing.T) {
 		text   string
 		status int
 	}{
-		"":                         {"grun: error: No command given to execute\n", 1},
+		"":                         {"grun: error: No command given to execute.", 1},
 		"--bogus true":             {"grun: unrecognized option '--bogus'\nTry \"grun --help\" for more information\n", 255},
 		"-n x true":                {"grun: error: Invalid numeric value \"x\" for --ntasks", 1},
-		"-t 5 true":                {"grun: error: --time is not supported: use timeout(1)", 1},
 		"--gpus-per-task=x:y x":    {"grun: error: Invalid --gpus-per-task specification: ", 1},
 		"--gpu-bind=per_task:0 x":  {"grun: error: Invalid --gpu-bind specification: \"per_task:0\": type a number", 1},
 		"--gpu-bind=map_gpu:0,1 x": {"grun: error: --gpu-bind=map_gpu:0,1 is not supported: none and per_task:COUNT are", 1},
-		"--gpus-per-node=1 x":      {"grun: error: --gpus-per-node is not supported: ", 1},
+		"--gpus-per-node=1 x":      {"grun: error: --gpus-per-node inside a job is not supported: ", 1},
 		"--mpi=pmix true":          {"grun: error: --mpi=pmix is not supported", 1},
 		"-n9 true":                 {"grun: error: Unable to create step for job 7: More processors requested than permitted\n", 1},
 		"-o /nowhere/x true":       {"grun: error: Unable to open file /nowhere/x for output: no such file or directory\n", 1},
@@ -102,7 +101,7 @@ func TestRunRefuses(t *testing.T) {
 		}
 	}
 	outside := command(t, job.target, "", nil, "grun", "true")
-	if outside.Status != 1 || !strings.Contains(outside.Stderr, "grun: error: grun works inside a job only") || !strings.Contains(outside.Stderr, "gsubmit") {
+	if outside.Status != 1 || !strings.HasPrefix(outside.Stderr, "grun: error: Unable to allocate resources: ") {
 		t.Errorf("outside a job: %+v", outside)
 	}
 }
