@@ -238,3 +238,28 @@ func TestInventoryOfThisMachine(t *testing.T) {
 		t.Errorf("a pretending node offers %v", i)
 	}
 }
+
+// Slurm's names are where they are said to be, or below the other commands; a
+// directory without them is refused if it was named.
+func TestSlurmDir(t *testing.T) {
+	commands := t.TempDir()
+	below := filepath.Join(commands, "slurm")
+	for _, test := range []struct {
+		named, want, refused string
+	}{{"", "", ""}, {"relative", "", "container.slurm"}, {below, "", "it has no sbatch"}, {noSlurmDir, "", ""}} {
+		c := Config{CommandsDir: commands, SlurmDir: test.named}
+		if err := c.findSlurmDir(); c.SlurmDir != test.want && test.refused == "" || (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
+			t.Errorf("%q: %q, %v", test.named, c.SlurmDir, err)
+		}
+	}
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(below, "sbatch"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{CommandsDir: commands}
+	if err := c.findSlurmDir(); err != nil || c.SlurmDir != below {
+		t.Errorf("%q, %v", c.SlurmDir, err)
+	}
+}

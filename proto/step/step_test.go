@@ -29,7 +29,7 @@ func messages() []Message {
 		&Open{Name: "a", Client: "b", Window: &Window{Rows: 24, Columns: 80}, Argv: Strings{"sh"}, Env: Strings{"K=\xe9"}, Cwd: "/tmp", Umask: 0o22},
 		&Attach{Step: 4, Name: "a", Client: "b", Output: new(uint64)}, &Attached{Step: 4, Name: "a", Terminal: true, Output: 1 << 40, Input: 3, Written: 2},
 		&Resize{Window: Window{Rows: 1, Columns: 2}}, &Taken{Output: 9, Ended: true}, &Written{Input: 5},
-		&Sessions{}, &SessionList{Sessions: []SessionInfo{{Step: 1, Command: "sh", Attached: true}}},
+		&Hold{Name: "a", ClientS: 120}, &Sessions{}, &SessionList{Sessions: []SessionInfo{{Step: 1, Command: "sh", Attached: true}}},
 	}
 }
 
