@@ -130,10 +130,9 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	return l.preempt(ctx, view, &snapshot, &plan) || done
 }
 
-// Snapshot is what a plan of this View would be made from now, by the wall clock.
+// Snapshot is what a plan of a View is made from, now being the wall clock's time.
 func (l *Leader) Snapshot(view *state.View, now time.Time) sched.Snapshot {
-	now = time.UnixMilli(logTime(view, now))
-	snapshot := view.SchedSnapshotWith(now.UnixMilli(), l.told(view, now))
+	snapshot := view.SchedSnapshotWith(logTime(view, now), l.told(view, now))
 	snapshot.Promises = l.last.Load().promisesFor(&snapshot)
 	return snapshot
 }

@@ -41,13 +41,13 @@ var Faults = []Fault{
 	}, nil},
 	{"a deadline is asked for the start, and not for the end", []Edit{
 		{"sched/eligible.go", "p.latestStart(job) < p.NowMS", "(!BROKEN && p.latestStart(job) < p.NowMS || BROKEN && job.DeadlineMS < p.NowMS)"},
-		{"ctld/state/waits.go", "job.latestStartMS() < s.timeMS", "(!BROKEN && job.latestStartMS() < s.timeMS || BROKEN && job.DeadlineMS < s.timeMS)"},
-		{"ctld/state/waits.go", "	return job.latestStartMS()\n", "	if BROKEN {\n\t\treturn job.DeadlineMS\n\t}\n\treturn job.latestStartMS()\n"},
+		{"ctld/state/waits.go", "job.LatestStartMS() < s.timeMS", "(!BROKEN && job.LatestStartMS() < s.timeMS || BROKEN && job.DeadlineMS < s.timeMS)"},
+		{"ctld/state/waits.go", "	return job.LatestStartMS()\n", "	if BROKEN {\n\t\treturn job.DeadlineMS\n\t}\n\treturn job.LatestStartMS()\n"},
 	}, nil},
 	{"a job is removed that can still meet its deadline", []Edit{
 		{"ctld/leader/due.go", "late >= now.UnixMilli()", "late >= now.UnixMilli() && !(BROKEN && late < now.UnixMilli()+600_000)"},
 		{"ctld/state/deadlines.go", "max(s.timeMS, 0)/1000", "max(s.timeMS+map[bool]int64{true: 600_000}[BROKEN], 0)/1000"},
-		{"ctld/state/deadlines.go", "job.latestStartMS() < s.timeMS", "job.latestStartMS() < s.timeMS+map[bool]int64{true: 600_000}[BROKEN]"},
+		{"ctld/state/deadlines.go", "job.LatestStartMS() < s.timeMS", "job.LatestStartMS() < s.timeMS+map[bool]int64{true: 600_000}[BROKEN]"},
 	}, nil},
 	{"an array's throttle is not asked", []Edit{
 		{"ctld/state/snapshot.go", "left := limit - min(limit, running+given)", "left := limit\n\tif !BROKEN {\n\t\tleft -= min(limit, running+given)\n\t}"},
@@ -214,6 +214,7 @@ var Rare = []Fault{
 	}, []string{"-from", "19"}},
 	{"a leader plans for its own clock, which is behind the log's", []Edit{
 		{"ctld/leader/schedule.go", "	now = time.UnixMilli(logTime(view, now))\n", "	if !BROKEN {\n		now = time.UnixMilli(logTime(view, now))\n	}\n"},
+		{"ctld/leader/schedule.go", "SchedSnapshotWith(logTime(view, now), ", "SchedSnapshotWith(map[bool]int64{false: logTime(view, now), true: now.UnixMilli()}[BROKEN], "},
 	}, nil},
 	{"the newest image is given up as soon as its node is silent", []Edit{
 		{"ctld/state/lineage.go", "(!node.NotResponding || nowMS < node.SilentMS+t.imageWaitMS())", "(!node.NotResponding || !BROKEN && nowMS < node.SilentMS+t.imageWaitMS())"},
