@@ -39,7 +39,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean
+.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -262,6 +262,12 @@ bench: build ## measure beside Slurm and libcontainer (BENCH=quick|full SLURM=au
 	@mkdir -p .build
 	go build -tags '$(TAGS)' -o .build/bench ./test/bench
 	$(SUDO) .build/bench -bin $(BIN) -size '$(BENCH)' -slurm '$(SLURM)' -markdown .build/bench.md -json .build/bench.json
+	@$(MAKE) --no-print-directory curve
+
+curve: ## what a scheduling pass costs as nodes and jobs grow (CURVE="-jobs 1000000" for other sizes: see -help)
+	@mkdir -p .build
+	@go build -o .build/curve ./test/curve
+	@.build/curve $(CURVE)
 
 microbench: build ## Go's benchmarks of single functions, in all packages
 	go test $(TEST_FLAGS) -run '^$$' -bench . -benchtime 1s ./...

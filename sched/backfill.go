@@ -89,27 +89,6 @@ type plan struct {
 // it would fit and does not, because of how its tasks or nodes must lie.
 const maxTries = 100
 
-// fitNow places a job on what is free, and stays so for a time.
-func (p *pass) fitNow(e entry, index int, shape *Shape, spanMS int64) (place.Placement, bool) {
-	nodes := p.openTo(e, index)
-	f := p.future
-	if f == nil || len(f.planned) == 0 {
-		return place.Find(p.nodes, nodes, shape.Request)
-	}
-	until := after(p.NowMS, spanMS)
-	before := p.narrowed[:0]
-	for _, node := range f.planned {
-		before = append(before, p.nodes[node])
-		p.nodes[node] = f.through(&before[len(before)-1], node, p.NowMS, until, shape.Request.Exclusive)
-	}
-	placement, fits := place.Find(p.nodes, nodes, shape.Request)
-	for i, node := range f.planned {
-		p.nodes[node] = before[i]
-	}
-	p.narrowed = before
-	return placement, fits
-}
-
 // reserve plans the starts of a job that waits only for resources in some partitions,
 // where it starts first. It reports whether nothing needs to be kept for the job besides.
 func (p *pass) reserve(turns []entry, old []int, apart bool) bool {

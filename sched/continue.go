@@ -117,6 +117,7 @@ func (p *pass) tryContinue(s suspended) {
 	}
 	p.withheld = append(p.withheld, all...)
 	place.TakeBack(p.nodes, s.Back)
+	p.noteTaken(s.Back)
 	p.room.withhold(all)
 }
 

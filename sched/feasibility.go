@@ -56,8 +56,8 @@ func (j *feasibility) known(partition int) bool {
 // feasibility gives verdicts, and remembers them for the next pass.
 type feasibility struct {
 	*Snapshot
-	idle   []place.Node       // with no job on them
-	healed []place.Node       // and with every node up and every device healthy
+	idle   *ideal             // with no job on them; nil = not needed yet
+	healed *ideal             // and with every node up and every device healthy
 	before map[string]verdict // of the pass before
 	given  map[string]verdict
 	ofPart map[string]verdict // of own parts, whose numbers are this pass's
@@ -111,13 +111,11 @@ func (j *feasibility) verdictOf(shape *Shape, index int) verdict {
 
 func (j *feasibility) decide(r *place.Request, index int) verdict {
 	if j.idle == nil {
-		j.idle, j.healed = make([]place.Node, len(j.Nodes)), make([]place.Node, len(j.Nodes))
-		for i := range j.Nodes {
-			j.idle[i], j.healed[i] = place.Idle(j.Nodes[i], false), place.Idle(j.Nodes[i], true)
-		}
+		j.idle, j.healed = newIdeal(j.Snapshot, false), newIdeal(j.Snapshot, true)
 	}
 	nodes := j.Partitions[index].Nodes
-	if _, short, fits := place.Fit(j.healed, nodes, *r); !fits {
+	if !j.healed.fits(r, index, nodes) {
+		_, short, _ := place.Fit(j.healed.nodes, nodes, *r)
 		switch {
 		case short.What == place.Model, short.What == place.Host,
 			short.What == place.Feature && short.Among == place.AllNodes:
@@ -125,10 +123,40 @@ func (j *feasibility) decide(r *place.Request, index int) verdict {
 		}
 		return verdict{code: ReasonPartitionConfig, lack: &Lack{Short: short}}
 	}
-	if _, _, fits := place.Fit(j.idle, nodes, *r); fits {
+	if j.idle.fits(r, index, nodes) {
 		return verdict{}
 	}
 	return verdict{code: ReasonReqNodeNotAvail, lack: &Lack{Unavailable: j.missing(r, nodes)}}
+}
+
+// ideal is the nodes as they would be with no job on them.
+type ideal struct {
+	nodes   []place.Node
+	kinds   *place.Kinds
+	indices []*place.Index // by partition; nil = not needed yet
+}
+
+func newIdeal(s *Snapshot, healed bool) *ideal {
+	i := &ideal{nodes: make([]place.Node, len(s.Nodes)), indices: make([]*place.Index, len(s.Partitions))}
+	for at := range s.Nodes {
+		i.nodes[at] = place.Idle(s.Nodes[at], healed)
+	}
+	i.kinds = place.NewKinds(i.nodes)
+	return i
+}
+
+// fits reports whether a request fits on the nodes of a partition.
+func (i *ideal) fits(r *place.Request, index int, nodes []place.NodeIndex) bool {
+	x := i.indices[index]
+	if x == nil {
+		x = i.kinds.NewIndex(nodes)
+		i.indices[index] = x
+	}
+	if x.Narrows(r) {
+		nodes, _ = x.Narrow(r)
+	}
+	_, fits := place.Find(i.nodes, nodes, *r)
+	return fits
 }
 
 // missing is the nodes that the request could use but for a fault of theirs or
@@ -138,7 +166,7 @@ func (j *feasibility) missing(r *place.Request, nodes []place.NodeIndex) []place
 	for _, index := range nodes {
 		n := &j.Nodes[index]
 		broken := r.WantsGPUs() && slices.ContainsFunc(n.Devices, func(d place.Device) bool { return !d.Healthy })
-		if n.Available && !broken || !place.Suits(j.healed[index], *r) {
+		if n.Available && !broken || !place.Suits(j.healed.nodes[index], *r) {
 			continue
 		}
 		missing = append(missing, index)

@@ -275,11 +275,12 @@ func before(atMS, span int64) int64 {
 }
 
 // mark notes that something is planned on the nodes of a placement.
-func (f *future) mark(placement *place.Placement) {
+func (f *future) mark(placement *place.Placement, setApart func(place.NodeIndex)) {
 	for i := range placement.Allocs {
 		if node := placement.Allocs[i].Node; !f.has[node] {
 			f.has[node] = true
 			f.planned = append(f.planned, node)
+			setApart(node)
 		}
 	}
 }

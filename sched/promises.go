@@ -134,7 +134,7 @@ func (p *pass) mayHave(of *plan) bool {
 func (p *pass) stand(of *plan) {
 	f := p.needFuture()
 	f.take(p.Nodes, &p.Waiting[of.entry.job], of.shape, &of.Placement, of.StartMS, after(of.StartMS, of.shape.spanMS()))
-	f.mark(&of.Placement)
+	f.mark(&of.Placement, p.setApart)
 }
 
 // lift removes a planned start, if it stands.

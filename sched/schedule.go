@@ -80,6 +80,7 @@ type pass struct {
 	*Snapshot
 	nodes       []place.Node // with what is free after the starts so far
 	closedBy    []JobID      // by node: the job that the node is kept for, 0 = none
+	kinds       *place.Kinds // of nodes; nil until a job looks for some
 	closings    int          // how often nodes were closed
 	partitions  []partitionPass
 	trials      [][]trial // by shape and choice of partition
@@ -125,6 +126,7 @@ type partitionPass struct {
 	standing planCounts        // for how many the last plan did, and they had no turn yet
 	open     []place.NodeIndex // nodes not closed, as of the first closings
 	closings int
+	index    *place.Index // of these nodes; nil = not made yet
 }
 
 // trial is what is known of a shape in a partition.
@@ -275,6 +277,7 @@ func (p *pass) start(e entry) (stopped bool) {
 func (p *pass) begin(e entry, placement *place.Placement, spanMS int64) {
 	shape, index, _ := p.at(e)
 	place.Take(p.nodes, *placement, shape.Request.Exclusive)
+	p.noteTaken(placement.Allocs)
 	p.room.take(*placement, shape.Request.Exclusive)
 	p.enterStart(&p.Waiting[e.job], shape, placement, spanMS)
 	p.lendAgain(e)
@@ -421,7 +424,7 @@ func (p *pass) open(index int) []place.NodeIndex {
 			open = append(open, node)
 		}
 	}
-	here.open, here.closings = open, p.closings
+	here.open, here.closings, here.index = open, p.closings, nil
 	return open
 }
 

@@ -54,7 +54,7 @@ func (p *Policy) readShares(message *pb.Policy) {
 		Mode:        PreemptMode(numberOf(preemptModeWords, message.GetPreempt().GetMode())),
 		ExemptTimeS: message.GetPreempt().GetExemptTimeS(), GuestExemptTimeS: message.GetPreempt().GetGuestExemptTimeS(),
 	}
-	p.Scheduler = schedulerPolicy(message.GetScheduler())
+	p.Scheduler = SchedulerFromMessage(message.GetScheduler())
 	for _, license := range message.GetLicenses() {
 		p.Licenses = append(p.Licenses, License{Name: license.GetName(), Count: license.GetCount()})
 	}

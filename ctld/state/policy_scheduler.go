@@ -82,8 +82,8 @@ func (p *SchedulerPolicy) message() *pb.SchedulerPolicy {
 	}
 }
 
-// schedulerPolicy reads a message; none is the default.
-func schedulerPolicy(m *pb.SchedulerPolicy) SchedulerPolicy {
+// SchedulerFromMessage reads a message; none is the default.
+func SchedulerFromMessage(m *pb.SchedulerPolicy) SchedulerPolicy {
 	if m == nil {
 		return SchedulerPolicy{}
 	}

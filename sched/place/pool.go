@@ -124,11 +124,11 @@ func (p *pool) one() *choice {
 	if named > 1 || grouped > 1 {
 		return nil
 	}
-	take := max(p.gpus, p.spread, p.units*p.unit.gpus)
+	take := p.whole()
 	best := -1
 	for i := range p.offers {
 		o := &p.offers[i]
-		if named > 0 && !o.required || grouped > 0 && o.groups == 0 || uint64(o.units) < p.units || uint64(o.gpus) < p.spread {
+		if named > 0 && !o.required || grouped > 0 && o.groups == 0 || !p.holds(o) {
 			continue
 		}
 		if best < 0 || p.fit(o, &p.offers[best], take) < 0 {
@@ -143,6 +143,12 @@ func (p *pool) one() *choice {
 	}
 	return p.choice(p.offers[best:best+1], p.spread)
 }
+
+// whole is how many devices the whole job takes on one node.
+func (w *want) whole() uint64 { return max(w.gpus, w.spread, w.units*w.unit.gpus) }
+
+// holds reports whether a node can hold the whole job.
+func (w *want) holds(o *offer) bool { return uint64(o.units) >= w.units && uint64(o.gpus) >= w.spread }
 
 // maxAlike bounds how many nodes that fit alike are compared by their links.
 const maxAlike = 16
@@ -159,7 +165,7 @@ func (p *pool) bestLinkedNode(best int, take uint64) int {
 	seen := 0
 	for i := best; i < len(p.offers) && seen < maxAlike; i++ {
 		o := &p.offers[i]
-		if uint64(o.units) < p.units || uint64(o.gpus) < p.spread || p.fit(o, &like, take) != 0 {
+		if !p.holds(o) || p.fit(o, &like, take) != 0 {
 			continue
 		}
 		found := linksOf(&p.nodes[o.node], p.model, int(take), p.guestOn(&p.nodes[o.node]))

@@ -208,29 +208,9 @@ func freeGPUs(n *Node, model string, guest bool) (ofModel, all, whole uint64) {
 func (w *want) offers(candidates []NodeIndex) []offer {
 	var offers []offer
 	for i, index := range candidates {
-		n := &w.nodes[index]
-		if !w.open(n) || n.FreeCPUs.Empty() || !w.named(n) {
+		o, is := w.offerOf(index)
+		if !is {
 			continue
-		}
-		o := offer{node: index, leaf: -1}
-		_, all, whole := freeGPUs(n, w.model, w.guestOn(n))
-		units, gpus := w.capacity(n, w.freeGPUs(n, w.model))
-		if units == 0 {
-			continue
-		}
-		o.units, o.gpus, o.left = uint32(units), uint32(gpus), uint32(all)
-		o.whole = all == whole && (whole > 0 || !n.Busy)
-		if !w.WantsGPUs() {
-			o.cpus = uint32(n.FreeCPUs.Count())
-		}
-		if len(w.RequiredNodes) > 0 {
-			_, o.required = slices.BinarySearch(w.RequiredNodes, n.Name)
-		}
-		if len(w.Constraint.Groups) > 0 {
-			o.groups = w.Constraint.groupsOf(n.Features)
-		}
-		if leaf := n.leaf(); leaf != nil {
-			o.leaf = int32(leaf.Index)
 		}
 		if offers == nil {
 			offers = make([]offer, 0, len(candidates)-i)
@@ -241,6 +221,36 @@ func (w *want) offers(candidates []NodeIndex) []offer {
 		countWhole(offers)
 	}
 	return offers
+}
+
+// offerOf is what a node can contribute with devices of the model; false if it cannot
+// take part.
+func (w *want) offerOf(index NodeIndex) (offer, bool) {
+	n := &w.nodes[index]
+	if !w.open(n) || n.FreeCPUs.Empty() || !w.named(n) {
+		return offer{}, false
+	}
+	o := offer{node: index, leaf: -1}
+	_, all, whole := freeGPUs(n, w.model, w.guestOn(n))
+	units, gpus := w.capacity(n, w.freeGPUs(n, w.model))
+	if units == 0 {
+		return offer{}, false
+	}
+	o.units, o.gpus, o.left = uint32(units), uint32(gpus), uint32(all)
+	o.whole = all == whole && (whole > 0 || !n.Busy)
+	if !w.WantsGPUs() {
+		o.cpus = uint32(n.FreeCPUs.Count())
+	}
+	if len(w.RequiredNodes) > 0 {
+		_, o.required = slices.BinarySearch(w.RequiredNodes, n.Name)
+	}
+	if len(w.Constraint.Groups) > 0 {
+		o.groups = w.Constraint.groupsOf(n.Features)
+	}
+	if leaf := n.leaf(); leaf != nil {
+		o.leaf = int32(leaf.Index)
+	}
+	return o, true
 }
 
 // countWhole notes how many whole nodes each leaf switch has.
