@@ -94,7 +94,7 @@ const maxTries = 100
 func (p *pass) reserve(turns []entry, old []int, apart bool) bool {
 	job := turns[0].job
 	_, index, _ := p.at(turns[0])
-	if !p.hasQuota(job, index, apart) || p.hasPlan(job) {
+	if !p.hasQuota(job, index, apart) || p.hasPlan[job] {
 		return true // others may go before it, or it is planned by an earlier turn
 	}
 	for n := range min(p.left[job], max(p.Backfill.ArrayTasks, 1)) {
@@ -108,6 +108,7 @@ func (p *pass) reserve(turns []entry, old []int, apart bool) bool {
 		best.Apart = apart
 		p.stand(&best)
 		p.plans = append(p.plans, best)
+		p.hasPlan[job] = true
 		if n == 0 {
 			*p.partitions[p.whole(index)].planned.of(apart)++
 			p.plannedJobs++
@@ -287,14 +288,10 @@ func (p *pass) fitAt(at int64, shape *Shape, open []bool) (place.Placement, bool
 }
 
 // noteBehind notes a job that waits and has no planned start.
-func (p *pass) noteBehind(turns []entry) {
-	if e := turns[0]; p.Backfill.On && p.left[e.job] > 0 && !e.isOwn() && !p.hasPlan(e.job) {
-		p.behind = append(p.behind, Behind{Job: e.id, Count: uint32(len(p.plans))})
+func (p *pass) noteBehind(e entry) {
+	if p.Backfill.On && p.left[e.job] > 0 && !e.isOwn() && !p.hasPlan[e.job] && p.behind[e.job] == 0 {
+		p.behind[e.job] = 1 + uint32(len(p.plans))
 	}
-}
-
-func (p *pass) hasPlan(job int32) bool {
-	return slices.ContainsFunc(p.plans, func(of plan) bool { return of.entry.job == job })
 }
 
 // plannedOn is a job other than this one with a planned start on nodes of a placement,
@@ -339,9 +336,22 @@ func (p *pass) promises(last *Promises) Promises {
 			now.Planned[i] = p.plans[i].Planned
 			now.Planned[i].Partition = p.whole(now.Planned[i].Partition)
 		}
-		slices.SortStableFunc(p.behind, func(a, b Behind) int { return cmp.Compare(a.Job, b.Job) })
-		now.Behind = slices.CompactFunc(p.behind, func(a, b Behind) bool { return a.Job == b.Job })
+		now.Behind = p.allBehind()
 	}
 	p.noteMoves(&now, last)
 	return now
+}
+
+// allBehind are the jobs that wait and have no planned start, ascending.
+func (p *pass) allBehind() (behind []Behind) {
+	for i, noted := range p.behind {
+		if noted > 0 {
+			behind = append(behind, Behind{Job: p.Waiting[i].ID, Count: noted - 1})
+		}
+	}
+	byJob := func(a, b Behind) int { return cmp.Compare(a.Job, b.Job) }
+	if !slices.IsSortedFunc(behind, byJob) {
+		slices.SortFunc(behind, byJob)
+	}
+	return behind
 }

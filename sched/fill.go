@@ -63,7 +63,7 @@ func (p *pass) mayFill(e entry) bool {
 	return p.Partitions[index].FillsHoles && !e.isOwn() && job.SaveS > 0 && p.left[e.job] > 0 &&
 		(why == ReasonResources || why == ReasonPriority) && here.blocker == 0 &&
 		job.worthMS() < shape.spanMS() && (t.noHole == 0 || job.worthMS() < t.noHole) &&
-		p.rules(t, shape, index).Code == ReasonNone && t.judged && t.verdict.code == ReasonNone && !p.hasPlan(e.job)
+		p.rules(t, shape, index).Code == ReasonNone && t.judged && t.verdict.code == ReasonNone && !p.hasPlan[e.job]
 }
 
 // fill starts as many tasks of a job as there are holes for, each in a long one.

@@ -13,6 +13,7 @@ type entry struct {
 	id       JobID
 	choice   int32 // position in the shape's partitions
 	job      int32 // position in Snapshot.Waiting
+	shape    int32 // of the job
 }
 
 // isOwn reports whether the turn is one on nodes that the job's account owns.
@@ -35,10 +36,11 @@ func order(s *Snapshot, jobs []int32, p *priorities) []entry {
 				id:       job.ID,
 				choice:   int32(choice),
 				job:      i,
+				shape:    int32(job.Shape),
 			})
 		}
 	}
-	slices.SortFunc(entries, compareEntries)
+	entries = sorted(entries)
 	own := 0
 	for own < len(entries) && entries[own].tier >= ownTurn {
 		own++

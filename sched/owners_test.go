@@ -151,7 +151,7 @@ func TestGuestsAgainstBruteForce(t *testing.T) {
 		own := withOwnParts(*s)
 		p := newPass(&own, Memo{})
 		p.room = newRoom(p)
-		e := entry{id: 1000, tier: ownTurn, choice: 1}
+		e := entry{id: 1000, tier: ownTurn, choice: 1, shape: int32(own.Waiting[0].Shape)}
 		shape, index, _ := p.at(e)
 		g := p.newVictimSearch(e, &shape.Request, p.Partitions[index].Nodes, true)
 		g.search()
@@ -188,7 +188,7 @@ func TestParkIsUndone(t *testing.T) {
 		}
 		p := newPass(&own, Memo{})
 		p.room = newRoom(p)
-		g := p.newVictimSearch(entry{id: 1000, tier: ownTurn, choice: 1}, &own.Shapes[0].Request, own.Partitions[1].Nodes, true)
+		g := p.newVictimSearch(entry{id: 1000, tier: ownTurn, choice: 1, shape: int32(own.Waiting[0].Shape)}, &own.Shapes[0].Request, own.Partitions[1].Nodes, true)
 		for _, set := range [][]int{allOf(g.victims), allOf(g.victims)[:len(g.victims)/2]} {
 			g.release(set)
 			want := cleared(s, 2, func(r *Running) bool {

@@ -59,12 +59,14 @@ func (p *pass) run(priorities *priorities) {
 	at := 0
 	for turns := range turns(entries) {
 		p.suspended.before(p, at)
-		if p.comesLater(turns) {
+		switch {
+		case len(turns) == 1 && p.waitsLike(turns[0]):
+		case p.comesLater(turns):
 			p.later = append(p.later, turns)
-			p.noteBehind(turns) // what is planned from here on, it leaves as it is
-		} else {
+			p.noteBehind(turns[0]) // what is planned from here on, it leaves as it is
+		default:
 			p.consider(turns)
-			p.noteBehind(turns)
+			p.noteBehind(turns[0])
 		}
 		at += len(turns)
 	}
@@ -102,7 +104,9 @@ type pass struct {
 	lifts       int    // how often something was taken off the future
 	plans       []plan // in the order in which they were made
 	plannedJobs uint32
-	behind      []Behind
+	behind      []uint32  // by position in Waiting: 1 + how many starts were planned at its turn; nil without backfill
+	hasPlan     []bool    // likewise: a start of it is planned
+	alike       bool      // jobs of a shape wait for the same: see waitsLike
 	started     []*Job    // by position in starts
 	alone       []bool    // likewise: it has its nodes alone
 	later       [][]entry // turns of jobs that come when all others have had theirs
@@ -155,6 +159,10 @@ func newPass(s *Snapshot, memo Memo) *pass {
 		left:        make([]uint32, len(s.Waiting)),
 		reasons:     make([]Reason, len(s.Waiting)),
 		planning:    s.Backfill.On,
+	}
+	p.alike = p.newAlike()
+	if s.Backfill.On {
+		p.behind, p.hasPlan = make([]uint32, len(s.Waiting)), make([]bool, len(s.Waiting))
 	}
 	for i := range p.partitions {
 		p.partitions[i].open = s.Partitions[i].Nodes
@@ -231,8 +239,7 @@ func (p *pass) consider(turns []entry) {
 
 // at is what a turn is about.
 func (p *pass) at(e entry) (shape *Shape, partition int, t *trial) {
-	index := p.Waiting[e.job].Shape
-	t = &p.trials[index][e.choice]
+	t = &p.trials[e.shape][e.choice]
 	return t.shape, t.shape.Partitions[e.choice], t
 }
 

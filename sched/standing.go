@@ -54,7 +54,7 @@ func StandingOf(s Snapshot, id JobID) (Standing, bool) {
 func (p *pass) suiting(at int) []bool {
 	suits := make([]bool, len(p.nodes))
 	for choice := range p.trials[p.Waiting[at].Shape] {
-		shape, index, _ := p.at(entry{job: int32(at), choice: int32(choice)})
+		shape, index, _ := p.at(entry{job: int32(at), choice: int32(choice), shape: int32(p.Waiting[at].Shape)})
 		for _, node := range p.Partitions[index].Nodes {
 			suits[node] = suits[node] || place.Suits(place.Idle(p.nodes[node], false), shape.Request)
 		}
@@ -90,7 +90,7 @@ func (p *pass) ahead(at int, suits []bool) []JobID {
 func (p *pass) shortages(at int) []Reason {
 	var short []Reason
 	for choice := range p.trials[p.Waiting[at].Shape] {
-		shape, index, t := p.at(entry{job: int32(at), choice: int32(choice)})
+		shape, index, t := p.at(entry{job: int32(at), choice: int32(choice), shape: int32(p.Waiting[at].Shape)})
 		if p.Partitions[index].isPart() {
 			continue
 		}
