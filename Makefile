@@ -39,7 +39,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve
+.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -268,6 +268,11 @@ curve: ## what a scheduling pass costs as nodes and jobs grow (CURVE="-jobs 1000
 	@mkdir -p .build
 	@go build -o .build/curve ./test/curve
 	@.build/curve $(CURVE)
+
+bench-nodes: build ## three controllers with thousands of connected nodes: processor, memory, fail-over (NODES=10000)
+	@mkdir -p .build
+	@go build -tags '$(TAGS)' -o .build/nodes ./test/nodes
+	@$(SUDO) .build/nodes -bin $(BIN) -nodes $(or $(NODES),10000)
 
 microbench: build ## Go's benchmarks of single functions, in all packages
 	go test $(TEST_FLAGS) -run '^$$' -bench . -benchtime 1s ./...

@@ -197,6 +197,10 @@ func (s *Server) GRPC(creds credentials.TransportCredentials) *grpc.Server {
 	return s.serverWith(creds, maxStreams, grpc.ChainUnaryInterceptor(s.noteUnary, s.recoverUnary, s.forwardUnary, s.auditUnary), grpc.ChainStreamInterceptor(s.noteStream, s.dropUnread, s.forwardStream, s.auditStream))
 }
 
+// connectionBuffer is what each connection reads into. Thousands of nodes each have one all
+// the time, and what they say is short; a larger message is read in several pieces.
+const connectionBuffer = 4 << 10
+
 // LinkGRPC makes the gRPC server for the other controllers.
 func (s *Server) LinkGRPC() *grpc.Server {
 	server := s.serverWith(LinkCredentials(), maxPassedOn, grpc.ChainUnaryInterceptor(s.noteUnary, s.answeredUnary, s.recoverUnary, s.auditUnary), grpc.ChainStreamInterceptor(s.noteStream, s.answeredStream, s.dropUnread, s.auditStream))
@@ -214,6 +218,7 @@ func (s *Server) serverWith(creds credentials.TransportCredentials, streams uint
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InTapHandle(s.admit),
 		grpc.ConnectionTimeout(10*time.Second),
+		grpc.ReadBufferSize(connectionBuffer),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit, Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)...)

@@ -111,6 +111,10 @@ func (l *Leader) Plan(ctx context.Context, now time.Time, memo *sched.Memo) bool
 	byTime := earlier(earlier(l.hoursMS, view.ReclaimsEndMS()), view.ReservationsChangeMS(now.UnixMilli()))
 	l.nextPass.Store(byTime)
 	view = l.endLate(ctx, view, now)
+	if !view.Wants() {
+		l.last.Store(nil)
+		return true
+	}
 	snapshot := l.Snapshot(view, now)
 	if len(snapshot.Waiting) == 0 && !mayContinue(&snapshot) {
 		l.last.Store(nil)

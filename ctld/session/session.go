@@ -24,6 +24,11 @@ import (
 // every CPU of the largest machine, and room for signals.
 const queueLength = 4096
 
+// readyLength is how many of them are ready to be written. What a session has room for
+// it has whether it uses it or not, and there may be thousands of sessions: the others
+// wait in a list.
+const readyLength = 16
+
 // queueBytes bounds them by size, because a start order carries a script.
 const queueBytes = 256 << 20
 
@@ -124,6 +129,7 @@ type Session struct {
 	// fetching are the images that the node was told to fetch, by digest.
 	fetching map[string]*pb.Image
 	bytes    int
+	more     []*pb.ControllerMessage // what does not fit into out, oldest first
 
 	// orders, time limits and the numbers of orders to suspend or continue, and those
 	// about saves, sent in this session. Only the dispatch loop touches them.
@@ -164,7 +170,7 @@ func (r *Registry) Connect(ctx context.Context, register *pb.Register, answer *p
 	ctx, cut := context.WithCancelCause(ctx)
 	s := &Session{
 		node: register.GetNode(), instance: register.GetInstance(), host: register.GetInventory().GetHostName(), registry: r, ctx: ctx, cut: cut,
-		out:    make(chan *pb.ControllerMessage, queueLength),
+		out:    make(chan *pb.ControllerMessage, readyLength),
 		allocs: make(map[Alloc]Reported),
 		orders: make(map[Alloc]Order),
 		limits: make(map[Alloc]uint32), suspends: make(map[Alloc]uint32), ends: make(map[Alloc]int64), saves: make(map[Alloc]saveSent),
@@ -270,15 +276,28 @@ func (s *Session) Send(message *pb.ControllerMessage) bool {
 		s.cut(ErrTooSlow)
 		return false
 	}
-	select {
-	case s.out <- message:
-		s.bytes += size
-		s.noteAsked(message)
-		return true
-	default:
+	if len(s.out)+len(s.more) >= queueLength {
 		s.cut(ErrTooSlow)
 		return false
 	}
+	s.bytes += size
+	s.noteAsked(message)
+	s.more = append(s.more, message)
+	s.refill()
+	return true
+}
+
+// refill makes ready what there is room for. s.mu is held.
+func (s *Session) refill() {
+	for len(s.more) > 0 {
+		select {
+		case s.out <- s.more[0]:
+			s.more[0], s.more = nil, s.more[1:]
+		default:
+			return
+		}
+	}
+	s.more = nil
 }
 
 // Sent gives the room of a message free.
@@ -286,6 +305,7 @@ func (s *Session) Sent(message *pb.ControllerMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= sizeOf(message)
+	s.refill()
 }
 
 // sizeOf is the size of what can be large in a message.

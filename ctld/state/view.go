@@ -38,6 +38,21 @@ func (t *tables) Counts() Counts {
 	}
 }
 
+// Wants reports whether a plan may do anything: whether any job waits, or is suspended. Where
+// none does, and thousands of nodes register, nobody needs to look at all of them again and
+// again.
+func (v *View) Wants() bool {
+	if v.live.Len() > int(v.active) {
+		return true
+	}
+	for job := range v.LiveJobs() {
+		if job.Suspended() {
+			return true
+		}
+	}
+	return false
+}
+
 // UserCounts are the numbers of job records of one user.
 func (t *tables) UserCounts(uid uint32) UserCounts {
 	counts, _ := t.users.Get(uid)

@@ -1,0 +1,151 @@
+// Command nodes measures real controllers with thousands of connected nodes: processor
+// and memory of the leading one at rest and under load, and how long after its death
+// submissions are accepted and all nodes are registered again.
+//
+// It promises that controllers and connections are real: three gctld with their logs on
+// the disk, a gRPC session for each node, and the nodes decide by noded/registry as gnoded
+// does. What is made up is what a node has and runs: its jobs end at once. It needs root and
+// the programs that make build puts into bin/, and leaves nothing behind.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	binaries string
+	nodes    int
+	rate     int
+	load     time.Duration
+	kills    int
+}
+
+func main() {
+	if err := command(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "nodes:", err)
+		os.Exit(1)
+	}
+}
+
+func command(words []string) error {
+	var o options
+	flags := flag.NewFlagSet("nodes", flag.ExitOnError)
+	flags.StringVar(&o.binaries, "bin", "bin", "`folder` of Gleaner's programs")
+	flags.IntVar(&o.nodes, "nodes", 10_000, "how many nodes")
+	flags.IntVar(&o.rate, "rate", 500, "jobs submitted each second")
+	flags.DurationVar(&o.load, "load", 20*time.Second, "for how long")
+	flags.IntVar(&o.kills, "kills", 3, "how often the leading controller is killed")
+	if err := flags.Parse(words); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || o.nodes < 1 || o.nodes > 50_000 || o.rate < 1 || o.kills < 0 {
+		return errors.New("use from 1 to 50000 nodes, and numbers that are not negative: see nodes --help")
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("only root may speak as a node: run it with sudo")
+	}
+	var err error
+	if o.binaries, err = filepath.Abs(o.binaries); err != nil {
+		return err
+	}
+	if err := openFiles(uint64(o.nodes) + spareFiles); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return measure(ctx, o)
+}
+
+// spareFiles are those that are open besides a connection for each node.
+const spareFiles = 2048
+
+// openFiles has this process, and the controllers that it starts, be allowed so many open
+// files.
+func openFiles(count uint64) error {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	files.Cur, files.Max = max(files.Cur, count), max(files.Max, count)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return fmt.Errorf("%d open files, for as many connections: %w", count, err)
+	}
+	return nil
+}
+
+// measure runs all parts one after the other, and prints each figure when it is there.
+func measure(ctx context.Context, o options) (err error) {
+	c, err := startControllers(ctx, o.binaries)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	fleet := newFleet(o.nodes, c.targets)
+	ctx, cancel := context.WithCancel(ctx)
+	defer fleet.group.Wait()
+	defer cancel()
+	begin := time.Now()
+	fleet.connect(ctx)
+	if err := fleet.all(ctx); err != nil {
+		return err
+	}
+	row("all registered, first time", time.Since(begin).Seconds(), "s")
+	if err := c.measureFor(ctx, "at rest", 15*time.Second, func(context.Context) error { return nil }); err != nil {
+		return err
+	}
+	before := fleet.started.Load()
+	begin = time.Now()
+	if err := c.measureFor(ctx, fmt.Sprintf("at %d submissions a second", o.rate), o.load, func(ctx context.Context) error { return c.submitAt(ctx, o.rate) }); err != nil {
+		return err
+	}
+	row("starts a second then", float64(fleet.started.Load()-before)/time.Since(begin).Seconds(), "/s")
+	return failovers(ctx, o, c, fleet)
+}
+
+// failovers kills the leading controller again and again.
+func failovers(ctx context.Context, o options, c *controllers, fleet *fleet) error {
+	var accepted, registered []float64
+	for range o.kills {
+		pid, err := c.leader(ctx)
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return err
+		}
+		if err := c.submitOnce(ctx); err != nil {
+			return err
+		}
+		accepted = append(accepted, time.Since(begin).Seconds())
+		if err := fleet.allSince(ctx, begin); err != nil {
+			return err
+		}
+		registered = append(registered, time.Since(begin).Seconds())
+		if err := c.allAnswer(ctx); err != nil {
+			return err
+		}
+	}
+	if o.kills > 0 {
+		slices.Sort(accepted)
+		slices.Sort(registered)
+		row("after a kill, a submission is accepted (median)", accepted[o.kills/2], "s")
+		row("  at the longest", accepted[o.kills-1], "s")
+		row("after a kill, all nodes are registered (median)", registered[o.kills/2], "s")
+		row("  at the longest", registered[o.kills-1], "s")
+	}
+	return nil
+}
+
+func row(what string, figure float64, unit string) {
+	fmt.Printf("%-50s %10.2f %s\n", what, figure, unit)
+}
