@@ -9,15 +9,14 @@
 // Policy: order of priority in each partition, strict as with Slurm's sched/builtin, or
 // with starts planned ahead as with sched/backfill; see README.md for the stages.
 //
-// Cost of a pass over J waiting jobs of S distinct shapes on N nodes with D
-// devices each, of which K tasks start: the jobs are put in order once, J log
-// J, and each then costs a look-up; a shape is tried once per partition after
-// it stopped fitting, and each start is one search of the partition's nodes,
-// (S + K) N D. What does not fit even on idle nodes is judged once and
-// remembered in the Memo until a node or partition changes. On one core of a
-// server, 1,000 nodes with 8 GPUs that are full cost 3 ms with 10,000 waiting
-// jobs and 35 ms with 100,000; a start costs 0.1 ms. Weights and a tree of 1,000
-// accounts and 10,000 users add a quarter to the latter. Limits cost a step for
+// Cost of a pass over J waiting jobs of S distinct shapes on N nodes in U kinds
+// that look alike to requests, of which K tasks start: the jobs are put in order
+// and each costs a look-up, J; a shape is tried once per partition after it stopped
+// fitting, and each start is one search of the kinds that have as much as it wants,
+// (S + K) U. What does not fit even on idle nodes is judged once and remembered in
+// the Memo until a node or partition changes. Where it matters how nodes lie, which
+// they are by name or whose jobs they have, a search looks at each node and not at
+// each kind. README.md has the measured curve. Limits cost a step for
 // each running job and each association above it, and for each waiting job a
 // look-up and a step for each limit that is set for it: about half as much
 // again with 1,000 accounts. Choosing victims on as many nodes costs some ten
