@@ -163,7 +163,7 @@ func TestBuildSpecRefuses(t *testing.T) {
 		"--priority=4294967295":                    {"Invalid --priority specification", 1},
 
 		"--kill-on-invalid-dep=perhaps": {"Invalid --kill-on-invalid-dep specification", 1},
-		"--reboot":                      {"--reboot is not supported", 1},
+		"--export-file=x":               {"--export-file is not supported", 1},
 		"--bogus":                       {"unrecognized option '--bogus'", 255},
 	} {
 		_, err := asked(t, strings.Fields(line)...)
