@@ -217,7 +217,10 @@ func (p *packing) read(ctx context.Context, s *origin, carry []byte) error {
 				left, more, err = int64(got), got, nil
 			}
 		}
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil: // what is given up has its files closed
+			return context.Cause(ctx)
+		case err != nil:
 			return fmt.Errorf("read part %s: %w", part.Name, err)
 		}
 		n, left = n+more, left-int64(more)

@@ -59,6 +59,8 @@ Keys of the configuration file (TOML; all may be left out):
    hide = ["/srv/own"]  host directories that no job sees
    commands = ""        where gsubmit and the others are, if a login shell does
                         not find them: jobs have links to them in /usr/local/bin
+   slurm = ""           where their Slurm names are, first in the PATH of jobs
+                        (below the commands; "none": jobs have none)
    max_processes = 0    of one job, with threads, at most its share of the next
                         by its CPUs (0: that share)
    max_total_processes = 0
