@@ -51,7 +51,7 @@ func (h *hosts) endJobs() {
 // install has a host as install.md leaves it.
 func (h *hosts) install(name string) {
 	h.t.Helper()
-	if out, err := h.run(name, "cp -d bin/* /usr/local/sbin/\nmkdir -p /etc/gleaner\nuseradd --system --no-log-init --user-group --no-create-home gleaner\ninstall -D -m 644 -t /etc/systemd/system contrib/systemd/*.service"); err != nil {
+	if out, err := h.run(name, "cp -dr bin/* /usr/local/sbin/\nmkdir -p /etc/gleaner\nuseradd --system --no-log-init --user-group --no-create-home gleaner\ninstall -D -m 644 -t /etc/systemd/system contrib/systemd/*.service"); err != nil {
 		h.t.Fatalf("%v\n%s", err, out)
 	}
 }
