@@ -39,7 +39,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes
+.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,12 +142,15 @@ test: build ## all tests: lint, unit, race detector, stories with real container
 
 # What computes runs beside what waits for processes most of the time.
 computing: setup
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory -j2 --output-sync=target raced unit RACED='$(RACE_TOO)'
+	@$(MAKE) --no-print-directory -j2 --output-sync=line raced linted RACED='$(RACE_TOO)'
 
 raced:
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory left-out
+
+linted:
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory unit
 
 # The virtual machine takes one core for minutes: it is not left until the end.
 waiting: build

@@ -37,10 +37,25 @@ func (c *Container) pack(ctx context.Context, dir string) error {
 	return nil
 }
 
-// archive writes all that is in a directory, and its own owner and mode.
-func archive(ctx context.Context, dir, file string) error {
-	return tar(ctx, append(tarCreate, "--file="+file, "--directory="+dir, "."))
+// archive writes all that is in a directory, and its own owner and mode. The job is
+// frozen, but CRIU makes directories for a moment where it looks at mounts. So what has
+// changed while it was read is read again.
+func archive(ctx context.Context, dir, file string) (err error) {
+	for range archiveTries {
+		err = tar(ctx, append(tarCreate, "--file="+file, "--directory="+dir, "."))
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != tarChanged {
+			break
+		}
+	}
+	return err
 }
+
+const (
+	archiveTries = 3
+	// tarChanged is the exit status of tar when a file changed as it was read, and all
+	// else went well (tar(1), "RETURN VALUE").
+	tarChanged = 1
+)
 
 // unarchive writes an archive into a directory that exists.
 func unarchive(ctx context.Context, file, dir string) error {
