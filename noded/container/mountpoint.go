@@ -64,7 +64,7 @@ func (p *mountPoints) find(path string, flags int, resolve uint64) (int, error) 
 			if rest == "" {
 				rest = "."
 			}
-			return unix.Openat2(int(top.file.Fd()), rest, &unix.OpenHow{
+			return userpath.Openat2(int(top.file.Fd()), rest, unix.OpenHow{
 				Flags:   uint64(unix.O_PATH | unix.O_CLOEXEC | flags),
 				Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | resolve,
 			})

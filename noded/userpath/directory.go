@@ -118,16 +118,11 @@ func BeneathAsSelf(top *os.File, path string) (*os.File, error) {
 func open(at int, path string, how unix.OpenHow) (*os.File, error) {
 	how.Flags |= unix.O_CLOEXEC
 	how.Resolve |= unix.RESOLVE_NO_MAGICLINKS
-	for {
-		fd, err := unix.Openat2(at, path, &how)
-		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-			continue
-		case err != nil:
-			return nil, &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		return os.NewFile(uintptr(fd), path), nil
+	fd, err := Openat2(at, path, how)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // link is the path of an open file in /proc, for calls that take no descriptor.
