@@ -5,7 +5,8 @@
 
 SHELL   := /bin/bash
 BIN     := bin
-TAGS    := seccomp,urfave_cli_no_docs
+# Commands start often: what draws man pages and what traces calls is left out of them.
+TAGS    := seccomp,urfave_cli_no_docs,grpcnotrace
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
 # The same flags everywhere: what was compiled for the programs need not be
@@ -50,7 +51,8 @@ setup: ## install what building needs (libseccomp), and CRIU, if they are missin
 build: setup ## build bin/: the daemons, ginit, and gleaner with its links
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
-	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
+	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded
+	CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gleaner
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 	@mkdir -p $(BIN)/slurm; for c in $(SLURM_NAMES); do ln -sf ../gleaner $(BIN)/slurm/$$c; done
 

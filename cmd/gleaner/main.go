@@ -78,7 +78,7 @@ func unknownCommand(word string) error {
 
 // byProgram finds the command that is a program of its own by this name.
 func byProgram(program string) *option.Command {
-	for _, command := range commands() {
+	for command := range each {
 		if command.OwnProgram() && command.Program() == program {
 			return command
 		}
@@ -88,7 +88,7 @@ func byProgram(program string) *option.Command {
 
 // bySlurmName finds the command whose place in Slurm a name is: sbatch, squeue.
 func bySlurmName(program string) *option.Command {
-	for _, command := range commands() {
+	for command := range each {
 		if command.Alias != "" && command.Alias == program {
 			command.CalledAs = program
 			return command
@@ -98,7 +98,7 @@ func bySlurmName(program string) *option.Command {
 }
 
 func byName(name string) *option.Command {
-	for _, command := range commands() {
+	for command := range each {
 		if command.Name == name {
 			return command
 		}

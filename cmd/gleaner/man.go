@@ -3,13 +3,12 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/cpuguy83/go-md2man/v2/md2man"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
@@ -50,7 +49,7 @@ func runMan(inv *option.Invocation) error {
 		}
 		page = commandPage(command)
 	}
-	_, err := inv.Stdout.Write(md2man.Render([]byte(page)))
+	_, err := io.WriteString(inv.Stdout, page)
 	return err
 }
 
@@ -66,7 +65,7 @@ func writePages(dir string) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
-		if err := os.WriteFile(filepath.Join(dir, name+".1"), md2man.Render([]byte(pages[name])), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".1"), []byte(pages[name]), 0o644); err != nil {
 			return fmt.Errorf("cannot write the manual page: %w", err)
 		}
 	}
@@ -79,20 +78,37 @@ func pageName(command *option.Command) string {
 	return strings.ReplaceAll(command.Program(), " ", "-")
 }
 
-// page gathers markdown as go-md2man reads it.
+// page gathers what man(7) formats.
 type page struct{ bytes.Buffer }
 
 func (p *page) title(name, summary string) {
-	fmt.Fprintf(p, "%% \"%s\" \"1\" \"\" \"gleaner %s\" \"User Commands\"\n\n# NAME\n\n%s - %s\n\n", strings.ToUpper(name), version, plainText(name), plainText(summary))
+	fmt.Fprintf(p, ".TH %s 1 \"\" %s \"User Commands\"\n", roffArgument(strings.ToUpper(name)), roffArgument("gleaner "+version))
+	p.section("NAME")
+	fmt.Fprintf(p, "%s \\- %s\n", roff(name), roff(summary))
 }
 
-func (p *page) section(name string) { fmt.Fprintf(p, "# %s\n\n", name) }
+func (p *page) section(name string) { fmt.Fprintf(p, ".SH %s\n", name) }
 
-func (p *page) paragraph(text string) { fmt.Fprintf(p, "%s\n\n", plainText(text)) }
+func (p *page) paragraph(text string) { fmt.Fprintf(p, ".PP\n%s\n", roff(text)) }
+
+// synopsis is a program in bold, and what follows it.
+func (p *page) synopsis(program, usage string) {
+	p.section("SYNOPSIS")
+	fmt.Fprintf(p, "\\fB%s\\fP %s\n", roff(program), roff(usage))
+}
 
 // entry is a term in bold and what it means, indented.
 func (p *page) entry(term, help string) {
-	fmt.Fprintf(p, "**%s**\n: %s\n\n", plainText(term), plainText(help))
+	fmt.Fprintf(p, ".TP\n\\fB%s\\fP\n%s\n", roff(term), roff(help))
+}
+
+// lines are shown as they are, indented.
+func (p *page) lines(text string) {
+	fmt.Fprintf(p, ".PP\n.RS 4\n.nf\n")
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(p, "%s\n", roff(strings.TrimSuffix(line, "\n")))
+	}
+	fmt.Fprintf(p, ".fi\n.RE\n")
 }
 
 // variables is a section of names and what they mean.
@@ -109,8 +125,7 @@ func (p *page) variables(name string, entries []option.Variable) {
 func commandPage(command *option.Command) string {
 	p := &page{}
 	p.title(pageName(command), command.Summary)
-	p.section("SYNOPSIS")
-	fmt.Fprintf(p, "**%s** %s\n\n", plainText(command.Program()), plainText(command.Usage))
+	p.synopsis(command.Program(), command.Usage)
 	p.section("DESCRIPTION")
 	for _, paragraph := range command.Description {
 		p.paragraph(paragraph)
@@ -195,15 +210,14 @@ func (p *page) examples(examples []option.Example) {
 	p.section("EXAMPLES")
 	for _, example := range examples {
 		p.paragraph(example.Text + ":")
-		fmt.Fprintf(p, "    %s\n\n", strings.ReplaceAll(example.Command, "\n", "\n    "))
+		p.lines(example.Command)
 	}
 }
 
 func overviewPage() string {
 	p := &page{}
 	p.title("gleaner", "a batch scheduler for GPUs that have owners")
-	p.section("SYNOPSIS")
-	fmt.Fprint(p, "**gleaner** command [options] [operands]\n\n")
+	p.synopsis("gleaner", "command [options] [operands]")
 	p.section("DESCRIPTION")
 	p.paragraph("Every user command of Gleaner is one program. gleaner submit and gsubmit are the same; each command has a page of its own.")
 	p.section("COMMANDS")
@@ -220,16 +234,25 @@ func overviewPage() string {
 	return p.String()
 }
 
-// plainText keeps markdown from reading anything into a text.
-func plainText(text string) string {
+// roff has a text printed as it is: a backslash begins an escape, a hyphen would become a
+// typographic one that no shell knows, and a point or an apostrophe at the start of a
+// line begins a request (groff(7)).
+func roff(text string) string {
 	var out strings.Builder
-	for _, r := range text {
-		if strings.ContainsRune("\\`*_{}[]<>()#+-.!|~&", r) {
-			out.WriteByte('\\')
+	for line := range strings.Lines(text) {
+		if line[0] == '.' || line[0] == '\'' {
+			out.WriteString(`\&`)
 		}
-		out.WriteRune(r)
+		out.WriteString(roffEscapes.Replace(line))
 	}
 	return out.String()
+}
+
+var roffEscapes = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
+
+// roffArgument is one argument of a request.
+func roffArgument(text string) string {
+	return `"` + strings.ReplaceAll(roff(text), `"`, `\(dq`) + `"`
 }
 
 // sentence gives a help text its capital letter and full stop.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acctmgr"
@@ -24,29 +26,41 @@ import (
 )
 
 // commands are all user commands, in the order in which the help shows them.
-// Each is a function, so that its table can refer to code which itself needs
-// the list, as the manual pages do.
-func commands() []*option.Command {
-	return []*option.Command{
-		submit.Command(),
-		queue.Command(),
-		cancel.Command(),
-		info.Command(),
-		prio.Command(),
-		share.Command(),
-		control.Command(),
-		acctmgr.Command(),
-		reclaim.Command(),
-		release.Command(),
-		lend.Command(),
-		run.Command(),
-		alloc.Command(),
-		attach.Command(),
-		doctor.Command(),
-		simulate.Command(),
-		dev.Command(),
-		hold.Command(),
-		manCommand(),
-		completionCommand(),
+func commands() []*option.Command { return slices.Collect(each) }
+
+// each yields the commands one by one, so that whoever looks for one of the first makes
+// no table of the others: most runs are of these.
+func each(yield func(*option.Command) bool) {
+	for _, command := range constructors() {
+		if !yield(command()) {
+			return
+		}
+	}
+}
+
+// constructors is a function, so that a table can refer to code which itself needs the
+// list, as the manual pages do.
+func constructors() []func() *option.Command {
+	return []func() *option.Command{
+		submit.Command,
+		queue.Command,
+		cancel.Command,
+		info.Command,
+		prio.Command,
+		share.Command,
+		control.Command,
+		acctmgr.Command,
+		reclaim.Command,
+		release.Command,
+		lend.Command,
+		run.Command,
+		alloc.Command,
+		attach.Command,
+		doctor.Command,
+		simulate.Command,
+		dev.Command,
+		hold.Command,
+		manCommand,
+		completionCommand,
 	}
 }

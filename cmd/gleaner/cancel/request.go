@@ -2,7 +2,6 @@ package cancel
 
 import (
 	"os"
-	"os/user"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -112,8 +112,8 @@ func cancelFilter(inv *option.Invocation) (*pb.JobFilter, error) {
 	return filter, nil
 }
 
-// lookupUser is a variable so that tests need no users.
-var lookupUser = user.Lookup
+// userName is a variable so that tests need no users.
+var userName = console.UserName
 
 // cancelUsers takes names and numbers of users that this machine knows. A number
 // is looked for by its name, which is what tells users apart; one without a
@@ -126,16 +126,16 @@ func cancelUsers(inv *option.Invocation, filter *pb.JobFilter) error {
 	for _, word := range words {
 		number, notNumber := strconv.ParseUint(word, 10, 32)
 		if notNumber != nil {
-			if _, err := lookupUser(word); err != nil {
+			if _, err := userName(word); err != nil {
 				return option.Fail(1, "Invalid user name: %.64s", word)
 			}
 			filter.Users = append(filter.Users, word)
 			continue
 		}
-		known, err := user.LookupId(word)
+		name, err := userName(word)
 		switch {
 		case err == nil:
-			filter.Users = append(filter.Users, known.Username)
+			filter.Users = append(filter.Users, name)
 		case len(words) == 1 && !inv.Given("me"):
 			filter.Uids = []uint32{uint32(number)}
 		default:

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,7 +112,7 @@ func (c *jobChoice) addUsers(inv *option.Invocation) {
 			c.filter.Uids = append(c.filter.Uids, uint32(n))
 			continue
 		}
-		if _, err := user.Lookup(word); err != nil {
+		if _, err := console.UserName(word); err != nil {
 			c.strangers = append(c.strangers, word)
 		}
 		c.filter.Users = append(c.filter.Users, word)

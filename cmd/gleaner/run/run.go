@@ -12,10 +12,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"os/user"
 	"strconv"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/session"
@@ -157,9 +157,7 @@ func (r *stepRunner) fileNames(number, rank uint32) spec.FileNames {
 		Node: place.node, NodeIndex: uint32(place.jobIndex), Task: rank, Step: number, InStep: true,
 	}
 	if names.User == "" {
-		if me, err := user.Current(); err == nil {
-			names.User = me.Username
-		}
+		names.User, _ = console.UserName(strconv.Itoa(console.UID())) // unknown: none
 	}
 	return names
 }

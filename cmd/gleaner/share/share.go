@@ -4,7 +4,6 @@ package share
 
 import (
 	"bufio"
-	"os/user"
 	"slices"
 	"strconv"
 
@@ -80,8 +79,8 @@ func chooseShares(inv *option.Invocation) func(*pb.Share) bool {
 	}
 	for i, word := range users { // a number is looked for by its name
 		if _, err := strconv.ParseUint(word, 10, 32); err == nil {
-			if known, err := user.LookupId(word); err == nil {
-				users[i] = known.Username
+			if name, err := console.UserName(word); err == nil {
+				users[i] = name
 			}
 		}
 	}
