@@ -63,6 +63,11 @@ type Config struct {
 	// "off". AuditFile is its path; "" = audit.log in the data directory.
 	Audit     string `toml:"audit"`
 	AuditFile string `toml:"audit_file"`
+	// HistoryDays is for how many days after their end runs of jobs are kept in this
+	// controller's database; 0 = forever. HistoryArchive is the directory to which they
+	// are written before they are removed; "" = none.
+	HistoryDays    int    `toml:"history_days"`
+	HistoryArchive string `toml:"history_archive"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `toml:"log_level"`
 	// LogFormat is text or json.
@@ -162,7 +167,7 @@ func (c *Config) Check() error {
 	if _, err := c.electionTimeout(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkPeers(), c.checkBackups()); err != nil {
+	if err := errors.Join(c.checkPeers(), c.checkBackups(), c.checkHistory()); err != nil {
 		return err
 	}
 	if err := c.checkAudit(); err != nil {

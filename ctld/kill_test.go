@@ -85,6 +85,16 @@ func TestKillLosesNothing(t *testing.T) {
 	if len(known) != jobs || len(told) != jobs {
 		t.Errorf("%d jobs were submitted, %d numbers told, %d jobs are known", jobs, len(told), len(known))
 	}
+	runs := pastRuns(t, conn, &pb.ListRunsRequest{Duplicates: true})
+	for _, run := range runs {
+		if told[run.GetJob().GetId().GetJob()] == "" || run.GetJob().GetState() != pb.JobState_JOB_STATE_COMPLETED {
+			t.Errorf("history has %v", run)
+		}
+		delete(told, run.GetJob().GetId().GetJob())
+	}
+	if len(runs) != jobs || len(told) != 0 {
+		t.Errorf("history has %d runs of %d jobs, and not those of %v", len(runs), jobs, told)
+	}
 	for id, begun := range node.begun() {
 		if begun != 1 {
 			t.Errorf("job %d was begun %d times", id, begun)

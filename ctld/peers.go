@@ -52,10 +52,11 @@ func (s *Server) authority() api.Authority {
 // newPeers makes this controller's dealings with the others.
 func (s *Server) newPeers(name string, version string) (*peerlink.Peers, error) {
 	options := peerlink.Options{Network: s.config.network(), Version: version, Level: uint32(state.Newest), Logger: s.log,
-		LevelInForce: func() uint32 { return uint32(s.cluster.View().Level()) },
-		Leads:        s.cluster.Confirm,
-		Admitted:     func() error { return keepName(s.config.DataDir, name) },
-		Problem:      func() string { return certificateProblem(s.certificates, name, time.Now()) }}
+		LevelInForce:   func() uint32 { return uint32(s.cluster.View().Level()) },
+		Leads:          s.cluster.Confirm,
+		Admitted:       func() error { return keepName(s.config.DataDir, name) },
+		HistoryThrough: func() uint64 { return uint64(s.history.Through()) },
+		Problem:        func() string { return certificateProblem(s.certificates, name, time.Now()) }}
 	if s.wire != nil {
 		var err error
 		var client *tls.Config

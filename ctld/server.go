@@ -22,6 +22,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/ctld/api"
 	"github.com/gleaner-hpc/gleaner/ctld/audit"
+	"github.com/gleaner-hpc/gleaner/ctld/history"
 	"github.com/gleaner-hpc/gleaner/ctld/leader"
 	"github.com/gleaner-hpc/gleaner/ctld/peerlink"
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
@@ -52,6 +53,7 @@ type Server struct {
 	certificates *pki.Authority         // nil when it has no address but the socket
 	wire         *replica.Wire          // nil when it has none for other controllers
 	peers        *peerlink.Peers
+	history      *history.Keeper
 	linkGRPC     *grpc.Server
 
 	addresses []string      // that it listens on, as dial takes them
@@ -93,6 +95,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
+	s.history = s.newHistory()
 	host, _ := os.Hostname()
 	unread, err := config.unreadLimit()
 	if err != nil {
@@ -114,7 +117,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
 	}
-	s.api = api.NewServer(s.cluster, s.leader, api.Options{Authority: s.authority(), Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir, Problems: auditProblems(s.audit, s.backups.problems), Audit: s.audit, AuditRequired: config.Audit == AuditRequired})
+	s.api = api.NewServer(s.cluster, s.leader, api.Options{Authority: s.authority(), Version: version, HostName: host, Settings: config.settings(), Logger: log, UnreadLimit: unread, Peers: s.peers, Level: uint32(state.Newest), SpoolDirectory: config.DataDir, Problems: s.historyProblems(auditProblems(s.audit, s.backups.problems)), History: s.history, Audit: s.audit, AuditRequired: config.Audit == AuditRequired})
 	if err := s.listen(name); err != nil {
 		stop()
 		return nil, errors.Join(err, s.cluster.peer.Close())
@@ -124,6 +127,7 @@ func Start(config Config, version string, log *slog.Logger) (*Server, error) {
 		return nil, s.Wait()
 	}
 	s.tasks.Go(func() { paceHeap(ctx) })
+	s.tasks.Go(func() { s.history.Run(ctx) })
 	if s.certificates != nil {
 		s.tasks.Go(func() { watchCertificate(ctx, log, s.certificates, name) })
 		s.tasks.Go(func() { s.cutRevoked(ctx) })
@@ -336,6 +340,7 @@ func (s *Server) lead(ctx context.Context) {
 	defer members.Wait()
 	members.Go(func() { s.peers.Promote(ctx) })
 	members.Go(func() { s.cluster.raiseLevel(ctx, s.peers.List) })
+	members.Go(func() { s.cluster.trimHistory(ctx, s.peers.List) })
 	s.leader.Lead(ctx, term, s.announce)
 }
 

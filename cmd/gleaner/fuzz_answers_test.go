@@ -35,6 +35,7 @@ var hostileCommands = []string{
 	"gsubmit --wrap=true", "gsubmit --parsable --wrap=true", "gsubmit --wait --wrap=true", "gsubmit -v --wrap=true", "gsubmit --test-only --wrap=true",
 	"greclaim n1", "greclaim n1 --wait --within=1s", "greclaim --mine --dry-run", "greclaim n1 --wait --json --within=1s", "grelease n1", "glend", "glend n1 --json", "glend report", "glend n1 --notice=1m", "grelease --mine --json",
 	"gprio -l", "gprio -n -S -Y", "gprio -w", "gprio --json", "gshare -a -l", "gshare -a -P", "gshare -a --json", "gshare -a --json=v0.0.39",
+	"gacct", "gacct -o ALL -P", "gacct --json", "gacct --json=v0.0.39 -D", "geff 103", "greport cluster Acc start=2026-03-01 end=2026-03-06 -T ALL", "greport user top --json",
 }
 
 // hostileController answers every call with what the input holds: messages of
@@ -64,7 +65,7 @@ func (h *hostileController) handle(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(request); err != nil {
 		return err
 	}
-	streams := strings.HasSuffix(method, "/ListJobs") || strings.HasSuffix(method, "/ListNodes") || strings.HasSuffix(method, "/ListPriorities") || strings.HasSuffix(method, "/ListShares") || strings.HasSuffix(method, "/Follow")
+	streams := strings.HasSuffix(method, "/ListJobs") || strings.HasSuffix(method, "/ListNodes") || strings.HasSuffix(method, "/ListPriorities") || strings.HasSuffix(method, "/ListShares") || strings.HasSuffix(method, "/Follow") || strings.HasSuffix(method, "/ListRuns")
 	for _, message := range answers.messages {
 		if err := stream.SendMsg(&anyBytes{data: message}); err != nil {
 			return err
@@ -140,7 +141,7 @@ func seedAnswers(f *testing.F) {
 		&pb.ApplyPolicyResponse{Changes: []*pb.PolicyChange{{Path: "a", Before: "b", After: "c"}}}, &pb.Event{What: &pb.Event_Synced{}},
 		&pb.Event{What: &pb.Event_Job{Job: stub.Jobs[2]}},
 		&pb.ListPrioritiesResponse{Jobs: clienttest.StubPriorities()}, &pb.ListSharesResponse{Shares: clienttest.StubShares()},
-		&pb.ReclaimNodesResponse{Nodes: stub.Nodes}, &pb.SetLendingResponse{Nodes: stub.Nodes},
+		&pb.ListRunsResponse{Runs: []*pb.PastRun{{Job: stub.Jobs[2], RanMs: 5}}}, &pb.ReclaimNodesResponse{Nodes: stub.Nodes}, &pb.SetLendingResponse{Nodes: stub.Nodes},
 		&pb.ExplainWaitResponse{Job: stub.Jobs[2], Because: []string{"a"}, Start: &pb.PlannedStart{StartMs: 1}, Advice: clienttest.StubAdvice(), Asked: true},
 	}
 	hostile := [][]byte{}
@@ -148,7 +149,7 @@ func seedAnswers(f *testing.F) {
 		prototest.Hostile[pb.ListJobsResponse](), prototest.Hostile[pb.ListNodesResponse](), prototest.Hostile[pb.ListPartitionsResponse](),
 		prototest.Hostile[pb.ShowConfigResponse](), prototest.Hostile[pb.PingResponse](), prototest.Hostile[pb.CancelResponse](),
 		prototest.Hostile[pb.SubmitResponse](), prototest.Hostile[pb.ApplyPolicyResponse](), prototest.Hostile[pb.Event](), prototest.Hostile[pb.ControlResponse](),
-		prototest.Hostile[pb.ListPrioritiesResponse](), prototest.Hostile[pb.ListSharesResponse](),
+		prototest.Hostile[pb.ListPrioritiesResponse](), prototest.Hostile[pb.ListSharesResponse](), prototest.Hostile[pb.ListRunsResponse](),
 		prototest.Hostile[pb.ReclaimNodesResponse](), prototest.Hostile[pb.SetLendingResponse](), prototest.Hostile[pb.ReportLendingResponse](),
 		prototest.Hostile[pb.ExplainWaitResponse](),
 	} {

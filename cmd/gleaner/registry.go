@@ -5,6 +5,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acct"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acctmgr"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/alloc"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/attach"
@@ -12,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/info"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/lend"
@@ -19,6 +21,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/queue"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/reclaim"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/release"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/report"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/run"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
@@ -48,6 +51,9 @@ func constructors() []func() *option.Command {
 		info.Command,
 		prio.Command,
 		share.Command,
+		acct.Command,
+		eff.Command,
+		report.Command,
 		control.Command,
 		acctmgr.Command,
 		reclaim.Command,

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gleaner-hpc/gleaner/ctld/pki"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -44,6 +45,24 @@ func (s *PeerLink) EndCatchUp(ctx context.Context, _ *pb.EndCatchUpRequest) (*pb
 		return nil, err
 	}
 	return &pb.EndCatchUpResponse{}, s.peers.EndCatchUp(caller)
+}
+
+// CopyHistory returns what this controller's database has behind a position.
+func (s *PeerLink) CopyHistory(ctx context.Context, request *pb.CopyHistoryRequest) (*pb.CopyHistoryResponse, error) {
+	if by, err := mustBeController(ctx); err != nil {
+		return nil, err
+	} else if s.peers == nil || !s.peers.IsMember(by) {
+		return nil, status.Errorf(codes.PermissionDenied, "controller %s is no member of this cluster", by)
+	}
+	rows, through, err := s.options.History.Copy(ctx, state.Position(request.GetAfter()))
+	if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "the history database here cannot be read: %v", err)
+	}
+	answer := &pb.CopyHistoryResponse{Through: uint64(through)}
+	for i := range rows {
+		answer.Rows = append(answer.Rows, &pb.HistoryRow{Position: uint64(rows[i].At), Run: rows[i].Run})
+	}
+	return answer, nil
 }
 
 func mustBeController(ctx context.Context) (string, error) {

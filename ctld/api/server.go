@@ -115,6 +115,8 @@ type Options struct {
 	// is done that cannot be written there.
 	Audit         *audit.Log
 	AuditRequired bool
+	// History has the runs that are over; nil = only those that the state has.
+	History History
 	// Problems are those of this controller that Status shows; nil = none.
 	Problems func() []string
 }
@@ -156,6 +158,9 @@ type Server struct {
 
 // NewServer makes the handlers.
 func NewServer(cluster Cluster, loops Loops, options Options) *Server {
+	if options.History == nil {
+		options.History = noHistory{}
+	}
 	if options.UnreadLimit == 0 {
 		options.UnreadLimit = DefaultUnreadLimit
 	}

@@ -72,7 +72,7 @@ func (p *Peers) shown(ctx context.Context, member replica.Member) *pb.Peer {
 	peer := &pb.Peer{Name: member.Name, Address: member.Address, Voter: member.Voter}
 	if member.Name == p.peer.Name() {
 		peer.Leader, peer.Reachable, peer.Version, peer.Level, peer.AppliedIndex = p.peer.IsLeader(), true, p.options.Version, p.options.Level, p.peer.AppliedIndex()
-		peer.Problem = p.options.Problem()
+		peer.Problem, peer.HistoryThrough = p.options.Problem(), p.options.HistoryThrough()
 		return peer
 	}
 	said, err := p.hello(ctx, member.Name, member.Address)
@@ -86,7 +86,7 @@ func (p *Peers) shown(ctx context.Context, member replica.Member) *pb.Peer {
 		return peer
 	}
 	peer.Reachable, peer.Version, peer.Level, peer.AppliedIndex = true, said.GetVersion(), said.GetLevel(), said.GetAppliedIndex()
-	peer.Problem, peer.Joining = said.GetProblem(), said.GetJoining()
+	peer.Problem, peer.Joining, peer.HistoryThrough = said.GetProblem(), said.GetJoining(), said.GetHistoryThrough()
 	if said.GetJoining() && member.Voter {
 		peer.Problem = fmt.Sprintf("it has lost its data and waits to be added again: gcontrol peer add %s %s", member.Name, member.Address)
 	}

@@ -29,7 +29,10 @@ type Options struct {
 	// Problem is what an administrator should repair at this controller, with
 	// the remedy; "" = nothing.
 	Problem func() string
-	Logger  *slog.Logger
+	// HistoryThrough is the position up to which this controller's database has all
+	// runs.
+	HistoryThrough func() uint64
+	Logger         *slog.Logger
 }
 
 // Peers are the other controllers, as this one deals with them.

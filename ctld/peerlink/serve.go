@@ -16,7 +16,7 @@ func (p *Peers) Hello(ctx context.Context, caller string) *pb.HelloResponse {
 		Name: p.peer.Name(), Version: p.options.Version, Level: p.options.Level, AppliedIndex: p.peer.AppliedIndex(),
 		Joining: p.peer.Joining(), Leader: leader, LeaderAddress: address,
 		Stranger: !p.IsMember(caller) && p.options.Leads(ctx) == nil,
-		Problem:  p.options.Problem(),
+		Problem:  p.options.Problem(), HistoryThrough: p.options.HistoryThrough(),
 	}
 }
 

@@ -218,6 +218,9 @@ func (j *Job) allReleased() bool {
 func (s *State) close(job *Job) *Job {
 	s.chargeUsage(job)
 	s.noteEndedRun(job)
+	if job.End.Requeue {
+		s.noteHistory(job) // one that is over for good is noted by putJob
+	}
 	if !job.End.Requeue {
 		job.Phase = Finished
 		job.End.EndMS = s.timeMS

@@ -64,6 +64,8 @@ const (
 	KindEndReservations   Kind = 80
 
 	KindNodeLeaves Kind = 420
+
+	KindTrimHistory Kind = 700
 )
 
 // Command is a change to the state. Its fields carry CBOR integer keys, which
@@ -140,6 +142,8 @@ var commands = map[Kind]commandRow{
 	KindEndReservations:   {"EndReservations", decodeInto[EndReservations]},
 
 	KindNodeLeaves: {"NodeLeaves", decodeInto[NodeLeaves]},
+
+	KindTrimHistory: {"TrimHistory", decodeInto[TrimHistory]},
 }
 
 // String is the command's name.

@@ -66,6 +66,9 @@ const (
 	KeptRemembered = 4_096
 	// MaxRememberedResults bounds the per-job results kept with them.
 	MaxRememberedResults = 1_000_000
+	// MaxHistoryBytes bounds the runs that wait for the databases of history, which
+	// are kept in memory and in each snapshot: some 500,000 runs.
+	MaxHistoryBytes = 256 << 20
 	// MaxJobID is the last job number. Numbers are not used again: a late
 	// report of a forgotten job must not meet a new one.
 	MaxJobID = 1<<32 - 2

@@ -44,6 +44,7 @@ const (
 	frameReservation frameKind = 36
 
 	frameEndedRuns frameKind = 58
+	frameHistory   frameKind = 70
 )
 
 var frameNames = map[frameKind]string{
@@ -51,7 +52,7 @@ var frameNames = map[frameKind]string{
 	frameSpec: "spec", frameJob: "job", frameRemembered: "remembered request", frameTrailer: "trailer",
 	frameQOS: "QOS", frameAccount: "account", frameUser: "user", frameAssociation: "association",
 	frameCertificate: "certificate", frameOwnerDay: "record of an owner", frameReservation: "reservation",
-	frameEndedRuns: "ended runs",
+	frameEndedRuns: "ended runs", frameHistory: "history",
 }
 
 // maxFrameBytes bounds one record: the largest are blobs and jobs on all nodes.
@@ -130,6 +131,7 @@ func (t *tables) Persist(w io.Writer) error {
 		out.frame(frameReservation, r)
 	}
 	t.persistEndedRuns(func(record *endedRunsRecord) { out.frame(frameEndedRuns, record) })
+	t.persistHistory(func(record *historyRecord) { out.frame(frameHistory, record) })
 	written := newNumbers()
 	for job := range t.Jobs(0) {
 		out.job(job, written)

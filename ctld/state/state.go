@@ -82,7 +82,7 @@ func (s *State) View() *View {
 // Check says which invariant does not hold; nil when all do. It counts from
 // scratch and is for tests and simulation.
 func (s *State) Check() error {
-	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts(), s.checkEndedRuns())
+	return errors.Join(s.View().Check(), s.checkShared(), s.checkRemembered(), s.checkLimitCounts(), s.checkEndedRuns(), s.checkHistory())
 }
 
 // changes collects what one command touched.

@@ -21,6 +21,9 @@ func (s *State) putJob(job *Job) {
 	}
 	s.replaceJob(old, job)
 	s.noteMove(old, job)
+	if from != Finished && job.Phase == Finished {
+		s.noteHistory(job)
+	}
 }
 
 // replaceJob stores a record; old is the one before it, nil for a new one. The

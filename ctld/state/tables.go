@@ -38,6 +38,8 @@ type tables struct {
 	// endedRuns are the runs that are over, in the order of their ends. Only the State
 	// adds at the end and removes from the front, as with remembered.
 	endedRuns []EndedRun
+	// outbox are the runs for the databases of history.
+	outbox outbox
 
 	// Indices over jobs.
 	active       uint32                       // how many of the live ones hold nodes

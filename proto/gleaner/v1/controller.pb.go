@@ -749,6 +749,137 @@ func (x *JobFilter) GetReservations() []string {
 	return nil
 }
 
+type ListRunsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Filter *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // as of ListJobs; states are those in which runs ended
+	// Only runs of jobs that were there in this time: eligible before until_ms, and not
+	// over before since_ms. 0 = no bound.
+	SinceMs       int64 `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	UntilMs       int64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	Duplicates    bool  `protobuf:"varint,4,opt,name=duplicates,proto3" json:"duplicates,omitempty"` // all runs of a job; otherwise the last one, or what it does now
+	Live          bool  `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`             // also jobs that wait or run
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsRequest) Reset() {
+	*x = ListRunsRequest{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsRequest) ProtoMessage() {}
+
+func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListRunsRequest) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListRunsRequest) GetFilter() *JobFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *ListRunsRequest) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *ListRunsRequest) GetDuplicates() bool {
+	if x != nil {
+		return x.Duplicates
+	}
+	return false
+}
+
+func (x *ListRunsRequest) GetLive() bool {
+	if x != nil {
+		return x.Live
+	}
+	return false
+}
+
+type ListRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Runs  []*PastRun             `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// What may be missing, and why; "" = nothing. In the first message only.
+	Notice        string `protobuf:"bytes,2,opt,name=notice,proto3" json:"notice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsResponse) Reset() {
+	*x = ListRunsResponse{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsResponse) ProtoMessage() {}
+
+func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListRunsResponse) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListRunsResponse) GetRuns() []*PastRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ListRunsResponse) GetNotice() string {
+	if x != nil {
+		return x.Notice
+	}
+	return ""
+}
+
 type CancelRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -764,7 +895,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +907,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[8]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +920,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelRequest) GetRequestId() string {
@@ -844,7 +975,7 @@ type ArrayTasks struct {
 
 func (x *ArrayTasks) Reset() {
 	*x = ArrayTasks{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +987,7 @@ func (x *ArrayTasks) String() string {
 func (*ArrayTasks) ProtoMessage() {}
 
 func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[9]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1000,7 @@ func (x *ArrayTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayTasks.ProtoReflect.Descriptor instead.
 func (*ArrayTasks) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ArrayTasks) GetJob() uint32 {
@@ -899,7 +1030,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +1042,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[10]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1055,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobResult) GetId() *JobId {
@@ -964,7 +1095,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1107,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[11]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1120,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CancelResponse) GetResults() []*JobResult {
@@ -1012,7 +1143,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1155,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[12]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1168,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControlRequest) GetRequestId() string {
@@ -1087,7 +1218,7 @@ type UpdateJobsRequest struct {
 
 func (x *UpdateJobsRequest) Reset() {
 	*x = UpdateJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1230,7 @@ func (x *UpdateJobsRequest) String() string {
 func (*UpdateJobsRequest) ProtoMessage() {}
 
 func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[13]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1243,7 @@ func (x *UpdateJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateJobsRequest) GetRequestId() string {
@@ -1152,7 +1283,7 @@ type UpdateJobsResponse struct {
 
 func (x *UpdateJobsResponse) Reset() {
 	*x = UpdateJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1295,7 @@ func (x *UpdateJobsResponse) String() string {
 func (*UpdateJobsResponse) ProtoMessage() {}
 
 func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[14]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1308,7 @@ func (x *UpdateJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateJobsResponse) GetResults() []*JobResult {
@@ -1200,7 +1331,7 @@ type SaveJobsRequest struct {
 
 func (x *SaveJobsRequest) Reset() {
 	*x = SaveJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1343,7 @@ func (x *SaveJobsRequest) String() string {
 func (*SaveJobsRequest) ProtoMessage() {}
 
 func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[15]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1356,7 @@ func (x *SaveJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsRequest.ProtoReflect.Descriptor instead.
 func (*SaveJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SaveJobsRequest) GetRequestId() string {
@@ -1272,7 +1403,7 @@ type SaveJobsResponse struct {
 
 func (x *SaveJobsResponse) Reset() {
 	*x = SaveJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1415,7 @@ func (x *SaveJobsResponse) String() string {
 func (*SaveJobsResponse) ProtoMessage() {}
 
 func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[16]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1428,7 @@ func (x *SaveJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveJobsResponse.ProtoReflect.Descriptor instead.
 func (*SaveJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SaveJobsResponse) GetResults() []*JobResult {
@@ -1316,7 +1447,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1459,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[17]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1472,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ControlResponse) GetResults() []*JobResult {
@@ -1364,7 +1495,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1507,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[18]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1520,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -1426,7 +1557,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1569,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[19]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1582,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1478,7 +1609,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1621,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[20]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1634,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListNodesRequest) GetNames() string {
@@ -1529,7 +1660,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1672,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[21]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1685,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -1572,7 +1703,7 @@ type ListPartitionsRequest struct {
 
 func (x *ListPartitionsRequest) Reset() {
 	*x = ListPartitionsRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1715,7 @@ func (x *ListPartitionsRequest) String() string {
 func (*ListPartitionsRequest) ProtoMessage() {}
 
 func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[22]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1728,7 @@ func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
 }
 
 type ListPartitionsResponse struct {
@@ -1609,7 +1740,7 @@ type ListPartitionsResponse struct {
 
 func (x *ListPartitionsResponse) Reset() {
 	*x = ListPartitionsResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1752,7 @@ func (x *ListPartitionsResponse) String() string {
 func (*ListPartitionsResponse) ProtoMessage() {}
 
 func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[23]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1765,7 @@ func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListPartitionsResponse) GetPartitions() []*Partition {
@@ -1659,7 +1790,7 @@ type UpdateNodeRequest struct {
 
 func (x *UpdateNodeRequest) Reset() {
 	*x = UpdateNodeRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1802,7 @@ func (x *UpdateNodeRequest) String() string {
 func (*UpdateNodeRequest) ProtoMessage() {}
 
 func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[24]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1815,7 @@ func (x *UpdateNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNodeRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UpdateNodeRequest) GetRequestId() string {
@@ -1737,7 +1868,7 @@ type UpdateNodeResponse struct {
 
 func (x *UpdateNodeResponse) Reset() {
 	*x = UpdateNodeResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1880,7 @@ func (x *UpdateNodeResponse) String() string {
 func (*UpdateNodeResponse) ProtoMessage() {}
 
 func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[25]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1893,7 @@ func (x *UpdateNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNodeResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNodeResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
 }
 
 // ReclaimNodesRequest takes nodes back for their owner. Coordinators of the account that
@@ -1784,7 +1915,7 @@ type ReclaimNodesRequest struct {
 
 func (x *ReclaimNodesRequest) Reset() {
 	*x = ReclaimNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1796,7 +1927,7 @@ func (x *ReclaimNodesRequest) String() string {
 func (*ReclaimNodesRequest) ProtoMessage() {}
 
 func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[26]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1809,7 +1940,7 @@ func (x *ReclaimNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{26}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReclaimNodesRequest) GetRequestId() string {
@@ -1885,7 +2016,7 @@ type ReclaimNodesResponse struct {
 
 func (x *ReclaimNodesResponse) Reset() {
 	*x = ReclaimNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2028,7 @@ func (x *ReclaimNodesResponse) String() string {
 func (*ReclaimNodesResponse) ProtoMessage() {}
 
 func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[27]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2041,7 @@ func (x *ReclaimNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReclaimNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReclaimNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{27}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReclaimNodesResponse) GetNodes() []*Node {
@@ -1932,7 +2063,7 @@ type ReleaseNodesRequest struct {
 
 func (x *ReleaseNodesRequest) Reset() {
 	*x = ReleaseNodesRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2075,7 @@ func (x *ReleaseNodesRequest) String() string {
 func (*ReleaseNodesRequest) ProtoMessage() {}
 
 func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[28]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2088,7 @@ func (x *ReleaseNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{28}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseNodesRequest) GetRequestId() string {
@@ -1985,7 +2116,7 @@ type ReleaseNodesResponse struct {
 
 func (x *ReleaseNodesResponse) Reset() {
 	*x = ReleaseNodesResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2128,7 @@ func (x *ReleaseNodesResponse) String() string {
 func (*ReleaseNodesResponse) ProtoMessage() {}
 
 func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[29]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2141,7 @@ func (x *ReleaseNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseNodesResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseNodesResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{29}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseNodesResponse) GetNodes() []*Node {
@@ -2036,7 +2167,7 @@ type SetLendingRequest struct {
 
 func (x *SetLendingRequest) Reset() {
 	*x = SetLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2179,7 @@ func (x *SetLendingRequest) String() string {
 func (*SetLendingRequest) ProtoMessage() {}
 
 func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[30]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2192,7 @@ func (x *SetLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingRequest.ProtoReflect.Descriptor instead.
 func (*SetLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{30}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetLendingRequest) GetRequestId() string {
@@ -2116,7 +2247,7 @@ type SetLendingResponse struct {
 
 func (x *SetLendingResponse) Reset() {
 	*x = SetLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2259,7 @@ func (x *SetLendingResponse) String() string {
 func (*SetLendingResponse) ProtoMessage() {}
 
 func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[31]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2272,7 @@ func (x *SetLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLendingResponse.ProtoReflect.Descriptor instead.
 func (*SetLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{31}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetLendingResponse) GetNodes() []*Node {
@@ -2163,7 +2294,7 @@ type ReportLendingRequest struct {
 
 func (x *ReportLendingRequest) Reset() {
 	*x = ReportLendingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2306,7 @@ func (x *ReportLendingRequest) String() string {
 func (*ReportLendingRequest) ProtoMessage() {}
 
 func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[32]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2319,7 @@ func (x *ReportLendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingRequest.ProtoReflect.Descriptor instead.
 func (*ReportLendingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{32}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReportLendingRequest) GetSinceMs() int64 {
@@ -2214,7 +2345,7 @@ type ReportLendingResponse struct {
 
 func (x *ReportLendingResponse) Reset() {
 	*x = ReportLendingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2357,7 @@ func (x *ReportLendingResponse) String() string {
 func (*ReportLendingResponse) ProtoMessage() {}
 
 func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[33]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2370,7 @@ func (x *ReportLendingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportLendingResponse.ProtoReflect.Descriptor instead.
 func (*ReportLendingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{33}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReportLendingResponse) GetOwners() []*OwnerReport {
@@ -2298,7 +2429,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2441,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[34]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2454,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{34}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Policy) GetClusterName() string {
@@ -2524,7 +2655,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2667,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[35]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2680,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{35}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RateLimit) GetOff() bool {
@@ -2617,7 +2748,7 @@ type PriorityPolicy struct {
 
 func (x *PriorityPolicy) Reset() {
 	*x = PriorityPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2760,7 @@ func (x *PriorityPolicy) String() string {
 func (*PriorityPolicy) ProtoMessage() {}
 
 func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[36]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2773,7 @@ func (x *PriorityPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriorityPolicy.ProtoReflect.Descriptor instead.
 func (*PriorityPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{36}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PriorityPolicy) GetWeightAge() uint32 {
@@ -2749,7 +2880,7 @@ type PreemptPolicy struct {
 
 func (x *PreemptPolicy) Reset() {
 	*x = PreemptPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2892,7 @@ func (x *PreemptPolicy) String() string {
 func (*PreemptPolicy) ProtoMessage() {}
 
 func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[37]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2905,7 @@ func (x *PreemptPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptPolicy.ProtoReflect.Descriptor instead.
 func (*PreemptPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{37}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PreemptPolicy) GetType() string {
@@ -2822,7 +2953,7 @@ type SchedulerPolicy struct {
 
 func (x *SchedulerPolicy) Reset() {
 	*x = SchedulerPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2965,7 @@ func (x *SchedulerPolicy) String() string {
 func (*SchedulerPolicy) ProtoMessage() {}
 
 func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[38]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2978,7 @@ func (x *SchedulerPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerPolicy.ProtoReflect.Descriptor instead.
 func (*SchedulerPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{38}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SchedulerPolicy) GetType() string {
@@ -2913,7 +3044,7 @@ type AccountingPolicy struct {
 
 func (x *AccountingPolicy) Reset() {
 	*x = AccountingPolicy{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2925,7 +3056,7 @@ func (x *AccountingPolicy) String() string {
 func (*AccountingPolicy) ProtoMessage() {}
 
 func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[39]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2938,7 +3069,7 @@ func (x *AccountingPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountingPolicy.ProtoReflect.Descriptor instead.
 func (*AccountingPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{39}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AccountingPolicy) GetEnforceAssociations() bool {
@@ -2980,7 +3111,7 @@ type License struct {
 
 func (x *License) Reset() {
 	*x = License{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3123,7 @@ func (x *License) String() string {
 func (*License) ProtoMessage() {}
 
 func (x *License) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[40]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3136,7 @@ func (x *License) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use License.ProtoReflect.Descriptor instead.
 func (*License) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{40}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *License) GetName() string {
@@ -3035,7 +3166,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3178,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[41]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3191,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{41}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Switch) GetName() string {
@@ -3097,7 +3228,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3240,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3253,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3152,7 +3283,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3295,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3308,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3205,7 +3336,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3348,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3361,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3263,7 +3394,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3406,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3419,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3309,7 +3440,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3452,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3465,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3366,7 +3497,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3509,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3522,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 type ShowConfigResponse struct {
@@ -3404,7 +3535,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3547,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3560,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3456,7 +3587,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3599,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3612,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -3506,7 +3637,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3649,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3662,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 type PingResponse struct {
@@ -3552,7 +3683,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3695,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3708,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -3659,7 +3790,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3802,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3815,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -3712,7 +3843,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3855,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3868,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -3836,7 +3967,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +3979,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +3992,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -3879,7 +4010,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3891,7 +4022,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3904,7 +4035,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -3912,7 +4043,7 @@ var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
 const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"\x1bgleaner/v1/controller.proto\x12\n" +
-	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/lending.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x1cgleaner/v1/reservation.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
+	"gleaner.v1\x1a\x1bgleaner/v1/accounting.proto\x1a\x1cgleaner/v1/certificate.proto\x1a\x18gleaner/v1/history.proto\x1a\x14gleaner/v1/job.proto\x1a\x18gleaner/v1/lending.proto\x1a\x17gleaner/v1/limits.proto\x1a\x15gleaner/v1/link.proto\x1a\x15gleaner/v1/node.proto\x1a\x15gleaner/v1/peer.proto\x1a\x19gleaner/v1/priority.proto\x1a\x1cgleaner/v1/reservation.proto\x1a\x19gleaner/v1/snapshot.proto\x1a\x17gleaner/v1/status.proto\"p\n" +
 	"\rSubmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -3965,7 +4096,18 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"completing\x12 \n" +
 	"\vconfiguring\x18\v \x01(\bR\vconfiguring\x12\x10\n" +
 	"\x03qos\x18\f \x03(\tR\x03qos\x12\"\n" +
-	"\freservations\x18\r \x03(\tR\freservations\"\xcd\x01\n" +
+	"\freservations\x18\r \x03(\tR\freservations\"\xaa\x01\n" +
+	"\x0fListRunsRequest\x12-\n" +
+	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12\x19\n" +
+	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x19\n" +
+	"\buntil_ms\x18\x03 \x01(\x03R\auntilMs\x12\x1e\n" +
+	"\n" +
+	"duplicates\x18\x04 \x01(\bR\n" +
+	"duplicates\x12\x12\n" +
+	"\x04live\x18\x05 \x01(\bR\x04live\"S\n" +
+	"\x10ListRunsResponse\x12'\n" +
+	"\x04runs\x18\x01 \x03(\v2\x13.gleaner.v1.PastRunR\x04runs\x12\x16\n" +
+	"\x06notice\x18\x02 \x01(\tR\x06notice\"\xcd\x01\n" +
 	"\rCancelRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
@@ -4239,7 +4381,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
 	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_ACTION_DELETE\x10\x052\x8c\x1a\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\xd5\x1a\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -4249,7 +4391,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\vExplainWait\x12\x1e.gleaner.v1.ExplainWaitRequest\x1a\x1f.gleaner.v1.ExplainWaitResponse\x12K\n" +
 	"\n" +
 	"UpdateJobs\x12\x1d.gleaner.v1.UpdateJobsRequest\x1a\x1e.gleaner.v1.UpdateJobsResponse\x12G\n" +
-	"\bListJobs\x12\x1b.gleaner.v1.ListJobsRequest\x1a\x1c.gleaner.v1.ListJobsResponse0\x01\x12J\n" +
+	"\bListJobs\x12\x1b.gleaner.v1.ListJobsRequest\x1a\x1c.gleaner.v1.ListJobsResponse0\x01\x12G\n" +
+	"\bListRuns\x12\x1b.gleaner.v1.ListRunsRequest\x1a\x1c.gleaner.v1.ListRunsResponse0\x01\x12J\n" +
 	"\tListNodes\x12\x1c.gleaner.v1.ListNodesRequest\x1a\x1d.gleaner.v1.ListNodesResponse0\x01\x12W\n" +
 	"\x0eListPartitions\x12!.gleaner.v1.ListPartitionsRequest\x1a\".gleaner.v1.ListPartitionsResponse\x12K\n" +
 	"\n" +
@@ -4304,7 +4447,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -4316,254 +4459,261 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*ExplainWaitResponse)(nil),        // 7: gleaner.v1.ExplainWaitResponse
 	(*WaitAdvice)(nil),                 // 8: gleaner.v1.WaitAdvice
 	(*JobFilter)(nil),                  // 9: gleaner.v1.JobFilter
-	(*CancelRequest)(nil),              // 10: gleaner.v1.CancelRequest
-	(*ArrayTasks)(nil),                 // 11: gleaner.v1.ArrayTasks
-	(*JobResult)(nil),                  // 12: gleaner.v1.JobResult
-	(*CancelResponse)(nil),             // 13: gleaner.v1.CancelResponse
-	(*ControlRequest)(nil),             // 14: gleaner.v1.ControlRequest
-	(*UpdateJobsRequest)(nil),          // 15: gleaner.v1.UpdateJobsRequest
-	(*UpdateJobsResponse)(nil),         // 16: gleaner.v1.UpdateJobsResponse
-	(*SaveJobsRequest)(nil),            // 17: gleaner.v1.SaveJobsRequest
-	(*SaveJobsResponse)(nil),           // 18: gleaner.v1.SaveJobsResponse
-	(*ControlResponse)(nil),            // 19: gleaner.v1.ControlResponse
-	(*ListJobsRequest)(nil),            // 20: gleaner.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),           // 21: gleaner.v1.ListJobsResponse
-	(*ListNodesRequest)(nil),           // 22: gleaner.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 23: gleaner.v1.ListNodesResponse
-	(*ListPartitionsRequest)(nil),      // 24: gleaner.v1.ListPartitionsRequest
-	(*ListPartitionsResponse)(nil),     // 25: gleaner.v1.ListPartitionsResponse
-	(*UpdateNodeRequest)(nil),          // 26: gleaner.v1.UpdateNodeRequest
-	(*UpdateNodeResponse)(nil),         // 27: gleaner.v1.UpdateNodeResponse
-	(*ReclaimNodesRequest)(nil),        // 28: gleaner.v1.ReclaimNodesRequest
-	(*ReclaimNodesResponse)(nil),       // 29: gleaner.v1.ReclaimNodesResponse
-	(*ReleaseNodesRequest)(nil),        // 30: gleaner.v1.ReleaseNodesRequest
-	(*ReleaseNodesResponse)(nil),       // 31: gleaner.v1.ReleaseNodesResponse
-	(*SetLendingRequest)(nil),          // 32: gleaner.v1.SetLendingRequest
-	(*SetLendingResponse)(nil),         // 33: gleaner.v1.SetLendingResponse
-	(*ReportLendingRequest)(nil),       // 34: gleaner.v1.ReportLendingRequest
-	(*ReportLendingResponse)(nil),      // 35: gleaner.v1.ReportLendingResponse
-	(*Policy)(nil),                     // 36: gleaner.v1.Policy
-	(*RateLimit)(nil),                  // 37: gleaner.v1.RateLimit
-	(*PriorityPolicy)(nil),             // 38: gleaner.v1.PriorityPolicy
-	(*PreemptPolicy)(nil),              // 39: gleaner.v1.PreemptPolicy
-	(*SchedulerPolicy)(nil),            // 40: gleaner.v1.SchedulerPolicy
-	(*AccountingPolicy)(nil),           // 41: gleaner.v1.AccountingPolicy
-	(*License)(nil),                    // 42: gleaner.v1.License
-	(*Switch)(nil),                     // 43: gleaner.v1.Switch
-	(*Owner)(nil),                      // 44: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 45: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 46: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 47: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 48: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 49: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 50: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 51: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 52: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 53: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 54: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 55: gleaner.v1.Event
-	(*Purged)(nil),                     // 56: gleaner.v1.Purged
-	(*Synced)(nil),                     // 57: gleaner.v1.Synced
-	nil,                                // 58: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 59: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 60: gleaner.v1.JobId
-	(*Job)(nil),                        // 61: gleaner.v1.Job
-	(*JobChange)(nil),                  // 62: gleaner.v1.JobChange
-	(JobState)(0),                      // 63: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 64: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 65: gleaner.v1.Node
-	(*Partition)(nil),                  // 66: gleaner.v1.Partition
-	(*Lending)(nil),                    // 67: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 68: gleaner.v1.OwnerReport
-	(*CreateReservationRequest)(nil),   // 69: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 70: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 71: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 72: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 73: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 74: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 75: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 76: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 77: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 78: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 79: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 80: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 81: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 82: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 83: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 84: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 85: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 86: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 87: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 88: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 89: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 90: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 91: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 92: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 93: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 94: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 95: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 96: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 97: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 98: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 99: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 100: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 101: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 102: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 103: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 104: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 105: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 106: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 107: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 108: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 109: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 110: gleaner.v1.RecordCertificatesResponse
+	(*ListRunsRequest)(nil),            // 10: gleaner.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 11: gleaner.v1.ListRunsResponse
+	(*CancelRequest)(nil),              // 12: gleaner.v1.CancelRequest
+	(*ArrayTasks)(nil),                 // 13: gleaner.v1.ArrayTasks
+	(*JobResult)(nil),                  // 14: gleaner.v1.JobResult
+	(*CancelResponse)(nil),             // 15: gleaner.v1.CancelResponse
+	(*ControlRequest)(nil),             // 16: gleaner.v1.ControlRequest
+	(*UpdateJobsRequest)(nil),          // 17: gleaner.v1.UpdateJobsRequest
+	(*UpdateJobsResponse)(nil),         // 18: gleaner.v1.UpdateJobsResponse
+	(*SaveJobsRequest)(nil),            // 19: gleaner.v1.SaveJobsRequest
+	(*SaveJobsResponse)(nil),           // 20: gleaner.v1.SaveJobsResponse
+	(*ControlResponse)(nil),            // 21: gleaner.v1.ControlResponse
+	(*ListJobsRequest)(nil),            // 22: gleaner.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),           // 23: gleaner.v1.ListJobsResponse
+	(*ListNodesRequest)(nil),           // 24: gleaner.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 25: gleaner.v1.ListNodesResponse
+	(*ListPartitionsRequest)(nil),      // 26: gleaner.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil),     // 27: gleaner.v1.ListPartitionsResponse
+	(*UpdateNodeRequest)(nil),          // 28: gleaner.v1.UpdateNodeRequest
+	(*UpdateNodeResponse)(nil),         // 29: gleaner.v1.UpdateNodeResponse
+	(*ReclaimNodesRequest)(nil),        // 30: gleaner.v1.ReclaimNodesRequest
+	(*ReclaimNodesResponse)(nil),       // 31: gleaner.v1.ReclaimNodesResponse
+	(*ReleaseNodesRequest)(nil),        // 32: gleaner.v1.ReleaseNodesRequest
+	(*ReleaseNodesResponse)(nil),       // 33: gleaner.v1.ReleaseNodesResponse
+	(*SetLendingRequest)(nil),          // 34: gleaner.v1.SetLendingRequest
+	(*SetLendingResponse)(nil),         // 35: gleaner.v1.SetLendingResponse
+	(*ReportLendingRequest)(nil),       // 36: gleaner.v1.ReportLendingRequest
+	(*ReportLendingResponse)(nil),      // 37: gleaner.v1.ReportLendingResponse
+	(*Policy)(nil),                     // 38: gleaner.v1.Policy
+	(*RateLimit)(nil),                  // 39: gleaner.v1.RateLimit
+	(*PriorityPolicy)(nil),             // 40: gleaner.v1.PriorityPolicy
+	(*PreemptPolicy)(nil),              // 41: gleaner.v1.PreemptPolicy
+	(*SchedulerPolicy)(nil),            // 42: gleaner.v1.SchedulerPolicy
+	(*AccountingPolicy)(nil),           // 43: gleaner.v1.AccountingPolicy
+	(*License)(nil),                    // 44: gleaner.v1.License
+	(*Switch)(nil),                     // 45: gleaner.v1.Switch
+	(*Owner)(nil),                      // 46: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 47: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 48: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 49: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 50: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 51: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 52: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 53: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 54: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 55: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 56: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 57: gleaner.v1.Event
+	(*Purged)(nil),                     // 58: gleaner.v1.Purged
+	(*Synced)(nil),                     // 59: gleaner.v1.Synced
+	nil,                                // 60: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 61: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 62: gleaner.v1.JobId
+	(*Job)(nil),                        // 63: gleaner.v1.Job
+	(*JobChange)(nil),                  // 64: gleaner.v1.JobChange
+	(JobState)(0),                      // 65: gleaner.v1.JobState
+	(*PastRun)(nil),                    // 66: gleaner.v1.PastRun
+	(*ArrayRange)(nil),                 // 67: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 68: gleaner.v1.Node
+	(*Partition)(nil),                  // 69: gleaner.v1.Partition
+	(*Lending)(nil),                    // 70: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 71: gleaner.v1.OwnerReport
+	(*CreateReservationRequest)(nil),   // 72: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 73: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 74: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 75: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 76: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 77: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 78: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 79: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 80: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 81: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 82: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 83: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 84: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 85: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 86: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 87: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 88: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 89: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 90: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 91: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 92: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 93: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 94: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 95: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 96: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 97: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 98: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 99: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 100: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 101: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 102: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 103: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 104: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 105: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 106: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 107: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 108: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 109: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 110: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 111: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 112: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 113: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	59,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	61,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
 	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	60,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	61,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	62,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	63,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
 	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
 	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	62,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	64,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
 	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	60,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	63,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
-	9,   // 10: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
-	11,  // 11: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	64,  // 12: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	60,  // 13: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
-	12,  // 14: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
-	0,   // 15: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
-	9,   // 16: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
-	11,  // 17: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	9,   // 18: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	11,  // 19: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	62,  // 20: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
-	12,  // 21: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 22: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	11,  // 23: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	12,  // 24: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
-	12,  // 25: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
-	9,   // 26: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	61,  // 27: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	65,  // 28: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	66,  // 29: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
-	1,   // 30: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	65,  // 31: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	65,  // 32: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	67,  // 33: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	65,  // 34: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	68,  // 35: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	66,  // 36: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
-	38,  // 37: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
-	39,  // 38: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
-	42,  // 39: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
-	43,  // 40: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
-	41,  // 41: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	64,  // 42: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	64,  // 43: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
-	37,  // 44: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	44,  // 45: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	45,  // 46: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
-	40,  // 47: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	58,  // 48: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	36,  // 49: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	48,  // 50: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	36,  // 51: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	51,  // 52: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 53: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	61,  // 54: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	65,  // 55: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	56,  // 56: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	57,  // 57: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 58: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	10,  // 59: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	14,  // 60: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 61: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 62: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	15,  // 63: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	20,  // 64: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	22,  // 65: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	24,  // 66: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	26,  // 67: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	28,  // 68: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	30,  // 69: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	32,  // 70: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	34,  // 71: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	69,  // 72: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	70,  // 73: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	71,  // 74: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	72,  // 75: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	46,  // 76: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	49,  // 77: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	52,  // 78: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	54,  // 79: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	73,  // 80: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	74,  // 81: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	75,  // 82: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	76,  // 83: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	77,  // 84: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	78,  // 85: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	79,  // 86: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	80,  // 87: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	81,  // 88: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	82,  // 89: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	83,  // 90: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	84,  // 91: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	85,  // 92: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	17,  // 93: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	86,  // 94: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	87,  // 95: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	88,  // 96: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	89,  // 97: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	90,  // 98: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 99: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	13,  // 100: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	19,  // 101: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 102: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 103: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	16,  // 104: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	21,  // 105: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	23,  // 106: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	25,  // 107: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	27,  // 108: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	29,  // 109: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	31,  // 110: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	33,  // 111: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	35,  // 112: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	91,  // 113: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	92,  // 114: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	93,  // 115: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	94,  // 116: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	47,  // 117: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	50,  // 118: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	53,  // 119: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	55,  // 120: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	95,  // 121: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	96,  // 122: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	97,  // 123: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	98,  // 124: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	99,  // 125: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	79,  // 126: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	100, // 127: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	101, // 128: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	102, // 129: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	103, // 130: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	104, // 131: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	105, // 132: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	106, // 133: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	18,  // 134: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	86,  // 135: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	107, // 136: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	108, // 137: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	109, // 138: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	110, // 139: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	99,  // [99:140] is the sub-list for method output_type
-	58,  // [58:99] is the sub-list for method input_type
-	58,  // [58:58] is the sub-list for extension type_name
-	58,  // [58:58] is the sub-list for extension extendee
-	0,   // [0:58] is the sub-list for field type_name
+	62,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	65,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	9,   // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
+	66,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
+	9,   // 12: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
+	13,  // 13: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	67,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	62,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	14,  // 16: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
+	0,   // 17: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
+	9,   // 18: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
+	13,  // 19: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	9,   // 20: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	13,  // 21: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	64,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	14,  // 23: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 24: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	13,  // 25: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
+	14,  // 26: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
+	14,  // 27: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
+	9,   // 28: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
+	63,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	68,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	69,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	1,   // 32: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
+	68,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	68,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	70,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	68,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	71,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	69,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	40,  // 39: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
+	41,  // 40: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
+	44,  // 41: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
+	45,  // 42: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
+	43,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
+	67,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	67,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	39,  // 46: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
+	46,  // 47: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	47,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	42,  // 49: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
+	60,  // 50: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 51: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	50,  // 52: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 53: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	53,  // 54: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 55: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	63,  // 56: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	68,  // 57: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	58,  // 58: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	59,  // 59: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 60: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 61: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 62: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 63: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 64: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 65: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 66: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 67: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 68: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 69: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 70: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 71: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 72: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 73: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 74: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	72,  // 75: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	73,  // 76: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	74,  // 77: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	75,  // 78: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	48,  // 79: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	51,  // 80: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	54,  // 81: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	56,  // 82: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	76,  // 83: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	77,  // 84: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	78,  // 85: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	79,  // 86: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	80,  // 87: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	81,  // 88: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	82,  // 89: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	83,  // 90: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	84,  // 91: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	85,  // 92: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	86,  // 93: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	87,  // 94: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	88,  // 95: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 96: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	89,  // 97: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	90,  // 98: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	91,  // 99: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	92,  // 100: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	93,  // 101: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 102: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 103: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 104: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 105: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 106: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 107: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 108: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 109: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 110: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 111: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 112: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 113: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 114: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 115: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 116: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	94,  // 117: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	95,  // 118: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	96,  // 119: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	97,  // 120: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	49,  // 121: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	52,  // 122: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	55,  // 123: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	57,  // 124: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	98,  // 125: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	99,  // 126: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	100, // 127: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	101, // 128: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	102, // 129: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	82,  // 130: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	103, // 131: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	104, // 132: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	105, // 133: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	106, // 134: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	107, // 135: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	108, // 136: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	109, // 137: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 138: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	89,  // 139: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	110, // 140: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	111, // 141: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	112, // 142: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	113, // 143: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	102, // [102:144] is the sub-list for method output_type
+	60,  // [60:102] is the sub-list for method input_type
+	60,  // [60:60] is the sub-list for extension type_name
+	60,  // [60:60] is the sub-list for extension extendee
+	0,   // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -4573,6 +4723,7 @@ func file_gleaner_v1_controller_proto_init() {
 	}
 	file_gleaner_v1_accounting_proto_init()
 	file_gleaner_v1_certificate_proto_init()
+	file_gleaner_v1_history_proto_init()
 	file_gleaner_v1_job_proto_init()
 	file_gleaner_v1_lending_proto_init()
 	file_gleaner_v1_limits_proto_init()
@@ -4583,7 +4734,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[53].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[55].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -4595,7 +4746,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   57,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

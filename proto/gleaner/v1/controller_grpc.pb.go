@@ -34,6 +34,7 @@ const (
 	Controller_ExplainWait_FullMethodName        = "/gleaner.v1.Controller/ExplainWait"
 	Controller_UpdateJobs_FullMethodName         = "/gleaner.v1.Controller/UpdateJobs"
 	Controller_ListJobs_FullMethodName           = "/gleaner.v1.Controller/ListJobs"
+	Controller_ListRuns_FullMethodName           = "/gleaner.v1.Controller/ListRuns"
 	Controller_ListNodes_FullMethodName          = "/gleaner.v1.Controller/ListNodes"
 	Controller_ListPartitions_FullMethodName     = "/gleaner.v1.Controller/ListPartitions"
 	Controller_UpdateNode_FullMethodName         = "/gleaner.v1.Controller/UpdateNode"
@@ -93,6 +94,9 @@ type ControllerClient interface {
 	// ListJobs streams the matching jobs in the order of their numbers, in
 	// messages of at most 500 jobs.
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListJobsResponse], error)
+	// ListRuns streams runs of jobs, those that are long over too, in the order of the
+	// jobs' numbers, and of a job in the order of its runs, in messages of at most 500.
+	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRunsResponse], error)
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNodesResponse], error)
 	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
 	// UpdateNode drains, resumes or deletes nodes. Administrators only.
@@ -248,9 +252,28 @@ func (c *controllerClient) ListJobs(ctx context.Context, in *ListJobsRequest, op
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_ListJobsClient = grpc.ServerStreamingClient[ListJobsResponse]
 
+func (c *controllerClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRunsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[1], Controller_ListRuns_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListRunsRequest, ListRunsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListRunsClient = grpc.ServerStreamingClient[ListRunsResponse]
+
 func (c *controllerClient) ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNodesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[1], Controller_ListNodes_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[2], Controller_ListNodes_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -399,7 +422,7 @@ func (c *controllerClient) Ping(ctx context.Context, in *PingRequest, opts ...gr
 
 func (c *controllerClient) Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[2], Controller_Follow_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[3], Controller_Follow_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -468,7 +491,7 @@ func (c *controllerClient) TransferLeadership(ctx context.Context, in *TransferL
 
 func (c *controllerClient) SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[3], Controller_SaveSnapshot_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[4], Controller_SaveSnapshot_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -487,7 +510,7 @@ type Controller_SaveSnapshotClient = grpc.ServerStreamingClient[SnapshotChunk]
 
 func (c *controllerClient) RestoreSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SnapshotChunk, RestoreSnapshotResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[4], Controller_RestoreSnapshot_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[5], Controller_RestoreSnapshot_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -500,7 +523,7 @@ type Controller_RestoreSnapshotClient = grpc.ClientStreamingClient[SnapshotChunk
 
 func (c *controllerClient) ListPriorities(ctx context.Context, in *ListPrioritiesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListPrioritiesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[5], Controller_ListPriorities_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[6], Controller_ListPriorities_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -519,7 +542,7 @@ type Controller_ListPrioritiesClient = grpc.ServerStreamingClient[ListPriorities
 
 func (c *controllerClient) ListShares(ctx context.Context, in *ListSharesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSharesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[6], Controller_ListShares_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[7], Controller_ListShares_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -538,7 +561,7 @@ type Controller_ListSharesClient = grpc.ServerStreamingClient[ListSharesResponse
 
 func (c *controllerClient) ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListAccountsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[7], Controller_ListAccounts_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[8], Controller_ListAccounts_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -577,7 +600,7 @@ func (c *controllerClient) ListLicenses(ctx context.Context, in *ListLicensesReq
 
 func (c *controllerClient) ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLimitsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[8], Controller_ListLimits_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[9], Controller_ListLimits_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -606,7 +629,7 @@ func (c *controllerClient) SaveJobs(ctx context.Context, in *SaveJobsRequest, op
 
 func (c *controllerClient) Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TunnelMessage, TunnelMessage], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[9], Controller_Attach_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Controller_ServiceDesc.Streams[10], Controller_Attach_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -680,6 +703,9 @@ type ControllerServer interface {
 	// ListJobs streams the matching jobs in the order of their numbers, in
 	// messages of at most 500 jobs.
 	ListJobs(*ListJobsRequest, grpc.ServerStreamingServer[ListJobsResponse]) error
+	// ListRuns streams runs of jobs, those that are long over too, in the order of the
+	// jobs' numbers, and of a job in the order of its runs, in messages of at most 500.
+	ListRuns(*ListRunsRequest, grpc.ServerStreamingServer[ListRunsResponse]) error
 	ListNodes(*ListNodesRequest, grpc.ServerStreamingServer[ListNodesResponse]) error
 	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
 	// UpdateNode drains, resumes or deletes nodes. Administrators only.
@@ -776,6 +802,9 @@ func (UnimplementedControllerServer) UpdateJobs(context.Context, *UpdateJobsRequ
 }
 func (UnimplementedControllerServer) ListJobs(*ListJobsRequest, grpc.ServerStreamingServer[ListJobsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListJobs not implemented")
+}
+func (UnimplementedControllerServer) ListRuns(*ListRunsRequest, grpc.ServerStreamingServer[ListRunsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListRuns not implemented")
 }
 func (UnimplementedControllerServer) ListNodes(*ListNodesRequest, grpc.ServerStreamingServer[ListNodesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListNodes not implemented")
@@ -1018,6 +1047,17 @@ func _Controller_ListJobs_Handler(srv interface{}, stream grpc.ServerStream) err
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Controller_ListJobsServer = grpc.ServerStreamingServer[ListJobsResponse]
+
+func _Controller_ListRuns_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListRunsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControllerServer).ListRuns(m, &grpc.GenericServerStream[ListRunsRequest, ListRunsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Controller_ListRunsServer = grpc.ServerStreamingServer[ListRunsResponse]
 
 func _Controller_ListNodes_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ListNodesRequest)
@@ -1696,6 +1736,11 @@ var Controller_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ListJobs",
 			Handler:       _Controller_ListJobs_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListRuns",
+			Handler:       _Controller_ListRuns_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -72,9 +72,10 @@ type HelloResponse struct {
 	Stranger bool `protobuf:"varint,8,opt,name=stranger,proto3" json:"stranger,omitempty"`
 	// What needs repair at the controller that answers, and how; "" =
 	// nothing.
-	Problem       string `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Problem        string `protobuf:"bytes,9,opt,name=problem,proto3" json:"problem,omitempty"`
+	HistoryThrough uint64 `protobuf:"varint,700,opt,name=history_through,json=historyThrough,proto3" json:"history_through,omitempty"` // up to this position its database has all runs
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HelloResponse) Reset() {
@@ -168,6 +169,13 @@ func (x *HelloResponse) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *HelloResponse) GetHistoryThrough() uint64 {
+	if x != nil {
+		return x.HistoryThrough
+	}
+	return 0
 }
 
 type StartCatchUpRequest struct {
@@ -324,20 +332,21 @@ func (*EndCatchUpResponse) Descriptor() ([]byte, []int) {
 
 // Peer is one controller of the cluster.
 type Peer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // that other controllers dial: HOST:PORT
-	Voter         bool                   `protobuf:"varint,3,opt,name=voter,proto3" json:"voter,omitempty"`    // false while it catches up
-	Leader        bool                   `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
-	Reachable     bool                   `protobuf:"varint,5,opt,name=reachable,proto3" json:"reachable,omitempty"` // it answered just now
-	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`      // "" if it did not answer
-	Level         uint32                 `protobuf:"varint,7,opt,name=level,proto3" json:"level,omitempty"`         // the newest feature level it understands
-	AppliedIndex  uint64                 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	LastContactMs int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"` // since the leader heard of it; -1 = never in this term
-	Problem       string                 `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`                                    // what is wrong with it, and what to do; "" = nothing
-	Joining       bool                   `protobuf:"varint,11,opt,name=joining,proto3" json:"joining,omitempty"`                                   // it takes no part: it waits to be added, or has lost its data
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Address        string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // that other controllers dial: HOST:PORT
+	Voter          bool                   `protobuf:"varint,3,opt,name=voter,proto3" json:"voter,omitempty"`    // false while it catches up
+	Leader         bool                   `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	Reachable      bool                   `protobuf:"varint,5,opt,name=reachable,proto3" json:"reachable,omitempty"` // it answered just now
+	Version        string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`      // "" if it did not answer
+	Level          uint32                 `protobuf:"varint,7,opt,name=level,proto3" json:"level,omitempty"`         // the newest feature level it understands
+	AppliedIndex   uint64                 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	LastContactMs  int64                  `protobuf:"varint,9,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`    // since the leader heard of it; -1 = never in this term
+	Problem        string                 `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`                                       // what is wrong with it, and what to do; "" = nothing
+	Joining        bool                   `protobuf:"varint,11,opt,name=joining,proto3" json:"joining,omitempty"`                                      // it takes no part: it waits to be added, or has lost its data
+	HistoryThrough uint64                 `protobuf:"varint,700,opt,name=history_through,json=historyThrough,proto3" json:"history_through,omitempty"` // up to this position its database has all runs
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Peer) Reset() {
@@ -445,6 +454,13 @@ func (x *Peer) GetJoining() bool {
 		return x.Joining
 	}
 	return false
+}
+
+func (x *Peer) GetHistoryThrough() uint64 {
+	if x != nil {
+		return x.HistoryThrough
+	}
+	return 0
 }
 
 type ListPeersRequest struct {
@@ -838,8 +854,8 @@ var File_gleaner_v1_peer_proto protoreflect.FileDescriptor
 const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"\x15gleaner/v1/peer.proto\x12\n" +
-	"gleaner.v1\x1a\x1cgleaner/v1/certificate.proto\"\x0e\n" +
-	"\fHelloRequest\"\x87\x02\n" +
+	"gleaner.v1\x1a\x1cgleaner/v1/certificate.proto\x1a\x18gleaner/v1/history.proto\"\x0e\n" +
+	"\fHelloRequest\"\xb1\x02\n" +
 	"\rHelloResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -849,12 +865,13 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\x06leader\x18\x06 \x01(\tR\x06leader\x12%\n" +
 	"\x0eleader_address\x18\a \x01(\tR\rleaderAddress\x12\x1a\n" +
 	"\bstranger\x18\b \x01(\bR\bstranger\x12\x18\n" +
-	"\aproblem\x18\t \x01(\tR\aproblem\")\n" +
+	"\aproblem\x18\t \x01(\tR\aproblem\x12(\n" +
+	"\x0fhistory_through\x18\xbc\x05 \x01(\x04R\x0ehistoryThrough\")\n" +
 	"\x13StartCatchUpRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"\x16\n" +
 	"\x14StartCatchUpResponse\"\x13\n" +
 	"\x11EndCatchUpRequest\"\x14\n" +
-	"\x12EndCatchUpResponse\"\xb1\x02\n" +
+	"\x12EndCatchUpResponse\"\xdb\x02\n" +
 	"\x04Peer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -867,7 +884,8 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\x0flast_contact_ms\x18\t \x01(\x03R\rlastContactMs\x12\x18\n" +
 	"\aproblem\x18\n" +
 	" \x01(\tR\aproblem\x12\x18\n" +
-	"\ajoining\x18\v \x01(\bR\ajoining\"\x12\n" +
+	"\ajoining\x18\v \x01(\bR\ajoining\x12(\n" +
+	"\x0fhistory_through\x18\xbc\x05 \x01(\x04R\x0ehistoryThrough\"\x12\n" +
 	"\x10ListPeersRequest\"\x8a\x01\n" +
 	"\x11ListPeersResponse\x12&\n" +
 	"\x05peers\x18\x01 \x03(\v2\x10.gleaner.v1.PeerR\x05peers\x12\x12\n" +
@@ -889,13 +907,14 @@ const file_gleaner_v1_peer_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"4\n" +
 	"\x1aTransferLeadershipResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader2\xa3\x02\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader2\xf3\x02\n" +
 	"\bPeerLink\x12<\n" +
 	"\x05Hello\x12\x18.gleaner.v1.HelloRequest\x1a\x19.gleaner.v1.HelloResponse\x12Q\n" +
 	"\fStartCatchUp\x12\x1f.gleaner.v1.StartCatchUpRequest\x1a .gleaner.v1.StartCatchUpResponse\x12K\n" +
 	"\n" +
 	"EndCatchUp\x12\x1d.gleaner.v1.EndCatchUpRequest\x1a\x1e.gleaner.v1.EndCatchUpResponse\x129\n" +
-	"\x04Sign\x12\x17.gleaner.v1.SignRequest\x1a\x18.gleaner.v1.SignResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
+	"\x04Sign\x12\x17.gleaner.v1.SignRequest\x1a\x18.gleaner.v1.SignResponse\x12N\n" +
+	"\vCopyHistory\x12\x1e.gleaner.v1.CopyHistoryRequest\x1a\x1f.gleaner.v1.CopyHistoryResponseB;Z9github.com/gleaner-hpc/gleaner/proto/gleaner/v1;gleanerv1b\x06proto3"
 
 var (
 	file_gleaner_v1_peer_proto_rawDescOnce sync.Once
@@ -927,7 +946,9 @@ var file_gleaner_v1_peer_proto_goTypes = []any{
 	(*TransferLeadershipRequest)(nil),  // 13: gleaner.v1.TransferLeadershipRequest
 	(*TransferLeadershipResponse)(nil), // 14: gleaner.v1.TransferLeadershipResponse
 	(*SignRequest)(nil),                // 15: gleaner.v1.SignRequest
-	(*SignResponse)(nil),               // 16: gleaner.v1.SignResponse
+	(*CopyHistoryRequest)(nil),         // 16: gleaner.v1.CopyHistoryRequest
+	(*SignResponse)(nil),               // 17: gleaner.v1.SignResponse
+	(*CopyHistoryResponse)(nil),        // 18: gleaner.v1.CopyHistoryResponse
 }
 var file_gleaner_v1_peer_proto_depIdxs = []int32{
 	6,  // 0: gleaner.v1.ListPeersResponse.peers:type_name -> gleaner.v1.Peer
@@ -935,12 +956,14 @@ var file_gleaner_v1_peer_proto_depIdxs = []int32{
 	2,  // 2: gleaner.v1.PeerLink.StartCatchUp:input_type -> gleaner.v1.StartCatchUpRequest
 	4,  // 3: gleaner.v1.PeerLink.EndCatchUp:input_type -> gleaner.v1.EndCatchUpRequest
 	15, // 4: gleaner.v1.PeerLink.Sign:input_type -> gleaner.v1.SignRequest
-	1,  // 5: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
-	3,  // 6: gleaner.v1.PeerLink.StartCatchUp:output_type -> gleaner.v1.StartCatchUpResponse
-	5,  // 7: gleaner.v1.PeerLink.EndCatchUp:output_type -> gleaner.v1.EndCatchUpResponse
-	16, // 8: gleaner.v1.PeerLink.Sign:output_type -> gleaner.v1.SignResponse
-	5,  // [5:9] is the sub-list for method output_type
-	1,  // [1:5] is the sub-list for method input_type
+	16, // 5: gleaner.v1.PeerLink.CopyHistory:input_type -> gleaner.v1.CopyHistoryRequest
+	1,  // 6: gleaner.v1.PeerLink.Hello:output_type -> gleaner.v1.HelloResponse
+	3,  // 7: gleaner.v1.PeerLink.StartCatchUp:output_type -> gleaner.v1.StartCatchUpResponse
+	5,  // 8: gleaner.v1.PeerLink.EndCatchUp:output_type -> gleaner.v1.EndCatchUpResponse
+	17, // 9: gleaner.v1.PeerLink.Sign:output_type -> gleaner.v1.SignResponse
+	18, // 10: gleaner.v1.PeerLink.CopyHistory:output_type -> gleaner.v1.CopyHistoryResponse
+	6,  // [6:11] is the sub-list for method output_type
+	1,  // [1:6] is the sub-list for method input_type
 	1,  // [1:1] is the sub-list for extension type_name
 	1,  // [1:1] is the sub-list for extension extendee
 	0,  // [0:1] is the sub-list for field type_name
@@ -952,6 +975,7 @@ func file_gleaner_v1_peer_proto_init() {
 		return
 	}
 	file_gleaner_v1_certificate_proto_init()
+	file_gleaner_v1_history_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -25,6 +25,7 @@ const (
 	PeerLink_StartCatchUp_FullMethodName = "/gleaner.v1.PeerLink/StartCatchUp"
 	PeerLink_EndCatchUp_FullMethodName   = "/gleaner.v1.PeerLink/EndCatchUp"
 	PeerLink_Sign_FullMethodName         = "/gleaner.v1.PeerLink/Sign"
+	PeerLink_CopyHistory_FullMethodName  = "/gleaner.v1.PeerLink/CopyHistory"
 )
 
 // PeerLinkClient is the client API for PeerLink service.
@@ -45,6 +46,9 @@ type PeerLinkClient interface {
 	// Sign issues a certificate, where the authority's key is: elsewhere it is
 	// FAILED_PRECONDITION.
 	Sign(ctx context.Context, in *SignRequest, opts ...grpc.CallOption) (*SignResponse, error)
+	// CopyHistory returns what the database of this controller has behind a
+	// position, for one that has missed it.
+	CopyHistory(ctx context.Context, in *CopyHistoryRequest, opts ...grpc.CallOption) (*CopyHistoryResponse, error)
 }
 
 type peerLinkClient struct {
@@ -95,6 +99,16 @@ func (c *peerLinkClient) Sign(ctx context.Context, in *SignRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *peerLinkClient) CopyHistory(ctx context.Context, in *CopyHistoryRequest, opts ...grpc.CallOption) (*CopyHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CopyHistoryResponse)
+	err := c.cc.Invoke(ctx, PeerLink_CopyHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerLinkServer is the server API for PeerLink service.
 // All implementations must embed UnimplementedPeerLinkServer
 // for forward compatibility.
@@ -113,6 +127,9 @@ type PeerLinkServer interface {
 	// Sign issues a certificate, where the authority's key is: elsewhere it is
 	// FAILED_PRECONDITION.
 	Sign(context.Context, *SignRequest) (*SignResponse, error)
+	// CopyHistory returns what the database of this controller has behind a
+	// position, for one that has missed it.
+	CopyHistory(context.Context, *CopyHistoryRequest) (*CopyHistoryResponse, error)
 	mustEmbedUnimplementedPeerLinkServer()
 }
 
@@ -134,6 +151,9 @@ func (UnimplementedPeerLinkServer) EndCatchUp(context.Context, *EndCatchUpReques
 }
 func (UnimplementedPeerLinkServer) Sign(context.Context, *SignRequest) (*SignResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Sign not implemented")
+}
+func (UnimplementedPeerLinkServer) CopyHistory(context.Context, *CopyHistoryRequest) (*CopyHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CopyHistory not implemented")
 }
 func (UnimplementedPeerLinkServer) mustEmbedUnimplementedPeerLinkServer() {}
 func (UnimplementedPeerLinkServer) testEmbeddedByValue()                  {}
@@ -228,6 +248,24 @@ func _PeerLink_Sign_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerLink_CopyHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CopyHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerLinkServer).CopyHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerLink_CopyHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerLinkServer).CopyHistory(ctx, req.(*CopyHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PeerLink_ServiceDesc is the grpc.ServiceDesc for PeerLink service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -250,6 +288,10 @@ var PeerLink_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Sign",
 			Handler:    _PeerLink_Sign_Handler,
+		},
+		{
+			MethodName: "CopyHistory",
+			Handler:    _PeerLink_CopyHistory_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

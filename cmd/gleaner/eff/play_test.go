@@ -1,0 +1,14 @@
+package eff
+
+import (
+	"testing"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clienttest"
+)
+
+func TestMain(m *testing.M) { clienttest.Patient(m) }
+
+// stage runs command lines of this command.
+var stage = clienttest.Of(Command())
+
+func TestDialogues(t *testing.T) { stage.Dialogues(t) }

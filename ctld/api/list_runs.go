@@ -1,0 +1,286 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/ctld/history"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// History is what the handlers need of the runs that are over.
+type History interface {
+	// Read calls use with runs in the order of their jobs, up to the position that it
+	// returns and not behind last.
+	Read(ctx context.Context, choice history.Choice, last state.Position, use func(state.Position, *pb.PastRun) error) (state.Position, error)
+	// Copy returns rows behind a position, and up to where they are complete.
+	Copy(ctx context.Context, after state.Position) ([]history.Row, state.Position, error)
+}
+
+// noHistory is that of a controller without a database.
+type noHistory struct{}
+
+func (noHistory) Read(context.Context, history.Choice, state.Position, func(state.Position, *pb.PastRun) error) (state.Position, error) {
+	return 0, history.ErrAway
+}
+
+func (noHistory) Copy(context.Context, state.Position) ([]history.Row, state.Position, error) {
+	return nil, 0, history.ErrAway
+}
+
+// ListRuns streams the matching runs. What the database does not have yet comes from the
+// state: the answer has all that ended before the request.
+func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_ListRunsServer) error {
+	from, err := s.reader(stream.Context())
+	if err != nil {
+		return err
+	}
+	f, err := newFilter(request.GetFilter())
+	if err != nil {
+		return err
+	}
+	view := s.cluster.View()
+	list := &runList{request: request, filter: f, may: s.sightOf(from, view), stream: stream, message: &pb.ListRunsResponse{}}
+	recent := list.live(s)
+	// The position is known only once the database was read, and its rows come in the
+	// middle of the others: those of the outbox are told apart by their positions.
+	for run := range view.HistoryAfter(0) {
+		if one := list.fresh(run); one != nil {
+			recent = append(recent, *one)
+		}
+	}
+	slices.SortStableFunc(recent, func(a, b recentRun) int {
+		return cmp.Or(cmp.Compare(a.run.Job.Id.Job, b.run.Job.Id.Job), cmp.Compare(a.at, b.at))
+	})
+	read := func(at state.Position, run *pb.PastRun) error {
+		id := run.GetJob().GetId().GetJob()
+		for len(recent) > 0 && recent[0].before(id, at) {
+			if err := list.add(recent[0].run); err != nil {
+				return err
+			}
+			recent = recent[1:]
+		}
+		if len(recent) > 0 && recent[0].at == at { // in both
+			recent = recent[1:]
+		}
+		if !list.matches(run) {
+			return nil
+		}
+		return list.add(run)
+	}
+	through, err := s.options.History.Read(stream.Context(), list.choice(), state.EndOf(view.Index()), read)
+	if stream.Context().Err() != nil {
+		return stream.Context().Err()
+	}
+	if err != nil {
+		s.log.Warn("the history database could not be read for a request; see gcontrol status, and look at its disk", "error", err)
+		list.message.Notice = fmt.Sprintf("the history database of this controller cannot be read, only what ended lately is shown: see gcontrol status (%v)", err)
+	} else if through < view.HistoryTrimmed() {
+		list.message.Notice = "the history database of this controller has not copied all yet: runs may be missing, ask again later"
+	}
+	for _, rest := range recent {
+		if err := list.add(rest.run); err != nil {
+			return err
+		}
+	}
+	return list.end()
+}
+
+// recentRun is a run that the state knows: of the outbox, or one that is not over, which
+// is behind all that are.
+type recentRun struct {
+	at  state.Position
+	run *pb.PastRun
+}
+
+// behindAll is the position of a run that is not over.
+const behindAll = ^state.Position(0)
+
+func (r *recentRun) before(job uint32, at state.Position) bool {
+	mine := r.run.Job.Id.Job
+	return mine < job || mine == job && r.at < at
+}
+
+// runList is one answer that is being made.
+type runList struct {
+	request *pb.ListRunsRequest
+	filter  *filter
+	may     *sight
+	stream  pb.Controller_ListRunsServer
+	message *pb.ListRunsResponse
+	bytes   int
+	last    *pb.PastRun // held back: only the last run of a job is shown
+}
+
+// choice is what the database can look for itself.
+func (l *runList) choice() history.Choice {
+	choice := history.Choice{SinceMS: l.request.GetSinceMs(), UntilMS: l.request.GetUntilMs()}
+	for id := range l.filter.named {
+		choice.Jobs = append(choice.Jobs, id)
+	}
+	message := l.request.GetFilter()
+	choice.UIDs, choice.Users, choice.Accounts = message.GetUids(), message.GetUsers(), message.GetAccounts()
+	if l.may.hides("jobs") && l.may.coordinator == "" {
+		choice.UIDs = []uint32{l.may.uid}
+		if len(message.GetUids()) > 0 && !slices.Contains(message.GetUids(), l.may.uid) {
+			choice.UIDs = message.GetUids() // none of which matches
+		}
+	}
+	return choice
+}
+
+// live are the runs that are not over, if they are wanted.
+func (l *runList) live(s *Controller) []recentRun {
+	if !l.request.GetLive() {
+		return nil
+	}
+	var runs []recentRun
+	for job := range l.may.view.LiveJobs() {
+		if !l.filter.matches(job) || !l.may.sees(job) {
+			continue
+		}
+		chosen := selected{job: job}
+		run := &pb.PastRun{Job: s.jobMessage(l.may, chosen, state.JobDetail{}), Live: true, LostGpuMs: job.LostGPUMS, Preemptions: job.Preemptions}
+		if job.Run != nil {
+			run.RanMs = job.Run.RanAtMS(l.may.view.TimeMS())
+		}
+		if l.matches(run) {
+			runs = append(runs, recentRun{behindAll, run})
+		}
+	}
+	return runs
+}
+
+// fresh is a run of the outbox, if it matches.
+func (l *runList) fresh(stored *state.HistoryRun) *recentRun {
+	run := new(pb.PastRun)
+	if err := proto.Unmarshal(stored.Run, run); err != nil || !l.matches(run) {
+		return nil
+	}
+	return &recentRun{stored.At, run}
+}
+
+// matches tests all conditions.
+func (l *runList) matches(run *pb.PastRun) bool {
+	job, f := run.GetJob(), l.filter
+	if !l.sees(run) || !l.inTime(run) {
+		return false
+	}
+	asked := job.GetSpec()
+	return (f.named == nil || len(f.ids) == 0 || f.isNamed(job)) &&
+		(f.users == nil || f.users[job.GetOwner().GetUser()]) &&
+		(f.uids == nil || f.uids[job.GetOwner().GetUid()]) &&
+		(f.jobNames == nil || f.jobNames[asked.GetName()]) &&
+		(f.accounts == nil || f.accounts[asked.GetAccount()]) &&
+		(f.qos == nil || f.qos[cmp.Or(asked.GetQos(), state.NormalQOS)]) &&
+		(f.reserved == nil || slices.ContainsFunc(asked.GetReservations(), func(name string) bool { return f.reserved[name] })) &&
+		(f.partitions == nil || f.partitions[job.GetPartition()] || run.GetLive() && slices.ContainsFunc(asked.GetPartitions(), func(name string) bool { return f.partitions[name] })) &&
+		(f.nodes == nil || slices.ContainsFunc(job.GetAllocation(), func(node *pb.NodeAllocation) bool { return f.nodes[node.GetNode()] })) &&
+		(len(f.states) == 0 || f.states[job.GetState()])
+}
+
+// isNamed reports whether one of the ids means the job: by its number, or that of its
+// array, or as a task of that.
+func (f *filter) isNamed(job *pb.Job) bool {
+	if tasks, is := f.named[job.GetId().GetJob()]; is && (tasks == nil || job.GetArrayJobId() != job.GetId().GetJob()) {
+		return true
+	}
+	tasks, is := f.named[job.GetArrayJobId()]
+	if !is || job.GetArrayJobId() == 0 {
+		return false
+	}
+	if tasks == nil {
+		return true
+	}
+	if job.GetId().ArrayTask != nil {
+		return tasks[job.GetId().GetArrayTask()]
+	}
+	for task := range tasks {
+		if slices.ContainsFunc(job.GetWaitingTasks().GetRanges(), func(r *pb.ArrayRange) bool {
+			return task >= r.GetFirst() && task <= r.GetLast() && (task-r.GetFirst())%max(r.GetStep(), 1) == 0
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// inTime reports whether the job was there in the time that is asked for.
+func (l *runList) inTime(run *pb.PastRun) bool {
+	since, until := l.request.GetSinceMs(), l.request.GetUntilMs()
+	job := run.GetJob()
+	return (until == 0 || cmp.Or(job.GetEligibleMs(), job.GetSubmitMs()) < until) && (since == 0 || run.GetLive() || job.GetEndMs() >= since)
+}
+
+// sees reports whether the run exists for the caller.
+func (l *runList) sees(run *pb.PastRun) bool {
+	if run.GetLive() {
+		return true // was judged with the job itself
+	}
+	may, job := l.may, run.GetJob()
+	return !may.hides("jobs") || may.isUser && may.uid == job.GetOwner().GetUid() || may.coordinator != "" && may.view.CoordinatesAccount(may.coordinator, job.GetSpec().GetAccount())
+}
+
+// withheld is the run without what the caller may not read.
+func (l *runList) withheld(run *pb.PastRun) *pb.PastRun {
+	may, job := l.may, run.GetJob()
+	if run.GetLive() {
+		return run // was withheld with the job itself
+	}
+	if may.all || may.isUser && may.uid == job.GetOwner().GetUid() || may.coordinator != "" && may.view.CoordinatesAccount(may.coordinator, job.GetSpec().GetAccount()) {
+		job.ReasonDetail = may.conceal(job.GetReasonDetail())
+		return run
+	}
+	withholdPrivate(job)
+	if may.hides("usage") {
+		job.Usage = nil
+	}
+	return run
+}
+
+// add puts a run into the answer.
+func (l *runList) add(run *pb.PastRun) error {
+	if l.request.GetDuplicates() {
+		return l.put(run)
+	}
+	last := l.last
+	l.last = run
+	if last == nil || last.GetJob().GetId().GetJob() == run.GetJob().GetId().GetJob() {
+		return nil
+	}
+	return l.put(last)
+}
+
+func (l *runList) put(run *pb.PastRun) error {
+	run = l.withheld(run)
+	l.message.Runs = append(l.message.Runs, run)
+	l.bytes += weight(run.GetJob())
+	if len(l.message.Runs) < maxJobsPerMessage && l.bytes < maxBytesPerMessage {
+		return nil
+	}
+	return l.send()
+}
+
+func (l *runList) send() error {
+	err := l.stream.Send(l.message)
+	l.message, l.bytes = &pb.ListRunsResponse{}, 0
+	return err
+}
+
+// end sends what is left.
+func (l *runList) end() error {
+	if l.last != nil {
+		if err := l.put(l.last); err != nil {
+			return err
+		}
+	}
+	if len(l.message.Runs) == 0 && l.message.Notice == "" {
+		return nil
+	}
+	return l.send()
+}

@@ -1,0 +1,21 @@
+package history
+
+import (
+	"os"
+	"time"
+)
+
+// setAside renames a damaged database, so that a new one is begun: what it had comes
+// from another controller, and the old file stays for whoever wants to read it.
+func (k *Keeper) setAside() {
+	k.close()
+	aside := k.options.Path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(k.options.Path+end, aside+end); err != nil && !os.IsNotExist(err) {
+			k.log.Error("the damaged history database cannot be renamed: move it away", "path", k.options.Path+end, "error", err)
+			return
+		}
+	}
+	k.through.Store(0)
+	k.log.Error("the history database was damaged, and is begun anew: other controllers have what it had; the damaged one is kept", "path", aside)
+}

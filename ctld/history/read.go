@@ -1,0 +1,151 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Choice is which runs are wanted. Conditions of different kinds must all hold, values of
+// one kind are alternatives, an empty kind says nothing.
+type Choice struct {
+	Jobs     []uint32 // or numbers of arrays
+	UIDs     []uint32
+	Users    []string
+	Accounts []string
+	SinceMS  int64 // not over before; 0 = no bound
+	UntilMS  int64 // eligible before; 0 = no bound
+}
+
+// ErrAway is returned when the database cannot be read now.
+var ErrAway = errors.New("the history database cannot be read")
+
+// Read calls use with the chosen runs, in the order of the jobs' numbers and of a job in
+// the order of its runs, up to a position but not behind last. It returns that position:
+// what is behind it is in the outbox.
+func (k *Keeper) Read(ctx context.Context, choice Choice, last state.Position, use func(state.Position, *pb.PastRun) error) (state.Position, error) {
+	k.mu.Lock()
+	database, through := k.database, min(k.Through(), last)
+	if database != nil {
+		k.readers.Add(1)
+		defer k.readers.Done()
+	}
+	k.mu.Unlock()
+	if database == nil {
+		return 0, ErrAway
+	}
+	return through, database.Read(ctx, choice, through, use)
+}
+
+// Read is that of Keeper.
+func (d *Database) Read(ctx context.Context, choice Choice, through state.Position, use func(state.Position, *pb.PastRun) error) error {
+	text, arguments := choice.sql(through)
+	rows, err := d.read.QueryContext(ctx, text, arguments...)
+	if err != nil {
+		return classify(err)
+	}
+	defer rows.Close()
+	var raw sql.RawBytes
+	for rows.Next() {
+		var at state.Position
+		if err := rows.Scan(&at, &raw); err != nil {
+			return classify(err)
+		}
+		run := new(pb.PastRun)
+		if err := proto.Unmarshal(raw, run); err != nil {
+			return errors.Join(ErrDamaged, err)
+		}
+		if err := use(at, run); err != nil {
+			return err
+		}
+	}
+	return classify(rows.Err())
+}
+
+// sql is the choice as a question. A list is one argument, as JSON: the number of
+// arguments of a statement is bounded.
+func (c *Choice) sql(through state.Position) (string, []any) {
+	conditions, arguments := []string{"at <= ?"}, []any{int64(through)}
+	and := func(condition string, values ...any) {
+		conditions, arguments = append(conditions, condition), append(arguments, values...)
+	}
+	const among = " IN (SELECT value FROM json_each(?))"
+	if len(c.Jobs) > 0 {
+		and("(job"+among+" OR array"+among+")", list(c.Jobs), list(c.Jobs))
+	}
+	if len(c.UIDs) > 0 {
+		and("uid"+among, list(c.UIDs))
+	}
+	if len(c.Users) > 0 {
+		and("user"+among, list(c.Users))
+	}
+	if len(c.Accounts) > 0 {
+		and("account"+among, list(c.Accounts))
+	}
+	if c.SinceMS != 0 {
+		and("end_ms >= ?", c.SinceMS)
+	}
+	if c.UntilMS != 0 {
+		and("eligible_ms < ?", c.UntilMS)
+	}
+	// The plus keeps SQLite from walking through all jobs only because they are in
+	// order there.
+	order := "+job, at"
+	if len(conditions) == 1 {
+		order = "job, at"
+	}
+	return "SELECT at, run FROM runs WHERE " + strings.Join(conditions, " AND ") + " ORDER BY " + order, arguments
+}
+
+func list[T any](values []T) string {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return "[]" // numbers and texts can always be written
+	}
+	return string(text)
+}
+
+// Copy is what another controller copies: rows behind a position, and up to where they are
+// complete.
+func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.Position, error) {
+	k.mu.Lock()
+	database, through := k.database, k.Through()
+	if database != nil {
+		k.readers.Add(1)
+		defer k.readers.Done()
+	}
+	k.mu.Unlock()
+	if database == nil {
+		return nil, 0, ErrAway
+	}
+	if through <= after {
+		return nil, 0, nil
+	}
+	rows, err := database.After(ctx, after, rowsAtOnce, bytesAtOnce/2)
+	if err != nil {
+		return nil, 0, err
+	}
+	for len(rows) > 0 && rows[len(rows)-1].At > through {
+		rows = rows[:len(rows)-1]
+	}
+	complete := through
+	if bytes := sizeOf(rows); len(rows) == rowsAtOnce || bytes >= bytesAtOnce/2 {
+		complete = rows[len(rows)-1].At
+	}
+	return rows, complete, nil
+}
+
+func sizeOf(rows []Row) int {
+	bytes := 0
+	for i := range rows {
+		bytes += len(rows[i].Run)
+	}
+	return bytes
+}

@@ -1,0 +1,168 @@
+package ctld
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// pastRuns asks for runs.
+func pastRuns(t testing.TB, conn *grpc.ClientConn, request *pb.ListRunsRequest) (runs []*pb.PastRun) {
+	t.Helper()
+	stream, err := pb.NewControllerClient(conn).ListRuns(soon(t), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return runs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.GetNotice() != "" {
+			t.Error(answer.GetNotice())
+		}
+		runs = append(runs, answer.GetRuns()...)
+	}
+}
+
+// TestHistoryOfSeveral: jobs end while controllers are stopped, and one loses its disk:
+// whoever leads has all runs, each once, and the databases are equal.
+func TestHistoryOfSeveral(t *testing.T) {
+	c := startCluster(t, 3)
+	ended := 0
+	end := func(count int) {
+		t.Helper()
+		for range count {
+			id := c.submit(c.leader(), job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
+			c.retry("cancel", func(ctx context.Context) error {
+				_, err := c.client(c.leader()).Cancel(ctx, &pb.CancelRequest{RequestId: fmt.Sprintf("00000000-0000-4000-8000-%012d", id), Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: id}}}})
+				return err
+			})
+			ended++
+		}
+	}
+	end(10)
+	away := c.other(c.leader())
+	c.stop(away)
+	end(10)
+	c.start(away)
+	// The leader has its database locked by somebody else, and goes.
+	leader := c.leader()
+	end(5)
+	c.stop(leader)
+	end(5)
+	c.start(leader)
+	through := func(name string) uint64 { return uint64(c.servers[name].history.Through()) }
+	settled := func() bool {
+		highest := uint64(0)
+		for _, name := range c.names() {
+			highest = max(highest, through(name))
+		}
+		for _, name := range c.names() {
+			if through(name) != highest {
+				return false
+			}
+		}
+		return highest > 0
+	}
+	c.eventually("the databases have all", settled)
+	c.eventually("the outbox is trimmed", func() bool {
+		runs, _, _ := c.servers[c.leader()].cluster.View().HistorySize()
+		return runs == 0
+	})
+	// One loses its database, and has it again from another one.
+	lost := c.other(c.leader())
+	c.stop(lost)
+	for _, end := range []string{"", "-wal", "-shm"} {
+		_ = os.Remove(filepath.Join(c.configs[lost].DataDir, historyFile+end))
+	}
+	c.start(lost)
+	c.eventually("the lost database is copied", settled)
+	var want []string
+	for _, name := range c.names() {
+		got := contents(t, filepath.Join(c.configs[name].DataDir, historyFile))
+		if len(got) != ended {
+			t.Errorf("%s has %d runs, and %d ended", name, len(got), ended)
+		}
+		if want == nil {
+			want = got
+		}
+		if fmt.Sprint(want) != fmt.Sprint(got) {
+			t.Errorf("the database of %s differs", name)
+		}
+	}
+}
+
+// contents are the runs of a database with their positions, as they are stored.
+func contents(t *testing.T, path string) (runs []string) {
+	t.Helper()
+	database, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	rows, err := database.Query("SELECT at, run FROM runs ORDER BY at")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	jobs := map[uint32]bool{}
+	for rows.Next() {
+		var at int64
+		var raw []byte
+		var run pb.PastRun
+		if err := errors.Join(rows.Scan(&at, &raw), proto.Unmarshal(raw, &run)); err != nil {
+			t.Fatal(err)
+		}
+		if id := run.GetJob().GetId().GetJob(); jobs[id] {
+			t.Errorf("%s has job %d twice", path, id)
+		} else {
+			jobs[id] = true
+		}
+		runs = append(runs, fmt.Sprintf("%d %x", at, raw))
+	}
+	return runs
+}
+
+// TestRunsAreShownAsTheyEnd: what has just ended is in the answer at once, what runs and
+// waits too if it is wanted, and with private_data only what is one's own.
+func TestRunsAreShownAsTheyEnd(t *testing.T) {
+	config := configIn(shortDir(t))
+	startServer(t, config)
+	conn := connectTo(t, "unix://"+config.Socket, "")
+	held := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Hold = true }))
+	ended := submit(t, conn, job(func(r *pb.SubmitRequest) { r.Spec.Hold = true; r.Spec.Name = "gone" }))
+	if _, err := pb.NewControllerClient(conn).Cancel(soon(t), &pb.CancelRequest{RequestId: "00000000-0000-4000-8000-000000000001", Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: ended}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // from the outbox, and from the database
+		runs := pastRuns(t, conn, &pb.ListRunsRequest{Live: true})
+		if len(runs) != 2 || runs[0].GetJob().GetId().GetJob() != held || !runs[0].GetLive() || runs[1].GetJob().GetId().GetJob() != ended || runs[1].GetLive() {
+			t.Fatalf("%v", runs)
+		}
+		if runs := pastRuns(t, conn, &pb.ListRunsRequest{Live: true, Filter: &pb.JobFilter{Names: []string{"gone"}}}); len(runs) != 1 {
+			t.Errorf("%v", runs)
+		}
+		if runs := pastRuns(t, conn, &pb.ListRunsRequest{Live: true, SinceMs: time.Now().Add(time.Hour).UnixMilli()}); len(runs) != 1 {
+			t.Errorf("%v", runs)
+		}
+		if runs := pastRuns(t, conn, &pb.ListRunsRequest{Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: 99999}}}}); len(runs) != 0 {
+			t.Errorf("%v", runs)
+		}
+		time.Sleep(time.Second)
+	}
+}
