@@ -31,6 +31,7 @@ type stepRun struct {
 	write  sync.Mutex // one frame at a time on conn
 	tasks  []*task    // in the order of Launch; fixed after start
 	input  inputQueue
+	over   func()
 
 	mu sync.Mutex // guards task.done
 }
@@ -45,9 +46,10 @@ type task struct {
 	done    bool
 }
 
-// runStep runs one step to its end.
-func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Launch) {
-	run := &stepRun{number: launch.Step, conn: conn}
+// runStep runs one step to its end. over is called when nothing of it runs here, before
+// its client hears so.
+func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Launch, over func()) {
+	run := &stepRun{number: launch.Step, conn: conn, over: over}
 	run.input.init(step.InputWindow)
 	if err := p.startTasks(run, launch); err != nil {
 		run.abort()
@@ -83,7 +85,11 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 		ranks[i] = strconv.FormatUint(uint64(launch.Tasks[i].Rank), 10)
 	}
 	number := strconv.FormatUint(uint64(launch.Step), 10)
-	gpus, ofStep, err := p.gpusOfStep(launch)
+	gpus, ofStep, err := p.shareOf(launch)
+	if err != nil {
+		return err
+	}
+	bound, err := p.bindingOf(launch)
 	if err != nil {
 		return err
 	}
@@ -91,21 +97,33 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 		"SLURM_STEP_ID=" + number, "SLURM_STEPID=" + number, "SLURM_GTIDS=" + strings.Join(ranks, ","),
 	})
 	for i := range launch.Tasks {
-		t, err := p.startTask(launch, &launch.Tasks[i], Overlay(common, gpus.ofTask(launch.Tasks[i].Local)))
+		t, err := p.startTask(launch, &launch.Tasks[i], bound, Overlay(common, gpus.ofTask(&launch.Tasks[i])))
 		if err != nil {
 			return err
 		}
 		run.tasks = append(run.tasks, t)
 	}
-	for _, t := range run.tasks {
-		if err := t.child.started(launch.Argv[0]); err != nil {
+	for i, t := range run.tasks {
+		if err := t.child.started(programOf(launch, &launch.Tasks[i])[0]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *process1) startTask(launch *step.Launch, spec *step.Task, common []string) (*task, error) {
+// programOf is what a task runs.
+func programOf(launch *step.Launch, task *step.Task) []string {
+	if len(task.Argv) > 0 {
+		return task.Argv
+	}
+	return launch.Argv
+}
+
+func (p *process1) startTask(launch *step.Launch, spec *step.Task, bound *binding, common []string) (*task, error) {
+	cpus, err := bound.ofTask(int(spec.Local))
+	if err != nil {
+		return nil, err
+	}
 	env := Overlay(common, spec.Env, []string{
 		"SLURM_PROCID=" + strconv.FormatUint(uint64(spec.Rank), 10),
 		"SLURM_LOCALID=" + strconv.FormatUint(uint64(spec.Local), 10),
@@ -117,7 +135,6 @@ func (p *process1) startTask(launch *step.Launch, spec *step.Task, common []stri
 			f.Close()
 		}
 	}()
-	var err error
 	if launch.Input == step.InputAll || launch.Input == step.InputTask && launch.InputTask == spec.Rank {
 		theirs[0], t.stdin, err = os.Pipe()
 	} else {
@@ -130,8 +147,9 @@ func (p *process1) startTask(launch *step.Launch, spec *step.Task, common []stri
 	}
 	if err == nil {
 		t.child, err = p.start(&command{
-			argv: launch.Argv, env: Mirror(env), cwd: string(launch.Cwd), umask: launch.Umask,
+			argv: programOf(launch, spec), env: Mirror(env), cwd: string(launch.Cwd), umask: launch.Umask,
 			files: [3]uintptr{theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd()},
+			cpus:  formatCPUs(cpus), report: bound.report(spec.Rank, spec.Local),
 		})
 	}
 	if err != nil {
@@ -210,6 +228,7 @@ func (run *stepRun) finish() {
 		t.closeFiles()
 	}
 	run.input.close()
+	run.over()
 	run.send(&step.Done{})
 }
 
