@@ -18,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/reclaim"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/release"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/run"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
@@ -43,6 +44,7 @@ func commands() []*option.Command {
 		alloc.Command(),
 		attach.Command(),
 		doctor.Command(),
+		setup.Command(),
 		simulate.Command(),
 		dev.Command(),
 		hold.Command(),
