@@ -81,8 +81,8 @@ install: ## install what make has built: programs, man pages, completion, units,
 	umask 022; $(BIN)/gleaner completion zsh >$(DESTDIR)$(zshdir)/_gleaner
 	umask 022; $(BIN)/gleaner completion fish >$(DESTDIR)$(fishdir)/gleaner.fish
 	@for c in $(COMMANDS); do ln -sf gleaner $(DESTDIR)$(bashdir)/$$c; ln -sf gleaner.fish $(DESTDIR)$(fishdir)/$$c.fish; done
-	@for u in gctld gnoded; do \
-		sed 's|/usr/local/sbin/|$(sbindir)/|g' contrib/systemd/$$u.service >$(DESTDIR)$(unitdir)/$$u.service; \
+	@for u in gctld gnoded gleaner-agent; do \
+		sed 's|/usr/local/sbin/|$(sbindir)/|g; s|/usr/local/bin/|$(bindir)/|g' contrib/systemd/$$u.service >$(DESTDIR)$(unitdir)/$$u.service; \
 		chmod 644 $(DESTDIR)$(unitdir)/$$u.service; done
 	install -m 644 contrib/cluster.toml $(DESTDIR)$(docdir)/
 
@@ -90,10 +90,10 @@ uninstall: ## remove what make install has put there; configuration and state st
 	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner $(COMMANDS))
 	rm -f $(addprefix $(DESTDIR)$(slurmdir)/,$(SLURM_NAMES))
 	@rmdir $(DESTDIR)$(slurmdir) $(dir $(DESTDIR)$(slurmdir)) 2>/dev/null || true
-	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service) $(DESTDIR)$(docdir)/cluster.toml
+	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service gleaner-agent.service) $(DESTDIR)$(docdir)/cluster.toml
 	rm -f $(addprefix $(DESTDIR)$(bashdir)/,gleaner $(COMMANDS)) $(DESTDIR)$(zshdir)/_gleaner
 	rm -f $(addsuffix .fish,$(addprefix $(DESTDIR)$(fishdir)/,gleaner $(COMMANDS)))
-	rm -f $(addsuffix .1,$(addprefix $(DESTDIR)$(mandir)/man1/,gleaner gleaner-completion gleaner-dev gleaner-man gleaner-setup gleaner-simulate $(COMMANDS))) $(DESTDIR)$(mandir)/man8/gctld.8 $(DESTDIR)$(mandir)/man8/gnoded.8
+	rm -f $(addsuffix .1,$(addprefix $(DESTDIR)$(mandir)/man1/,gleaner gleaner-agent gleaner-completion gleaner-dev gleaner-man gleaner-setup gleaner-simulate $(COMMANDS))) $(DESTDIR)$(mandir)/man8/gctld.8 $(DESTDIR)$(mandir)/man8/gnoded.8
 	@rmdir $(DESTDIR)$(docdir) 2>/dev/null || true
 
 # ARCH is Debian's word. Of another architecture than this machine's, the C library of

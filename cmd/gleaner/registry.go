@@ -4,6 +4,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acctmgr"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/agent"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/alloc"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/attach"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
@@ -45,6 +46,7 @@ func commands() []*option.Command {
 		attach.Command(),
 		doctor.Command(),
 		setup.Command(),
+		agent.Command(),
 		simulate.Command(),
 		dev.Command(),
 		hold.Command(),

@@ -44,7 +44,7 @@ done
 rm -r "$all/usr/share/doc"
 find "$all/usr/share/man" -type f -exec gzip -9n {} +
 
-install -D -m 644 -t "$all/etc/gleaner" $here/gctld.toml $here/gnoded.toml contrib/cluster.toml
+install -D -m 644 -t "$all/etc/gleaner" $here/{gctld,gnoded,agent,client}.toml contrib/cluster.toml
 install -D -m 644 contrib/logrotate/gleaner "$all/etc/logrotate.d/gleaner-ctld"
 install -D -m 755 contrib/setup/criu.sh "$all/usr/share/gleaner/setup/criu.sh"
 install -m 644 contrib/setup/unpack.sh "$all/usr/share/gleaner/setup/"
@@ -62,7 +62,7 @@ move gleaner-ctld usr/sbin/gctld usr/lib/systemd/system/gctld.service usr/share/
 	etc/gleaner/gctld.toml etc/gleaner/cluster.toml etc/logrotate.d/gleaner-ctld
 move gleaner-node usr/sbin/gnoded usr/sbin/ginit usr/lib/systemd/system/gnoded.service usr/share/man/man8/gnoded.8.gz \
 	etc/gleaner/gnoded.toml usr/share/gleaner
-move gleaner-client usr/bin usr/lib/gleaner usr/share/man/man1 usr/share/bash-completion usr/share/zsh usr/share/fish
+move gleaner-client etc/gleaner/agent.toml etc/gleaner/client.toml usr/lib/systemd/system/gleaner-agent.service usr/bin usr/lib/gleaner usr/share/man/man1 usr/share/bash-completion usr/share/zsh usr/share/fish
 # Where shells look that are packaged.
 move_in() { mkdir -p "$work/$1/$(dirname "$3")" && mv "$work/$1/$2" "$work/$1/$3"; }
 move_in gleaner-client usr/share/zsh/site-functions usr/share/zsh/vendor-completions

@@ -2292,6 +2292,7 @@ type Policy struct {
 	Owners               []*Owner         `protobuf:"bytes,29,rep,name=owners,proto3" json:"owners,omitempty"`
 	Borrowers            []*Borrower      `protobuf:"bytes,420,rep,name=borrowers,proto3" json:"borrowers,omitempty"`
 	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
+	Logins               []*Login         `protobuf:"bytes,601,rep,name=logins,proto3" json:"logins,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2504,6 +2505,13 @@ func (x *Policy) GetBorrowers() []*Borrower {
 func (x *Policy) GetScheduler() *SchedulerPolicy {
 	if x != nil {
 		return x.Scheduler
+	}
+	return nil
+}
+
+func (x *Policy) GetLogins() []*Login {
+	if x != nil {
+		return x.Logins
 	}
 	return nil
 }
@@ -3084,6 +3092,84 @@ func (x *Switch) GetSwitches() string {
 	return ""
 }
 
+// Login says for which users hosts vouch: who has an account there is who the host says,
+// as far as this allows. A host is in one Login at most; others vouch for nobody.
+type Login struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hosts         string                 `protobuf:"bytes,1,opt,name=hosts,proto3" json:"hosts,omitempty"`                  // host list of holders of certificates: login hosts, or nodes
+	MinUid        uint32                 `protobuf:"varint,2,opt,name=min_uid,json=minUid,proto3" json:"min_uid,omitempty"` // 0 = 1000
+	MaxUid        uint32                 `protobuf:"varint,3,opt,name=max_uid,json=maxUid,proto3" json:"max_uid,omitempty"` // 0 = 60000
+	Users         []string               `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"`                  // login names; none = all with a number in the range
+	Privileged    []string               `protobuf:"bytes,5,rep,name=privileged,proto3" json:"privileged,omitempty"`        // of these also root, administrators and operators
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Login) Reset() {
+	*x = Login{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Login) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Login) ProtoMessage() {}
+
+func (x *Login) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Login.ProtoReflect.Descriptor instead.
+func (*Login) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Login) GetHosts() string {
+	if x != nil {
+		return x.Hosts
+	}
+	return ""
+}
+
+func (x *Login) GetMinUid() uint32 {
+	if x != nil {
+		return x.MinUid
+	}
+	return 0
+}
+
+func (x *Login) GetMaxUid() uint32 {
+	if x != nil {
+		return x.MaxUid
+	}
+	return 0
+}
+
+func (x *Login) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Login) GetPrivileged() []string {
+	if x != nil {
+		return x.Privileged
+	}
+	return nil
+}
+
 // Owner gives nodes to an account. Its jobs and those of the accounts below it are the
 // owner's jobs on these nodes; all other jobs there are guests. A node has at most one
 // owner.
@@ -3097,7 +3183,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3195,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[42]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3208,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{42}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3152,7 +3238,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3250,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[43]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3263,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{43}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3205,7 +3291,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3303,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3316,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3263,7 +3349,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3361,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3374,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3309,7 +3395,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3407,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3420,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3366,7 +3452,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3464,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3477,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 type ShowConfigResponse struct {
@@ -3404,7 +3490,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3502,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3515,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3456,7 +3542,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3554,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3567,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -3506,7 +3592,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3604,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3617,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 type PingResponse struct {
@@ -3552,7 +3638,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3650,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3663,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -3659,7 +3745,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3671,7 +3757,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3684,7 +3770,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -3712,7 +3798,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3810,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3823,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -3836,7 +3922,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +3934,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +3947,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -3879,7 +3965,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3891,7 +3977,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3904,7 +3990,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -4075,7 +4161,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xca\t\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xf6\t\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4110,7 +4196,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"rate_limit\x18\x1c \x01(\v2\x15.gleaner.v1.RateLimitR\trateLimit\x12)\n" +
 	"\x06owners\x18\x1d \x03(\v2\x11.gleaner.v1.OwnerR\x06owners\x123\n" +
 	"\tborrowers\x18\xa4\x03 \x03(\v2\x14.gleaner.v1.BorrowerR\tborrowers\x12:\n" +
-	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\"\xc4\x01\n" +
+	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\x12*\n" +
+	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\"\xc4\x01\n" +
 	"\tRateLimit\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
 	"\vbucket_size\x18\x02 \x01(\rR\n" +
@@ -4171,7 +4258,15 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x06Switch\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1a\n" +
-	"\bswitches\x18\x03 \x01(\tR\bswitches\"7\n" +
+	"\bswitches\x18\x03 \x01(\tR\bswitches\"\x85\x01\n" +
+	"\x05Login\x12\x14\n" +
+	"\x05hosts\x18\x01 \x01(\tR\x05hosts\x12\x17\n" +
+	"\amin_uid\x18\x02 \x01(\rR\x06minUid\x12\x17\n" +
+	"\amax_uid\x18\x03 \x01(\rR\x06maxUid\x12\x14\n" +
+	"\x05users\x18\x04 \x03(\tR\x05users\x12\x1e\n" +
+	"\n" +
+	"privileged\x18\x05 \x03(\tR\n" +
+	"privileged\"7\n" +
 	"\x05Owner\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"?\n" +
@@ -4304,7 +4399,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -4350,220 +4445,222 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*AccountingPolicy)(nil),           // 41: gleaner.v1.AccountingPolicy
 	(*License)(nil),                    // 42: gleaner.v1.License
 	(*Switch)(nil),                     // 43: gleaner.v1.Switch
-	(*Owner)(nil),                      // 44: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 45: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 46: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 47: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 48: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 49: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 50: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 51: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 52: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 53: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 54: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 55: gleaner.v1.Event
-	(*Purged)(nil),                     // 56: gleaner.v1.Purged
-	(*Synced)(nil),                     // 57: gleaner.v1.Synced
-	nil,                                // 58: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 59: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 60: gleaner.v1.JobId
-	(*Job)(nil),                        // 61: gleaner.v1.Job
-	(*JobChange)(nil),                  // 62: gleaner.v1.JobChange
-	(JobState)(0),                      // 63: gleaner.v1.JobState
-	(*ArrayRange)(nil),                 // 64: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 65: gleaner.v1.Node
-	(*Partition)(nil),                  // 66: gleaner.v1.Partition
-	(*Lending)(nil),                    // 67: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 68: gleaner.v1.OwnerReport
-	(*CreateReservationRequest)(nil),   // 69: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 70: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 71: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 72: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 73: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 74: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 75: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 76: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 77: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 78: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 79: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 80: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 81: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 82: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 83: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 84: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 85: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 86: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 87: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 88: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 89: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 90: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 91: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 92: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 93: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 94: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 95: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 96: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 97: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 98: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 99: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 100: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 101: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 102: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 103: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 104: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 105: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 106: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 107: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 108: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 109: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 110: gleaner.v1.RecordCertificatesResponse
+	(*Login)(nil),                      // 44: gleaner.v1.Login
+	(*Owner)(nil),                      // 45: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 46: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 47: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 48: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 49: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 50: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 51: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 52: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 53: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 54: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 55: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 56: gleaner.v1.Event
+	(*Purged)(nil),                     // 57: gleaner.v1.Purged
+	(*Synced)(nil),                     // 58: gleaner.v1.Synced
+	nil,                                // 59: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 60: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 61: gleaner.v1.JobId
+	(*Job)(nil),                        // 62: gleaner.v1.Job
+	(*JobChange)(nil),                  // 63: gleaner.v1.JobChange
+	(JobState)(0),                      // 64: gleaner.v1.JobState
+	(*ArrayRange)(nil),                 // 65: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 66: gleaner.v1.Node
+	(*Partition)(nil),                  // 67: gleaner.v1.Partition
+	(*Lending)(nil),                    // 68: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 69: gleaner.v1.OwnerReport
+	(*CreateReservationRequest)(nil),   // 70: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 71: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 72: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 73: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 74: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 75: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 76: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 77: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 78: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 79: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 80: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 81: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 82: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 83: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 84: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 85: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 86: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 87: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 88: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 89: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 90: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 91: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 92: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 93: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 94: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 95: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 96: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 97: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 98: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 99: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 100: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 101: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 102: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 103: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 104: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 105: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 106: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 107: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 108: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 109: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 110: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 111: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	59,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	60,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
 	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	60,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	61,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	61,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	62,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
 	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
 	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	62,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	63,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
 	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	60,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	63,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	61,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	64,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	9,   // 10: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	11,  // 11: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	64,  // 12: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	60,  // 13: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	65,  // 12: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	61,  // 13: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	12,  // 14: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,   // 15: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	9,   // 16: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	11,  // 17: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	9,   // 18: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	11,  // 19: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	62,  // 20: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	63,  // 20: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
 	12,  // 21: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 22: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	11,  // 23: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	12,  // 24: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
 	12,  // 25: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 26: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	61,  // 27: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	65,  // 28: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	66,  // 29: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	62,  // 27: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	66,  // 28: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	67,  // 29: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,   // 30: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	65,  // 31: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	65,  // 32: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	67,  // 33: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	65,  // 34: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	68,  // 35: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	66,  // 36: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	66,  // 31: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	66,  // 32: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	68,  // 33: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	66,  // 34: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	69,  // 35: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	67,  // 36: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
 	38,  // 37: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
 	39,  // 38: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
 	42,  // 39: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
 	43,  // 40: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
 	41,  // 41: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	64,  // 42: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	64,  // 43: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	65,  // 42: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	65,  // 43: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
 	37,  // 44: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	44,  // 45: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	45,  // 46: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	45,  // 45: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	46,  // 46: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
 	40,  // 47: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	58,  // 48: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	36,  // 49: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	48,  // 50: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	36,  // 51: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	51,  // 52: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 53: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	61,  // 54: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	65,  // 55: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	56,  // 56: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	57,  // 57: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 58: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	10,  // 59: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	14,  // 60: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 61: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 62: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	15,  // 63: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	20,  // 64: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	22,  // 65: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	24,  // 66: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	26,  // 67: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	28,  // 68: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	30,  // 69: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	32,  // 70: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	34,  // 71: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	69,  // 72: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	70,  // 73: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	71,  // 74: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	72,  // 75: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	46,  // 76: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	49,  // 77: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	52,  // 78: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	54,  // 79: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	73,  // 80: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	74,  // 81: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	75,  // 82: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	76,  // 83: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	77,  // 84: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	78,  // 85: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	79,  // 86: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	80,  // 87: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	81,  // 88: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	82,  // 89: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	83,  // 90: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	84,  // 91: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	85,  // 92: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	17,  // 93: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	86,  // 94: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	87,  // 95: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	88,  // 96: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	89,  // 97: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	90,  // 98: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 99: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	13,  // 100: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	19,  // 101: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 102: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 103: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	16,  // 104: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	21,  // 105: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	23,  // 106: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	25,  // 107: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	27,  // 108: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	29,  // 109: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	31,  // 110: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	33,  // 111: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	35,  // 112: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	91,  // 113: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	92,  // 114: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	93,  // 115: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	94,  // 116: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	47,  // 117: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	50,  // 118: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	53,  // 119: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	55,  // 120: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	95,  // 121: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	96,  // 122: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	97,  // 123: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	98,  // 124: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	99,  // 125: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	79,  // 126: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	100, // 127: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	101, // 128: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	102, // 129: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	103, // 130: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	104, // 131: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	105, // 132: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	106, // 133: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	18,  // 134: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	86,  // 135: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	107, // 136: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	108, // 137: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	109, // 138: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	110, // 139: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	99,  // [99:140] is the sub-list for method output_type
-	58,  // [58:99] is the sub-list for method input_type
-	58,  // [58:58] is the sub-list for extension type_name
-	58,  // [58:58] is the sub-list for extension extendee
-	0,   // [0:58] is the sub-list for field type_name
+	44,  // 48: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	59,  // 49: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	36,  // 50: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	49,  // 51: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	36,  // 52: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	52,  // 53: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 54: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	62,  // 55: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	66,  // 56: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	57,  // 57: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	58,  // 58: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 59: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	10,  // 60: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	14,  // 61: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 62: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 63: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	15,  // 64: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	20,  // 65: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	22,  // 66: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	24,  // 67: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	26,  // 68: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	28,  // 69: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	30,  // 70: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	32,  // 71: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	34,  // 72: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	70,  // 73: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	71,  // 74: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	72,  // 75: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	73,  // 76: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	47,  // 77: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	50,  // 78: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	53,  // 79: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	55,  // 80: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	74,  // 81: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	75,  // 82: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	76,  // 83: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	77,  // 84: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	78,  // 85: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	79,  // 86: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	80,  // 87: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	81,  // 88: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	82,  // 89: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	83,  // 90: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	84,  // 91: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	85,  // 92: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	86,  // 93: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	17,  // 94: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	87,  // 95: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	88,  // 96: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	89,  // 97: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	90,  // 98: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	91,  // 99: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 100: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	13,  // 101: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	19,  // 102: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 103: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 104: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	16,  // 105: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	21,  // 106: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	23,  // 107: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	25,  // 108: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	27,  // 109: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	29,  // 110: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	31,  // 111: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	33,  // 112: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	35,  // 113: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	92,  // 114: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	93,  // 115: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	94,  // 116: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	95,  // 117: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	48,  // 118: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	51,  // 119: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	54,  // 120: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	56,  // 121: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	96,  // 122: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	97,  // 123: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	98,  // 124: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	99,  // 125: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	100, // 126: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	80,  // 127: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	101, // 128: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	102, // 129: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	103, // 130: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	104, // 131: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	105, // 132: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	106, // 133: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	107, // 134: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	18,  // 135: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	87,  // 136: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	108, // 137: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	109, // 138: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	110, // 139: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	111, // 140: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	100, // [100:141] is the sub-list for method output_type
+	59,  // [59:100] is the sub-list for method input_type
+	59,  // [59:59] is the sub-list for extension type_name
+	59,  // [59:59] is the sub-list for extension extendee
+	0,   // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -4583,7 +4680,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[53].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[54].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -4595,7 +4692,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
