@@ -40,7 +40,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
+.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,18 +72,19 @@ fishdir    ?= $(datadir)/fish/vendor_completions.d
 
 install: ## install what make has built: programs, man pages, completion, units, examples (PREFIX=/usr/local DESTDIR=)
 	@test -x $(BIN)/gctld || { echo "there is nothing to install yet: type make first"; exit 1; }
-	install -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(slurmdir) $(mandir)/man1 $(docdir) $(unitdir) $(bashdir) $(zshdir) $(fishdir))
+	install -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(slurmdir) $(mandir)/man1 $(mandir)/man8 $(docdir) $(unitdir) $(bashdir) $(zshdir) $(fishdir))
 	install $(BIN)/gctld $(BIN)/gnoded $(BIN)/ginit $(DESTDIR)$(sbindir)/
 	install $(BIN)/gleaner $(DESTDIR)$(bindir)/
 	@for c in $(COMMANDS); do ln -sf gleaner $(DESTDIR)$(bindir)/$$c; done
 	@for c in $(SLURM_NAMES); do ln -sf $(bindir)/gleaner $(DESTDIR)$(slurmdir)/$$c; done
 	umask 022; $(BIN)/gleaner man --dir $(DESTDIR)$(mandir)/man1 >/dev/null
+	umask 022; for d in gctld gnoded; do contrib/package/man8.sh $(BIN)/$$d >$(DESTDIR)$(mandir)/man8/$$d.8; done
 	umask 022; $(BIN)/gleaner completion bash >$(DESTDIR)$(bashdir)/gleaner
 	umask 022; $(BIN)/gleaner completion zsh >$(DESTDIR)$(zshdir)/_gleaner
 	umask 022; $(BIN)/gleaner completion fish >$(DESTDIR)$(fishdir)/gleaner.fish
 	@for c in $(COMMANDS); do ln -sf gleaner $(DESTDIR)$(bashdir)/$$c; ln -sf gleaner.fish $(DESTDIR)$(fishdir)/$$c.fish; done
-	@for u in gctld gnoded; do \
-		sed 's|/usr/local/sbin/|$(sbindir)/|g' contrib/systemd/$$u.service >$(DESTDIR)$(unitdir)/$$u.service; \
+	@for u in gctld gnoded gleaner-agent; do \
+		sed 's|/usr/local/sbin/|$(sbindir)/|g; s|/usr/local/bin/|$(bindir)/|g' contrib/systemd/$$u.service >$(DESTDIR)$(unitdir)/$$u.service; \
 		chmod 644 $(DESTDIR)$(unitdir)/$$u.service; done
 	install -m 644 contrib/cluster.toml $(DESTDIR)$(docdir)/
 
@@ -91,11 +92,32 @@ uninstall: ## remove what make install has put there; configuration and state st
 	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner $(COMMANDS))
 	rm -f $(addprefix $(DESTDIR)$(slurmdir)/,$(SLURM_NAMES))
 	@rmdir $(DESTDIR)$(slurmdir) $(dir $(DESTDIR)$(slurmdir)) 2>/dev/null || true
-	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service) $(DESTDIR)$(docdir)/cluster.toml
+	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service gleaner-agent.service) $(DESTDIR)$(docdir)/cluster.toml
 	rm -f $(addprefix $(DESTDIR)$(bashdir)/,gleaner $(COMMANDS)) $(DESTDIR)$(zshdir)/_gleaner
 	rm -f $(addsuffix .fish,$(addprefix $(DESTDIR)$(fishdir)/,gleaner $(COMMANDS)))
-	rm -f $(addsuffix .1,$(addprefix $(DESTDIR)$(mandir)/man1/,gleaner gleaner-completion gleaner-dev gleaner-man gleaner-simulate $(COMMANDS)))
+	rm -f $(addsuffix .1,$(addprefix $(DESTDIR)$(mandir)/man1/,gleaner gleaner-agent gleaner-completion gleaner-dev gleaner-man gleaner-setup gleaner-simulate $(COMMANDS))) $(DESTDIR)$(mandir)/man8/gctld.8 $(DESTDIR)$(mandir)/man8/gnoded.8
 	@rmdir $(DESTDIR)$(docdir) 2>/dev/null || true
+
+# ARCH is Debian's word. Of another architecture than this machine's, the C library of
+# the system-call filter comes from Debian too (contrib/setup/cross.sh).
+ARCH    ?= $(shell dpkg --print-architecture 2>/dev/null || echo amd64)
+CROSS   := /var/cache/gleaner/cross
+DEB_OUT ?= .build/deb
+CROSS_ENV = GOARCH=$(ARCH) CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc PKG_CONFIG_SYSROOT_DIR=$(CROSS)/$(ARCH) PKG_CONFIG_LIBDIR=$(CROSS)/$(ARCH)/usr/lib/aarch64-linux-gnu/pkgconfig
+
+deb: build ## Debian packages of all of it, into .build/deb (ARCH=amd64|arm64 VERSION of the package by the last tag)
+ifeq ($(ARCH),$(shell dpkg --print-architecture 2>/dev/null || echo amd64))
+	@contrib/package/deb.sh $(ARCH) $(BIN) $(DEB_OUT)
+else
+	@$(SUDO) contrib/setup/cross.sh $(ARCH)
+	@mkdir -p .build/cross/$(ARCH)
+	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/ginit ./cmd/ginit
+	$(CROSS_ENV) go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
+	@contrib/package/deb.sh $(ARCH) .build/cross/$(ARCH) $(DEB_OUT)
+endif
+
+packages: build ## install, upgrade, downgrade and purge the packages in a clean Debian made by debootstrap (minutes; not in make test)
+	@$(SUDO) test/packages/clean-root.sh
 
 demo: build ## run the main job on a one-machine cluster and check every outcome
 	@$(SUDO) contrib/demo.sh

@@ -29,25 +29,28 @@ const recordedLimit = 5 * time.Second
 func certCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "cert",
-		Usage: "issue, list and revoke certificates of nodes, users and controllers",
+		Usage: "issue, list and revoke certificates of nodes, login hosts, users and controllers",
 		Description: `Writes ca.pem, cert.pem and key.pem. Copy the directory to the other host,
 readable by its holder only, and set GLEANER_TLS_DIR to it there; a controller
 is started with --certificates DIR. Run it on the host of the controller that
 began the cluster, as root or who runs gctld; gctld need not be stopped.
 
-A node's certificate admits a node of that name: no other joins. Certificates
-are renewed by themselves: those of nodes and controllers by the daemons, those
+A node's certificate admits a node of that name: no other joins. That of a login
+host (--host) is for its agent (gleaner agent), which vouches for the users there as
+far as [[login]] in cluster.toml allows. Certificates are renewed by themselves: those of nodes and controllers by the daemons, those
 of users by the commands that they type. --revoke makes one count for nothing at
 once, on all controllers; a node is not admitted any more then.
 
 Examples:
    gctld cert --node gpu01 --out ./gpu01
+   gctld cert --host login1 --out ./login1
    gctld cert --user ann --out ./ann
    gctld cert --controller c2 --out ./c2
    gctld cert --list
    gctld cert --revoke node:gpu01`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "node", Usage: "`NAME` of the node"},
+			&cli.StringFlag{Name: "host", Usage: "`NAME` of the login host"},
 			&cli.StringFlag{Name: "user", Usage: "login `NAME` of the user"},
 			&cli.StringFlag{Name: "controller", Usage: "`NAME` of the controller"},
 			&cli.PathFlag{Name: "out", Usage: "`DIR` to write to"},
@@ -62,7 +65,7 @@ Examples:
 	}
 }
 
-var errOneHolder = errors.New("name one of --node, --user and --controller, or give --list or --revoke")
+var errOneHolder = errors.New("name one of --node, --host, --user and --controller, or give --list or --revoke")
 
 func runCert(c *cli.Context) error {
 	config, err := configOf(c)
@@ -91,7 +94,7 @@ func runCert(c *cli.Context) error {
 
 // holderOf is the holder of the certificate to be issued; no name = nobody.
 func holderOf(c *cli.Context) (kind pki.Kind, name string, err error) {
-	for _, of := range []pki.Kind{pki.Node, pki.User, pki.Controller} {
+	for _, of := range []pki.Kind{pki.Node, pki.Host, pki.User, pki.Controller} {
 		if !c.IsSet(string(of)) {
 			continue
 		}
@@ -118,21 +121,21 @@ func issueCertificate(c *cli.Context, config *Config, kind pki.Kind, name string
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "wrote ca.pem, cert.pem and key.pem for %s %s to %s\n", kind, name, strings.TrimSuffix(c.Path("out"), "/"))
-	if kind == pki.Node {
-		awaitRecorded(c.Context, config, name)
+	if kind == pki.Node || kind == pki.Host {
+		awaitRecorded(c.Context, config, kind, name)
 	}
 	return nil
 }
 
-// awaitRecorded returns when the controllers admit a node. If the controller
-// here does not run, it admits the node when it is started.
-func awaitRecorded(ctx context.Context, config *Config, name string) {
+// awaitRecorded returns when the controllers admit a node or a login host. If the
+// controller here does not run, it admits them when it is started.
+func awaitRecorded(ctx context.Context, config *Config, kind pki.Kind, name string) {
 	ctx, cancel := context.WithTimeout(ctx, recordedLimit)
 	defer cancel()
 	for ctx.Err() == nil {
 		list, err := certificatesOf(ctx, config)
 		if err != nil || slices.ContainsFunc(list, func(c *pb.Certificate) bool {
-			return c.GetKind() == string(pki.Node) && c.GetName() == name && c.GetRevokedMs() == 0 && time.Since(time.UnixMilli(c.GetFromMs())) < time.Hour
+			return c.GetKind() == string(kind) && c.GetName() == name && c.GetRevokedMs() == 0 && time.Since(time.UnixMilli(c.GetFromMs())) < time.Hour
 		}) {
 			return
 		}

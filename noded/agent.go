@@ -112,6 +112,7 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { a.tendCertificate(ctx) })
 	loops.Go(func() { every(ctx, resendEvery, a.keepLedgerAgain) })
 	loops.Go(func() { a.serveOwner(ctx, a.socket) })
+	loops.Go(func() { a.serveUsers(ctx) })
 	loops.Go(func() { every(ctx, triggersEvery, a.lookForTriggers) })
 	loops.Go(func() { every(ctx, boundEvery, a.boundGuests) })
 	loops.Go(func() { a.followMachine(ctx) })

@@ -22,6 +22,8 @@ const (
 	DefaultSocket     = "/run/gleaner/gnoded.sock"
 	// NoSocket as the socket's path: the owner is not served on the node.
 	NoSocket = ""
+	// noAgent is agent_socket where users do not ask through the node.
+	noAgent = "none"
 )
 
 // Bounds of the configuration: far above any machine, low enough that a
@@ -42,6 +44,7 @@ type Config struct {
 	TLSDir       string    // holds ca.pem, cert.pem and key.pem; "" = not needed
 	StateDir     string    // where allocations of jobs live
 	Socket       string    // on which the node's owner is served; NoSocket = nobody is
+	AgentSocket  string    // on which the node's users ask the controllers; NoSocket = they do not
 	MinFreeBytes uint64    // that must be free in StateDir for a job to start
 	TmpDiskBytes uint64    // that jobs may write there; 0 = what is free, less a reserve
 	DefTmpPerCPU uint64    // bytes of it for each CPU of a job that does not ask; 0 = half of an even share
@@ -74,6 +77,7 @@ type configFile struct {
 	TLSDir       string   `toml:"tls_dir"`
 	StateDir     string   `toml:"state_dir"`
 	Socket       string   `toml:"socket"`
+	AgentSocket  string   `toml:"agent_socket"`
 	MinFreeDisk  string   `toml:"min_free_disk"`
 	TmpDisk      string   `toml:"tmp_disk"`
 	DefTmpPerCPU string   `toml:"def_tmp_per_cpu"`
@@ -150,7 +154,7 @@ var (
 // config checks the file's contents and fills in the defaults.
 func (f *configFile) config() (Config, error) {
 	c := Config{
-		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Socket: f.Socket, Init: f.Init,
+		Name: f.Name, Controllers: f.Controllers, TLSDir: f.TLSDir, StateDir: f.StateDir, Socket: f.Socket, AgentSocket: f.AgentSocket, Init: f.Init,
 		CPUs: f.CPUs, Features: f.Features, Address: f.Address, CgroupParent: f.CgroupParent,
 		Bind: f.Container.Bind, Hide: f.Container.Hide, CommandsDir: f.Container.Commands, SlurmDir: f.Container.Slurm, MaxProcesses: f.Container.MaxProcesses, MaxTotalProcesses: f.Container.MaxTotalProcesses,
 	}
@@ -176,7 +180,7 @@ func (c *Config) fillDefaults() error {
 		c.Name, _, _ = strings.Cut(host, ".")
 	}
 	if len(c.Controllers) == 0 {
-		c.Controllers = dial.Targets("")
+		c.Controllers = dial.DaemonTargets()
 	}
 	if c.TLSDir == "" {
 		c.TLSDir = os.Getenv(dial.EnvironmentTLSDir)
@@ -186,6 +190,12 @@ func (c *Config) fillDefaults() error {
 	}
 	if c.Socket == "" {
 		c.Socket = DefaultSocket
+	}
+	switch {
+	case c.AgentSocket == noAgent, len(dial.Remote(c.Controllers)) == 0: // users reach a controller of this host themselves
+		c.AgentSocket = NoSocket
+	case c.AgentSocket == "":
+		c.AgentSocket = dial.AgentSocket
 	}
 	if c.Init == "" {
 		executable, err := os.Executable()

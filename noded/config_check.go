@@ -58,6 +58,9 @@ func (f *configFile) checkPaths(c *Config) error {
 	if c.TLSDir != "" {
 		absolute["tls_dir"] = c.TLSDir
 	}
+	if c.AgentSocket != NoSocket {
+		absolute["agent_socket"] = c.AgentSocket
+	}
 	for _, key := range slices.Sorted(maps.Keys(absolute)) {
 		if err := checkAbsolute(key, absolute[key]); err != nil {
 			return err

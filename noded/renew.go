@@ -2,21 +2,14 @@ package noded
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"google.golang.org/grpc/status"
-
 	"github.com/gleaner-hpc/gleaner/proto/dial"
-	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
 // renewEvery is how often it is looked whether the node's certificate is to be
 // renewed. A variable for tests.
 var renewEvery = 10 * time.Minute
-
-// renewLimit bounds one request for a newer certificate.
-const renewLimit = 30 * time.Second
 
 // tendCertificate renews the node's certificate when two thirds of its life are
 // over, until ctx ends. It uses a connection that shows the present certificate, and
@@ -45,18 +38,5 @@ func (a *agent) tendCertificate(ctx context.Context) {
 
 func (a *agent) renewCertificate(ctx context.Context) (renewed bool, err error) {
 	dir := a.machine.config.TLSDir
-	return dial.Renew(dir, time.Now(), 0, func(request []byte) ([]byte, error) {
-		conn, err := dial.Dial(a.machine.config.Controllers, dir)
-		if err != nil {
-			return nil, err
-		}
-		defer conn.Close()
-		ctx, cancel := context.WithTimeout(ctx, renewLimit)
-		defer cancel()
-		answer, err := pb.NewControllerClient(conn).RenewCertificate(ctx, &pb.RenewCertificateRequest{Request: request})
-		if err != nil {
-			return nil, fmt.Errorf("ask for it: %s", status.Convert(err).Message())
-		}
-		return answer.GetCertificate(), nil
-	})
+	return dial.Renew(dir, time.Now(), 0, dial.AskRenewal(ctx, a.machine.config.Controllers, dir))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acct"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/acctmgr"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/agent"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/alloc"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/attach"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
@@ -23,6 +24,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/release"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/report"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/run"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
@@ -63,6 +65,8 @@ func constructors() []func() *option.Command {
 		alloc.Command,
 		attach.Command,
 		doctor.Command,
+		setup.Command,
+		agent.Command,
 		simulate.Command,
 		dev.Command,
 		hold.Command,

@@ -39,6 +39,9 @@ Keys of the configuration file (TOML; all may be left out):
    tls_dir        ca.pem, cert.pem, key.pem      (GLEANER_TLS_DIR; for HOST:PORT)
    state_dir      where parts of jobs live       (/var/lib/gleaner/noded)
    socket         for greclaim --local           (/run/gleaner/gnoded.sock)
+   agent_socket   for the node's users, who need (/run/gleaner/agent.sock)
+                  no certificate; "none": they
+                  do not ask through the node
    min_free_disk  free there for a job to start  (64M)
    tmp_disk       that jobs may write there      (three quarters of what is free)
                   "unbounded" = one job may fill the disk

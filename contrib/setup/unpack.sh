@@ -5,7 +5,8 @@
 
 # unpack FOLDER FORMER-SUITES PACKAGE...: makes FOLDER and unpacks the packages
 # and their dependencies into it, from the first suite that has them. Packages
-# are unpacked in the order of their names on the command line.
+# are unpacked in the order of their names on the command line. ARCHITECTURE is
+# that of the packages, if it is not this machine's.
 unpack() {
 	local folder=$1 suites=$2 keyring=/usr/share/keyrings/debian-archive-keyring.gpg tool mirror suite package file
 	shift 2
@@ -24,6 +25,7 @@ unpack() {
 	local apt=(apt-get -qq -o "Dir::State=$work/apt" -o "Dir::State::lists=$work/apt/lists" -o "Dir::State::status=$work/apt/status"
 		-o "Dir::Cache=$work/apt/cache" -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o "Dir::Etc::sourceparts=$work/apt/sources.d"
 		-o "Dir::Etc::preferencesparts=$work/apt/preferences.d" -o Acquire::Languages=none -o APT::Sandbox::User=root)
+	[ -z "${ARCHITECTURE-}" ] || apt+=(-o "APT::Architecture=$ARCHITECTURE" -o "APT::Architectures=$ARCHITECTURE")
 	for suite in $suites ''; do
 		[ -n "$suite" ] || { echo "setup: $* could not be fetched from $mirror" >&2; return 1; }
 		echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/apt/sources.list"

@@ -76,16 +76,18 @@ func (s *core) countsFor(ctx context.Context, info *tap.Info) string {
 	if !ok {
 		return ""
 	}
-	from, trusted := "", false
+	from, trusted, host := "", false, ""
 	switch shown := remote.AuthInfo.(type) {
 	case peerInfo:
 		from, trusted = shown.person, shown.uid == 0 || int(shown.uid) == os.Geteuid()
 	case tlsInfo:
-		from, trusted = shown.person, isNode(shown.TLSInfo)
+		from, trusted, host = shown.person, isNode(shown.TLSInfo), vouches(shown.TLSInfo)
 	case linkInfo:
-		from, trusted = boundedCaller(info.Header), first(info.Header, metadataTrusted) == "yes"
+		from, trusted, host = boundedCaller(info.Header), first(info.Header, metadataTrusted) == "yes", vouchesThere(info.Header)
 	}
 	switch {
+	case host != "" && saysUser(info.Header):
+		return s.countsFrom(host, info.Header)
 	case !trusted:
 		return from
 	case strings.HasPrefix(info.FullMethodName, nodeLinkPrefix):
@@ -147,7 +149,7 @@ func isStranger(err error) bool { return err == errNoAccount }
 func certified(info credentials.TLSInfo) string {
 	name := certificateUser(info)
 	if name == "" {
-		return ""
+		return loginHost(info)
 	}
 	account, err := lookupName(name)
 	switch {
@@ -188,6 +190,8 @@ func boundedCaller(md metadata.MD) string {
 			return numbered(account.GetUid())
 		}
 		return "user " + rest
+	case "host":
+		return "host " + rest
 	case "uid":
 		number, name, _ := strings.Cut(rest, " ")
 		uid, err := strconv.ParseUint(number, 10, 32)

@@ -130,6 +130,8 @@ func (s *core) auditWho(ctx context.Context, e *audit.Entry, about *note) {
 		switch {
 		case connected.node != "":
 			e.Certificate = "node " + connected.node
+		case connected.host != "":
+			e.Certificate = "host " + connected.host
 		case connected.controller != "":
 			e.Certificate = "controller " + connected.controller
 		case connected.certificate:
@@ -146,6 +148,7 @@ func (s *core) auditWho(ctx context.Context, e *audit.Entry, about *note) {
 	case from.isUser:
 		uid := from.uid
 		e.UID, e.User, e.InsideJob = &uid, from.name(), from.owner != nil
+		e.VouchedBy = from.vouchedBy
 	default:
 		e.Node = from.node
 	}

@@ -25,8 +25,8 @@ const (
 	metadataNode = "gleaner-node" // name
 )
 
-// caller is who sent the request. Exactly one of user and node is certain: a
-// user has a uid, a node's certificate has none.
+// caller is who sent the request. Exactly one of user, node and host is certain: a
+// user has a uid, the certificates of the others have none.
 type caller struct {
 	uid    uint32
 	isUser bool
@@ -34,8 +34,11 @@ type caller struct {
 	user string
 	// certificate: a user's certificate is the proof, not a uid.
 	certificate bool
-	// node is set for a node's certificate.
-	node string
+	// node is set for a node's certificate, host for a login host's.
+	node, host string
+	// vouchedBy is the login host or node that says which of its users this is, as in
+	// "host login1"; "" = none.
+	vouchedBy string
 	// controller is another controller that asks on its own behalf.
 	controller string
 	// serial is the serial number of the certificate, "" = the proof is none.
@@ -61,6 +64,8 @@ func (c *caller) String() string {
 		return "unknown"
 	case c.node != "":
 		return "node " + c.node
+	case c.host != "":
+		return "host " + c.host
 	case c.controller != "":
 		return "controller " + c.controller
 	}
@@ -95,8 +100,8 @@ func (s *core) fromCertificate(info credentials.TLSInfo) (*caller, error) {
 	}
 	shown := info.State.PeerCertificates[0]
 	kind, name, ok := pki.Holder(shown)
-	if !ok || kind != pki.Node && kind != pki.User {
-		return nil, status.Error(codes.PermissionDenied, "this certificate is neither a node's nor a user's")
+	if !ok || kind != pki.Node && kind != pki.Host && kind != pki.User {
+		return nil, status.Error(codes.PermissionDenied, "this certificate is neither a node's, nor a login host's, nor a user's")
 	}
 	from := &caller{serial: pki.Serial(shown), certificate: kind == pki.User, trusted: kind == pki.Node}
 	return from, s.named(from, kind, name)
@@ -109,8 +114,12 @@ func (s *core) named(from *caller, kind pki.Kind, name string) error {
 	if why := s.cluster.View().CertificateProblem(string(kind), name, from.serial); why != "" {
 		return status.Errorf(codes.PermissionDenied, "the certificate of %s %s (serial number %s) is refused: %s", kind, name, from.serial, why)
 	}
-	if kind == pki.Node {
+	switch kind {
+	case pki.Node:
 		from.node = name
+		return nil
+	case pki.Host:
+		from.host = name
 		return nil
 	}
 	account, err := lookupName(name)
@@ -128,6 +137,13 @@ func (s *core) who(ctx context.Context) (*caller, error) {
 		return nil, err
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
+	if saysUser(md) || from.host != "" {
+		of, err := s.userOf(ctx, from, md)
+		if err == nil {
+			noteCaller(ctx, of)
+		}
+		return of, err
+	}
 	if len(md.Get(metadataJob)) == 0 && len(md.Get(metadataUID)) == 0 {
 		noteCaller(ctx, from)
 		return from, nil

@@ -112,7 +112,7 @@ func (s *Controller) record(ctx context.Context, certificates [][]byte) error {
 
 // RenewCertificate issues a newer certificate to the holder of one, for itself.
 func (s *Controller) RenewCertificate(ctx context.Context, request *pb.RenewCertificateRequest) (*pb.RenewCertificateResponse, error) {
-	from, err := s.who(ctx)
+	from, err := s.holder(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +120,8 @@ func (s *Controller) RenewCertificate(ctx context.Context, request *pb.RenewCert
 	var name string
 	switch {
 	case from.owner != nil:
+	case from.host != "":
+		kind, name = pki.Host, from.host
 	case from.node != "":
 		kind, name = pki.Node, from.node
 	case from.controller != "":
@@ -145,6 +147,17 @@ func (s *Controller) RenewCertificate(ctx context.Context, request *pb.RenewCert
 	}
 	s.log.Info("certificate renewed", "holder", string(kind)+":"+name)
 	return &pb.RenewCertificateResponse{Certificate: der}, nil
+}
+
+// holder is who asks to renew a certificate: the only request in which a login host speaks
+// for itself.
+func (s *Controller) holder(ctx context.Context) (*caller, error) {
+	from, err := s.connection(ctx)
+	if md, _ := metadata.FromIncomingContext(ctx); err == nil && from.host != "" && !saysUser(md) {
+		noteCaller(ctx, from)
+		return from, nil
+	}
+	return s.who(ctx)
 }
 
 // mayRenew refuses a holder that has several certificates already.

@@ -23,7 +23,7 @@ import (
 // there, and the leader looks up who that is: one place decides which name is
 // which number, whichever controller was asked.
 const (
-	metadataCaller  = "gleaner-caller"  // "uid NUMBER NAME", "user NAME", "node NAME" or "controller NAME"
+	metadataCaller  = "gleaner-caller"  // "uid NUMBER NAME", "user NAME", "node NAME", "host NAME" or "controller NAME"
 	metadataTrusted = "gleaner-trusted" // "yes": it may speak as a node
 	metadataSerial  = "gleaner-serial"  // of the certificate, "" = none
 	metadataFrom    = "gleaner-from"    // from where, for the audit log
@@ -90,6 +90,8 @@ func (c *caller) proof() string {
 	switch {
 	case c.node != "":
 		return "node " + c.node
+	case c.host != "":
+		return "host " + c.host
 	case c.certificate:
 		return "user " + c.user
 	}
@@ -112,6 +114,8 @@ func (s *core) passedOn(md metadata.MD, by string) (*caller, error) {
 	switch kind {
 	case "node":
 		return from, s.named(from, pki.Node, rest)
+	case "host":
+		return from, s.named(from, pki.Host, rest)
 	case "user":
 		from.certificate = true
 		return from, s.named(from, pki.User, rest)

@@ -82,7 +82,7 @@ func (s *PeerLink) Sign(ctx context.Context, request *pb.SignRequest) (*pb.SignR
 	switch kind := pki.Kind(request.GetKind()); {
 	case s.peers == nil || !s.peers.IsMember(by) || s.options.Authority == nil:
 		return nil, status.Errorf(codes.PermissionDenied, "controller %s is no member of this cluster", by)
-	case kind != pki.Node && kind != pki.User && kind != pki.Controller:
+	case kind != pki.Node && kind != pki.Host && kind != pki.User && kind != pki.Controller:
 		return nil, invalid("%.20q is no kind of holder", kind)
 	}
 	der, err := s.options.Authority.Sign(request.GetRequest(), pki.Kind(request.GetKind()), request.GetName())

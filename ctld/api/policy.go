@@ -151,6 +151,9 @@ func (s *Controller) ShowConfig(ctx context.Context, _ *pb.ShowConfigRequest) (*
 		entries = append(entries, policy.OwnerEntries()...)
 		entries = append(entries, policy.BorrowerEntries()...)
 	}
+	if !may.hides("nodes") && !may.hides("users") {
+		entries = append(entries, policy.LoginEntries()...)
+	}
 	again, held := policy.RequeueExits()
 	entries = append(entries, &pb.ConfigEntry{Key: "RequeueExit", Value: cmp.Or(again, "(null)")}, &pb.ConfigEntry{Key: "RequeueExitHold", Value: cmp.Or(held, "(null)")})
 	if awaited := view.Awaited(); len(awaited) > 0 && !may.hides("nodes") {

@@ -108,6 +108,9 @@ func (s *sight) policy(message *pb.Policy) *pb.Policy {
 	if s.hidesOwners() {
 		message.Owners = nil
 	}
+	if s.hides("nodes") || s.hides("users") {
+		message.Logins = nil
+	}
 	if s.hides("nodes") {
 		message.Switches = nil
 		for _, partition := range message.GetPartitions() {

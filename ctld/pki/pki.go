@@ -4,7 +4,7 @@
 // afterwards; keys are readable by their owner only. A controller that joined a
 // cluster does not have the authority's key but a certificate that was issued
 // to it elsewhere: it can do everything except issue. Every certificate names
-// its holder in its common name, as KIND:NAME: a controller, a node or a user.
+// its holder in its common name, as KIND:NAME: a controller, a node, a login host or a user.
 // Controllers' certificates alone carry dial.ServerName, and nodes' and users'
 // cannot be used by a server, so none can stand in for a controller. Nothing
 // outside this authority is trusted.
@@ -39,6 +39,7 @@ type Kind string
 const (
 	Controller Kind = "controller"
 	Node       Kind = "node"
+	Host       Kind = "host" // a login host, which vouches for its users
 	User       Kind = "user"
 )
 
@@ -56,7 +57,7 @@ const (
 // lives say for how long certificates are good. They are renewed when two
 // thirds of that are over. Nodes are many, on machines of others, so theirs are
 // short-lived.
-var lives = map[Kind]time.Duration{Controller: 365 * day, Node: 90 * day, User: 365 * day}
+var lives = map[Kind]time.Duration{Controller: 365 * day, Node: 90 * day, Host: 90 * day, User: 365 * day}
 
 // Errors of this package.
 var (
@@ -256,7 +257,7 @@ func (a *Authority) sign(kind Kind, name string, key any) ([]byte, error) {
 func Holder(certificate *x509.Certificate) (Kind, string, bool) {
 	kind, name, ok := strings.Cut(certificate.Subject.CommonName, ":")
 	switch Kind(kind) {
-	case Controller, Node, User:
+	case Controller, Node, Host, User:
 		return Kind(kind), name, ok && name != ""
 	}
 	return "", "", false

@@ -12,13 +12,13 @@ const (
 	MaxCertificatesPerCommand = 1024
 )
 
-// Certificate is one that the cluster's authority has issued. A node's counts
-// only while its record is here and is not revoked: so the site admits nodes by
-// name. Others count unless they are revoked. A stored Certificate is never
+// Certificate is one that the cluster's authority has issued. A node's and a
+// login host's count only while their record is here and is not revoked: so the site
+// admits them by name. Others count unless they are revoked. A stored Certificate is never
 // changed.
 type Certificate struct {
 	Serial  string `cbor:"1,keyasint"` // in hexadecimal
-	Kind    string `cbor:"2,keyasint"` // of its holder: "node", "user" or "controller"
+	Kind    string `cbor:"2,keyasint"` // of its holder: "node", "host", "user" or "controller"
 	Name    string `cbor:"3,keyasint"`
 	FromMS  int64  `cbor:"4,keyasint"`
 	UntilMS int64  `cbor:"5,keyasint"`
@@ -30,6 +30,7 @@ type Certificate struct {
 // Kinds of holders, as certificates name them.
 const (
 	HolderNode       = "node"
+	HolderHost       = "host" // a login host
 	HolderUser       = "user"
 	HolderController = "controller"
 )
@@ -52,8 +53,8 @@ func (t *tables) CertificateProblem(kind, name, serial string) string {
 		return "it is recorded as that of " + c.Holder()
 	case known && c.RevokedMS != 0:
 		return "it was revoked"
-	case !known && kind == HolderNode:
-		return "node " + name + " is not admitted: type gctld cert --node " + name + " on the host of the controller that began the cluster"
+	case !known && (kind == HolderNode || kind == HolderHost):
+		return kind + " " + name + " is not admitted: type gctld cert --" + kind + " " + name + " on the host of the controller that began the cluster"
 	}
 	return ""
 }
@@ -89,7 +90,7 @@ func (c *Certificate) check() *Refusal {
 	switch {
 	case c.Serial == "" || len(c.Serial) > 40 || strings.Trim(c.Serial, "0123456789abcdef") != "":
 		return refuse(Invalid, "%q is no serial number of a certificate", clip(c.Serial, MaxNameBytes))
-	case c.Kind != HolderNode && c.Kind != HolderUser && c.Kind != HolderController || c.Name == "" || len(c.Name) > MaxNameBytes:
+	case c.Kind != HolderNode && c.Kind != HolderHost && c.Kind != HolderUser && c.Kind != HolderController || c.Name == "" || len(c.Name) > MaxNameBytes:
 		return refuse(Invalid, "%q is no holder of a certificate", clip(c.Holder(), MaxNameBytes))
 	}
 	return nil

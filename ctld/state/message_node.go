@@ -122,5 +122,6 @@ func PolicyMessage(p *Policy) *pb.Policy {
 	}
 	p.writeShares(message)
 	p.writeOwners(message)
+	p.writeLogins(message)
 	return message
 }

@@ -58,8 +58,11 @@ type Policy struct {
 
 	Scheduler SchedulerPolicy `cbor:"480,keyasint,omitzero"`
 
+	Logins []Login `cbor:"601,keyasint,omitempty"` // ascending by hosts: see policy_login.go
+
 	topology []topologySwitch  // the switches with all nodes below each, leaves first
 	owners   map[string]string // of Owners: the account by node; nil = there are none
+	logins   map[string]*Login // of Logins: by host; nil = there are none
 }
 
 // DefaultLeaseMarginS is enough to freeze a job, or to kill one that cannot

@@ -155,6 +155,9 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 	if err := policy.normalizeBorrowers(); err != nil {
 		return nil, err
 	}
+	if err := policy.normalizeLogins(); err != nil {
+		return nil, err
+	}
 	if err := policy.normalizeOwners(); err != nil {
 		return nil, err
 	}

@@ -54,14 +54,37 @@ const maxSocketPath = 107
 var ErrTarget = errors.New("bad controller address")
 
 // Targets returns the controllers to try, in order: those of the flag
-// (comma-separated), else those of GLEANER_CONTROLLER, else DefaultTarget.
-func Targets(flag string) []string {
-	for _, list := range []string{flag, os.Getenv(EnvironmentController)} {
-		if targets := split(list); len(targets) > 0 {
-			return targets
-		}
+// (comma-separated), else those of GLEANER_CONTROLLER, else those of SiteFile, else the
+// sockets of this host.
+func Targets(flag string) ([]string, error) {
+	if targets := said(flag); len(targets) > 0 {
+		return targets, nil
+	}
+	config, err := site()
+	if err != nil {
+		return nil, err
+	}
+	if len(config.Controllers) > 0 {
+		return config.Controllers, nil
+	}
+	return hereTargets(strings.TrimPrefix(DefaultTarget, "unix://"), AgentSocket), nil
+}
+
+// DaemonTargets are those of a daemon that is told nothing else: what is for users is not
+// for it.
+func DaemonTargets() []string {
+	if targets := said(""); len(targets) > 0 {
+		return targets
 	}
 	return []string{DefaultTarget}
+}
+
+// said are the targets that somebody said: by the flag, else by the environment.
+func said(flag string) []string {
+	if targets := split(flag); len(targets) > 0 {
+		return targets
+	}
+	return split(os.Getenv(EnvironmentController))
 }
 
 func split(list string) []string {
@@ -81,7 +104,7 @@ func Remote(targets []string) []string {
 
 // Dial returns a connection to the first target that answers. It contacts
 // nobody yet: the first call does. tlsDir holds ca.pem, cert.pem and key.pem
-// for targets over TCP; "" means the directory in GLEANER_TLS_DIR.
+// for targets over TCP; "" means that of TLSDir.
 func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 	addresses, needTLS, err := parseAll(targets)
 	if err != nil {
@@ -90,7 +113,9 @@ func Dial(targets []string, tlsDir string) (*grpc.ClientConn, error) {
 	creds := &transportCredentials{}
 	if needTLS {
 		if tlsDir == "" {
-			tlsDir = os.Getenv(EnvironmentTLSDir)
+			if tlsDir, err = TLSDir(); err != nil {
+				return nil, err
+			}
 		}
 		if creds.tls, err = loadTLS(tlsDir); err != nil {
 			return nil, err

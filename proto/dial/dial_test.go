@@ -19,7 +19,7 @@ func TestTargets(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Setenv(EnvironmentController, c.environment)
-		if got := Targets(c.flag); !slices.Equal(got, c.want) {
+		if got, _ := Targets(c.flag); !slices.Equal(got, c.want) {
 			t.Errorf("Targets(%q) with %q: %v, want %v", c.flag, c.environment, got, c.want)
 		}
 	}

@@ -141,7 +141,7 @@ func (h *hosts) boot(name string) {
 
 // shutDown ends what was started in a machine, by the ids that it left.
 func (h *hosts) shutDown(name string) {
-	if out, err := h.run(name, "for unit in gnoded gctld; do systemctl stop $unit; done"); err != nil {
+	if out, err := h.run(name, "for unit in gleaner-agent gnoded gctld; do systemctl stop $unit; done"); err != nil {
 		h.t.Errorf("stop the services of %s: %v\n%s", name, err, out)
 	}
 }

@@ -74,7 +74,10 @@ func Connect(inv *option.Invocation) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets := dial.Targets(inv.Text(option.Controller))
+	targets, err := dial.Targets(inv.Text(option.Controller))
+	if err != nil {
+		return nil, err
+	}
 	controllers, err := dial.Open(targets, "")
 	if err != nil {
 		return nil, err

@@ -44,8 +44,12 @@ type renewal struct {
 // the user owns it and it is in the last third of its life. The command
 // continues meanwhile.
 func startRenewal(targets []string, now time.Time) *renewal {
-	dir, remote := os.Getenv(dial.EnvironmentTLSDir), dial.Remote(targets)
-	if dir == "" || len(remote) == 0 {
+	remote := dial.Remote(targets)
+	if len(remote) == 0 {
+		return nil
+	}
+	dir, err := dial.TLSDir()
+	if dir == "" || err != nil {
 		return nil
 	}
 	due, err := dial.Due(dir, now)

@@ -41,6 +41,7 @@ type clusterFile struct {
 	Owners         []ownerFile     `toml:"owner"`
 	Borrowers      []borrowerFile  `toml:"borrower"`
 	Accounting     accountingFile  `toml:"accounting"`
+	Logins         []loginFile     `toml:"login"`
 	// Exit statuses as in slurm.conf(5), "1-9,18".
 	RequeueExit     string `toml:"requeue_exit"`
 	RequeueExitHold string `toml:"requeue_exit_hold"`
@@ -127,6 +128,9 @@ func Parse(text []byte) (*pb.Policy, error) {
 		return nil, err
 	}
 	if err := file.fillBorrowers(policy); err != nil {
+		return nil, err
+	}
+	if err := file.fillLogins(policy); err != nil {
 		return nil, err
 	}
 	if err := file.fillOwners(policy); err != nil {

@@ -53,7 +53,11 @@ func controlPing(c *controlRun, words []string) error {
 	if len(words) > 0 {
 		return c.tooMany("ping")
 	}
-	answers := pingAll(c.inv.Context, dial.Targets(c.inv.Text(option.Controller)))
+	targets, err := dial.Targets(c.inv.Text(option.Controller))
+	if err != nil {
+		return err
+	}
+	answers := pingAll(c.inv.Context, targets)
 	up := false
 	for i := range answers {
 		up = up || answers[i].up()

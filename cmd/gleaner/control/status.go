@@ -9,8 +9,6 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
-	"github.com/gleaner-hpc/gleaner/proto/dial"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -55,7 +53,7 @@ func (c *controlRun) lookAtCluster() (clusterStatus, error) {
 	ctx, cancel := context.WithCancel(c.inv.Context)
 	defer cancel()
 	pings := make(chan []pinged, 1)
-	go func() { pings <- pingAll(ctx, dial.Targets(c.inv.Text(option.Controller))) }()
+	go func() { pings <- pingAll(ctx, c.client.Targets) }()
 	limit := c.client.Limits.Question
 	limit.Total, limit.Nowhere = min(limit.Total, statusTime), min(limit.Nowhere, statusTime)
 	leader, err := client.Once(ctx, c.client, limit, c.client.Status, &pb.StatusRequest{})

@@ -66,9 +66,17 @@ func runDoctor(inv *option.Invocation) error {
 		fmt.Fprintln(inv.Stderr, "gdoctor: still checking; takes at most three minutes")
 	})
 	defer late.Stop()
+	targets, err := dial.Targets(inv.Text(option.Controller))
+	if err != nil {
+		return option.Fail(1, "%w", err)
+	}
+	tlsDir, err := dial.TLSDir()
+	if err != nil {
+		return option.Fail(1, "%w", err)
+	}
 	result, err := examine(inv.Context, examination{
 		Roles: roles, Config: inv.Text("config"), Quick: inv.Given("quick"),
-		Targets: dial.Targets(inv.Text(option.Controller)), TLSDir: inv.Getenv(dial.EnvironmentTLSDir),
+		Targets: targets, TLSDir: tlsDir,
 	})
 	if err != nil {
 		return inv.Fail("%w", err)

@@ -34,8 +34,11 @@ func (d *stepDialer) dial(ctx context.Context, node string) (*step.Client, error
 		return step.NewClient(connection), nil
 	}
 	if d.connection == nil {
-		var err error
-		if d.connection, err = dial.Dial(dial.Targets(d.controller), ""); err != nil {
+		targets, err := dial.Targets(d.controller)
+		if err != nil {
+			return nil, err
+		}
+		if d.connection, err = dial.Dial(targets, ""); err != nil {
 			return nil, err
 		}
 	}

@@ -1,23 +1,20 @@
 package relay
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/socket"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -54,7 +51,7 @@ func (r *Relay) Serve() error {
 		return err
 	}
 	server := grpc.NewServer(
-		grpc.ForceServerCodecV2(rawCodec{}),
+		grpc.ForceServerCodecV2(passon.Codec{}),
 		grpc.UnknownServiceHandler(r.handle),
 		grpc.MaxRecvMsgSize(spec.MaxMessageBytes),
 		grpc.MaxSendMsgSize(spec.MaxMessageBytes),
@@ -103,59 +100,23 @@ func (r *Relay) handle(_ any, incoming grpc.ServerStream) error {
 	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
-	ctx, cancel := context.WithCancel(r.vouch(incoming.Context()))
-	defer cancel()
-	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-	outgoing, err := conn.NewStream(ctx, desc, method, grpc.ForceCodecV2(rawCodec{}))
-	if err != nil {
-		return err
-	}
-	go func() {
-		err := copyMessages(outgoing.SendMsg, incoming.RecvMsg)
-		switch {
-		case err == nil:
-			_ = outgoing.CloseSend()
-		case !errors.Is(err, io.EOF): // EOF: the controller has answered early
-			cancel()
-		}
-	}()
-	begun, answered := time.Now(), false
-	err = copyMessages(incoming.SendMsg, func(m any) error {
-		err := outgoing.RecvMsg(m)
-		answered = answered || err == nil
-		return err
-	})
+	begun := time.Now()
+	answered, err := passon.Stream(r.vouch(incoming.Context()), conn, method, incoming)
 	if !answered && incoming.Context().Err() != nil && time.Since(begun) > unheardAfter {
 		conn.Leave()
 	}
 	return err
 }
 
-// copyMessages passes messages on until the source ends, which is no error.
-func copyMessages(send, receive func(any) error) error {
-	for {
-		m := new(rawMessage)
-		if err := receive(m); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if err := send(m); err != nil {
-			return err
-		}
-	}
-}
-
 // targetOf reads the first message of a tunnel, and believes only its target:
 // a job can open tunnels only between its own nodes.
 func targetOf(incoming grpc.ServerStream) (string, error) {
-	raw := new(rawMessage)
+	raw := new(passon.Message)
 	if err := incoming.RecvMsg(raw); err != nil {
 		return "", err
 	}
 	first := new(pb.TunnelMessage)
-	if err := proto.Unmarshal(raw.data, first); err != nil {
+	if err := proto.Unmarshal(raw.Data, first); err != nil {
 		return "", status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
 	}
 	target := first.GetOpen().GetTargetNode()
@@ -174,30 +135,4 @@ func (r *Relay) nodeKnownAs(name string) string {
 		}
 	}
 	return name
-}
-
-// rawMessage is a message that is passed on unchanged.
-type rawMessage struct{ data []byte }
-
-// rawCodec passes bytes through. It has the name of the codec that it replaces,
-// so that neither end notices.
-type rawCodec struct{}
-
-func (rawCodec) Name() string { return "proto" }
-
-func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
-	m, ok := v.(*rawMessage)
-	if !ok {
-		return nil, fmt.Errorf("cannot relay a %T", v)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(m.data)}, nil
-}
-
-func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	m, ok := v.(*rawMessage)
-	if !ok {
-		return fmt.Errorf("cannot relay a %T", v)
-	}
-	m.data = data.Materialize()
-	return nil
 }

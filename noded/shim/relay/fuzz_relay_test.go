@@ -23,6 +23,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 )
 
@@ -37,14 +38,14 @@ type overheard struct {
 func (o *overheard) handle(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	md, _ := metadata.FromIncomingContext(stream.Context())
-	m := new(rawMessage)
+	m := new(passon.Message)
 	err := stream.RecvMsg(m)
 	o.mu.Lock()
-	o.methods, o.vouched, o.first = append(o.methods, method), append(o.vouched, md), append(o.first, m.data)
+	o.methods, o.vouched, o.first = append(o.methods, method), append(o.vouched, md), append(o.first, m.Data)
 	o.mu.Unlock()
 	for err == nil {
 		if err = stream.SendMsg(m); err == nil {
-			m = new(rawMessage)
+			m = new(passon.Message)
 			err = stream.RecvMsg(m)
 		}
 	}
@@ -67,7 +68,7 @@ func bufServer(f *testing.F, handler grpc.StreamHandler) *grpc.ClientConn {
 }
 
 func serveRaw(f *testing.F, listener net.Listener, handler grpc.StreamHandler) {
-	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(handler))
+	server := grpc.NewServer(grpc.ForceServerCodecV2(passon.Codec{}), grpc.UnknownServiceHandler(handler))
 	go func() { _ = server.Serve(listener) }()
 	f.Cleanup(server.Stop)
 }
@@ -111,19 +112,19 @@ func FuzzRelay(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), key, value), prototest.Patience)
 		defer cancel()
-		stream, err := job.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(rawCodec{}))
+		stream, err := job.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(passon.Codec{}))
 		if err != nil {
 			return
 		}
 		_, messages := prototest.Split(data, 4)
 		for _, message := range messages {
-			if stream.SendMsg(&rawMessage{message}) != nil {
+			if stream.SendMsg(&passon.Message{Data: message}) != nil {
 				break
 			}
 		}
 		_ = stream.CloseSend()
 		for err == nil {
-			err = stream.RecvMsg(new(rawMessage))
+			err = stream.RecvMsg(new(passon.Message))
 		}
 		if status.Code(err) == codes.DeadlineExceeded {
 			t.Fatalf("%s does not end", method)
@@ -160,12 +161,12 @@ func (c *carried) RecvMsg(m any) error {
 	if c.first == nil {
 		return io.EOF
 	}
-	m.(*rawMessage).data, c.first = c.first, nil
+	m.(*passon.Message).Data, c.first = c.first, nil
 	return nil
 }
 
 func (c *carried) SendMsg(m any) error {
-	c.sent = append(c.sent, m.(*rawMessage).data)
+	c.sent = append(c.sent, m.(*passon.Message).Data)
 	return nil
 }
 

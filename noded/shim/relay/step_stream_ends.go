@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/passon"
 )
 
 // reconnectLimit is how long a step stream without a tunnel is kept: longer than
@@ -137,11 +138,11 @@ type callEnd struct {
 
 func (c *callEnd) Read(p []byte) (int, error) {
 	for len(c.unread) == 0 {
-		raw, message := new(rawMessage), new(pb.TunnelMessage)
+		raw, message := new(passon.Message), new(pb.TunnelMessage)
 		if err := c.stream.RecvMsg(raw); err != nil {
 			return 0, err
 		}
-		if err := proto.Unmarshal(raw.data, message); err != nil {
+		if err := proto.Unmarshal(raw.Data, message); err != nil {
 			return 0, status.Errorf(codes.InvalidArgument, "malformed tunnel: %v", err)
 		}
 		if message.GetHalfClose() {
@@ -169,7 +170,7 @@ func (c *callEnd) send(message *pb.TunnelMessage) error {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	return c.stream.SendMsg(&rawMessage{data})
+	return c.stream.SendMsg(&passon.Message{Data: data})
 }
 
 // Close has nothing to do: the call ends with its handler.

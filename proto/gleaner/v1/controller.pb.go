@@ -2423,6 +2423,7 @@ type Policy struct {
 	Owners               []*Owner         `protobuf:"bytes,29,rep,name=owners,proto3" json:"owners,omitempty"`
 	Borrowers            []*Borrower      `protobuf:"bytes,420,rep,name=borrowers,proto3" json:"borrowers,omitempty"`
 	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
+	Logins               []*Login         `protobuf:"bytes,601,rep,name=logins,proto3" json:"logins,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2635,6 +2636,13 @@ func (x *Policy) GetBorrowers() []*Borrower {
 func (x *Policy) GetScheduler() *SchedulerPolicy {
 	if x != nil {
 		return x.Scheduler
+	}
+	return nil
+}
+
+func (x *Policy) GetLogins() []*Login {
+	if x != nil {
+		return x.Logins
 	}
 	return nil
 }
@@ -3215,6 +3223,84 @@ func (x *Switch) GetSwitches() string {
 	return ""
 }
 
+// Login says for which users hosts vouch: who has an account there is who the host says,
+// as far as this allows. A host is in one Login at most; others vouch for nobody.
+type Login struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hosts         string                 `protobuf:"bytes,1,opt,name=hosts,proto3" json:"hosts,omitempty"`                  // host list of holders of certificates: login hosts, or nodes
+	MinUid        uint32                 `protobuf:"varint,2,opt,name=min_uid,json=minUid,proto3" json:"min_uid,omitempty"` // 0 = 1000
+	MaxUid        uint32                 `protobuf:"varint,3,opt,name=max_uid,json=maxUid,proto3" json:"max_uid,omitempty"` // 0 = 60000
+	Users         []string               `protobuf:"bytes,4,rep,name=users,proto3" json:"users,omitempty"`                  // login names; none = all with a number in the range
+	Privileged    []string               `protobuf:"bytes,5,rep,name=privileged,proto3" json:"privileged,omitempty"`        // of these also root, administrators and operators
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Login) Reset() {
+	*x = Login{}
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Login) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Login) ProtoMessage() {}
+
+func (x *Login) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Login.ProtoReflect.Descriptor instead.
+func (*Login) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Login) GetHosts() string {
+	if x != nil {
+		return x.Hosts
+	}
+	return ""
+}
+
+func (x *Login) GetMinUid() uint32 {
+	if x != nil {
+		return x.MinUid
+	}
+	return 0
+}
+
+func (x *Login) GetMaxUid() uint32 {
+	if x != nil {
+		return x.MaxUid
+	}
+	return 0
+}
+
+func (x *Login) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Login) GetPrivileged() []string {
+	if x != nil {
+		return x.Privileged
+	}
+	return nil
+}
+
 // Owner gives nodes to an account. Its jobs and those of the accounts below it are the
 // owner's jobs on these nodes; all other jobs there are guests. A node has at most one
 // owner.
@@ -3228,7 +3314,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3326,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[44]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3339,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{44}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Owner) GetAccount() string {
@@ -3283,7 +3369,7 @@ type Borrower struct {
 
 func (x *Borrower) Reset() {
 	*x = Borrower{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3381,7 @@ func (x *Borrower) String() string {
 func (*Borrower) ProtoMessage() {}
 
 func (x *Borrower) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[45]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3394,7 @@ func (x *Borrower) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Borrower.ProtoReflect.Descriptor instead.
 func (*Borrower) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{45}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Borrower) GetAccount() string {
@@ -3336,7 +3422,7 @@ type ApplyPolicyRequest struct {
 
 func (x *ApplyPolicyRequest) Reset() {
 	*x = ApplyPolicyRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3434,7 @@ func (x *ApplyPolicyRequest) String() string {
 func (*ApplyPolicyRequest) ProtoMessage() {}
 
 func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[46]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3447,7 @@ func (x *ApplyPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{46}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ApplyPolicyRequest) GetRequestId() string {
@@ -3394,7 +3480,7 @@ type ApplyPolicyResponse struct {
 
 func (x *ApplyPolicyResponse) Reset() {
 	*x = ApplyPolicyResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3406,7 +3492,7 @@ func (x *ApplyPolicyResponse) String() string {
 func (*ApplyPolicyResponse) ProtoMessage() {}
 
 func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[47]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3419,7 +3505,7 @@ func (x *ApplyPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyPolicyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{47}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ApplyPolicyResponse) GetChanges() []*PolicyChange {
@@ -3440,7 +3526,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3452,7 +3538,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[48]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3465,7 +3551,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{48}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PolicyChange) GetPath() string {
@@ -3497,7 +3583,7 @@ type ShowConfigRequest struct {
 
 func (x *ShowConfigRequest) Reset() {
 	*x = ShowConfigRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3509,7 +3595,7 @@ func (x *ShowConfigRequest) String() string {
 func (*ShowConfigRequest) ProtoMessage() {}
 
 func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[49]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3522,7 +3608,7 @@ func (x *ShowConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigRequest.ProtoReflect.Descriptor instead.
 func (*ShowConfigRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{49}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
 }
 
 type ShowConfigResponse struct {
@@ -3535,7 +3621,7 @@ type ShowConfigResponse struct {
 
 func (x *ShowConfigResponse) Reset() {
 	*x = ShowConfigResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3633,7 @@ func (x *ShowConfigResponse) String() string {
 func (*ShowConfigResponse) ProtoMessage() {}
 
 func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[50]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3646,7 @@ func (x *ShowConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConfigResponse.ProtoReflect.Descriptor instead.
 func (*ShowConfigResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{50}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ShowConfigResponse) GetPolicy() *Policy {
@@ -3587,7 +3673,7 @@ type ConfigEntry struct {
 
 func (x *ConfigEntry) Reset() {
 	*x = ConfigEntry{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3599,7 +3685,7 @@ func (x *ConfigEntry) String() string {
 func (*ConfigEntry) ProtoMessage() {}
 
 func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[51]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3612,7 +3698,7 @@ func (x *ConfigEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEntry.ProtoReflect.Descriptor instead.
 func (*ConfigEntry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{51}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ConfigEntry) GetKey() string {
@@ -3637,7 +3723,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3649,7 +3735,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[52]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3662,7 +3748,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{52}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
 }
 
 type PingResponse struct {
@@ -3683,7 +3769,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3695,7 +3781,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[53]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3708,7 +3794,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{53}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PingResponse) GetPeer() string {
@@ -3790,7 +3876,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3888,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[54]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3901,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{54}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FollowRequest) GetFilter() *JobFilter {
@@ -3843,7 +3929,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3855,7 +3941,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[55]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3868,7 +3954,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{55}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Event) GetIndex() uint64 {
@@ -3967,7 +4053,7 @@ type Purged struct {
 
 func (x *Purged) Reset() {
 	*x = Purged{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3979,7 +4065,7 @@ func (x *Purged) String() string {
 func (*Purged) ProtoMessage() {}
 
 func (x *Purged) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[56]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3992,7 +4078,7 @@ func (x *Purged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purged.ProtoReflect.Descriptor instead.
 func (*Purged) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{56}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Purged) GetJobId() uint32 {
@@ -4010,7 +4096,7 @@ type Synced struct {
 
 func (x *Synced) Reset() {
 	*x = Synced{}
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4108,7 @@ func (x *Synced) String() string {
 func (*Synced) ProtoMessage() {}
 
 func (x *Synced) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_controller_proto_msgTypes[57]
+	mi := &file_gleaner_v1_controller_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4121,7 @@ func (x *Synced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Synced.ProtoReflect.Descriptor instead.
 func (*Synced) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{57}
+	return file_gleaner_v1_controller_proto_rawDescGZIP(), []int{58}
 }
 
 var File_gleaner_v1_controller_proto protoreflect.FileDescriptor
@@ -4217,7 +4303,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xca\t\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xf6\t\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4252,7 +4338,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"rate_limit\x18\x1c \x01(\v2\x15.gleaner.v1.RateLimitR\trateLimit\x12)\n" +
 	"\x06owners\x18\x1d \x03(\v2\x11.gleaner.v1.OwnerR\x06owners\x123\n" +
 	"\tborrowers\x18\xa4\x03 \x03(\v2\x14.gleaner.v1.BorrowerR\tborrowers\x12:\n" +
-	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\"\xc4\x01\n" +
+	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\x12*\n" +
+	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\"\xc4\x01\n" +
 	"\tRateLimit\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
 	"\vbucket_size\x18\x02 \x01(\rR\n" +
@@ -4313,7 +4400,15 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x06Switch\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\x12\x1a\n" +
-	"\bswitches\x18\x03 \x01(\tR\bswitches\"7\n" +
+	"\bswitches\x18\x03 \x01(\tR\bswitches\"\x85\x01\n" +
+	"\x05Login\x12\x14\n" +
+	"\x05hosts\x18\x01 \x01(\tR\x05hosts\x12\x17\n" +
+	"\amin_uid\x18\x02 \x01(\rR\x06minUid\x12\x17\n" +
+	"\amax_uid\x18\x03 \x01(\rR\x06maxUid\x12\x14\n" +
+	"\x05users\x18\x04 \x03(\tR\x05users\x12\x1e\n" +
+	"\n" +
+	"privileged\x18\x05 \x03(\tR\n" +
+	"privileged\"7\n" +
 	"\x05Owner\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\tR\x05nodes\"?\n" +
@@ -4447,7 +4542,7 @@ func file_gleaner_v1_controller_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_controller_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_gleaner_v1_controller_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_gleaner_v1_controller_proto_goTypes = []any{
 	(ControlVerb)(0),                   // 0: gleaner.v1.ControlVerb
 	(NodeAction)(0),                    // 1: gleaner.v1.NodeAction
@@ -4495,225 +4590,227 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*AccountingPolicy)(nil),           // 43: gleaner.v1.AccountingPolicy
 	(*License)(nil),                    // 44: gleaner.v1.License
 	(*Switch)(nil),                     // 45: gleaner.v1.Switch
-	(*Owner)(nil),                      // 46: gleaner.v1.Owner
-	(*Borrower)(nil),                   // 47: gleaner.v1.Borrower
-	(*ApplyPolicyRequest)(nil),         // 48: gleaner.v1.ApplyPolicyRequest
-	(*ApplyPolicyResponse)(nil),        // 49: gleaner.v1.ApplyPolicyResponse
-	(*PolicyChange)(nil),               // 50: gleaner.v1.PolicyChange
-	(*ShowConfigRequest)(nil),          // 51: gleaner.v1.ShowConfigRequest
-	(*ShowConfigResponse)(nil),         // 52: gleaner.v1.ShowConfigResponse
-	(*ConfigEntry)(nil),                // 53: gleaner.v1.ConfigEntry
-	(*PingRequest)(nil),                // 54: gleaner.v1.PingRequest
-	(*PingResponse)(nil),               // 55: gleaner.v1.PingResponse
-	(*FollowRequest)(nil),              // 56: gleaner.v1.FollowRequest
-	(*Event)(nil),                      // 57: gleaner.v1.Event
-	(*Purged)(nil),                     // 58: gleaner.v1.Purged
-	(*Synced)(nil),                     // 59: gleaner.v1.Synced
-	nil,                                // 60: gleaner.v1.PriorityPolicy.WeightTresEntry
-	(*JobSpec)(nil),                    // 61: gleaner.v1.JobSpec
-	(*JobId)(nil),                      // 62: gleaner.v1.JobId
-	(*Job)(nil),                        // 63: gleaner.v1.Job
-	(*JobChange)(nil),                  // 64: gleaner.v1.JobChange
-	(JobState)(0),                      // 65: gleaner.v1.JobState
-	(*PastRun)(nil),                    // 66: gleaner.v1.PastRun
-	(*ArrayRange)(nil),                 // 67: gleaner.v1.ArrayRange
-	(*Node)(nil),                       // 68: gleaner.v1.Node
-	(*Partition)(nil),                  // 69: gleaner.v1.Partition
-	(*Lending)(nil),                    // 70: gleaner.v1.Lending
-	(*OwnerReport)(nil),                // 71: gleaner.v1.OwnerReport
-	(*CreateReservationRequest)(nil),   // 72: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 73: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 74: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 75: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 76: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 77: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 78: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 79: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 80: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 81: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 82: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 83: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 84: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 85: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 86: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 87: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 88: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 89: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 90: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 91: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 92: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 93: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 94: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 95: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 96: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 97: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 98: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 99: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 100: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 101: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 102: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 103: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 104: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 105: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 106: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 107: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 108: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 109: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 110: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 111: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 112: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 113: gleaner.v1.RecordCertificatesResponse
+	(*Login)(nil),                      // 46: gleaner.v1.Login
+	(*Owner)(nil),                      // 47: gleaner.v1.Owner
+	(*Borrower)(nil),                   // 48: gleaner.v1.Borrower
+	(*ApplyPolicyRequest)(nil),         // 49: gleaner.v1.ApplyPolicyRequest
+	(*ApplyPolicyResponse)(nil),        // 50: gleaner.v1.ApplyPolicyResponse
+	(*PolicyChange)(nil),               // 51: gleaner.v1.PolicyChange
+	(*ShowConfigRequest)(nil),          // 52: gleaner.v1.ShowConfigRequest
+	(*ShowConfigResponse)(nil),         // 53: gleaner.v1.ShowConfigResponse
+	(*ConfigEntry)(nil),                // 54: gleaner.v1.ConfigEntry
+	(*PingRequest)(nil),                // 55: gleaner.v1.PingRequest
+	(*PingResponse)(nil),               // 56: gleaner.v1.PingResponse
+	(*FollowRequest)(nil),              // 57: gleaner.v1.FollowRequest
+	(*Event)(nil),                      // 58: gleaner.v1.Event
+	(*Purged)(nil),                     // 59: gleaner.v1.Purged
+	(*Synced)(nil),                     // 60: gleaner.v1.Synced
+	nil,                                // 61: gleaner.v1.PriorityPolicy.WeightTresEntry
+	(*JobSpec)(nil),                    // 62: gleaner.v1.JobSpec
+	(*JobId)(nil),                      // 63: gleaner.v1.JobId
+	(*Job)(nil),                        // 64: gleaner.v1.Job
+	(*JobChange)(nil),                  // 65: gleaner.v1.JobChange
+	(JobState)(0),                      // 66: gleaner.v1.JobState
+	(*PastRun)(nil),                    // 67: gleaner.v1.PastRun
+	(*ArrayRange)(nil),                 // 68: gleaner.v1.ArrayRange
+	(*Node)(nil),                       // 69: gleaner.v1.Node
+	(*Partition)(nil),                  // 70: gleaner.v1.Partition
+	(*Lending)(nil),                    // 71: gleaner.v1.Lending
+	(*OwnerReport)(nil),                // 72: gleaner.v1.OwnerReport
+	(*CreateReservationRequest)(nil),   // 73: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 74: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 75: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 76: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 77: gleaner.v1.StatusRequest
+	(*ListPeersRequest)(nil),           // 78: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 79: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 80: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 81: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 82: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 83: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 84: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 85: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 86: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 87: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 88: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 89: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 90: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 91: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 92: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 93: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 94: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 95: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 96: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 97: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 98: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 99: gleaner.v1.StatusResponse
+	(*ListPeersResponse)(nil),          // 100: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 101: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 102: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 103: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 104: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 105: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 106: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 107: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 108: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 109: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 110: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 111: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 112: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 113: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 114: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
-	61,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
+	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
 	4,   // 1: gleaner.v1.TestSubmissionResponse.start:type_name -> gleaner.v1.PlannedStart
-	62,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
-	63,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
+	63,  // 2: gleaner.v1.ExplainWaitRequest.id:type_name -> gleaner.v1.JobId
+	64,  // 3: gleaner.v1.ExplainWaitResponse.job:type_name -> gleaner.v1.Job
 	4,   // 4: gleaner.v1.ExplainWaitResponse.start:type_name -> gleaner.v1.PlannedStart
 	8,   // 5: gleaner.v1.ExplainWaitResponse.advice:type_name -> gleaner.v1.WaitAdvice
-	64,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
+	65,  // 6: gleaner.v1.WaitAdvice.change:type_name -> gleaner.v1.JobChange
 	4,   // 7: gleaner.v1.WaitAdvice.start:type_name -> gleaner.v1.PlannedStart
-	62,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
-	65,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
+	63,  // 8: gleaner.v1.JobFilter.ids:type_name -> gleaner.v1.JobId
+	66,  // 9: gleaner.v1.JobFilter.states:type_name -> gleaner.v1.JobState
 	9,   // 10: gleaner.v1.ListRunsRequest.filter:type_name -> gleaner.v1.JobFilter
-	66,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
+	67,  // 11: gleaner.v1.ListRunsResponse.runs:type_name -> gleaner.v1.PastRun
 	9,   // 12: gleaner.v1.CancelRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 13: gleaner.v1.CancelRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	67,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
-	62,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
+	68,  // 14: gleaner.v1.ArrayTasks.ranges:type_name -> gleaner.v1.ArrayRange
+	63,  // 15: gleaner.v1.JobResult.id:type_name -> gleaner.v1.JobId
 	14,  // 16: gleaner.v1.CancelResponse.results:type_name -> gleaner.v1.JobResult
 	0,   // 17: gleaner.v1.ControlRequest.verb:type_name -> gleaner.v1.ControlVerb
 	9,   // 18: gleaner.v1.ControlRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 19: gleaner.v1.ControlRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	9,   // 20: gleaner.v1.UpdateJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 21: gleaner.v1.UpdateJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
-	64,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
+	65,  // 22: gleaner.v1.UpdateJobsRequest.change:type_name -> gleaner.v1.JobChange
 	14,  // 23: gleaner.v1.UpdateJobsResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 24: gleaner.v1.SaveJobsRequest.filter:type_name -> gleaner.v1.JobFilter
 	13,  // 25: gleaner.v1.SaveJobsRequest.tasks:type_name -> gleaner.v1.ArrayTasks
 	14,  // 26: gleaner.v1.SaveJobsResponse.results:type_name -> gleaner.v1.JobResult
 	14,  // 27: gleaner.v1.ControlResponse.results:type_name -> gleaner.v1.JobResult
 	9,   // 28: gleaner.v1.ListJobsRequest.filter:type_name -> gleaner.v1.JobFilter
-	63,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
-	68,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
-	69,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
+	64,  // 29: gleaner.v1.ListJobsResponse.jobs:type_name -> gleaner.v1.Job
+	69,  // 30: gleaner.v1.ListNodesResponse.nodes:type_name -> gleaner.v1.Node
+	70,  // 31: gleaner.v1.ListPartitionsResponse.partitions:type_name -> gleaner.v1.Partition
 	1,   // 32: gleaner.v1.UpdateNodeRequest.action:type_name -> gleaner.v1.NodeAction
-	68,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
-	68,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
-	70,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
-	68,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
-	71,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
-	69,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
+	69,  // 33: gleaner.v1.ReclaimNodesResponse.nodes:type_name -> gleaner.v1.Node
+	69,  // 34: gleaner.v1.ReleaseNodesResponse.nodes:type_name -> gleaner.v1.Node
+	71,  // 35: gleaner.v1.SetLendingRequest.lending:type_name -> gleaner.v1.Lending
+	69,  // 36: gleaner.v1.SetLendingResponse.nodes:type_name -> gleaner.v1.Node
+	72,  // 37: gleaner.v1.ReportLendingResponse.owners:type_name -> gleaner.v1.OwnerReport
+	70,  // 38: gleaner.v1.Policy.partitions:type_name -> gleaner.v1.Partition
 	40,  // 39: gleaner.v1.Policy.priority:type_name -> gleaner.v1.PriorityPolicy
 	41,  // 40: gleaner.v1.Policy.preempt:type_name -> gleaner.v1.PreemptPolicy
 	44,  // 41: gleaner.v1.Policy.licenses:type_name -> gleaner.v1.License
 	45,  // 42: gleaner.v1.Policy.switches:type_name -> gleaner.v1.Switch
 	43,  // 43: gleaner.v1.Policy.accounting:type_name -> gleaner.v1.AccountingPolicy
-	67,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
-	67,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
+	68,  // 44: gleaner.v1.Policy.requeue_exit:type_name -> gleaner.v1.ArrayRange
+	68,  // 45: gleaner.v1.Policy.requeue_exit_hold:type_name -> gleaner.v1.ArrayRange
 	39,  // 46: gleaner.v1.Policy.rate_limit:type_name -> gleaner.v1.RateLimit
-	46,  // 47: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
-	47,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
+	47,  // 47: gleaner.v1.Policy.owners:type_name -> gleaner.v1.Owner
+	48,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
 	42,  // 49: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
-	60,  // 50: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 51: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	50,  // 52: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 53: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	53,  // 54: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 55: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	63,  // 56: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	68,  // 57: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	58,  // 58: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	59,  // 59: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 60: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 61: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 62: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 63: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 64: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 65: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 66: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 67: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 68: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 69: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 70: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 71: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 72: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 73: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 74: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	72,  // 75: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	73,  // 76: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	74,  // 77: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	75,  // 78: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	48,  // 79: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	51,  // 80: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	54,  // 81: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	56,  // 82: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	76,  // 83: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	77,  // 84: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	78,  // 85: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	79,  // 86: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	80,  // 87: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	81,  // 88: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	82,  // 89: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	83,  // 90: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	84,  // 91: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	85,  // 92: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	86,  // 93: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	87,  // 94: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	88,  // 95: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 96: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	89,  // 97: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	90,  // 98: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	91,  // 99: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	92,  // 100: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	93,  // 101: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 102: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 103: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 104: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 105: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 106: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 107: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 108: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 109: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 110: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 111: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 112: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 113: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 114: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 115: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 116: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	94,  // 117: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	95,  // 118: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	96,  // 119: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	97,  // 120: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	49,  // 121: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	52,  // 122: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	55,  // 123: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	57,  // 124: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	98,  // 125: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	99,  // 126: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	100, // 127: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	101, // 128: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	102, // 129: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	82,  // 130: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	103, // 131: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	104, // 132: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	105, // 133: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	106, // 134: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	107, // 135: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	108, // 136: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	109, // 137: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 138: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	89,  // 139: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	110, // 140: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	111, // 141: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	112, // 142: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	113, // 143: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	102, // [102:144] is the sub-list for method output_type
-	60,  // [60:102] is the sub-list for method input_type
-	60,  // [60:60] is the sub-list for extension type_name
-	60,  // [60:60] is the sub-list for extension extendee
-	0,   // [0:60] is the sub-list for field type_name
+	46,  // 50: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
+	61,  // 51: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 52: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	51,  // 53: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 54: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	54,  // 55: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 56: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	64,  // 57: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	69,  // 58: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	59,  // 59: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	60,  // 60: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 61: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 62: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 63: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 64: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 65: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 66: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 67: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 68: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 69: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 70: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 71: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 72: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 73: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 74: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 75: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	73,  // 76: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	74,  // 77: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	75,  // 78: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	76,  // 79: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	49,  // 80: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	52,  // 81: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	55,  // 82: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	57,  // 83: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	77,  // 84: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	78,  // 85: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	79,  // 86: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	80,  // 87: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	81,  // 88: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	82,  // 89: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	83,  // 90: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	84,  // 91: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	85,  // 92: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	86,  // 93: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	87,  // 94: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	88,  // 95: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	89,  // 96: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 97: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	90,  // 98: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	91,  // 99: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	92,  // 100: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	93,  // 101: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	94,  // 102: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 103: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 104: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 105: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 106: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 107: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 108: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 109: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 110: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 111: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 112: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 113: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 114: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 115: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 116: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 117: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	95,  // 118: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	96,  // 119: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	97,  // 120: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	98,  // 121: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	50,  // 122: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	53,  // 123: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	56,  // 124: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	58,  // 125: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	99,  // 126: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	100, // 127: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	101, // 128: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	102, // 129: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	103, // 130: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	83,  // 131: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	104, // 132: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	105, // 133: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	106, // 134: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	107, // 135: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	108, // 136: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	109, // 137: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	110, // 138: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 139: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	90,  // 140: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	111, // 141: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	112, // 142: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	113, // 143: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	114, // 144: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	103, // [103:145] is the sub-list for method output_type
+	61,  // [61:103] is the sub-list for method input_type
+	61,  // [61:61] is the sub-list for extension type_name
+	61,  // [61:61] is the sub-list for extension extendee
+	0,   // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }
@@ -4734,7 +4831,7 @@ func file_gleaner_v1_controller_proto_init() {
 	file_gleaner_v1_reservation_proto_init()
 	file_gleaner_v1_snapshot_proto_init()
 	file_gleaner_v1_status_proto_init()
-	file_gleaner_v1_controller_proto_msgTypes[55].OneofWrappers = []any{
+	file_gleaner_v1_controller_proto_msgTypes[56].OneofWrappers = []any{
 		(*Event_Job)(nil),
 		(*Event_Node)(nil),
 		(*Event_Purged)(nil),
@@ -4746,7 +4843,7 @@ func file_gleaner_v1_controller_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_controller_proto_rawDesc), len(file_gleaner_v1_controller_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
