@@ -6,7 +6,7 @@
 SHELL   := /bin/bash
 BIN     := bin
 # Commands start often: what draws man pages and what traces calls is left out of them.
-TAGS    := seccomp,urfave_cli_no_docs,grpcnotrace
+TAGS    := seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
 # The same flags everywhere: what was compiled for the programs need not be
@@ -45,7 +45,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what building needs (libseccomp), and CRIU, if they are missing
+setup: ## install what building needs (libseccomp, SQLite), and CRIU, if they are missing
 	@contrib/setup/debian.sh
 
 build: setup ## build bin/: the daemons, ginit, and gleaner with its links
@@ -112,7 +112,8 @@ else
 	@$(SUDO) contrib/setup/cross.sh $(ARCH)
 	@mkdir -p .build/cross/$(ARCH)
 	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/ginit ./cmd/ginit
-	$(CROSS_ENV) go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gctld ./cmd/gnoded ./cmd/gleaner
+	$(CROSS_ENV) go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gctld ./cmd/gnoded
+	GOARCH=$(ARCH) CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gleaner
 	@contrib/package/deb.sh $(ARCH) .build/cross/$(ARCH) $(DEB_OUT)
 endif
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts what programs for another architecture are linked with into a folder:
-# libseccomp of this machine's Debian, and installs the C compiler for it if that
+# libseccomp and SQLite of this machine's Debian, and installs the C compiler for it if that
 # is missing. Does nothing if both are there.
 #
 #   contrib/setup/cross.sh arm64 [FOLDER]     (/var/cache/gleaner/cross/arm64)
@@ -19,12 +19,12 @@ if ! command -v "$compiler-gcc" >/dev/null; then
 	apt-get -qq update
 	apt-get -qq install -y --no-install-recommends "gcc-$compiler" "libc6-dev-$architecture-cross" >/dev/null
 fi
-[ -e "$folder/usr/include/seccomp.h" ] && exit 0
+[ -e "$folder/usr/include/seccomp.h" ] && [ -e "$folder/usr/include/sqlite3.h" ] && exit 0
 if [ -e "$folder" ]; then
-	echo "setup: $folder exists but holds no libseccomp: name another folder, or remove it" >&2
+	echo "setup: $folder exists but lacks libseccomp or SQLite: name another folder, or remove it" >&2
 	exit 1
 fi
-echo "setup: fetching libseccomp for $architecture into $folder"
+echo "setup: fetching libseccomp and SQLite for $architecture into $folder"
 # Programs must run on this release, and so are not linked with a newer one.
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
-ARCHITECTURE=$architecture unpack "$folder" "$suite" libseccomp-dev
+ARCHITECTURE=$architecture unpack "$folder" "$suite" libseccomp-dev libsqlite3-dev

@@ -34,7 +34,7 @@ if [ "${1-}" != inside ]; then
 	cp -L /etc/resolv.conf "$work/root/etc/" 2>/dev/null || true
 	apt-config dump | grep -i '^Acquire::https\?::Proxy' >"$work/root/etc/apt/apt.conf.d/01proxy" || true
 	chroot "$work/root" apt-get -qq update
-	chroot "$work/root" apt-get -qq install -y --no-install-recommends --download-only adduser libseccomp2 e2fsprogs kmod >/dev/null
+	chroot "$work/root" apt-get -qq install -y --no-install-recommends --download-only adduser libseccomp2 libsqlite3-0 e2fsprogs kmod >/dev/null
 	unshare --mount --uts --ipc --net --pid --fork --kill-child --propagation private \
 		"$PWD/test/packages/$(basename "$0")" inside "$work/root"
 	exit
