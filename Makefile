@@ -40,7 +40,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes
+.PHONY: help setup build install uninstall demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,7 +188,7 @@ left-out: setup ## those tests that make race left out, without the race detecto
 soak: build ## the tests of chance for longer: walks, damaged disks, simulated days and faults, chaos (an hour or so)
 	go vet -tags '$(TAGS)' ./...
 	go tool staticcheck -tags '$(TAGS)' ./...
-	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./test/sim/...) -timeout 3h -count 1
+	SOAK=1 $(call GO_TEST,./ctld/state ./ctld ./ctld/replica ./test/sim/... ./test/traces) -timeout 3h -count 1
 	@SOAK=1 $(MAKE) --no-print-directory machine
 	@SOAK=1 $(MAKE) --no-print-directory sim SEEDS=500
 	@$(MAKE) --no-print-directory chaos MINUTES=30
@@ -273,6 +273,12 @@ curve: ## what a scheduling pass costs as nodes and jobs grow (CURVE="-jobs 1000
 	@mkdir -p .build
 	@go build -o .build/curve ./test/curve
 	@.build/curve $(CURVE)
+
+# TRACES is the folder of the traces, which are not part of the tree.
+traces: ## replay recorded workloads under all policies, beside the figures of another simulator (TRACES=../shared/data QUICK=1 without the long one)
+	@mkdir -p .build
+	@go build -o .build/traces ./test/traces
+	@.build/traces -folder '$(or $(TRACES),../shared/data)' $(if $(QUICK),-quick)
 
 bench-nodes: build ## three controllers with thousands of connected nodes: processor, memory, fail-over (NODES=10000)
 	@mkdir -p .build
