@@ -2,9 +2,8 @@
 // nodes, of waiting jobs and of the unlike shapes that they have, from the replicated
 // state to the plan, on one core.
 //
-// It promises to run what a controller runs: it fills a state by the commands of the log,
-// and takes snapshot and plan of it as the leader does. What it prints depends on the
-// machine; how the figures grow does not.
+// It promises to measure what a controller runs (package queue), and to say which aims were
+// reached. What it prints depends on the machine; how the figures grow does not.
 package main
 
 import (
@@ -15,8 +14,11 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gleaner-hpc/gleaner/test/curve/queue"
 )
 
 func main() {
@@ -32,9 +34,14 @@ type options struct {
 	shapes      int
 	types       []string
 	events      int
+	million     bool
 	json        bool
 	profile     string
+	all         []queue.Figures // so far
 }
+
+// million is how many jobs the largest cluster has at the end.
+const million = 1_000_000
 
 func command(words []string) error {
 	o := options{}
@@ -44,6 +51,7 @@ func command(words []string) error {
 	types := flags.String("type", "builtin,backfill", "`types` of scheduler")
 	flags.IntVar(&o.shapes, "shapes", 2000, "how many unlike shapes the jobs have at most")
 	flags.IntVar(&o.events, "events", 5, "how many jobs end, one after the other, each with a pass of its own")
+	flags.BoolVar(&o.million, "million", true, "a million jobs too, with backfill on the largest number of nodes")
 	flags.BoolVar(&o.json, "json", false, "print the figures as JSON, one object a line")
 	flags.StringVar(&o.profile, "cpuprofile", "", "write a profile of all passes to a `file`")
 	if err := flags.Parse(words); err != nil {
@@ -102,24 +110,32 @@ func (o *options) run() error {
 			}
 		}
 	}
+	if !o.json {
+		printAims(o.all)
+	}
 	return nil
 }
 
 // grow measures one cluster with more and more jobs.
 func (o *options) grow(kind string, nodes int) error {
-	c, err := newCluster(kind, nodes)
+	c, err := queue.New(kind, nodes)
 	if err != nil {
 		return err
 	}
-	for _, jobs := range o.jobs {
-		if err := c.submit(jobs, o.shapes); err != nil {
+	sizes := o.jobs
+	if last := o.nodes[len(o.nodes)-1]; o.million && kind == "backfill" && nodes == last && sizes[len(sizes)-1] < million {
+		sizes = append(slices.Clone(sizes), million)
+	}
+	for _, jobs := range sizes {
+		if err := c.Submit(jobs, queue.Unlike(o.shapes)); err != nil {
 			return err
 		}
-		f, err := c.measure(o.events)
+		f, err := c.Measure(o.events)
 		if err != nil {
 			return err
 		}
 		f.Type, f.Nodes, f.Jobs, f.Shapes = kind, nodes, jobs, min(jobs, o.shapes)
+		o.all = append(o.all, f)
 		if o.json {
 			if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
 				return err

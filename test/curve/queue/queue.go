@@ -1,4 +1,9 @@
-package main
+// Package queue is a replicated state with nodes and waiting jobs, and what a scheduling
+// pass over it takes: what the curve and the comparison with Slurm's cycle have in common.
+//
+// It promises to run what a controller runs: a state is filled by the commands of the log,
+// and snapshot and plan are taken of it as the leader does.
+package queue
 
 import (
 	"bytes"
@@ -13,26 +18,27 @@ import (
 	"github.com/gleaner-hpc/gleaner/sched"
 )
 
-// figures are what was measured at one size. Times include the snapshot unless they say
-// otherwise.
-type figures struct {
+// Figures are what was measured at one size, in processor time unless they say otherwise.
+// Times include the snapshot unless they say otherwise.
+type Figures struct {
 	Type           string  `json:"type"`
 	Nodes          int     `json:"nodes"`
 	Jobs           int     `json:"jobs"`
 	Shapes         int     `json:"shapes"`
-	ColdSnapshotMS float64 `json:"cold_snapshotTookms"`
+	ColdSnapshotMS float64 `json:"cold_snapshot_ms"`
 	ColdMS         float64 `json:"cold_ms"`
 	Starts         int     `json:"starts"`
 	StartUS        float64 `json:"start_us"`
 	FullMS         float64 `json:"full_ms"`
+	FullWallMS     float64 `json:"full_wall_ms"` // in time that passed
 	// After one event: medians.
-	EventSnapshotMS float64 `json:"event_snapshotTookms"`
+	EventSnapshotMS float64 `json:"event_snapshot_ms"`
 	EventPlanMS     float64 `json:"event_plan_ms"`
 	EventMS         float64 `json:"event_ms"`
 }
 
-// cluster is a state and its log.
-type cluster struct {
+// Cluster is a state and its log.
+type Cluster struct {
 	state *state.State
 	nowMS int64
 	jobs  int // submitted so far
@@ -40,9 +46,9 @@ type cluster struct {
 
 const startMS = 1_700_000_000_000
 
-// newCluster is idle nodes with 64 CPUs, 512 GiB and 8 linked GPUs each.
-func newCluster(kind string, nodes int) (*cluster, error) {
-	c := &cluster{state: state.New(), nowMS: startMS}
+// New is idle nodes with 64 CPUs, 512 GiB and 8 linked GPUs each.
+func New(kind string, nodes int) (*Cluster, error) {
+	c := &Cluster{state: state.New(), nowMS: startMS}
 	policy := *c.state.View().Policy()
 	policy.MaxSubmitJobsPerUser, policy.MaxJobCount = 10_000_000, 10_000_000
 	switch kind {
@@ -75,7 +81,7 @@ func newCluster(kind string, nodes int) (*cluster, error) {
 }
 
 // apply appends a command to the log.
-func (c *cluster) apply(command state.Command, id state.RequestID) (state.Result, error) {
+func (c *Cluster) apply(command state.Command, id state.RequestID) (state.Result, error) {
 	entry, err := state.Encode(command, id, c.nowMS)
 	if err != nil {
 		return state.Result{}, err
@@ -87,24 +93,50 @@ func (c *cluster) apply(command state.Command, id state.RequestID) (state.Result
 	return result, err
 }
 
-// submit lets so many jobs wait in all, of so many shapes at most: from one GPU to two
-// nodes, from a minute to days, at many priorities.
-func (c *cluster) submit(jobs, shapes int) error {
+// Job is one that waits: what job number i asks for.
+type Job func(i int) (spec state.Spec)
+
+// Unlike are jobs of so many shapes at most: from one GPU to two nodes, from a minute to
+// days, at many priorities.
+func Unlike(shapes int) Job {
+	return func(i int) state.Spec {
+		i %= shapes
+		spec := state.Spec{
+			CPUsPerTask: uint32(1 + i/8%8), TimeLimitS: uint32(60 * (10 + i/64*7)), MemoryPerCPU: 1 << 30,
+			GPUs: gpus(1 + i%8),
+			Nice: int32(i * 7919 % 997),
+		}
+		if i%16 == 0 {
+			spec.MinNodes, spec.MaxNodes = 2, 2
+		}
+		return spec
+	}
+}
+
+// Simple are jobs of a CPU and from 1 to 8 GPUs of one node, in the order of their
+// submission, with 250 unlike time limits in minutes.
+func Simple(i int) state.Spec {
+	return state.Spec{CPUsPerTask: 1, TimeLimitS: uint32(60 * (10 + i/8%250*7)), MemoryPerCPU: 1 << 30, GPUs: gpus(1 + i%8)}
+}
+
+// Whole are jobs that have all GPUs of a node for ten hours.
+func Whole(int) state.Spec {
+	return state.Spec{CPUsPerTask: 1, TimeLimitS: 10 * 3600, MemoryPerCPU: 1 << 30, GPUs: gpus(8)}
+}
+
+func gpus(count int) []state.GPURequest {
+	return []state.GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: uint32(count)}}
+}
+
+// Submit submits jobs until there were so many in all.
+func (c *Cluster) Submit(jobs int, job Job) error {
 	for ; c.jobs < jobs; c.jobs++ {
-		i := c.jobs % shapes
 		command := state.SubmitJob{
 			Owner:       state.Owner{UID: 1000, GID: 1000, User: "user", Group: "user", Home: "/home/user", Shell: "/bin/bash"},
 			Script:      []byte("#!/bin/sh\nexec train\n"),
 			Environment: []byte("HOME=/home/user\x00"),
-			Spec: state.Spec{
-				CPUsPerTask: uint32(1 + i/8%8), TimeLimitS: uint32(60 * (10 + i/64*7)), MemoryPerCPU: 1 << 30,
-				GPUs: []state.GPURequest{{Scope: pb.GpuScope_GPU_SCOPE_NODE, Count: uint32(1 + i%8)}},
-				Nice: int32(i * 7919 % 997),
-			},
-			Own: state.Own{Name: "train", WorkDirectory: "/home/user"},
-		}
-		if i%16 == 0 {
-			command.Spec.MinNodes, command.Spec.MaxNodes = 2, 2
+			Spec:        job(c.jobs),
+			Own:         state.Own{Name: "train", WorkDirectory: "/home/user"},
 		}
 		var id state.RequestID
 		binary.BigEndian.PutUint64(id[:], uint64(c.jobs)+1)
@@ -116,8 +148,14 @@ func (c *cluster) submit(jobs, shapes int) error {
 	return nil
 }
 
+// Start starts all jobs that can start now, and says how many.
+func (c *Cluster) Start() (int, error) {
+	made := new(planner).pass(c)
+	return len(made.plan.Starts), c.start(&made)
+}
+
 // clone is another state of the same.
-func (c *cluster) clone() (*cluster, error) {
+func (c *Cluster) clone() (*Cluster, error) {
 	var out bytes.Buffer
 	if err := c.state.View().Persist(&out); err != nil {
 		return nil, err
@@ -126,7 +164,7 @@ func (c *cluster) clone() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{state: restored, nowMS: c.nowMS, jobs: c.jobs}, nil
+	return &Cluster{state: restored, nowMS: c.nowMS, jobs: c.jobs}, nil
 }
 
 // planner is the leader's part: what one pass leaves for the next.
@@ -140,24 +178,25 @@ type pass struct {
 	snapshot           sched.Snapshot
 	plan               sched.Plan
 	took, snapshotTook time.Duration
+	passed             time.Duration // not in processor time
 }
 
-func (p *planner) pass(c *cluster) pass {
+func (p *planner) pass(c *Cluster) pass {
 	view := c.state.View()
 	var out pass
-	begin := processor()
+	begin, beginTime := processor(), time.Now()
 	out.snapshot = view.SchedSnapshot(c.nowMS)
 	out.snapshotTook = processor() - begin
 	out.snapshot.Promises = p.promises
 	out.plan, p.memo = sched.Schedule(out.snapshot, p.memo)
-	out.took = processor() - begin
+	out.took, out.passed = processor()-begin, time.Since(beginTime)
 	p.promises = out.plan.Promises
 	return out
 }
 
-// measure leaves the cluster as it is.
-func (c *cluster) measure(events int) (figures, error) {
-	var f figures
+// Measure leaves the cluster as it is.
+func (c *Cluster) Measure(events int) (Figures, error) {
+	var f Figures
 	cold := new(planner).pass(c)
 	f.ColdSnapshotMS, f.ColdMS, f.Starts = ms(cold.snapshotTook), ms(cold.took), len(cold.plan.Starts)
 	full, err := c.clone()
@@ -168,7 +207,8 @@ func (c *cluster) measure(events int) (figures, error) {
 		return f, err
 	}
 	var p planner
-	f.FullMS = ms(p.pass(full).took)
+	again := p.pass(full)
+	f.FullMS, f.FullWallMS = ms(again.took), ms(again.passed)
 	f.StartUS = (f.ColdMS - f.FullMS) * 1000 / float64(max(f.Starts, 1))
 	var snapshots, plans, all []float64
 	for range events {
@@ -201,7 +241,7 @@ func median(all []float64) float64 {
 }
 
 // start commits what a plan starts.
-func (c *cluster) start(made *pass) error {
+func (c *Cluster) start(made *pass) error {
 	for chunk := range slices.Chunk(state.PlanToCommand(&made.snapshot, &made.plan).Starts, state.MaxStarts) {
 		result, err := c.apply(state.PlaceJobs{Starts: chunk}, state.RequestID{})
 		if err != nil {
@@ -217,7 +257,7 @@ func (c *cluster) start(made *pass) error {
 }
 
 // end lets the first job end that runs.
-func (c *cluster) end() error {
+func (c *Cluster) end() error {
 	for job := range c.state.View().LiveJobs() {
 		if !job.HoldsNodes() {
 			continue
