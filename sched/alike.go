@@ -40,5 +40,69 @@ func (p *pass) waitsLike(e entry) bool {
 	}
 	p.wait(e, r)
 	p.noteBehind(e)
+	if !e.isOwn() {
+		p.like.of[e.shape] = likeReason{p.like.round, r, 1 + uint32(len(p.plans))}
+	}
 	return true
+}
+
+// like is what the next jobs of a shape are told, until something changes that matters to
+// them. Then, or at the end, all that had their turns meanwhile are told together: most
+// jobs of a long queue, in the order in which they lie.
+type like struct {
+	round   uint32       // of reasons; from 1
+	from    int          // the first turn of it
+	of      []likeReason // by shape
+	skipped int          // jobs in this round that are not told yet
+	stamp   likeStamp
+}
+
+type likeReason struct {
+	round  uint32 // in which it holds
+	reason Reason
+	behind uint32 // as in pass.behind
+}
+
+// likeStamp changes with all that may change a reason of waitsLike: nodes that are kept for
+// a job, planned starts that were lifted, and those that were made.
+type likeStamp struct{ closings, lifts, plans int }
+
+// skips reports whether a job waits for what the last one of its shape waits for. It is told
+// later. had are the turns before.
+func (p *pass) skips(e entry, had []entry) bool {
+	l := &p.like
+	if now := (likeStamp{p.closings, p.lifts, len(p.plans)}); now != l.stamp {
+		for i := l.from; i < len(had) && l.skipped > 0; i++ {
+			p.tellSkipped(had[i].job)
+		}
+		l.round, l.from, l.stamp = l.round+1, len(had), now
+	}
+	if l.of[e.shape].round != l.round || e.isOwn() {
+		return false
+	}
+	l.skipped++
+	return true
+}
+
+// tellAllSkipped is for when all jobs had their turns.
+func (p *pass) tellAllSkipped() {
+	for i := 0; i < len(p.Waiting) && p.like.skipped > 0; i++ {
+		p.tellSkipped(int32(i))
+	}
+}
+
+// tellSkipped tells a job that had its turn, if it was skipped: then it may start, has had
+// no reason yet, and its shape has one.
+func (p *pass) tellSkipped(job int32) {
+	r, of := &p.reasons[job], &p.like.of[p.Waiting[job].Shape]
+	if r.Code != ReasonNone || of.round != p.like.round || p.left[job] == 0 {
+		return
+	}
+	id := r.Job
+	*r = of.reason
+	r.Job = id
+	if p.Backfill.On && !p.hasPlan[job] && p.behind[job] == 0 {
+		p.behind[job] = of.behind
+	}
+	p.like.skipped--
 }

@@ -343,7 +343,17 @@ func (p *pass) promises(last *Promises) Promises {
 }
 
 // allBehind are the jobs that wait and have no planned start, ascending.
-func (p *pass) allBehind() (behind []Behind) {
+func (p *pass) allBehind() []Behind {
+	count := 0
+	for _, noted := range p.behind {
+		if noted > 0 {
+			count++
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	behind := make([]Behind, 0, count)
 	for i, noted := range p.behind {
 		if noted > 0 {
 			behind = append(behind, Behind{Job: p.Waiting[i].ID, Count: noted - 1})

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/sched/place"
@@ -33,15 +34,7 @@ func (p *pass) enterPromises(entries []entry) {
 	if !p.Backfill.On || len(p.Promises.Planned) == 0 {
 		return
 	}
-	turnOf := make(map[JobID][]entry, len(p.Promises.Planned))
-	for _, planned := range p.Promises.Planned {
-		turnOf[planned.Job] = nil
-	}
-	for _, e := range entries {
-		if turns, promised := turnOf[e.id]; promised {
-			turnOf[e.id] = append(turns, e)
-		}
-	}
+	turnOf := p.turnsOfPromised(entries)
 	p.promised.byJob, p.promised.why = map[int32][]int{}, map[JobID]Moved{}
 	for at, planned := range p.Promises.Planned {
 		turn := slices.IndexFunc(turnOf[planned.Job], func(e entry) bool {
@@ -74,6 +67,26 @@ func (p *pass) enterPromises(entries []entry) {
 		p.promised.rank = append(p.promised.rank, at)
 		p.promised.left++
 	}
+}
+
+// turnsOfPromised are the turns of the jobs that the last plan planned. There are few of
+// these, and so many turns that looking each up would take longer than all the rest.
+func (p *pass) turnsOfPromised(entries []entry) map[JobID][]entry {
+	turns := make(map[JobID][]entry, len(p.Promises.Planned))
+	for _, planned := range p.Promises.Planned {
+		turns[planned.Job] = nil
+	}
+	ids := slices.Sorted(maps.Keys(turns))
+	promised := make([]bool, len(p.Waiting))
+	for i := range p.Waiting {
+		_, promised[i] = slices.BinarySearch(ids, p.Waiting[i].ID)
+	}
+	for _, e := range entries {
+		if promised[e.job] {
+			turns[e.id] = append(turns[e.id], e)
+		}
+	}
+	return turns
 }
 
 // settle finds the first time, from what was planned on, at which there is still room for a

@@ -59,7 +59,7 @@ func (p *pass) run(priorities *priorities) {
 	for turns := range turns(entries) {
 		p.suspended.before(p, at)
 		switch {
-		case len(turns) == 1 && p.waitsLike(turns[0]):
+		case len(turns) == 1 && (p.skips(turns[0], entries[:at]) || p.waitsLike(turns[0])):
 		case p.comesLater(turns):
 			p.later = append(p.later, turns)
 			p.noteBehind(turns[0]) // what is planned from here on, it leaves as it is
@@ -69,6 +69,7 @@ func (p *pass) run(priorities *priorities) {
 		}
 		at += len(turns)
 	}
+	p.tellAllSkipped()
 	p.suspended.before(p, len(entries))
 	p.shortestFirst()
 	p.makeFillersLeave()
@@ -106,6 +107,7 @@ type pass struct {
 	behind      []uint32  // by position in Waiting: 1 + how many starts were planned at its turn; nil without backfill
 	hasPlan     []bool    // likewise: a start of it is planned
 	alike       bool      // jobs of a shape wait for the same: see waitsLike
+	like        like
 	started     []*Job    // by position in starts
 	alone       []bool    // likewise: it has its nodes alone
 	later       [][]entry // turns of jobs that come when all others have had theirs
@@ -159,7 +161,7 @@ func newPass(s *Snapshot, memo Memo) *pass {
 		reasons:     make([]Reason, len(s.Waiting)),
 		planning:    s.Backfill.On,
 	}
-	p.alike = p.newAlike()
+	p.alike, p.like = p.newAlike(), like{round: 1, of: make([]likeReason, len(s.Shapes))}
 	if s.Backfill.On {
 		p.behind, p.hasPlan = make([]uint32, len(s.Waiting)), make([]bool, len(s.Waiting))
 	}
