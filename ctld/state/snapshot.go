@@ -56,9 +56,10 @@ func (v *View) SchedMachines(nowMS int64) sched.Snapshot {
 
 // schedIndex finds what the records name in a snapshot.
 type schedIndex struct {
-	nodes  map[string]place.NodeIndex
-	owners ownerIndex
-	held   *sched.TRESIndex // what running jobs hold is counted with it
+	nodes   map[string]place.NodeIndex
+	owners  ownerIndex
+	held    *sched.TRESIndex // what running jobs hold is counted with it
+	holding []*Job           // those that hold nodes; schedWaiting finds them
 	// saveRate is how many bytes a millisecond the slowest save took.
 	saveRate uint64
 	accountIndex
@@ -174,18 +175,32 @@ func (v *View) schedPartitions(snapshot *sched.Snapshot, index *schedIndex) {
 // schedWaiting lists the jobs that wait, and the shapes they wait in, in the
 // order of their digests. What an array's throttle leaves goes to its records
 // in the order of their numbers.
+//
+// There may be a million, and to look at a record takes longer than all that is
+// done with it: each is looked at once, in which those that hold nodes are found
+// too, and a second time only if nodes are kept from it or it has been saved.
 func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
-	position := v.schedShapes(snapshot)
 	nodes := v.schedNodesFor(snapshot.NowMS, told)
 	given := map[uint32]uint32{} // array -> tasks offered so far in this snapshot
+	var again []*Job             // and where they are in Waiting
+	var at []int
+	shapes := make([]*Shape, v.shapeSlots) // by slot
 	snapshot.Waiting = make([]sched.Job, 0, v.live.Len()-int(v.active))
 	v.live.Scan(func(_ uint32, job *Job) bool {
+		if job.HoldsNodes() {
+			index.holding = append(index.holding, job)
+		}
 		if job.Phase != Waiting {
 			return true
 		}
-		out := sched.Job{
+		if nodes.judges(job) || job.Saved != nil {
+			again, at = append(again, job), append(at, len(snapshot.Waiting))
+		}
+		shape := job.Spec.shape
+		shapes[shape.slot] = shape
+		snapshot.Waiting = append(snapshot.Waiting, sched.Job{
 			ID:    sched.JobID(job.ID),
-			Shape: position[job.Spec.shape.slot],
+			Shape: int(shape.slot), // until all are known
 			Held:  job.Held,
 			Tasks: 1,
 
@@ -197,21 +212,28 @@ func (v *View) schedWaiting(snapshot *sched.Snapshot, index *schedIndex, told No
 			FixedPriority: job.FixedPriority,
 			Licenses:      schedLicenses(snapshot, len(v.policy.Licenses), job.Spec.Licenses),
 			Owner:         v.ownerOf(job, snapshot, index),
-		}
+		})
+		out := &snapshot.Waiting[len(snapshot.Waiting)-1]
 		if job.Array != 0 {
 			out.Tasks, out.Throttled = v.startable(job, given[job.Array])
 			if job.Held == sched.NotHeld {
 				given[job.Array] += out.Tasks
 			}
 		}
-		job.schedWaits(snapshot.NowMS, &out)
+		job.schedWaits(snapshot.NowMS, out)
 		out.Reservation = v.schedReservation(job, snapshot.NowMS)
-		v.schedFill(job, &out, index.saveRate)
-		v.schedResume(snapshot, job, &out, told)
-		nodes.fill(snapshot, index, job, &out)
-		snapshot.Waiting = append(snapshot.Waiting, out)
+		v.schedFill(job, out, index.saveRate)
 		return true
 	})
+	position := v.schedShapes(snapshot, shapes)
+	for i := range snapshot.Waiting {
+		snapshot.Waiting[i].Shape = position[snapshot.Waiting[i].Shape]
+	}
+	for i, job := range again {
+		out := &snapshot.Waiting[at[i]]
+		v.schedResume(snapshot, job, out, told)
+		nodes.fill(snapshot, index, job, out)
+	}
 }
 
 // startable is how many tasks of a record its array's throttle lets start, when
@@ -227,18 +249,10 @@ func (v *View) startable(job *Job, given uint32) (tasks uint32, throttled bool) 
 	return min(tasks, left), tasks > left
 }
 
-// schedShapes lists the shapes of the waiting jobs and returns where in the
-// list each is, by slot.
-func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
-	bySlot := make([]*Shape, v.shapeSlots)
-	var shapes []*Shape
-	v.live.Scan(func(_ uint32, job *Job) bool {
-		if shape := job.Spec.shape; job.Phase == Waiting && bySlot[shape.slot] == nil {
-			bySlot[shape.slot] = shape
-			shapes = append(shapes, shape)
-		}
-		return true
-	})
+// schedShapes lists the shapes of the waiting jobs, which come by slot, and
+// returns where in the list each is, by slot.
+func (v *View) schedShapes(snapshot *sched.Snapshot, bySlot []*Shape) (position []int) {
+	shapes := slices.DeleteFunc(slices.Clone(bySlot), func(shape *Shape) bool { return shape == nil })
 	slices.SortFunc(shapes, func(a, b *Shape) int { return bytes.Compare(a.digest[:], b.digest[:]) })
 	position = make([]int, v.shapeSlots)
 	snapshot.Shapes = make([]sched.Shape, 0, len(shapes))
@@ -252,10 +266,7 @@ func (v *View) schedShapes(snapshot *sched.Snapshot) (position []int) {
 func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told NodeReports) {
 	snapshot.Running = make([]sched.Running, 0, v.active)
 	over := v.overBorrowers()
-	v.live.Scan(func(_ uint32, job *Job) bool {
-		if !job.HoldsNodes() {
-			return true
-		}
+	for _, job := range index.holding {
 		running := index.runningLimits(snapshot, v.policy, job)
 		running.Placement = place.Placement{User: job.Owner().UID, UserOnly: job.userOnly()}
 		running.Exclusive = job.alone()
@@ -273,8 +284,7 @@ func (v *View) schedRunning(snapshot *sched.Snapshot, index *schedIndex, told No
 		running.Owner = v.ownerOf(job, snapshot, index)
 		running.OverBorrowed = v.overBorrower(job, over) != ""
 		snapshot.Running = append(snapshot.Running, running)
-		return true
-	})
+	}
 }
 
 // schedAllocOf is schedAlloc of a job, which may count among the node's guests.

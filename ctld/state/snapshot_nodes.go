@@ -59,6 +59,7 @@ const nodeRules = 5
 type schedNodesFor struct {
 	view   *View
 	rules  [nodeRules]nodeRule
+	ruled  bool // there is a rule
 	shapes map[shapeFor]int
 }
 
@@ -70,11 +71,18 @@ type shapeFor struct {
 }
 
 func (v *View) schedNodesFor(nowMS int64, told NodeReports) *schedNodesFor {
-	return &schedNodesFor{
+	all := &schedNodesFor{
 		view:   v,
 		rules:  [nodeRules]nodeRule{v.reclaimRule(nowMS, told), v.termsRule(), v.boundsRule(), v.reservationRule(nowMS, told), v.habitRule(nowMS)},
 		shapes: map[shapeFor]int{},
 	}
+	all.ruled = slices.ContainsFunc(all.rules[:], func(rule nodeRule) bool { return rule != nil })
+	return all
+}
+
+// judges reports whether a job may have to do without some nodes.
+func (a *schedNodesFor) judges(job *Job) bool {
+	return a.ruled || job.Avoided != nil
 }
 
 // fill has a job of the snapshot placed where it may be. A job that resumes from an image
