@@ -67,6 +67,8 @@ func newBench(o options, s sizes) (_ *bench, err error) {
 		b.table.rows = savingRows(s)
 	case reclaimOnly:
 		b.table.rows = reclaimRows(s)
+	case cycleOnly:
+		b.table.rows = cycleRows(s)
 	}
 	if b.user, err = jobUser(); err != nil {
 		return nil, err

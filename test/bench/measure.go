@@ -26,6 +26,9 @@ func (b *bench) measure(ctx context.Context) {
 	case reclaimOnly:
 		b.reclaims(ctx)
 		return
+	case cycleOnly:
+		b.cycles(ctx)
+		return
 	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
@@ -47,6 +50,7 @@ func (b *bench) measure(ctx context.Context) {
 		}
 		b.million(ctx, b.sides[0], round)
 	}
+	b.cycles(ctx)
 	b.images(ctx)
 	b.saving(ctx)
 	b.reclaims(ctx)
@@ -62,6 +66,7 @@ const (
 	imagesOnly   = "images"
 	savingOnly   = "saving"
 	reclaimOnly  = "reclaim"
+	cycleOnly    = "cycle"
 )
 
 // severalControllers measures what has no counterpart on the other sides.

@@ -51,14 +51,18 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 MaxJobCount=250000
 MaxArraySize=100001
-SlurmdParameters=config_overrides
-NodeName=` + hostName + ` NodeAddr=127.0.0.1 CPUs=16 RealMemory=4000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+`
+
+// slurmNode is the one node of most measurements.
+const slurmNode = `SlurmdParameters=config_overrides
+NodeName=` + hostName + ` NodeAddr=127.0.0.1 CPUs=16 RealMemory=4000 State=UNKNOWN
 `
 
 // slurmPrograms are the paths inside of the user's commands.
 var slurmPrograms = map[verb]string{
 	submitVerb: "/usr/bin/sbatch", queueVerb: "/usr/bin/squeue", infoVerb: "/usr/bin/sinfo", controlVerb: "/usr/bin/scontrol",
+	diagnoseVerb: "/usr/bin/sdiag",
 }
 
 //go:embed libslurm/submit.c
@@ -117,7 +121,7 @@ type slurm struct {
 // startSlurm starts a cluster in a new directory on the disk. settings are lines
 // of slurm.conf; "" leaves all at Slurm's defaults.
 func startSlurm(ctx context.Context, kit *slurmKit, user container.User, directory, shared, settings string) (_ *slurm, err error) {
-	if err := writeSlurmFiles(user, directory, settings); err != nil {
+	if err := writeSlurmFiles(user, directory, slurmConfig+slurmNode+settings, ""); err != nil {
 		return nil, err
 	}
 	host, err := newSlurmHost(kit.packages, directory, shared)
@@ -127,7 +131,7 @@ func startSlurm(ctx context.Context, kit *slurmKit, user container.User, directo
 	s := &slurm{host: host, kit: kit}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("%w%s", err, lastWords(s.log("slurmctld"), s.log("slurmd"))), s.stop())
+			err = s.gaveUp(err)
 		}
 	}()
 	if err := s.startDaemon("/usr/sbin/slurmctld-wlm"); err != nil {
@@ -139,10 +143,14 @@ func startSlurm(ctx context.Context, kit *slurmKit, user container.User, directo
 	return s, untilUp(ctx, s, s.daemons)
 }
 
+// gaveUp stops what did not start, and adds what it said to the error.
+func (s *slurm) gaveUp(err error) error {
+	return errors.Join(fmt.Errorf("%w%s", err, lastWords(s.log("slurmctld"), s.log("slurmd"))), s.stop())
+}
+
 // writeSlurmFiles writes what an installation would have in /etc into the
 // layer that the host will see over the packages, before that is mounted.
-func writeSlurmFiles(user container.User, directory, settings string) error {
-	config := slurmConfig + settings
+func writeSlurmFiles(user container.User, directory, config, gres string) error {
 	key := make([]byte, 1024)
 	if _, err := rand.Read(key); err != nil {
 		return err
@@ -150,6 +158,7 @@ func writeSlurmFiles(user container.User, directory, settings string) error {
 	files := map[string]string{
 		"slurm/slurm.conf":  config,
 		"slurm/cgroup.conf": "CgroupPlugin=disabled\n",
+		"slurm/gres.conf":   gres,
 		"slurm/slurm.key":   string(key),
 		"passwd":            fmt.Sprintf("root:x:0:0::/root:/bin/sh\n%s:x:%d:%d::/:/bin/sh\n", user.Name, user.UID, user.GID),
 		"group":             fmt.Sprintf("root:x:0:\n%s:x:%d:\n", user.Group, user.GID),
@@ -213,6 +222,9 @@ func (s *slurm) submitMany(ctx context.Context, l load) (time.Duration, error) {
 		return 0, errors.New("not measured with Slurm")
 	}
 	command := exec.Command(s.kit.submit, strconv.Itoa(l.jobs), strconv.Itoa(l.clients), string(l.names))
+	if l.gpus != "" {
+		command.Args = append(command.Args, l.gpus)
+	}
 	command.Env = plainEnvironment
 	var output, complaint bytes.Buffer
 	command.Stdout, command.Stderr = &output, &complaint

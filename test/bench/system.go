@@ -24,6 +24,7 @@ const (
 	accountVerb
 	reclaimVerb
 	releaseVerb
+	diagnoseVerb
 )
 
 // system is a controller and a node, just started, with nothing in its queue.
@@ -49,7 +50,8 @@ var plainEnvironment = []string{"PATH=/usr/bin:/bin", "HOME=/", "LANG=C"}
 type load struct {
 	jobs, clients int
 	names         names
-	tasks         int // above 0: each job is an array of so many tasks
+	tasks         int    // above 0: each job is an array of so many tasks
+	gpus          string // what libslurm/submit.c calls it; "" = none. Only with Slurm
 }
 
 type names string

@@ -55,6 +55,9 @@ const (
 	imageAgain       measure = "image.again"
 	imageWritten     measure = "image.again.written"
 	imageGet         measure = "image.get"
+	cycleJob         measure = "cycle.job"
+	cycleWhole       measure = "cycle"
+	cycleExamined    measure = "cycle.examined"
 )
 
 // row is what a measure means.

@@ -60,6 +60,9 @@ func command(words []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected %q: see curve --help", flags.Arg(0))
 	}
+	if o.shapes < 1 || o.events < 1 || o.events > 100_000 {
+		return fmt.Errorf("-shapes %d -events %d: use at least 1 shape, and from 1 to 100000 events", o.shapes, o.events)
+	}
 	var wrong [2]error
 	o.nodes, wrong[0] = numbers(*nodes, 60_000)
 	o.jobs, wrong[1] = numbers(*jobs, 5_000_000)

@@ -1,6 +1,8 @@
-/* submit N THREADS NAMES: submits N batch jobs through libslurm from THREADS
- * threads, each of which waits for the answer before it sends the next. NAMES
- * is "same" or "different". Prints the seconds that took. Exits 1, with
+/* submit N THREADS NAMES [GPUS]: submits N batch jobs through libslurm from
+ * THREADS threads, each of which waits for the answer before it sends the next.
+ * NAMES is "same" or "different". GPUS is "whole" for jobs that have the 8 GPUs
+ * of a node for ten hours, or "simple" for jobs of 1 to 8 GPUs of a node and 250
+ * unlike time limits: those of test/curve/queue. Prints the seconds that took. Exits 1, with
  * Slurm's sentence, when one is refused; a full queue of the daemon is waited
  * for, as sbatch does. */
 #include <errno.h>
@@ -17,7 +19,7 @@
 
 enum { MOST_THREADS = 64, ATTEMPTS = 100, PATIENCE_US = 50000 };
 
-static int jobs, different;
+static int jobs, different, whole, simple;
 static atomic_int next, failed;
 static char *environment[] = {"PATH=/usr/bin:/bin", NULL};
 
@@ -25,7 +27,7 @@ static int submit(int number)
 {
 	job_desc_msg_t job;
 	submit_response_msg_t *answer = NULL;
-	char name[32] = "bench";
+	char name[32] = "bench", gpus[32];
 
 	if (different)
 		snprintf(name, sizeof name, "bench-%d", number);
@@ -40,6 +42,11 @@ static int submit(int number)
 	job.group_id = getgid();
 	job.min_nodes = job.max_nodes = job.num_tasks = 1;
 	job.time_limit = 60;
+	if (whole || simple) {
+		snprintf(gpus, sizeof gpus, "gres/gpu:%d", whole ? 8 : 1 + number % 8);
+		job.tres_per_node = gpus;
+		job.time_limit = whole ? 600 : 10 + number / 8 % 250 * 7;
+	}
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		if (slurm_submit_batch_job(&job, &answer) == 0) {
 			slurm_free_submit_response_response_msg(answer);
@@ -66,14 +73,16 @@ int main(int count, char **words)
 {
 	pthread_t threads[MOST_THREADS];
 	struct timespec begin, end;
-	int clients = count == 4 ? atoi(words[2]) : 0;
+	int clients = count == 4 || count == 5 ? atoi(words[2]) : 0;
 
 	if (clients < 1 || clients > MOST_THREADS) {
-		fprintf(stderr, "usage: submit N THREADS same|different\n");
+		fprintf(stderr, "usage: submit N THREADS same|different [whole|simple]\n");
 		return 2;
 	}
 	jobs = atoi(words[1]);
 	different = strcmp(words[3], "different") == 0;
+	whole = count == 5 && strcmp(words[4], "whole") == 0;
+	simple = count == 5 && strcmp(words[4], "simple") == 0;
 	slurm_init(NULL);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	for (int i = 0; i < clients; i++)

@@ -236,6 +236,9 @@ func processor() time.Duration {
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
 	slices.Sort(all)
 	return all[len(all)/2]
 }
