@@ -30,6 +30,8 @@ func (w *wait) question() why.Job {
 		{why.Unreserved, len(asked.Reservations) > 0},
 		{why.AnyNode, asked.NodeList != ""},
 		{why.AnyFeature, asked.Constraint != ""},
+		{why.Unlicensed, len(asked.Licenses) > 0},
+		{why.Independent, !w.job.Dependencies.IsZero()},
 	} {
 		if single.applies {
 			q.Single = append(q.Single, why.Change{Kind: single.kind})
@@ -147,6 +149,10 @@ func changeMessage(asked *state.Spec, change why.Change) *pb.JobChange {
 		return &pb.JobChange{NodeList: proto.String("")}
 	case why.AnyFeature:
 		return &pb.JobChange{Constraint: proto.String("")}
+	case why.Unlicensed:
+		return &pb.JobChange{Licenses: proto.String("")}
+	case why.Independent:
+		return &pb.JobChange{Dependency: proto.String("")}
 	case why.ToPartition:
 		return &pb.JobChange{Partitions: []string{change.Name}}
 	case why.TimeLimit:

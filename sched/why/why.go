@@ -30,6 +30,8 @@ const (
 	Unreserved              // it names no reservation
 	AnyNode                 // it names no nodes (--nodelist)
 	AnyFeature              // it asks for no features (--constraint)
+	Unlicensed              // it asks for no licenses
+	Independent             // it waits for no other jobs (--dependency)
 	ToPartition             // it may run in the partition Name, and in no other
 	TimeLimit               // its limit is Number seconds
 	ToModel                 // its GPUs are of the model Name; "" = of any

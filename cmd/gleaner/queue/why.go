@@ -189,6 +189,8 @@ func command(job *pb.Job, advice *pb.WaitAdvice) string {
 	set(change.Reservations != nil, "ReservationName", change.GetReservations())
 	set(change.NodeList != nil, "ReqNodeList", change.GetNodeList())
 	set(change.Constraint != nil, "Features", change.GetConstraint())
+	set(change.Licenses != nil, "Licenses", change.GetLicenses())
+	set(change.Dependency != nil, "Dependency", change.GetDependency())
 	set(len(change.GetPartitions()) > 0, "Partition", strings.Join(change.GetPartitions(), ","))
 	set(change.MinNodes != nil, "NumNodes", fmt.Sprint(change.GetMinNodes()))
 	set(change.Qos != nil, "QOS", change.GetQos())
