@@ -47,7 +47,7 @@ func (c csvColumns) line(line []byte) (Job, error) {
 		return Job{}, fmt.Errorf("it is not CSV: %w", err)
 	}
 	if len(words) != c.fields {
-		return Job{}, fmt.Errorf("it has %d fields and not %d", len(words), c.fields)
+		return Job{}, fieldsError(len(words), c.fields)
 	}
 	number := func(at int, otherwise int64) int64 {
 		if at < 0 || err != nil {

@@ -88,7 +88,11 @@ func (l *lines) scan() bool {
 		return false
 	}
 	l.number++
-	l.text = bytes.TrimSpace(l.scanner.Bytes())
+	l.text = l.scanner.Bytes()
+	if l.number == 1 {
+		l.text = bytes.TrimPrefix(l.text, []byte("\uFEFF")) // as spreadsheets begin their files
+	}
+	l.text = bytes.TrimSpace(l.text)
 	return true
 }
 

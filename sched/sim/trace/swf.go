@@ -14,6 +14,7 @@ const (
 	swfSubmit    = 1
 	swfRun       = 3
 	swfAllocated = 4
+	swfAsked     = 7 // processors
 	swfRequested = 8
 	swfUser      = 11
 	swfGroup     = 12
@@ -24,7 +25,7 @@ const (
 func swfLine(line []byte) (Job, error) {
 	words := bytes.Fields(line)
 	if len(words) != swfFields {
-		return Job{}, fmt.Errorf("it has %d fields and not %d", len(words), swfFields)
+		return Job{}, fieldsError(len(words), swfFields)
 	}
 	var numbers [swfFields]int64
 	for i, word := range words {
@@ -34,7 +35,11 @@ func swfLine(line []byte) (Job, error) {
 		}
 		numbers[i] = n
 	}
-	job, err := normal(numbers[swfJob], numbers[swfSubmit], numbers[swfRun], numbers[swfRequested], numbers[swfAllocated])
+	processors := numbers[swfAllocated]
+	if processors <= 0 && numbers[swfRun] > 0 {
+		processors = numbers[swfAsked] // it ran, and nobody noted on how many
+	}
+	job, err := normal(numbers[swfJob], numbers[swfSubmit], numbers[swfRun], numbers[swfRequested], processors)
 	if user := numbers[swfUser]; user >= 0 {
 		job.User = strconv.FormatInt(user, 10)
 	}
@@ -42,6 +47,14 @@ func swfLine(line []byte) (Job, error) {
 		job.Account = strconv.FormatInt(group, 10)
 	}
 	return job, err
+}
+
+// fieldsError is about a line that has more or fewer fields than it should.
+func fieldsError(has, should int) error {
+	if has == 1 {
+		return fmt.Errorf("it has 1 field and not %d", should)
+	}
+	return fmt.Errorf("it has %d fields and not %d", has, should)
 }
 
 // integer reads a number, of which a fraction is dropped: some traces have times such as

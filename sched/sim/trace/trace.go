@@ -96,6 +96,9 @@ func Read(from io.Reader) ([]Job, error) {
 			continue
 		}
 		job, err := parse(lines.text)
+		if err != nil && lines.number == 1 {
+			err = fmt.Errorf("%w; the first line of CSV names its columns, job_id among them, with commas between", err)
+		}
 		if before, twice := seen[job.ID]; err == nil && twice {
 			err = fmt.Errorf("job %d is on line %d already; each job has one line", job.ID, before)
 		}

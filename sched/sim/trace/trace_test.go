@@ -15,6 +15,7 @@ func TestBrokenTraces(t *testing.T) {
 		{"", ErrEmpty.Error()},
 		{"; only a comment\n", ErrEmpty.Error()},
 		{"1 2 3\n", "line 1: it has 3 fields and not 18"},
+		{"job_id;submit;run\n1;0;10\n", "line 1: it has 1 field and not 18; the first line of CSV names its columns"},
 		{"; head\n\n" + strings.Replace(swf, "%s", "soon", 1), `line 3: field 2: "soon" is no number`},
 		{good + "\n" + good, "line 2: job 7 is on line 1 already"},
 		{strings.Replace(good, "7", "-7", 1), "line 1: -7 is no job number"},
@@ -47,8 +48,9 @@ func TestRead(t *testing.T) {
 	jobs, err := Read(strings.NewReader("; head\n" +
 		"3 20 -1 100 4 -1 -1 4 60 -1 1 3 5 -1 -1 -1 -1 -1\n" + // ran longer than it asked for
 		"2 10 -1 12.7 4 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\r\n" + // asked for nothing
-		"1 20 -1 -1 4 -1 -1 4 60 -1 1 3 5 -1 -1 -1 -1 -1\n")) // never ran
-	want := []Job{{2, 10, 12, 12, 4, "", "", nil}, {1, 20, 1, 1, 4, "3", "5", nil}, {3, 20, 60, 100, 4, "3", "5", nil}}
+		"1 20 -1 -1 4 -1 -1 4 60 -1 1 3 5 -1 -1 -1 -1 -1\n" + // never ran
+		"4 30 -1 40 -1 -1 -1 6 60 -1 1 3 5 -1 -1 -1 -1 -1\n")) // of which only is known what it asked for
+	want := []Job{{2, 10, 12, 12, 4, "", "", nil}, {1, 20, 1, 1, 4, "3", "5", nil}, {3, 20, 60, 100, 4, "3", "5", nil}, {4, 30, 40, 60, 6, "3", "5", nil}}
 	if err != nil || len(jobs) != len(want) {
 		t.Fatalf("%+v, %v", jobs, err)
 	}
@@ -57,7 +59,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("job %+v, want %+v", jobs[i], want[i])
 		}
 	}
-	jobs, err = Read(strings.NewReader("job_id,submit_s,duration_s,gpus,user,vc\n5, 7,100,8,ann,vision\n"))
+	jobs, err = Read(strings.NewReader("\uFEFFjob_id,submit_s,duration_s,gpus,user,vc\n5, 7,100,8,ann,vision\n"))
 	if err != nil || len(jobs) != 1 || jobs[0] != (Job{5, 7, 100, 100, 8, "ann", "vision", nil}) {
 		t.Errorf("CSV: %+v, %v", jobs, err)
 	}
