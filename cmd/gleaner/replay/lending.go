@@ -79,6 +79,35 @@ func parseTimes(lending *sim.Lending, text string) error {
 
 const maxLendingTime = 24 * 3600
 
+// printAgainstAlone says whose jobs wait longer where nodes are lent than where each owner is
+// alone, if that is among the ways.
+func printAgainstAlone(out io.Writer, results []*sim.Result, owners []sim.Owner) {
+	at := slices.IndexFunc(results, func(r *sim.Result) bool { return r.Policy == "isolated" })
+	if at < 0 || len(results) == 1 {
+		return
+	}
+	rows := table{{"AGAINST_ISOLATED", "NOT_LONGER", "LONGER", "MEAN_S", "P95_S"}}
+	for i, r := range results {
+		if i == at {
+			continue
+		}
+		longer, most := 0, sim.Waits{}
+		for _, owner := range owners {
+			of := func(o *sim.Outcome) bool { return o.Account == owner.Account }
+			alone, lent := results[at].WaitsOf(of), r.WaitsOf(of)
+			mean, p95 := max(lent.Mean-alone.Mean, 0), max(lent.P95-alone.P95, 0)
+			if mean > 0 || p95 > 0 {
+				longer++
+			}
+			most.Mean, most.P95 = max(most.Mean, mean), max(most.P95, p95)
+		}
+		rows.add(format.Printable(r.Policy), fmt.Sprint(len(owners)-longer), fmt.Sprint(longer), figure(most.Mean, 1), figure(most.P95, 0))
+	}
+	fmt.Fprintln(out)
+	rows.print(out)
+	fmt.Fprintln(out)
+}
+
 // PrintLending prints what became of owners and guests under several ways to lend, the
 // last line with the figures of the first.
 func PrintLending(out io.Writer, results []*sim.Result, owners []sim.Owner) {
@@ -106,6 +135,7 @@ func PrintLending(out io.Writer, results []*sim.Result, owners []sim.Owner) {
 		rows.add(row...)
 	}
 	rows.print(out)
+	printAgainstAlone(out, results, owners)
 	f := results[0].Figures()
 	fmt.Fprintf(out, "mean_wait_s=%.1f avebsld=%.2f utilization=%.4f\n", f.MeanWaitS, f.MeanSlowdown, f.Utilization)
 }

@@ -145,7 +145,7 @@ func TestLending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"LENDING ", "\nisolated ", "\nkill ", "\npark ", "\npack ", "\nOWNER ", "\n7 ", "\n8 ", "\nmean_wait_s="} {
+	for _, want := range []string{"LENDING ", "\nisolated ", "\nkill ", "\npark ", "\npack ", "\nOWNER ", "\nAGAINST_ISOLATED ", "\n7 ", "\n8 ", "\nmean_wait_s="} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
