@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,7 @@ type controllers struct {
 	directory string
 	targets   []string
 	daemon    *exec.Cmd
+	accepted  atomic.Int64 // submissions of submitAt
 }
 
 func startControllers(ctx context.Context, binaries string) (_ *controllers, err error) {
@@ -215,6 +217,9 @@ func (c *controllers) submitAt(ctx context.Context, rate int) error {
 				call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 				defer cancel()
 				_, err := client.Submit(call, request())
+				if err == nil {
+					c.accepted.Add(1)
+				}
 				return err
 			})
 		}

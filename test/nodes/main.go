@@ -107,6 +107,7 @@ func measure(ctx context.Context, o options) (err error) {
 	if err := c.measureFor(ctx, fmt.Sprintf("at %d submissions a second", o.rate), o.load, func(ctx context.Context) error { return c.submitAt(ctx, o.rate) }); err != nil {
 		return err
 	}
+	row("submissions accepted a second then", float64(c.accepted.Load())/time.Since(begin).Seconds(), "/s")
 	starts := float64(fleet.started.Load()-before) / time.Since(begin).Seconds()
 	row("starts a second then", starts, "/s")
 	accepted, registered, err := failovers(ctx, o, c, fleet)
