@@ -104,9 +104,9 @@ type pass struct {
 	lifts       int    // how often something was taken off the future
 	plans       []plan // in the order in which they were made
 	plannedJobs uint32
-	behind      []uint32  // by position in Waiting: 1 + how many starts were planned at its turn; nil without backfill
-	hasPlan     []bool    // likewise: a start of it is planned
-	alike       bool      // jobs of a shape wait for the same: see waitsLike
+	behind      []uint32 // by position in Waiting: 1 + how many starts were planned at its turn; nil without backfill
+	hasPlan     []bool   // likewise: a start of it is planned
+	alike       bool     // jobs of a shape wait for the same: see waitsLike
 	like        like
 	started     []*Job    // by position in starts
 	alone       []bool    // likewise: it has its nodes alone
