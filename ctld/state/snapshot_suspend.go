@@ -37,6 +37,16 @@ func (v *View) schedSuspension(job *Job, running *sched.Running, snapshot *sched
 			running.Continues = running.Continues && len(back.Devices) == len(alloc.Devices) // or its node has lost one
 		}
 		running.Back = append(running.Back, back)
+		await(&snapshot.Nodes[back.Node], &back)
+	}
+}
+
+// await notes that a suspended job cannot continue without what it had there, so that
+// others get something else as long as there is something else.
+func await(node *place.Node, back *place.Alloc) {
+	node.AwaitedCPUs = node.AwaitedCPUs.Union(back.CPUs)
+	for _, grant := range back.Devices {
+		node.Devices[grant.Device].Awaited = true
 	}
 }
 

@@ -18,7 +18,7 @@ func (w *want) placement(shares []share) Placement {
 		devices, near := pickDevices(n, model, int(take), w.guestOn(n))
 		cpus := n.FreeCPUs
 		if !w.Exclusive {
-			cpus = pickCPUs(n.FreeCPUs, near, int(w.cpusOf(s)))
+			cpus = pickCPUs(n.FreeCPUs, near, n.AwaitedCPUs, int(w.cpusOf(s)))
 		}
 		allocs[i] = Alloc{
 			Node: s.node, CPUs: cpus, MemoryBytes: w.memoryOf(n, cpus, len(devices)), TmpBytes: w.tmpOf(n, cpus),
@@ -71,8 +71,18 @@ func (w *want) onlyModel(shares []share) string {
 	return model
 }
 
-// pickCPUs takes n of the free CPUs, those near the devices first.
-func pickCPUs(free, near CPUSet, n int) CPUSet {
+// pickCPUs takes n of the free CPUs: those for which no suspended job waits first, and of
+// these those near the devices.
+func pickCPUs(free, near, awaited CPUSet, n int) CPUSet {
+	if awaited.Empty() {
+		return pickNear(free, near, n)
+	}
+	first := pickNear(free.Minus(awaited), near, n)
+	return first.Union(pickNear(free.Minus(first), near, n-first.Count()))
+}
+
+// pickNear takes n of the free CPUs, those near the devices first.
+func pickNear(free, near CPUSet, n int) CPUSet {
 	if near.Empty() {
 		return free.Take(n)
 	}

@@ -8,8 +8,8 @@ import (
 
 // pickDevices takes count free devices of a model: those that are kept for the job
 // if they suffice, of these those with the most links to each other, then those that
-// break the fewest links to devices that stay free, then the lowest. near is the CPUs
-// near them, empty if that is all.
+// break the fewest links to devices that stay free, then those for which no parked job
+// waits, then the lowest. near is the CPUs near them, empty if that is all.
 func pickDevices(n *Node, model string, count int, guest bool) (grants []Grant, near CPUSet) {
 	if count == 0 {
 		return nil, CPUSet{}
@@ -19,6 +19,7 @@ func pickDevices(n *Node, model string, count int, guest bool) (grants []Grant, 
 	if linked && count < len(free) && count <= maxLinked {
 		chosen = bestLinked(n, free, count)
 	}
+	slices.Sort(chosen)
 	everywhere := false
 	for _, index := range chosen {
 		d := &n.Devices[index]
@@ -43,7 +44,8 @@ func freeFor(n *Node, model string, count int, guest bool) (free []DeviceIndex, 
 	return freeOf(n, model, func(d *Device) bool { return d.free(guest) })
 }
 
-// freeOf lists the devices of a model that are free, and reports whether any has links.
+// freeOf lists the devices of a model that are free, those for which a parked job waits
+// behind the others, and reports whether any has links.
 func freeOf(n *Node, model string, free func(*Device) bool) (all []DeviceIndex, linked bool) {
 	for i := range n.Devices {
 		if d := &n.Devices[i]; d.Model == model && free(d) {
@@ -51,7 +53,16 @@ func freeOf(n *Node, model string, free func(*Device) bool) (all []DeviceIndex, 
 			linked = linked || len(d.Links) > 0
 		}
 	}
+	slices.SortStableFunc(all, func(a, b DeviceIndex) int { return n.Devices[a].after() - n.Devices[b].after() })
 	return all, linked
+}
+
+// after is 1 for a device that is given behind the others.
+func (d *Device) after() int {
+	if d.Awaited {
+		return 1
+	}
+	return 0
 }
 
 // maxLinked bounds how many free devices of a node are looked at for their

@@ -30,10 +30,13 @@ const WholeDevice DeviceIndex = -1
 
 // Node is one compute node and what is free on it.
 type Node struct {
-	Name        string
-	Available   bool   // takes new jobs: up, not drained, responding
-	CPUs        CPUSet // all that jobs may be given
-	FreeCPUs    CPUSet
+	Name      string
+	Available bool   // takes new jobs: up, not drained, responding
+	CPUs      CPUSet // all that jobs may be given
+	FreeCPUs  CPUSet
+	// AwaitedCPUs are those that suspended jobs had, and without which they do not
+	// continue: other jobs get them only where there are no others.
+	AwaitedCPUs CPUSet
 	MemoryBytes uint64
 	FreeMemory  uint64
 	// ParkedMemory is what jobs have that are parked there: a job that gets all
@@ -67,6 +70,7 @@ type Device struct {
 	Links      []DeviceIndex // ascending; devices with a fast link to this one
 	NearCPUs   CPUSet        // empty = all
 	Kept       bool          // for the owner of the node: guests there do not get it
+	Awaited    bool          // as AwaitedCPUs: a parked job had it
 }
 
 // Request is what one job needs. Zero means "not asked".
