@@ -21,7 +21,7 @@ func (t *tables) reclaimRule(nowMS int64, told NodeReports) nodeRule {
 	return newNodeRule(func(job *Job) uint32 { return job.Association }, func(job *Job) (out nodesFor) {
 		whole, some := t.guestOn(job)
 		for _, node := range whole {
-			out.closedUntil(node.Name, node.Reclaim.UntilMS, sched.ClosedByOwner)
+			out.closedUntil(node.Name, node.Reclaim.untilMS(nowMS), sched.ClosedByOwner)
 		}
 		out.guest = some
 		t.lending.Scan(func(name string, _ struct{}) bool {
@@ -36,6 +36,15 @@ func (t *tables) reclaimRule(nowMS int64, told NodeReports) nodeRule {
 		})
 		return out
 	})
+}
+
+// untilMS is until when guests are kept out; 0 = nobody knows. What was reclaimed on the
+// node for a time ends when the node says so, and that may have no session by then.
+func (r *Reclaim) untilMS(nowMS int64) int64 {
+	if r.UntilMS <= nowMS {
+		return 0
+	}
+	return r.UntilMS
 }
 
 // guestOn is the reclaimed nodes on which a job is a guest, ascending by name: those that
