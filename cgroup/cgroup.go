@@ -163,6 +163,20 @@ func (g *Group) directories() (map[string]string, error) {
 	return maps.Clone(g.found), nil
 }
 
+// UnifiedDirectory is where the group is in the v2 hierarchy, whether it exists or not. It
+// fails with ErrNoUnified where none is mounted.
+func (g *Group) UnifiedDirectory() (string, error) {
+	directories, err := g.directories()
+	if err != nil {
+		return "", err
+	}
+	directory, mounted := directories[""]
+	if !mounted {
+		return "", ErrNoUnified
+	}
+	return directory, nil
+}
+
 // present is directories, without those that do not exist. It fails with
 // ErrNotFound when none exists.
 func (g *Group) present() (map[string]string, error) {

@@ -14,6 +14,8 @@ var (
 	// ErrUnsupported is returned when this machine's control groups cannot be
 	// used: none are mounted, or v1 without the devices controller.
 	ErrUnsupported = errors.New("control groups are not usable on this machine: mount cgroup2, or the v1 hierarchies including devices, below /sys/fs/cgroup")
+	// ErrNoUnified is returned by UnifiedDirectory where only v1 hierarchies are mounted.
+	ErrNoUnified = errors.New("no v2 hierarchy is mounted beside those of v1: mount -t cgroup2 none /sys/fs/cgroup/unified")
 	// ErrNoFreezer is returned by Freeze where the kernel has no freezer.
 	ErrNoFreezer = errors.New("this machine has no cgroup freezer")
 	// ErrOccupied is returned by Prepare when controllers cannot reach the

@@ -113,6 +113,7 @@ func (a *agent) serve(ctx context.Context) {
 	loops.Go(func() { every(ctx, resendEvery, a.keepLedgerAgain) })
 	loops.Go(func() { a.serveOwner(ctx, a.socket) })
 	loops.Go(func() { every(ctx, triggersEvery, a.lookForTriggers) })
+	loops.Go(func() { every(ctx, boundEvery, a.boundGuests) })
 	loops.Go(func() { a.followMachine(ctx) })
 	loops.Go(func() { every(ctx, departEvery, func() { a.letGo() }) })
 	loops.Wait()

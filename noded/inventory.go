@@ -49,6 +49,7 @@ type machine struct {
 	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
 	saving   *pb.Saving
 	parks    *parkTimes
+	traffic  guestTraffic
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed
@@ -106,6 +107,7 @@ func (m *machine) prepareGroups() error {
 				m.config.CgroupParent, strings.Join(m.cgroups.Controllers, ", "), name, name)
 		}
 	}
+	m.traffic = findGuestTraffic(m.config.CgroupParent)
 	// What jobs have, and beside it what the node's test of itself needs.
 	return cgroup.LimitProcesses(m.config.CgroupParent, bundle.AllProcesses(m.config.MaxTotalProcesses)+trial.MaxProcesses)
 }
@@ -157,6 +159,8 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		TmpBytes:        m.tmp.bytes,
 		TmpPerCpuBytes:  m.tmp.perCPU,
 		TmpUnbounded:    m.tmp.unbounded,
+		BoundsNetwork:   m.traffic.limit != nil,
+		NoNetworkBound:  registry.Words(m.traffic.whyNot),
 	}
 	for _, d := range devices {
 		inventory.Devices = append(inventory.Devices, deviceMessage(d))

@@ -55,6 +55,7 @@ func inventoryRecord(message *pb.Inventory) Inventory {
 		CoresPerSocket: message.GetCoresPerSocket(), ThreadsPerCore: message.GetThreadsPerCore(),
 		Trouble:  message.GetTrouble(),
 		TmpBytes: message.GetTmpBytes(), TmpPerCPU: message.GetTmpPerCpuBytes(), TmpUnbounded: message.GetTmpUnbounded(),
+		BoundsNetwork: message.GetBoundsNetwork(), NoNetworkBound: message.GetNoNetworkBound(),
 	}
 	inventory.ParkBounds = parkBoundRecords(message.GetParkBounds())
 	for _, d := range message.GetDevices() {

@@ -29,8 +29,10 @@ type Lending struct {
 	MaxUnsavedS uint32              `cbor:"11,keyasint"`
 	Triggers    []pb.ReclaimTrigger `cbor:"12,keyasint,omitempty"` // ascending
 	QuietS      uint32              `cbor:"13,keyasint"`           // how long after the last one it is lent again
-	By          string              `cbor:"20,keyasint,omitempty"`
-	AtMS        int64               `cbor:"21,keyasint"`
+	// GuestNetwork is what they send in a second, and what they receive, in bytes; 0 = what they like.
+	GuestNetwork uint64 `cbor:"14,keyasint,omitempty"`
+	By           string `cbor:"20,keyasint,omitempty"`
+	AtMS         int64  `cbor:"21,keyasint"`
 }
 
 // NoLimit is the amount that bounds nothing.
@@ -71,6 +73,7 @@ var lendingSettings = map[string]func(to, from *Lending){
 	"parked_memory_bytes": func(to, from *Lending) { to.ParkedMemoryBytes = from.ParkedMemoryBytes },
 	"guest_memory_bytes":  func(to, from *Lending) { to.GuestMemoryBytes = from.GuestMemoryBytes },
 	"guest_tmp_bytes":     func(to, from *Lending) { to.GuestTmpBytes = from.GuestTmpBytes },
+	"guest_network_bytes": func(to, from *Lending) { to.GuestNetwork = from.GuestNetwork },
 	"max_unsaved_s":       func(to, from *Lending) { to.MaxUnsavedS = from.MaxUnsavedS },
 	"triggers":            func(to, from *Lending) { to.Triggers = sortedSet(from.Triggers) },
 	"quiet_s":             func(to, from *Lending) { to.QuietS = from.QuietS },
@@ -91,6 +94,8 @@ const (
 	maxLendingAccounts = 256
 	maxTimeZoneBytes   = 64
 	maxQuietS          = 7 * 24 * 3600
+	minNetworkBytes    = 1 << 10
+	maxNetworkBytes    = 1 << 50
 )
 
 // check says what is wrong with terms, and what to type instead.
@@ -106,6 +111,8 @@ func (l *Lending) check(accounts *accounting) *Refusal {
 		return refuse(Invalid, "time zone %s: use a name such as Europe/Berlin", quoted(l.TimeZone))
 	case l.QuietS == 0 || l.QuietS > maxQuietS:
 		return refuse(Invalid, "a node is quiet after 1 second to 7 days: use --quiet=15m, for example")
+	case l.GuestNetwork != 0 && (l.GuestNetwork < minNetworkBytes || l.GuestNetwork > maxNetworkBytes):
+		return refuse(Invalid, "guests send and receive between 1K and 1024T in a second: use --guest-network=100M, for example, or --guest-network=unlimited")
 	case l.MaxUnsavedS == 0:
 		return refuse(Invalid, "no guest runs for no time: use --max-time=4h, for example, or --max-time=unlimited")
 	case len(l.By) > MaxNameBytes:
@@ -167,7 +174,7 @@ func (l *Lending) Message() *pb.Lending {
 	return &pb.Lending{
 		Owner: l.Owner, NoticeMs: l.NoticeMS, Unbounded: l.Unbounded, Hours: l.Hours, TimeZone: l.TimeZone, GpuPercent: l.GPUs,
 		Accounts: l.Accounts, ParkedMemoryBytes: l.ParkedMemoryBytes, GuestMemoryBytes: l.GuestMemoryBytes, GuestTmpBytes: l.GuestTmpBytes,
-		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, By: l.By, AtMs: l.AtMS,
+		MaxUnsavedS: l.MaxUnsavedS, Triggers: l.Triggers, QuietS: l.QuietS, GuestNetworkBytes: l.GuestNetwork, By: l.By, AtMs: l.AtMS,
 	}
 }
 
@@ -176,6 +183,6 @@ func LendingFromMessage(m *pb.Lending) Lending {
 	return Lending{
 		NoticeMS: m.GetNoticeMs(), Unbounded: m.GetUnbounded(), Hours: m.GetHours(), TimeZone: m.GetTimeZone(), GPUs: m.GetGpuPercent(),
 		Accounts: m.GetAccounts(), ParkedMemoryBytes: m.GetParkedMemoryBytes(), GuestMemoryBytes: m.GetGuestMemoryBytes(), GuestTmpBytes: m.GetGuestTmpBytes(),
-		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(),
+		MaxUnsavedS: m.GetMaxUnsavedS(), Triggers: m.GetTriggers(), QuietS: m.GetQuietS(), GuestNetwork: m.GetGuestNetworkBytes(),
 	}
 }

@@ -24,16 +24,30 @@ func (l *Lending) binds() bool {
 func (t *tables) unwelcome(job *Job, node *Node) string {
 	l := node.Lending
 	switch {
-	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited:
+	case l == nil || len(l.Accounts) == 0 && l.MaxUnsavedS == spec.Unlimited && l.GuestNetwork == 0:
 		return ""
 	case t.OwnersJob(job, node.Name):
 		return ""
 	case !t.admits(l, job):
 		return "admits no guests of the job's account: submit it with another --account, or ask the node's owner (glend " + node.Name + " --accounts)"
+	case node.noNetworkBound(l) != "":
+		return "takes no guests, because its owner bounds what they send and receive, and " + node.noNetworkBound(l) + ": use other nodes, or ask the owner (glend " + node.Name + " --guest-network=unlimited)"
 	case l.MaxUnsavedS < job.unsavedS():
 		return fmt.Sprintf("takes guests for longer than %s only if they are saved while they run: use --checkpoint-interval=auto, or --time=%s", spec.FormatDuration(l.MaxUnsavedS), spec.FormatTime(l.MaxUnsavedS))
 	}
 	return ""
+}
+
+// noNetworkBound says why a node cannot keep a bound on what guests send and receive; "" =
+// it can, or there is none, or the node has not told yet.
+func (n *Node) noNetworkBound(l *Lending) string {
+	switch {
+	case l.GuestNetwork == 0 || n.Inventory == nil || n.Inventory.BoundsNetwork:
+		return ""
+	case n.Inventory.NoNetworkBound == "":
+		return "its gnoded is too old for that"
+	}
+	return "the node cannot: " + n.Inventory.NoNetworkBound
 }
 
 // admits reports whether the terms admit the account that a job is charged to, or one

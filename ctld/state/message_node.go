@@ -78,6 +78,7 @@ func inventoryMessage(inventory *Inventory) *pb.Inventory {
 		CoresPerSocket: inventory.CoresPerSocket, ThreadsPerCore: inventory.ThreadsPerCore,
 		Trouble:  inventory.Trouble,
 		TmpBytes: inventory.TmpBytes, TmpPerCpuBytes: inventory.TmpPerCPU, TmpUnbounded: inventory.TmpUnbounded,
+		BoundsNetwork: inventory.BoundsNetwork, NoNetworkBound: inventory.NoNetworkBound,
 	}
 	for _, b := range inventory.ParkBounds {
 		message.ParkBounds = append(message.ParkBounds, &pb.ParkBound{Model: b.Model, Devices: b.Devices, BoundMs: b.BoundMS, Measured: b.Measured})

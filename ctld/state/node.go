@@ -93,6 +93,9 @@ type Inventory struct {
 	// ParkBounds are how long parking a guest takes there at most, ascending by model and
 	// number of devices: see parkBound.
 	ParkBounds []ParkBound `cbor:"40,keyasint,omitempty"`
+	// BoundsNetwork: it can bound what guests send and receive. NoNetworkBound says why not.
+	BoundsNetwork  bool   `cbor:"41,keyasint,omitempty"`
+	NoNetworkBound string `cbor:"42,keyasint,omitempty"`
 }
 
 // Device is something that can be allocated to a job.

@@ -84,6 +84,9 @@ func (t *tables) lendingAfter(c *SetLending, names []string, nowMS int64) ([]*Le
 		if refused := terms.check(&t.accounting); refused != nil {
 			return nil, refused
 		}
+		if why := node.noNetworkBound(&terms); why != "" && slices.Contains(c.Settings, "guest_network_bytes") {
+			return nil, refuse(WrongState, "--guest-network on node %s: %s", name, why)
+		}
 		all = append(all, terms.stored(t.policy.OwnerOf(name), c.User, nowMS))
 	}
 	return all, nil

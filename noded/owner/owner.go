@@ -127,6 +127,9 @@ func (o *Owner) May(uid uint32, name string) error {
 	return fmt.Errorf("%w: this node belongs to account %s: only root and the coordinators of that account reclaim and release it here (gacctmgr show account %s withcoord)", ErrMayNot, rules.Owner, rules.Owner)
 }
 
+// GuestNetwork is how many bytes guests send in a second, and receive; 0 = what they like.
+func (o *Owner) GuestNetwork() uint64 { return o.ledger.Rules.GuestNetworkBytes }
+
 // Notice is how long guests have to leave where nobody says.
 func (o *Owner) Notice() time.Duration {
 	notice := time.Duration(o.ledger.Rules.NoticeMs) * time.Millisecond

@@ -33,6 +33,7 @@ func readTerms(inv *option.Invocation, request *pb.SetLendingRequest) error {
 		{"accounts", "accounts", readAccounts},
 		{"guest-memory", "guest_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestMemoryBytes })},
 		{"guest-tmp", "guest_tmp_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.GuestTmpBytes })},
+		{"guest-network", "guest_network_bytes", readNetwork},
 		{"parked-memory", "parked_memory_bytes", sizeInto(func(l *pb.Lending) *uint64 { return &l.ParkedMemoryBytes })},
 		{"max-time", "max_unsaved_s", readMaxTime},
 		{"kill", "unbounded", readKill},
@@ -116,6 +117,20 @@ func sizeInto(field func(*pb.Lending) *uint64) func(*option.Invocation, string, 
 		*field(terms) = bytes
 		return nil
 	}
+}
+
+// readNetwork reads how much guests send and receive in a second.
+func readNetwork(inv *option.Invocation, long string, terms *pb.Lending) (err error) {
+	if strings.EqualFold(inv.Text(long), unlimited) {
+		return nil
+	}
+	if terms.GuestNetworkBytes, err = spec.ParseSize(inv.Text(long), 1<<20); err != nil {
+		return inv.Fail("--%s: %w a second, or unlimited", long, err)
+	}
+	if terms.GuestNetworkBytes == 0 {
+		return inv.Fail("--%s=%s: guests cannot be kept off the network like this: --hours=never lends to nobody", long, inv.Text(long))
+	}
+	return nil
 }
 
 func readMaxTime(inv *option.Invocation, long string, terms *pb.Lending) (err error) {

@@ -90,6 +90,7 @@ var LendingTable = format.NewTable([]format.Field[*LendingRow]{
 	lendingField('a', "ACCOUNTS", func(r *LendingRow) string { return accountsText(r.Terms) }),
 	lendingField('m', "MEMORY", func(r *LendingRow) string { return boundText(r.Terms.GetGuestMemoryBytes()) }),
 	lendingField('t', "TMP", func(r *LendingRow) string { return boundText(r.Terms.GetGuestTmpBytes()) }),
+	lendingField('w', "NETWORK", func(r *LendingRow) string { return networkText(r.Terms.GetGuestNetworkBytes()) }),
 	lendingField('p', "PARKED", func(r *LendingRow) string { return boundText(r.Terms.GetParkedMemoryBytes()) }),
 	lendingField('x', "MAX-TIME", func(r *LendingRow) string { return maxTimeText(r.Terms.GetMaxUnsavedS()) }),
 	lendingField('k', "KILL", func(r *LendingRow) string { return strings.ToLower(yesNo(r.Terms.GetUnbounded())) }),
@@ -121,6 +122,14 @@ func boundText(bytes uint64) string {
 	return spec.FormatSize(bytes)
 }
 
+// networkText is how much guests send and receive in a second.
+func networkText(bytes uint64) string {
+	if bytes == 0 {
+		return unlimited
+	}
+	return spec.FormatSize(bytes) + "/s"
+}
+
 func maxTimeText(seconds uint32) string {
 	if seconds == spec.Unlimited {
 		return unlimited
@@ -150,6 +159,7 @@ type LendingJSON struct {
 	ParkedMemoryBytes *uint64  `json:"parked_memory_bytes"`
 	GuestMemoryBytes  *uint64  `json:"guest_memory_bytes"`
 	GuestTmpBytes     *uint64  `json:"guest_tmp_bytes"`
+	GuestNetworkBytes *uint64  `json:"guest_network_bytes"` // in a second, each way
 	MaxUnsavedS       *uint32  `json:"max_unsaved_s"`
 	Kill              bool     `json:"kill"` // guests without a bound may run, and are killed
 	By                string   `json:"by"`
@@ -164,6 +174,9 @@ func LendingJSONOf(row *LendingRow, now time.Time) *LendingJSON {
 		GpuPercent: t.GetGpuPercent(), Accounts: append([]string{}, t.GetAccounts()...), ParkedMemoryBytes: limitOrNull(t.GetParkedMemoryBytes()),
 		GuestMemoryBytes: limitOrNull(t.GetGuestMemoryBytes()), GuestTmpBytes: limitOrNull(t.GetGuestTmpBytes()), By: t.GetBy(), AtMs: t.GetAtMs(),
 		Kill: t.GetUnbounded(),
+	}
+	if t.GetGuestNetworkBytes() != 0 {
+		record.GuestNetworkBytes = &t.GuestNetworkBytes
 	}
 	if t.GetMaxUnsavedS() != spec.Unlimited {
 		record.MaxUnsavedS = &t.MaxUnsavedS
@@ -187,7 +200,7 @@ func nodeLending(r *Record, node *pb.Node, view *View) {
 	}
 	r.Line(Item("LendingHours", hoursText(terms)), Item("Notice", PromiseText(int64(terms.GetNoticeMs()))), Item("GuestGPUs", fmt.Sprintf("%d%%", terms.GetGpuPercent())),
 		Item("GuestAccounts", accountsText(terms)))
-	r.Line(Item("GuestMemory", boundText(terms.GetGuestMemoryBytes())), Item("GuestTmp", boundText(terms.GetGuestTmpBytes())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
+	r.Line(Item("GuestMemory", boundText(terms.GetGuestMemoryBytes())), Item("GuestTmp", boundText(terms.GetGuestTmpBytes())), Item("GuestNetwork", networkText(terms.GetGuestNetworkBytes())), Item("ParkedMemory", boundText(terms.GetParkedMemoryBytes())),
 		Item("MaxUnsavedTime", maxTimeText(terms.GetMaxUnsavedS())), Item("LendingSetBy", OrNull(terms.GetBy())), Item("LendingSetTime", view.Stamp(terms.GetAtMs(), "Unknown")))
 	if len(terms.GetTriggers()) > 0 {
 		var words []string

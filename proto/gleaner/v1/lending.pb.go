@@ -51,12 +51,15 @@ type Lending struct {
 	// no limit (which is the default).
 	MaxUnsavedS uint32 `protobuf:"varint,11,opt,name=max_unsaved_s,json=maxUnsavedS,proto3" json:"max_unsaved_s,omitempty"`
 	// What takes the node back besides commands and hours: GPU_PROCESS, LOGIN.
-	Triggers      []ReclaimTrigger `protobuf:"varint,12,rep,packed,name=triggers,proto3,enum=gleaner.v1.ReclaimTrigger" json:"triggers,omitempty"`
-	QuietS        uint32           `protobuf:"varint,13,opt,name=quiet_s,json=quietS,proto3" json:"quiet_s,omitempty"` // how long no trigger may be there before it is lent again (900)
-	By            string           `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"`                        // who set it last, and when
-	AtMs          int64            `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Triggers []ReclaimTrigger `protobuf:"varint,12,rep,packed,name=triggers,proto3,enum=gleaner.v1.ReclaimTrigger" json:"triggers,omitempty"`
+	QuietS   uint32           `protobuf:"varint,13,opt,name=quiet_s,json=quietS,proto3" json:"quiet_s,omitempty"` // how long no trigger may be there before it is lent again (900)
+	// What guests send in a second, and what they receive, in bytes, all together and over
+	// the network; 0 = no limit (which is the default).
+	GuestNetworkBytes uint64 `protobuf:"varint,14,opt,name=guest_network_bytes,json=guestNetworkBytes,proto3" json:"guest_network_bytes,omitempty"`
+	By                string `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"` // who set it last, and when
+	AtMs              int64  `protobuf:"varint,21,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Lending) Reset() {
@@ -176,6 +179,13 @@ func (x *Lending) GetTriggers() []ReclaimTrigger {
 func (x *Lending) GetQuietS() uint32 {
 	if x != nil {
 		return x.QuietS
+	}
+	return 0
+}
+
+func (x *Lending) GetGuestNetworkBytes() uint64 {
+	if x != nil {
+		return x.GuestNetworkBytes
 	}
 	return 0
 }
@@ -578,7 +588,7 @@ var File_gleaner_v1_lending_proto protoreflect.FileDescriptor
 const file_gleaner_v1_lending_proto_rawDesc = "" +
 	"\n" +
 	"\x18gleaner/v1/lending.proto\x12\n" +
-	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xea\x03\n" +
+	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\x9a\x04\n" +
 	"\aLending\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1b\n" +
 	"\tnotice_ms\x18\x02 \x01(\rR\bnoticeMs\x12\x1c\n" +
@@ -594,7 +604,8 @@ const file_gleaner_v1_lending_proto_rawDesc = "" +
 	" \x01(\x04R\rguestTmpBytes\x12\"\n" +
 	"\rmax_unsaved_s\x18\v \x01(\rR\vmaxUnsavedS\x126\n" +
 	"\btriggers\x18\f \x03(\x0e2\x1a.gleaner.v1.ReclaimTriggerR\btriggers\x12\x17\n" +
-	"\aquiet_s\x18\r \x01(\rR\x06quietS\x12\x0e\n" +
+	"\aquiet_s\x18\r \x01(\rR\x06quietS\x12.\n" +
+	"\x13guest_network_bytes\x18\x0e \x01(\x04R\x11guestNetworkBytes\x12\x0e\n" +
 	"\x02by\x18\x14 \x01(\tR\x02by\x12\x13\n" +
 	"\x05at_ms\x18\x15 \x01(\x03R\x04atMs\"\xf1\x01\n" +
 	"\vOwnerReport\x12\x14\n" +

@@ -294,9 +294,12 @@ type Inventory struct {
 	// How long parking a guest takes here at most: without GPUs, and for each model with one
 	// up to all of them, of which it has all memory. What is not named cannot be parked for
 	// sure, such as GPUs whose driver cannot copy their memory.
-	ParkBounds    []*ParkBound `protobuf:"bytes,40,rep,name=park_bounds,json=parkBounds,proto3" json:"park_bounds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ParkBounds []*ParkBound `protobuf:"bytes,40,rep,name=park_bounds,json=parkBounds,proto3" json:"park_bounds,omitempty"`
+	// Whether the node can bound what guests send and receive, and if not, why.
+	BoundsNetwork  bool   `protobuf:"varint,41,opt,name=bounds_network,json=boundsNetwork,proto3" json:"bounds_network,omitempty"`
+	NoNetworkBound string `protobuf:"bytes,42,opt,name=no_network_bound,json=noNetworkBound,proto3" json:"no_network_bound,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -481,6 +484,20 @@ func (x *Inventory) GetParkBounds() []*ParkBound {
 		return x.ParkBounds
 	}
 	return nil
+}
+
+func (x *Inventory) GetBoundsNetwork() bool {
+	if x != nil {
+		return x.BoundsNetwork
+	}
+	return false
+}
+
+func (x *Inventory) GetNoNetworkBound() string {
+	if x != nil {
+		return x.NoNetworkBound
+	}
+	return ""
 }
 
 // ParkBound is how long it takes a node at most to park a guest.
@@ -1301,7 +1318,7 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x05links\x18\t \x03(\tR\x05links\x12\x18\n" +
 	"\aproduct\x18\n" +
 	" \x01(\tR\aproduct\x12!\n" +
-	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xe3\x05\n" +
+	"\fcpu_affinity\x18\v \x03(\rR\vcpuAffinity\"\xb4\x06\n" +
 	"\tInventory\x12\x12\n" +
 	"\x04cpus\x18\x01 \x01(\rR\x04cpus\x12\x1b\n" +
 	"\treal_cpus\x18\x02 \x01(\rR\brealCpus\x12!\n" +
@@ -1326,7 +1343,9 @@ const file_gleaner_v1_node_proto_rawDesc = "" +
 	"\x11tmp_per_cpu_bytes\x18\x14 \x01(\x04R\x0etmpPerCpuBytes\x12#\n" +
 	"\rtmp_unbounded\x18\x15 \x01(\bR\ftmpUnbounded\x126\n" +
 	"\vpark_bounds\x18( \x03(\v2\x15.gleaner.v1.ParkBoundR\n" +
-	"parkBounds\"r\n" +
+	"parkBounds\x12%\n" +
+	"\x0ebounds_network\x18) \x01(\bR\rboundsNetwork\x12(\n" +
+	"\x10no_network_bound\x18* \x01(\tR\x0enoNetworkBound\"r\n" +
 	"\tParkBound\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\adevices\x18\x02 \x01(\rR\adevices\x12\x19\n" +

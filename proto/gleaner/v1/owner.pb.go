@@ -28,15 +28,16 @@ const (
 // controller is away. It is told after each registration and when it changes, and the
 // node keeps it on its disk.
 type OwnerRules struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`                                              // the account that the node belongs to; "" = none
-	Accounts      []string               `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`                                        // that, and those below it, ascending: whose jobs are no guests
-	People        []string               `protobuf:"bytes,3,rep,name=people,proto3" json:"people,omitempty"`                                            // names of users who may reclaim it, ascending
-	NoticeMs      uint32                 `protobuf:"varint,4,opt,name=notice_ms,json=noticeMs,proto3" json:"notice_ms,omitempty"`                       // how long guests have to leave where nobody says; 0 = 60 seconds
-	Triggers      []ReclaimTrigger       `protobuf:"varint,5,rep,packed,name=triggers,proto3,enum=gleaner.v1.ReclaimTrigger" json:"triggers,omitempty"` // of the node: GPU_PROCESS, LOGIN
-	QuietS        uint32                 `protobuf:"varint,6,opt,name=quiet_s,json=quietS,proto3" json:"quiet_s,omitempty"`                             // how long these have to be quiet before their hold ends; 0 = 15 minutes
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Owner             string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`                                                     // the account that the node belongs to; "" = none
+	Accounts          []string               `protobuf:"bytes,2,rep,name=accounts,proto3" json:"accounts,omitempty"`                                               // that, and those below it, ascending: whose jobs are no guests
+	People            []string               `protobuf:"bytes,3,rep,name=people,proto3" json:"people,omitempty"`                                                   // names of users who may reclaim it, ascending
+	NoticeMs          uint32                 `protobuf:"varint,4,opt,name=notice_ms,json=noticeMs,proto3" json:"notice_ms,omitempty"`                              // how long guests have to leave where nobody says; 0 = 60 seconds
+	Triggers          []ReclaimTrigger       `protobuf:"varint,5,rep,packed,name=triggers,proto3,enum=gleaner.v1.ReclaimTrigger" json:"triggers,omitempty"`        // of the node: GPU_PROCESS, LOGIN
+	QuietS            uint32                 `protobuf:"varint,6,opt,name=quiet_s,json=quietS,proto3" json:"quiet_s,omitempty"`                                    // how long these have to be quiet before their hold ends; 0 = 15 minutes
+	GuestNetworkBytes uint64                 `protobuf:"varint,7,opt,name=guest_network_bytes,json=guestNetworkBytes,proto3" json:"guest_network_bytes,omitempty"` // as in Lending; 0 = no limit
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *OwnerRules) Reset() {
@@ -107,6 +108,13 @@ func (x *OwnerRules) GetTriggers() []ReclaimTrigger {
 func (x *OwnerRules) GetQuietS() uint32 {
 	if x != nil {
 		return x.QuietS
+	}
+	return 0
+}
+
+func (x *OwnerRules) GetGuestNetworkBytes() uint64 {
+	if x != nil {
+		return x.GuestNetworkBytes
 	}
 	return 0
 }
@@ -554,7 +562,7 @@ var File_gleaner_v1_owner_proto protoreflect.FileDescriptor
 const file_gleaner_v1_owner_proto_rawDesc = "" +
 	"\n" +
 	"\x16gleaner/v1/owner.proto\x12\n" +
-	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xc4\x01\n" +
+	"gleaner.v1\x1a\x18gleaner/v1/reclaim.proto\"\xf4\x01\n" +
 	"\n" +
 	"OwnerRules\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x1a\n" +
@@ -562,7 +570,8 @@ const file_gleaner_v1_owner_proto_rawDesc = "" +
 	"\x06people\x18\x03 \x03(\tR\x06people\x12\x1b\n" +
 	"\tnotice_ms\x18\x04 \x01(\rR\bnoticeMs\x126\n" +
 	"\btriggers\x18\x05 \x03(\x0e2\x1a.gleaner.v1.ReclaimTriggerR\btriggers\x12\x17\n" +
-	"\aquiet_s\x18\x06 \x01(\rR\x06quietS\"\x93\x01\n" +
+	"\aquiet_s\x18\x06 \x01(\rR\x06quietS\x12.\n" +
+	"\x13guest_network_bytes\x18\a \x01(\x04R\x11guestNetworkBytes\"\x93\x01\n" +
 	"\tNodeHolds\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
 	"\x05holds\x18\x02 \x03(\v2\x14.gleaner.v1.NodeHoldR\x05holds\x12\x1a\n" +
