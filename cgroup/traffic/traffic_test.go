@@ -223,7 +223,7 @@ func TestLimit(t *testing.T) {
 	here, there := wire(t)
 	limit := On(above)
 	if err := limit.Check(); err != nil {
-		t.Skip(err)
+		t.Skip("needs a kernel with CONFIG_CGROUP_BPF: ", err)
 	}
 	const wired, looped = "10.99.7.2:0", "127.0.0.1:0"
 	about := func(what string, got, least, most float64) {
