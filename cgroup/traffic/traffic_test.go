@@ -37,7 +37,20 @@ func group(t *testing.T) (above, below string) {
 	if err := os.MkdirAll(below, 0o755); err != nil {
 		t.Skip("needs a v2 hierarchy that can be written to: ", err)
 	}
-	t.Cleanup(func() { _, _ = os.Remove(below), os.Remove(above) })
+	t.Cleanup(func() {
+		// A child that was killed leaves the group when it is gone.
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			_ = os.Remove(below)
+			err := os.Remove(above)
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Error(err)
+				return
+			}
+		}
+	})
 	return above, below
 }
 
