@@ -40,7 +40,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
+.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -218,6 +218,9 @@ soak: build ## the tests of chance for longer: walks, damaged disks, simulated d
 
 scenario: build ## stories in txtar against the real binaries, as root
 	$(call GO_TEST,./test/scenario/) -timeout 15m -count 1 -parallel $$((5 * $$(nproc) / 2))
+
+reclaims: build ## 300 reclaims of nodes and GPUs under a mixed load: how many promises were kept, and how long guests took to leave
+	SOAK=1 $(call GO_TEST,./test/scenario/) -timeout 30m -count 1 -v -run 'TestScenarios/^reclaim-many$$'
 
 attack: build ## the stories of ordinary users who attack: attack-*.txtar, which are part of make scenario
 	$(call GO_TEST,./test/scenario/) -timeout 15m -count 1 -run 'TestScenarios/^attack-'

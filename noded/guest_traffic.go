@@ -2,6 +2,7 @@ package noded
 
 import (
 	"path"
+	"sync"
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/cgroup"
@@ -22,43 +23,46 @@ type guestTraffic struct {
 	limit  *traffic.Limit // nil = there is none
 	whyNot string
 	parent string // the directory below which jobs have theirs
-	// Of the last time, so that nothing is done or told again and again. Only boundGuests
-	// uses them.
+
+	// Of the last time, so that nothing is done or told again and again.
+	mu     sync.Mutex
 	rate   uint64
 	known  bool // what is in force is what rate says
 	failed string
 }
 
 // findGuestTraffic looks whether this machine can bound the traffic of jobs.
-func findGuestTraffic(cgroupParent string) guestTraffic {
+func findGuestTraffic(cgroupParent string) *guestTraffic {
 	parent, err := cgroup.New(cgroupParent, cgroup.Limits{}).UnifiedDirectory()
 	if err != nil {
-		return guestTraffic{whyNot: err.Error()}
+		return &guestTraffic{whyNot: err.Error()}
 	}
 	limit := traffic.On(parent)
 	if err := limit.Check(); err != nil {
-		return guestTraffic{whyNot: err.Error()}
+		return &guestTraffic{whyNot: err.Error()}
 	}
-	return guestTraffic{limit: limit, parent: parent}
+	return &guestTraffic{limit: limit, parent: parent}
 }
 
 // boundGuests brings the bound to what the owner wants.
 func (a *agent) boundGuests() {
-	if a.machine.traffic.limit == nil {
+	t := a.machine.traffic
+	if t == nil || t.limit == nil {
 		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	a.mu.Lock()
 	rate := a.owned.owner.GuestNetwork()
 	var owners []string
 	if rate != 0 {
 		for _, decided := range a.registry.All() {
 			if !decided.Life.Over() && !a.owned.owner.Guest(decided.Order) {
-				owners = append(owners, path.Join(a.machine.traffic.parent, bundle.ID(decided.Key.Message())))
+				owners = append(owners, path.Join(t.parent, bundle.ID(decided.Key.Message())))
 			}
 		}
 	}
 	a.mu.Unlock()
-	t := &a.machine.traffic
 	switch err := t.bound(rate, owners); {
 	case err != nil && err.Error() != t.failed:
 		t.failed = err.Error()
@@ -68,7 +72,7 @@ func (a *agent) boundGuests() {
 	}
 }
 
-// bound puts a bound in force, or lifts it.
+// bound puts a bound in force, or lifts it. The caller holds t.mu.
 func (t *guestTraffic) bound(rate uint64, owners []string) error {
 	if rate == 0 {
 		if t.known && t.rate == 0 {

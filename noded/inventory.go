@@ -49,7 +49,7 @@ type machine struct {
 	engine   *checkpoint.Engine // with which jobs are saved; nil = they are not
 	saving   *pb.Saving
 	parks    *parkTimes
-	traffic  guestTraffic
+	traffic  *guestTraffic
 
 	mu   sync.Mutex
 	last []gpu.Device // as last listed
@@ -159,8 +159,9 @@ func (m *machine) inventory() (*pb.Inventory, error) {
 		TmpBytes:        m.tmp.bytes,
 		TmpPerCpuBytes:  m.tmp.perCPU,
 		TmpUnbounded:    m.tmp.unbounded,
-		BoundsNetwork:   m.traffic.limit != nil,
-		NoNetworkBound:  registry.Words(m.traffic.whyNot),
+	}
+	if m.traffic != nil {
+		inventory.BoundsNetwork, inventory.NoNetworkBound = m.traffic.limit != nil, registry.Words(m.traffic.whyNot)
 	}
 	for _, d := range devices {
 		inventory.Devices = append(inventory.Devices, deviceMessage(d))

@@ -29,6 +29,7 @@ func (a *agent) obey(ctx context.Context, s *session, m *pb.ControllerMessage) {
 		a.fetchImage(ctx, s, what.FetchImage)
 	case *pb.ControllerMessage_OwnerRules:
 		a.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.SetRules(what.OwnerRules, now) })
+		go a.boundGuests() // at once, and the session does not wait for the kernel
 	case *pb.ControllerMessage_DropHolds:
 		a.changeOwned(func(o *owner.Owner, now owner.Time) bool { return o.Drop(what.DropHolds.GetThrough(), now) })
 	default:
