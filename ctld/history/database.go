@@ -55,7 +55,8 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_job ON runs (job);
 CREATE INDEX runs_array ON runs (array) WHERE array != 0;
-CREATE INDEX runs_user ON runs (uid, end_ms);
+CREATE INDEX runs_uid ON runs (uid, end_ms);
+CREATE INDEX runs_user ON runs (user, end_ms);
 CREATE INDEX runs_account ON runs (account, end_ms);
 CREATE INDEX runs_end ON runs (end_ms);
 CREATE TABLE watermark (one INTEGER PRIMARY KEY CHECK (one = 1), through INTEGER NOT NULL);

@@ -343,3 +343,33 @@ func TestNewerDatabaseIsLeftAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestQuestionsUseAnIndex: what users ask for does not read all there is.
+func TestQuestionsUseAnIndex(t *testing.T) {
+	c := newCluster(t)
+	k := newKeeper(t, c, nil)
+	mustWork(t, k)
+	for what, choice := range map[string]Choice{
+		"a job": {Jobs: []uint32{5}}, "one's own": {UIDs: []uint32{5}, SinceMS: 5}, "a user's": {Users: []string{"u"}, SinceMS: 5, UntilMS: 7},
+		"an account's": {Accounts: []string{"a"}, SinceMS: 5}, "the latest": {SinceMS: 5},
+	} {
+		text, arguments := choice.sql(1 << 40)
+		rows, err := k.database.read.Query("EXPLAIN QUERY PLAN "+text, arguments...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(detail, "SCAN runs") || strings.Contains(detail, "(rowid<?)") {
+				t.Errorf("%s: %s", what, detail)
+			}
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
