@@ -129,7 +129,7 @@ func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.P
 	if through <= after {
 		return nil, 0, nil
 	}
-	rows, err := database.After(ctx, after, rowsAtOnce, bytesAtOnce/2)
+	rows, err := database.After(ctx, after, k.atOnce, bytesAtOnce/2)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -137,7 +137,7 @@ func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.P
 		rows = rows[:len(rows)-1]
 	}
 	complete := through
-	if bytes := sizeOf(rows); len(rows) == rowsAtOnce || bytes >= bytesAtOnce/2 {
+	if bytes := sizeOf(rows); len(rows) == k.atOnce || bytes >= bytesAtOnce/2 {
 		complete = rows[len(rows)-1].At
 	}
 	return rows, complete, nil
