@@ -166,3 +166,41 @@ func TestRunsAreShownAsTheyEnd(t *testing.T) {
 		time.Sleep(time.Second)
 	}
 }
+
+// TestPrivateRuns: what private_data hides of jobs stays hidden when they are over, however
+// it is asked for; without it the sentences about a job are its user's.
+func TestPrivateRuns(t *testing.T) {
+	for _, hidden := range []bool{true, false} {
+		var words []string
+		if hidden {
+			words = []string{"jobs", "usage"}
+		}
+		c := newPrivateCluster(t, words...)
+		cancel := &pb.CancelRequest{RequestId: "00000000-0000-4000-8000-000000000002", Filter: &pb.JobFilter{Ids: []*pb.JobId{{Job: c.held}}}}
+		if _, err := pb.NewControllerClient(c.root).Cancel(soon(t), cancel); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // from the outbox, and from the database
+			for _, filter := range []*pb.JobFilter{
+				nil, {Ids: []*pb.JobId{{Job: c.held}, {Job: c.array}}}, {Uids: []uint32{daemonUID}}, {Users: []string{"daemon"}}, {Ids: []*pb.JobId{{Job: c.array, ArrayTask: proto.Uint32(3)}}},
+			} {
+				seen := 0
+				for _, run := range pastRuns(t, c.nobody, &pb.ListRunsRequest{Filter: filter, Live: true, Duplicates: true}) {
+					if run.GetJob().GetOwner().GetUid() == daemonUID {
+						seen++
+						if run.GetJob().GetReasonDetail() != "" || len(run.GetJob().GetOwner().GetGroups()) > 0 {
+							t.Errorf("nobody is told %v", run)
+						}
+					}
+				}
+				if hidden != (seen == 0) {
+					t.Errorf("private_data %v, filter %v: nobody sees %d runs of daemon", words, filter, seen)
+				}
+				if all := pastRuns(t, c.daemon, &pb.ListRunsRequest{Filter: filter, Live: true}); len(all) == 0 {
+					t.Errorf("filter %v: daemon does not see its own", filter)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+	}
+}

@@ -34,6 +34,7 @@ var bulk = map[string]bool{
 	pb.NodeLink_Tunnel_FullMethodName:            true,
 	pb.Controller_Attach_FullMethodName:          true,
 	pb.Controller_SaveSnapshot_FullMethodName:    true,
+	pb.Controller_ListRuns_FullMethodName:        true,
 	pb.Controller_RestoreSnapshot_FullMethodName: true,
 }
 

@@ -44,6 +44,11 @@ func (s *Controller) ListRuns(request *pb.ListRunsRequest, stream pb.Controller_
 	if err != nil {
 		return err
 	}
+	leave, err := s.readers.enter(stream.Context(), from.uid)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	view := s.cluster.View()
 	list := &runList{request: request, filter: f, may: s.sightOf(from, view), stream: stream, message: &pb.ListRunsResponse{}}
 	recent := list.live(s)

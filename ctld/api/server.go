@@ -146,6 +146,7 @@ type Controller struct {
 	followers followers
 	restoring sync.Mutex
 	plans     plans
+	readers   historyReaders
 }
 
 // Server has the three services, and serves them.

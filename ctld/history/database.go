@@ -55,7 +55,8 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_job ON runs (job);
 CREATE INDEX runs_array ON runs (array) WHERE array != 0;
-CREATE INDEX runs_user ON runs (uid, end_ms);
+CREATE INDEX runs_uid ON runs (uid, end_ms);
+CREATE INDEX runs_user ON runs (user, end_ms);
 CREATE INDEX runs_account ON runs (account, end_ms);
 CREATE INDEX runs_end ON runs (end_ms);
 CREATE TABLE watermark (one INTEGER PRIMARY KEY CHECK (one = 1), through INTEGER NOT NULL);
@@ -95,15 +96,16 @@ func Open(path string) (*Database, error) {
 	if err := d.prepare(); err != nil {
 		return nil, errors.Join(err, d.write.Close())
 	}
-	if d.read, err = open(path, "_query_only=1"); err != nil {
+	if d.read, err = open(path, "_query_only=1&_cache_size=-512"); err != nil {
 		return nil, errors.Join(err, d.write.Close())
 	}
 	d.read.SetMaxOpenConns(maxReaders)
 	return d, nil
 }
 
-// maxReaders bounds the questions that are answered at once.
-const maxReaders = 8
+// maxReaders bounds the questions that are answered at once. The api bounds those of one
+// user.
+const maxReaders = 32
 
 func open(path, settings string) (*sql.DB, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path}).String()

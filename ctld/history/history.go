@@ -52,6 +52,7 @@ type Keeper struct {
 	source  Source
 	others  Others
 	log     *slog.Logger
+	atOnce  int // rows in a transaction, and in an answer to another controller
 
 	through atomic.Uint64
 	problem atomic.Pointer[string] // why it does not come on; nil = it does
@@ -75,7 +76,7 @@ const (
 
 // New makes a Keeper. Run does its work.
 func New(source Source, others Others, options Options) *Keeper {
-	return &Keeper{options: options, source: source, others: others, log: options.Logger}
+	return &Keeper{options: options, source: source, others: others, log: options.Logger, atOnce: rowsAtOnce}
 }
 
 // Run brings the database up to date until ctx ends, and closes it.
@@ -152,7 +153,7 @@ func (k *Keeper) move(ctx context.Context, database *Database, view *state.View)
 	var rows []Row
 	bytes := 0
 	for run := range view.HistoryAfter(k.Through()) {
-		if len(rows) == rowsAtOnce || bytes > bytesAtOnce {
+		if len(rows) == k.atOnce || bytes > bytesAtOnce {
 			more = true
 			break
 		}

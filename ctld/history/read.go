@@ -72,13 +72,14 @@ func (d *Database) Read(ctx context.Context, choice Choice, through state.Positi
 // sql is the choice as a question. A list is one argument, as JSON: the number of
 // arguments of a statement is bounded.
 func (c *Choice) sql(through state.Position) (string, []any) {
-	conditions, arguments := []string{"at <= ?"}, []any{int64(through)}
+	conditions, arguments := []string{"+at <= ?"}, []any{int64(through)}
 	and := func(condition string, values ...any) {
 		conditions, arguments = append(conditions, condition), append(arguments, values...)
 	}
 	const among = " IN (SELECT value FROM json_each(?))"
 	if len(c.Jobs) > 0 {
-		and("(job"+among+" OR array"+among+")", list(c.Jobs), list(c.Jobs))
+		// As one condition with OR, it would not use the index of those in arrays.
+		and("at IN (SELECT at FROM runs WHERE job"+among+" UNION SELECT at FROM runs WHERE array != 0 AND array"+among+")", list(c.Jobs), list(c.Jobs))
 	}
 	if len(c.UIDs) > 0 {
 		and("uid"+among, list(c.UIDs))
@@ -95,7 +96,7 @@ func (c *Choice) sql(through state.Position) (string, []any) {
 	if c.UntilMS != 0 {
 		and("eligible_ms < ?", c.UntilMS)
 	}
-	// The plus keeps SQLite from walking through all jobs only because they are in
+	// A plus keeps SQLite from walking through all runs only because they are in
 	// order there.
 	order := "+job, at"
 	if len(conditions) == 1 {
@@ -128,7 +129,7 @@ func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.P
 	if through <= after {
 		return nil, 0, nil
 	}
-	rows, err := database.After(ctx, after, rowsAtOnce, bytesAtOnce/2)
+	rows, err := database.After(ctx, after, k.atOnce, bytesAtOnce/2)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -136,7 +137,7 @@ func (k *Keeper) Copy(ctx context.Context, after state.Position) ([]Row, state.P
 		rows = rows[:len(rows)-1]
 	}
 	complete := through
-	if bytes := sizeOf(rows); len(rows) == rowsAtOnce || bytes >= bytesAtOnce/2 {
+	if bytes := sizeOf(rows); len(rows) == k.atOnce || bytes >= bytesAtOnce/2 {
 		complete = rows[len(rows)-1].At
 	}
 	return rows, complete, nil
