@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 // Config is what the supervisor tells process 1 to do.
@@ -15,6 +16,8 @@ type Config struct {
 	// StepEnv are the variables of this node, NAME=VALUE, that replace those in
 	// the environment of every task of a step.
 	StepEnv step.Strings `json:"step_env"`
+	// Job is what its steps share, where Batch is set.
+	Job grant.Job `json:"job"`
 }
 
 // Batch says how to start the batch script.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 // said is a connection whose other end says what the input holds.
@@ -68,11 +69,14 @@ func withoutLaunches(data []byte) []byte {
 func FuzzQuestions(f *testing.F) {
 	f.Add(frames(f, &step.NewStep{}, &step.StartBatch{}, &step.Signal{Signal: 64, Scope: step.ScopeAll}, &step.Signal{Signal: 9, Scope: step.ScopeStep, Step: 1}), true)
 	f.Add(frames(f, &step.OK{}, &step.Done{}, &step.Started{}, &step.Input{Rank: 1 << 31, All: true, Data: []byte("x")}, &step.InputEnd{}, &step.InputCredit{Bytes: 1 << 31}, &step.Sessions{}, &step.Taken{}), false)
+	f.Add(frames(f, &step.Allocate{Request: grant.Request{Tasks: 1}}, &step.Allocate{}, &step.NewStep{}), true)
+	f.Add(frames(f, &step.Allocate{Request: grant.Request{Tasks: 3}}, &step.Allocate{Request: grant.Request{Exact: true}}), true)
 	f.Add([]byte("\x02\xff\xff\xff\xff"), true)
 	f.Add([]byte("\x01\x00\x00\x00\x02{}\x63"), true)
 	f.Fuzz(func(t *testing.T, data []byte, batch bool) {
 		p := &process1{config: &Config{}, reaper: newReaper(), batchDone: make(chan int, 1)}
 		p.steps.running = map[running]bool{}
+		p.grants.init(grant.Job{Nodes: []grant.Node{{Name: "n1", CPUs: 2}}})
 		if batch {
 			p.config.Batch = &Batch{}
 			p.batch.asked = true // it runs already
@@ -91,7 +95,7 @@ func FuzzQuestions(f *testing.F) {
 				t.Fatalf("%#v is not answered: %v", question, err)
 			}
 			switch answer.(type) {
-			case *step.OK, *step.Failed, *step.StepNumber, *step.SessionList:
+			case *step.OK, *step.Failed, *step.StepNumber, *step.SessionList, *step.Granted, *step.Waits:
 			default:
 				t.Fatalf("%#v is answered by %#v", question, answer)
 			}

@@ -100,6 +100,7 @@ type process1 struct {
 
 	batch     batch
 	steps     steps
+	grants    grants
 	sessions  sessions
 	listener  net.Listener
 	batchDone chan int
@@ -110,6 +111,7 @@ type process1 struct {
 func Run(dir string, config *Config, ready *os.File) (int, error) {
 	p := &process1{dir: dir, config: config, reaper: newReaper(), batchDone: make(chan int, 1)}
 	p.steps.running = make(map[running]bool)
+	p.grants.init(config.Job)
 
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, caught...)

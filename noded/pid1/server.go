@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 const (
 	// maxConnections bounds the open connections: every running step has one.
-	maxConnections = 1024
+	maxConnections = 2 * grant.MaxWaiting
 	// questionTimeout is how long a connection may be silent before Launch.
 	questionTimeout = time.Minute
 )
@@ -58,8 +59,12 @@ func (p *process1) serve() {
 // handle answers questions until there are no more, or runs a step.
 func (p *process1) handle(conn net.Conn) {
 	reader := step.NewReader(conn)
+	var asked *claim
+	defer func() { p.grants.leave(asked) }()
 	for {
-		_ = conn.SetReadDeadline(time.Now().Add(questionTimeout))
+		if asked == nil { // else it says nothing while the step waits, or runs elsewhere
+			_ = conn.SetReadDeadline(time.Now().Add(questionTimeout))
+		}
 		m, err := reader.Read()
 		if err != nil {
 			return
@@ -72,6 +77,11 @@ func (p *process1) handle(conn net.Conn) {
 		case *step.Open, *step.Attach:
 			p.runSession(conn, reader, m)
 			return
+		case *step.Allocate:
+			if asked == nil && p.config.Batch != nil {
+				asked = p.grants.ask(conn, m)
+				continue
+			}
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(questionTimeout))
 		if step.Write(conn, p.answer(m)) != nil {
@@ -87,13 +97,15 @@ func (p *process1) answer(m step.Message) step.Message {
 		if p.config.Batch == nil {
 			return &step.Failed{Text: "this node does not run the batch script; step numbers come from the one that does", Code: 1}
 		}
-		return &step.StepNumber{Step: p.steps.number()}
+		return &step.StepNumber{Step: p.grants.number()}
 	case *step.StartBatch:
 		if p.config.Batch == nil {
 			return &step.Failed{Text: "this node does not run the batch script", Code: 1}
 		}
 		p.startBatch()
 		return &step.OK{}
+	case *step.Allocate:
+		return &step.Failed{Text: "steps are allocated by the node that runs the batch script, each over a connection of its own", Code: 1}
 	case *step.Sessions:
 		return p.sessions.list()
 	case *step.Hold:
@@ -132,16 +144,7 @@ type running interface {
 // steps are the steps that run on this node.
 type steps struct {
 	mu      sync.Mutex
-	next    uint32
 	running map[running]bool
-}
-
-func (s *steps) number() uint32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.next
-	s.next++
-	return n
 }
 
 func (s *steps) add(r running) {

@@ -62,7 +62,7 @@ func (s *session) signal(sig unix.Signal) bool {
 
 // startSession starts what open asks for.
 func (p *process1) startSession(open *step.Open) (*session, error) {
-	s := &session{name: open.Name, number: p.steps.number()}
+	s := &session{name: open.Name, number: p.grants.number()}
 	s.wake = sync.NewCond(&s.mu)
 	s.input.init(2 * step.InputWindow) // a client's, and what is being written of one before
 	env := p.sessionEnvironment(s.number, open)

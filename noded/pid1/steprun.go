@@ -83,7 +83,7 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 		ranks[i] = strconv.FormatUint(uint64(launch.Tasks[i].Rank), 10)
 	}
 	number := strconv.FormatUint(uint64(launch.Step), 10)
-	gpus, ofStep, err := p.gpusOfStep(launch)
+	gpus, ofStep, err := p.shareOf(launch)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 		"SLURM_STEP_ID=" + number, "SLURM_STEPID=" + number, "SLURM_GTIDS=" + strings.Join(ranks, ","),
 	})
 	for i := range launch.Tasks {
-		t, err := p.startTask(launch, &launch.Tasks[i], Overlay(common, gpus.ofTask(launch.Tasks[i].Local)))
+		t, err := p.startTask(launch, &launch.Tasks[i], Overlay(common, gpus.ofTask(&launch.Tasks[i])))
 		if err != nil {
 			return err
 		}

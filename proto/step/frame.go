@@ -60,7 +60,8 @@ type Reader struct {
 
 // NewReader reads from r.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{stream: bufio.NewReaderSize(r, 64<<10)}
+	// Small, because thousands of steps may wait; long payloads are not copied through it.
+	return &Reader{stream: bufio.NewReaderSize(r, 8<<10)}
 }
 
 // Read returns the next message. It fails with io.EOF at a clean end of the
@@ -164,6 +165,9 @@ func newControl(kind Kind) Message {
 	case KindOK:
 		return &OK{}
 	}
+	if m := newAllocateControl(kind); m != nil {
+		return m
+	}
 	return newSessionControl(kind)
 }
 
@@ -190,6 +194,9 @@ func check(m Message) error {
 			return fmt.Errorf("%w: %d tasks", ErrMalformed, len(m.Tasks))
 		}
 	}
+	if err := checkAllocate(m); err != nil {
+		return err
+	}
 	return checkSession(m)
 }
 
@@ -211,6 +218,9 @@ func checkLaunch(m *Launch) error {
 			return fmt.Errorf("%w: task %d twice", ErrMalformed, task.Rank)
 		}
 		seen[task.Rank] = true
+		if err := checkGPUs(m.Share, task.GPUs); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@
 // A connection may ask any number of questions (NewStep, Signal, StartBatch:
 // one answer each, in order) and may then send one Launch. From then on it
 // carries that step's tasks on that node until Done. Closing it kills them.
+// What Allocate was granted is the step's until its connection is closed.
 // What outlives its connection is a session: see Open.
 //
 // Standard input is flow controlled: the client has InputWindow bytes to
@@ -70,6 +71,7 @@ const (
 	KindTaken      Kind = 10
 	KindSessions   Kind = 11
 	KindHold       Kind = 12
+	KindAllocate   Kind = 13
 
 	KindStepNumber  Kind = 16
 	KindStarted     Kind = 17
@@ -82,6 +84,8 @@ const (
 	KindAttached    Kind = 24
 	KindWritten     Kind = 25
 	KindSessionList Kind = 26
+	KindGranted     Kind = 27
+	KindWaits       Kind = 28
 )
 
 // Message is one of the types below.
@@ -123,9 +127,14 @@ type Launch struct {
 	Input     InputMode `json:"input"`
 	InputTask uint32    `json:"input_task"` // a rank
 
-	// GPUsPerTask are those of its node's that each task sees, the first task of
-	// the node the first ones; 0 = each sees all.
-	GPUsPerTask uint32 `json:"gpus_per_task,omitempty"`
+	// Share is what the step was granted of this node; nil = it was not asked for.
+	Share *Share `json:"share,omitempty"`
+}
+
+// Share is a step's part of what its job has on a node, counted from 0.
+type Share struct {
+	CPUs []int `json:"cpus"`
+	GPUs []int `json:"gpus,omitempty"`
 }
 
 // Task is one process to start.
@@ -133,6 +142,8 @@ type Task struct {
 	Rank  uint32  `json:"rank"`  // in the step, over all nodes
 	Local uint32  `json:"local"` // in the step, on this node
 	Env   Strings `json:"env,omitempty"`
+	// GPUs are those of the share's that the task sees, counted from 0 there; nil = all.
+	GPUs []int `json:"gpus,omitempty"`
 }
 
 // Started says that every task runs.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/allocation"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
@@ -27,7 +26,7 @@ func runInAllocation(inv *option.Invocation) error {
 	if len(inv.Operands) == 0 && !inv.Given(optPty) {
 		return option.Fail(1, "No command given to execute.")
 	}
-	if _, err := readStepRequest(inv.Values); err != nil {
+	if _, err := readStepRequest(inv, inv.Values); err != nil {
 		return err
 	}
 	open, err := openOrder(inv, true)
@@ -75,17 +74,14 @@ func insideArguments(inv *option.Invocation) []string {
 }
 
 // ofAnAllocation says of options typed inside a job that they are for an allocation of
-// its own; those about GPUs that the step would not get are refused.
-func ofAnAllocation(inv *option.Invocation, typed option.Values) error {
+// its own.
+func ofAnAllocation(inv *option.Invocation, typed option.Values) {
 	for _, one := range allocationOptions() {
 		if !typed.Given(one.Long) || one.Ignored != "" {
 			continue
 		}
 		switch one.Long {
-		case jobspec.OptGPUs, jobspec.OptGPUsPerNode, jobspec.OptGres:
-			if !sameCount(typed.Text(one.Long), inv.Getenv("SLURM_GPUS_ON_NODE")) {
-				return &option.LaterError{Name: "--" + one.Long + " inside a job", Remedy: gpusOfTheJob}
-			}
+		case jobspec.OptGPUs, jobspec.OptGPUsPerNode, jobspec.OptGres, jobspec.OptMem, jobspec.OptMemPerCPU:
 		case jobspec.OptJobName, jobspec.OptPartition, jobspec.OptAccount, "qos":
 		default:
 			if !inv.Given(jobspec.OptQuiet) {
@@ -93,12 +89,6 @@ func ofAnAllocation(inv *option.Invocation, typed option.Values) error {
 			}
 		}
 	}
-	return nil
-}
-
-// sameCount reports whether a request such as gpu:a100:2 is for so many.
-func sameCount(request, count string) bool {
-	return request[strings.LastIndexByte(request, ':')+1:] == count
 }
 
 // inAJob reports whether grun runs on a node of a job, as one of its processes.

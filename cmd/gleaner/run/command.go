@@ -19,11 +19,13 @@ const (
 	optMPI           = "mpi"
 	optCPUBind       = "cpu-bind"
 	optGPUBind       = "gpu-bind"
+	optExact         = "exact"
+	optOverlap       = "overlap"
 )
 
 const (
 	ofTheJob     = "it belongs to the whole job: give it to gsubmit"
-	gpusOfTheJob = "a step has the GPUs that the job has on its nodes; --gpus-per-task gives each task its own of them"
+	gpusOfTheJob = "--gpus-per-task gives each task its own of the step's GPUs, and --gpu-bind says which"
 )
 
 // runVariables are the environment variables of an option: ours, which wins,
@@ -38,7 +40,7 @@ func Command() *option.Command {
 		Summary: "run a command as parallel tasks inside a job",
 		Description: []string{
 			"grun starts a command on the nodes of the job it is called in; outside of any job it makes one of what it asks for, waits until that runs, and ends it afterwards. It starts as many tasks as the job asked for with --ntasks, or one on each node. It passes on standard input to all tasks, what they write to its own standard output and error, and signals; it ends when all tasks have ended, with the highest of their exit statuses.",
-			"It works in a batch script and in whatever the script starts, on any node of the job. Steps share what the job has: several may run at once, and a step never waits for another.",
+			"It works in a batch script and in whatever the script starts, on any node of the job. Steps do not share what the job has: a step has all CPUs of its nodes that no other has, or with --exact, --exclusive or --cpus-per-task only those that its tasks need; the GPUs that it asks for, or all; and a part of the memory that goes with its CPUs, or what --mem says. A step waits until this is free, the first one first. One with --overlap waits for nobody and is not waited for; nor are the batch script and sessions. A step started from within another may have what that one has.",
 			"A job of its own lives as long as its client: when that has been lost for two minutes (--inactive-limit), the job ends, whatever has become of grun and its host. What the tasks read and write goes over the controllers, so that files are better than pipes for much of it.",
 			"With --jobid it works from anywhere: the command is one task in a job of yours that runs, on the node of its batch script. With --pty the task has a terminal. Such a step is a session: it continues when grun is lost or left (control-], typed three times within a second), and moves with its job; gattach comes back to it. The end of grun's input is that of the task's, also at a terminal. SIGTERM ends the step, and so does SIGHUP unless grun is typed into at a terminal, which is left then; what heeds neither is killed after 30 seconds.",
 			"File names for --output, --error and --input may hold %j, %J, %s, %t, %N, %n, %u, %x, %A, %a as for gsubmit; they are opened by grun, where it runs.",
@@ -91,7 +93,7 @@ func stepOptions() []option.Option {
 		{Long: jobspec.OptNtasks, Short: 'n', Argument: "count", Help: "number of tasks", Default: "$SLURM_NTASKS, else one on each node"},
 		{Long: jobspec.OptNodes, Short: 'N', Argument: "min[-max]", Help: "number of nodes", Default: "all nodes of the job"},
 		{Long: jobspec.OptNtasksPerNode, Aliases: []string{"tasks-per-node"}, Argument: "count", Help: "tasks on each node at most"},
-		{Long: jobspec.OptCPUsPerTask, Short: 'c', Argument: "count", Environment: []string{"GRUN_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"}, Help: "CPUs that are counted for each task when they are laid out", Default: "1"},
+		{Long: jobspec.OptCPUsPerTask, Short: 'c', Argument: "count", Environment: []string{"GRUN_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK"}, Help: "CPUs for each task, and no more (--exact)", Default: "1"},
 		{Long: jobspec.OptNodelist, Short: 'w', Argument: "nodes", Help: "nodes that must take part, as in n[1-3,7]"},
 		{Long: jobspec.OptExclude, Short: 'x', Argument: "nodes", Help: "nodes that must not take part"},
 		{Long: optOvercommit, Short: 'O', Environment: runVariables("OVERCOMMIT"), Help: "allow more tasks than there are CPUs"},
@@ -108,12 +110,13 @@ func stepOptions() []option.Option {
 		{Long: jobspec.OptVerbose, Short: 'v', Help: "say where the tasks are"},
 		{Long: optJobID, Argument: "job", Help: "run the command in this job, from anywhere, as a session"},
 		{Long: optPty, Help: "run the command in a terminal of its own, as a session; without a command, a shell"},
-		{Long: jobspec.OptExclusive, Argument: "user|mcs", OptionalArgument: true, Help: "outside of a job whole nodes for it; inside accepted and without effect, since steps share what the job has"},
-		{Long: "exact", Help: "accepted and without effect, as --exclusive"},
-		{Long: "overlap", Help: "accepted and without effect, as --exclusive"},
+		{Long: jobspec.OptExclusive, Argument: "user|mcs", OptionalArgument: true, Environment: runVariables("EXCLUSIVE"), Help: "outside of a job whole nodes for it; inside as --exact"},
+		{Long: optExact, Environment: runVariables("EXACT"), Help: "take only the CPUs that the tasks need, not all that are free on their nodes"},
+		{Long: optOverlap, Environment: runVariables("OVERLAP"), Help: "share CPUs, memory and GPUs with other steps: wait for none of them, and let none wait"},
+		{Long: optDistribution, Short: 'm', Argument: "block|cyclic|plane=size|arbitrary", Environment: runVariables("DISTRIBUTION"), Help: "which tasks run on which node: by the node, in turn, so many at a time in turn, or as the file SLURM_HOSTFILE lists them", Default: "block"},
 		{Long: "disable-status", Short: 'X', Help: "accepted and without effect: an interrupt always goes to the tasks"},
-		{Long: jobspec.OptGPUsPerTask, Argument: "[model:]count", Environment: runVariables("GPUS_PER_TASK"), Help: "GPUs of its node that each task sees, in CUDA_VISIBLE_DEVICES", Default: "as the job asked for, else all"},
-		{Long: optGPUBind, Argument: "none|per_task:count", Environment: runVariables("GPU_BIND"), Help: "none: each task sees all GPUs that the job has on its node; per_task: as --gpus-per-task"},
+		{Long: jobspec.OptGPUsPerTask, Argument: "[model:]count", Environment: runVariables("GPUS_PER_TASK"), Help: "GPUs of its own for each task, in CUDA_VISIBLE_DEVICES", Default: "as the job asked for, else all of the step's"},
+		{Long: optGPUBind, Argument: "none|per_task:count|single:tasks|map_gpu:list|mask_gpu:list", Environment: runVariables("GPU_BIND"), Help: "which of its step's GPUs each task sees, by CUDA_VISIBLE_DEVICES: all, so many each, one for so many tasks, or those listed for the tasks of a node in turn"},
 		{Long: optMPI, Argument: "none", Help: "none is accepted; MPI programs start through their own launchers"},
 		{Long: optCPUBind, Argument: "none", Help: "none is accepted; tasks share the CPUs that the job has on their node"},
 	}, allocation.Options()...)

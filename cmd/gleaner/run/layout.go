@@ -7,14 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
-	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
-
-// maxStepTasks bounds the tasks of a step: what a terminal or a file could
-// still take the output of.
-const maxStepTasks = 1 << 20
 
 // jobShape is what a job looks like from inside.
 type jobShape struct {
@@ -53,7 +48,7 @@ func readShape(getenv func(string) string) (*jobShape, error) {
 		shape.tasks = nil
 	}
 	if text := get("NTASKS"); text != "" {
-		if shape.ntasks, err = strconv.Atoi(text); err != nil || shape.ntasks < 1 || shape.ntasks > maxStepTasks {
+		if shape.ntasks, err = strconv.Atoi(text); err != nil || shape.ntasks < 1 || shape.ntasks > grant.MaxStepTasks {
 			return nil, fmt.Errorf("SLURM_NTASKS is %q: set it to a number of tasks, or unset it", text)
 		}
 	}
@@ -63,167 +58,39 @@ func readShape(getenv func(string) string) (*jobShape, error) {
 	return shape, nil
 }
 
-// stepRequest is what the command line asks for; 0 and nil = not given.
-type stepRequest struct {
-	tasks        int
-	least, most  int // nodes
-	tasksPerNode int
-	cpusPerTask  int
-	nodes        []string
-	exclude      []string
-	overcommit   bool
-}
-
 // nodeTasks are the tasks of a step on one node.
 type nodeTasks struct {
 	node     string
 	jobIndex int // of the node in the job
 	ranks    []uint32
+	share    grant.Share
 }
 
-// layOut decides how many tasks run where, as srun does inside an allocation.
-// Tasks are counted out to the nodes in turn as long as they have CPUs, and
-// numbered node by node. Warnings are for the user.
-func (shape *jobShape) layOut(request stepRequest) (plan []nodeTasks, warnings []string, err error) {
-	wanted, err := shape.nodeCount(request)
-	if err != nil {
-		return nil, nil, err
-	}
-	tasks := request.tasks
-	switch {
-	case tasks > 0:
-	case shape.ntasks > 0:
-		tasks = shape.ntasks
-	default:
-		tasks = wanted * max(request.tasksPerNode, 1)
-	}
-	if tasks > maxStepTasks {
-		return nil, nil, fmt.Errorf("%d tasks are more than a step may have (%d)", tasks, maxStepTasks)
-	}
-	perNode := request.tasksPerNode
-	if perNode > 0 && perNode*wanted < tasks {
-		warnings = append(warnings, fmt.Sprintf("can't honor --ntasks-per-node set to %d which doesn't match the requested tasks %d with the number of requested nodes %d. Ignoring --ntasks-per-node.", perNode, tasks, wanted))
-		perNode = 0
-	}
-	if tasks < wanted {
-		warnings = append(warnings, fmt.Sprintf("can't run %d processes on %d nodes, setting nnodes to %d", tasks, wanted, tasks))
-		wanted = tasks
-	}
-	chosen, err := shape.chooseNodes(request, wanted)
-	if err != nil {
-		return nil, nil, err
-	}
-	counts, err := shape.countOut(chosen, tasks, perNode, request)
-	if err != nil {
-		return nil, nil, err
-	}
-	rank := uint32(0)
-	for i, index := range chosen {
-		place := nodeTasks{node: shape.nodes[index], jobIndex: index}
-		for range counts[i] {
-			place.ranks = append(place.ranks, rank)
-			rank++
+// laidOut is a step's grant with the names of the nodes.
+func (shape *jobShape) laidOut(granted *grant.Grant) ([]nodeTasks, error) {
+	plan := make([]nodeTasks, len(granted.Shares))
+	for i, share := range granted.Shares {
+		if share.Node >= len(shape.nodes) || !slices.IsSorted(share.Ranks) {
+			return nil, fmt.Errorf("process 1 gave this step a part of node %d, and SLURM_JOB_NODELIST has %d: do not change the variables of a job", share.Node, len(shape.nodes))
 		}
-		plan = append(plan, place)
+		plan[i] = nodeTasks{node: shape.nodes[share.Node], jobIndex: share.Node, ranks: share.Ranks, share: share}
 	}
-	return plan, warnings, nil
+	return plan, nil
 }
 
-func (shape *jobShape) nodeCount(request stepRequest) (int, error) {
-	if request.least == 0 {
-		available := 0
-		for _, node := range shape.nodes {
-			if !slices.Contains(request.exclude, node) {
-				available++
-			}
+// grantJob is the job as its variables show it: for a process 1 that does not know.
+func (shape *jobShape) grantJob() grant.Job {
+	job := grant.Job{Tasks: shape.ntasks, Nodes: make([]grant.Node, len(shape.nodes))}
+	for i, name := range shape.nodes {
+		job.Nodes[i] = grant.Node{Name: name, CPUs: grant.MaxTasks}
+		if shape.cpus != nil {
+			job.Nodes[i].CPUs = min(shape.cpus[i], 1<<16)
 		}
-		return max(available, 1), nil
-	}
-	if request.least > len(shape.nodes) {
-		return 0, option.Fail(1, "Only allocated %d nodes asked for %d", len(shape.nodes), request.least)
-	}
-	return min(max(request.most, request.least), len(shape.nodes)), nil
-}
-
-// chooseNodes picks nodes, by index: those that must take part, then the
-// first others of the job, in the order of the job.
-func (shape *jobShape) chooseNodes(request stepRequest, wanted int) ([]int, error) {
-	chosen := make([]int, 0, wanted)
-	for _, node := range request.nodes {
-		index := slices.Index(shape.nodes, node)
-		if index < 0 || slices.Contains(request.exclude, node) {
-			return nil, shape.refuse("Requested node configuration is not available",
-				fmt.Sprintf("%s is not a node of this job that may be used; those are %s", node, spec.FormatHostList(shape.nodes)))
-		}
-		chosen = append(chosen, index)
-	}
-	for index, node := range shape.nodes {
-		if len(chosen) < wanted && !slices.Contains(chosen, index) && !slices.Contains(request.exclude, node) {
-			chosen = append(chosen, index)
+		if shape.tasks != nil {
+			job.Nodes[i].Tasks = shape.tasks[i]
 		}
 	}
-	if len(chosen) != wanted {
-		return nil, shape.refuse("Requested node configuration is not available",
-			fmt.Sprintf("%d nodes are to be used, and %d of the job's may or must be", wanted, len(chosen)))
-	}
-	slices.Sort(chosen)
-	return chosen, nil
-}
-
-// countOut is how many of the tasks each chosen node runs.
-func (shape *jobShape) countOut(chosen []int, tasks, perNode int, request stepRequest) ([]int, error) {
-	if counts := shape.asTheJob(chosen, tasks, request); counts != nil {
-		return counts, nil
-	}
-	room, total := make([]int, len(chosen)), 0
-	for i, index := range chosen {
-		room[i] = step.MaxTasks
-		if shape.cpus != nil && !request.overcommit {
-			room[i] = shape.cpus[index] / max(request.cpusPerTask, 1)
-		}
-		if perNode > 0 {
-			room[i] = min(room[i], perNode)
-		}
-		room[i] = min(room[i], step.MaxTasks)
-		total += room[i]
-	}
-	if total < tasks || slices.Contains(room, 0) {
-		return nil, shape.refuse("More processors requested than permitted",
-			fmt.Sprintf("%d tasks are to run on %d nodes, which have CPUs for %d; choose with -n and -N, or allow more with --overcommit", tasks, len(chosen), total))
-	}
-	counts := make([]int, len(chosen))
-	for left := tasks; left > 0; {
-		for i := range counts {
-			if left > 0 && counts[i] < room[i] {
-				counts[i]++
-				left--
-			}
-		}
-	}
-	return counts, nil
-}
-
-// asTheJob is the layout that the job itself was given, where the step is
-// over all of it.
-func (shape *jobShape) asTheJob(chosen []int, tasks int, request stepRequest) []int {
-	if shape.tasks == nil || len(chosen) != len(shape.nodes) || request.tasksPerNode > 0 || request.cpusPerTask > 0 {
-		return nil
-	}
-	total := 0
-	for _, count := range shape.tasks {
-		if count < 1 || count > step.MaxTasks {
-			return nil
-		}
-		total += count
-	}
-	if total != tasks {
-		return nil
-	}
-	return shape.tasks
-}
-
-func (shape *jobShape) refuse(sentence, detail string) error {
-	return option.Fail(1, "Unable to create step for job %s: %s\n%s", shape.job, sentence, detail)
+	return job
 }
 
 // parseCounts reads "2(x3),1": 2, 2, 2, 1.

@@ -20,6 +20,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clienttest"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 // testJob is a job over some nodes, each with a stand-in for process 1 that
@@ -30,6 +31,9 @@ type testJob struct {
 	target  string            // controller that joins tunnels
 	mu      sync.Mutex
 	numbers uint32
+	tickets uint64
+	book    *grant.Book
+	old     bool // process 1 is of a version that does not share out the job
 	// refuse makes a node drop its connection after Launch.
 	refuse map[string]bool
 }
@@ -41,7 +45,9 @@ func newTestJob(t *testing.T, nodes ...string) *testJob {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
+	var all grant.Job
 	for _, node := range nodes {
+		all.Nodes = append(all.Nodes, grant.Node{Name: node, CPUs: 4})
 		job.sockets[node] = filepath.Join(directory, node)
 		listener, err := net.Listen("unix", job.sockets[node])
 		if err != nil {
@@ -58,6 +64,7 @@ func newTestJob(t *testing.T, nodes ...string) *testJob {
 			}
 		}()
 	}
+	job.book = grant.NewBook(all)
 	job.target = clienttest.Serve(t, func(server *grpc.Server) { pb.RegisterNodeLinkServer(server, &tunnels{job: job}) })
 	return job
 }
@@ -96,6 +103,25 @@ func (j *testJob) serve(node string, connection net.Conn) {
 				continue
 			}
 			_ = step.Write(connection, &step.StepNumber{Step: number})
+		case *step.Allocate:
+			if node != "n1" || j.old {
+				return
+			}
+			j.mu.Lock()
+			j.tickets++
+			ticket := j.tickets
+			granted, err := j.book.Ask(ticket, &message.Request)
+			j.mu.Unlock()
+			defer func() {
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				j.book.Leave(ticket)
+			}()
+			if err != nil {
+				_ = step.Write(connection, &step.Failed{Text: err.Error(), Code: 1})
+				return
+			}
+			_ = step.Write(connection, &step.Granted{Grant: *granted})
 		case *step.Launch:
 			if j.refuse[node] {
 				return

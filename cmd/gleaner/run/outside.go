@@ -17,7 +17,7 @@ import (
 // ofSession are grun's options that a session has; the others are for steps
 // that are started from inside their job.
 var ofSession = []string{
-	optJobID, optPty, "overlap", "exact", jobspec.OptExclusive, "immediate", "disable-status", optUnbuffered, optOvercommit,
+	optJobID, optPty, optOverlap, optExact, jobspec.OptExclusive, "immediate", "disable-status", optUnbuffered, optOvercommit,
 	jobspec.OptNtasks, jobspec.OptNodes, jobspec.OptCPUsPerTask, jobspec.OptChdir, jobspec.OptExport, jobspec.OptQuiet, jobspec.OptVerbose, optMPI, optCPUBind, option.Controller,
 }
 
@@ -48,7 +48,7 @@ func runSession(inv *option.Invocation) error {
 	if len(inv.Operands) == 0 && !inv.Given(optPty) {
 		return option.Fail(1, "No command given to execute.")
 	}
-	if _, err := readStepRequest(inv.Values); err != nil {
+	if _, err := readStepRequest(inv, inv.Values); err != nil {
 		return err
 	}
 	wide := !inv.Given(optPty) && !isOneTask(inv)

@@ -7,6 +7,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/session"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 // runStep is grun.
@@ -41,78 +43,27 @@ func runStep(inv *option.Invocation) error {
 	if len(inv.Operands) == 0 {
 		return option.Fail(1, "No command given to execute.")
 	}
-	if err := ofAnAllocation(inv, typed); err != nil {
-		return err
-	}
-	request, err := readStepRequest(inv.Values)
+	ofAnAllocation(inv, typed)
+	request, err := readStepRequest(inv, typed)
 	if err != nil {
 		return err
-	}
-	plan, warnings, err := shape.layOut(request)
-	if err != nil {
-		return err
-	}
-	if !inv.Given(jobspec.OptQuiet) {
-		for _, warning := range warnings {
-			fmt.Fprintf(inv.Stderr, "%s: warning: %s\n", inv.Command.Program(), warning)
-		}
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, session.Forwarded...)
 	defer signal.Stop(signals)
-	gpusPerTask, err := readGPUBind(inv.Values)
+	bind, err := readGPUBind(inv.Values)
 	if err != nil {
 		return err
 	}
+	if bind.kind == "" && request.GPUs.Per == grant.PerTask {
+		bind = gpuBind{kind: gpuBindEach, count: request.GPUs.Count}
+	}
 	runner := &stepRunner{
-		gpusPerTask: gpusPerTask,
-		inv:         inv, shape: shape, plan: plan, signals: signals,
+		inv: inv, shape: shape, request: request, gpuBind: bind, signals: signals,
 		dialer: &stepDialer{shape: shape, controller: inv.Text(option.Controller)},
 	}
 	// A signal is for the tasks to end by, not for grun to leave them with.
 	return runner.run(context.WithoutCancel(inv.Context))
-}
-
-// readStepRequest reads the options that say how many tasks run where, and
-// refuses unsupported values.
-func readStepRequest(values option.Values) (stepRequest, error) {
-	// The numbers are read as gsubmit reads them.
-	builder := &jobspec.Builder{Values: values}
-	least, most := builder.NodeCount()
-	request := stepRequest{
-		tasks: int(builder.Count(jobspec.OptNtasks)), least: int(least), most: int(most),
-		tasksPerNode: int(builder.Count(jobspec.OptNtasksPerNode)), cpusPerTask: int(builder.Count(jobspec.OptCPUsPerTask)),
-		overcommit: values.Given(optOvercommit),
-	}
-	for _, list := range []struct {
-		long  string
-		names *[]string
-	}{{jobspec.OptNodelist, &request.nodes}, {jobspec.OptExclude, &request.exclude}} {
-		if !values.Given(list.long) {
-			continue
-		}
-		names, err := spec.ParseHostList(values.Text(list.long))
-		if err != nil {
-			builder.Fail(1, "Invalid --%s specification: %w", list.long, err)
-		}
-		*list.names = names
-	}
-	for _, long := range []string{optMPI, optCPUBind} {
-		if value := values.Text(long); value != "" && value != "none" && value != "no" {
-			builder.Fail(1, "--%s=%s is not supported: only --%s=none is", long, value, long)
-		}
-	}
-	switch values.Text(optKillOnBadExit) {
-	case "", "0", "1":
-	default:
-		builder.Fail(1, "Invalid --%s value %q: type 0 or 1", optKillOnBadExit, values.Text(optKillOnBadExit))
-	}
-	switch mode := values.Text(jobspec.OptOpenMode); mode {
-	case "", "append", "truncate", "a", "t":
-	default:
-		builder.Fail(1, "Invalid --open-mode specification: %q: type append or truncate", mode)
-	}
-	return request, builder.Err
 }
 
 // prepareStreams opens what the tasks read and write.
@@ -176,12 +127,13 @@ func (r *stepRunner) environment(number, umask uint32) ([]string, error) {
 	}
 	tasks, nodes, perNode := strconv.Itoa(r.tasks()), strconv.Itoa(len(r.plan)), formatCounts(counts)
 	id := strconv.FormatUint(uint64(number), 10)
+	distribution := cmp.Or(r.request.Distribution.Kind, grant.Block)
 	var all jobspec.Environment
 	all.Merge(exported)
 	for _, pair := range [][2]string{
 		{"STEP_ID", id}, {"STEPID", id}, {"STEP_NODELIST", spec.FormatHostList(names)}, {"STEP_NUM_NODES", nodes},
 		{"STEP_NUM_TASKS", tasks}, {"STEP_TASKS_PER_NODE", perNode}, {"NNODES", nodes}, {"NTASKS", tasks}, {"NPROCS", tasks},
-		{"TASKS_PER_NODE", perNode}, {"DISTRIBUTION", "block"}, {"UMASK", fmt.Sprintf("%04o", umask)},
+		{"TASKS_PER_NODE", perNode}, {"DISTRIBUTION", distribution}, {"UMASK", fmt.Sprintf("%04o", umask)},
 	} {
 		all.Set("SLURM_" + pair[0] + "=" + pair[1])
 		all.Set("GLEANER_" + pair[0] + "=" + pair[1])

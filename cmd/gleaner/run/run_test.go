@@ -14,6 +14,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/session"
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 // hasty makes steps end soon that must, but not before what obeys has ended;
@@ -87,9 +88,15 @@ func TestRunRefuses(t *testing.T) {
 		"--bogus true":             {"grun: unrecognized option '--bogus'\nTry \"grun --help\" for more information\n", 255},
 		"-n x true":                {"grun: error: Invalid numeric value \"x\" for --ntasks", 1},
 		"--gpus-per-task=x:y x":    {"grun: error: Invalid --gpus-per-task specification: ", 1},
-		"--gpu-bind=per_task:0 x":  {"grun: error: Invalid --gpu-bind specification: \"per_task:0\": type a number", 1},
-		"--gpu-bind=map_gpu:0,1 x": {"grun: error: --gpu-bind=map_gpu:0,1 is not supported: none and per_task:COUNT are", 1},
-		"--gpus-per-node=1 x":      {"grun: error: --gpus-per-node inside a job is not supported: ", 1},
+		"--gpu-bind=per_task:0 x":  {"grun: error: Invalid --gpu-bind specification: \"per_task:0\": type none, per_task:COUNT", 1},
+		"--gpu-bind=map_gpu:0,1 x": {"grun: error: Invalid generic resource (gres) specification: --gpu-bind gives a task GPU 0", 1},
+		"--gpus-per-node=1 x":      {"grun: error: Unable to create step for job 7: Invalid generic resource (gres) specification\n", 1},
+		"--gpu-bind=map_gpu:x x":   {"grun: error: Invalid --gpu-bind specification: ", 1},
+		"--gpu-bind=closest x":     {"grun: error: --gpu-bind=closest is not supported: ", 1},
+		"--mem=x x":                {"grun: error: Invalid --mem specification: ", 255},
+		"-m plane=0 x":             {"grun: error: Invalid --distribution specification: ", 255},
+		"-m arbitrary x":           {"grun: error: --distribution=arbitrary needs a node for each task", 1},
+		"-m arbitrary -w n9 x":     {"grun: error: Unable to create step for job 7: Requested node configuration is not available\n", 1},
 		"--mpi=pmix true":          {"grun: error: --mpi=pmix is not supported", 1},
 		"-n9 true":                 {"grun: error: Unable to create step for job 7: More processors requested than permitted\n", 1},
 		"-o /nowhere/x true":       {"grun: error: Unable to open file /nowhere/x for output: no such file or directory\n", 1},
@@ -217,10 +224,6 @@ func TestRunPassesSignals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, _, err := shape.layOut(stepRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		signals := make(chan os.Signal)
 		ready := make(chan struct{}, 4)
 		inv.Stdout = writerFunc(func(data []byte) { ready <- struct{}{} })
@@ -231,7 +234,7 @@ func TestRunPassesSignals(t *testing.T) {
 				signals <- number
 			}
 		}()
-		runner := &stepRunner{inv: inv, shape: shape, plan: plan, signals: signals, dialer: &stepDialer{shape: shape, controller: job.target}}
+		runner := &stepRunner{inv: inv, shape: shape, request: &grant.Request{}, signals: signals, dialer: &stepDialer{shape: shape, controller: job.target}}
 		_, status := option.Report("grun", runner.run(context.Background()))
 		if status != test.status {
 			t.Errorf("%s: status %d, want %d; %s", name, status, test.status, stderr.String())

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
 )
 
 // Variables, so that tests need not wait as long as users may have to.
@@ -29,12 +29,16 @@ const maxWaitingSignals = 16
 
 // stepRunner runs one step.
 type stepRunner struct {
-	inv         *option.Invocation
-	shape       *jobShape
-	plan        []nodeTasks
-	dialer      *stepDialer
-	signals     <-chan os.Signal
-	gpusPerTask uint32 // that each task sees; 0 = all
+	inv     *option.Invocation
+	shape   *jobShape
+	request *grant.Request
+	gpuBind gpuBind
+	dialer  *stepDialer
+	signals <-chan os.Signal
+
+	holder *step.Client // has the step's part of the job; may be one of clients
+	alone  bool         // process 1 does not share out the job
+	plan   []nodeTasks
 
 	directory string
 	number    uint32
@@ -78,7 +82,10 @@ func (r *stepRunner) tasks() int {
 
 // nodeOf is the place in the plan where a task runs.
 func (r *stepRunner) nodeOf(rank uint32) int {
-	return slices.IndexFunc(r.plan, func(place nodeTasks) bool { return place.ranks[len(place.ranks)-1] >= rank })
+	return slices.IndexFunc(r.plan, func(place nodeTasks) bool {
+		_, here := slices.BinarySearch(place.ranks, rank)
+		return here
+	})
 }
 
 // run starts the step and stays with it to its end. The error carries the
@@ -91,9 +98,14 @@ func (r *stepRunner) run(ctx context.Context) error {
 		for _, client := range r.clients {
 			_ = client.Close()
 		}
+		if r.holder != nil {
+			_ = r.holder.Close()
+		}
 	}()
-	if err := r.prepare(ctx); err != nil {
-		return err
+	for _, prepare := range []func() error{r.workDirectory, func() error { return r.obtain(ctx) }, func() error { return r.connect(ctx) }} {
+		if err := prepare(); err != nil {
+			return err
+		}
 	}
 	launch, err := r.launchOrder()
 	if err != nil {
@@ -104,7 +116,11 @@ func (r *stepRunner) run(ctx context.Context) error {
 	r.over, r.started = make([]bool, len(r.plan)), make([]bool, len(r.plan))
 	r.ends = map[taskEnd][]uint32{}
 	for place, client := range r.clients {
-		go follow(ctx, place, client, r.launchOn(place, launch), events)
+		ofNode, err := r.launchOn(place, launch)
+		if err != nil {
+			return err
+		}
+		go follow(ctx, place, client, ofNode, events)
 	}
 	r.attend(events)
 	r.report()
@@ -113,45 +129,6 @@ func (r *stepRunner) run(ctx context.Context) error {
 		r.status = max(r.status, 1)
 	}
 	return option.Exit(r.status)
-}
-
-// prepare connects to every node and gets the number of the step.
-func (r *stepRunner) prepare(ctx context.Context) error {
-	var err error
-	if r.directory, err = os.Getwd(); err != nil {
-		return fmt.Errorf("the current directory cannot be told: %w; name one with --chdir", err)
-	}
-	if given := r.inv.Text(jobspec.OptChdir); given != "" {
-		r.directory = inDirectory(r.directory, given)
-	}
-	for _, place := range r.plan {
-		client, err := r.dialer.dial(ctx, place.node)
-		if err != nil {
-			return err
-		}
-		r.clients = append(r.clients, client)
-	}
-	// Numbers come from the node of the batch script, the job's first.
-	numbers := r.clients[0]
-	if r.plan[0].jobIndex != 0 {
-		if numbers, err = r.dialer.dial(ctx, r.shape.nodes[0]); err != nil {
-			return err
-		}
-		defer numbers.Close()
-	}
-	err = within(startTime, numbers, func() (err error) {
-		r.number, err = numbers.NewStep()
-		return err
-	})
-	if err != nil {
-		return option.Fail(1, "Unable to create step for job %s: %w", r.shape.job, err)
-	}
-	if r.inv.Given(jobspec.OptVerbose) {
-		for _, place := range r.plan {
-			r.say("step %s.%d: %s: %s", r.shape.job, r.number, place.node, taskWords(place.ranks))
-		}
-	}
-	return nil
 }
 
 // launchOrder is what all nodes are told alike.
@@ -172,18 +149,25 @@ func (r *stepRunner) launchOrder() (step.Launch, error) {
 		Step: r.number, Argv: r.inv.Operands, Env: environment, Cwd: step.Bytes(r.directory), Umask: umask,
 	}
 	launch.Input, launch.InputTask = input.inputMode()
-	launch.GPUsPerTask = r.gpusPerTask
 	return launch, nil
 }
 
 // launchOn adds the tasks of one node. SLURM_NODEID counts the nodes of the
 // step, as in Slurm.
-func (r *stepRunner) launchOn(place int, launch step.Launch) *step.Launch {
+func (r *stepRunner) launchOn(place int, launch step.Launch) (*step.Launch, error) {
 	id := "SLURM_NODEID=" + strconv.Itoa(place)
-	for local, rank := range r.plan[place].ranks {
-		launch.Tasks = append(launch.Tasks, step.Task{Rank: rank, Local: uint32(local), Env: step.Strings{id}})
+	here := &r.plan[place]
+	if !r.alone {
+		launch.Share = &step.Share{CPUs: here.share.CPUs, GPUs: here.share.GPUs}
 	}
-	return &launch
+	for local, rank := range here.ranks {
+		gpus, err := r.gpuBind.ofTask(local, len(here.share.GPUs))
+		if err != nil {
+			return nil, err
+		}
+		launch.Tasks = append(launch.Tasks, step.Task{Rank: rank, Local: uint32(local), Env: step.Strings{id}, GPUs: gpus})
+	}
+	return &launch, nil
 }
 
 // follow launches the tasks of one node and passes on what it says, to the

@@ -1,0 +1,178 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
+	"github.com/gleaner-hpc/gleaner/proto/step"
+	"github.com/gleaner-hpc/gleaner/proto/step/grant"
+)
+
+// obtain gets the step's part of the job, and waits for it if others have it. The
+// connection, to process 1 of the batch host, is what holds the part.
+func (r *stepRunner) obtain(ctx context.Context) error {
+	holder, err := r.dialer.dial(ctx, r.shape.nodes[0])
+	if err != nil {
+		return err
+	}
+	granted, err := r.await(holder)
+	if errors.Is(err, step.ErrNoGrants) {
+		_ = holder.Close()
+		if holder, err = r.dialer.dial(ctx, r.shape.nodes[0]); err == nil {
+			granted, err = r.grantAlone(holder)
+		}
+	}
+	if err == nil {
+		r.number = granted.Step
+		r.plan, err = r.shape.laidOut(granted)
+	}
+	if err != nil {
+		_ = holder.Close()
+		return err
+	}
+	r.holder = holder
+	if !r.inv.Given(jobspec.OptQuiet) {
+		for _, warning := range granted.Warnings {
+			r.say("warning: %s", warning)
+		}
+	}
+	return nil
+}
+
+// await asks for the part.
+func (r *stepRunner) await(holder *step.Client) (*grant.Grant, error) {
+	type answer struct {
+		granted *grant.Grant
+		err     error
+	}
+	answers, waits := make(chan answer, 1), make(chan struct{}, 1)
+	go func() {
+		granted, err := holder.Allocate(r.request, func() { waits <- struct{}{} })
+		answers <- answer{granted, err}
+	}()
+	late := time.After(startTime)
+	immediate, err := r.immediate()
+	if err != nil {
+		return nil, err
+	}
+	waited := false
+	for {
+		select {
+		case a := <-answers:
+			if a.err != nil && !errors.Is(a.err, step.ErrNoGrants) {
+				return nil, r.refused(a.err)
+			}
+			if waited && a.err == nil && !r.inv.Given(jobspec.OptQuiet) {
+				r.say("Step created for job %s", r.shape.job)
+			}
+			return a.granted, a.err
+		case <-waits:
+			waited, late = true, nil
+			if immediate == nil && !r.inv.Given(jobspec.OptQuiet) {
+				r.say("Job %s step creation temporarily disabled, retrying (Requested nodes are busy)", r.shape.job)
+			}
+		case <-immediate:
+			return nil, r.refused(errors.New("Requested nodes are busy")) //nolint:staticcheck // Slurm's sentence
+		case <-late:
+			return nil, r.refused(fmt.Errorf("no answer within %s", startTime))
+		case sig := <-r.signals:
+			number, _ := sig.(syscall.Signal)
+			r.say("Cancelled pending job step with signal %d", int(number))
+			return nil, r.refused(errors.New("Job/step already completing or completed")) //nolint:staticcheck // Slurm's sentence
+		}
+	}
+}
+
+// refused has what nodes say as the rest of Slurm's sentence; what has a sentence of
+// its own keeps it.
+func (r *stepRunner) refused(err error) error {
+	text := err.Error()
+	var nodes, asked int
+	if n, _ := fmt.Sscanf(text, "Only allocated %d nodes asked for %d", &nodes, &asked); n == 2 {
+		return option.Fail(1, "%s", text)
+	}
+	return option.Fail(1, "Unable to create step for job %s: %s", r.shape.job, text)
+}
+
+// immediateS is what --immediate alone means.
+const immediateS = 1
+
+// immediate ends the patience of a step that was asked for with --immediate; nil = it
+// has no end.
+func (r *stepRunner) immediate() (<-chan time.Time, error) {
+	if !r.inv.Given("immediate") {
+		return nil, nil
+	}
+	seconds := uint64(immediateS)
+	if text := r.inv.Text("immediate"); text != "" {
+		var err error
+		if seconds, err = strconv.ParseUint(text, 10, 31); err != nil {
+			return nil, r.inv.Fail("Invalid --immediate specification: %.40q: type a number of seconds", text)
+		}
+	}
+	return time.After(time.Duration(seconds) * time.Second), nil
+}
+
+// grantAlone lays the step out as if it were alone in its job, for a process 1 that
+// counts the steps and no more: the job began under an older version.
+func (r *stepRunner) grantAlone(numbers *step.Client) (*grant.Grant, error) {
+	request := *r.request
+	if request.GPUs.Per != grant.PerTask {
+		request.GPUs = grant.GPUs{Per: grant.PerStep}
+	} else {
+		return nil, r.refused(errors.New("this job began under an older version of Gleaner, whose steps have no GPUs of their own: leave out --gpus-per-task"))
+	}
+	granted, err := grant.NewBook(r.shape.grantJob()).Ask(1, &request)
+	if err != nil {
+		return nil, r.refused(err)
+	}
+	err = within(startTime, numbers, func() (err error) {
+		granted.Step, err = numbers.NewStep()
+		return err
+	})
+	if err != nil {
+		return nil, r.refused(err)
+	}
+	r.alone = true
+	return granted, nil
+}
+
+// connect reaches every node of the step.
+func (r *stepRunner) connect(ctx context.Context) error {
+	for _, place := range r.plan {
+		if len(r.plan) == 1 && place.jobIndex == 0 {
+			r.clients = append(r.clients, r.holder)
+			break
+		}
+		client, err := r.dialer.dial(ctx, place.node)
+		if err != nil {
+			return err
+		}
+		r.clients = append(r.clients, client)
+	}
+	if r.inv.Given(jobspec.OptVerbose) {
+		for _, place := range r.plan {
+			r.say("step %s.%d: %s: %s", r.shape.job, r.number, place.node, taskWords(place.ranks))
+		}
+	}
+	return nil
+}
+
+// workDirectory is where the tasks start.
+func (r *stepRunner) workDirectory() error {
+	var err error
+	if r.directory, err = os.Getwd(); err != nil {
+		return fmt.Errorf("the current directory cannot be told: %w; name one with --chdir", err)
+	}
+	if given := r.inv.Text(jobspec.OptChdir); given != "" {
+		r.directory = inDirectory(r.directory, given)
+	}
+	return nil
+}
