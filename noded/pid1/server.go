@@ -72,11 +72,14 @@ func (p *process1) handle(conn net.Conn) {
 		_ = conn.SetReadDeadline(time.Time{})
 		switch m := m.(type) {
 		case *step.Launch:
-			p.runStep(conn, reader, m)
+			p.runStep(conn, reader, m, func() { p.grants.leave(asked) })
 			return
 		case *step.Open, *step.Attach:
 			p.runSession(conn, reader, m)
 			return
+		case *step.Release:
+			p.grants.leave(asked)
+			asked = nil
 		case *step.Allocate:
 			if asked == nil && p.config.Batch != nil {
 				asked = p.grants.ask(conn, m)
@@ -103,6 +106,8 @@ func (p *process1) answer(m step.Message) step.Message {
 			return &step.Failed{Text: "this node does not run the batch script", Code: 1}
 		}
 		p.startBatch()
+		return &step.OK{}
+	case *step.Release:
 		return &step.OK{}
 	case *step.Allocate:
 		return &step.Failed{Text: "steps are allocated by the node that runs the batch script, each over a connection of its own", Code: 1}

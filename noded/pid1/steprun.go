@@ -31,6 +31,7 @@ type stepRun struct {
 	write  sync.Mutex // one frame at a time on conn
 	tasks  []*task    // in the order of Launch; fixed after start
 	input  inputQueue
+	over   func()
 
 	mu sync.Mutex // guards task.done
 }
@@ -45,9 +46,10 @@ type task struct {
 	done    bool
 }
 
-// runStep runs one step to its end.
-func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Launch) {
-	run := &stepRun{number: launch.Step, conn: conn}
+// runStep runs one step to its end. over is called when nothing of it runs here, before
+// its client hears so.
+func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Launch, over func()) {
+	run := &stepRun{number: launch.Step, conn: conn, over: over}
 	run.input.init(step.InputWindow)
 	if err := p.startTasks(run, launch); err != nil {
 		run.abort()
@@ -87,11 +89,15 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 	if err != nil {
 		return err
 	}
+	bound, err := p.bindingOf(launch)
+	if err != nil {
+		return err
+	}
 	common := Overlay(launch.Env, p.config.StepEnv, ofStep, []string{
 		"SLURM_STEP_ID=" + number, "SLURM_STEPID=" + number, "SLURM_GTIDS=" + strings.Join(ranks, ","),
 	})
 	for i := range launch.Tasks {
-		t, err := p.startTask(launch, &launch.Tasks[i], Overlay(common, gpus.ofTask(&launch.Tasks[i])))
+		t, err := p.startTask(launch, &launch.Tasks[i], bound, Overlay(common, gpus.ofTask(&launch.Tasks[i])))
 		if err != nil {
 			return err
 		}
@@ -105,7 +111,11 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 	return nil
 }
 
-func (p *process1) startTask(launch *step.Launch, spec *step.Task, common []string) (*task, error) {
+func (p *process1) startTask(launch *step.Launch, spec *step.Task, bound *binding, common []string) (*task, error) {
+	cpus, err := bound.ofTask(int(spec.Local))
+	if err != nil {
+		return nil, err
+	}
 	env := Overlay(common, spec.Env, []string{
 		"SLURM_PROCID=" + strconv.FormatUint(uint64(spec.Rank), 10),
 		"SLURM_LOCALID=" + strconv.FormatUint(uint64(spec.Local), 10),
@@ -117,7 +127,6 @@ func (p *process1) startTask(launch *step.Launch, spec *step.Task, common []stri
 			f.Close()
 		}
 	}()
-	var err error
 	if launch.Input == step.InputAll || launch.Input == step.InputTask && launch.InputTask == spec.Rank {
 		theirs[0], t.stdin, err = os.Pipe()
 	} else {
@@ -132,6 +141,7 @@ func (p *process1) startTask(launch *step.Launch, spec *step.Task, common []stri
 		t.child, err = p.start(&command{
 			argv: launch.Argv, env: Mirror(env), cwd: string(launch.Cwd), umask: launch.Umask,
 			files: [3]uintptr{theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd()},
+			cpus:  formatCPUs(cpus), report: bound.report(spec.Rank, spec.Local),
 		})
 	}
 	if err != nil {
@@ -210,6 +220,7 @@ func (run *stepRun) finish() {
 		t.closeFiles()
 	}
 	run.input.close()
+	run.over()
 	run.send(&step.Done{})
 }
 

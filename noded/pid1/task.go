@@ -33,6 +33,9 @@ type command struct {
 	files [3]uintptr // standard input, output, error
 	// terminal: standard input becomes the controlling terminal.
 	terminal bool
+	// cpus are those that it is bound to, as the kernel's list; "" = those of the job.
+	// report is what it says of that.
+	cpus, report string
 }
 
 // child is a process that was started.
@@ -90,7 +93,7 @@ func (p *process1) start(c *command) (*child, error) {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	defer write.Close()
-	argv := append([]string{"ginit", taskWord, strconv.FormatUint(uint64(c.umask), 8), c.cwd}, c.argv...)
+	argv := append([]string{"ginit", taskWord, strconv.FormatUint(uint64(c.umask), 8), c.cpus, c.report, c.cwd}, c.argv...)
 	attr := &syscall.ProcAttr{
 		Env:   c.env,
 		Files: []uintptr{c.files[0], c.files[1], c.files[2], write.Fd()},
@@ -128,10 +131,11 @@ func init() {
 	}
 }
 
-// taskMain is the launcher: umask, work directory, program, arguments.
+// taskMain is the launcher: umask, CPUs, what to say of these, work directory, program,
+// arguments.
 func taskMain(args []string) int {
 	unix.CloseOnExec(taskReportFd)
-	if len(args) < 3 {
+	if len(args) < 5 {
 		return exitSetup
 	}
 	umask, err := strconv.ParseUint(args[0], 8, 32)
@@ -139,7 +143,10 @@ func taskMain(args []string) int {
 		return exitSetup
 	}
 	unix.Umask(int(umask & 0o777))
-	cwd, argv := args[1], args[2:]
+	if err := bindTask(args[1], args[2]); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+	}
+	cwd, argv := args[3], args[4:]
 	if err := unix.Chdir(cwd); err != nil {
 		var errno syscall.Errno
 		errors.As(err, &errno)

@@ -11,7 +11,7 @@ import (
 // Allocate asks for a step's part of the job; only process 1 of the batch host knows
 // what the other steps have. The answer is Granted or Failed, or Waits and later one of
 // these. The part is the step's until the connection is closed. Launch may follow on the
-// same connection.
+// same connection; then the part is given back before Done.
 type Allocate struct {
 	Request grant.Request `json:"request"`
 }
@@ -24,6 +24,10 @@ type Granted struct {
 // Waits says that the step waits for others.
 type Waits struct{}
 
+// Release gives the part back. The answer, OK, means that the next step finds it.
+type Release struct{}
+
+func (*Release) kind() Kind  { return KindRelease }
 func (*Allocate) kind() Kind { return KindAllocate }
 func (*Granted) kind() Kind  { return KindGranted }
 func (*Waits) kind() Kind    { return KindWaits }
@@ -32,6 +36,8 @@ func newAllocateControl(kind Kind) Message {
 	switch kind {
 	case KindAllocate:
 		return &Allocate{}
+	case KindRelease:
+		return &Release{}
 	case KindGranted:
 		return &Granted{}
 	case KindWaits:
@@ -112,3 +118,6 @@ func (c *Client) Allocate(request *grant.Request, waits func()) (*grant.Grant, e
 		}
 	}
 }
+
+// Release gives back what Allocate got.
+func (c *Client) Release() error { return c.askOK(&Release{}) }

@@ -212,6 +212,9 @@ func checkLaunch(m *Launch) error {
 	default:
 		return fmt.Errorf("%w: unknown input mode %q", ErrMalformed, m.Input)
 	}
+	if err := checkBind(m.CPUBind); err != nil {
+		return err
+	}
 	seen := make(map[uint32]bool, len(m.Tasks))
 	for _, task := range m.Tasks {
 		if seen[task.Rank] {

@@ -11,7 +11,7 @@
 // A connection may ask any number of questions (NewStep, Signal, StartBatch:
 // one answer each, in order) and may then send one Launch. From then on it
 // carries that step's tasks on that node until Done. Closing it kills them.
-// What Allocate was granted is the step's until its connection is closed.
+// What Allocate was granted is the step's until its connection is closed, or Release.
 // What outlives its connection is a session: see Open.
 //
 // Standard input is flow controlled: the client has InputWindow bytes to
@@ -72,6 +72,7 @@ const (
 	KindSessions   Kind = 11
 	KindHold       Kind = 12
 	KindAllocate   Kind = 13
+	KindRelease    Kind = 14
 
 	KindStepNumber  Kind = 16
 	KindStarted     Kind = 17
@@ -129,6 +130,8 @@ type Launch struct {
 
 	// Share is what the step was granted of this node; nil = it was not asked for.
 	Share *Share `json:"share,omitempty"`
+	// CPUBind is nil if nothing was said of it.
+	CPUBind *CPUBind `json:"cpu_bind,omitempty"`
 }
 
 // Share is a step's part of what its job has on a node, counted from 0.

@@ -118,7 +118,7 @@ func stepOptions() []option.Option {
 		{Long: jobspec.OptGPUsPerTask, Argument: "[model:]count", Environment: runVariables("GPUS_PER_TASK"), Help: "GPUs of its own for each task, in CUDA_VISIBLE_DEVICES", Default: "as the job asked for, else all of the step's"},
 		{Long: optGPUBind, Argument: "none|per_task:count|single:tasks|map_gpu:list|mask_gpu:list", Environment: runVariables("GPU_BIND"), Help: "which of its step's GPUs each task sees, by CUDA_VISIBLE_DEVICES: all, so many each, one for so many tasks, or those listed for the tasks of a node in turn"},
 		{Long: optMPI, Argument: "none", Help: "none is accepted; MPI programs start through their own launchers"},
-		{Long: optCPUBind, Argument: "none", Help: "none is accepted; tasks share the CPUs that the job has on their node"},
+		{Long: optCPUBind, Argument: "[verbose,]none|threads|cores|sockets|rank|map_cpu:list|mask_cpu:list", Environment: runVariables("CPU_BIND"), Help: "which of its step's CPUs a task may run on: all, its own, those of its cores or sockets, or those listed for the tasks of a node in turn", Default: "none"},
 	}, allocation.Options()...)
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -111,6 +112,13 @@ func (j *testJob) serve(node string, connection net.Conn) {
 			j.tickets++
 			ticket := j.tickets
 			granted, err := j.book.Ask(ticket, &message.Request)
+			for err == nil && granted == nil { // what was before is about to end
+				j.mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+				j.mu.Lock()
+				j.book.Leave(ticket)
+				granted, err = j.book.Ask(ticket, &message.Request)
+			}
 			j.mu.Unlock()
 			defer func() {
 				j.mu.Lock()
@@ -122,6 +130,8 @@ func (j *testJob) serve(node string, connection net.Conn) {
 				return
 			}
 			_ = step.Write(connection, &step.Granted{Grant: *granted})
+		case *step.Release:
+			_ = step.Write(connection, &step.OK{})
 		case *step.Launch:
 			if j.refuse[node] {
 				return

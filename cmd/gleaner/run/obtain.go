@@ -144,6 +144,17 @@ func (r *stepRunner) grantAlone(numbers *step.Client) (*grant.Grant, error) {
 	return granted, nil
 }
 
+// releaseTime is how long process 1 has to say that the part is back.
+const releaseTime = 5 * time.Second
+
+// release gives the part back, so that the next step of a script finds it.
+func (r *stepRunner) release() {
+	if r.alone || r.holder == r.clients[0] {
+		return // it is back before the node says that it is done
+	}
+	_ = within(releaseTime, r.holder, r.holder.Release)
+}
+
 // connect reaches every node of the step.
 func (r *stepRunner) connect(ctx context.Context) error {
 	for _, place := range r.plan {

@@ -63,10 +63,11 @@ func readStepRequest(inv *option.Invocation, typed option.Values) (*grant.Reques
 
 // checkWords refuses words that options do not have.
 func checkWords(builder *jobspec.Builder, values option.Values) {
-	for _, long := range []string{optMPI, optCPUBind} {
-		if value := values.Text(long); value != "" && value != "none" && value != "no" {
-			builder.Fail(1, "--%s=%s is not supported: only --%s=none is", long, value, long)
-		}
+	if value := values.Text(optMPI); value != "" && value != "none" {
+		builder.Fail(1, "--%s=%.64s is not supported: only --%s=none is", optMPI, value, optMPI)
+	}
+	if _, err := readCPUBind(values, 0); err != nil && builder.Err == nil {
+		builder.Err = err
 	}
 	switch values.Text(optKillOnBadExit) {
 	case "", "0", "1":

@@ -123,6 +123,7 @@ func (r *stepRunner) run(ctx context.Context) error {
 		go follow(ctx, place, client, ofNode, events)
 	}
 	r.attend(events)
+	r.release()
 	r.report()
 	if err := r.outputs.close(); err != nil {
 		r.say("error: %v", err)
@@ -149,6 +150,9 @@ func (r *stepRunner) launchOrder() (step.Launch, error) {
 		Step: r.number, Argv: r.inv.Operands, Env: environment, Cwd: step.Bytes(r.directory), Umask: umask,
 	}
 	launch.Input, launch.InputTask = input.inputMode()
+	if launch.CPUBind, err = readCPUBind(r.inv.Values, r.request.CPUsPerTask); err != nil {
+		return step.Launch{}, err
+	}
 	return launch, nil
 }
 

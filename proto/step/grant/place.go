@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // shape is a request after its numbers were settled.
@@ -64,7 +63,7 @@ func (s *shape) findNodes() error {
 	for _, name := range must {
 		index := slices.IndexFunc(s.job.Nodes, func(n Node) bool { return n.Name == name })
 		if index < 0 || slices.Contains(r.Exclude, name) {
-			return refuse(noSuchNodes, "%s is not a node of this job that may be used; those are %s", name, s.job.names())
+			return refuse(noSuchNodes, "%s is not a node of this job that may be used; those are in SLURM_JOB_NODELIST", name)
 		}
 		if !slices.Contains(s.must, index) {
 			s.must = append(s.must, index)
@@ -76,14 +75,6 @@ func (s *shape) findNodes() error {
 		}
 	}
 	return nil
-}
-
-func (job *Job) names() string {
-	var names []string
-	for _, node := range job.Nodes {
-		names = append(names, node.Name)
-	}
-	return strings.Join(names, ",")
 }
 
 // countNodes settles the number of nodes and of tasks.
@@ -231,7 +222,7 @@ func (s *shape) countOut(chosen, able []int) ([]int, *Refusal) {
 		none = none || able[index] == 0
 	}
 	if total < s.tasks || none {
-		return nil, refuse(tooManyCPUs, "%d tasks are to run on %d nodes, which have room for %d; choose with -n and -N, or allow more with --overcommit", s.tasks, len(chosen), total)
+		return nil, refuse(tooManyCPUs, "%d tasks are to run on %d nodes, which have CPUs for %d; choose with -n and -N, or allow more with --overcommit", s.tasks, len(chosen), total)
 	}
 	size := 1
 	if s.request.Distribution.Kind == Plane {
