@@ -103,12 +103,20 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 		}
 		run.tasks = append(run.tasks, t)
 	}
-	for _, t := range run.tasks {
-		if err := t.child.started(launch.Argv[0]); err != nil {
+	for i, t := range run.tasks {
+		if err := t.child.started(programOf(launch, &launch.Tasks[i])[0]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// programOf is what a task runs.
+func programOf(launch *step.Launch, task *step.Task) []string {
+	if len(task.Argv) > 0 {
+		return task.Argv
+	}
+	return launch.Argv
 }
 
 func (p *process1) startTask(launch *step.Launch, spec *step.Task, bound *binding, common []string) (*task, error) {
@@ -139,7 +147,7 @@ func (p *process1) startTask(launch *step.Launch, spec *step.Task, bound *bindin
 	}
 	if err == nil {
 		t.child, err = p.start(&command{
-			argv: launch.Argv, env: Mirror(env), cwd: string(launch.Cwd), umask: launch.Umask,
+			argv: programOf(launch, spec), env: Mirror(env), cwd: string(launch.Cwd), umask: launch.Umask,
 			files: [3]uintptr{theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd()},
 			cpus:  formatCPUs(cpus), report: bound.report(spec.Rank, spec.Local),
 		})

@@ -221,6 +221,9 @@ func checkLaunch(m *Launch) error {
 			return fmt.Errorf("%w: task %d twice", ErrMalformed, task.Rank)
 		}
 		seen[task.Rank] = true
+		if len(task.Argv) > 0 && task.Argv[0] == "" {
+			return fmt.Errorf("%w: task %d without a program", ErrMalformed, task.Rank)
+		}
 		if err := checkGPUs(m.Share, task.GPUs); err != nil {
 			return err
 		}

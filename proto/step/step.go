@@ -147,6 +147,8 @@ type Task struct {
 	Env   Strings `json:"env,omitempty"`
 	// GPUs are those of the share's that the task sees, counted from 0 there; nil = all.
 	GPUs []int `json:"gpus,omitempty"`
+	// Argv is what it runs in place of the Launch's; nil = that.
+	Argv Strings `json:"argv,omitempty"`
 }
 
 // Started says that every task runs.

@@ -30,6 +30,8 @@ func (r *stepRunner) attend(events <-chan nodeEvent) {
 				r.status = max(r.status, 1)
 				r.end()
 			}
+		case <-r.leftBehind:
+			r.endLeftBehind()
 		case <-r.gather:
 			r.report()
 		case <-r.kill:
@@ -129,6 +131,9 @@ func (r *stepRunner) exited(place int, message *step.Exited) {
 	if err := r.outputs.flush(message.Rank); err != nil {
 		r.outputLost(err)
 	}
+	if r.waitAfter > 0 && r.leftBehind == nil {
+		r.leftBehind = time.After(r.waitAfter)
+	}
 	status, how := message.Code, fmt.Sprintf("Exited with exit code %d", message.Code)
 	if message.Signal != 0 {
 		text := syscall.Signal(message.Signal).String()
@@ -152,6 +157,18 @@ func (r *stepRunner) exited(place int, message *step.Exited) {
 		}
 		r.end()
 	}
+}
+
+// endLeftBehind ends the tasks that still run some time after the first has ended.
+func (r *stepRunner) endLeftBehind() {
+	if r.ending {
+		return
+	}
+	if !r.inv.Given(jobspec.OptQuiet) {
+		r.say("First task exited %s ago", r.waitAfter)
+		r.say("Terminating StepId=%s.%d", r.shape.job, r.number)
+	}
+	r.end()
 }
 
 // outputLost ends the step when what it writes cannot be kept.

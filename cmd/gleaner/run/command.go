@@ -20,6 +20,8 @@ const (
 	optCPUBind       = "cpu-bind"
 	optGPUBind       = "gpu-bind"
 	optExact         = "exact"
+	optMultiProg     = "multi-prog"
+	optBcast         = "bcast"
 	optOverlap       = "overlap"
 )
 
@@ -104,6 +106,9 @@ func stepOptions() []option.Option {
 		{Long: jobspec.OptError, Short: 'e', Argument: "all|none|task|file", Environment: runVariables("STDERRMODE"), Help: "likewise for standard error", Default: "as --output if that is a file, else all"},
 		{Long: jobspec.OptOpenMode, Argument: "append|truncate", Environment: runVariables("OPEN_MODE"), Help: "what happens to an output file that exists", Default: "truncate"},
 		{Long: optKillOnBadExit, Short: 'K', Argument: "0|1", OptionalArgument: true, Environment: runVariables("KILL_BAD_EXIT"), Help: "end all tasks as soon as one ends with a status other than 0"},
+		{Long: jobspec.OptWait, Short: 'W', Argument: "seconds", Environment: runVariables("WAIT"), Help: "end the other tasks so long after the first has ended; 0: let them run", Default: "0"},
+		{Long: optMultiProg, Environment: runVariables("MULTI"), Help: "run several programs: the command is a file with lines such as 4-6 echo task:%t, which name tasks and what they run"},
+		{Long: optBcast, Argument: "path", OptionalArgument: true, Environment: runVariables("BCAST"), Help: "copy the program to this path on every node of the step first, and run it there", Default: "slurm_bcast_JOB.STEP in the current directory"},
 		{Long: jobspec.OptChdir, Short: 'D', Argument: "directory", Help: "directory the tasks start in", Default: "the current one"},
 		{Long: jobspec.OptExport, Argument: "ALL|NONE|[ALL,]name[=value],...", Help: "the environment variables to hand to the tasks", Default: "ALL"},
 		{Long: jobspec.OptQuiet, Short: 'Q', Help: "print nothing but errors"},
@@ -129,14 +134,12 @@ func runLater() []option.Option {
 	}
 	return []option.Option{
 		later(0, "accel-bind", "options", gpusOfTheJob),
-		{Long: "bcast", Argument: "path", OptionalArgument: true, Later: "copy the program to a shared directory"},
 		later(0, "bcast-exclude", "paths", "copy the program to a shared directory"),
 		{Long: "compress", Argument: "type", OptionalArgument: true, Later: option.LeaveOut},
 		later(0, "epilog", "program", "run it after grun"),
 		later(0, "het-group", "numbers", option.LeaveOut),
 		later('H', jobspec.OptHold, "", ofTheJob),
 		later(0, "msg-timeout", "seconds", option.LeaveOut),
-		later(0, "multi-prog", "", "choose the program by SLURM_PROCID in a script"),
 		later('Z', "no-allocate", "", option.LeaveOut),
 		later('E', "preserve-env", "", option.LeaveOut),
 		later(0, "prolog", "program", "run it before grun"),
@@ -148,7 +151,6 @@ func runLater() []option.Option {
 		later(0, "task-prolog", "program", "let the tasks start a script that runs it"),
 		later(0, "test-only", "", "gsubmit --test-only says when a job would start"),
 		later('T', "threads", "count", option.LeaveOut),
-		later('W', jobspec.OptWait, "seconds", "use --kill-on-bad-exit, or timeout(1) around the command"),
 		{Long: "x11", Argument: "all|first|last", OptionalArgument: true, Later: option.LeaveOut},
 	}
 }

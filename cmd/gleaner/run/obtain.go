@@ -124,6 +124,9 @@ func (r *stepRunner) immediate() (<-chan time.Time, error) {
 // counts the steps and no more: the job began under an older version.
 func (r *stepRunner) grantAlone(numbers *step.Client) (*grant.Grant, error) {
 	request := *r.request
+	if r.programs != nil {
+		return nil, r.refused(errors.New("this job began under an older version of Gleaner, whose tasks all run one program: leave out --multi-prog"))
+	}
 	if request.GPUs.Per != grant.PerTask {
 		request.GPUs = grant.GPUs{Per: grant.PerStep}
 	} else {

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/jobspec"
@@ -58,12 +59,34 @@ func runStep(inv *option.Invocation) error {
 	if bind.kind == "" && request.GPUs.Per == grant.PerTask {
 		bind = gpuBind{kind: gpuBindEach, count: request.GPUs.Count}
 	}
+	lines, err := readPrograms(inv)
+	if err != nil {
+		return err
+	}
+	wait, err := readWait(inv)
+	if err != nil {
+		return err
+	}
 	runner := &stepRunner{
+		programs: lines, waitAfter: wait,
 		inv: inv, shape: shape, request: request, gpuBind: bind, signals: signals,
 		dialer: &stepDialer{shape: shape, controller: inv.Text(option.Controller)},
 	}
 	// A signal is for the tasks to end by, not for grun to leave them with.
 	return runner.run(context.WithoutCancel(inv.Context))
+}
+
+// readWait reads --wait; 0 = for ever.
+func readWait(inv *option.Invocation) (time.Duration, error) {
+	text := inv.Text(jobspec.OptWait)
+	if text == "" {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, inv.Fail("Invalid --%s specification: %.40q: type a number of seconds, 0 to wait for ever", jobspec.OptWait, text)
+	}
+	return time.Duration(seconds) * time.Second, nil
 }
 
 // prepareStreams opens what the tasks read and write.

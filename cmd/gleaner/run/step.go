@@ -33,8 +33,13 @@ type stepRunner struct {
 	shape   *jobShape
 	request *grant.Request
 	gpuBind gpuBind
-	dialer  *stepDialer
-	signals <-chan os.Signal
+	// programs are those of --multi-prog; nil = all tasks run the operands.
+	programs programs
+	// waitAfter is how long the others may run after the first task has ended; 0 = as
+	// long as they like.
+	waitAfter time.Duration
+	dialer    *stepDialer
+	signals   <-chan os.Signal
 
 	holder *step.Client // has the step's part of the job; may be one of clients
 	alone  bool         // process 1 does not share out the job
@@ -57,6 +62,7 @@ type stepRunner struct {
 	interrupt time.Time            // the last one
 
 	gather, kill, giveUp <-chan time.Time
+	leftBehind           <-chan time.Time // --wait is over
 }
 
 // taskEnd is how and where tasks ended.
@@ -107,7 +113,11 @@ func (r *stepRunner) run(ctx context.Context) error {
 			return err
 		}
 	}
-	launch, err := r.launchOrder()
+	argv, err := r.broadcast(ctx)
+	if err != nil {
+		return err
+	}
+	launch, err := r.launchOrder(argv)
 	if err != nil {
 		return err
 	}
@@ -115,12 +125,14 @@ func (r *stepRunner) run(ctx context.Context) error {
 	r.open, r.unstarted = len(r.plan), len(r.plan)
 	r.over, r.started = make([]bool, len(r.plan)), make([]bool, len(r.plan))
 	r.ends = map[taskEnd][]uint32{}
-	for place, client := range r.clients {
-		ofNode, err := r.launchOn(place, launch)
-		if err != nil {
+	orders := make([]*step.Launch, len(r.plan))
+	for place := range r.plan {
+		if orders[place], err = r.launchOn(place, launch); err != nil {
 			return err
 		}
-		go follow(ctx, place, client, ofNode, events)
+	}
+	for place, client := range r.clients {
+		go follow(ctx, place, client, orders[place], events)
 	}
 	r.attend(events)
 	r.release()
@@ -133,7 +145,7 @@ func (r *stepRunner) run(ctx context.Context) error {
 }
 
 // launchOrder is what all nodes are told alike.
-func (r *stepRunner) launchOrder() (step.Launch, error) {
+func (r *stepRunner) launchOrder(argv []string) (step.Launch, error) {
 	umask, err := jobspec.FileMask("")
 	if err != nil {
 		return step.Launch{}, err
@@ -147,7 +159,7 @@ func (r *stepRunner) launchOrder() (step.Launch, error) {
 		return step.Launch{}, err
 	}
 	launch := step.Launch{
-		Step: r.number, Argv: r.inv.Operands, Env: environment, Cwd: step.Bytes(r.directory), Umask: umask,
+		Step: r.number, Argv: argv, Env: environment, Cwd: step.Bytes(r.directory), Umask: umask,
 	}
 	launch.Input, launch.InputTask = input.inputMode()
 	if launch.CPUBind, err = readCPUBind(r.inv.Values, r.request.CPUsPerTask); err != nil {
@@ -169,7 +181,11 @@ func (r *stepRunner) launchOn(place int, launch step.Launch) (*step.Launch, erro
 		if err != nil {
 			return nil, err
 		}
-		launch.Tasks = append(launch.Tasks, step.Task{Rank: rank, Local: uint32(local), Env: step.Strings{id}, GPUs: gpus})
+		argv, err := r.programs.ofTask(rank)
+		if err != nil {
+			return nil, err
+		}
+		launch.Tasks = append(launch.Tasks, step.Task{Rank: rank, Local: uint32(local), Env: step.Strings{id}, GPUs: gpus, Argv: argv})
 	}
 	return &launch, nil
 }
