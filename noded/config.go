@@ -37,26 +37,27 @@ var ErrConfig = errors.New("bad configuration")
 
 // Config is what a node's configuration file says, with defaults filled in.
 type Config struct {
-	Name         string   // node name, unique in the cluster
-	Controllers  []string // targets, tried in turn
-	TLSDir       string   // holds ca.pem, cert.pem and key.pem; "" = not needed
-	StateDir     string   // where allocations of jobs live
-	Socket       string   // on which the node's owner is served; NoSocket = nobody is
-	MinFreeBytes uint64   // that must be free in StateDir for a job to start
-	TmpDiskBytes uint64   // that jobs may write there; 0 = what is free, less a reserve
-	DefTmpPerCPU uint64   // bytes of it for each CPU of a job that does not ask; 0 = half of an even share
-	TmpUnbounded bool     // a job may fill the disk
-	Init         string   // path of ginit, process 1 of the containers
-	CPUs         int      // that jobs may be given; 0 = those that exist
-	MemoryBytes  uint64   // that jobs may be given; 0 = what exists, less a reserve
-	Features     []string // labels for --constraint
-	Address      string   // host name or address other nodes reach this one by
-	CgroupParent string   // below which the groups of allocations are made
-	Bind         []string // host directories bound into containers, at the same path
-	Hide         []string // host directories that containers do not see
-	CommandsDir  string   // linked in /usr/local/bin of containers; "" = the commands are there, or somewhere as good
-	SlurmDir     string   // has the commands under Slurm's names, before everything else in PATH of jobs; "" = they are not to be there
-	MaxProcesses int64    // processes and threads of one allocation, at most its share by its CPUs; 0 = that share
+	Name         string    // node name, unique in the cluster
+	Controllers  []string  // targets, tried in turn
+	TLSDir       string    // holds ca.pem, cert.pem and key.pem; "" = not needed
+	StateDir     string    // where allocations of jobs live
+	Socket       string    // on which the node's owner is served; NoSocket = nobody is
+	MinFreeBytes uint64    // that must be free in StateDir for a job to start
+	TmpDiskBytes uint64    // that jobs may write there; 0 = what is free, less a reserve
+	DefTmpPerCPU uint64    // bytes of it for each CPU of a job that does not ask; 0 = half of an even share
+	TmpUnbounded bool      // a job may fill the disk
+	Init         string    // path of ginit, process 1 of the containers
+	CPUs         int       // that jobs may be given; 0 = those that exist
+	MemoryBytes  uint64    // that jobs may be given; 0 = what exists, less a reserve
+	Features     []string  // labels for --constraint
+	Address      string    // host name or address other nodes reach this one by
+	StepPorts    PortRange // at which tasks of steps may meet
+	CgroupParent string    // below which the groups of allocations are made
+	Bind         []string  // host directories bound into containers, at the same path
+	Hide         []string  // host directories that containers do not see
+	CommandsDir  string    // linked in /usr/local/bin of containers; "" = the commands are there, or somewhere as good
+	SlurmDir     string    // has the commands under Slurm's names, before everything else in PATH of jobs; "" = they are not to be there
+	MaxProcesses int64     // processes and threads of one allocation, at most its share by its CPUs; 0 = that share
 	// MaxTotalProcesses is of all allocations; 0 = the kernel's room less a reserve.
 	MaxTotalProcesses int64
 	GPUs              []gpu.Configured
@@ -81,6 +82,7 @@ type configFile struct {
 	Memory       string   `toml:"memory"`
 	Features     []string `toml:"features"`
 	Address      string   `toml:"address"`
+	StepPorts    string   `toml:"step_ports"`
 	CgroupParent string   `toml:"cgroup_parent"`
 	DetectGPUs   *bool    `toml:"detect_gpus"`
 	LogLevel     string   `toml:"log_level"`
@@ -156,7 +158,7 @@ func (f *configFile) config() (Config, error) {
 		return Config{}, err
 	}
 	for _, step := range []func(*Config) error{
-		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkTmpDisk, f.checkFeatures, f.checkGPUs, f.checkLog, f.checkCheckpoint,
+		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkTmpDisk, f.checkFeatures, f.checkStepPorts, f.checkGPUs, f.checkLog, f.checkCheckpoint,
 	} {
 		if err := step(&c); err != nil {
 			return Config{}, err

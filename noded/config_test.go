@@ -28,6 +28,7 @@ cpus = 64
 memory = "512M"
 features = ["infiniband", "avx512", "avx512"]
 address = "10.0.0.1"
+step_ports = "7000-7999"
 cgroup_parent = "/gleaner-dev/n1"
 log_level = "debug"
 
@@ -56,7 +57,7 @@ container_path = "/dev/gpu"
 	want := Config{
 		Name: "n1", Controllers: []string{"unix:///run/x.sock", "c1.lab:6817"}, TLSDir: "/etc/gleaner/tls",
 		StateDir: "/var/lib/n1", Socket: "/run/n1.sock", MinFreeBytes: 2 << 30, Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
-		Features: []string{"avx512", "infiniband"}, Address: "10.0.0.1", CgroupParent: "/gleaner-dev/n1",
+		Features: []string{"avx512", "infiniband"}, Address: "10.0.0.1", StepPorts: PortRange{7000, 7999}, CgroupParent: "/gleaner-dev/n1",
 		Bind: []string{"/tmp"}, Hide: []string{"/srv/own"}, MaxProcesses: 5000, MaxTotalProcesses: 9000, LogLevel: slog.LevelDebug,
 		GPUs: []gpu.Configured{
 			{ID: "gpu0", Model: "a100", Path: "/dev/null", ContainerPath: "/dev/null", MemoryBytes: 80 << 30, Links: []string{"gpu1"}},
@@ -81,7 +82,7 @@ func TestConfigDefaults(t *testing.T) {
 	executable, _ := os.Executable()
 	want := Config{
 		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir, Socket: DefaultSocket, MinFreeBytes: defaultMinFree,
-		Init: filepath.Join(filepath.Dir(executable), "ginit"), Address: name, CgroupParent: "/gleaner/" + name,
+		Init: filepath.Join(filepath.Dir(executable), "ginit"), Address: name, StepPorts: PortRange{20000, 28191}, CgroupParent: "/gleaner/" + name,
 		DetectGPUs: true, LogLevel: slog.LevelInfo,
 		Checkpoint: CheckpointConfig{Store: DefaultStateDir + "/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 	}
@@ -106,7 +107,10 @@ func TestConfigRefusals(t *testing.T) {
 		"name = 'a b'":              `name "a b"`,
 		"name = 'all'":              "is not ALL",
 		"name = 'n[1-2]'":           "a node's name is made of",
-		"name = '" + strings.Repeat("n", 300) + "'": "at most 253",
+		"name = '" + strings.Repeat("n", 300) + "'":              "at most 253",
+		"step_ports = '7000-7003'":                               "at least 8 ports",
+		"step_ports = '0-100'":                                   "at least 8 ports",
+		"step_ports = '7000'":                                    "at least 8 ports",
 		"address = 'a b'":                                        "one host name",
 		"controllers = ['unix://x']":                             "absolute",
 		"controllers = ['host']":                                 "HOST:PORT",

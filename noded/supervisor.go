@@ -50,6 +50,7 @@ type shims struct {
 	executable string
 	nodeCPUs   int
 	tmp        tmpDisk
+	ports      portBlocks
 	// Held for reading by Launch and for writing by List, which removes what
 	// looks like half of a launch.
 	launching sync.RWMutex
@@ -58,7 +59,11 @@ type shims struct {
 func (s *shims) Launch(ctx context.Context, r resources, order *pb.StartAlloc) (supervisor, error) {
 	s.launching.RLock()
 	defer s.launching.RUnlock()
-	handle, err := client.Launch(ctx, s.executable, s.settings(r), order)
+	settings := s.settings(r)
+	var done func()
+	settings.StepPort, done = s.ports.take(s.config.StepPorts, s.config.StateDir)
+	defer done()
+	handle, err := client.Launch(ctx, s.executable, settings, order)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,10 @@ type Config struct {
 	StepEnv step.Strings `json:"step_env"`
 	// Job is what its steps share, where Batch is set.
 	Job grant.Job `json:"job"`
+	// StepPort is the first of so many ports of this node that are the job's alone; 0 =
+	// it has none.
+	StepPort  int `json:"step_port"`
+	StepPorts int `json:"step_ports"`
 }
 
 // Batch says how to start the batch script.

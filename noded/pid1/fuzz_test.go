@@ -95,7 +95,7 @@ func FuzzQuestions(f *testing.F) {
 				t.Fatalf("%#v is not answered: %v", question, err)
 			}
 			switch answer.(type) {
-			case *step.OK, *step.Failed, *step.StepNumber, *step.SessionList, *step.Granted, *step.Waits:
+			case *step.OK, *step.Failed, *step.StepNumber, *step.SessionList, *step.Granted, *step.Waits, *step.PortNumber:
 			default:
 				t.Fatalf("%#v is answered by %#v", question, answer)
 			}

@@ -101,6 +101,7 @@ type process1 struct {
 	batch     batch
 	steps     steps
 	grants    grants
+	ports     ports
 	sessions  sessions
 	listener  net.Listener
 	batchDone chan int

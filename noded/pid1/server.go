@@ -60,6 +60,8 @@ func (p *process1) serve() {
 func (p *process1) handle(conn net.Conn) {
 	reader := step.NewReader(conn)
 	var asked *claim
+	var held []int // ports
+	defer func() { p.ports.leave(held) }()
 	defer func() { p.grants.leave(asked) }()
 	for {
 		if asked == nil { // else it says nothing while the step waits, or runs elsewhere
@@ -87,7 +89,11 @@ func (p *process1) handle(conn net.Conn) {
 			}
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(questionTimeout))
-		if step.Write(conn, p.answer(m)) != nil {
+		answer := p.answer(m)
+		if _, is := m.(*step.Port); is {
+			answer = p.givePort(&held)
+		}
+		if step.Write(conn, answer) != nil {
 			return
 		}
 		_ = conn.SetWriteDeadline(time.Time{})

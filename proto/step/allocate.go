@@ -27,6 +27,17 @@ type Waits struct{}
 // Release gives the part back. The answer, OK, means that the next step finds it.
 type Release struct{}
 
+// Port asks for a port of this node at which the tasks of a step may meet. It is the
+// step's until the connection is closed. The answer is PortNumber, or Failed.
+type Port struct{}
+
+// PortNumber is a port that no other job of the node was given, and no other running step.
+type PortNumber struct {
+	Port uint16 `json:"port"`
+}
+
+func (*Port) kind() Kind       { return KindPort }
+func (*PortNumber) kind() Kind { return KindPortNumber }
 func (*Release) kind() Kind  { return KindRelease }
 func (*Allocate) kind() Kind { return KindAllocate }
 func (*Granted) kind() Kind  { return KindGranted }
@@ -36,6 +47,10 @@ func newAllocateControl(kind Kind) Message {
 	switch kind {
 	case KindAllocate:
 		return &Allocate{}
+	case KindPort:
+		return &Port{}
+	case KindPortNumber:
+		return &PortNumber{}
 	case KindRelease:
 		return &Release{}
 	case KindGranted:
@@ -121,3 +136,16 @@ func (c *Client) Allocate(request *grant.Request, waits func()) (*grant.Grant, e
 
 // Release gives back what Allocate got.
 func (c *Client) Release() error { return c.askOK(&Release{}) }
+
+// Port asks for a port; the error is io.EOF from a process 1 that does not know.
+func (c *Client) Port() (uint16, error) {
+	answer, err := c.ask(&Port{})
+	if err != nil {
+		return 0, err
+	}
+	number, ok := answer.(*PortNumber)
+	if !ok {
+		return 0, fmt.Errorf("%w: %T in place of a port", ErrUnexpected, answer)
+	}
+	return number.Port, nil
+}

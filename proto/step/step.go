@@ -73,6 +73,7 @@ const (
 	KindHold       Kind = 12
 	KindAllocate   Kind = 13
 	KindRelease    Kind = 14
+	KindPort       Kind = 15
 
 	KindStepNumber  Kind = 16
 	KindStarted     Kind = 17
@@ -87,6 +88,7 @@ const (
 	KindSessionList Kind = 26
 	KindGranted     Kind = 27
 	KindWaits       Kind = 28
+	KindPortNumber  Kind = 29
 )
 
 // Message is one of the types below.

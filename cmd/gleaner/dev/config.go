@@ -32,6 +32,7 @@ type nodeConfig struct {
 	CPUs         int               `toml:"cpus"`
 	Memory       string            `toml:"memory"`
 	Address      string            `toml:"address"`
+	StepPorts    string            `toml:"step_ports"`
 	CgroupParent string            `toml:"cgroup_parent"`
 	LogLevel     string            `toml:"log_level,omitempty"`
 	DetectGPUs   bool              `toml:"detect_gpus"`
@@ -120,6 +121,7 @@ func (c *cluster) writeNode(i int) error {
 		CPUs:         c.options.CPUsPerNode,
 		Memory:       fmt.Sprintf("%dM", c.memoryMB),
 		Address:      "127.0.0.1",
+		StepPorts:    c.stepPorts(i),
 		CgroupParent: c.cgroupParent() + "/" + name,
 		LogLevel:     c.options.LogLevel,
 		DetectGPUs:   i == 0 && haveNVIDIA(),
@@ -143,6 +145,17 @@ func (c *cluster) writeNode(i int) error {
 		})
 	}
 	return writeTOML(c.nodeConfigFile(name), config)
+}
+
+// stepPorts are a node's part of the ports below those that the kernel gives to
+// connections: all nodes have one network.
+func (c *cluster) stepPorts(node int) string {
+	const first, last = 20000, 32767
+	each := (last - first + 1) / max(c.options.Nodes, 1)
+	if each < 8 {
+		return "none"
+	}
+	return fmt.Sprintf("%d-%d", first+node*each, first+(node+1)*each-1)
 }
 
 // standInNames are the device files of a node's stand-in GPUs, in order.

@@ -130,6 +130,8 @@ func (j *testJob) serve(node string, connection net.Conn) {
 				return
 			}
 			_ = step.Write(connection, &step.Granted{Grant: *granted})
+		case *step.Port:
+			_ = step.Write(connection, &step.Failed{Text: "it has none", Code: 1})
 		case *step.Release:
 			_ = step.Write(connection, &step.OK{})
 		case *step.Launch:

@@ -165,5 +165,6 @@ func (r *stepRunner) environment(number, umask uint32) ([]string, error) {
 		all.Set("SLURM_CPUS_PER_TASK=" + cpus)
 		all.Set("GLEANER_CPUS_PER_TASK=" + cpus)
 	}
+	r.meeting(&all)
 	return all.Entries, all.Check()
 }

@@ -46,6 +46,7 @@ type stepRunner struct {
 	plan   []nodeTasks
 
 	directory string
+	port      uint16 // of the first node, at which the tasks may meet; 0 = none
 	number    uint32
 	clients   []*step.Client // in the order of plan
 	outputs   *outputs
@@ -108,7 +109,7 @@ func (r *stepRunner) run(ctx context.Context) error {
 			_ = r.holder.Close()
 		}
 	}()
-	for _, prepare := range []func() error{r.workDirectory, func() error { return r.obtain(ctx) }, func() error { return r.connect(ctx) }} {
+	for _, prepare := range []func() error{r.workDirectory, func() error { return r.obtain(ctx) }, func() error { return r.connect(ctx) }, func() error { return r.findPort(ctx) }} {
 		if err := prepare(); err != nil {
 			return err
 		}
@@ -185,7 +186,7 @@ func (r *stepRunner) launchOn(place int, launch step.Launch) (*step.Launch, erro
 		if err != nil {
 			return nil, err
 		}
-		launch.Tasks = append(launch.Tasks, step.Task{Rank: rank, Local: uint32(local), Env: step.Strings{id}, GPUs: gpus, Argv: argv})
+		launch.Tasks = append(launch.Tasks, step.Task{Rank: rank, Local: uint32(local), Env: append(ranksOf(rank, local, len(here.ranks)), id), GPUs: gpus, Argv: argv})
 	}
 	return &launch, nil
 }

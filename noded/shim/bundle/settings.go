@@ -33,10 +33,16 @@ type Settings struct {
 	// CommandsDir has the commands, where a login shell would not find them; "" = it does.
 	CommandsDir string `json:"commands_dir"`
 	// SlurmDir has them under Slurm's names; "" = jobs do not get those.
-	SlurmDir   string     `json:"slurm_dir"`
+	SlurmDir string `json:"slurm_dir"`
+	// StepPort is the first of StepPorts that no other allocation of the node has; 0 =
+	// it has none.
+	StepPort   int        `json:"step_port"`
 	LogFormat  string     `json:"log_format"` // of package logs
 	Checkpoint Checkpoint `json:"checkpoint"`
 }
+
+// StepPorts is how many ports an allocation has for its steps.
+const StepPorts = 8
 
 // DeviceFile is a device of this allocation, or one that its programs need beside
 // them.
