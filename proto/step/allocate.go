@@ -38,10 +38,10 @@ type PortNumber struct {
 
 func (*Port) kind() Kind       { return KindPort }
 func (*PortNumber) kind() Kind { return KindPortNumber }
-func (*Release) kind() Kind  { return KindRelease }
-func (*Allocate) kind() Kind { return KindAllocate }
-func (*Granted) kind() Kind  { return KindGranted }
-func (*Waits) kind() Kind    { return KindWaits }
+func (*Release) kind() Kind    { return KindRelease }
+func (*Allocate) kind() Kind   { return KindAllocate }
+func (*Granted) kind() Kind    { return KindGranted }
+func (*Waits) kind() Kind      { return KindWaits }
 
 func newAllocateControl(kind Kind) Message {
 	switch kind {

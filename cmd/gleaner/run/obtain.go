@@ -67,7 +67,7 @@ func (r *stepRunner) await(holder *step.Client) (*grant.Grant, error) {
 		select {
 		case a := <-answers:
 			if a.err != nil && !errors.Is(a.err, step.ErrNoGrants) {
-				return nil, r.refused(a.err)
+				return nil, r.refused(a.err.Error())
 			}
 			if waited && a.err == nil && !r.inv.Given(jobspec.OptQuiet) {
 				r.say("Step created for job %s", r.shape.job)
@@ -79,21 +79,20 @@ func (r *stepRunner) await(holder *step.Client) (*grant.Grant, error) {
 				r.say("Job %s step creation temporarily disabled, retrying (Requested nodes are busy)", r.shape.job)
 			}
 		case <-immediate:
-			return nil, r.refused(errors.New("Requested nodes are busy")) //nolint:staticcheck // Slurm's sentence
+			return nil, r.refused("Requested nodes are busy")
 		case <-late:
-			return nil, r.refused(fmt.Errorf("no answer within %s", startTime))
+			return nil, r.refused("no answer within " + startTime.String())
 		case sig := <-r.signals:
 			number, _ := sig.(syscall.Signal)
 			r.say("Cancelled pending job step with signal %d", int(number))
-			return nil, r.refused(errors.New("Job/step already completing or completed")) //nolint:staticcheck // Slurm's sentence
+			return nil, r.refused("Job/step already completing or completed")
 		}
 	}
 }
 
 // refused has what nodes say as the rest of Slurm's sentence; what has a sentence of
 // its own keeps it.
-func (r *stepRunner) refused(err error) error {
-	text := err.Error()
+func (r *stepRunner) refused(text string) error {
 	var nodes, asked int
 	if n, _ := fmt.Sscanf(text, "Only allocated %d nodes asked for %d", &nodes, &asked); n == 2 {
 		return option.Fail(1, "%s", text)
@@ -125,23 +124,23 @@ func (r *stepRunner) immediate() (<-chan time.Time, error) {
 func (r *stepRunner) grantAlone(numbers *step.Client) (*grant.Grant, error) {
 	request := *r.request
 	if r.programs != nil {
-		return nil, r.refused(errors.New("this job began under an older version of Gleaner, whose tasks all run one program: leave out --multi-prog"))
+		return nil, r.refused("this job began under an older version of Gleaner, whose tasks all run one program: leave out --multi-prog")
 	}
 	if request.GPUs.Per != grant.PerTask {
 		request.GPUs = grant.GPUs{Per: grant.PerStep}
 	} else {
-		return nil, r.refused(errors.New("this job began under an older version of Gleaner, whose steps have no GPUs of their own: leave out --gpus-per-task"))
+		return nil, r.refused("this job began under an older version of Gleaner, whose steps have no GPUs of their own: leave out --gpus-per-task")
 	}
 	granted, err := grant.NewBook(r.shape.grantJob()).Ask(1, &request)
 	if err != nil {
-		return nil, r.refused(err)
+		return nil, r.refused(err.Error())
 	}
 	err = within(startTime, numbers, func() (err error) {
 		granted.Step, err = numbers.NewStep()
 		return err
 	})
 	if err != nil {
-		return nil, r.refused(err)
+		return nil, r.refused(err.Error())
 	}
 	r.alone = true
 	return granted, nil

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -42,6 +43,8 @@ const (
 	// A caller that gives up after waiting so long for a first word will ask
 	// again. Then the relay asks another controller, because this one may hang.
 	unheardAfter = time.Second
+	// leastPause is how often a client may ask whether the relay is there.
+	leastPause = 5 * time.Second
 )
 
 // Serve listens on the job's socket, for the job's user only.
@@ -58,6 +61,9 @@ func (r *Relay) Serve() error {
 		grpc.MaxConcurrentStreams(uint32(maxCalls+cap(r.tunnels))),
 		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.InitialWindowSize(callWindow),
+		// A step of which nothing is heard asks every ten seconds whether this is there
+		// (proto/dial); without this it would be cut off for asking.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPause, PermitWithoutStream: true}),
 	)
 	d := &jobListener{listener: listener, server: server}
 	r.mu.Lock()
