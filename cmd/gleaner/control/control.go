@@ -55,6 +55,7 @@ func controlVerbs() []controlVerb {
 		{name: "create", run: controlCreate},
 		{name: "delete", run: controlDelete},
 		{name: "apply", run: controlApply},
+		{name: "import-slurm", local: true, run: controlImport},
 		{name: "peer", run: controlPeer},
 		{name: "ping", local: true, run: controlPing},
 		{name: "status", run: controlStatus},

@@ -1,0 +1,27 @@
+package slurmconf
+
+import (
+	"testing"
+
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/clusterfile"
+	"github.com/gleaner-hpc/gleaner/ctld/state"
+	"github.com/gleaner-hpc/gleaner/noded"
+)
+
+// TestAccepted: the controllers take the policy, and gnoded its configuration.
+func TestAccepted(t *testing.T) {
+	result := converted(t, site)
+	policy, err := clusterfile.Parse([]byte(result.Cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.NormalizePolicy(state.PolicyFromMessage(policy)); err != nil {
+		t.Errorf("%v\n%s", err, result.Cluster)
+	}
+	for _, node := range result.Nodes {
+		config, err := noded.ParseConfig([]byte(node.Text))
+		if err != nil || config.MemoryBytes == 0 {
+			t.Errorf("%s%v\n%s", node.Hosts, err, node.Text)
+		}
+	}
+}

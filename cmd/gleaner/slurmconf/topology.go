@@ -1,0 +1,24 @@
+package slurmconf
+
+import "strings"
+
+// network takes a switch of topology.conf.
+func (c *converter) network(line *Line) {
+	if line.first() != "switchname" {
+		c.drop(line.Place, line.Settings[0].Key, "has no counterpart")
+		return
+	}
+	name := line.Settings[0].Value
+	text := "[[switch]]\nname = " + quoted(name) + "\n"
+	for _, s := range line.Settings[1:] {
+		switch strings.ToLower(s.Key) {
+		case "nodes":
+			text += "nodes = " + quoted(s.Value) + "\n"
+		case "switches":
+			text += "switches = " + quoted(s.Value) + "\n"
+		default:
+			c.drop(line.Place, "SwitchName="+name+" "+s.Key, "has no counterpart")
+		}
+	}
+	c.takeTable(said{line.Place, "SwitchName", name}, text)
+}
