@@ -167,6 +167,17 @@ func TestCallsArePassedOn(t *testing.T) {
 	}
 }
 
+// TestNamesOfThisHost: the name service is asked as the host has it.
+func TestNamesOfThisHost(t *testing.T) {
+	if found, err := lookupID("0"); err != nil || found.Username != "root" {
+		t.Errorf("root is %v, %v", found, err)
+	}
+	var unknown user.UnknownUserIdError
+	if found, err := lookupID("3999999999"); !errors.As(err, &unknown) {
+		t.Errorf("nobody is %v, %v", found, err)
+	}
+}
+
 // TestOneUserHasBounds: who has too much under way is refused, with the remedy.
 func TestOneUserHasBounds(t *testing.T) {
 	c, socket := started(t)

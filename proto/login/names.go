@@ -3,8 +3,11 @@ package login
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os/exec"
 	"os/user"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +65,7 @@ func (n *names) ask(ctx context.Context, uid uint32) (string, error) {
 	}
 	lookup := n.lookup
 	if lookup == nil {
-		lookup = user.LookupId
+		lookup = lookupID
 	}
 	if !n.begin() {
 		return "", status.Errorf(codes.Unavailable, "the name service of this host answers nothing: it was asked %d times", maxAsked)
@@ -90,6 +93,26 @@ func (n *names) ask(ctx context.Context, uid uint32) (string, error) {
 		}
 		return got.user.Username, nil
 	}
+}
+
+// lookupID asks the host. A program that is linked without the C library reads /etc/passwd
+// only: getent asks the directories that nsswitch.conf(5) names.
+func lookupID(uid string) (*user.User, error) {
+	found, err := user.LookupId(uid)
+	if err == nil {
+		return found, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), nameLimit)
+	defer cancel()
+	entry, asked := exec.CommandContext(ctx, "getent", "passwd", "--", uid).Output()
+	var ended *exec.ExitError
+	switch fields := strings.Split(string(entry), ":"); {
+	case asked == nil && len(fields) >= 3 && fields[2] == uid && fields[0] != "":
+		return &user.User{Uid: uid, Username: fields[0]}, nil
+	case asked == nil, errors.As(asked, &ended) && ended.ExitCode() == 2: // getent(1): there is none
+		return nil, err
+	}
+	return nil, fmt.Errorf("getent: %w", asked)
 }
 
 // begin takes a place among the questions: a service that hangs keeps each for good.
