@@ -185,3 +185,35 @@ func TestVouchedRights(t *testing.T) {
 		t.Errorf("an administrator who is named: %v", err)
 	}
 }
+
+// TestVouchedThroughAnother: a host may ask any controller; what it says of its users is
+// judged by the leader, in the same way.
+func TestVouchedThroughAnother(t *testing.T) {
+	c := startCluster(t, 2, func(config *Config) { config.Listen = "127.0.0.1:0" })
+	follower := c.followers()[0]
+	remote := c.servers[follower].Addresses()[1]
+	admin := pb.NewControllerClient(connectTo(t, remote, c.certificates(pki.User, "root")))
+	config, err := admin.ShowConfig(soon(t), &pb.ShowConfigRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Policy.Logins = []*pb.Login{{Hosts: "login1", MinUid: 1, MaxUid: 1}}
+	if _, err := admin.ApplyPolicy(soon(t), &pb.ApplyPolicyRequest{RequestId: uuid.NewString(), Policy: config.Policy}); err != nil {
+		t.Fatal(err)
+	}
+	login1 := connectTo(t, remote, c.certificates(pki.Host, "login1"))
+	h := &hostsOf{t: t}
+	var submitted *pb.SubmitResponse
+	c.eventually("the host is admitted", func() bool {
+		submitted, err = pb.NewControllerClient(login1).Submit(h.of("1", "daemon"), job(func(r *pb.SubmitRequest) { r.AsUser = "" }))
+		return err == nil
+	})
+	if mine := list(t, connectTo(t, remote, c.certificates(pki.User, "nobody")), &pb.JobFilter{Ids: []*pb.JobId{{Job: submitted.GetJobId()}}}); mine[0].GetOwner().GetUser() != "daemon" {
+		t.Errorf("the job belongs to %v", mine[0].GetOwner())
+	}
+	for _, who := range [][2]string{{"2", "bin"}, {"0", "root"}, {"1", "root"}} {
+		if _, err := pb.NewControllerClient(login1).Submit(h.of(who[0], who[1]), job(func(r *pb.SubmitRequest) { r.AsUser = "" })); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("for %s (%s): %v", who[1], who[0], err)
+		}
+	}
+}
