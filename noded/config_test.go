@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/proto/dial"
 )
 
 func TestParseConfig(t *testing.T) {
@@ -56,7 +57,7 @@ container_path = "/dev/gpu"
 	}
 	want := Config{
 		Name: "n1", Controllers: []string{"unix:///run/x.sock", "c1.lab:6817"}, TLSDir: "/etc/gleaner/tls",
-		StateDir: "/var/lib/n1", Socket: "/run/n1.sock", MinFreeBytes: 2 << 30, Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
+		StateDir: "/var/lib/n1", Socket: "/run/n1.sock", AgentSocket: dial.AgentSocket, MinFreeBytes: 2 << 30, Init: "/usr/libexec/ginit", CPUs: 64, MemoryBytes: 512 << 20,
 		Features: []string{"avx512", "infiniband"}, Address: "10.0.0.1", StepPorts: PortRange{7000, 7999}, CgroupParent: "/gleaner-dev/n1",
 		Bind: []string{"/tmp"}, Hide: []string{"/srv/own"}, MaxProcesses: 5000, MaxTotalProcesses: 9000, LogLevel: slog.LevelDebug,
 		GPUs: []gpu.Configured{

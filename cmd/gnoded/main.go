@@ -51,6 +51,8 @@ Keys of the configuration file (TOML; all may be left out):
    memory         memory to offer, "64G"         (what exists, less a reserve)
    features       ["infiniband"]                 labels for --constraint
    address        how other nodes reach this one (name)
+   step_ports     where tasks of steps may meet  (20000-28191; "none": they
+                                                 are told no MASTER_PORT)
    cgroup_parent  where jobs' groups are made    (/gleaner/NAME)
    detect_gpus    ask the NVIDIA driver          (true unless [[gpu]] is there)
    log_level      debug, info, warn, error       (info)

@@ -69,7 +69,7 @@ var allocSocket = regexp.MustCompile(`^(/proc/self/fd/[0-9]+/(shim|job)\.sock|/r
 // ownSocket reports whether a socket is gnoded's or a job's own: supervisors name
 // theirs from within the allocation's directory, process 1 from within the container.
 func ownSocket(path, dir string) bool {
-	return path == "/run/gleaner/gnoded.sock" || strings.HasPrefix(path, dir+"/") || allocSocket.MatchString(path)
+	return path == "/run/gleaner/gnoded.sock" || path == "/run/gleaner/agent.sock" || strings.HasPrefix(path, dir+"/") || allocSocket.MatchString(path)
 }
 
 // machines are the two namespaces, each held by a process, and what runs there.
