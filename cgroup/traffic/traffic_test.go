@@ -239,27 +239,34 @@ func TestLimit(t *testing.T) {
 		t.Skip("needs a kernel with CONFIG_CGROUP_BPF: ", err)
 	}
 	const wired, looped = "10.99.7.2:0", "127.0.0.1:0"
-	about := func(what string, got, least, most float64) {
+	// A machine that is busy with other work is slow for a while, and late in stopping the
+	// clock: what is not as it should be is looked at again.
+	about := func(what string, rate func() float64, least, most float64) {
 		t.Helper()
-		t.Logf("%s: %.1f MB/s", what, got/megabyte)
-		if got < least*megabyte || got > most*megabyte {
-			t.Errorf("%s: %.1f MB/s, want %.1f to %.1f", what, got/megabyte, least, most)
+		var got float64
+		for range 6 {
+			got = rate() / megabyte
+			t.Logf("%s: %.1f MB/s", what, got)
+			if got >= least && got <= most {
+				return
+			}
 		}
+		t.Errorf("%s: %.1f MB/s, want %.1f to %.1f", what, got, least, most)
 	}
 	const free, brief = 100_000, 100 * time.Millisecond // MB/s that no machine reaches
-	about("one receives, without a limit", rate(t, here, there, wired, below, "receive", 1, brief), 100, free)
+	about("one receives, without a limit", func() float64 { return rate(t, here, there, wired, below, "receive", 1, brief) }, 40, free)
 	if err := limit.Set(10 * megabyte); err != nil {
 		t.Fatal(err)
 	}
-	about("one sends", rate(t, here, there, wired, below, "send", 1, time.Second), 3, 18)
-	about("three send", rate(t, here, there, wired, below, "send", 3, time.Second), 3, 25)
-	about("one receives", rate(t, here, there, wired, below, "receive", 1, time.Second), 3, 18)
-	about("on the loopback device", rate(t, here, here, looped, below, "send", 1, brief), 100, free)
-	about("outside of the group", rate(t, here, there, wired, "", "send", 1, brief), 100, free)
+	about("one sends", func() float64 { return rate(t, here, there, wired, below, "send", 1, time.Second) }, 3, 18)
+	about("three send", func() float64 { return rate(t, here, there, wired, below, "send", 3, time.Second) }, 3, 25)
+	about("one receives", func() float64 { return rate(t, here, there, wired, below, "receive", 1, time.Second) }, 3, 18)
+	about("on the loopback device", func() float64 { return rate(t, here, here, looped, below, "send", 1, brief) }, 40, free)
+	about("outside of the group", func() float64 { return rate(t, here, there, wired, "", "send", 1, brief) }, 40, free)
 	if err := limit.Except([]string{below, filepath.Join(above, "gone")}); err != nil {
 		t.Fatal(err)
 	}
-	about("excepted", rate(t, here, there, wired, below, "send", 1, brief), 100, free)
+	about("excepted", func() float64 { return rate(t, here, there, wired, below, "send", 1, brief) }, 40, free)
 	if err := limit.Except(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -267,13 +274,13 @@ func TestLimit(t *testing.T) {
 	if err := later.Set(20 * megabyte); err != nil {
 		t.Fatal(err)
 	}
-	about("set by a later process", rate(t, here, there, wired, below, "send", 1, time.Second), 6, 36)
+	about("set by a later process", func() float64 { return rate(t, here, there, wired, below, "send", 1, time.Second) }, 6, 36)
 	if err := later.Set(5 * megabyte); err != nil {
 		t.Fatal(err)
 	}
-	about("lowered", rate(t, here, there, wired, below, "send", 1, time.Second), 1.5, 9)
+	about("lowered", func() float64 { return rate(t, here, there, wired, below, "send", 1, time.Second) }, 1.5, 9)
 	if err := On(above).Clear(); err != nil {
 		t.Fatal(err)
 	}
-	about("lifted", rate(t, here, there, wired, below, "send", 1, brief), 100, free)
+	about("lifted", func() float64 { return rate(t, here, there, wired, below, "send", 1, brief) }, 40, free)
 }

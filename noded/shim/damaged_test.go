@@ -22,6 +22,7 @@ import (
 // Whatever has become of an allocation's files, its job is ended and told, what was
 // the allocation's goes, and other jobs continue.
 func TestDamagedFiles(t *testing.T) {
+	noRace(t)
 	b := newBed(t)
 	bystander := b.launch(b.order("sleep 1000"))
 	bystander.ready()

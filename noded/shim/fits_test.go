@@ -46,6 +46,7 @@ func (b *bed) askWithin(ctx context.Context, order *pb.StartAlloc) bundle.Misfit
 // A node that is asked whether it could resume an image, and one that is made to
 // try, say the same, whatever is not as it was.
 func TestFitsAndRestoreSayTheSame(t *testing.T) {
+	noRace(t)
 	if !privately(t) {
 		return // what it mounts would be in the containers of other tests
 	}

@@ -134,6 +134,7 @@ func TestLentWhileSaved(t *testing.T) {
 // the middle, stays parked and leaves nothing in the store. It is saved once there is room,
 // and continues where it stood when the node is lent again.
 func TestParkedWithFullStore(t *testing.T) {
+	noRace(t)
 	if !privately(t) {
 		return
 	}
