@@ -188,7 +188,7 @@ stories:
 # What runs concurrently is tested under the race detector. Of these packages
 # some have tests that show it nothing new and take long with it: make race leaves
 # those out, and make left-out runs them. All others of make test run only once.
-RACE_ONLY := ./cmd/gleaner/run ./ctld/api ./ctld/leader ./ctld/peerlink ./ctld/pki ./ctld/replica ./ctld/session ./ctld/web ./noded/gpu ./noded/images ./noded/pid1 ./noded/shim/relay ./proto/dial ./proto/prototest ./proto/step/...
+RACE_ONLY := ./cmd/gleaner/run ./ctld/api ./ctld/history ./ctld/leader ./ctld/peerlink ./ctld/pki ./ctld/replica ./ctld/session ./ctld/web ./noded/gpu ./noded/images ./noded/pid1 ./noded/shim/relay ./proto/dial ./proto/login ./proto/prototest ./proto/step/...
 RACE_TOO  := ./ctld ./noded ./noded/shim
 RACED     :=
 
