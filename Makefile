@@ -103,7 +103,7 @@ uninstall: ## remove what make install has put there; configuration and state st
 ARCH    ?= $(shell dpkg --print-architecture 2>/dev/null || echo amd64)
 CROSS   := /var/cache/gleaner/cross
 DEB_OUT ?= .build/deb
-CROSS_ENV = GOARCH=$(ARCH) CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc PKG_CONFIG_SYSROOT_DIR=$(CROSS)/$(ARCH) PKG_CONFIG_LIBDIR=$(CROSS)/$(ARCH)/usr/lib/aarch64-linux-gnu/pkgconfig
+CROSS_ENV = GOARCH=$(ARCH) CGO_ENABLED=1 CC='aarch64-linux-gnu-gcc --sysroot=$(CROSS)/$(ARCH)' PKG_CONFIG_SYSROOT_DIR=$(CROSS)/$(ARCH) PKG_CONFIG_LIBDIR=$(CROSS)/$(ARCH)/usr/lib/aarch64-linux-gnu/pkgconfig
 
 deb: build ## Debian packages of all of it, into .build/deb (ARCH=amd64|arm64 VERSION of the package by the last tag)
 ifeq ($(ARCH),$(shell dpkg --print-architecture 2>/dev/null || echo amd64))
