@@ -19,6 +19,12 @@ type room struct {
 	region, promised []int32
 	closings         int // of the pass, after the last promise
 	steps            int // spent on choosing
+	// By node: what is planned there, as positions in the pass's plans, and how many of
+	// these were looked at.
+	plans      [][]int32
+	notedPlans int
+	leaveMS    []int64 // by position in Running: how long it takes those that were chosen in this pass
+	licenses   []promisedLicenses
 
 	// The search that was made last, the job that it was for, and the nodes
 	// that something was given away or released on since.
@@ -78,6 +84,7 @@ func newRoom(p *pass) *room {
 		nodes:    slices.Clone(p.nodes),
 		on:       make(occupants, len(p.nodes)),
 		leaving:  make([]bool, len(p.Running)),
+		leaveMS:  make([]int64, len(p.Running)),
 		gone:     absent{gone: make([]bool, len(p.Running))},
 		kept:     make([]bool, len(p.nodes)),
 		region:   make([]int32, len(p.nodes)),
