@@ -15,9 +15,11 @@ import (
 // the moments at which something planned begins there: what is free once the victims are
 // gone, and what jobs give back that end by then, has to hold all that is planned at that
 // moment and the job. Planned starts of jobs behind it give way to its promise.
+//
+// Nor is what comes free when somebody leaves, and a suspended job gets back.
 
-// besidePlans is what planned starts leave to one job; nil = nothing is in its way.
-type besidePlans struct {
+// besides is what others leave of the nodes to one job that room is searched for.
+type besides struct {
 	pass    *pass
 	shape   *Shape
 	leaveMS int64 // how long its victims take to leave, at most
@@ -46,20 +48,17 @@ type roomEnd struct {
 	room    place.Room
 }
 
-// besidePlans looks at what is planned for a job that starts once others have left, which
-// takes them a while.
-func (p *pass) besidePlans(shape *Shape, leaveMS int64) *besidePlans {
-	if len(p.plans) == 0 {
-		return nil
-	}
+// besides looks at what others leave to a job that starts once its victims have left,
+// which takes them a while.
+func (p *pass) besides(shape *Shape, leaveMS int64) *besides {
 	p.room.notePlans(p)
-	return &besidePlans{pass: p, shape: shape, leaveMS: leaveMS, on: map[place.NodeIndex]*plannedOn{}}
+	return &besides{pass: p, shape: shape, leaveMS: leaveMS, on: map[place.NodeIndex]*plannedOn{}}
 }
 
 // notePlans has the room know on which nodes something is planned, as far as it does not
 // yet.
 func (r *room) notePlans(p *pass) {
-	if r.plans == nil {
+	if r.plans == nil && len(p.plans) > 0 {
 		r.plans = make([][]int32, len(p.nodes))
 	}
 	for ; r.notedPlans < len(p.plans); r.notedPlans++ {
@@ -71,33 +70,32 @@ func (r *room) notePlans(p *pass) {
 
 // narrow has nodes be as they are for the job, and returns how many it looked at closely.
 // widen is the opposite. absent says of running jobs that they leave a node.
-func (b *besidePlans) narrow(nodes []place.Node, on []place.NodeIndex, absent func(int, place.NodeIndex) bool) int {
-	if b == nil {
-		return 0
-	}
+func (b *besides) narrow(nodes []place.Node, on []place.NodeIndex, absent func(int, place.NodeIndex) bool) int {
 	b.before, b.which = b.before[:0], b.which[:0]
 	for _, node := range on {
-		if planned := b.plannedOn(node); planned != nil {
-			b.before, b.which = append(b.before, nodes[node]), append(b.which, node)
+		withheld, planned := b.pass.room.withheld[node], b.plannedOn(node)
+		if len(withheld) == 0 && planned == nil {
+			continue
+		}
+		b.before, b.which = append(b.before, nodes[node]), append(b.which, node)
+		place.TakeBack(nodes, withheld)
+		if planned != nil {
 			nodes[node] = b.left(planned, node, &nodes[node], absent)
 		}
 	}
 	return len(b.which)
 }
 
-func (b *besidePlans) widen(nodes []place.Node) {
-	if b == nil {
-		return
-	}
+func (b *besides) widen(nodes []place.Node) {
 	for i, node := range b.which {
 		nodes[node] = b.before[i]
 	}
 }
 
 // plannedOn is what is planned on a node; nil = nothing.
-func (b *besidePlans) plannedOn(node place.NodeIndex) *plannedOn {
+func (b *besides) plannedOn(node place.NodeIndex) *plannedOn {
 	p := b.pass
-	if len(p.room.plans[node]) == 0 {
+	if p.room.notedPlans == 0 || len(p.room.plans[node]) == 0 {
 		return nil
 	}
 	on, known := b.on[node]
@@ -129,7 +127,7 @@ func (b *besidePlans) plannedOn(node place.NodeIndex) *plannedOn {
 
 // noteEnds notes when the running jobs on a node end. What starts in this pass is taken to
 // stay; the next pass knows its end.
-func (b *besidePlans) noteEnds(on *plannedOn, node place.NodeIndex) {
+func (b *besides) noteEnds(on *plannedOn, node place.NodeIndex) {
 	p := b.pass
 	for _, job := range p.room.on[node] {
 		if job.running < 0 {
@@ -144,7 +142,7 @@ func (b *besidePlans) noteEnds(on *plannedOn, node place.NodeIndex) {
 }
 
 // left is a node with what planned starts leave of it.
-func (b *besidePlans) left(on *plannedOn, node place.NodeIndex, n *place.Node, absent func(int, place.NodeIndex) bool) place.Node {
+func (b *besides) left(on *plannedOn, node place.NodeIndex, n *place.Node, absent func(int, place.NodeIndex) bool) place.Node {
 	r := &b.shape.Request
 	sharing := 0
 	for _, job := range b.pass.room.on[node] {
@@ -185,10 +183,7 @@ func (on *plannedOn) at(moment int64, free place.Room, node place.NodeIndex, abs
 
 // outlasts reports whether a planned start needs what a job gives back at its end, which
 // it would keep beyond that if it stood still.
-func (b *besidePlans) outlasts(at int) bool {
-	if b == nil {
-		return false
-	}
+func (b *besides) outlasts(at int) bool {
 	r := &b.pass.Running[at]
 	end := b.pass.endMS(r)
 	absent := func(other int, node place.NodeIndex) bool { return other == at || b.pass.room.leaves(other, node) }
@@ -215,7 +210,7 @@ func nobody(int, place.NodeIndex) bool { return false }
 // fitBeside places a job on nodes beside what is planned. absent are the jobs that are
 // not on the nodes any more.
 func (p *pass) fitBeside(nodes []place.Node, on []place.NodeIndex, shape *Shape, absent func(int, place.NodeIndex) bool) (place.Placement, bool) {
-	beside := p.besidePlans(shape, 0)
+	beside := p.besides(shape, 0)
 	p.room.steps += beside.narrow(nodes, on, absent)
 	placement, _, fits := place.Fit(nodes, on, shape.Request)
 	beside.widen(nodes)

@@ -158,3 +158,29 @@ func TestVictimsForWhatIsPlanned(t *testing.T) {
 		})
 	}
 }
+
+// TestVictimsBesideSuspended: job 20 is suspended and gets back CPUs 0-3, of which job 10
+// has one. What job 10 would leave besides is too little, so it stays.
+func TestVictimsBesideSuspended(t *testing.T) {
+	for wanted, victims := range map[uint32]int{1: 1, 2: 0} {
+		_, s := crowd(1, 0, 0)
+		s.Preemption.Mode = PreemptSuspend
+		all, back, some := place.FirstCPUs(5), place.FirstCPUs(4), place.FirstCPUs(5).Minus(place.FirstCPUs(3))
+		s.Nodes = []place.Node{{Name: "n0", Available: true, CPUs: all, FreeCPUs: all, MemoryBytes: 4 << 30, FreeMemory: 4 << 30}}
+		s.Partitions[0].Nodes = []place.NodeIndex{0}
+		on := func(cpus place.CPUSet) place.Placement {
+			placement := place.Placement{Allocs: []place.Alloc{{Node: 0, CPUs: cpus, MemoryBytes: 1 << 30, Tasks: 1}}}
+			place.Take(s.Nodes, placement, false)
+			return placement
+		}
+		s.Running = []Running{
+			{ID: 10, QOS: 0, Association: -1, StartMS: s.NowMS - 1000, TimeLimitS: 3600, Placement: on(some), Requeue: true, Suspends: true},
+			{ID: 20, QOS: 2, Association: -1, StartMS: s.NowMS - 9000, TimeLimitS: 3600, Placement: on(place.CPUSet{}), Suspended: true, Continues: true, Back: []place.Alloc{{Node: 0, CPUs: back}}},
+		}
+		s.Shapes = []Shape{{Partitions: []int{0}, TimeLimitS: 60, Request: place.Request{CPUsPerTask: wanted, MemoryPerNode: 1 << 28}}}
+		s.Waiting = []Job{{ID: 1, Tasks: 1, QOS: 1, Association: -1}}
+		if plan, _ := Schedule(*s, Memo{}); len(plan.Preemptions) != victims {
+			t.Errorf("for %d CPUs these are preempted: %+v", wanted, plan.Preemptions)
+		}
+	}
+}

@@ -52,7 +52,7 @@ type victimSearch struct {
 	gone       absent // by position in Running
 	still      []bool // likewise: it stands still, on all its nodes
 	leaving    []bool // likewise: it leaves whatever is chosen
-	beside     *besidePlans
+	beside     *besides
 	candidates []place.NodeIndex
 	suits      []bool   // by node: it is one of the candidates, and of use as it is
 	victims    []victim // singles before gangs, the cheapest first
@@ -101,7 +101,7 @@ func (p *pass) newVictimSearch(e entry, request *place.Request, nodes []place.No
 	for _, node := range nodes {
 		here[node] = g.nodes[node].Available
 	}
-	whenever := p.besidePlans(shape, profile.Forever)
+	whenever := p.besides(shape, profile.Forever)
 	for i := range p.Running {
 		if v, may := p.victim(e, index, i, own); may && v.isOn(here) && !(v.stands() && whenever.outlasts(i)) {
 			g.victims = append(g.victims, v)
@@ -125,7 +125,7 @@ func (p *pass) newVictimSearch(e entry, request *place.Request, nodes []place.No
 	g.victims = slices.DeleteFunc(g.victims, func(v victim) bool { return !v.isOn(here) })
 	g.steps += len(nodes)
 	leaveMS := g.leaveMS()
-	g.beside = p.besidePlans(shape, leaveMS)
+	g.beside = p.besides(shape, leaveMS)
 	g.candidates = slices.DeleteFunc(g.candidates, func(node place.NodeIndex) bool { return shape.closedAt(node, p.NowMS+leaveMS) != nil })
 	return g
 }
