@@ -6,7 +6,9 @@
 SHELL   := /bin/bash
 BIN     := bin
 # Commands start often: what draws man pages and what traces calls is left out of them.
-TAGS    := seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace
+# Names are resolved without the C library in all programs, as in the commands, which are
+# built without it: they answer alike, and share what was compiled.
+TAGS    := seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace,netgo
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
 # The same flags everywhere: what was compiled for the programs need not be
