@@ -102,11 +102,6 @@ func (p *process1) handle(conn net.Conn) {
 
 func (p *process1) answer(m step.Message) step.Message {
 	switch m := m.(type) {
-	case *step.NewStep:
-		if p.config.Batch == nil {
-			return &step.Failed{Text: "this node does not run the batch script; step numbers come from the one that does", Code: 1}
-		}
-		return &step.StepNumber{Step: p.grants.number()}
 	case *step.StartBatch:
 		if p.config.Batch == nil {
 			return &step.Failed{Text: "this node does not run the batch script", Code: 1}

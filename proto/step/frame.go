@@ -140,8 +140,6 @@ func decode(kind Kind, payload []byte) (Message, error) {
 
 func newControl(kind Kind) Message {
 	switch kind {
-	case KindNewStep:
-		return &NewStep{}
 	case KindLaunch:
 		return &Launch{}
 	case KindInputEnd:
@@ -150,8 +148,6 @@ func newControl(kind Kind) Message {
 		return &Signal{}
 	case KindStartBatch:
 		return &StartBatch{}
-	case KindStepNumber:
-		return &StepNumber{}
 	case KindStarted:
 		return &Started{}
 	case KindExited:
