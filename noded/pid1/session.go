@@ -25,6 +25,7 @@ type session struct {
 	number  uint32
 	name    string
 	command string
+	record  StepRecord // of await
 	child   *child
 	tty     *terminal // nil = pipes
 	stdin   *os.File
@@ -74,6 +75,7 @@ func (p *process1) startSession(open *step.Open) (*session, error) {
 		}
 	}
 	s.command = strings.Join(argv, " ")
+	s.record = beginning(s.number, argv, 1)
 	theirs, err := s.openFiles(open.Window)
 	defer func() {
 		for _, f := range theirs {
@@ -93,12 +95,13 @@ func (p *process1) startSession(open *step.Open) (*session, error) {
 		s.closeFiles()
 		return nil, err
 	}
+	p.records.write(p.dir, &s.record)
 	s.drained.Add(len(s.outputs))
 	for i, f := range s.outputs {
 		go s.readOutput(f, []step.Stream{step.Stdout, step.Stderr}[i])
 	}
 	go s.pumpInput()
-	go s.await()
+	go s.await(p)
 	return s, nil
 }
 
@@ -211,8 +214,11 @@ func (s *session) pumpInput() {
 
 // await notes the end of the task and of its output. A process that it left behind may
 // hold the output open; then await closes it.
-func (s *session) await() {
+func (s *session) await(p *process1) {
 	status := <-s.child.ended
+	s.record.addTask(0, &status)
+	s.record.over()
+	p.records.write(p.dir, &s.record)
 	exited := &step.Exited{}
 	if status.Signaled() {
 		exited.Signal = int(status.Signal())

@@ -33,7 +33,8 @@ type stepRun struct {
 	input  inputQueue
 	over   func()
 
-	mu sync.Mutex // guards task.done
+	mu     sync.Mutex // guards task.done, and record
+	record StepRecord
 }
 
 // task is one process of the step.
@@ -58,6 +59,11 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 	}
 	p.steps.add(run)
 	defer p.steps.remove(run)
+	run.record = beginning(launch.Step, launch.Argv, len(launch.Tasks))
+	if share := launch.Share; share != nil {
+		run.record.CPUs, run.record.GPUs = len(share.CPUs), len(share.GPUs)
+	}
+	p.records.write(p.dir, &run.record)
 	started := &step.Started{}
 	for _, t := range run.tasks {
 		started.Tasks = append(started.Tasks, step.StartedTask{Rank: t.rank, Pid: t.child.pid})
@@ -75,7 +81,7 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 	go run.pumpInput()
 	go run.readClient(p, reader)
 	tasks.Wait()
-	run.finish()
+	run.finish(p)
 }
 
 // startTasks starts all tasks, or fails; what was started is in run.tasks.
@@ -196,6 +202,7 @@ func (run *stepRun) waitTask(t *task) {
 	status := <-t.child.ended
 	run.mu.Lock()
 	t.done = true
+	run.record.addTask(t.rank, &status)
 	run.mu.Unlock()
 	t.stdin.Close()
 	t.waitDrained(outputGrace)
@@ -218,7 +225,7 @@ func (t *task) waitDrained(timeout time.Duration) {
 }
 
 // finish kills what the tasks left behind and says Done.
-func (run *stepRun) finish() {
+func (run *stepRun) finish(p *process1) {
 	for _, t := range run.tasks {
 		t.child.signalGroup(unix.SIGKILL)
 	}
@@ -228,6 +235,8 @@ func (run *stepRun) finish() {
 		t.closeFiles()
 	}
 	run.input.close()
+	run.record.over()
+	p.records.write(p.dir, &run.record)
 	run.over()
 	run.send(&step.Done{})
 }

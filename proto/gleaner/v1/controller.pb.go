@@ -758,6 +758,7 @@ type ListRunsRequest struct {
 	UntilMs       int64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	Duplicates    bool  `protobuf:"varint,4,opt,name=duplicates,proto3" json:"duplicates,omitempty"` // all runs of a job; otherwise the last one, or what it does now
 	Live          bool  `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`             // also jobs that wait or run
+	Steps         bool  `protobuf:"varint,180,opt,name=steps,proto3" json:"steps,omitempty"`         // with their steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +824,13 @@ func (x *ListRunsRequest) GetDuplicates() bool {
 func (x *ListRunsRequest) GetLive() bool {
 	if x != nil {
 		return x.Live
+	}
+	return false
+}
+
+func (x *ListRunsRequest) GetSteps() bool {
+	if x != nil {
+		return x.Steps
 	}
 	return false
 }
@@ -4182,7 +4190,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"completing\x12 \n" +
 	"\vconfiguring\x18\v \x01(\bR\vconfiguring\x12\x10\n" +
 	"\x03qos\x18\f \x03(\tR\x03qos\x12\"\n" +
-	"\freservations\x18\r \x03(\tR\freservations\"\xaa\x01\n" +
+	"\freservations\x18\r \x03(\tR\freservations\"\xc1\x01\n" +
 	"\x0fListRunsRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x19\n" +
@@ -4190,7 +4198,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"duplicates\x18\x04 \x01(\bR\n" +
 	"duplicates\x12\x12\n" +
-	"\x04live\x18\x05 \x01(\bR\x04live\"S\n" +
+	"\x04live\x18\x05 \x01(\bR\x04live\x12\x15\n" +
+	"\x05steps\x18\xb4\x01 \x01(\bR\x05steps\"S\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.gleaner.v1.PastRunR\x04runs\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\tR\x06notice\"\xcd\x01\n" +
