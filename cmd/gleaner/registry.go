@@ -27,6 +27,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/stat"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
 )
 
@@ -54,6 +55,7 @@ func constructors() []func() *option.Command {
 		prio.Command,
 		share.Command,
 		acct.Command,
+		stat.Command,
 		eff.Command,
 		report.Command,
 		control.Command,

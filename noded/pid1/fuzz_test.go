@@ -67,7 +67,7 @@ func withoutLaunches(data []byte) []byte {
 // FuzzQuestions: whatever a process of the job, or another node, asks process 1
 // before a launch, each question is answered once, in the protocol's words.
 func FuzzQuestions(f *testing.F) {
-	f.Add(frames(f, &step.Port{}, &step.StartBatch{}, &step.Signal{Signal: 64, Scope: step.ScopeAll}, &step.Signal{Signal: 9, Scope: step.ScopeStep, Step: 1}), true)
+	f.Add(frames(f, &step.Steps{}, &step.StartBatch{}, &step.Signal{Signal: 64, Scope: step.ScopeAll}, &step.Signal{Signal: 9, Scope: step.ScopeStep, Step: 1}), true)
 	f.Add(frames(f, &step.OK{}, &step.Done{}, &step.Started{}, &step.Input{Rank: 1 << 31, All: true, Data: []byte("x")}, &step.InputEnd{}, &step.InputCredit{Bytes: 1 << 31}, &step.Sessions{}, &step.Taken{}), false)
 	f.Add(frames(f, &step.Allocate{Request: grant.Request{Tasks: 1}}, &step.Allocate{}, &step.Port{}), true)
 	f.Add(frames(f, &step.Allocate{Request: grant.Request{Tasks: 3}}, &step.Allocate{Request: grant.Request{Exact: true}}), true)
@@ -95,7 +95,7 @@ func FuzzQuestions(f *testing.F) {
 				t.Fatalf("%#v is not answered: %v", question, err)
 			}
 			switch answer.(type) {
-			case *step.OK, *step.Failed, *step.SessionList, *step.Granted, *step.Waits, *step.PortNumber:
+			case *step.OK, *step.Failed, *step.SessionList, *step.StepList, *step.Granted, *step.Waits, *step.PortNumber:
 			default:
 				t.Fatalf("%#v is answered by %#v", question, answer)
 			}

@@ -112,6 +112,8 @@ func (p *process1) answer(m step.Message) step.Message {
 		return &step.OK{}
 	case *step.Allocate:
 		return &step.Failed{Text: "steps are allocated by the node that runs the batch script, each over a connection of its own", Code: 1}
+	case *step.Steps:
+		return p.listSteps()
 	case *step.Sessions:
 		return p.sessions.list()
 	case *step.Hold:
@@ -145,6 +147,8 @@ type running interface {
 	id() uint32
 	// signal is false when nothing of it runs any longer.
 	signal(unix.Signal) bool
+	// use is what is recorded of it, and the tasks that run; none = it is over.
+	use() (step.Record, []runningTask)
 }
 
 // steps are the steps that run on this node.

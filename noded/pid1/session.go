@@ -25,7 +25,6 @@ type session struct {
 	number  uint32
 	name    string
 	command string
-	record  StepRecord // of await
 	child   *child
 	tty     *terminal // nil = pipes
 	stdin   *os.File
@@ -36,6 +35,7 @@ type session struct {
 	mu     sync.Mutex
 	wake   *sync.Cond // of every change below
 	kept   keptOutput
+	record step.Record
 	exited *step.Exited // nil = it runs
 	closed bool         // exited, and all of its output is kept
 	now    *attachment  // nil = nobody is attached
@@ -216,9 +216,6 @@ func (s *session) pumpInput() {
 // hold the output open; then await closes it.
 func (s *session) await(p *process1) {
 	status := <-s.child.ended
-	s.record.addTask(0, &status)
-	s.record.over()
-	p.records.write(p.dir, &s.record)
 	exited := &step.Exited{}
 	if status.Signaled() {
 		exited.Signal = int(status.Signal())
@@ -227,7 +224,11 @@ func (s *session) await(p *process1) {
 	}
 	s.mu.Lock()
 	s.exited = exited
+	addEnded(&s.record, 0, &status)
+	over(&s.record)
+	record := s.record
 	s.mu.Unlock()
+	p.records.write(p.dir, &record)
 	drained := make(chan struct{})
 	go func() { s.drained.Wait(); close(drained) }()
 	select {

@@ -34,7 +34,7 @@ type stepRun struct {
 	over   func()
 
 	mu     sync.Mutex // guards task.done, and record
-	record StepRecord
+	record step.Record
 }
 
 // task is one process of the step.
@@ -57,13 +57,13 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 		run.send(failure(err))
 		return
 	}
-	p.steps.add(run)
-	defer p.steps.remove(run)
 	run.record = beginning(launch.Step, launch.Argv, len(launch.Tasks))
 	if share := launch.Share; share != nil {
 		run.record.CPUs, run.record.GPUs = len(share.CPUs), len(share.GPUs)
 	}
 	p.records.write(p.dir, &run.record)
+	p.steps.add(run)
+	defer p.steps.remove(run)
 	started := &step.Started{}
 	for _, t := range run.tasks {
 		started.Tasks = append(started.Tasks, step.StartedTask{Rank: t.rank, Pid: t.child.pid})
@@ -202,7 +202,7 @@ func (run *stepRun) waitTask(t *task) {
 	status := <-t.child.ended
 	run.mu.Lock()
 	t.done = true
-	run.record.addTask(t.rank, &status)
+	addEnded(&run.record, t.rank, &status)
 	run.mu.Unlock()
 	t.stdin.Close()
 	t.waitDrained(outputGrace)
@@ -235,8 +235,11 @@ func (run *stepRun) finish(p *process1) {
 		t.closeFiles()
 	}
 	run.input.close()
-	run.record.over()
-	p.records.write(p.dir, &run.record)
+	run.mu.Lock()
+	over(&run.record)
+	record := run.record
+	run.mu.Unlock()
+	p.records.write(p.dir, &record)
 	run.over()
 	run.send(&step.Done{})
 }

@@ -59,6 +59,7 @@ type Kind byte
 
 // Kinds sent by the client are below 16, the others by process 1.
 const (
+	KindSteps      Kind = 1
 	KindLaunch     Kind = 2
 	KindInput      Kind = 3
 	KindInputEnd   Kind = 4
@@ -74,6 +75,7 @@ const (
 	KindRelease    Kind = 14
 	KindPort       Kind = 15
 
+	KindStepList    Kind = 16
 	KindStarted     Kind = 17
 	KindOutput      Kind = 18
 	KindExited      Kind = 19

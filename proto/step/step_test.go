@@ -13,7 +13,7 @@ import (
 
 func messages() []Message {
 	return []Message{
-		&StartBatch{}, &OK{}, &Done{},
+		&Steps{}, &StepList{Steps: []Record{{Step: 7, Name: "a", Tasks: 1}}}, &StartBatch{}, &OK{}, &Done{},
 		&Launch{
 			Step: 3, Argv: Strings{"a b", "\xff\x00x"}, Env: Strings{"K=\xe9"}, Cwd: "/tmp/\xfe", Umask: 0o22,
 			Tasks: []Task{{Rank: 4, Local: 0, Env: Strings{"X=1"}}, {Rank: 5, Local: 1, Env: Strings{}}},

@@ -26,6 +26,7 @@ type choice struct {
 	sinceMS int64
 	untilMS int64
 	jobs    bool // -X
+	asked   int  // jobs whose nodes were asked for their steps
 }
 
 func choose(inv *option.Invocation, now time.Time) (*choice, error) {

@@ -6,11 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/format"
-	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/past"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
-	"github.com/gleaner-hpc/gleaner/proto/similar"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/table"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
@@ -60,6 +58,8 @@ var columns = withEmpty([]column{
 	{name: "JobName", width: 10, value: (*row).title},
 	{name: "KeptGPUSeconds", width: 14, job: true, value: func(r *row) string { return show.Digits(uint64(max(r.Job().GetSaved().GetKeptGpuMs(), 0) / 1000)) }},
 	{name: "LostGPUSeconds", width: 14, job: true, value: func(r *row) string { return show.Digits(uint64(max(r.Run.GetLostGpuMs(), 0) / 1000)) }},
+	{name: "MaxDiskRead", width: 12, step: true, value: func(r *row) string { return r.mostDisk(func(s *past.Step) past.Most { return s.MostRead }) }},
+	{name: "MaxDiskWrite", width: 12, step: true, value: func(r *row) string { return r.mostDisk(func(s *past.Step) past.Most { return s.MostWritten }) }},
 	{name: "MaxRSS", width: 10, step: true, value: (*row).peakMemory},
 	{name: "MaxRSSNode", width: 10, step: true, value: (*row).peakNode},
 	{name: "MaxRSSTask", width: 10, step: true, value: (*row).peakTask},
@@ -93,7 +93,7 @@ var columns = withEmpty([]column{
 	{name: "Timelimit", width: 10, job: true, value: (*row).limit},
 	{name: "TimelimitRaw", width: 12, job: true, value: (*row).limitMinutes},
 	{name: "SystemCPU", width: 10, step: true, value: func(r *row) string { return r.stepCPU(func(s *past.Step) uint64 { return s.SystemUS }) }},
-	{name: "TotalCPU", width: 10, value: func(r *row) string { return cpuClock(r.cpuNS()) }},
+	{name: "TotalCPU", width: 10, value: func(r *row) string { return show.CPUClock(r.cpuNS()) }},
 	{name: "TRESUsageInMax", width: 14, step: true, value: (*row).used},
 	{name: "TRESUsageInTot", width: 14, step: true, value: (*row).used},
 	{name: "UID", width: 6, job: true, value: func(r *row) string { return show.Digits(r.Job().GetOwner().GetUid()) }},
@@ -106,7 +106,7 @@ var columns = withEmpty([]column{
 
 // empty are the fields of sacct(1) that nothing here has a value for.
 const empty = "AdminComment AssocID AveCPUFreq AvePages AveVMSize BlockID ConsumedEnergy ConsumedEnergyRaw Container DBIndex Flags Layout " +
-	"MaxDiskRead MaxDiskReadNode MaxDiskReadTask MaxDiskWrite MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxVMSize MaxVMSizeNode MaxVMSizeTask McsLabel " +
+	"MaxDiskReadNode MaxDiskReadTask MaxDiskWriteNode MaxDiskWriteTask MaxPages MaxPagesNode MaxPagesTask MaxVMSize MaxVMSizeNode MaxVMSizeTask McsLabel " +
 	"QOSRAW ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin ReservationId ResvCPU ResvCPURAW SubmitLine SystemComment TRESUsageInAve TRESUsageInMaxNode TRESUsageInMaxTask TRESUsageInMin TRESUsageInMinNode TRESUsageInMinTask " +
 	"TRESUsageOutAve TRESUsageOutMax TRESUsageOutMaxNode TRESUsageOutMaxTask TRESUsageOutMin TRESUsageOutMinNode TRESUsageOutMinTask TRESUsageOutTot WCKeyID"
 
@@ -132,58 +132,13 @@ func (c *column) text(r *row) string {
 	return c.value(r)
 }
 
-// parseFormat reads names with %width, a minus for blanks after the value.
-func parseFormat(inv *option.Invocation, text string) ([]column, error) {
-	var chosen []column
-	for word := range strings.SplitSeq(text, ",") {
-		name, size, sized := strings.Cut(strings.TrimSpace(word), "%")
-		if name == "" {
-			continue
-		}
-		if strings.EqualFold(name, "ALL") {
-			chosen = append(chosen, columns...)
-			continue
-		}
-		one, err := columnNamed(inv, name)
-		if err != nil {
-			return nil, err
-		}
-		if sized {
-			width, err := strconv.Atoi(size)
-			if err != nil || width == 0 || width > format.MaxWidth || width < -format.MaxWidth {
-				return nil, inv.Fail("Invalid width %q of field %s: write a number, as in JobName%%30", size, name)
-			}
-			one.width = width
-		}
-		chosen = append(chosen, one)
-	}
-	if len(chosen) == 0 || len(chosen) > 2*format.MaxColumns {
-		return nil, inv.Fail("--format needs 1 to %d fields; %s --helpformat lists them", 2*format.MaxColumns, inv.Command.Program())
-	}
-	return chosen, nil
-}
-
-// columnNamed takes a name, or the beginning of one, in any case, as sacct does.
-func columnNamed(inv *option.Invocation, name string) (column, error) {
-	var names []string
-	found := -1
+// all are the columns, as they are printed.
+func all() []table.Column[*row] {
+	made := make([]table.Column[*row], len(columns))
 	for i := range columns {
-		if strings.EqualFold(columns[i].name, name) {
-			return columns[i], nil
-		}
-		if found < 0 && len(name) < len(columns[i].name) && strings.EqualFold(columns[i].name[:len(name)], name) {
-			found = i
-		}
-		names = append(names, columns[i].name)
+		made[i] = table.Column[*row]{Name: columns[i].name, Width: columns[i].width, Value: columns[i].text}
 	}
-	if found >= 0 {
-		return columns[found], nil
-	}
-	advice := ""
-	if meant := similar.Nearest(name, names); meant != "" && inv.Command.CalledAs == "" {
-		advice = "; did you mean " + meant + "?"
-	}
-	return column{}, inv.Fail("Invalid field requested: %q%s", name, advice)
+	return made
 }
 
 func (r *row) name(job string) string {
@@ -308,15 +263,6 @@ func (r *row) size(bytes uint64, usual byte) string {
 
 // units are those of --units, each 1024 of the one before.
 const units = "KMGTP"
-
-// cpuClock is time of CPUs as sacct writes it: MM:SS.mmm below an hour.
-func cpuClock(ns uint64) string {
-	seconds := ns / 1e9
-	if seconds >= 3600 {
-		return show.Clock(uint32(min(seconds, uint64(spec.Unlimited)-1)))
-	}
-	return fmt.Sprintf("%02d:%02d.%03d", seconds/60, seconds%60, ns/1e6%1000)
-}
 
 // stepStart is when the step was made, which is when it started; 0 for a job.
 func stepStart(r *row) int64 {

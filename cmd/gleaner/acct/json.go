@@ -196,7 +196,7 @@ func numberedStep(s show.JSONShape, id any, r past.Row) stepRecord {
 		Step: stepName{ID: id, Name: of.Name}, State: stateWord(s, r), ExitCode: exitOf(s, r), Time: timeOf(s, r),
 		Nodes: map[string]any{"count": len(of.Nodes), "range": spec.FormatHostList(of.Nodes), "list": of.Nodes}, Tasks: map[string]int{"count": int(of.Tasks)},
 		TRES: map[string]any{"allocated": allocated, "requested": map[string]any{
-			"max":     used(of.CPUNS(), of.PeakBytes),
+			"max":     used(of.CPUNS(), of.Peak.Bytes),
 			"average": used(of.Average(of.CPUNS()), of.Average(of.SumBytes)),
 			"total":   used(of.CPUNS(), of.SumBytes),
 		}},

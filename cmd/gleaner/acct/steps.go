@@ -4,9 +4,33 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/client"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/console"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/past"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/session"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/show"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
+
+// maxAsked bounds the running jobs whose nodes are asked.
+const maxAsked = 32
+
+// addRunning adds the steps that a job runs now, if --jobs names it and its nodes answer
+// the caller: those of others do not.
+func (c *choice) addRunning(inv *option.Invocation, controllers *client.Client, run *pb.PastRun) {
+	job := run.GetJob()
+	if c.jobs || len(c.targets) == 0 || !run.GetLive() || job.GetState() != pb.JobState_JOB_STATE_RUNNING || c.asked >= maxAsked {
+		return
+	}
+	if _, wanted := c.targets.Match(job); !wanted || uint32(console.UID()) != job.GetOwner().GetUid() && console.UID() != 0 {
+		return
+	}
+	c.asked++
+	if steps, err := session.Steps(inv.Context, controllers, job); err == nil {
+		run.Steps = steps
+	}
+}
 
 // What a step used. The line of the batch script has what the whole job used on its nodes.
 
@@ -50,12 +74,12 @@ func (r *row) stepCPU(part func(*past.Step) uint64) string {
 	if r.Of == nil {
 		return ""
 	}
-	return cpuClock(part(r.Of) * 1000)
+	return show.CPUClock(part(r.Of) * 1000)
 }
 
 func (r *row) peakMemory() string {
 	if r.Of != nil {
-		return r.size(r.Of.PeakBytes, 'K')
+		return r.size(r.Of.Peak.Bytes, 'K')
 	}
 	return r.size(r.Job().GetUsage().GetPeakMemoryBytes(), 'K')
 }
@@ -69,14 +93,14 @@ func (r *row) averageMemory() string {
 
 func (r *row) peakNode() string {
 	if r.Of != nil {
-		return r.Of.PeakNode
+		return r.Of.Peak.Node
 	}
 	return r.Job().GetBatchHost()
 }
 
 func (r *row) peakTask() string {
 	if r.Of != nil {
-		return show.Digits(r.Of.PeakRank)
+		return show.Digits(r.Of.Peak.Rank)
 	}
 	return "0"
 }
@@ -87,6 +111,14 @@ func (r *row) disk(sum func(*past.Step) uint64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.2fM", float64(r.Of.Average(sum(r.Of)))/(1<<20))
+}
+
+// mostDisk is of the task that read or wrote the most.
+func (r *row) mostDisk(which func(*past.Step) past.Most) string {
+	if r.Of == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.2fM", float64(which(r.Of).Bytes)/(1<<20))
 }
 
 func (r *row) tasks() string {

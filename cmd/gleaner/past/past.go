@@ -13,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/option"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // load is what sacct was doing when it failed.
@@ -86,6 +87,9 @@ func Rows(run *pb.PastRun) []Row {
 	}
 	steps, _ := Steps(run)
 	for _, s := range steps {
+		if s.Number == step.BatchStep {
+			continue // has the line of the job's own use
+		}
 		rows = append(rows, Row{Run: run, Step: s.ID(), Of: s})
 	}
 	return rows
@@ -147,7 +151,11 @@ func (r Row) Exit() (code, signal uint32) {
 // ElapsedS is how long the run has taken, without the times for which it was suspended.
 func (r Row) ElapsedS() uint32 {
 	if r.Of != nil {
-		return uint32(min(max(r.EndMS()-r.Of.StartMS, 0)/1000, int64(spec.Unlimited)-1))
+		end := r.EndMS()
+		if r.Run.GetLive() && r.Of.EndMS == 0 {
+			end = r.Job().GetStartMs() + r.Run.GetRanMs() // now
+		}
+		return uint32(min(max(end-r.Of.StartMS, 0)/1000, int64(spec.Unlimited)-1))
 	}
 	return uint32(min(max(r.Run.GetRanMs(), 0)/1000, int64(spec.Unlimited)-1))
 }

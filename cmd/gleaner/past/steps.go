@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // Step is one step of a run, of all of its nodes together.
@@ -21,11 +22,27 @@ type Step struct {
 	LeastUS               uint64
 	LeastNode             string
 	LeastRank             uint32
-	PeakBytes             uint64 // of one process
-	PeakNode              string
-	PeakRank              uint32
+	Peak                  Most   // memory, of one process
 	SumBytes              uint64 // of the tasks' peaks
 	ReadBytes, WriteBytes uint64
+	MostRead, MostWritten Most
+	// Only of one that runs.
+	Virtual    Most
+	SumVirtual uint64
+	Pids       map[string][]int32 // by node
+}
+
+// Most is the highest use of one task.
+type Most struct {
+	Bytes uint64
+	Node  string
+	Rank  uint32
+}
+
+func (m *Most) take(bytes uint64, node string, rank uint32) {
+	if m.Node == "" || bytes > m.Bytes {
+		*m = Most{bytes, node, rank}
+	}
 }
 
 // Steps are those of a run that are kept one by one, and how many more it had on one node.
@@ -36,7 +53,7 @@ func Steps(run *pb.PastRun) (steps []*Step, omitted uint32) {
 		for _, part := range node.GetSteps() {
 			s := known[part.GetStep()]
 			if s == nil {
-				s = &Step{Number: part.GetStep(), Name: part.GetName(), StartMS: part.GetStartMs(), EndMS: part.GetEndMs()}
+				s = &Step{Number: part.GetStep(), Name: part.GetName(), Pids: map[string][]int32{}, StartMS: part.GetStartMs(), EndMS: part.GetEndMs()}
 				known[s.Number] = s
 				steps = append(steps, s)
 			}
@@ -68,12 +85,15 @@ func (s *Step) add(node string, part *pb.StepPart) {
 	if first || part.GetLeastCpuUs() < s.LeastUS {
 		s.LeastUS, s.LeastNode, s.LeastRank = part.GetLeastCpuUs(), node, part.GetLeastRank()
 	}
-	if first || part.GetPeakMemoryBytes() > s.PeakBytes {
-		s.PeakBytes, s.PeakNode, s.PeakRank = part.GetPeakMemoryBytes(), node, part.GetPeakRank()
-	}
+	s.Peak.take(part.GetPeakMemoryBytes(), node, part.GetPeakRank())
 	s.SumBytes += part.GetSumMemoryBytes()
 	s.ReadBytes += part.GetReadBytes()
 	s.WriteBytes += part.GetWrittenBytes()
+	s.SumVirtual += part.GetSumVirtualBytes()
+	s.MostRead.take(part.GetMostReadBytes(), node, part.GetMostReadRank())
+	s.MostWritten.take(part.GetMostWrittenBytes(), node, part.GetMostWrittenRank())
+	s.Virtual.take(part.GetPeakVirtualBytes(), node, part.GetPeakVirtualRank())
+	s.Pids[node] = part.GetPids()
 }
 
 func statusOf(code, signal uint32) uint32 {
@@ -86,8 +106,13 @@ func statusOf(code, signal uint32) uint32 {
 // CPUNS is the time of all its tasks.
 func (s *Step) CPUNS() uint64 { return (s.UserUS + s.SystemUS) * 1000 }
 
-// ID is its number, as it is shown.
-func (s *Step) ID() string { return strconv.FormatUint(uint64(s.Number), 10) }
+// ID is its number, as it is shown, or batch.
+func (s *Step) ID() string {
+	if s.Number == step.BatchStep {
+		return Batch
+	}
+	return strconv.FormatUint(uint64(s.Number), 10)
+}
 
 // Average is a sum over its tasks, for one of them.
 func (s *Step) Average(sum uint64) uint64 { return sum / uint64(max(s.Tasks, 1)) }

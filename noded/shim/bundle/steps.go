@@ -7,11 +7,11 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gleaner-hpc/gleaner/noded/pid1"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
-	"github.com/gleaner-hpc/gleaner/proto/step/grant"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+	"github.com/gleaner-hpc/gleaner/proto/step"
 )
 
 // MaxSteps is how many steps of an allocation are told one by one: the last ones. It keeps
@@ -38,11 +38,11 @@ func parseSteps(from io.Reader) *pb.NodeSteps {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, maxStepLine), maxStepLine)
 	for lines.Scan() {
-		var record pid1.StepRecord
+		var record step.Record
 		if json.Unmarshal(lines.Bytes(), &record) != nil {
 			continue // the last one, when process 1 was killed
 		}
-		part := stepMessage(&record)
+		part := spec.StepPart(&record)
 		if part.EndMs == 0 {
 			if len(open) < MaxSteps {
 				open = append(open, part)
@@ -69,22 +69,3 @@ func omit(steps *pb.NodeSteps) {
 		steps.Steps, steps.Omitted = slices.Delete(steps.Steps, 0, more), steps.Omitted+uint32(more)
 	}
 }
-
-// stepMessage takes no number that cannot be.
-func stepMessage(r *pid1.StepRecord) *pb.StepPart {
-	name := Clip(r.Name)
-	return &pb.StepPart{
-		Step: r.Step, Name: strings.ToValidUTF8(name[:min(len(name), pid1.MaxStepName)], ""), Tasks: count(r.Tasks), Cpus: count(r.CPUs), Gpus: count(r.GPUs), StartMs: max(r.StartMS, 0), EndMs: max(r.EndMS, 0),
-		ExitCode: uint32(r.Code) & 0xff, ExitSignal: uint32(r.Signal) & 0x7f,
-		UserUs: amount(r.UserUS), SystemUs: amount(r.SystemUS), LeastCpuUs: amount(r.LeastUS), LeastRank: r.LeastRank,
-		PeakMemoryBytes: amount(r.PeakKiB) << 10, PeakRank: r.PeakRank, SumMemoryBytes: amount(r.SumKiB) << 10,
-		ReadBytes: amount(r.ReadBytes), WrittenBytes: amount(r.WriteBytes),
-	}
-}
-
-func count(n int) uint32 { return uint32(min(max(n, 0), grant.MaxStepTasks)) }
-
-// maxAmount keeps sums of what jobs wrote from overflowing.
-const maxAmount = 1 << 50
-
-func amount(n int64) uint64 { return uint64(min(max(n, 0), maxAmount)) }

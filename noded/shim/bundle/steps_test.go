@@ -11,9 +11,9 @@ import (
 func TestParseSteps(t *testing.T) {
 	steps := parseSteps(strings.NewReader(`{"step":0,"name":"a","tasks":2,"start_ms":5}
 {"step":1,"name":"b","tasks":1,"cpus":3,"start_ms":6}
-{"step":0,"name":"a","tasks":2,"start_ms":5,"end_ms":9,"code":3,"user_us":7,"peak_kib":2}
+{"step":0,"name":"a","tasks":2,"start_ms":5,"end_ms":9,"code":3,"sum":{"user_us":7},"most":{"memory_kib":2}}
 not JSON
-{"step":2,"tasks":-1,"start_ms":-5,"end_ms":1,"code":-1,"user_us":9223372036854775807,"name":"x\u001b[2Jy"}
+{"step":2,"tasks":-1,"start_ms":-5,"end_ms":1,"code":-1,"sum":{"user_us":9223372036854775807},"name":"x\u001b[2Jy"}
 {"step":4,"na`))
 	want := `steps:{step:0 name:"a" tasks:2 start_ms:5 end_ms:9 exit_code:3 user_us:7 peak_memory_bytes:2048} ` +
 		`steps:{step:2 name:"x[2Jy" end_ms:1 exit_code:255 user_us:1125899906842624} steps:{step:1 name:"b" tasks:1 start_ms:6 cpus:3}`
@@ -35,7 +35,7 @@ func TestParseManySteps(t *testing.T) {
 	var text strings.Builder
 	for i := range number {
 		fmt.Fprintf(&text, `{"step":%d,"name":"train.py","tasks":4,"start_ms":1700000000000}`+"\n", i)
-		fmt.Fprintf(&text, `{"step":%d,"name":"train.py","tasks":4,"cpus":4,"start_ms":1700000000000,"end_ms":1700000001000,"user_us":123456,"system_us":4321,"peak_kib":50000,"sum_kib":200000,"least_us":3000}`+"\n", i)
+		fmt.Fprintf(&text, `{"step":%d,"name":"train.py","tasks":4,"cpus":4,"start_ms":1700000000000,"end_ms":1700000001000,"sum":{"user_us":123456,"system_us":4321,"memory_kib":200000,"read_bytes":5000000},"most":{"memory_kib":50000,"read_bytes":2000000},"most_rank":{"memory":3},"least_us":3000}`+"\n", i)
 	}
 	steps := parseSteps(strings.NewReader(text.String()))
 	if len(steps.Steps) != MaxSteps || steps.Omitted != number-MaxSteps || steps.Steps[0].Step != number-MaxSteps || steps.Steps[MaxSteps-1].Step != number-1 {

@@ -1690,8 +1690,18 @@ type StepPart struct {
 	WrittenBytes    uint64                 `protobuf:"varint,16,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
 	Cpus            uint32                 `protobuf:"varint,17,opt,name=cpus,proto3" json:"cpus,omitempty"` // that it had
 	Gpus            uint32                 `protobuf:"varint,18,opt,name=gpus,proto3" json:"gpus,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of the task with the most.
+	MostReadBytes    uint64 `protobuf:"varint,19,opt,name=most_read_bytes,json=mostReadBytes,proto3" json:"most_read_bytes,omitempty"`
+	MostReadRank     uint32 `protobuf:"varint,20,opt,name=most_read_rank,json=mostReadRank,proto3" json:"most_read_rank,omitempty"`
+	MostWrittenBytes uint64 `protobuf:"varint,21,opt,name=most_written_bytes,json=mostWrittenBytes,proto3" json:"most_written_bytes,omitempty"`
+	MostWrittenRank  uint32 `protobuf:"varint,22,opt,name=most_written_rank,json=mostWrittenRank,proto3" json:"most_written_rank,omitempty"`
+	// Only while it runs.
+	PeakVirtualBytes uint64  `protobuf:"varint,23,opt,name=peak_virtual_bytes,json=peakVirtualBytes,proto3" json:"peak_virtual_bytes,omitempty"`
+	PeakVirtualRank  uint32  `protobuf:"varint,24,opt,name=peak_virtual_rank,json=peakVirtualRank,proto3" json:"peak_virtual_rank,omitempty"`
+	SumVirtualBytes  uint64  `protobuf:"varint,25,opt,name=sum_virtual_bytes,json=sumVirtualBytes,proto3" json:"sum_virtual_bytes,omitempty"`
+	Pids             []int32 `protobuf:"varint,26,rep,packed,name=pids,proto3" json:"pids,omitempty"` // of its tasks, as seen inside the job
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StepPart) Reset() {
@@ -1848,6 +1858,62 @@ func (x *StepPart) GetGpus() uint32 {
 		return x.Gpus
 	}
 	return 0
+}
+
+func (x *StepPart) GetMostReadBytes() uint64 {
+	if x != nil {
+		return x.MostReadBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetMostReadRank() uint32 {
+	if x != nil {
+		return x.MostReadRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetMostWrittenBytes() uint64 {
+	if x != nil {
+		return x.MostWrittenBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetMostWrittenRank() uint32 {
+	if x != nil {
+		return x.MostWrittenRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetPeakVirtualBytes() uint64 {
+	if x != nil {
+		return x.PeakVirtualBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetPeakVirtualRank() uint32 {
+	if x != nil {
+		return x.PeakVirtualRank
+	}
+	return 0
+}
+
+func (x *StepPart) GetSumVirtualBytes() uint64 {
+	if x != nil {
+		return x.SumVirtualBytes
+	}
+	return 0
+}
+
+func (x *StepPart) GetPids() []int32 {
+	if x != nil {
+		return x.Pids
+	}
+	return nil
 }
 
 // Job is a job, or the tasks of an array that have not started yet.
@@ -3477,7 +3543,7 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\tNodeSteps\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12*\n" +
 	"\x05steps\x18\x02 \x03(\v2\x14.gleaner.v1.StepPartR\x05steps\x12\x18\n" +
-	"\aomitted\x18\x03 \x01(\rR\aomitted\"\x8e\x04\n" +
+	"\aomitted\x18\x03 \x01(\rR\aomitted\"\xd0\x06\n" +
 	"\bStepPart\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -3501,7 +3567,15 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"read_bytes\x18\x0f \x01(\x04R\treadBytes\x12#\n" +
 	"\rwritten_bytes\x18\x10 \x01(\x04R\fwrittenBytes\x12\x12\n" +
 	"\x04cpus\x18\x11 \x01(\rR\x04cpus\x12\x12\n" +
-	"\x04gpus\x18\x12 \x01(\rR\x04gpus\"\xe2\v\n" +
+	"\x04gpus\x18\x12 \x01(\rR\x04gpus\x12&\n" +
+	"\x0fmost_read_bytes\x18\x13 \x01(\x04R\rmostReadBytes\x12$\n" +
+	"\x0emost_read_rank\x18\x14 \x01(\rR\fmostReadRank\x12,\n" +
+	"\x12most_written_bytes\x18\x15 \x01(\x04R\x10mostWrittenBytes\x12*\n" +
+	"\x11most_written_rank\x18\x16 \x01(\rR\x0fmostWrittenRank\x12,\n" +
+	"\x12peak_virtual_bytes\x18\x17 \x01(\x04R\x10peakVirtualBytes\x12*\n" +
+	"\x11peak_virtual_rank\x18\x18 \x01(\rR\x0fpeakVirtualRank\x12*\n" +
+	"\x11sum_virtual_bytes\x18\x19 \x01(\x04R\x0fsumVirtualBytes\x12\x12\n" +
+	"\x04pids\x18\x1a \x03(\x05R\x04pids\"\xe2\v\n" +
 	"\x03Job\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x02id\x12 \n" +
 	"\farray_job_id\x18\x02 \x01(\rR\n" +

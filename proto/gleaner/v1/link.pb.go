@@ -2779,10 +2779,12 @@ func (x *Direct) GetCertificate() []byte {
 	return nil
 }
 
-// Attach asks for process 1 of a running job, on the node of its batch script.
+// Attach asks for process 1 of a running job, on the node of its batch script or on
+// another one of the job's.
 type Attach struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobId                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Node          string                 `protobuf:"bytes,180,opt,name=node,proto3" json:"node,omitempty"` // "" = that of the batch script
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2822,6 +2824,13 @@ func (x *Attach) GetJob() *JobId {
 		return x.Job
 	}
 	return nil
+}
+
+func (x *Attach) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
 }
 
 // Attached is sent once that node has been asked. Data and half_close follow,
@@ -4162,9 +4171,10 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04what\"D\n" +
 	"\x06Direct\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12 \n" +
-	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"-\n" +
+	"\vcertificate\x18\x02 \x01(\fR\vcertificate\"B\n" +
 	"\x06Attach\x12#\n" +
-	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\"I\n" +
+	"\x03job\x18\x01 \x01(\v2\x11.gleaner.v1.JobIdR\x03job\x12\x13\n" +
+	"\x04node\x18\xb4\x01 \x01(\tR\x04node\"I\n" +
 	"\bAttached\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
