@@ -13,6 +13,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/cancel"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/diag"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
@@ -58,6 +59,7 @@ func constructors() []func() *option.Command {
 		stat.Command,
 		eff.Command,
 		report.Command,
+		diag.Command,
 		control.Command,
 		acctmgr.Command,
 		reclaim.Command,
