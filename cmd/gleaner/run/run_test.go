@@ -248,17 +248,3 @@ func (w writerFunc) Write(data []byte) (int, error) {
 	w(data)
 	return len(data), nil
 }
-
-// TestRunUnderAnOlderProcess1: a job that began under a version whose process 1 only
-// counts steps still has them, laid out by its variables.
-func TestRunUnderAnOlderProcess1(t *testing.T) {
-	job := newTestJob(t, "n1", "n2")
-	job.old = true
-	got := job.run("", "-n4", "--label", "sh", "-c", "echo $SLURMD_NODENAME")
-	if lines := strings.Fields(got.Stdout); got.Status != 0 || len(lines) != 8 {
-		t.Errorf("%+v", got)
-	}
-	if got := job.run("", "-n9", "true"); got.Status != 1 || !strings.Contains(got.Stderr, "More processors requested than permitted") {
-		t.Errorf("%+v", got)
-	}
-}
