@@ -42,7 +42,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
+.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-reclaim demo-people differ compare-lending migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -144,6 +144,15 @@ demo-migrate: build ## a Python job that counts in its memory moves between two 
 
 demo-reclaim: build ## an owner takes a node back: guests are parked, go on elsewhere, or continue in place
 	@$(SUDO) contrib/demo-reclaim.sh
+
+demo-people: build ## a Slurm user's week, typed with Slurm's names by an ordinary user: every answer is compared with Slurm's
+	@$(SUDO) contrib/demo-people.sh
+
+# PEER is a folder in which Debian's Slurm is installed, with slurmdbd and MariaDB.
+differ: build ## type the same lines into Slurm and into Gleaner: each difference is mended, or listed in docs/from-slurm.md (PEER=DIR ONLY=regexp)
+	@mkdir -p .build
+	@go build -o .build/differ ./test/differ
+	@$(SUDO) .build/differ -peer '$(PEER)' -only '$(ONLY)'
 
 # PHILLY and DEPARTURES are the files; neither is part of the tree.
 compare-lending: build ## replay a trace of labs that share nothing, lend with kill, or lend with park and pack: a table and a picture (PHILLY=jobs.csv.gz DEPARTURES= FROM=14-0 UNTIL=24-0)
