@@ -84,7 +84,10 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if o.Pages != nil {
 		dump.Pages = func(name string, pipe *os.File) error { return o.Pages(path.Join(imageDir, name), pipe) }
 	}
-	_, err = engine.Dump(ctx, dump)
+	err = c.apart(func() error {
+		_, err := engine.Dump(ctx, dump)
+		return err
+	})
 	if err = errors.Join(err, <-copied); err != nil {
 		return nil, err
 	}
@@ -104,6 +107,18 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 		return nil, err
 	}
 	return manifest, nil
+}
+
+// apart does something while the frozen container's link with the node is cut: CRIU cannot
+// save a link, and the job's addresses are elsewhere.
+func (c *Container) apart(do func() error) error {
+	if c.spec.Network == nil {
+		return do()
+	}
+	if err := c.spec.Network.Leave(c.Pid()); err != nil {
+		return err
+	}
+	return errors.Join(do(), c.spec.Network.Join(c.Pid(), false))
 }
 
 // listNeeds tells what another node must have besides the files of the root.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -21,7 +22,8 @@ const (
 )
 
 // resetOutside resets all connections of a job that has just been restored, except those
-// whose other end is in the job too: their other ends know nothing of this node. A program
+// whose other end is in the job too, or in a network that it has besides this one: their
+// other ends know nothing of this node. A program
 // gets an error at once (ECONNABORTED), not after its patience, and may dial again.
 func resetOutside(pid int) (count int, err error) {
 	job, err := jobSide(pid)
@@ -29,7 +31,7 @@ func resetOutside(pid int) (count int, err error) {
 		return 0, err
 	}
 	defer job.close()
-	inside, err := job.addresses()
+	inside, err := job.inside()
 	if err != nil {
 		return 0, err
 	}
@@ -43,23 +45,27 @@ func resetOutside(pid int) (count int, err error) {
 	return count, err
 }
 
-// addresses are all of a namespace's own.
-func (s *side) addresses() (map[netip.Addr]bool, error) {
-	list, err := s.AddrList(nil, netlink.FAMILY_ALL)
+// inside is where the routes of a job's namespace lead that are not default routes: to its
+// own addresses, and to other networks of the job. On its link there is none but those.
+func (s *side) inside() (all []netip.Prefix, err error) {
+	list, err := s.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return nil, fmt.Errorf("look at the job's network: %w", err)
 	}
-	all := make(map[netip.Addr]bool, len(list))
-	for _, a := range list {
-		if address, ok := netip.AddrFromSlice(a.IP); ok {
-			all[address.Unmap()] = true
+	for _, r := range list {
+		if r.Dst == nil {
+			continue
+		}
+		address, ok := netip.AddrFromSlice(r.Dst.IP)
+		if bits, _ := r.Dst.Mask.Size(); ok && bits > 0 {
+			all = append(all, netip.PrefixFrom(address.Unmap(), bits))
 		}
 	}
 	return all, nil
 }
 
 // resetHere is resetOutside in the namespace of the calling thread.
-func resetHere(inside map[netip.Addr]bool) (count int, err error) {
+func resetHere(inside []netip.Prefix) (count int, err error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		sockets, err := netlink.SocketDiagTCP(family)
 		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -67,7 +73,7 @@ func resetHere(inside map[netip.Addr]bool) (count int, err error) {
 		}
 		for _, s := range sockets {
 			remote, ok := netip.AddrFromSlice(s.ID.Destination)
-			if s.State == tcpListen || s.State == tcpClose || s.State == tcpTimeWait || !ok || inside[remote.Unmap()] || remote.IsLoopback() {
+			if s.State == tcpListen || s.State == tcpClose || s.State == tcpTimeWait || !ok || isIn(inside, remote.Unmap()) {
 				continue
 			}
 			if err := reset(s); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -77,6 +83,10 @@ func resetHere(inside map[netip.Addr]bool) (count int, err error) {
 		}
 	}
 	return count, nil
+}
+
+func isIn(nets []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(nets, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // reset closes a connection as if its other end had broken it off, see sock_diag(7).

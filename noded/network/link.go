@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -41,6 +42,11 @@ func jobSide(pid int) (*side, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the job's network: %w", err)
 	}
+	return sideOf(ns)
+}
+
+// sideOf is a network namespace, whose descriptor it takes.
+func sideOf(ns netns.NsHandle) (*side, error) {
 	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 	if err != nil {
 		ns.Close()
@@ -122,7 +128,25 @@ func join(node, job *side, plan *Plan, alias string, mtu int) error {
 	if err := setUpNodeEnd(node, made, plan, alias); err != nil {
 		return err
 	}
-	return setUpJobEnd(job, plan)
+	if err := setUpJobEnd(job, plan); err != nil {
+		return err
+	}
+	return errors.Join(node.awaitUp(plan.Link), job.awaitUp(Inside))
+}
+
+// awaitUp waits until an interface passes packets. The kernel drops what comes in the
+// moment after it was set up, and TCP would wait a second before it tries again.
+func (s *side) awaitUp(name string) error {
+	const patience, pause = time.Second, 200 * time.Microsecond
+	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+		link, err := s.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("wait for the job's link: %w", err)
+		}
+		if link.Attrs().OperState == netlink.OperUp || time.Now().After(end) {
+			return nil
+		}
+	}
 }
 
 // setUpNodeEnd routes the job's addresses to it.

@@ -69,10 +69,13 @@ func (o *Out) Join(pid int, restored bool) error {
 		return err
 	}
 	defer job.close()
+	return o.join(job)
+}
+
+func (o *Out) join(job *side) error {
 	if !o.Alone {
 		if err := o.link(job); err != nil {
-			o.cut()
-			return err
+			return errors.Join(err, o.cut())
 		}
 	}
 	return job.unbridge()

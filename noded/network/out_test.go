@@ -133,6 +133,16 @@ func newOutside(t *testing.T) *place {
 	outside.do(func() error {
 		return errors.Join(give("eth0", outsideAddress+"/24"), give("eth0", outsideAddress6+"/64"), up("eth0"))
 	})
+	await := func(name string) error {
+		side, err := nodeSide()
+		if err != nil {
+			return err
+		}
+		defer side.close()
+		return side.awaitUp(name)
+	}
+	must(t, await("up0"))
+	outside.do(func() error { return await("eth0") })
 	outside.serve("tcp", ":80")
 	outside.serve("tcp", ":81")
 	return outside
@@ -475,5 +485,28 @@ func TestNames(t *testing.T) {
 	}
 	if got := string(Resolver()); !strings.Contains(got, "nameserver 169.254.1.53\nsearch example.org\noptions edns0\n") || strings.Contains(got, "127.0.0.53") {
 		t.Errorf("/etc/resolv.conf inside:\n%s", got)
+	}
+}
+
+// TestTry: the way out is tried, and what drops forwarded packets is noticed.
+func TestTry(t *testing.T) {
+	newOutside(t)
+	ranges, err := ChooseRanges(Ranges{}, nil)
+	must(t, err)
+	begin := time.Now()
+	must(t, Try(ranges))
+	t.Logf("tried in %v", time.Since(begin))
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("there is no nft")
+	}
+	must(t, nft("add table inet mine; add chain inet mine forward { type filter hook forward priority 0 ; policy drop ; }"))
+	if err := Try(ranges); !errors.Is(err, ErrNotPassed) {
+		t.Errorf("a firewall that drops what is forwarded: %v", err)
+	}
+	must(t, nft("delete table inet mine"))
+	links, err := netlink.LinkList()
+	must(t, err)
+	if len(links) != 2 {
+		t.Errorf("interfaces after the trial: %d", len(links))
 	}
 }
