@@ -141,11 +141,8 @@ func (s *Spec) log() *slog.Logger {
 
 // Network links the network namespace of a container with the node, see package network.
 type Network interface {
-	// Join is called when process 1 is there and nothing of the job has run, or when all
-	// processes are frozen after Leave.
+	// Join is called when process 1 is there and nothing of the job has run.
 	Join(pid int, restored bool) error
-	// Leave cuts the link of a frozen container.
-	Leave(pid int) error
 }
 
 // Container is a running container.

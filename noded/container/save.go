@@ -43,7 +43,7 @@ const (
 )
 
 // Save writes an image of the container, which the caller has frozen by its
-// control group. It refuses what NotSavable finds with checkpoint.ErrObstacles, even
+// control group. A link of its network with the node is cut: CRIU cannot save one. It refuses what NotSavable finds with checkpoint.ErrObstacles, even
 // if CRIU would save it, for example a connection without its other end. The container
 // stays frozen, also after a failure, unless the error wraps checkpoint.ErrRuns. The
 // manifest lacks job, epoch, number, node and GPUs: the caller fills them in.
@@ -84,10 +84,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 	if o.Pages != nil {
 		dump.Pages = func(name string, pipe *os.File) error { return o.Pages(path.Join(imageDir, name), pipe) }
 	}
-	err = c.apart(func() error {
-		_, err := engine.Dump(ctx, dump)
-		return err
-	})
+	_, err = engine.Dump(ctx, dump)
 	if err = errors.Join(err, <-copied); err != nil {
 		return nil, err
 	}
@@ -107,18 +104,6 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 		return nil, err
 	}
 	return manifest, nil
-}
-
-// apart does something while the frozen container's link with the node is cut: CRIU cannot
-// save a link, and the job's addresses are elsewhere.
-func (c *Container) apart(do func() error) error {
-	if c.spec.Network == nil {
-		return do()
-	}
-	if err := c.spec.Network.Leave(c.Pid()); err != nil {
-		return err
-	}
-	return errors.Join(do(), c.spec.Network.Join(c.Pid(), false))
 }
 
 // listNeeds tells what another node must have besides the files of the root.

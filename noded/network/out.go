@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -31,7 +32,9 @@ type Out struct {
 	plan   Plan
 	table  *table
 	dns    *dns
-	linked bool
+	pid    int  // process 1; 0 = the job is not there yet
+	linked bool // the link is there
+	held   bool // for a save
 	closed bool
 }
 
@@ -46,9 +49,8 @@ func New(c Config) *Out {
 // ErrClosed is returned by Join after Close.
 var ErrClosed = errors.New("the job's network is closed")
 
-// Join links the network namespace of a job's process 1 with the node. None of its
-// processes has run, or all are frozen. In a restored job, connections that led out are
-// reset first.
+// Join links the network namespace of a job's process 1 with the node, when none of its
+// processes has run. In a restored job, connections that led out are reset first.
 func (o *Out) Join(pid int, restored bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +71,11 @@ func (o *Out) Join(pid int, restored bool) error {
 		return err
 	}
 	defer job.close()
-	return o.join(job)
+	if err := o.join(job); err != nil {
+		return err
+	}
+	o.pid = pid
+	return nil
 }
 
 func (o *Out) join(job *side) error {
@@ -174,23 +180,47 @@ func (s *side) mtu(uplinks []string) int {
 	return max(smallest, least)
 }
 
-// Leave cuts the link of a job whose processes are frozen, so that it can be saved. Join
-// makes it again: connections go on if nothing else has become of them.
-func (o *Out) Leave(pid int) error {
+// Hold cuts the link of a job whose processes are frozen to be saved, until Release. As
+// long as it is cut, another job may have the addresses: this one, where it resumes.
+func (o *Out) Hold() error {
+	if o == nil {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
-		return ErrClosed
+	if o.closed || o.pid == 0 {
+		return nil
 	}
-	job, err := jobSide(pid)
+	job, err := jobSide(o.pid)
 	if err != nil {
 		return err
 	}
 	defer job.close()
-	if err := o.unlink(); err != nil {
+	o.held = true
+	return errors.Join(o.unlink(), job.bridge())
+}
+
+// Release ends Hold: connections go on if nothing else has become of them. It may be
+// called without Hold.
+func (o *Out) Release() error {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || !o.held {
+		return nil
+	}
+	o.held = false
+	job, err := jobSide(o.pid)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it was killed
+	}
+	if err != nil {
 		return err
 	}
-	return job.bridge()
+	defer job.close()
+	return o.join(job)
 }
 
 // unlink removes the link, and with it the routes to the job.

@@ -315,8 +315,8 @@ func TestLinkIsCut(t *testing.T) {
 	_, err = lines.ReadString('\n')
 	must(t, err)
 	for range 3 {
-		must(t, out.Leave(job.pid))
-		must(t, out.Join(job.pid, false))
+		must(t, out.Hold())
+		must(t, out.Release())
 		fmt.Fprintln(conn, "still there")
 		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 		if line, err := lines.ReadString('\n'); err != nil || line != "still there\n" {
@@ -324,7 +324,7 @@ func TestLinkIsCut(t *testing.T) {
 		}
 	}
 	// After a restore, it is reset at once, and may be made again.
-	must(t, out.Leave(job.pid))
+	must(t, out.Hold())
 	must(t, out.Join(job.pid, true))
 	if _, err := lines.ReadString('\n'); !errors.Is(err, unix.ECONNABORTED) {
 		t.Errorf("the connection of before is not reset: %v", err)

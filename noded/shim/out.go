@@ -3,6 +3,7 @@ package shim
 import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/network"
+	words "github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // prepareOut gives a job with a network of its own a way out, where the node has one.
@@ -10,6 +11,7 @@ func (p *alloc) prepareOut(spec *container.Spec) {
 	if !spec.PrivateNetwork || p.job.DryRun {
 		return
 	}
+	spec.ResetsOutside = p.order.Spec.GetCheckpoint().GetConnections() == words.ConnectionsClose
 	n := &p.settings.Network
 	p.out = network.New(network.Config{
 		Who: string(p.dir), Job: p.order.Alloc.Job, Node: p.settings.Node,
