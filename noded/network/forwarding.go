@@ -29,26 +29,36 @@ type forwardings struct {
 
 // openForwardings reads the note, and waits for whoever has it.
 func openForwardings() (*forwardings, error) {
-	var own unix.Stat_t
-	if err := unix.Stat("/proc/thread-self/ns/net", &own); err != nil {
-		return nil, fmt.Errorf("look at the node's network: %w", err)
-	}
-	if err := os.MkdirAll(stateDir, 0o755); err != nil {
-		return nil, fmt.Errorf("note which interfaces let packets of jobs pass: %w", err)
-	}
-	path := filepath.Join(stateDir, fmt.Sprintf("forwarding-%d", own.Ino))
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	file, err := lock("forwarding")
 	if err != nil {
 		return nil, fmt.Errorf("note which interfaces let packets of jobs pass: %w", err)
-	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	const most = 64 << 10
 	text := make([]byte, most)
 	n, _ := file.ReadAt(text, 0)
 	return &forwardings{file: file, set: strings.Fields(string(text[:n]))}, nil
+}
+
+// lock opens a file that is one for each network namespace, and waits for whoever has it
+// locked.
+func lock(name string) (*os.File, error) {
+	var own unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &own); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(stateDir, 0o755); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(stateDir, fmt.Sprintf("%s-%d", name, own.Ino))
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return file, nil
 }
 
 func (f *forwardings) close() { f.file.Close() }

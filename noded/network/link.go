@@ -151,7 +151,8 @@ func (s *side) awaitUp(name string) error {
 
 // setUpNodeEnd routes the job's addresses to it.
 func setUpNodeEnd(node *side, link netlink.Link, plan *Plan, alias string) error {
-	_ = node.LinkSetAlias(link, alias) // for whoever looks at the node's interfaces
+	const most = 255
+	_ = node.LinkSetAlias(link, alias[:min(len(alias), most)]) // for whoever looks at the node's interfaces
 	settings := map[string]string{"ipv4/conf/%s/forwarding": "1", "ipv6/conf/%s/accept_ra": "0", "ipv6/conf/%s/addr_gen_mode": "1", "ipv6/conf/%s/accept_redirects": "0", "ipv4/conf/%s/accept_redirects": "0", "ipv4/conf/%s/send_redirects": "0"}
 	for name, value := range settings {
 		err := os.WriteFile("/proc/sys/net/"+fmt.Sprintf(name, plan.Link), []byte(value), 0)

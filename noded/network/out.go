@@ -14,7 +14,7 @@ import (
 
 // Config says what the way out of a job is to be.
 type Config struct {
-	Who    string // identifies the allocation on this machine
+	Who    string // identifies the allocation on this machine: its directory
 	Job    uint32
 	Node   string
 	Ranges Ranges
@@ -119,7 +119,7 @@ func (o *Out) link(job *side) error {
 		}
 	}
 	o.linked = true
-	alias := fmt.Sprintf("%s%d on %s", aliasPrefix, o.Job, o.Node)
+	alias := fmt.Sprintf("%s%d on %s: %s", aliasPrefix, o.Job, o.Node, o.Who)
 	if err := join(node, job, &o.plan, alias, node.mtu(uplinks)); err != nil {
 		return err
 	}

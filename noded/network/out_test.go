@@ -337,7 +337,7 @@ func TestLinkIsCut(t *testing.T) {
 // TestFirewallIsReloaded: what others flush and set does not touch the job's rules.
 func TestFirewallIsReloaded(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
-		t.Skip("there is no nft")
+		t.Skip("needs nft: it plays an administrator of the host's firewall")
 	}
 	newOutside(t)
 	must(t, nft("add table inet mine; add chain inet mine input { type filter hook input priority 0 ; }"))
@@ -497,7 +497,7 @@ func TestTry(t *testing.T) {
 	must(t, Try(ranges))
 	t.Logf("tried in %v", time.Since(begin))
 	if _, err := exec.LookPath("nft"); err != nil {
-		t.Skip("there is no nft")
+		t.Skip("needs nft: it plays an administrator of the host's firewall")
 	}
 	must(t, nft("add table inet mine; add chain inet mine forward { type filter hook forward priority 0 ; policy drop ; }"))
 	if err := Try(ranges); !errors.Is(err, ErrNotPassed) {

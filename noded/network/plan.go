@@ -107,7 +107,7 @@ func (p *Plan) Chains() []Chain {
 	if rate := p.Policy.BytesPerSecond; rate > 0 {
 		forward = append(forward, drop(Rule{In: p.Link, Above: rate}), drop(Rule{Out: p.Link, Above: rate}))
 	}
-	forward = append(forward, known(from), known(to), drop(to))
+	forward = append(forward, known(from), known(to), refuse(to))
 	for _, net := range append([]netip.Prefix{p.Ranges.V4, p.Ranges.V6}, never...) {
 		forward = append(forward, refuse(Rule{In: p.Link, To: net}))
 	}
@@ -123,7 +123,7 @@ func (p *Plan) Chains() []Chain {
 	return []Chain{
 		{Forward, forward},
 		{Input, []Rule{known(from), refuse(from)}},
-		{Output, []Rule{known(to), drop(to)}},
+		{Output, []Rule{known(to), refuse(to)}},
 		{Postrouting, masquerade},
 	}
 }

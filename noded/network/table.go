@@ -36,7 +36,9 @@ func makeTable(plan *Plan) (*table, error) {
 	for _, chain := range plan.Chains() {
 		in := conn.AddChain(chainOf(at, chain.Hook))
 		for _, rule := range chain.Rules {
-			conn.AddRule(&nftables.Rule{Table: at, Chain: in, Exprs: rule.expressions()})
+			for _, exprs := range rule.expressions() {
+				conn.AddRule(&nftables.Rule{Table: at, Chain: in, Exprs: exprs})
+			}
 		}
 	}
 	if err := conn.Flush(); err != nil {
@@ -102,9 +104,22 @@ func chainOf(at *nftables.Table, hook Hook) *nftables.Chain {
 	return chain
 }
 
-// expressions are the rule for the kernel's machine: each loads something into a register
-// and compares it, and the last is the verdict.
-func (r *Rule) expressions() (all []expr.Any) {
+// expressions are the rule, or the rules, for the kernel.
+func (r *Rule) expressions() [][]expr.Any {
+	if r.Verdict != Refuse {
+		return [][]expr.Any{append(r.match(), r.Verdict.expression())}
+	}
+	// The kernel answers by ICMP only so often. TCP would wait for the next answer.
+	stream := *r
+	stream.Protocol = protocolTCP
+	return [][]expr.Any{
+		append(stream.match(), &expr.Reject{Type: unix.NFT_REJECT_TCP_RST}), append(r.match(), r.Verdict.expression()),
+	}
+}
+
+// match is the part of a rule that says to which packets it applies, for the kernel's
+// machine: it loads something into a register and compares it.
+func (r *Rule) match() (all []expr.Any) {
 	meta := func(key expr.MetaKey, op expr.CmpOp, data []byte) {
 		all = append(all, &expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: data})
 	}
@@ -131,6 +146,8 @@ func (r *Rule) expressions() (all []expr.Any) {
 	}
 	if r.Protocol != 0 {
 		meta(expr.MetaKeyL4PROTO, expr.CmpOpEq, []byte{r.Protocol})
+	}
+	if r.Ports != (PortRange{}) {
 		all = append(all, &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 			&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: binary.BigEndian.AppendUint16(nil, r.Ports.First), ToData: binary.BigEndian.AppendUint16(nil, r.Ports.Last)})
 	}
@@ -147,7 +164,7 @@ func (r *Rule) expressions() (all []expr.Any) {
 	if r.Full != 0 {
 		all = append(all, &expr.Connlimit{Count: r.Full, Flags: 1})
 	}
-	return append(all, r.Verdict.expression())
+	return all
 }
 
 func (v Verdict) expression() expr.Any {

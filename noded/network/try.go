@@ -35,6 +35,11 @@ var ErrNotPassed = errors.New("what a job sends does not pass through this node:
 // Try makes a job's network and an outside, connects from one to the other, and removes
 // both. Nothing is sent beyond this machine.
 func Try(ranges Ranges) (err error) {
+	turn, err := lock("trial")
+	if err != nil {
+		return fmt.Errorf("try the way out: %w", err)
+	}
+	defer turn.Close()
 	routes, err := Routes()
 	if err != nil {
 		return err
