@@ -47,6 +47,7 @@ type supervisors interface {
 type shims struct {
 	config     Config
 	checkpoint bundle.Checkpoint
+	network    bundle.Network
 	executable string
 	nodeCPUs   int
 	tmp        tmpDisk
@@ -122,6 +123,7 @@ func (s *shims) settings(r resources) bundle.Settings {
 		MaxProcesses: s.config.MaxProcesses,
 		LogFormat:    s.config.LogFormat,
 		Checkpoint:   s.checkpoint,
+		Network:      s.network,
 		OtherDevices: r.others,
 
 		MaxTotalProcesses: s.config.MaxTotalProcesses,

@@ -140,7 +140,7 @@ func (s *stage) mountLayers(spec *Spec, a *assembled, layers []layer) error {
 			return err
 		}
 	}
-	return linkCommands(spec, points)
+	return errors.Join(linkCommands(spec, points), supplyResolver(spec, points))
 }
 
 func (s *stage) mountLayer(points *mountPoints, l *layer) error {

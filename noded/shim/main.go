@@ -121,6 +121,7 @@ func (p *alloc) run() *pb.AllocEnded {
 		cleanup()
 		return p.neverRan()
 	}
+	defer p.closeOut()
 	running, err := p.begin(spec, image)
 	cleanup()
 	p.drop(image)

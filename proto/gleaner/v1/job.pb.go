@@ -683,7 +683,7 @@ func (x *Staging) GetOut() bool {
 	return false
 }
 
-// CheckpointPolicy is --checkpoint and --checkpoint-interval: how a job is
+// CheckpointPolicy is --checkpoint and the options that begin with it: how a job is
 // saved, and how often without a request.
 type CheckpointPolicy struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -693,7 +693,11 @@ type CheckpointPolicy struct {
 	// Where an application saves itself: a pattern like those of output files,
 	// from work_directory if it is relative; "" = .gleaner/JOB there. The job
 	// finds it in GLEANER_CHECKPOINT_DIR.
-	Directory     string `protobuf:"bytes,4,opt,name=directory,proto3" json:"directory,omitempty"`
+	Directory string `protobuf:"bytes,4,opt,name=directory,proto3" json:"directory,omitempty"`
+	// What becomes of connections that lead out of a network of the job's own: refuse (also
+	// "") = the job cannot be saved while it has one; close = they are reset when it resumes
+	// from an image.
+	Connections   string `protobuf:"bytes,5,opt,name=connections,proto3" json:"connections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,6 +756,13 @@ func (x *CheckpointPolicy) GetIntervalAuto() bool {
 func (x *CheckpointPolicy) GetDirectory() string {
 	if x != nil {
 		return x.Directory
+	}
+	return ""
+}
+
+func (x *CheckpointPolicy) GetConnections() string {
+	if x != nil {
+		return x.Connections
 	}
 	return ""
 }
@@ -3426,13 +3437,14 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\aStaging\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x10\n" +
-	"\x03out\x18\x03 \x01(\bR\x03out\"\x88\x01\n" +
+	"\x03out\x18\x03 \x01(\bR\x03out\"\xaa\x01\n" +
 	"\x10CheckpointPolicy\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1d\n" +
 	"\n" +
 	"interval_s\x18\x02 \x01(\rR\tintervalS\x12#\n" +
 	"\rinterval_auto\x18\x03 \x01(\bR\fintervalAuto\x12\x1c\n" +
-	"\tdirectory\x18\x04 \x01(\tR\tdirectory\"\xa4\x10\n" +
+	"\tdirectory\x18\x04 \x01(\tR\tdirectory\x12 \n" +
+	"\vconnections\x18\x05 \x01(\tR\vconnections\"\xa4\x10\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
