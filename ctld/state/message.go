@@ -217,6 +217,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses), Reservations: r.Reservations,
 	}
 	r.placementMessage(message)
+	r.containerMessage(message)
 	r.checkpointMessage(message)
 	for _, gpu := range r.GPUs {
 		message.Gpus = append(message.Gpus, &pb.GpuRequest{

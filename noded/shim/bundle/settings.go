@@ -39,6 +39,14 @@ type Settings struct {
 	StepPort   int        `json:"step_port"`
 	LogFormat  string     `json:"log_format"` // of package logs
 	Checkpoint Checkpoint `json:"checkpoint"`
+	Roots      Roots      `json:"roots"`
+}
+
+// Roots is the node's cache of container images.
+type Roots struct {
+	Dir        string `json:"dir"`
+	Program    string `json:"program"` // goci
+	LimitBytes uint64 `json:"limit_bytes"`
 }
 
 // StepPorts is how many ports an allocation has for its steps.
