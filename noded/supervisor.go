@@ -54,6 +54,7 @@ type shims struct {
 	// Held for reading by Launch and for writing by List, which removes what
 	// looks like half of a launch.
 	launching sync.RWMutex
+	ahead     pulls
 }
 
 func (s *shims) Launch(ctx context.Context, r resources, order *pb.StartAlloc) (supervisor, error) {
@@ -71,7 +72,11 @@ func (s *shims) Launch(ctx context.Context, r resources, order *pb.StartAlloc) (
 }
 
 func (s *shims) Fits(ctx context.Context, r resources, order *pb.StartAlloc, facts *checkpoint.Manifest) (bundle.Misfit, error) {
-	return client.Fits(ctx, s.executable, s.settings(r), order, facts)
+	settings := s.settings(r)
+	if found := s.ahead.await(ctx, &settings, order); found.Property != "" {
+		return found, nil
+	}
+	return client.Fits(ctx, s.executable, settings, order, facts)
 }
 
 func (s *shims) List() ([]supervisor, error) {

@@ -28,6 +28,8 @@ type Overlay struct {
 	// pb.JobSaved), and how often it is.
 	Checkpointable, CheckpointableReason string
 	IntervalS                            uint32
+	// Preparing is what keeps a job with nodes from beginning; "" = nothing that is known.
+	Preparing string
 	// MeanBetweenLossesS is how long it would run on its nodes, on average, until it loses
 	// its run; 0 = nobody knows.
 	MeanBetweenLossesS uint32
@@ -64,6 +66,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	}
 	if job.HoldsNodes() {
 		message.ReasonDetail = joinSentences(message.ReasonDetail, joinSentences(job.fillsText(), t.silence(job)))
+		message.ReasonDetail = joinSentences(message.ReasonDetail, overlay.Preparing)
 		message.ParkBoundMs, message.ParkUnbounded, _ = t.jobBound(job)
 	}
 	if job.Phase == Waiting {
