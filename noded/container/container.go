@@ -116,6 +116,7 @@ type Spec struct {
 	RunDir         string  // host directory bound at /run/gleaner, owned by the user
 	InitPath       string  // host path of ginit
 	WorkDir        *userpath.Directory
+	Root           *Root                 // in place of the host's; nil = the host's
 	Dirs           []*userpath.Directory // other directories of the user's, so that what is written there is kept
 	Files          []File
 	Binds          []string // host directories bound at the same path

@@ -67,7 +67,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 		}
 	}
 	manifest := &checkpoint.Manifest{
-		Version: checkpoint.ManifestVersion, SavedMS: time.Now().UnixMilli(), UID: c.spec.User.UID, Root: hostRoot,
+		Version: checkpoint.ManifestVersion, SavedMS: time.Now().UnixMilli(), UID: c.spec.User.UID, Root: c.spec.rootName(),
 	}
 	if manifest.Machine, err = checkpoint.ThisMachine(ctx, engine); err != nil {
 		return nil, err

@@ -125,6 +125,7 @@ func newAlloc(d bundle.Dir, log *slog.Logger) (*alloc, error) {
 		Log: p.log, Changed: p.changedNow,
 	})
 	p.maker = p.newMaker()
+	job.Tell = p.sayPreparing
 	p.startContext, p.stopStart = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -225,6 +226,17 @@ func (p *alloc) setReady(running *container.Container) {
 	if p.core.Checkpointable.Reason == askingDriver {
 		go p.checkpointableGPUs()
 	}
+}
+
+// sayPreparing tells what the allocation waits for before its container is made.
+func (p *alloc) sayPreparing(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.core.Checkpointable = nil
+	if text != "" {
+		p.core.Checkpointable = &pb.AllocCheckpointable{Alloc: p.order.Alloc, Reason: bundle.Clip(text)}
+	}
+	p.notify()
 }
 
 // release notes that the script may run. The caller holds p.mu.

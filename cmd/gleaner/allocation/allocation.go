@@ -85,6 +85,9 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 	for _, warning := range asked.Warnings {
 		a.say("warning: %s", warning)
 	}
+	if err := jobspec.Pin(asked.Request.Spec); err != nil {
+		return nil, err
+	}
 	if a.client, err = client.Connect(inv); err != nil {
 		return nil, err
 	}
@@ -118,9 +121,10 @@ func refused(inv *option.Invocation, err error) error {
 }
 
 // script is what the job runs: it waits for its client's session. The commands are
-// linked in /usr/local/bin of every job, whatever PATH says.
+// linked in /usr/local/bin of every job, whatever PATH says, or in an image in
+// /run/gleaner/bin.
 func script(session string, inactiveS uint32) string {
-	return fmt.Sprintf("#!/bin/sh\n# This script holds the nodes for the one who asked for them.\nPATH=/usr/local/bin:$PATH\nexec gleaner hold %s %d\n", session, inactiveS)
+	return fmt.Sprintf("#!/bin/sh\n# This script holds the nodes for the one who asked for them.\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gleaner hold %s %d\n", session, inactiveS)
 }
 
 // waits reads --inactive-limit and --immediate; patience 0 = for ever.

@@ -3,6 +3,7 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -100,6 +101,17 @@ func cpuList(cpus []uint32) string {
 	return indexText(spec.NormalizeRanges(ranges))
 }
 
+// mountsText is --container-mounts.
+func mountsText(asked *pb.JobSpec) string {
+	texts := make([]string, len(asked.GetMounts()))
+	for i, m := range asked.GetMounts() {
+		if texts[i] = m.GetSource() + ":" + m.GetTarget(); m.GetReadOnly() {
+			texts[i] += ":ro"
+		}
+	}
+	return strings.Join(texts, ",")
+}
+
 func jobRequest(r *Record, row *JobRow) {
 	asked := row.job.GetSpec()
 	memory := Item("MinMemoryNode", row.memoryText())
@@ -117,6 +129,12 @@ func jobRequest(r *Record, row *JobRow) {
 	r.Line(Item("WorkDir", asked.GetWorkDirectory()))
 	if asked.GetComment() != "" {
 		r.Line(Item("Comment", asked.GetComment()))
+	}
+	if asked.GetImage() != "" {
+		r.Line(Item("Container", asked.GetImage()))
+	}
+	if mounts := mountsText(asked); mounts != "" {
+		r.Line(Item("ContainerMounts", mounts))
 	}
 	r.Line(Item("StdErr", standardFile(row, standardError)))
 	r.Line(Item("StdIn", standardFile(row, standardInput)))

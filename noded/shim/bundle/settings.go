@@ -41,6 +41,7 @@ type Settings struct {
 	LogFormat  string     `json:"log_format"` // of package logs
 	Checkpoint Checkpoint `json:"checkpoint"`
 	Network    Network    `json:"network"`
+	Roots      Roots      `json:"roots"`
 }
 
 // Network is what a supervisor needs to give its job a way out, if that has a network of
@@ -48,6 +49,13 @@ type Settings struct {
 type Network struct {
 	Ranges network.Ranges `json:"ranges"`
 	WhyNot string         `json:"why_not,omitempty"` // there is no way out on this node; "" = there is
+}
+
+// Roots is the node's cache of container images.
+type Roots struct {
+	Dir        string `json:"dir"`
+	Program    string `json:"program"` // goci
+	LimitBytes uint64 `json:"limit_bytes"`
 }
 
 // StepPorts is how many ports an allocation has for its steps.

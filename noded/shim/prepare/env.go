@@ -57,7 +57,7 @@ func (j *Job) batchEnvironment() []string {
 	v.set("SLURM_GTIDS", "0")
 	v.set("SLURM_PRIO_PROCESS", "0")
 	v.set("ENVIRONMENT", "BATCH")
-	return pid1.Mirror(j.withSlurmNames(pid1.Overlay(j.personal(), base, v)))
+	return pid1.Mirror(j.withSlurmNames(pid1.Overlay(j.inImage(pid1.Overlay(j.personal(), base)), v)))
 }
 
 // withSlurmNames puts the commands under Slurm's names before the rest of PATH, so
