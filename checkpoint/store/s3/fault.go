@@ -18,7 +18,7 @@ func (b *bucket) fault(ctx context.Context, what, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	kind, help := b.meaning(minio.ToErrorResponse(err))
+	help, kind := b.meaning(minio.ToErrorResponse(err))
 	var unread *credentialsError
 	if errors.As(err, &unread) {
 		kind, help = store.ErrRefused, "there are no credentials"
@@ -43,32 +43,32 @@ func (b *bucket) fault(ctx context.Context, what, key string, err error) error {
 }
 
 // meaning answers which of a store's errors the server means, and the remedy.
-func (b *bucket) meaning(answer minio.ErrorResponse) (kind error, help string) {
+func (b *bucket) meaning(answer minio.ErrorResponse) (help string, kind error) {
 	switch answer.Code {
 	case "":
-		return nil, ""
+		return "", nil
 	case "NoSuchKey", "NoSuchUpload", "PreconditionFailed":
-		return fs.ErrNotExist, ""
+		return "", fs.ErrNotExist
 	case "NoSuchBucket", "PermanentRedirect", "AuthorizationHeaderMalformed":
-		return store.ErrRefused, fmt.Sprintf("see that bucket %s exists, and that endpoint and region are its own", b.name)
+		return fmt.Sprintf("see that bucket %s exists, and that endpoint and region are its own", b.name), store.ErrRefused
 	case "RequestTimeTooSkewed":
-		return store.ErrRefused, "this machine's clock and the server's differ: see that both are set by NTP"
+		return "this machine's clock and the server's differ: see that both are set by NTP", store.ErrRefused
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "AccessDenied", "UnauthorizedAccess", "AllAccessDisabled":
 		from := "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in gnoded's environment"
 		if b.place.Credentials != "" {
 			from = b.place.Credentials
 		}
-		return store.ErrRefused, "see the credentials in " + from + ", and what they allow"
+		return "see the credentials in " + from + ", and what they allow", store.ErrRefused
 	case "QuotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull", "InsufficientStorage":
-		return store.ErrFull, ""
+		return "", store.ErrFull
 	}
 	switch answer.StatusCode {
 	case http.StatusNotFound:
-		return fs.ErrNotExist, ""
+		return "", fs.ErrNotExist
 	case http.StatusForbidden, http.StatusUnauthorized:
-		return store.ErrRefused, "see the credentials, and what they allow"
+		return "see the credentials, and what they allow", store.ErrRefused
 	case http.StatusInsufficientStorage:
-		return store.ErrFull, ""
+		return "", store.ErrFull
 	}
-	return nil, ""
+	return "", nil
 }
