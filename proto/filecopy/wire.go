@@ -83,8 +83,8 @@ func (w *wire) next() (byte, []byte, error) {
 	if length > maxFrame {
 		return 0, nil, fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, length)
 	}
-	if w.buf == nil {
-		w.buf = make([]byte, maxFrame)
+	if int(length) > len(w.buf) {
+		w.buf = make([]byte, length)
 	}
 	data := w.buf[:length]
 	if _, err := io.ReadFull(w.in, data); err != nil {
