@@ -288,11 +288,13 @@ func (r *receiver) fill(part *os.File, path string, sum hash.Hash, at, size int6
 		}
 		switch kind {
 		case frameData:
+			if at += int64(len(data)); at > max(size, 0)+maxGrowth+dataBytes {
+				return failed, fmt.Errorf("%w: it sends more than the %d bytes that it announced", ErrMalformed, size)
+			}
 			sum.Write(data)
 			if part != nil && failed == nil {
-				_, failed = part.WriteAt(data, at)
+				_, failed = part.WriteAt(data, at-int64(len(data)))
 			}
-			at += int64(len(data))
 			r.options.progress(path, at, max(size, at))
 		case frameSum:
 			if failed == nil && !bytes.Equal(data, sum.Sum(nil)) {
