@@ -69,6 +69,13 @@ func (b *bucket) meaning(answer minio.ErrorResponse) (help string, kind error) {
 		return "see the credentials, and what they allow", store.ErrRefused
 	case http.StatusInsufficientStorage:
 		return "", store.ErrFull
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return "", nil
+	case http.StatusNotImplemented:
+		return "the server lacks what a store needs", store.ErrRefused
+	}
+	if answer.StatusCode >= 400 && answer.StatusCode < 500 { // to ask again would not help
+		return "", store.ErrRefused
 	}
 	return "", nil
 }

@@ -134,7 +134,7 @@ func sumOf(data []byte) string {
 
 // Put implements store.Bucket.
 func (b *bucket) Put(ctx context.Context, key string, data []byte, onlyOver bool) error {
-	options := minio.PutObjectOptions{ContentType: "application/octet-stream"}
+	options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
 	if onlyOver {
 		info, err := b.core.Client.StatObject(ctx, b.name, b.key(key), minio.StatObjectOptions{})
 		if err != nil {
@@ -201,7 +201,7 @@ func (b *bucket) Begin(ctx context.Context, key string) (string, error) {
 
 // Piece implements store.Bucket.
 func (b *bucket) Piece(ctx context.Context, key, upload string, number int, data []byte) (string, error) {
-	part, err := b.core.PutObjectPart(ctx, b.name, b.key(key), upload, number, bytes.NewReader(data), int64(len(data)), minio.PutObjectPartOptions{Sha256Hex: sumOf(data)})
+	part, err := b.core.PutObjectPart(ctx, b.name, b.key(key), upload, number, bytes.NewReader(data), int64(len(data)), minio.PutObjectPartOptions{Sha256Hex: sumOf(data), DisableContentSha256: true})
 	return part.ETag, b.fault(ctx, "write", key, err)
 }
 
@@ -228,7 +228,8 @@ func (b *bucket) Abort(ctx context.Context, key, upload string) error {
 func (b *bucket) AbortAll(ctx context.Context, prefix string) error {
 	for {
 		found, err := b.core.ListMultipartUploads(ctx, b.name, b.key(prefix), "", "", "", 1000)
-		if err = b.fault(ctx, "list uploads below", prefix, err); errors.Is(err, fs.ErrNotExist) {
+		lacks := minio.ToErrorResponse(err).StatusCode == http.StatusNotImplemented // it may give them up by itself
+		if err = b.fault(ctx, "list uploads below", prefix, err); lacks || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
