@@ -142,14 +142,16 @@ const weekSeconds = 7 * 24 * 3600
 // can be saved to make room.
 const savableAgain = 5 * time.Minute
 
-// savable reports whether a running job could be saved now: all its allocations.
+// savable reports whether a save of a running job may be tried now: of all its allocations.
+// One that failed has said why it cannot be saved, and nothing but another try takes that
+// back: so those who ask wait for a while after a failure, and then try again.
 func (l *Leader) savable(job *state.Job) bool {
 	if job.NotSavable() != "" {
 		return false
 	}
 	for i := range job.Run.Allocs {
 		s := l.sessions.Get(job.Run.Allocs[i].Node)
-		if s == nil || !s.Checkpointable(session.Alloc{Job: job.ID, Epoch: job.Epoch}).Savable() {
+		if s == nil || !s.Checkpointable(session.Alloc{Job: job.ID, Epoch: job.Epoch}).MayTry() {
 			return false
 		}
 	}
@@ -183,7 +185,7 @@ func (l *Leader) Saved(ctx context.Context, s *session.Session, saved *pb.AllocS
 
 // Checkpointable records whether an allocation can be saved.
 func (l *Leader) Checkpointable(s *session.Session, checkpointable *pb.AllocCheckpointable) {
-	if s.SetCheckpointable(session.AllocOf(checkpointable.GetAlloc()), session.Checkpointable{Checkpointable: checkpointable.GetCheckpointable(), Reason: shortened(checkpointable.GetReason())}) {
+	if s.SetCheckpointable(session.AllocOf(checkpointable.GetAlloc()), session.Checkpointable{Checkpointable: checkpointable.GetCheckpointable(), Reason: shortened(checkpointable.GetReason()), Tried: checkpointable.GetTried()}) {
 		wake(l.freedWake)
 	}
 }

@@ -180,6 +180,11 @@ func TestIntervals(t *testing.T) {
 	if due(601 * time.Second) {
 		t.Error("it is due though it cannot be saved")
 	}
+	s.Checkpointable(s.nodes["n1"], &pb.AllocCheckpointable{Alloc: alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_NOT_NOW, Reason: "the disk was full", Tried: true})
+	if !due(601 * time.Second) {
+		t.Error("a save that failed is never tried again")
+	}
+	s.Checkpointable(s.nodes["n1"], &pb.AllocCheckpointable{Alloc: alloc, Checkpointable: pb.Checkpointable_CHECKPOINTABLE_NOT_NOW, Reason: "it is connected to another machine"})
 	var overlay state.Overlay
 	if s.OverlaySaved(s.now(), &overlay); overlay.Checkpointable != "NOT_NOW" || overlay.CheckpointableReason != "it is connected to another machine" || overlay.IntervalS != 600 {
 		t.Errorf("it says %+v", overlay)

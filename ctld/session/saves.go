@@ -13,11 +13,18 @@ import (
 type Checkpointable struct {
 	Checkpointable pb.Checkpointable
 	Reason         string
+	Tried          bool // a save failed for that reason, and may be tried again
 }
 
 // Savable reports whether it can be saved now.
 func (g Checkpointable) Savable() bool {
 	return g.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_YES || g.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_LIKELY
+}
+
+// MayTry reports whether a save can be tried now, though perhaps the last one failed: whoever
+// tries again by itself waits a while before.
+func (g Checkpointable) MayTry() bool {
+	return g.Savable() || g.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_NOT_NOW && g.Tried
 }
 
 // SetCheckpointable notes what a node says of an allocation, and reports

@@ -37,7 +37,7 @@ func (r *Registry) Hear(p *Alloc, event *pb.ShimEvent) (do Do) {
 		do.hearSaved(p, what.Saved)
 	case *pb.ShimEvent_Checkpointable:
 		p.Checkpoint = &pb.AllocCheckpointable{
-			Alloc: p.Key.Message(), Checkpointable: what.Checkpointable.GetCheckpointable(), Reason: Words(what.Checkpointable.GetReason()),
+			Alloc: p.Key.Message(), Checkpointable: what.Checkpointable.GetCheckpointable(), Reason: Words(what.Checkpointable.GetReason()), Tried: what.Checkpointable.GetTried(),
 		}
 		do.checkpointable(p)
 	}

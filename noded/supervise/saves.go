@@ -192,7 +192,9 @@ func (a *Alloc) Saved(result *pb.AllocSaved) Do {
 	}
 	a.Last = result
 	if result.Checkpointable != pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED && a.Checkpointable.GetCheckpointable() != pb.Checkpointable_CHECKPOINTABLE_NO {
-		a.Checkpointable = &pb.AllocCheckpointable{Alloc: a.ID, Checkpointable: result.Checkpointable, Reason: result.Error}
+		a.Checkpointable = &pb.AllocCheckpointable{
+			Alloc: a.ID, Checkpointable: result.Checkpointable, Reason: result.Error, Tried: result.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_NOT_NOW,
+		}
 	}
 	switch {
 	case next == nil:

@@ -3450,8 +3450,11 @@ type AllocCheckpointable struct {
 	Alloc          *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
 	Checkpointable Checkpointable         `protobuf:"varint,2,opt,name=checkpointable,proto3,enum=gleaner.v1.Checkpointable" json:"checkpointable,omitempty"`
 	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // what is in the way, and what would help
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// NOT_NOW is because a save was tried and failed. That may have passed since, and only
+	// another try shows it.
+	Tried         bool `protobuf:"varint,4,opt,name=tried,proto3" json:"tried,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AllocCheckpointable) Reset() {
@@ -3503,6 +3506,13 @@ func (x *AllocCheckpointable) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *AllocCheckpointable) GetTried() bool {
+	if x != nil {
+		return x.Tried
+	}
+	return false
 }
 
 // AskRestore asks whether a node could resume from an image: kernel, CRIU,
@@ -4229,11 +4239,12 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05locks\x18\v \x01(\bR\x05locks\"V\n" +
 	"\x11SavedAcknowledged\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\rR\x06number\"\x9c\x01\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\"\xb2\x01\n" +
 	"\x13AllocCheckpointable\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12B\n" +
 	"\x0echeckpointable\x18\x02 \x01(\x0e2\x1a.gleaner.v1.CheckpointableR\x0echeckpointable\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x9e\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05tried\x18\x04 \x01(\bR\x05tried\"\x9e\x01\n" +
 	"\n" +
 	"AskRestore\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12'\n" +

@@ -3,10 +3,12 @@ package ordered
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gleaner-hpc/gleaner/proto/prototest"
 	"github.com/gleaner-hpc/gleaner/test/sim/node"
@@ -123,5 +125,53 @@ func TestCheckersNoticeBrokenModels(t *testing.T) {
 			}
 			t.Errorf("nobody noticed in %d days", most)
 		})
+	}
+}
+
+// TestHourWithoutControllers: owners take nodes back before, while and after every
+// controller is away for the better part of an hour. Their promises are kept on the nodes,
+// and nothing is lost or runs twice.
+func TestHourWithoutControllers(t *testing.T) {
+	const hours = 6
+	away := func(f Fault) bool { return f.Kind == "all controllers are away" && f.For >= 50*time.Minute }
+	for seed := uint64(0); ; seed++ {
+		if !hasOwners(seed) {
+			continue
+		}
+		day := hours * time.Hour
+		faults := planHunts(seed, planFaults(rand.New(rand.NewPCG(seed, 2)), hours*5, 10*time.Minute, day), day)
+		faults = planOwners(seed, planReclaims(seed, faults, day), day)
+		at := slices.IndexFunc(faults, away)
+		if at < 0 {
+			continue
+		}
+		var only []int
+		before, during, after := 0, 0, 0
+		for _, f := range faults {
+			switch {
+			case f.Number == faults[at].Number:
+			case f.Kind != "owner reclaims on the node" && f.Kind != "owner is seen on the node" && f.Kind != "owner reclaims a node":
+				continue
+			case f.At < faults[at].At && f.At+f.For > faults[at].At:
+				before++
+			case f.At >= faults[at].At && f.At < faults[at].At+faults[at].For:
+				during++
+			case f.At >= faults[at].At:
+				after++
+			}
+			only = append(only, f.Number)
+		}
+		if before == 0 || during < 3 || after == 0 {
+			continue
+		}
+		r := Run(Options{Seed: seed, Hours: hours, Only: only})
+		if r.Failure != nil {
+			t.Fatalf("seed %d: after %v: %v\n%s", seed, r.Failure.At, r.Failure, strings.Join(r.Last, ""))
+		}
+		t.Logf("seed %d: away for %v; %d reclaims before, %d meanwhile, %d after; %d on nodes, %d guests parked", seed, faults[at].For, before, during, after, r.OnNode, r.Parked)
+		if r.OnNode == 0 || r.Parked == 0 {
+			t.Error("the day proves nothing")
+		}
+		return
 	}
 }
