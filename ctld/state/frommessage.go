@@ -41,6 +41,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(), Reservations: spec.GetReservations(),
 	}
 	record.placementFromMessage(spec)
+	record.containerFromMessage(spec)
 	if err := record.checkpointFromMessage(spec); err != nil {
 		return SubmitJob{}, err
 	}
@@ -80,8 +81,6 @@ func checkCarriedOut(spec *pb.JobSpec) error {
 		name  string
 		given bool
 	}{
-		{"--container-image", spec.GetImage() != ""},
-		{"mounts", len(spec.GetMounts()) > 0},
 		{"staging", len(spec.GetStaging()) > 0},
 	}
 	for _, field := range reserved {

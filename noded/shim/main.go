@@ -79,6 +79,7 @@ func Main(dir string) error {
 	p.relay.Close()
 	p.job.LeaveCheckpointDir()
 	p.job.DropDisk()
+	p.job.DropRoot()
 	err, cleanErr := d.Conclude(result, host, func() {
 		p.setEnded(result)
 		log.Info("allocation ended", "cause", result.Cause, "exit_code", result.ExitCode, "exit_signal", result.ExitSignal, "detail", result.Detail)
@@ -121,6 +122,7 @@ func (p *alloc) run() *pb.AllocEnded {
 		cleanup()
 		return p.neverRan()
 	}
+	defer p.closeOut()
 	running, err := p.begin(spec, image)
 	cleanup()
 	p.drop(image)

@@ -149,7 +149,7 @@ func (c *choice) addTime(inv *option.Invocation, now time.Time) error {
 		}
 	}
 	if until.Before(since) {
-		return inv.Fail("Start time (%s) requested is after End (%s)", since.Format(time.DateTime), until.Format(time.DateTime))
+		return inv.Fail("Start time (%s) requested is after end time (%s).", since.Format("2006-01-02T15:04:05"), until.Format("2006-01-02T15:04:05"))
 	}
 	c.sinceMS, c.untilMS = since.UnixMilli(), until.UnixMilli()
 	c.request.SinceMs = c.sinceMS

@@ -83,7 +83,7 @@ var columns = withEmpty([]column{
 	{name: "Reserved", width: 10, job: true, value: (*row).waited},
 	{name: "Planned", width: 10, job: true, value: (*row).waited},
 	{name: "Restarts", width: 8, job: true, value: func(r *row) string { return show.Digits(r.Job().GetRestartCount()) }},
-	{name: "Start", width: 19, value: func(r *row) string { return r.view.Stamp(r.StartMS(), "Unknown") }},
+	{name: "Start", width: 19, value: (*row).start},
 	{name: "State", width: 10, value: (*row).state},
 	{name: "StdErr", width: 20, job: true, value: func(r *row) string { return r.Job().GetSpec().GetStandardError() }},
 	{name: "StdIn", width: 20, job: true, value: func(r *row) string { return r.Job().GetSpec().GetStandardInput() }},
@@ -202,6 +202,14 @@ func (r *row) allocated() string {
 
 func (r *row) cpuSeconds() uint32 {
 	return uint32(min(uint64(r.ElapsedS())*uint64(r.CPUs()), uint64(spec.Unlimited)-1))
+}
+
+// start of a run that was over before it began is None, as in Slurm.
+func (r *row) start() string {
+	if !r.Run.GetLive() && r.Job().GetEndMs() != 0 {
+		return r.view.Stamp(r.StartMS(), "None")
+	}
+	return r.view.Stamp(r.StartMS(), "Unknown")
 }
 
 func (r *row) end() string {

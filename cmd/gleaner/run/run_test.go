@@ -84,7 +84,7 @@ func TestRunRefuses(t *testing.T) {
 		text   string
 		status int
 	}{
-		"":                         {"grun: error: No command given to execute.", 1},
+		"":                         {"grun: fatal: No command given to execute.", 1},
 		"--bogus true":             {"grun: unrecognized option '--bogus'\nTry \"grun --help\" for more information\n", 255},
 		"-n x true":                {"grun: error: Invalid numeric value \"x\" for --ntasks", 1},
 		"--gpus-per-task=x:y x":    {"grun: error: Invalid --gpus-per-task specification: ", 1},

@@ -3443,6 +3443,8 @@ func (x *SavedAcknowledged) GetNumber() uint32 {
 }
 
 // AllocCheckpointable tells the grade when the allocation is ready, and when it changes.
+// Before it is ready the grade is UNSPECIFIED, and reason is what it waits for: a container
+// image that comes.
 type AllocCheckpointable struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Alloc          *AllocId               `protobuf:"bytes,1,opt,name=alloc,proto3" json:"alloc,omitempty"`
