@@ -31,6 +31,7 @@ type stepRun struct {
 	write  sync.Mutex // one frame at a time on conn
 	tasks  []*task    // in the order of Launch; fixed after start
 	input  inputQueue
+	pmi    *pmiServer // nil = the tasks are not served
 	over   func()
 
 	mu     sync.Mutex // guards task.done, and record
@@ -52,6 +53,8 @@ type task struct {
 func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Launch, over func()) {
 	run := &stepRun{number: launch.Step, conn: conn, over: over}
 	run.input.init(step.InputWindow)
+	run.pmi = newPMI(launch, run.send)
+	defer run.pmi.close()
 	if err := p.startTasks(run, launch); err != nil {
 		run.abort()
 		run.send(failure(err))
@@ -78,6 +81,7 @@ func (p *process1) runStep(conn net.Conn, reader *step.Reader, launch *step.Laun
 		}
 		tasks.Go(func() { run.waitTask(t) })
 	}
+	run.pmi.serve()
 	go run.pumpInput()
 	go run.readClient(p, reader)
 	tasks.Wait()
@@ -103,7 +107,7 @@ func (p *process1) startTasks(run *stepRun, launch *step.Launch) error {
 		"SLURM_STEP_ID=" + number, "SLURM_STEPID=" + number, "SLURM_GTIDS=" + strings.Join(ranks, ","),
 	})
 	for i := range launch.Tasks {
-		t, err := p.startTask(launch, &launch.Tasks[i], bound, Overlay(common, gpus.ofTask(&launch.Tasks[i])))
+		t, err := p.startTask(run, launch, &launch.Tasks[i], bound, Overlay(common, gpus.ofTask(&launch.Tasks[i])))
 		if err != nil {
 			return err
 		}
@@ -125,7 +129,7 @@ func programOf(launch *step.Launch, task *step.Task) []string {
 	return launch.Argv
 }
 
-func (p *process1) startTask(launch *step.Launch, spec *step.Task, bound *binding, common []string) (*task, error) {
+func (p *process1) startTask(run *stepRun, launch *step.Launch, spec *step.Task, bound *binding, common []string) (*task, error) {
 	cpus, err := bound.ofTask(int(spec.Local))
 	if err != nil {
 		return nil, err
@@ -135,6 +139,14 @@ func (p *process1) startTask(launch *step.Launch, spec *step.Task, bound *bindin
 		"SLURM_LOCALID=" + strconv.FormatUint(uint64(spec.Local), 10),
 	})
 	t := &task{rank: spec.Rank}
+	var pmi *os.File
+	if run.pmi != nil {
+		if pmi, err = run.pmi.add(spec.Rank); err != nil {
+			return nil, err
+		}
+		defer pmi.Close()
+		env = Overlay(env, run.pmi.environment(spec, len(launch.Tasks)))
+	}
 	var theirs [3]*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -155,7 +167,7 @@ func (p *process1) startTask(launch *step.Launch, spec *step.Task, bound *bindin
 		t.child, err = p.start(&command{
 			argv: programOf(launch, spec), env: Mirror(env), cwd: string(launch.Cwd), umask: launch.Umask,
 			files: [3]uintptr{theirs[0].Fd(), theirs[1].Fd(), theirs[2].Fd()},
-			cpus:  formatCPUs(cpus), report: bound.report(spec.Rank, spec.Local),
+			pmi:   pmi, cpus: formatCPUs(cpus), report: bound.report(spec.Rank, spec.Local),
 		})
 	}
 	if err != nil {
@@ -213,6 +225,7 @@ func (run *stepRun) waitTask(t *task) {
 		exited.Code = status.ExitStatus()
 	}
 	run.send(exited)
+	run.pmi.ended(t.rank, exited.Code != 0 || exited.Signal != 0)
 }
 
 func (t *task) waitDrained(timeout time.Duration) {
@@ -298,6 +311,8 @@ func (run *stepRun) readClient(p *process1, reader *step.Reader) {
 			}
 		case *step.Signal:
 			p.signal(m)
+		case *step.Fenced:
+			run.pmi.fenced(m.Pairs)
 		default:
 			return
 		}

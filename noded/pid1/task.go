@@ -31,6 +31,7 @@ type command struct {
 	cwd   string
 	umask uint32
 	files [3]uintptr // standard input, output, error
+	pmi   *os.File   // the task's end; nil = it is not served
 	// terminal: standard input becomes the controlling terminal.
 	terminal bool
 	// cpus are those that it is bound to, as the kernel's list; "" = those of the job.
@@ -98,6 +99,9 @@ func (p *process1) start(c *command) (*child, error) {
 		Env:   c.env,
 		Files: []uintptr{c.files[0], c.files[1], c.files[2], write.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: c.terminal},
+	}
+	if c.pmi != nil {
+		attr.Files = append(attr.Files, c.pmi.Fd())
 	}
 	pid, ended, err := p.reaper.start(func() (int, error) {
 		return syscall.ForkExec("/proc/self/exe", argv, attr)

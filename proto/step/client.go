@@ -112,7 +112,7 @@ func (c *Client) Next() (Message, error) {
 		switch m := m.(type) {
 		case *InputCredit:
 			c.give(int(m.Bytes))
-		case *Started, *Output, *Exited, *Failed:
+		case *Started, *Output, *Exited, *Failed, *Fence:
 			return m, nil
 		case *Done:
 			c.shut()

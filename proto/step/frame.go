@@ -152,6 +152,10 @@ func newControl(kind Kind) Message {
 		return &Signal{}
 	case KindStartBatch:
 		return &StartBatch{}
+	case KindFence:
+		return &Fence{}
+	case KindFenced:
+		return &Fenced{}
 	case KindStarted:
 		return &Started{}
 	case KindExited:
@@ -191,6 +195,10 @@ func check(m Message) error {
 		}
 	case *StepList:
 		return checkSteps(m)
+	case *Fence:
+		return checkPairs(m.Pairs)
+	case *Fenced:
+		return checkPairs(m.Pairs)
 	case *Started:
 		if len(m.Tasks) > MaxTasks {
 			return fmt.Errorf("%w: %d tasks", ErrMalformed, len(m.Tasks))

@@ -57,7 +57,7 @@ var (
 // Kind is the first byte of a frame. Numbers are append-only.
 type Kind byte
 
-// Kinds sent by the client are below 16, the others by process 1.
+// Kinds sent by the client are below 16, most others by process 1.
 const (
 	KindSteps      Kind = 1
 	KindLaunch     Kind = 2
@@ -89,6 +89,8 @@ const (
 	KindGranted     Kind = 27
 	KindWaits       Kind = 28
 	KindPortNumber  Kind = 29
+	KindFence       Kind = 30
+	KindFenced      Kind = 31 // sent by the client
 )
 
 // Message is one of the types below.
@@ -123,6 +125,8 @@ type Launch struct {
 
 	// Share is what the step was granted of this node; nil = it was not asked for.
 	Share *Share `json:"share,omitempty"`
+	// PMI is nil if the tasks are not served.
+	PMI *PMI `json:"pmi,omitempty"`
 	// CPUBind is nil if nothing was said of it.
 	CPUBind *CPUBind `json:"cpu_bind,omitempty"`
 }

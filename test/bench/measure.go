@@ -29,6 +29,9 @@ func (b *bench) measure(ctx context.Context) {
 	case cycleOnly:
 		b.cycles(ctx)
 		return
+	case stepsOnly:
+		b.steps(ctx)
+		return
 	}
 	for round := range s.rounds {
 		for _, side := range b.inTurn(round) {
@@ -50,6 +53,7 @@ func (b *bench) measure(ctx context.Context) {
 		}
 		b.million(ctx, b.sides[0], round)
 	}
+	b.steps(ctx)
 	b.cycles(ctx)
 	b.images(ctx)
 	b.saving(ctx)
@@ -67,6 +71,7 @@ const (
 	savingOnly   = "saving"
 	reclaimOnly  = "reclaim"
 	cycleOnly    = "cycle"
+	stepsOnly    = "steps"
 )
 
 // severalControllers measures what has no counterpart on the other sides.

@@ -56,6 +56,7 @@ const (
 	imageWritten     measure = "image.again.written"
 	imageGet         measure = "image.get"
 	cycleJob         measure = "cycle.job"
+	stepTime         measure = "step"
 	cycleWhole       measure = "cycle"
 	cycleExamined    measure = "cycle.examined"
 )

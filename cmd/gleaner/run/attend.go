@@ -70,6 +70,8 @@ func (r *stepRunner) handle(event nodeEvent) {
 		}
 	case *step.Exited:
 		r.exited(event.place, message)
+	case *step.Fence:
+		r.fence(event.place, message)
 	case *step.Failed:
 		r.say("error: %s: %s", place.node, format.Printable(message.Text))
 		r.closed(event.place, max(message.Code, 1))
@@ -87,6 +89,11 @@ func (r *stepRunner) foreign(place int, message step.Message) string {
 	case *step.Started:
 		if r.started[place] {
 			return "it says twice that it has started"
+		}
+		return ""
+	case *step.Fence:
+		if _, twice := r.fences[place]; twice && !message.Aborted {
+			return "it says twice that its tasks are at a fence"
 		}
 		return ""
 	case *step.Output:

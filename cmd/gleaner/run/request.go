@@ -63,9 +63,7 @@ func readStepRequest(inv *option.Invocation, typed option.Values) (*grant.Reques
 
 // checkWords refuses words that options do not have.
 func checkWords(builder *jobspec.Builder, values option.Values) {
-	if value := values.Text(optMPI); value != "" && value != "none" {
-		builder.Fail(1, "--%s=%.64s is not supported: only --%s=none is", optMPI, value, optMPI)
-	}
+	checkMPI(builder, values.Text(optMPI))
 	if _, err := readCPUBind(values, 0); err != nil && builder.Err == nil {
 		builder.Err = err
 	}

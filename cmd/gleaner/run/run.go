@@ -34,6 +34,9 @@ func runStep(inv *option.Invocation) error {
 	}
 	typed := inv.Values
 	inv.Values = inv.Over(inEnvironment)
+	if inv.Text(optMPI) == mpiList {
+		return listMPI(inv)
+	}
 	if wantsSession(inv) {
 		return runSession(inv)
 	}
@@ -152,7 +155,7 @@ func (r *stepRunner) environment(number, umask uint32) ([]string, error) {
 	id := strconv.FormatUint(uint64(number), 10)
 	distribution := cmp.Or(r.request.Distribution.Kind, grant.Block)
 	var all jobspec.Environment
-	all.Merge(exported)
+	all.Merge(withoutPMI(exported))
 	for _, pair := range [][2]string{
 		{"STEP_ID", id}, {"STEPID", id}, {"STEP_NODELIST", spec.FormatHostList(names)}, {"STEP_NUM_NODES", nodes},
 		{"STEP_NUM_TASKS", tasks}, {"STEP_TASKS_PER_NODE", perNode}, {"NNODES", nodes}, {"NTASKS", tasks}, {"NPROCS", tasks},

@@ -57,6 +57,7 @@ type stepRunner struct {
 	started   []bool
 	waiting   []syscall.Signal // for the nodes that have not started
 	status    int
+	fences    map[int]step.Pairs   // of the nodes whose tasks are at a fence
 	ends      map[taskEnd][]uint32 // not reported yet
 	ending    bool                 // told to end
 	interrupt time.Time            // the last one
@@ -161,6 +162,7 @@ func (r *stepRunner) launchOrder(argv []string) (step.Launch, error) {
 	launch := step.Launch{
 		Step: r.number, Argv: argv, Env: environment, Cwd: step.Bytes(r.directory), Umask: umask,
 	}
+	launch.PMI = r.pmi()
 	launch.Input, launch.InputTask = input.inputMode()
 	if launch.CPUBind, err = readCPUBind(r.inv.Values, r.request.CPUsPerTask); err != nil {
 		return step.Launch{}, err
