@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,8 @@ type Cache struct {
 	Limit   int64  // bytes of all layers
 	FirstID int    // of the ids as which layers are unpacked; 65536 follow each other
 	Log     *slog.Logger
+
+	settling sync.WaitGroup // on what no job waits for
 }
 
 // Directories of a cache.

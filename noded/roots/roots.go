@@ -363,7 +363,7 @@ func (c *Cache) publish(dir *os.File, hex string, r record) error {
 	if err := os.Rename(dir.Name(), to); err != nil {
 		return err
 	}
-	go c.settle(hex)
+	c.settling.Go(func() { c.settle(hex) })
 	return nil
 }
 

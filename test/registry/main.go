@@ -45,7 +45,7 @@ func run(args []string) error {
 	case len(args) > 2 && args[0] == "push":
 		return push(args[1], args[2:])
 	}
-	return errors.New("serve ADDRESS, or push NAME [-e VAR=VALUE] [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM...")
+	return errors.New("type serve ADDRESS, or push NAME [-e VAR=VALUE] [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM")
 }
 
 // push makes an image and pushes it; "oci:DIRECTORY" is a layout.
