@@ -36,6 +36,8 @@ log_level = "debug"
 [container]
 bind = ["/tmp"]
 hide = ["/srv/own"]
+image_cache = "100G"
+goci = "/usr/libexec/goci"
 max_processes = 5000
 max_total_processes = 9000
 
@@ -64,6 +66,7 @@ container_path = "/dev/gpu"
 			{ID: "gpu0", Model: "a100", Path: "/dev/null", ContainerPath: "/dev/null", MemoryBytes: 80 << 30, Links: []string{"gpu1"}},
 			{ID: "gpu1", Model: "a100", Path: "/dev/zero", ContainerPath: "/dev/gpu"},
 		},
+		Roots:      RootsConfig{Dir: "/var/lib/n1/roots", Program: "/usr/libexec/goci", LimitBytes: 100 << 30},
 		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -85,6 +88,7 @@ func TestConfigDefaults(t *testing.T) {
 		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir, Socket: DefaultSocket, MinFreeBytes: defaultMinFree,
 		Init: filepath.Join(filepath.Dir(executable), "ginit"), Address: name, StepPorts: PortRange{20000, 28191}, CgroupParent: "/gleaner/" + name,
 		DetectGPUs: true, LogLevel: slog.LevelInfo,
+		Roots:      RootsConfig{Dir: DefaultStateDir + "/roots", Program: findGoci()},
 		Checkpoint: CheckpointConfig{Store: DefaultStateDir + "/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -100,14 +104,16 @@ func TestConfigRefusals(t *testing.T) {
 	t.Setenv("GLEANER_TLS_DIR", "")
 	gpu := func(more string) string { return "[[gpu]]\nid='a'\nmodel='x'\npath='/dev/null'\n" + more }
 	for text, want := range map[string]string{
-		"cpu = 4":                   `:1:1: unknown key "cpu"`,
-		"\n[container]\nbinds = []": `:3:1: unknown key "container.binds"`,
-		gpu("mem='1G'"):             `:5:1: unknown key "gpu.mem"`,
-		"name = ":                   ":1:",
-		"cpus = 'four'":             ":1:",
-		"name = 'a b'":              `name "a b"`,
-		"name = 'all'":              "is not ALL",
-		"name = 'n[1-2]'":           "a node's name is made of",
+		"cpu = 4":                        `:1:1: unknown key "cpu"`,
+		"\n[container]\nbinds = []":      `:3:1: unknown key "container.binds"`,
+		gpu("mem='1G'"):                  `:5:1: unknown key "gpu.mem"`,
+		"name = ":                        ":1:",
+		"cpus = 'four'":                  ":1:",
+		"name = 'a b'":                   `name "a b"`,
+		"[container]\nimage_cache = 'x'": "container.image_cache",
+		"[container]\ngoci = 'goci'":     "container.goci",
+		"name = 'all'":                   "is not ALL",
+		"name = 'n[1-2]'":                "a node's name is made of",
 		"name = '" + strings.Repeat("n", 300) + "'":              "at most 253",
 		"step_ports = '7000-7003'":                               "at least 8 ports",
 		"step_ports = '0-100'":                                   "at least 8 ports",
