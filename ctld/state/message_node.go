@@ -123,5 +123,6 @@ func PolicyMessage(p *Policy) *pb.Policy {
 	p.writeShares(message)
 	p.writeOwners(message)
 	p.writeLogins(message)
+	message.Images = p.Images.message()
 	return message
 }
