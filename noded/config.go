@@ -69,6 +69,7 @@ type Config struct {
 	LogLevel          slog.Level
 	LogFormat         string // of package logs; supervisors write alike
 	Checkpoint        CheckpointConfig
+	Network           NetworkConfig
 }
 
 // configFile is the configuration file's shape.
@@ -106,6 +107,7 @@ type configFile struct {
 		MaxTotalProcesses int64 `toml:"max_total_processes"`
 	} `toml:"container"`
 	Checkpoint checkpointFile `toml:"checkpoint"`
+	Network    networkFile    `toml:"network"`
 	GPUs       []struct {
 		ID            string   `toml:"id"`
 		Model         string   `toml:"model"`
@@ -166,7 +168,7 @@ func (f *configFile) config() (Config, error) {
 		return Config{}, err
 	}
 	for _, step := range []func(*Config) error{
-		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkTmpDisk, f.checkRoots, f.checkFeatures, f.checkStepPorts, f.checkGPUs, f.checkLog, f.checkCheckpoint,
+		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkTmpDisk, f.checkRoots, f.checkFeatures, f.checkStepPorts, f.checkGPUs, f.checkLog, f.checkCheckpoint, f.checkNetwork,
 	} {
 		if err := step(&c); err != nil {
 			return Config{}, err

@@ -47,6 +47,7 @@ type supervisors interface {
 type shims struct {
 	config     Config
 	checkpoint bundle.Checkpoint
+	network    bundle.Network
 	executable string
 	nodeCPUs   int
 	tmp        tmpDisk
@@ -127,6 +128,7 @@ func (s *shims) settings(r resources) bundle.Settings {
 		MaxProcesses: s.config.MaxProcesses,
 		LogFormat:    s.config.LogFormat,
 		Checkpoint:   s.checkpoint,
+		Network:      s.network,
 		Roots:        bundle.Roots{Dir: s.config.Roots.Dir, Program: s.config.Roots.Program, LimitBytes: s.config.Roots.limit()},
 		OtherDevices: r.others,
 

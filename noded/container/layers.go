@@ -145,9 +145,9 @@ func (s *stage) mountLayers(spec *Spec, a *assembled, layers []layer) error {
 		}
 	}
 	if spec.Root != nil {
-		return nil // it has them at CommandsInside
+		return nil // supplyUserRoot has supplied the resolver's settings, and it has the commands at CommandsInside
 	}
-	return linkCommands(spec, points)
+	return errors.Join(linkCommands(spec, points), supplyResolver(spec, points))
 }
 
 func (s *stage) mountLayer(points *mountPoints, l *layer) error {

@@ -123,7 +123,7 @@ func (s *stage) supplyUserRoot(spec *Spec, a *assembled) (supplied []layer, err 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(resolverPath); err == nil {
+	if _, err := os.Stat(resolverPath); err == nil || spec.Resolver != nil {
 		if files[resolverPath], err = copyResolver(spec); err != nil {
 			return nil, err
 		}
@@ -139,13 +139,14 @@ func (s *stage) supplyUserRoot(spec *Spec, a *assembled) (supplied []layer, err 
 	return supplied, nil
 }
 
-// resolverPath is the file that says how names are looked up.
-const resolverPath = "/etc/resolv.conf"
-
+// copyResolver copies the job's own resolver settings, or the host's if it has none.
 func copyResolver(spec *Spec) (string, error) {
-	content, err := readAccounts(resolverPath)
-	if err != nil {
-		return "", fmt.Errorf("supply %s: %w", resolverPath, err)
+	content := spec.Resolver
+	if content == nil {
+		var err error
+		if content, err = readAccounts(resolverPath); err != nil {
+			return "", fmt.Errorf("supply %s: %w", resolverPath, err)
+		}
 	}
 	path := filepath.Join(spec.Dir, filepath.Base(resolverPath))
 	if err := os.WriteFile(path, content, 0o644); err != nil {

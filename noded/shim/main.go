@@ -122,6 +122,7 @@ func (p *alloc) run() *pb.AllocEnded {
 		cleanup()
 		return p.neverRan()
 	}
+	defer p.closeOut()
 	running, err := p.begin(spec, image)
 	cleanup()
 	p.drop(image)
@@ -189,6 +190,7 @@ func (p *alloc) teardown(running *container.Container) *pb.AllocEnded {
 	}
 	result := p.outcome(usage.OOMKills > 0)
 	result.Usage, result.Freed = bundle.UsageMessage(usage), freed
+	result.Steps = bundle.ReadSteps(p.dir.Path(bundle.RunDir))
 	if err := running.Destroy(); err != nil {
 		p.log.Error("the container could not be removed whole: what is left goes with this process", "error", err)
 	}
