@@ -31,7 +31,7 @@ const (
 	imagesDir    = "images"    // HEX.json, by the digests that pin them
 	unpackingDir = "unpacking" // each with a lock on itself while its process lives
 	removedDir   = "removed"   // what is being deleted
-	locksDir     = "locks"     // HEX of a layer: shared by who uses it, exclusive for who makes or removes it
+	locksDir     = "locks"     // HEX of a layer: shared by who uses it, exclusive for who removes it; HEX.make
 	lockName     = "lock"      // of the cache, held for moments
 )
 

@@ -44,6 +44,13 @@ type Progress func(text string)
 // patience bounds a pull, whatever the registry does.
 const patience = 2 * time.Hour
 
+// otherPatience is how long a job waits for a layer that another one pulls. That may come
+// from a registry that somebody made slow.
+var otherPatience = 20 * time.Second
+
+// makeLock follows the name of the lock of who makes a layer.
+const makeLock = ".make"
+
 // pulls is how many layers of an image come at once.
 const pulls = 3
 
@@ -184,6 +191,7 @@ func (p *pull) all(ctx context.Context, layers []manifest.Layer) error {
 // one makes sure that a layer is there, and holds it.
 func (p *pull) one(ctx context.Context, l manifest.Layer) error {
 	hex := l.DiffID.Hex
+	until := time.Now().Add(otherPatience)
 	for {
 		held, err := p.take(ctx, hex, unix.LOCK_SH, true)
 		if err != nil {
@@ -208,16 +216,25 @@ func (p *pull) one(ctx context.Context, l manifest.Layer) error {
 			return nil
 		}
 		held.Close()
-		if held, err = p.take(ctx, hex, unix.LOCK_EX, false); err != nil {
+		making, err := p.take(ctx, hex+makeLock, unix.LOCK_EX, false)
+		switch {
+		case err != nil:
 			return err
-		}
-		if held == nil {
-			continue // another job makes it at this moment
+		case making == nil && time.Now().Before(until): // another job makes it at this moment
+			select {
+			case <-ctx.Done():
+				return p.fault(ctx, p.ref, ctx.Err())
+			case <-time.After(lookAgain):
+			}
+			continue
 		}
 		if _, there := p.readRecord(hex); !there {
 			err = p.make(ctx, l)
 		}
-		held.Close()
+		if making != nil {
+			_ = os.Remove(making.Name())
+			making.Close()
+		}
 		if err != nil {
 			return err
 		}
@@ -235,7 +252,7 @@ func (p *pull) say(what string, l manifest.Layer) {
 	p.tell(fmt.Sprintf("%s container image %s: %d of %d layers are there, one%s comes", what, p.ref.Place(), done, p.of, size))
 }
 
-// make pulls a layer, unpacks it and puts it into the cache. The caller holds its lock.
+// make pulls a layer, unpacks it and puts it into the cache.
 func (p *pull) make(ctx context.Context, l manifest.Layer) error {
 	const least, ratio, growth = 64 << 20, 8, 4
 	p.say("pulling", l)
@@ -263,9 +280,7 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 	}
 	defer func() {
 		dir.Close()
-		if err != nil {
-			p.sweep()
-		}
+		p.sweep() // it has gone into the cache, or is of no use
 	}()
 	root := filepath.Join(dir.Name(), rootName)
 	if err := errors.Join(os.Mkdir(root, 0o755), os.Chown(root, p.FirstID, p.FirstID), os.Chmod(root, 0o755)); err != nil {
@@ -347,6 +362,9 @@ func (c *Cache) publish(dir *os.File, hex string, r record) error {
 		return err
 	}
 	defer unlock()
+	if _, there := c.readRecord(hex); there {
+		return nil // another job was faster, and uses that one
+	}
 	if err := writeRecord(dir.Name(), r); err != nil {
 		return err
 	}

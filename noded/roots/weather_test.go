@@ -242,6 +242,39 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
+// TestSlowOther: whoever makes a registry slow does not keep others from a layer.
+func TestSlowOther(t *testing.T) {
+	s, slow, c := newSite(t), newSite(t), newCache(t)
+	before := otherPatience
+	otherPatience = 200 * time.Millisecond
+	t.Cleanup(func() { otherPatience = before })
+	image := imageOf(t, layerOf(t, tarOf(t, entry{name: "a", content: "public"})))
+	layers, err := image.Layers()
+	must(t, err)
+	digest, err := layers[0].Digest()
+	must(t, err)
+	reached, done := make(chan bool, 1), make(chan bool)
+	mine := slow.push(t, "evil/public:1", image)
+	slow.between = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, digest.String()) {
+			return false
+		}
+		reached <- true
+		<-done
+		return true
+	}
+	stopped := make(chan error, 1)
+	go func() { _, err := pullRoot(t, c, person(t, 1001), mine); stopped <- err }()
+	<-reached
+	if _, err := pullRoot(t, c, person(t, 1000), s.push(t, "lab/public:1", image)); err != nil {
+		t.Error(err)
+	}
+	close(done)
+	if err := <-stopped; err == nil {
+		t.Error("what never came is there")
+	}
+}
+
 // TestLeftovers: what a process left that was killed while it unpacked is not taken for a
 // layer, and is removed.
 func TestLeftovers(t *testing.T) {
