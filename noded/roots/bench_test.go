@@ -40,6 +40,7 @@ func BenchmarkPull(b *testing.B) {
 	var ours, theirs, cached time.Duration
 	for b.Loop() {
 		c := newCache(b)
+		c.Limit = 8 << 30
 		begin := time.Now()
 		root, err := c.Root(context.Background(), u, r, quiet)
 		must(b, err)

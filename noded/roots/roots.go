@@ -254,11 +254,19 @@ func (p *pull) say(what string, l manifest.Layer) {
 
 // make pulls a layer, unpacks it and puts it into the cache.
 func (p *pull) make(ctx context.Context, l manifest.Layer) error {
-	const least, ratio, growth = 64 << 20, 8, 4
+	const least, ratio, growth, most = 64 << 20, 3, 4, 8 // most: what it says of its size takes a part of the cache
 	p.say("pulling", l)
-	want := least + ratio*min(l.Size, p.Limit)
+	want := least + min(ratio*min(l.Size, p.Limit), p.Limit/most)
 	for {
 		err := p.tryMake(ctx, l, want)
+		if errors.Is(err, errReserved) {
+			select {
+			case <-ctx.Done():
+				return p.fault(ctx, p.ref, ctx.Err())
+			case <-time.After(lookAgain):
+			}
+			continue
+		}
 		var said *saidError
 		if !errors.As(err, &said) || said.status != exitRoom {
 			return p.fault(ctx, p.ref, err)
@@ -270,12 +278,18 @@ func (p *pull) make(ctx context.Context, l manifest.Layer) error {
 	}
 }
 
+// errReserved is returned for a layer for which there may be room once those are there
+// that come at this moment.
+var errReserved = errors.New("others have reserved the room")
+
 func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err error) {
-	dir, got, err := p.reserve(l.DiffID.Hex, want)
-	if errors.Is(err, ErrFull) {
+	dir, got, others, err := p.reserve(l.DiffID.Hex, want)
+	switch {
+	case errors.Is(err, ErrFull) && others:
+		return errReserved
+	case errors.Is(err, ErrFull):
 		return &Error{p.ref.Place(), fmt.Errorf("%w: all of its %d bytes are used by jobs that run: try again later, or raise image_cache in gnoded.toml", ErrFull, p.Limit)}
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	defer func() {
@@ -295,6 +309,9 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 	if err := p.unpack(ctx, l, top, got, &r); err != nil {
 		var said *saidError
 		if errors.As(err, &said) && said.status == exitRoom && got < want {
+			if others {
+				return errReserved
+			}
 			return &Error{p.ref.Place(), fmt.Errorf("%w: %s, and jobs that run use the rest: try again later, or raise image_cache in gnoded.toml", ErrFull, said.text)}
 		}
 		return err

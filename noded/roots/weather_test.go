@@ -242,6 +242,20 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
+// TestLayersShareTheRoom: layers that come at once, each of which reserves more than it
+// needs, all find room in the end.
+func TestLayersShareTheRoom(t *testing.T) {
+	s, c, u := newSite(t), newCache(t), person(t, 1000)
+	c.Limit = 66 << 20
+	var layers []v1.Layer
+	for i := range 6 {
+		layers = append(layers, layerOf(t, tarOf(t, entry{name: "a", content: strings.Repeat(fmt.Sprint(i), 5<<20)})))
+	}
+	if _, err := pullRoot(t, c, u, s.push(t, "lab/six:1", imageOf(t, layers...))); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSlowOther: whoever makes a registry slow does not keep others from a layer.
 func TestSlowOther(t *testing.T) {
 	s, slow, c := newSite(t), newSite(t), newCache(t)
@@ -281,7 +295,7 @@ func TestLeftovers(t *testing.T) {
 	s, c, u := newSite(t), newCache(t), person(t, 1000)
 	must(t, c.makeDirs())
 	hex := strings.Repeat("a", 64)
-	dir, _, err := c.reserve(hex, 1<<20)
+	dir, _, _, err := c.reserve(hex, 1<<20)
 	must(t, err)
 	must(t, os.MkdirAll(filepath.Join(dir.Name(), rootName, "x"), 0o755))
 	dir.Close() // as with its process
