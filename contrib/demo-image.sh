@@ -35,7 +35,7 @@ ginfo
 
 step "a job of two nodes in it"
 cd "$work"
-gsubmit --wait --nodes=2 --image="$at/lab/tools:1" --output=two.out --wrap 'cat /etc/os-release; grun --label sh -c "echo \$GREETING from \$(hostname), which has \$(ls /usr/bin | wc -w 2>/dev/null || echo few) programs"' || true
+gsubmit --wait --nodes=2 --image="$at/lab/tools:1" --output=two.out --wrap 'cat /etc/os-release; grun --label sh -c "echo \$GREETING from \$(hostname)"' || true
 sed 's/^/   /' two.out
 check "its root is the image's" grep -q '^ID=demo$' two.out
 check "it ran on n1" grep -q 'hello from n1' two.out
