@@ -320,7 +320,7 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 }
 
 // mostFiles is how many files so many bytes may be.
-func mostFiles(bytes int64) int64 { return min(max(bytes/4096, 100_000), 4_000_000) }
+func mostFiles(bytes int64) int64 { return min(max(bytes/4096, 250_000), 4_000_000) }
 
 // unpack lets the layer's bytes flow from the process that is the user into the one that
 // is nobody.
