@@ -13,7 +13,7 @@ import (
 type RootsConfig struct {
 	Dir        string // in StateDir
 	Program    string // goci
-	LimitBytes uint64
+	LimitBytes uint64 // 0 = a part of the disk
 }
 
 const (
@@ -30,11 +30,6 @@ func (f *configFile) checkRoots(c *Config) error {
 		return err
 	}
 	if f.Container.ImageCache == "" {
-		var fs unix.Statfs_t
-		if err := unix.Statfs(existingParent(c.StateDir), &fs); err != nil {
-			return fmt.Errorf("see how large the disk of state_dir %s is: %w", c.StateDir, err)
-		}
-		c.Roots.LimitBytes = fs.Blocks * uint64(fs.Bsize) / rootsPart
 		return nil
 	}
 	var err error
@@ -42,6 +37,15 @@ func (f *configFile) checkRoots(c *Config) error {
 		err = fmt.Errorf("container.image_cache %q is more than any disk has", shorten(f.Container.ImageCache))
 	}
 	return err
+}
+
+// limit is what container images may take.
+func (r *RootsConfig) limit() uint64 {
+	var fs unix.Statfs_t
+	if r.LimitBytes == 0 && unix.Statfs(existingParent(r.Dir), &fs) == nil {
+		return fs.Blocks * uint64(fs.Bsize) / rootsPart
+	}
+	return r.LimitBytes
 }
 
 // findGoci answers where goci is installed: beside this program, or with the commands.

@@ -39,6 +39,8 @@ log_level = "debug"
 [container]
 bind = ["/tmp"]
 hide = ["/srv/own"]
+image_cache = "100G"
+goci = "/usr/libexec/goci"
 max_processes = 5000
 max_total_processes = 9000
 
@@ -72,6 +74,7 @@ range6 = "fd00:9::/64"
 			{ID: "gpu0", Model: "a100", Path: "/dev/null", ContainerPath: "/dev/null", MemoryBytes: 80 << 30, Links: []string{"gpu1"}},
 			{ID: "gpu1", Model: "a100", Path: "/dev/zero", ContainerPath: "/dev/gpu"},
 		},
+		Roots:      RootsConfig{Dir: "/var/lib/n1/roots", Program: "/usr/libexec/goci", LimitBytes: 100 << 30},
 		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 		Network:    NetworkConfig{Closed: true, Ranges: network.Ranges{V4: netip.MustParsePrefix("10.9.0.0/16"), V6: netip.MustParsePrefix("fd00:9::/64")}},
 	}
@@ -94,6 +97,7 @@ func TestConfigDefaults(t *testing.T) {
 		Name: name, Controllers: []string{"unix:///run/gleaner/gctld.sock"}, StateDir: DefaultStateDir, Socket: DefaultSocket, MinFreeBytes: defaultMinFree,
 		Init: filepath.Join(filepath.Dir(executable), "ginit"), Address: name, StepPorts: PortRange{20000, 28191}, CgroupParent: "/gleaner/" + name,
 		DetectGPUs: true, LogLevel: slog.LevelInfo,
+		Roots:      RootsConfig{Dir: DefaultStateDir + "/roots", Program: findGoci()},
 		Checkpoint: CheckpointConfig{Store: DefaultStateDir + "/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
@@ -109,6 +113,8 @@ func TestConfigRefusals(t *testing.T) {
 	t.Setenv("GLEANER_TLS_DIR", "")
 	gpu := func(more string) string { return "[[gpu]]\nid='a'\nmodel='x'\npath='/dev/null'\n" + more }
 	for text, want := range map[string]string{
+		"[container]\nimage_cache = 'x'":            "container.image_cache",
+		"[container]\ngoci = 'goci'":                "container.goci",
 		"[network]\nway_out = 'veth'":               `network.way_out "veth": write "auto"`,
 		"[network]\nrange = '10.9.0.0/25'":          `network.range "10.9.0.0/25": a range of IPv4 addresses is needed`,
 		"[network]\nrange = '10.9.0.1/16'":          `with nothing after them`,

@@ -129,7 +129,7 @@ func (s *shims) settings(r resources) bundle.Settings {
 		LogFormat:    s.config.LogFormat,
 		Checkpoint:   s.checkpoint,
 		Network:      s.network,
-		Roots:        bundle.Roots{Dir: s.config.Roots.Dir, Program: s.config.Roots.Program, LimitBytes: s.config.Roots.LimitBytes},
+		Roots:        bundle.Roots{Dir: s.config.Roots.Dir, Program: s.config.Roots.Program, LimitBytes: s.config.Roots.limit()},
 		OtherDevices: r.others,
 
 		MaxTotalProcesses: s.config.MaxTotalProcesses,

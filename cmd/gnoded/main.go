@@ -67,6 +67,8 @@ Keys of the configuration file (TOML; all may be left out):
                         not find them: jobs have links to them in /usr/local/bin
    slurm = ""           where their Slurm names are, first in the PATH of jobs
                         (below the commands; "none": jobs have none)
+   image_cache = ""     what container images may take (an eighth of the disk)
+   goci = ""            the program that reads them (looked for beside gnoded)
    max_processes = 0    of one job, with threads, at most its share of the next
                         by its CPUs (0: that share)
    max_total_processes = 0

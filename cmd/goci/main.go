@@ -4,6 +4,7 @@
 //
 //	goci pin NAME                        the name with the digest of what it is now
 //	goci documents NAME@DIGEST ARCH      its documents, as JSON
+//	goci signatures NAME@DIGEST          its signatures by cosign, as JSON
 //	goci layer NAME@DIGEST DIGEST        the bytes of a layer
 //	goci unpack BLOB DIFF-ID BYTES FILES a layer from standard input, into the directory
 //	                                     that is open as descriptor 3
@@ -87,6 +88,16 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return json.NewEncoder(os.Stdout).Encode(documents)
+	case len(args) == 2 && args[0] == "signatures":
+		r, err := ref.ParsePinned(args[1])
+		if err != nil {
+			return err
+		}
+		signatures, err := fetch.Signatures(ctx, r)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(signatures)
 	case len(args) == 3 && args[0] == "layer":
 		r, err := ref.ParsePinned(args[1])
 		if err != nil {
@@ -100,7 +111,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 5 && args[0] == "unpack":
 		return unpackHere(ctx, args[1:])
 	}
-	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, layer NAME@DIGEST DIGEST or unpack BLOB DIFF-ID BYTES FILES")
+	return errors.New("goci: pin NAME, documents NAME@DIGEST ARCH, signatures NAME@DIGEST, layer NAME@DIGEST DIGEST or unpack BLOB DIFF-ID BYTES FILES")
 }
 
 // directoryFd is the directory of a layer.

@@ -186,6 +186,9 @@ func auditWhat(e *audit.Entry, request any) {
 		if asked.GetAsUser() != "" {
 			add("as %s", asked.GetAsUser())
 		}
+		if image := asked.GetSpec().GetImage(); image != "" {
+			add("container image %s", image) // the digest says what ran
+		}
 	case *pb.CancelRequest:
 		if asked.GetSignal() != 0 {
 			add("signal %d", asked.GetSignal())

@@ -163,5 +163,6 @@ func PolicyFromMessage(message *pb.Policy) *Policy {
 	policy.readShares(message)
 	policy.readOwners(message)
 	policy.readLogins(message)
+	policy.Images = imagePolicyOf(message.GetImages())
 	return policy
 }

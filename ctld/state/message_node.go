@@ -125,5 +125,6 @@ func PolicyMessage(p *Policy) *pb.Policy {
 	p.writeShares(message)
 	p.writeOwners(message)
 	p.writeLogins(message)
+	message.Images = p.Images.message()
 	return message
 }

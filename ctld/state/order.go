@@ -40,6 +40,9 @@ func (t *tables) StartAlloc(id uint32, node string) (*pb.StartAlloc, error) {
 	if association, known := t.Association(job.Association); known {
 		order.Account = association.Account
 	}
+	if job.Spec.Container != nil {
+		order.ImageRules = t.policy.Images.message()
+	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)
 	}
@@ -68,6 +71,9 @@ func (t *tables) StartLike(job *Job, image *Image, alloc int, node string) *pb.S
 		Spec: specMessage(job, JobDetail{}), Owner: ownerMessage(job.Owner()), Node: node,
 		ClusterName: t.policy.ClusterName, LeaseAction: LeaseRunOn, RestartCount: job.Restarts,
 		Restore: image.Message(job.ID, alloc),
+	}
+	if job.Spec.Container != nil {
+		order.ImageRules = t.policy.Images.message()
 	}
 	if job.Array != 0 {
 		order.Array = arraySpec(job.Spec)

@@ -58,7 +58,8 @@ type Policy struct {
 
 	Scheduler SchedulerPolicy `cbor:"480,keyasint,omitzero"`
 
-	Logins []Login `cbor:"601,keyasint,omitempty"` // ascending by hosts: see policy_login.go
+	Images ImagePolicy `cbor:"200,keyasint,omitzero"`  // which container images jobs may have
+	Logins []Login     `cbor:"601,keyasint,omitempty"` // ascending by hosts: see policy_login.go
 
 	topology []topologySwitch  // the switches with all nodes below each, leaves first
 	owners   map[string]string // of Owners: the account by node; nil = there are none

@@ -158,6 +158,9 @@ func NormalizePolicy(given *Policy) (*Policy, error) {
 	if err := policy.normalizeLogins(); err != nil {
 		return nil, err
 	}
+	if err := spec.CheckImageRules(policy.Images.message()); err != nil {
+		return nil, err
+	}
 	if err := policy.normalizeOwners(); err != nil {
 		return nil, err
 	}

@@ -110,6 +110,7 @@ func diffShares(changes []*pb.PolicyChange, before, after *Policy) []*pb.PolicyC
 	changes = diffOwners(changes, before, after)
 	changes = diffBorrowers(changes, before, after)
 	changes = diffLogins(changes, before, after)
+	changes = diffSettings(changes, "images.", before.Images.settings(), after.Images.settings())
 	return diffNamed(changes, "switches.", before.Switches, after.Switches,
 		func(s *Switch) string { return s.Name }, func(s *Switch) []setting {
 			return []setting{{".nodes", s.Nodes}, {".switches", spec.FormatHostList(s.Switches)}}

@@ -192,6 +192,9 @@ func (p *Policy) choosePartitions(asked *Spec, uid uint32) *Refusal {
 	if uid == 0 && !rootAllowed {
 		return refuse(Denied, "jobs of root are not allowed in partition %s: submit as a user with --uid=USER, or set allow_root_jobs in the partition", strings.Join(asked.Partitions, ","))
 	}
+	if refusal := p.checkImage(asked); refusal != nil {
+		return refusal
+	}
 	return p.chooseNetwork(asked)
 }
 

@@ -272,6 +272,9 @@ func (r *ownRules) isHidden(path string) bool {
 	return slices.ContainsFunc(r.hidden, func(dir string) bool { return within(path, dir) })
 }
 
+// ofSystem is what forbidden says of the directories of the system themselves.
+const ofSystem = "a directory of the system"
+
 // forbidden answers what a place is that is never bound, or "".
 func (r *ownRules) forbidden(target string, place userpath.Place) string {
 	below := func(dirs ...string) bool {
@@ -283,7 +286,7 @@ func (r *ownRules) forbidden(target string, place userpath.Place) string {
 	case below("/run", "/var/run") && !below(r.runtimeDir()):
 		return "where the services of the node are"
 	case slices.Contains(neverBound, place.Path), r.user.UID == 0 && below(append(systemDirs, "/boot")...):
-		return "a directory of the system"
+		return ofSystem
 	case target != place.Path && slices.ContainsFunc(r.hidden, func(dir string) bool { return within(dir, place.Path) }):
 		return "above what jobs on this node do not see"
 	}

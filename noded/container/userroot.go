@@ -213,7 +213,7 @@ func (r *ownRules) refusesMount(target string, place userpath.Place) error {
 		return fmt.Errorf("it lies at %s, which jobs on this node do not see: choose another directory", place.Path)
 	case slices.ContainsFunc(r.hidden, func(dir string) bool { return within(dir, place.Path) }):
 		return fmt.Errorf("it lies at %s, above what jobs on this node do not see: choose a directory in it", place.Path)
-	case why != "" && !slices.Contains(neverBound, place.Path):
+	case why != "" && (why != ofSystem || r.user.UID == 0): // others see the system's directories with their own rights
 		return fmt.Errorf("it lies at %s, which is %s: choose another directory", place.Path, why)
 	}
 	return nil

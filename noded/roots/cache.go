@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,8 @@ type Cache struct {
 	Limit   int64  // bytes of all layers
 	FirstID int    // of the ids as which layers are unpacked; 65536 follow each other
 	Log     *slog.Logger
+
+	settling sync.WaitGroup // on what no job waits for
 }
 
 // Directories of a cache.
@@ -28,7 +31,7 @@ const (
 	imagesDir    = "images"    // HEX.json, by the digests that pin them
 	unpackingDir = "unpacking" // each with a lock on itself while its process lives
 	removedDir   = "removed"   // what is being deleted
-	locksDir     = "locks"     // HEX of a layer: shared by who uses it, exclusive for who makes or removes it
+	locksDir     = "locks"     // HEX of a layer: shared by who uses it, exclusive for who removes it; HEX.make
 	lockName     = "lock"      // of the cache, held for moments
 )
 

@@ -62,7 +62,9 @@ func must(t testing.TB, err error) {
 }
 
 func newCache(t testing.TB) *Cache {
-	return &Cache{Dir: filepath.Join(t.TempDir(), "cache"), Program: program, Limit: 1 << 30, FirstID: firstID, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	c := &Cache{Dir: filepath.Join(t.TempDir(), "cache"), Program: program, Limit: 1 << 30, FirstID: firstID, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	t.Cleanup(func() { c.settling.Wait() })
+	return c
 }
 
 // person is a user who has an empty home.

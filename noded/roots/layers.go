@@ -121,24 +121,25 @@ func (r *record) admit(uid uint32) {
 
 // reserve makes an empty directory for a layer, and room for it: at most want bytes,
 // after layers that nobody uses, the longest unused first, have made room. The directory
-// is locked as long as the answer is open.
-func (c *Cache) reserve(hex string, want int64) (dir *os.File, got int64, err error) {
+// is locked as long as the answer is open. others: layers that come at this moment have
+// reserved room too, and may need less.
+func (c *Cache) reserve(hex string, want int64) (dir *os.File, got int64, others bool, err error) {
 	defer c.sweep()
 	unlock, err := c.lock()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
 	defer unlock()
-	free, err := c.free(want)
+	free, others, err := c.free(want)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, others, err
 	}
 	if got = min(want, free); got <= 0 {
-		return nil, 0, ErrFull
+		return nil, 0, others, ErrFull
 	}
 	path, err := os.MkdirTemp(c.path(unpackingDir), hex[:12]+".")
 	if err != nil {
-		return nil, 0, fmt.Errorf("make room for a layer: %w", err)
+		return nil, 0, others, fmt.Errorf("make room for a layer: %w", err)
 	}
 	if dir, err = os.Open(path); err == nil {
 		if err = errors.Join(flock(dir, unix.LOCK_EX), writeJSON(filepath.Join(path, recordName), record{Size: unpack.Size{Bytes: got}})); err != nil {
@@ -146,30 +147,31 @@ func (c *Cache) reserve(hex string, want int64) (dir *os.File, got int64, err er
 		}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("make room for a layer: %w", err)
+		return nil, 0, others, fmt.Errorf("make room for a layer: %w", err)
 	}
-	return dir, got, nil
+	return dir, got, others, nil
 }
 
 // free answers how much room is left, after it has removed what is needed for want.
-func (c *Cache) free(want int64) (int64, error) {
+func (c *Cache) free(want int64) (free int64, others bool, err error) {
 	layers, err := c.list()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	free := c.Limit
+	free = c.Limit
 	for _, l := range layers {
 		free -= l.Bytes
 	}
 	reserved, err := os.ReadDir(c.path(unpackingDir))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for _, entry := range reserved {
 		var r record
 		text, err := os.ReadFile(c.path(unpackingDir, entry.Name(), recordName))
 		if err == nil && json.Unmarshal(text, &r) == nil {
 			free -= r.Size.Bytes
+			others = true
 		}
 	}
 	for _, l := range layers {
@@ -178,13 +180,13 @@ func (c *Cache) free(want int64) (int64, error) {
 		}
 		gone, err := c.drop(l.Hex)
 		if err != nil {
-			return 0, err
+			return 0, others, err
 		}
 		if gone {
 			free += l.Bytes
 		}
 	}
-	return free, nil
+	return free, others, nil
 }
 
 // Layer is one of the cache.

@@ -44,6 +44,13 @@ type Progress func(text string)
 // patience bounds a pull, whatever the registry does.
 const patience = 2 * time.Hour
 
+// otherPatience is how long a job waits for a layer that another one pulls. That may come
+// from a registry that somebody made slow.
+var otherPatience = 20 * time.Second
+
+// makeLock follows the name of the lock of who makes a layer.
+const makeLock = ".make"
+
 // pulls is how many layers of an image come at once.
 const pulls = 3
 
@@ -184,6 +191,7 @@ func (p *pull) all(ctx context.Context, layers []manifest.Layer) error {
 // one makes sure that a layer is there, and holds it.
 func (p *pull) one(ctx context.Context, l manifest.Layer) error {
 	hex := l.DiffID.Hex
+	until := time.Now().Add(otherPatience)
 	for {
 		held, err := p.take(ctx, hex, unix.LOCK_SH, true)
 		if err != nil {
@@ -208,16 +216,25 @@ func (p *pull) one(ctx context.Context, l manifest.Layer) error {
 			return nil
 		}
 		held.Close()
-		if held, err = p.take(ctx, hex, unix.LOCK_EX, false); err != nil {
+		making, err := p.take(ctx, hex+makeLock, unix.LOCK_EX, false)
+		switch {
+		case err != nil:
 			return err
-		}
-		if held == nil {
-			continue // another job makes it at this moment
+		case making == nil && time.Now().Before(until): // another job makes it at this moment
+			select {
+			case <-ctx.Done():
+				return p.fault(ctx, p.ref, ctx.Err())
+			case <-time.After(lookAgain):
+			}
+			continue
 		}
 		if _, there := p.readRecord(hex); !there {
 			err = p.make(ctx, l)
 		}
-		held.Close()
+		if making != nil {
+			_ = os.Remove(making.Name())
+			making.Close()
+		}
 		if err != nil {
 			return err
 		}
@@ -235,13 +252,21 @@ func (p *pull) say(what string, l manifest.Layer) {
 	p.tell(fmt.Sprintf("%s container image %s: %d of %d layers are there, one%s comes", what, p.ref.Place(), done, p.of, size))
 }
 
-// make pulls a layer, unpacks it and puts it into the cache. The caller holds its lock.
+// make pulls a layer, unpacks it and puts it into the cache.
 func (p *pull) make(ctx context.Context, l manifest.Layer) error {
-	const least, ratio, growth = 64 << 20, 8, 4
+	const least, ratio, growth, most = 64 << 20, 3, 4, 8 // most: what it says of its size takes a part of the cache
 	p.say("pulling", l)
-	want := least + ratio*min(l.Size, p.Limit)
+	want := least + min(ratio*min(l.Size, p.Limit), p.Limit/most)
 	for {
 		err := p.tryMake(ctx, l, want)
+		if errors.Is(err, errReserved) {
+			select {
+			case <-ctx.Done():
+				return p.fault(ctx, p.ref, ctx.Err())
+			case <-time.After(lookAgain):
+			}
+			continue
+		}
 		var said *saidError
 		if !errors.As(err, &said) || said.status != exitRoom {
 			return p.fault(ctx, p.ref, err)
@@ -253,19 +278,23 @@ func (p *pull) make(ctx context.Context, l manifest.Layer) error {
 	}
 }
 
+// errReserved is returned for a layer for which there may be room once those are there
+// that come at this moment.
+var errReserved = errors.New("others have reserved the room")
+
 func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err error) {
-	dir, got, err := p.reserve(l.DiffID.Hex, want)
-	if errors.Is(err, ErrFull) {
+	dir, got, others, err := p.reserve(l.DiffID.Hex, want)
+	switch {
+	case errors.Is(err, ErrFull) && others:
+		return errReserved
+	case errors.Is(err, ErrFull):
 		return &Error{p.ref.Place(), fmt.Errorf("%w: all of its %d bytes are used by jobs that run: try again later, or raise image_cache in gnoded.toml", ErrFull, p.Limit)}
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	defer func() {
 		dir.Close()
-		if err != nil {
-			p.sweep()
-		}
+		p.sweep() // it has gone into the cache, or is of no use
 	}()
 	root := filepath.Join(dir.Name(), rootName)
 	if err := errors.Join(os.Mkdir(root, 0o755), os.Chown(root, p.FirstID, p.FirstID), os.Chmod(root, 0o755)); err != nil {
@@ -280,6 +309,9 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 	if err := p.unpack(ctx, l, top, got, &r); err != nil {
 		var said *saidError
 		if errors.As(err, &said) && said.status == exitRoom && got < want {
+			if others {
+				return errReserved
+			}
 			return &Error{p.ref.Place(), fmt.Errorf("%w: %s, and jobs that run use the rest: try again later, or raise image_cache in gnoded.toml", ErrFull, said.text)}
 		}
 		return err
@@ -288,7 +320,7 @@ func (p *pull) tryMake(ctx context.Context, l manifest.Layer, want int64) (err e
 }
 
 // mostFiles is how many files so many bytes may be.
-func mostFiles(bytes int64) int64 { return min(max(bytes/4096, 100_000), 4_000_000) }
+func mostFiles(bytes int64) int64 { return min(max(bytes/4096, 250_000), 4_000_000) }
 
 // unpack lets the layer's bytes flow from the process that is the user into the one that
 // is nobody.
@@ -347,6 +379,9 @@ func (c *Cache) publish(dir *os.File, hex string, r record) error {
 		return err
 	}
 	defer unlock()
+	if _, there := c.readRecord(hex); there {
+		return nil // another job was faster, and uses that one
+	}
 	if err := writeRecord(dir.Name(), r); err != nil {
 		return err
 	}
@@ -363,7 +398,7 @@ func (c *Cache) publish(dir *os.File, hex string, r record) error {
 	if err := os.Rename(dir.Name(), to); err != nil {
 		return err
 	}
-	go c.settle(hex)
+	c.settling.Go(func() { c.settle(hex) })
 	return nil
 }
 

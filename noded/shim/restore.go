@@ -182,7 +182,8 @@ func (p *alloc) begin(spec *container.Spec, from *arrival) (*container.Container
 		return p.restore(spec, from)
 	}
 	running, err := container.Start(p.startContext, spec)
-	if err != nil && spec.Root != nil && !errors.Is(err, container.ErrMemory) {
+	var chosen *container.ChosenError
+	if err != nil && spec.Root != nil && !errors.Is(err, container.ErrMemory) && !errors.As(err, &chosen) {
 		// Whoever made the image may have put anything where something is mounted.
 		err = prepare.BadRequest("nothing can be started in container image %s on node %s: %v", p.order.Spec.Image, p.settings.Node, err)
 	}

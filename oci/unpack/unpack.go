@@ -54,8 +54,8 @@ type Size struct {
 }
 
 const (
-	// block is what a file takes at least, with its inode.
-	block = 4096
+	// block is what the content of a file is rounded up to, and inode what it takes besides.
+	block, inode = 4096, 512
 	// mostMemory bounds what zstd may want for a window.
 	mostMemory = 256 << 20
 	// nobody owns what belongs to an id that containers do not have.
@@ -165,7 +165,7 @@ func (u *unpacking) accept(header *tar.Header) (bool, error) {
 		header.Gid = nobody
 	}
 	u.size.Files++
-	u.size.Bytes += (header.Size+block-1)/block*block + block
+	u.size.Bytes += (header.Size+block-1)/block*block + inode
 	switch {
 	case u.size.Files > u.limits.Files:
 		return false, fmt.Errorf("%w: it has more than %d files", ErrRoom, u.limits.Files)

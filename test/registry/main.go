@@ -2,6 +2,8 @@
 // and makes images for it without any daemon.
 //
 //	registry serve ADDRESS             serves until it is killed; prints where
+//	registry sign NAME FILE            signs an image with a new key, and writes the key's
+//	                                   public half
 //	registry push NAME [-e VAR=VALUE]... [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM...
 //	                                   makes an image of programs of this machine, with
 //	                                   the libraries that they need, and pushes it
@@ -23,7 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/gleaner-hpc/gleaner/test/registry/image"
+	handmade "github.com/gleaner-hpc/gleaner/test/registry/image"
 )
 
 func main() {
@@ -44,13 +46,34 @@ func run(args []string) error {
 		return http.Serve(listener, registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	case len(args) > 2 && args[0] == "push":
 		return push(args[1], args[2:])
+	case len(args) == 3 && args[0] == "sign":
+		return signImage(args[1], args[2])
 	}
-	return errors.New("serve ADDRESS, or push NAME [-e VAR=VALUE] [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM...")
+	return errors.New("type serve ADDRESS, sign NAME FILE, or push NAME [-e VAR=VALUE] [-w DIRECTORY] [-x PROGRAM] [-d BYTES] PROGRAM")
+}
+
+func signImage(image, file string) error {
+	at, err := name.ParseReference(image)
+	if err != nil {
+		return err
+	}
+	found, err := remote.Head(at)
+	if err != nil {
+		return err
+	}
+	key, public, err := handmade.NewKey()
+	if err != nil {
+		return err
+	}
+	if err := handmade.Sign(at, found.Digest, key); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(public), 0o644)
 }
 
 // push makes an image and pushes it; "oci:DIRECTORY" is a layout.
 func push(to string, args []string) error {
-	made, err := image.Parse(args)
+	made, err := handmade.Parse(args)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
+	"os"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -30,11 +31,15 @@ func startRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("REGISTRY", strings.TrimPrefix(server.URL, "http://"))
 }
 
-// pushImage is `pushimage NAME [flags] PROGRAM...`: see package image. $DIGEST is what it
-// has become.
+// pushImage is `pushimage [-signed] NAME [flags] PROGRAM...`: see package image. $DIGEST is
+// what it has become; -signed signs it with a new key, whose public half is in cosign.pub.
 func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: pushimage NAME [flags] PROGRAM...")
+	}
+	isSigned := args[0] == "-signed"
+	if isSigned {
+		args = args[1:]
 	}
 	made, err := image.Parse(args[1:])
 	ts.Check(err)
@@ -44,4 +49,11 @@ func pushImage(ts *testscript.TestScript, neg bool, args []string) {
 	digest, err := made.Digest()
 	ts.Check(err)
 	ts.Setenv("DIGEST", digest.String())
+	if !isSigned {
+		return
+	}
+	key, public, err := image.NewKey()
+	ts.Check(err)
+	ts.Check(image.Sign(at, digest, key))
+	ts.Check(os.WriteFile(ts.MkAbs("cosign.pub"), []byte(public), 0o644))
 }

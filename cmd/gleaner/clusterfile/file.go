@@ -42,6 +42,7 @@ type clusterFile struct {
 	Borrowers      []borrowerFile  `toml:"borrower"`
 	Accounting     accountingFile  `toml:"accounting"`
 	Logins         []loginFile     `toml:"login"`
+	Images         imagesFile      `toml:"images"`
 	// Exit statuses as in slurm.conf(5), "1-9,18".
 	RequeueExit     string `toml:"requeue_exit"`
 	RequeueExitHold string `toml:"requeue_exit_hold"`
@@ -128,6 +129,9 @@ func Parse(text []byte) (*pb.Policy, error) {
 		return nil, err
 	}
 	if err := file.fillBorrowers(policy); err != nil {
+		return nil, err
+	}
+	if policy.Images, err = file.Images.rules(); err != nil {
 		return nil, err
 	}
 	if err := file.fillLogins(policy); err != nil {

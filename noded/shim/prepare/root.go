@@ -18,6 +18,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/userpath"
 	"github.com/gleaner-hpc/gleaner/oci/ref"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
 )
 
 // Roots is a node's cache of container images.
@@ -41,14 +42,16 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 	if err != nil {
 		return nil, BadRequest("--image: %v", err)
 	}
+	if problem := spec.ImageProblem(j.Order.ImageRules, s.Image); problem != "" {
+		return nil, BadRequest("--image: %s", problem)
+	}
 	cache := Roots(j.Settings)
 	cache.Log = j.Log
+	if err := cache.Signed(ctx, RootUser(j.Order), named, spec.ImageKeys(j.Order.ImageRules, s.Image), j.tell); err != nil {
+		return nil, j.rootFault(err)
+	}
 	if j.root, err = cache.Root(ctx, RootUser(j.Order), named, j.tell); err != nil {
-		var fault *roots.Error
-		if errors.As(err, &fault) {
-			err = BadRequest("%v, on node %s", err, j.Order.Node)
-		}
-		return nil, err
+		return nil, j.rootFault(err)
 	}
 	j.tell("")
 	root := &container.Root{Layers: j.root.Layers, Digest: j.root.Digest, NoHome: s.GetContainer().GetNoHome()}
@@ -64,6 +67,15 @@ func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
 		root.Mounts = append(root.Mounts, container.Mount{Directory: dir, Target: filepath.Clean(m.Target), ReadOnly: m.ReadOnly})
 	}
 	return root, nil
+}
+
+// rootFault says whose fault an error about an image is.
+func (j *Job) rootFault(err error) error {
+	var fault *roots.Error
+	if errors.As(err, &fault) {
+		return BadRequest("%v, on node %s", err, j.Order.Node)
+	}
+	return err
 }
 
 // openMount opens what the user wants to see in the image: a directory or a file.

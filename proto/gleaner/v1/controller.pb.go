@@ -2432,6 +2432,7 @@ type Policy struct {
 	Borrowers            []*Borrower      `protobuf:"bytes,420,rep,name=borrowers,proto3" json:"borrowers,omitempty"`
 	Scheduler            *SchedulerPolicy `protobuf:"bytes,480,opt,name=scheduler,proto3" json:"scheduler,omitempty"` // none = the default
 	Logins               []*Login         `protobuf:"bytes,601,rep,name=logins,proto3" json:"logins,omitempty"`
+	Images               *ImageRules      `protobuf:"bytes,200,opt,name=images,proto3" json:"images,omitempty"` // none = every image
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -2651,6 +2652,13 @@ func (x *Policy) GetScheduler() *SchedulerPolicy {
 func (x *Policy) GetLogins() []*Login {
 	if x != nil {
 		return x.Logins
+	}
+	return nil
+}
+
+func (x *Policy) GetImages() *ImageRules {
+	if x != nil {
+		return x.Images
 	}
 	return nil
 }
@@ -4312,7 +4320,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\bsince_ms\x18\x01 \x01(\x03R\asinceMs\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"H\n" +
 	"\x15ReportLendingResponse\x12/\n" +
-	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xf6\t\n" +
+	"\x06owners\x18\x01 \x03(\v2\x17.gleaner.v1.OwnerReportR\x06owners\"\xa7\n" +
+	"\n" +
 	"\x06Policy\x12!\n" +
 	"\fcluster_name\x18\x01 \x01(\tR\vclusterName\x125\n" +
 	"\n" +
@@ -4348,7 +4357,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x06owners\x18\x1d \x03(\v2\x11.gleaner.v1.OwnerR\x06owners\x123\n" +
 	"\tborrowers\x18\xa4\x03 \x03(\v2\x14.gleaner.v1.BorrowerR\tborrowers\x12:\n" +
 	"\tscheduler\x18\xe0\x03 \x01(\v2\x1b.gleaner.v1.SchedulerPolicyR\tscheduler\x12*\n" +
-	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\"\xc4\x01\n" +
+	"\x06logins\x18\xd9\x04 \x03(\v2\x11.gleaner.v1.LoginR\x06logins\x12/\n" +
+	"\x06images\x18\xc8\x01 \x01(\v2\x16.gleaner.v1.ImageRulesR\x06images\"\xc4\x01\n" +
 	"\tRateLimit\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
 	"\vbucket_size\x18\x02 \x01(\rR\n" +
@@ -4627,50 +4637,51 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*Partition)(nil),                  // 70: gleaner.v1.Partition
 	(*Lending)(nil),                    // 71: gleaner.v1.Lending
 	(*OwnerReport)(nil),                // 72: gleaner.v1.OwnerReport
-	(*CreateReservationRequest)(nil),   // 73: gleaner.v1.CreateReservationRequest
-	(*UpdateReservationRequest)(nil),   // 74: gleaner.v1.UpdateReservationRequest
-	(*DeleteReservationRequest)(nil),   // 75: gleaner.v1.DeleteReservationRequest
-	(*ListReservationsRequest)(nil),    // 76: gleaner.v1.ListReservationsRequest
-	(*StatusRequest)(nil),              // 77: gleaner.v1.StatusRequest
-	(*DiagnoseRequest)(nil),            // 78: gleaner.v1.DiagnoseRequest
-	(*ListPeersRequest)(nil),           // 79: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 80: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 81: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 82: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 83: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 84: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 85: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 86: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 87: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 88: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 89: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 90: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 91: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 92: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 93: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 94: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 95: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 96: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 97: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 98: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 99: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 100: gleaner.v1.StatusResponse
-	(*DiagnoseResponse)(nil),           // 101: gleaner.v1.DiagnoseResponse
-	(*ListPeersResponse)(nil),          // 102: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 103: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 104: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 105: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 106: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 107: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 108: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 109: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 110: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 111: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 112: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 113: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 114: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 115: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 116: gleaner.v1.RecordCertificatesResponse
+	(*ImageRules)(nil),                 // 73: gleaner.v1.ImageRules
+	(*CreateReservationRequest)(nil),   // 74: gleaner.v1.CreateReservationRequest
+	(*UpdateReservationRequest)(nil),   // 75: gleaner.v1.UpdateReservationRequest
+	(*DeleteReservationRequest)(nil),   // 76: gleaner.v1.DeleteReservationRequest
+	(*ListReservationsRequest)(nil),    // 77: gleaner.v1.ListReservationsRequest
+	(*StatusRequest)(nil),              // 78: gleaner.v1.StatusRequest
+	(*DiagnoseRequest)(nil),            // 79: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 80: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 81: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 82: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 83: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 84: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 85: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 86: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 87: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 88: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 89: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 90: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 91: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 92: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 93: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 94: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 95: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 96: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 97: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 98: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 99: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 100: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 101: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 102: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 103: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 104: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 105: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 106: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 107: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 108: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 109: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 110: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 111: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 112: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 113: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 114: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 115: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 116: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 117: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -4724,107 +4735,108 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	48,  // 48: gleaner.v1.Policy.borrowers:type_name -> gleaner.v1.Borrower
 	42,  // 49: gleaner.v1.Policy.scheduler:type_name -> gleaner.v1.SchedulerPolicy
 	46,  // 50: gleaner.v1.Policy.logins:type_name -> gleaner.v1.Login
-	61,  // 51: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
-	38,  // 52: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
-	51,  // 53: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
-	38,  // 54: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
-	54,  // 55: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
-	9,   // 56: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
-	64,  // 57: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
-	69,  // 58: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
-	59,  // 59: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
-	60,  // 60: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
-	2,   // 61: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
-	12,  // 62: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
-	16,  // 63: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
-	2,   // 64: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
-	6,   // 65: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
-	17,  // 66: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
-	22,  // 67: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
-	10,  // 68: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
-	24,  // 69: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
-	26,  // 70: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
-	28,  // 71: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
-	30,  // 72: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
-	32,  // 73: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
-	34,  // 74: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
-	36,  // 75: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
-	73,  // 76: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
-	74,  // 77: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
-	75,  // 78: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
-	76,  // 79: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
-	49,  // 80: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
-	52,  // 81: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
-	55,  // 82: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
-	57,  // 83: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
-	77,  // 84: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	78,  // 85: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
-	79,  // 86: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	80,  // 87: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	81,  // 88: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	82,  // 89: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	83,  // 90: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	84,  // 91: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	85,  // 92: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	86,  // 93: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	87,  // 94: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	88,  // 95: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	89,  // 96: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	90,  // 97: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 98: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	91,  // 99: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	92,  // 100: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	93,  // 101: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	94,  // 102: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	95,  // 103: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 104: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 105: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 106: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 107: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 108: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 109: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 110: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 111: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 112: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 113: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 114: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 115: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 116: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 117: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 118: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	96,  // 119: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	97,  // 120: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	98,  // 121: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	99,  // 122: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	50,  // 123: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	53,  // 124: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	56,  // 125: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	58,  // 126: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	100, // 127: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	101, // 128: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
-	102, // 129: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	103, // 130: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	104, // 131: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	105, // 132: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	84,  // 133: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	106, // 134: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	107, // 135: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	108, // 136: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	109, // 137: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	110, // 138: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	111, // 139: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	112, // 140: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 141: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	91,  // 142: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	113, // 143: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	114, // 144: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	115, // 145: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	116, // 146: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	104, // [104:147] is the sub-list for method output_type
-	61,  // [61:104] is the sub-list for method input_type
-	61,  // [61:61] is the sub-list for extension type_name
-	61,  // [61:61] is the sub-list for extension extendee
-	0,   // [0:61] is the sub-list for field type_name
+	73,  // 51: gleaner.v1.Policy.images:type_name -> gleaner.v1.ImageRules
+	61,  // 52: gleaner.v1.PriorityPolicy.weight_tres:type_name -> gleaner.v1.PriorityPolicy.WeightTresEntry
+	38,  // 53: gleaner.v1.ApplyPolicyRequest.policy:type_name -> gleaner.v1.Policy
+	51,  // 54: gleaner.v1.ApplyPolicyResponse.changes:type_name -> gleaner.v1.PolicyChange
+	38,  // 55: gleaner.v1.ShowConfigResponse.policy:type_name -> gleaner.v1.Policy
+	54,  // 56: gleaner.v1.ShowConfigResponse.entries:type_name -> gleaner.v1.ConfigEntry
+	9,   // 57: gleaner.v1.FollowRequest.filter:type_name -> gleaner.v1.JobFilter
+	64,  // 58: gleaner.v1.Event.job:type_name -> gleaner.v1.Job
+	69,  // 59: gleaner.v1.Event.node:type_name -> gleaner.v1.Node
+	59,  // 60: gleaner.v1.Event.purged:type_name -> gleaner.v1.Purged
+	60,  // 61: gleaner.v1.Event.synced:type_name -> gleaner.v1.Synced
+	2,   // 62: gleaner.v1.Controller.Submit:input_type -> gleaner.v1.SubmitRequest
+	12,  // 63: gleaner.v1.Controller.Cancel:input_type -> gleaner.v1.CancelRequest
+	16,  // 64: gleaner.v1.Controller.Control:input_type -> gleaner.v1.ControlRequest
+	2,   // 65: gleaner.v1.Controller.TestSubmission:input_type -> gleaner.v1.SubmitRequest
+	6,   // 66: gleaner.v1.Controller.ExplainWait:input_type -> gleaner.v1.ExplainWaitRequest
+	17,  // 67: gleaner.v1.Controller.UpdateJobs:input_type -> gleaner.v1.UpdateJobsRequest
+	22,  // 68: gleaner.v1.Controller.ListJobs:input_type -> gleaner.v1.ListJobsRequest
+	10,  // 69: gleaner.v1.Controller.ListRuns:input_type -> gleaner.v1.ListRunsRequest
+	24,  // 70: gleaner.v1.Controller.ListNodes:input_type -> gleaner.v1.ListNodesRequest
+	26,  // 71: gleaner.v1.Controller.ListPartitions:input_type -> gleaner.v1.ListPartitionsRequest
+	28,  // 72: gleaner.v1.Controller.UpdateNode:input_type -> gleaner.v1.UpdateNodeRequest
+	30,  // 73: gleaner.v1.Controller.ReclaimNodes:input_type -> gleaner.v1.ReclaimNodesRequest
+	32,  // 74: gleaner.v1.Controller.ReleaseNodes:input_type -> gleaner.v1.ReleaseNodesRequest
+	34,  // 75: gleaner.v1.Controller.SetLending:input_type -> gleaner.v1.SetLendingRequest
+	36,  // 76: gleaner.v1.Controller.ReportLending:input_type -> gleaner.v1.ReportLendingRequest
+	74,  // 77: gleaner.v1.Controller.CreateReservation:input_type -> gleaner.v1.CreateReservationRequest
+	75,  // 78: gleaner.v1.Controller.UpdateReservation:input_type -> gleaner.v1.UpdateReservationRequest
+	76,  // 79: gleaner.v1.Controller.DeleteReservation:input_type -> gleaner.v1.DeleteReservationRequest
+	77,  // 80: gleaner.v1.Controller.ListReservations:input_type -> gleaner.v1.ListReservationsRequest
+	49,  // 81: gleaner.v1.Controller.ApplyPolicy:input_type -> gleaner.v1.ApplyPolicyRequest
+	52,  // 82: gleaner.v1.Controller.ShowConfig:input_type -> gleaner.v1.ShowConfigRequest
+	55,  // 83: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
+	57,  // 84: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
+	78,  // 85: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
+	79,  // 86: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	80,  // 87: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	81,  // 88: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	82,  // 89: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	83,  // 90: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	84,  // 91: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	85,  // 92: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	86,  // 93: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	87,  // 94: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	88,  // 95: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	89,  // 96: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	90,  // 97: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	91,  // 98: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 99: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	92,  // 100: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	93,  // 101: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	94,  // 102: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	95,  // 103: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	96,  // 104: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 105: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 106: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 107: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 108: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 109: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 110: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 111: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 112: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 113: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 114: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 115: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 116: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 117: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 118: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 119: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	97,  // 120: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	98,  // 121: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	99,  // 122: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	100, // 123: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	50,  // 124: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	53,  // 125: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	56,  // 126: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	58,  // 127: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	101, // 128: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	102, // 129: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	103, // 130: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	104, // 131: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	105, // 132: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	106, // 133: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	85,  // 134: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	107, // 135: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	108, // 136: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	109, // 137: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	110, // 138: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	111, // 139: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	112, // 140: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	113, // 141: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 142: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	92,  // 143: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	114, // 144: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	115, // 145: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	116, // 146: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	117, // 147: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	105, // [105:148] is the sub-list for method output_type
+	62,  // [62:105] is the sub-list for method input_type
+	62,  // [62:62] is the sub-list for extension type_name
+	62,  // [62:62] is the sub-list for extension extendee
+	0,   // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_controller_proto_init() }

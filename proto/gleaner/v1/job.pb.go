@@ -684,6 +684,129 @@ func (x *Staging) GetOut() bool {
 	return false
 }
 
+// ImageRules say which container images jobs may have ([images] in cluster.toml).
+// Patterns are of names, such as nvcr.io/nvidia/*; ** matches more than one part.
+type ImageRules struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Allow         []string               `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"` // none = all
+	Deny          []string               `protobuf:"bytes,2,rep,name=deny,proto3" json:"deny,omitempty"`
+	Barred        []string               `protobuf:"bytes,3,rep,name=barred,proto3" json:"barred,omitempty"` // digests, sha256:…
+	Signed        []*SignedImages        `protobuf:"bytes,4,rep,name=signed,proto3" json:"signed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImageRules) Reset() {
+	*x = ImageRules{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImageRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImageRules) ProtoMessage() {}
+
+func (x *ImageRules) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImageRules.ProtoReflect.Descriptor instead.
+func (*ImageRules) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ImageRules) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
+}
+
+func (x *ImageRules) GetDeny() []string {
+	if x != nil {
+		return x.Deny
+	}
+	return nil
+}
+
+func (x *ImageRules) GetBarred() []string {
+	if x != nil {
+		return x.Barred
+	}
+	return nil
+}
+
+func (x *ImageRules) GetSigned() []*SignedImages {
+	if x != nil {
+		return x.Signed
+	}
+	return nil
+}
+
+// SignedImages must be signed by one of the keys.
+type SignedImages struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Images        []string               `protobuf:"bytes,1,rep,name=images,proto3" json:"images,omitempty"` // patterns
+	Keys          []string               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`     // public keys, in PEM
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedImages) Reset() {
+	*x = SignedImages{}
+	mi := &file_gleaner_v1_job_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedImages) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedImages) ProtoMessage() {}
+
+func (x *SignedImages) ProtoReflect() protoreflect.Message {
+	mi := &file_gleaner_v1_job_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedImages.ProtoReflect.Descriptor instead.
+func (*SignedImages) Descriptor() ([]byte, []int) {
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SignedImages) GetImages() []string {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+func (x *SignedImages) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 // ContainerOptions say how a job runs in its container image.
 type ContainerOptions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -697,7 +820,7 @@ type ContainerOptions struct {
 
 func (x *ContainerOptions) Reset() {
 	*x = ContainerOptions{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[7]
+	mi := &file_gleaner_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +832,7 @@ func (x *ContainerOptions) String() string {
 func (*ContainerOptions) ProtoMessage() {}
 
 func (x *ContainerOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[7]
+	mi := &file_gleaner_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +845,7 @@ func (x *ContainerOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerOptions.ProtoReflect.Descriptor instead.
 func (*ContainerOptions) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ContainerOptions) GetWorkDirectory() string {
@@ -774,7 +897,7 @@ type CheckpointPolicy struct {
 
 func (x *CheckpointPolicy) Reset() {
 	*x = CheckpointPolicy{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[8]
+	mi := &file_gleaner_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +909,7 @@ func (x *CheckpointPolicy) String() string {
 func (*CheckpointPolicy) ProtoMessage() {}
 
 func (x *CheckpointPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[8]
+	mi := &file_gleaner_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +922,7 @@ func (x *CheckpointPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPolicy.ProtoReflect.Descriptor instead.
 func (*CheckpointPolicy) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CheckpointPolicy) GetMode() string {
@@ -919,7 +1042,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[9]
+	mi := &file_gleaner_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1054,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[9]
+	mi := &file_gleaner_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1067,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobSpec) GetName() string {
@@ -1382,7 +1505,7 @@ type AllocatedDevice struct {
 
 func (x *AllocatedDevice) Reset() {
 	*x = AllocatedDevice{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[10]
+	mi := &file_gleaner_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1517,7 @@ func (x *AllocatedDevice) String() string {
 func (*AllocatedDevice) ProtoMessage() {}
 
 func (x *AllocatedDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[10]
+	mi := &file_gleaner_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1530,7 @@ func (x *AllocatedDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocatedDevice.ProtoReflect.Descriptor instead.
 func (*AllocatedDevice) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AllocatedDevice) GetNode() string {
@@ -1469,7 +1592,7 @@ type NodeAllocation struct {
 
 func (x *NodeAllocation) Reset() {
 	*x = NodeAllocation{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[11]
+	mi := &file_gleaner_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1604,7 @@ func (x *NodeAllocation) String() string {
 func (*NodeAllocation) ProtoMessage() {}
 
 func (x *NodeAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[11]
+	mi := &file_gleaner_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1617,7 @@ func (x *NodeAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeAllocation.ProtoReflect.Descriptor instead.
 func (*NodeAllocation) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NodeAllocation) GetNode() string {
@@ -1563,7 +1686,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[12]
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1698,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[12]
+	mi := &file_gleaner_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1711,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Identity) GetUid() uint32 {
@@ -1658,7 +1781,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1793,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[13]
+	mi := &file_gleaner_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1806,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Usage) GetPeakMemoryBytes() uint64 {
@@ -1712,7 +1835,7 @@ type NodeSteps struct {
 
 func (x *NodeSteps) Reset() {
 	*x = NodeSteps{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1847,7 @@ func (x *NodeSteps) String() string {
 func (*NodeSteps) ProtoMessage() {}
 
 func (x *NodeSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[14]
+	mi := &file_gleaner_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1860,7 @@ func (x *NodeSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSteps.ProtoReflect.Descriptor instead.
 func (*NodeSteps) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NodeSteps) GetNode() string {
@@ -1798,7 +1921,7 @@ type StepPart struct {
 
 func (x *StepPart) Reset() {
 	*x = StepPart{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1933,7 @@ func (x *StepPart) String() string {
 func (*StepPart) ProtoMessage() {}
 
 func (x *StepPart) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[15]
+	mi := &file_gleaner_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1946,7 @@ func (x *StepPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepPart.ProtoReflect.Descriptor instead.
 func (*StepPart) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StepPart) GetStep() uint32 {
@@ -2065,7 +2188,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2200,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[16]
+	mi := &file_gleaner_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2213,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Job) GetId() *JobId {
@@ -2422,7 +2545,7 @@ type JobSaved struct {
 
 func (x *JobSaved) Reset() {
 	*x = JobSaved{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2557,7 @@ func (x *JobSaved) String() string {
 func (*JobSaved) ProtoMessage() {}
 
 func (x *JobSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[17]
+	mi := &file_gleaner_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2570,7 @@ func (x *JobSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSaved.ProtoReflect.Descriptor instead.
 func (*JobSaved) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobSaved) GetCheckpointable() string {
@@ -2598,7 +2721,7 @@ type MoveUnderWay struct {
 
 func (x *MoveUnderWay) Reset() {
 	*x = MoveUnderWay{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2733,7 @@ func (x *MoveUnderWay) String() string {
 func (*MoveUnderWay) ProtoMessage() {}
 
 func (x *MoveUnderWay) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[18]
+	mi := &file_gleaner_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2746,7 @@ func (x *MoveUnderWay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveUnderWay.ProtoReflect.Descriptor instead.
 func (*MoveUnderWay) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MoveUnderWay) GetNumber() uint32 {
@@ -2680,7 +2803,7 @@ type MoveTry struct {
 
 func (x *MoveTry) Reset() {
 	*x = MoveTry{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[19]
+	mi := &file_gleaner_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +2815,7 @@ func (x *MoveTry) String() string {
 func (*MoveTry) ProtoMessage() {}
 
 func (x *MoveTry) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[19]
+	mi := &file_gleaner_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +2828,7 @@ func (x *MoveTry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveTry.ProtoReflect.Descriptor instead.
 func (*MoveTry) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MoveTry) GetNodes() string {
@@ -2742,7 +2865,7 @@ type MoveFailure struct {
 
 func (x *MoveFailure) Reset() {
 	*x = MoveFailure{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[20]
+	mi := &file_gleaner_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2877,7 @@ func (x *MoveFailure) String() string {
 func (*MoveFailure) ProtoMessage() {}
 
 func (x *MoveFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[20]
+	mi := &file_gleaner_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2890,7 @@ func (x *MoveFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveFailure.ProtoReflect.Descriptor instead.
 func (*MoveFailure) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MoveFailure) GetNumber() uint32 {
@@ -2813,7 +2936,7 @@ type SaveUnderWay struct {
 
 func (x *SaveUnderWay) Reset() {
 	*x = SaveUnderWay{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[21]
+	mi := &file_gleaner_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2948,7 @@ func (x *SaveUnderWay) String() string {
 func (*SaveUnderWay) ProtoMessage() {}
 
 func (x *SaveUnderWay) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[21]
+	mi := &file_gleaner_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +2961,7 @@ func (x *SaveUnderWay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveUnderWay.ProtoReflect.Descriptor instead.
 func (*SaveUnderWay) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SaveUnderWay) GetNumber() uint32 {
@@ -2906,7 +3029,7 @@ type SavedImage struct {
 
 func (x *SavedImage) Reset() {
 	*x = SavedImage{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[22]
+	mi := &file_gleaner_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3041,7 @@ func (x *SavedImage) String() string {
 func (*SavedImage) ProtoMessage() {}
 
 func (x *SavedImage) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[22]
+	mi := &file_gleaner_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3054,7 @@ func (x *SavedImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedImage.ProtoReflect.Descriptor instead.
 func (*SavedImage) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{22}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SavedImage) GetNumber() uint32 {
@@ -3046,7 +3169,7 @@ type SavedAlloc struct {
 
 func (x *SavedAlloc) Reset() {
 	*x = SavedAlloc{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[23]
+	mi := &file_gleaner_v1_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3181,7 @@ func (x *SavedAlloc) String() string {
 func (*SavedAlloc) ProtoMessage() {}
 
 func (x *SavedAlloc) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[23]
+	mi := &file_gleaner_v1_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3194,7 @@ func (x *SavedAlloc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedAlloc.ProtoReflect.Descriptor instead.
 func (*SavedAlloc) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{23}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SavedAlloc) GetNode() string {
@@ -3156,7 +3279,7 @@ type JobChange struct {
 
 func (x *JobChange) Reset() {
 	*x = JobChange{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[24]
+	mi := &file_gleaner_v1_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +3291,7 @@ func (x *JobChange) String() string {
 func (*JobChange) ProtoMessage() {}
 
 func (x *JobChange) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[24]
+	mi := &file_gleaner_v1_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +3304,7 @@ func (x *JobChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobChange.ProtoReflect.Descriptor instead.
 func (*JobChange) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{24}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *JobChange) GetTimeLimitS() uint32 {
@@ -3445,7 +3568,7 @@ type GpuRequests struct {
 
 func (x *GpuRequests) Reset() {
 	*x = GpuRequests{}
-	mi := &file_gleaner_v1_job_proto_msgTypes[25]
+	mi := &file_gleaner_v1_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3457,7 +3580,7 @@ func (x *GpuRequests) String() string {
 func (*GpuRequests) ProtoMessage() {}
 
 func (x *GpuRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_gleaner_v1_job_proto_msgTypes[25]
+	mi := &file_gleaner_v1_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3470,7 +3593,7 @@ func (x *GpuRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRequests.ProtoReflect.Descriptor instead.
 func (*GpuRequests) Descriptor() ([]byte, []int) {
-	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{25}
+	return file_gleaner_v1_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GpuRequests) GetRequests() []*GpuRequest {
@@ -3518,7 +3641,16 @@ const file_gleaner_v1_job_proto_rawDesc = "" +
 	"\aStaging\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x10\n" +
-	"\x03out\x18\x03 \x01(\bR\x03out\"\x94\x01\n" +
+	"\x03out\x18\x03 \x01(\bR\x03out\"\x80\x01\n" +
+	"\n" +
+	"ImageRules\x12\x14\n" +
+	"\x05allow\x18\x01 \x03(\tR\x05allow\x12\x12\n" +
+	"\x04deny\x18\x02 \x03(\tR\x04deny\x12\x16\n" +
+	"\x06barred\x18\x03 \x03(\tR\x06barred\x120\n" +
+	"\x06signed\x18\x04 \x03(\v2\x18.gleaner.v1.SignedImagesR\x06signed\":\n" +
+	"\fSignedImages\x12\x16\n" +
+	"\x06images\x18\x01 \x03(\tR\x06images\x12\x12\n" +
+	"\x04keys\x18\x02 \x03(\tR\x04keys\"\x94\x01\n" +
 	"\x10ContainerOptions\x12%\n" +
 	"\x0ework_directory\x18\x01 \x01(\tR\rworkDirectory\x12 \n" +
 	"\venvironment\x18\x02 \x03(\tR\venvironment\x12\x1e\n" +
@@ -3942,7 +4074,7 @@ func file_gleaner_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_gleaner_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_gleaner_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_gleaner_v1_job_proto_goTypes = []any{
 	(JobState)(0),            // 0: gleaner.v1.JobState
 	(OpenMode)(0),            // 1: gleaner.v1.OpenMode
@@ -3955,64 +4087,67 @@ var file_gleaner_v1_job_proto_goTypes = []any{
 	(*ArrayRange)(nil),       // 8: gleaner.v1.ArrayRange
 	(*Mount)(nil),            // 9: gleaner.v1.Mount
 	(*Staging)(nil),          // 10: gleaner.v1.Staging
-	(*ContainerOptions)(nil), // 11: gleaner.v1.ContainerOptions
-	(*CheckpointPolicy)(nil), // 12: gleaner.v1.CheckpointPolicy
-	(*JobSpec)(nil),          // 13: gleaner.v1.JobSpec
-	(*AllocatedDevice)(nil),  // 14: gleaner.v1.AllocatedDevice
-	(*NodeAllocation)(nil),   // 15: gleaner.v1.NodeAllocation
-	(*Identity)(nil),         // 16: gleaner.v1.Identity
-	(*Usage)(nil),            // 17: gleaner.v1.Usage
-	(*NodeSteps)(nil),        // 18: gleaner.v1.NodeSteps
-	(*StepPart)(nil),         // 19: gleaner.v1.StepPart
-	(*Job)(nil),              // 20: gleaner.v1.Job
-	(*JobSaved)(nil),         // 21: gleaner.v1.JobSaved
-	(*MoveUnderWay)(nil),     // 22: gleaner.v1.MoveUnderWay
-	(*MoveTry)(nil),          // 23: gleaner.v1.MoveTry
-	(*MoveFailure)(nil),      // 24: gleaner.v1.MoveFailure
-	(*SaveUnderWay)(nil),     // 25: gleaner.v1.SaveUnderWay
-	(*SavedImage)(nil),       // 26: gleaner.v1.SavedImage
-	(*SavedAlloc)(nil),       // 27: gleaner.v1.SavedAlloc
-	(*JobChange)(nil),        // 28: gleaner.v1.JobChange
-	(*GpuRequests)(nil),      // 29: gleaner.v1.GpuRequests
+	(*ImageRules)(nil),       // 11: gleaner.v1.ImageRules
+	(*SignedImages)(nil),     // 12: gleaner.v1.SignedImages
+	(*ContainerOptions)(nil), // 13: gleaner.v1.ContainerOptions
+	(*CheckpointPolicy)(nil), // 14: gleaner.v1.CheckpointPolicy
+	(*JobSpec)(nil),          // 15: gleaner.v1.JobSpec
+	(*AllocatedDevice)(nil),  // 16: gleaner.v1.AllocatedDevice
+	(*NodeAllocation)(nil),   // 17: gleaner.v1.NodeAllocation
+	(*Identity)(nil),         // 18: gleaner.v1.Identity
+	(*Usage)(nil),            // 19: gleaner.v1.Usage
+	(*NodeSteps)(nil),        // 20: gleaner.v1.NodeSteps
+	(*StepPart)(nil),         // 21: gleaner.v1.StepPart
+	(*Job)(nil),              // 22: gleaner.v1.Job
+	(*JobSaved)(nil),         // 23: gleaner.v1.JobSaved
+	(*MoveUnderWay)(nil),     // 24: gleaner.v1.MoveUnderWay
+	(*MoveTry)(nil),          // 25: gleaner.v1.MoveTry
+	(*MoveFailure)(nil),      // 26: gleaner.v1.MoveFailure
+	(*SaveUnderWay)(nil),     // 27: gleaner.v1.SaveUnderWay
+	(*SavedImage)(nil),       // 28: gleaner.v1.SavedImage
+	(*SavedAlloc)(nil),       // 29: gleaner.v1.SavedAlloc
+	(*JobChange)(nil),        // 30: gleaner.v1.JobChange
+	(*GpuRequests)(nil),      // 31: gleaner.v1.GpuRequests
 }
 var file_gleaner_v1_job_proto_depIdxs = []int32{
 	4,  // 0: gleaner.v1.StepId.job:type_name -> gleaner.v1.JobId
 	3,  // 1: gleaner.v1.GpuRequest.scope:type_name -> gleaner.v1.GpuScope
 	8,  // 2: gleaner.v1.ArraySpec.ranges:type_name -> gleaner.v1.ArrayRange
-	1,  // 3: gleaner.v1.JobSpec.open_mode:type_name -> gleaner.v1.OpenMode
-	6,  // 4: gleaner.v1.JobSpec.gpus:type_name -> gleaner.v1.GpuRequest
-	7,  // 5: gleaner.v1.JobSpec.array:type_name -> gleaner.v1.ArraySpec
-	2,  // 6: gleaner.v1.JobSpec.network:type_name -> gleaner.v1.Network
-	9,  // 7: gleaner.v1.JobSpec.mounts:type_name -> gleaner.v1.Mount
-	10, // 8: gleaner.v1.JobSpec.staging:type_name -> gleaner.v1.Staging
-	12, // 9: gleaner.v1.JobSpec.checkpoint:type_name -> gleaner.v1.CheckpointPolicy
-	11, // 10: gleaner.v1.JobSpec.container:type_name -> gleaner.v1.ContainerOptions
-	14, // 11: gleaner.v1.NodeAllocation.devices:type_name -> gleaner.v1.AllocatedDevice
-	19, // 12: gleaner.v1.NodeSteps.steps:type_name -> gleaner.v1.StepPart
-	4,  // 13: gleaner.v1.Job.id:type_name -> gleaner.v1.JobId
-	7,  // 14: gleaner.v1.Job.waiting_tasks:type_name -> gleaner.v1.ArraySpec
-	13, // 15: gleaner.v1.Job.spec:type_name -> gleaner.v1.JobSpec
-	16, // 16: gleaner.v1.Job.owner:type_name -> gleaner.v1.Identity
-	0,  // 17: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
-	15, // 18: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
-	17, // 19: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
-	21, // 20: gleaner.v1.Job.saved:type_name -> gleaner.v1.JobSaved
-	25, // 21: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
-	26, // 22: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
-	26, // 23: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
-	22, // 24: gleaner.v1.JobSaved.moving:type_name -> gleaner.v1.MoveUnderWay
-	24, // 25: gleaner.v1.JobSaved.move_failed:type_name -> gleaner.v1.MoveFailure
-	23, // 26: gleaner.v1.MoveUnderWay.tries:type_name -> gleaner.v1.MoveTry
-	23, // 27: gleaner.v1.MoveFailure.tries:type_name -> gleaner.v1.MoveTry
-	27, // 28: gleaner.v1.SavedImage.allocs:type_name -> gleaner.v1.SavedAlloc
-	29, // 29: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
-	2,  // 30: gleaner.v1.JobChange.network:type_name -> gleaner.v1.Network
-	6,  // 31: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	12, // 3: gleaner.v1.ImageRules.signed:type_name -> gleaner.v1.SignedImages
+	1,  // 4: gleaner.v1.JobSpec.open_mode:type_name -> gleaner.v1.OpenMode
+	6,  // 5: gleaner.v1.JobSpec.gpus:type_name -> gleaner.v1.GpuRequest
+	7,  // 6: gleaner.v1.JobSpec.array:type_name -> gleaner.v1.ArraySpec
+	2,  // 7: gleaner.v1.JobSpec.network:type_name -> gleaner.v1.Network
+	9,  // 8: gleaner.v1.JobSpec.mounts:type_name -> gleaner.v1.Mount
+	10, // 9: gleaner.v1.JobSpec.staging:type_name -> gleaner.v1.Staging
+	14, // 10: gleaner.v1.JobSpec.checkpoint:type_name -> gleaner.v1.CheckpointPolicy
+	13, // 11: gleaner.v1.JobSpec.container:type_name -> gleaner.v1.ContainerOptions
+	16, // 12: gleaner.v1.NodeAllocation.devices:type_name -> gleaner.v1.AllocatedDevice
+	21, // 13: gleaner.v1.NodeSteps.steps:type_name -> gleaner.v1.StepPart
+	4,  // 14: gleaner.v1.Job.id:type_name -> gleaner.v1.JobId
+	7,  // 15: gleaner.v1.Job.waiting_tasks:type_name -> gleaner.v1.ArraySpec
+	15, // 16: gleaner.v1.Job.spec:type_name -> gleaner.v1.JobSpec
+	18, // 17: gleaner.v1.Job.owner:type_name -> gleaner.v1.Identity
+	0,  // 18: gleaner.v1.Job.state:type_name -> gleaner.v1.JobState
+	17, // 19: gleaner.v1.Job.allocation:type_name -> gleaner.v1.NodeAllocation
+	19, // 20: gleaner.v1.Job.usage:type_name -> gleaner.v1.Usage
+	23, // 21: gleaner.v1.Job.saved:type_name -> gleaner.v1.JobSaved
+	27, // 22: gleaner.v1.JobSaved.saving:type_name -> gleaner.v1.SaveUnderWay
+	28, // 23: gleaner.v1.JobSaved.images:type_name -> gleaner.v1.SavedImage
+	28, // 24: gleaner.v1.JobSaved.restored_from:type_name -> gleaner.v1.SavedImage
+	24, // 25: gleaner.v1.JobSaved.moving:type_name -> gleaner.v1.MoveUnderWay
+	26, // 26: gleaner.v1.JobSaved.move_failed:type_name -> gleaner.v1.MoveFailure
+	25, // 27: gleaner.v1.MoveUnderWay.tries:type_name -> gleaner.v1.MoveTry
+	25, // 28: gleaner.v1.MoveFailure.tries:type_name -> gleaner.v1.MoveTry
+	29, // 29: gleaner.v1.SavedImage.allocs:type_name -> gleaner.v1.SavedAlloc
+	31, // 30: gleaner.v1.JobChange.gpus:type_name -> gleaner.v1.GpuRequests
+	2,  // 31: gleaner.v1.JobChange.network:type_name -> gleaner.v1.Network
+	6,  // 32: gleaner.v1.GpuRequests.requests:type_name -> gleaner.v1.GpuRequest
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_gleaner_v1_job_proto_init() }
@@ -4021,16 +4156,16 @@ func file_gleaner_v1_job_proto_init() {
 		return
 	}
 	file_gleaner_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[16].OneofWrappers = []any{}
-	file_gleaner_v1_job_proto_msgTypes[24].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[18].OneofWrappers = []any{}
+	file_gleaner_v1_job_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gleaner_v1_job_proto_rawDesc), len(file_gleaner_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

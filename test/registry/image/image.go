@@ -5,9 +5,15 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,10 +22,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/gleaner-hpc/gleaner/oci/sign"
 )
 
 // Parse makes the image that is asked for: flags, then programs.
@@ -80,6 +91,32 @@ func Build(programs []string, filler int, config v1.Config) (v1.Image, error) {
 	file = file.DeepCopy()
 	file.OS, file.Architecture, file.Config = "linux", runtime.GOARCH, config
 	return mutate.ConfigFile(image, file)
+}
+
+// Sign puts a signature beside an image, where cosign has it.
+func Sign(at name.Reference, digest v1.Hash, key *ecdsa.PrivateKey) error {
+	signed, err := sign.Sign(at.Context().Name(), digest.String(), key)
+	if err != nil {
+		return err
+	}
+	signatures, err := mutate.Append(empty.Image, mutate.Addendum{
+		Layer:       static.NewLayer(signed.Payload, sign.MediaType),
+		Annotations: map[string]string{sign.Annotation: base64.StdEncoding.EncodeToString(signed.Signature)},
+	})
+	if err != nil {
+		return err
+	}
+	return remote.Write(at.Context().Tag(sign.Tag(digest.String())), signatures)
+}
+
+// NewKey makes a key, and its public half in PEM.
+func NewKey() (*ecdsa.PrivateKey, string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, "", err
+	}
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	return key, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), err
 }
 
 // archive collects the files of a layer.
@@ -170,7 +207,7 @@ func system(filler int) (v1.Layer, error) {
 		}
 	}
 	const each = 1 << 20
-	random := rand.NewChaCha8([32]byte{1})
+	random := mathrand.NewChaCha8([32]byte{1})
 	for i := 0; i < filler; i += each {
 		content := make([]byte, min(each, filler-i))
 		_, _ = random.Read(content[:len(content)/2]) // half of it compresses

@@ -1,0 +1,29 @@
+package clusterfile
+
+import (
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+	"github.com/gleaner-hpc/gleaner/proto/spec"
+)
+
+// imagesFile says which container images jobs may have.
+type imagesFile struct {
+	Allow  []string `toml:"allow"`
+	Deny   []string `toml:"deny"`
+	Barred []string `toml:"barred"`
+	Signed []struct {
+		Images []string `toml:"images"`
+		Keys   []string `toml:"keys"`
+	} `toml:"signed"`
+}
+
+// rules are nil if every image is allowed.
+func (f *imagesFile) rules() (*pb.ImageRules, error) {
+	if len(f.Allow)+len(f.Deny)+len(f.Barred)+len(f.Signed) == 0 {
+		return nil, nil
+	}
+	rules := &pb.ImageRules{Allow: f.Allow, Deny: f.Deny, Barred: f.Barred}
+	for _, signed := range f.Signed {
+		rules.Signed = append(rules.Signed, &pb.SignedImages{Images: signed.Images, Keys: signed.Keys})
+	}
+	return rules, spec.CheckImageRules(rules)
+}

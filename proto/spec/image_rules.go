@@ -1,0 +1,135 @@
+package spec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Bounds of [images].
+const (
+	MaxImagePatterns = 256
+	MaxImageKeys     = 64
+	maxPatternBytes  = 512
+	maxKeyBytes      = 4096
+)
+
+// ImageProblem says which rule keeps a job from having an image, and what would satisfy
+// it; "" = none. The image is pinned, as in JobSpec.
+func ImageProblem(rules *pb.ImageRules, image string) string {
+	place, digest := placeOf(image)
+	if slices.Contains(rules.GetBarred(), digest) {
+		return fmt.Sprintf("the image %s is barred (barred in [images]): take another version of it", digest)
+	}
+	for _, pattern := range rules.GetDeny() {
+		if matchesImage(pattern, place) {
+			return fmt.Sprintf("%s is refused by %q (deny in [images]): take an image from elsewhere", place, pattern)
+		}
+	}
+	allow := rules.GetAllow()
+	if len(allow) > 0 && !slices.ContainsFunc(allow, func(pattern string) bool { return matchesImage(pattern, place) }) {
+		return fmt.Sprintf("%s is not among %s (allow in [images]): take an image from there, or ask an administrator to allow it", place, strings.Join(allow, ", "))
+	}
+	if len(ImageKeys(rules, image)) > 0 && !strings.HasPrefix(image, "docker://") {
+		return fmt.Sprintf("%s must be signed (signed in [images]), and only images of registries have signatures: push it to one, and sign it", place)
+	}
+	return ""
+}
+
+// ImageKeys are the keys of which one must have signed an image; none = it need not be
+// signed.
+func ImageKeys(rules *pb.ImageRules, image string) []string {
+	place, _ := placeOf(image)
+	var keys []string
+	for _, signed := range rules.GetSigned() {
+		if slices.ContainsFunc(signed.GetImages(), func(pattern string) bool { return matchesImage(pattern, place) }) {
+			keys = append(keys, signed.GetKeys()...)
+		}
+	}
+	return keys
+}
+
+// placeOf answers an image's name, as patterns have it, and its digest.
+func placeOf(image string) (place, digest string) {
+	image = strings.TrimPrefix(image, "docker://")
+	if i := strings.LastIndex(image, "@"); i >= 0 {
+		image, digest = image[:i], image[i+1:]
+	}
+	return strings.TrimPrefix(image, "index."), digest
+}
+
+// matchesImage compares a name, with and without its tag. "*" is anything without a "/",
+// "**" anything.
+func matchesImage(pattern, place string) bool {
+	compiled, err := imagePattern(pattern)
+	if err != nil {
+		return false
+	}
+	name := place
+	if i := strings.LastIndex(place, ":"); i > strings.LastIndex(place, "/") {
+		name = place[:i]
+	}
+	return compiled.MatchString(place) || compiled.MatchString(name)
+}
+
+func imagePattern(pattern string) (*regexp.Regexp, error) {
+	var out strings.Builder
+	out.WriteString("^")
+	for part := range strings.SplitSeq(strings.ReplaceAll(pattern, "**", "\x00"), "") {
+		switch part {
+		case "\x00":
+			out.WriteString(".*")
+		case "*":
+			out.WriteString("[^/]*")
+		default:
+			out.WriteString(regexp.QuoteMeta(part))
+		}
+	}
+	return regexp.Compile(out.String() + "$")
+}
+
+var barredPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// CheckImageRules refuses rules that nothing could match, or that are too many.
+func CheckImageRules(rules *pb.ImageRules) error {
+	lists := map[string][]string{"allow": rules.GetAllow(), "deny": rules.GetDeny()}
+	keys := 0
+	for _, signed := range rules.GetSigned() {
+		lists["signed"] = append(lists["signed"], signed.GetImages()...)
+		if len(signed.GetImages()) == 0 || len(signed.GetKeys()) == 0 {
+			return fmt.Errorf("[[images.signed]] needs images, patterns of their names, and keys, the public keys of which one must have signed them")
+		}
+		for _, key := range signed.GetKeys() {
+			if len(key) > maxKeyBytes || !strings.Contains(key, "-----BEGIN PUBLIC KEY-----") {
+				return fmt.Errorf("[[images.signed]]: a key is the text of cosign.pub, -----BEGIN PUBLIC KEY----- and so on")
+			}
+			keys++
+		}
+	}
+	if keys > MaxImageKeys {
+		return fmt.Errorf("[images]: %d keys are more than %d", keys, MaxImageKeys)
+	}
+	for _, name := range []string{"allow", "deny", "signed"} {
+		list := lists[name]
+		if len(list) > MaxImagePatterns {
+			return fmt.Errorf("[images] %s: %d patterns are more than %d", name, len(list), MaxImagePatterns)
+		}
+		for _, pattern := range list {
+			if pattern == "" || len(pattern) > maxPatternBytes || strings.ContainsFunc(pattern, func(r rune) bool { return r <= ' ' || r == 0x7f }) || strings.Contains(pattern, "://") {
+				return fmt.Errorf("[images] %s: %.64q is no pattern of a name, such as nvcr.io/nvidia/* or oci:/shared/**", name, pattern)
+			}
+		}
+	}
+	if len(rules.GetBarred()) > MaxImagePatterns*16 {
+		return fmt.Errorf("[images] barred: %d digests are too many", len(rules.GetBarred()))
+	}
+	for _, digest := range rules.GetBarred() {
+		if !barredPattern.MatchString(digest) {
+			return fmt.Errorf("[images] barred: %.80q is no digest, sha256: and 64 hexadecimal digits", digest)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+func TestImageProblem(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("1", 64)
+	rules := &pb.ImageRules{
+		Allow: []string{"docker.io/library/*", "lab.example/**", "oci:/shared/*"}, Deny: []string{"lab.example/old/*", "docker.io/library/debian:7"},
+		Barred: []string{"sha256:" + strings.Repeat("2", 64)},
+		Signed: []*pb.SignedImages{{Images: []string{"lab.example/signed/**", "oci:/shared/signed"}, Keys: []string{"k"}}},
+	}
+	for image, want := range map[string]string{
+		"docker://index.docker.io/library/debian:12":               "",
+		"docker://index.docker.io/library/debian:7":                `"docker.io/library/debian:7" (deny`,
+		"docker://index.docker.io/library/a/b":                     "(allow",
+		"docker://lab.example/a/b/c:1":                             "",
+		"docker://lab.example.evil/a:1":                            "(allow",
+		"docker://lab.example:5000/a:1":                            "(allow",
+		"docker://lab.example/old/a:1":                             "(deny",
+		"oci:/shared/tools:1":                                      "",
+		"oci:/shared/../home/x":                                    "(allow",
+		"oci:/shared/signed:1":                                     "only images of registries have signatures",
+		"docker://lab.example/x@sha256:" + strings.Repeat("2", 64): "(barred",
+	} {
+		if !strings.Contains(image, "@") {
+			image += digest
+		}
+		got := ImageProblem(rules, image)
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", image, got, want)
+		}
+	}
+	if keys := ImageKeys(rules, "docker://lab.example/signed/x:1"+digest); len(keys) != 1 {
+		t.Errorf("%v", keys)
+	}
+	if ImageProblem(nil, "docker://x/y"+digest) != "" {
+		t.Error("without rules an image is refused")
+	}
+}
+
+func FuzzImageRules(f *testing.F) {
+	f.Add("lab.example/**", "docker://lab.example/a:1@sha256:0")
+	f.Add("*", "oci:/x")
+	f.Fuzz(func(t *testing.T, pattern, image string) {
+		rules := &pb.ImageRules{Allow: []string{pattern}}
+		if CheckImageRules(rules) == nil {
+			if _, err := imagePattern(pattern); err != nil {
+				t.Errorf("%q is accepted, and matches nothing: %v", pattern, err)
+			}
+		}
+		ImageProblem(rules, image)
+	})
+}
+
+func FuzzParseMounts(f *testing.F) {
+	f.Add("/a:/b:ro,/c")
+	f.Add("/a:/b:rw+ro")
+	f.Fuzz(func(t *testing.T, text string) {
+		mounts, err := ParseMounts(text)
+		if err == nil {
+			err = CheckMounts(mounts)
+		}
+		if err == nil && len(mounts) == 0 {
+			t.Error("nothing is accepted")
+		}
+	})
+}
