@@ -14,6 +14,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/control"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/copy"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/dev"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/diag"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/doctor"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/eff"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/hold"
@@ -28,6 +29,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/setup"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/share"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/simulate"
+	"github.com/gleaner-hpc/gleaner/cmd/gleaner/stat"
 	"github.com/gleaner-hpc/gleaner/cmd/gleaner/submit"
 )
 
@@ -55,8 +57,10 @@ func constructors() []func() *option.Command {
 		prio.Command,
 		share.Command,
 		acct.Command,
+		stat.Command,
 		eff.Command,
 		report.Command,
+		diag.Command,
 		control.Command,
 		acctmgr.Command,
 		reclaim.Command,

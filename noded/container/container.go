@@ -110,9 +110,13 @@ type Spec struct {
 	User           User
 	HostName       string
 	PrivateNetwork bool
-	RunDir         string // host directory bound at /run/gleaner, owned by the user
-	InitPath       string // host path of ginit
+	Network        Network // of a private network: its way out; nil = it has none
+	Resolver       []byte  // /etc/resolv.conf inside; nil = the host's
+	ResetsOutside  bool    // a save does not mind connections that lead out of a private network
+	RunDir         string  // host directory bound at /run/gleaner, owned by the user
+	InitPath       string  // host path of ginit
 	WorkDir        *userpath.Directory
+	Root           *Root                 // in place of the host's; nil = the host's
 	Dirs           []*userpath.Directory // other directories of the user's, so that what is written there is kept
 	Files          []File
 	Binds          []string // host directories bound at the same path
@@ -134,6 +138,12 @@ func (s *Spec) log() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return s.Log
+}
+
+// Network links the network namespace of a container with the node, see package network.
+type Network interface {
+	// Join is called when process 1 is there and nothing of the job has run.
+	Join(pid int, restored bool) error
 }
 
 // Container is a running container.
@@ -208,21 +218,28 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		theirs.Close()
 		return fmt.Errorf("make a pipe: %w", err)
 	}
-	go func() {
-		// If process 1 ends before it has read them, it says why, or its end says
-		// enough.
-		_ = pid1.WriteOrders(ours, spec.Filter, spec.Orders)
-		ours.Close()
-	}()
 	process := newProcess(spec, initPath)
 	process.ExtraFiles = []*os.File{theirs, orders} // pid1.ReadyFd, pid1.OrdersFd
 	err = c.library.Run(process)
 	theirs.Close()
 	orders.Close()
 	if err != nil {
+		ours.Close()
 		return fmt.Errorf("start container: %w", err)
 	}
 	c.process = process
+	if spec.Network != nil {
+		if err := spec.Network.Join(c.Pid(), false); err != nil {
+			ours.Close()
+			return err
+		}
+	}
+	go func() {
+		// If process 1 ends before it has read them, it says why, or its end says
+		// enough.
+		_ = pid1.WriteOrders(ours, spec.Filter, spec.Orders)
+		ours.Close()
+	}()
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_ = ready.SetReadDeadline(time.Now().Add(readyTimeout))

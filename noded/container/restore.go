@@ -126,6 +126,9 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
 			err := errors.Join(c.checkRestored(pid, watched, probe), boundRestored(pid))
+			if err == nil && c.spec.Network != nil {
+				err = c.spec.Network.Join(pid, true)
+			}
 			if err != nil || image.MayRun == nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/shim/imagedir"
+	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
 	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -177,10 +178,15 @@ func (p *alloc) awaitOthers() {
 
 // begin makes the allocation's container run: from the start, or from its image.
 func (p *alloc) begin(spec *container.Spec, from *arrival) (*container.Container, error) {
-	if from == nil {
-		return container.Start(p.startContext, spec)
+	if from != nil {
+		return p.restore(spec, from)
 	}
-	return p.restore(spec, from)
+	running, err := container.Start(p.startContext, spec)
+	if err != nil && spec.Root != nil && !errors.Is(err, container.ErrMemory) {
+		// Whoever made the image may have put anything where something is mounted.
+		err = prepare.BadRequest("nothing can be started in container image %s on node %s: %v", p.order.Spec.Image, p.settings.Node, err)
+	}
+	return running, err
 }
 
 // imageDialer opens streams to the node that has the image.
