@@ -75,11 +75,11 @@ func (p *process1) startSession(open *step.Open) (*session, error) {
 		}
 	}
 	s.command = strings.Join(argv, " ")
+	s.record = beginning(s.number, argv, 1)
 	cwd := string(open.Cwd)
 	if cwd == "" && p.config.Batch != nil {
 		cwd = string(p.config.Batch.Cwd)
 	}
-	s.record = beginning(s.number, argv, 1)
 	theirs, err := s.openFiles(open.Window)
 	defer func() {
 		for _, f := range theirs {
