@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// TestMain is the process of an end, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == gangnet.Word {
+		if err := Main(os.Stdin, os.Stdout, slog.Default()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// part is one of a job's, in a network namespace of its own.
+type part struct {
+	*gangnet.End
+	namespace string
+}
+
+var network = netip.MustParsePrefix("198.18.4.0/29")
+
+func newPart(t *testing.T, index int) *part {
+	t.Helper()
+	holder := exec.Command("sleep", "1000")
+	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if err := holder.Start(); err != nil {
+		t.Skip("needs root: ", err)
+	}
+	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
+	p := &part{namespace: fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)}
+	var err error
+	if p.End, err = gangnet.Begin(os.Args[0], network, index, 1420, slog.Default()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := gangnet.Settle(p.namespace, network, p.Prefix().Addr()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// meet tells each of all about the others, and opens the links.
+func meet(t *testing.T, all ...*part) {
+	t.Helper()
+	for i, p := range all {
+		var told []*pb.NetworkPeer
+		for j, other := range all {
+			if i != j {
+				told = append(told, &pb.NetworkPeer{Index: uint32(j), Address: "127.0.0.1", End: other.Message()})
+			}
+		}
+		peers, err := gangnet.Peers(network, i, told, func(text string) netip.Addr { return netip.MustParseAddr(text) })
+		if err == nil {
+			err = p.Meet(peers, gangnet.CommonMTU(1420, told))
+		}
+		if err == nil {
+			err = p.Open(p.namespace)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestConnectionsOutliveTheLink: numbers go from one part to another, while the link of
+// either is cut and comes back, and the process of one is killed. None is lost, none comes
+// twice.
+func TestConnectionsOutliveTheLink(t *testing.T) {
+	first, second := newPart(t, 0), newPart(t, 1)
+	meet(t, first, second)
+	var listener net.Listener
+	err := gangnet.Within(first.namespace, func() (err error) {
+		listener, err = net.Listen("tcp", first.Prefix().Addr().String()+":7000")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var out net.Conn
+	err = gangnet.Within(second.namespace, func() (err error) {
+		out, err = net.DialTimeout("tcp", listener.Addr().String(), 10*time.Second)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	in, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	stop := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			if _, err := fmt.Fprintln(out, n); err != nil {
+				return
+			}
+			select {
+			case <-stop:
+				_ = out.(*net.TCPConn).CloseWrite()
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	lines := bufio.NewReader(in)
+	next := 0
+	hear := func(least int) {
+		t.Helper()
+		_ = in.SetReadDeadline(time.Now().Add(20 * time.Second))
+		for range least {
+			line, err := lines.ReadString('\n')
+			if err != nil || strings.TrimSpace(line) != fmt.Sprint(next) {
+				t.Fatalf("%q, %v after %d", line, err, next)
+			}
+			next++
+		}
+	}
+	hear(100)
+	for _, p := range []*part{first, second} {
+		if err := p.Cut(); err != nil {
+			t.Fatal(err)
+		}
+		if devices := devicesIn(t, p.namespace); strings.Contains(devices, gangnet.Device) {
+			t.Fatalf("the link is there after it was cut:\n%s", devices)
+		}
+		time.Sleep(200 * time.Millisecond)
+		if err := p.Open(p.namespace); err != nil {
+			t.Fatal(err)
+		}
+		hear(200)
+	}
+	if process, err := os.FindProcess(second.Pid()); err != nil || process.Kill() != nil {
+		t.Fatal("there is no process to kill")
+	}
+	hear(3000)
+	close(stop)
+	if rest, err := io.ReadAll(lines); err != nil {
+		t.Fatal(err)
+	} else if words := strings.Fields(string(rest)); len(words) > 0 && words[0] != fmt.Sprint(next) {
+		t.Fatalf("%s follows %d", words[0], next-1)
+	}
+}
+
+func devicesIn(t *testing.T, namespace string) (text string) {
+	t.Helper()
+	err := gangnet.Within(namespace, func() error {
+		all, err := net.Interfaces()
+		for _, device := range all {
+			text += device.Name + "\n"
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestGoneWithItsSupervisor: when nobody asks any more, process and link go.
+func TestGoneWithItsSupervisor(t *testing.T) {
+	p := newPart(t, 0)
+	if err := p.Open(p.namespace); err != nil {
+		t.Fatal(err)
+	}
+	if devices := devicesIn(t, p.namespace); !strings.Contains(devices, gangnet.Device) {
+		t.Fatalf("no link:\n%s", devices)
+	}
+	p.Close()
+	if devices := devicesIn(t, p.namespace); strings.Contains(devices, gangnet.Device) {
+		t.Fatalf("the link stays:\n%s", devices)
+	}
+}

@@ -1,0 +1,33 @@
+package gangnet
+
+// The process and its supervisor speak in lines of JSON: one question, one answer.
+
+// Word is the command of the program that is an end: "PROGRAM gang-network".
+const Word = "gang-network"
+
+// Question is what the supervisor asks. Exactly one of its fields is set.
+type Question struct {
+	Begin *Began  `json:"begin,omitempty"`
+	Peers []Peer  `json:"peers,omitempty"` // all of them, in place of those before
+	Open  *Opened `json:"open,omitempty"`
+	Cut   bool    `json:"cut,omitempty"`
+}
+
+// Began is the first question.
+type Began struct {
+	PrivateKey []byte `json:"private_key"`
+	Port       uint16 `json:"port,omitempty"` // 0 = any
+}
+
+// Opened is a link that is to be there.
+type Opened struct {
+	Namespace string `json:"namespace"` // the path of the job's network namespace
+	Address   string `json:"address"`   // of the allocation, with the bits of the job's network
+	MTU       int    `json:"mtu"`
+}
+
+// Answer is what the process says.
+type Answer struct {
+	Port  uint16 `json:"port,omitempty"` // that was opened, after Begin
+	Error string `json:"error,omitempty"`
+}
