@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,14 +69,18 @@ const maxObstacles = 16
 // may be more. The processes may run meanwhile. saved says whether the file system of
 // a path inside is saved with the tree, and whether no link leads to it: see Named.
 //
+// peers are addresses of other trees that are saved at the same instant, with whom
+// connections are saved; the zero value: there are none. Nothing may pass between the trees
+// from when the first is frozen until the last is restored, or goes on.
+//
 // It reads a few files for each process and descriptor, and the tables of the
 // sockets of the tree's network: milliseconds, unless there are very many.
-func Obstacles(tree Tree, saved func(path string) bool) ([]Obstacle, error) {
+func Obstacles(tree Tree, peers netip.Prefix, saved func(path string) bool) ([]Obstacle, error) {
 	pids, err := tree.Procs()
 	if err != nil || len(pids) == 0 {
 		return nil, err
 	}
-	s := &survey{saved: saved, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
+	s := &survey{saved: saved, peers: peers, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
 	for _, pid := range pids {
 		if err := s.process(pid); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 			return nil, err // a process that has ended is no obstacle
@@ -100,6 +105,7 @@ func Obstacles(tree Tree, saved func(path string) bool) ([]Obstacle, error) {
 type survey struct {
 	found     []Obstacle
 	saved     func(path string) bool
+	peers     netip.Prefix
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open
 	terminals map[int]int    // pseudo terminals that are open: a process that has it

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -110,8 +111,9 @@ type Spec struct {
 	User           User
 	HostName       string
 	PrivateNetwork bool
-	RunDir         string // host directory bound at /run/gleaner, owned by the user
-	InitPath       string // host path of ginit
+	Peers          netip.Prefix // of a private network: addresses of others that are saved and restored at the same instant
+	RunDir         string       // host directory bound at /run/gleaner, owned by the user
+	InitPath       string       // host path of ginit
 	WorkDir        *userpath.Directory
 	Dirs           []*userpath.Directory // other directories of the user's, so that what is written there is kept
 	Files          []File
@@ -123,8 +125,9 @@ type Spec struct {
 	Devices        []Device
 	OtherDevices   []string // the node's other device files: a restore checks that they cannot be opened
 	Cgroup         *cgroups.Cgroup
-	Keep           []string // paths the caller still uses; the staging area must not hide them
-	Filter         []byte   // what CompileFilter answered
+	Started        func(pid int) error // told of process 1, of which nothing has run but its own beginning; may be nil
+	Keep           []string            // paths the caller still uses; the staging area must not hide them
+	Filter         []byte              // what CompileFilter answered
 	Orders         *pid1.Config
 	Log            *slog.Logger // nil = nothing is told
 }
@@ -155,7 +158,7 @@ type processOne interface {
 // kept is the part of a Spec that stays true after Start.
 func (s *Spec) kept() Spec {
 	kept := *s
-	kept.Files, kept.WorkDir, kept.Filter, kept.Orders = nil, nil, nil, nil
+	kept.Files, kept.WorkDir, kept.Filter, kept.Orders, kept.Started = nil, nil, nil, nil, nil
 	return kept
 }
 
@@ -223,6 +226,11 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		return fmt.Errorf("start container: %w", err)
 	}
 	c.process = process
+	if spec.Started != nil {
+		if err := spec.Started(c.Pid()); err != nil {
+			return err
+		}
+	}
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_ = ready.SetReadDeadline(time.Now().Add(readyTimeout))

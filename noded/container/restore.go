@@ -29,8 +29,8 @@ type Image struct {
 	// Log is a directory for CRIU's log.
 	Log string
 	// MayRun is asked last, when every check has passed and nothing
-	// has run. Its error ends the restore. May be nil.
-	MayRun func() error
+	// has run. pid is process 1. Its error ends the restore. May be nil.
+	MayRun func(pid int) error
 	// Stopped leaves every process stopped by SIGSTOP when Restore returns.
 	Stopped bool
 }
@@ -129,7 +129,7 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 			if err != nil || image.MayRun == nil {
 				return err
 			}
-			return image.MayRun()
+			return image.MayRun(pid)
 		},
 	})
 	if err != nil {

@@ -41,6 +41,7 @@ type alloc struct {
 	maker    *save.Maker
 	image    *imagedir.Dir  // from which it resumes
 	gpus     *gpumem.Memory // nil = no device has a memory of its own
+	network  *network       // nil = the job has none between its nodes
 
 	freezer sync.Mutex // held while the kernel is told to freeze or thaw the job
 	parking *parking   // what carries out core.Park

@@ -24,7 +24,7 @@ func (p *alloc) freezeForSave(ctx context.Context) error {
 		return errors.Join(err, p.applyFreezer())
 	}
 	p.setHeld(true)
-	return nil
+	return p.network.hold()
 }
 
 // thawAfterSave ends freezeForSave: the job runs, unless its lease has it frozen. It may
@@ -33,7 +33,7 @@ func (p *alloc) thawAfterSave() error {
 	p.freezer.Lock()
 	defer p.freezer.Unlock()
 	p.setHeld(false)
-	return p.applyFreezer()
+	return errors.Join(p.network.release(), p.applyFreezer())
 }
 
 // refreeze makes the kernel freeze or thaw the job as it should be already: whoever

@@ -121,6 +121,11 @@ func (p *alloc) run() *pb.AllocEnded {
 		cleanup()
 		return p.neverRan()
 	}
+	if err := p.beginNetwork(); err != nil {
+		cleanup()
+		return p.failed(err)
+	}
+	defer p.network.close()
 	running, err := p.begin(spec, image)
 	cleanup()
 	p.drop(image)

@@ -131,8 +131,8 @@ func (p *alloc) restore(spec *container.Spec, from *arrival) (*container.Contain
 
 // mayBegin is asked when the job is there and has not run. One allocation of several waits
 // until all are there: either they all resume, or none does.
-func (p *alloc) mayBegin() error {
-	if err := errors.Join(p.image.Whole(), p.gpus.Find()); err != nil {
+func (p *alloc) mayBegin(pid int) error {
+	if err := errors.Join(p.image.Whole(), p.gpus.Find(), p.network.settle(pid)); err != nil {
 		return err
 	}
 	if p.order.Gang {
@@ -144,7 +144,9 @@ func (p *alloc) mayBegin() error {
 	case !p.mayRun():
 		return supervise.ErrLeaseEnded
 	}
-	return nil
+	// The connections of all allocations are there: before, the kernel of one would have
+	// refused what another one sends.
+	return p.network.open()
 }
 
 // awaitOthers tells that this allocation is there, and returns when it may run or must
@@ -177,10 +179,11 @@ func (p *alloc) awaitOthers() {
 
 // begin makes the allocation's container run: from the start, or from its image.
 func (p *alloc) begin(spec *container.Spec, from *arrival) (*container.Container, error) {
-	if from == nil {
-		return container.Start(p.startContext, spec)
+	if from != nil {
+		return p.restore(spec, from)
 	}
-	return p.restore(spec, from)
+	spec.Started = func(pid int) error { return errors.Join(p.network.settle(pid), p.network.open()) }
+	return container.Start(p.startContext, spec)
 }
 
 // imageDialer opens streams to the node that has the image.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
 
@@ -16,7 +17,8 @@ const hostsDeadline = 2 * time.Second
 
 // hosts are the nodes of the run, by their names and by those which the processes
 // know them by: both lead to where the allocation is now. A node that is reached by its
-// name needs no line. With a network of its own the job reaches itself only.
+// name needs no line. With a network of its own the job reaches itself only, or the other
+// nodes in the network that it has between them.
 func (j *Job) hosts() []container.Host {
 	var hosts []container.Host
 	ctx, cancel := context.WithTimeout(context.Background(), hostsDeadline)
@@ -32,11 +34,14 @@ func (j *Job) hosts() []container.Host {
 		}
 		alone := at.Node == j.Order.Node && j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE
 		var ip netip.Addr
+		between, there := j.networkAddress(i)
 		switch {
+		case there:
+			ip, alone = between, true
 		case alone:
 			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 		case moved || address != at.Node:
-			ip = addressOf(ctx, address)
+			ip = AddressOf(ctx, address)
 		}
 		for n, name := range names {
 			hosts = append(hosts, container.Host{Name: name, Address: ip, First: alone || n > 0})
@@ -45,9 +50,26 @@ func (j *Job) hosts() []container.Host {
 	return hosts
 }
 
-// addressOf is that of a node, which it says itself: an address or a name. A name
+// networkAddress is the address of an allocation in the network that its job has between
+// its nodes; false if there is none.
+func (j *Job) networkAddress(index int) (netip.Addr, bool) {
+	network := j.network()
+	if !network.IsValid() {
+		return netip.Addr{}, false
+	}
+	address, err := gangnet.Address(network, index)
+	return address, err == nil
+}
+
+// network are the addresses of that network; the zero value if there is none.
+func (j *Job) network() netip.Prefix {
+	network, _ := netip.ParsePrefix(j.Order.GetNetwork())
+	return network
+}
+
+// AddressOf is that of a node, which it says itself: an address or a name. A name
 // that is not found leaves the job without a line for the node.
-func addressOf(ctx context.Context, address string) netip.Addr {
+func AddressOf(ctx context.Context, address string) netip.Addr {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		return ip
 	}
