@@ -125,7 +125,7 @@ type Spec struct {
 	Devices        []Device
 	OtherDevices   []string // the node's other device files: a restore checks that they cannot be opened
 	Cgroup         *cgroups.Cgroup
-	Started        func(pid int) error // told of process 1, of which nothing has run but its own beginning; may be nil
+	Started        func(pid int) error // told of process 1, which waits for its orders; may be nil
 	Keep           []string            // paths the caller still uses; the staging area must not hide them
 	Filter         []byte              // what CompileFilter answered
 	Orders         *pid1.Config
@@ -211,26 +211,28 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		theirs.Close()
 		return fmt.Errorf("make a pipe: %w", err)
 	}
-	go func() {
-		// If process 1 ends before it has read them, it says why, or its end says
-		// enough.
-		_ = pid1.WriteOrders(ours, spec.Filter, spec.Orders)
-		ours.Close()
-	}()
 	process := newProcess(spec, initPath)
 	process.ExtraFiles = []*os.File{theirs, orders} // pid1.ReadyFd, pid1.OrdersFd
 	err = c.library.Run(process)
 	theirs.Close()
 	orders.Close()
 	if err != nil {
+		ours.Close()
 		return fmt.Errorf("start container: %w", err)
 	}
 	c.process = process
 	if spec.Started != nil {
 		if err := spec.Started(c.Pid()); err != nil {
+			ours.Close()
 			return err
 		}
 	}
+	go func() {
+		// If process 1 ends before it has read them, it says why, or its end says
+		// enough.
+		_ = pid1.WriteOrders(ours, spec.Filter, spec.Orders)
+		ours.Close()
+	}()
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_ = ready.SetReadDeadline(time.Now().Add(readyTimeout))

@@ -103,7 +103,7 @@ type process1 struct {
 	grants    grants
 	ports     ports
 	sessions  sessions
-	listener  net.Listener
+	listeners []net.Listener // for steps
 	batchDone chan int
 }
 
@@ -122,7 +122,11 @@ func Run(dir string, config *Config, ready *os.File) (int, error) {
 	if err := p.listen(); err != nil {
 		return 0, err
 	}
-	defer p.listener.Close()
+	defer func() {
+		for _, listener := range p.listeners {
+			listener.Close()
+		}
+	}()
 	go p.serve()
 	if _, err := ready.Write([]byte{ReadyByte}); err != nil {
 		return 0, fmt.Errorf("tell the supervisor: %w", err)

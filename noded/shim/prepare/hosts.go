@@ -20,6 +20,9 @@ const hostsDeadline = 2 * time.Second
 // name needs no line. With a network of its own the job reaches itself only, or the other
 // nodes in the network that it has between them.
 func (j *Job) hosts() []container.Host {
+	if network := j.network(); network.IsValid() {
+		return j.hostsBetween(network)
+	}
 	var hosts []container.Host
 	ctx, cancel := context.WithTimeout(context.Background(), hostsDeadline)
 	defer cancel()
@@ -34,10 +37,7 @@ func (j *Job) hosts() []container.Host {
 		}
 		alone := at.Node == j.Order.Node && j.Order.Spec.GetNetwork() == pb.Network_NETWORK_PRIVATE
 		var ip netip.Addr
-		between, there := j.networkAddress(i)
 		switch {
-		case there:
-			ip, alone = between, true
 		case alone:
 			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 		case moved || address != at.Node:
@@ -50,15 +50,24 @@ func (j *Job) hosts() []container.Host {
 	return hosts
 }
 
-// networkAddress is the address of an allocation in the network that its job has between
-// its nodes; false if there is none.
-func (j *Job) networkAddress(index int) (netip.Addr, bool) {
-	network := j.network()
-	if !network.IsValid() {
-		return netip.Addr{}, false
+// hostsBetween are the nodes in the network that the job has between them. The names by
+// which the processes know them come first: after a move one of them may be another
+// node's.
+func (j *Job) hostsBetween(network netip.Prefix) []container.Host {
+	var known, present []container.Host
+	for i, at := range j.Order.Allocation {
+		address, err := gangnet.Address(network, i)
+		if err != nil {
+			break
+		}
+		name := at.Node
+		if i < len(j.Order.KnownAs) {
+			name = j.Order.KnownAs[i]
+			present = append(present, container.Host{Name: at.Node, Address: address})
+		}
+		known = append(known, container.Host{Name: name, Address: address, First: true})
 	}
-	address, err := gangnet.Address(network, index)
-	return address, err == nil
+	return append(known, present...)
 }
 
 // network are the addresses of that network; the zero value if there is none.
@@ -78,4 +87,21 @@ func AddressOf(ctx context.Context, address string) netip.Addr {
 		return netip.Addr{}
 	}
 	return found[0].Unmap()
+}
+
+// stepPort is where process 1 listens in the network between a job's nodes: that of slurmd,
+// below the ports that programs get without asking.
+const stepPort = 6818
+
+// stepAddress is that of this node; "" = there is no such network.
+func (j *Job) stepAddress() string {
+	network := j.network()
+	if !network.IsValid() {
+		return ""
+	}
+	address, err := gangnet.Address(network, j.Index)
+	if err != nil {
+		return ""
+	}
+	return netip.AddrPortFrom(address, stepPort).String()
 }

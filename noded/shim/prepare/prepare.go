@@ -84,7 +84,7 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 			return nil, nil, err
 		}
 	}
-	spec.Orders = &pid1.Config{StepEnv: j.stepEnvironment(), Job: j.shared(), StepPort: s.StepPort, StepPorts: bundle.StepPorts}
+	spec.Orders = &pid1.Config{StepEnv: j.stepEnvironment(), Job: j.shared(), StepPort: s.StepPort, StepPorts: bundle.StepPorts, StepAddress: j.stepAddress()}
 	if spec.WorkDir, err = j.openWorkDir(); err != nil {
 		return nil, nil, err
 	}
