@@ -24,7 +24,7 @@ no_gap() {
 	awk -v last=$last '/^count/ { n++; sum += $2; if ($2 != n || $4 != sum) { print "line " NR ": " $0 " where " n " was due"; exit 1 } }
 		END { if (n != last) { print "it counted to " n; exit 1 } }' "$work/count.out"
 }
-no_interface() { ! ip -o link | grep -q gang0 && ! pgrep -f 'gnoded gang-network'; }
+no_interface() { ! ip -o link | grep -q gang0 && ! pgrep -f "gang-network $directory/"; }
 
 step "starting a cluster of four nodes in $directory"
 start_cluster --nodes 4 --gpus-per-node 0 --cpus-per-node 2

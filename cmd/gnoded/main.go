@@ -138,7 +138,7 @@ func app() *cli.App {
 			{Name: client.FitsWord, Usage: "see whether the allocation in DIR could resume here", ArgsUsage: "DIR", Hidden: true, Action: func(c *cli.Context) error {
 				return shim.FitsMain(c.Args().First(), os.Stdin, c.App.Writer)
 			}},
-			{Name: gangnet.Word, Usage: "carry the network of a job between its nodes for a supervisor", Hidden: true, Action: func(c *cli.Context) error {
+			{Name: gangnet.Word, Usage: "carry the network between the nodes of a job for the supervisor of the allocation in DIR", ArgsUsage: "DIR", Hidden: true, Action: func(c *cli.Context) error {
 				return wire.Main(os.Stdin, c.App.Writer, logs.New(os.Stderr, logs.Options{}))
 			}},
 			{Name: cuda.Word, Usage: "call the CUDA driver for a supervisor", Hidden: true, Action: func(*cli.Context) error { return cuda.Main() }},

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
@@ -34,6 +33,7 @@ type End struct {
 	network netip.Prefix
 	own     netip.Addr
 	program string
+	name    string
 	key     *ecdh.PrivateKey
 	log     *slog.Logger
 
@@ -47,8 +47,8 @@ type End struct {
 }
 
 // Begin starts the process, which opens a UDP port of the node. mtu is what goes through to
-// the other nodes.
-func Begin(program string, network netip.Prefix, index, mtu int, log *slog.Logger) (*End, error) {
+// the other nodes. The name is for people who look at the node's processes.
+func Begin(program, name string, network netip.Prefix, index, mtu int, log *slog.Logger) (*End, error) {
 	own, err := Address(network, index)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Begin(program string, network netip.Prefix, index, mtu int, log *slog.Logge
 	if err != nil {
 		return nil, fmt.Errorf("make a key for the job's network: %w", err)
 	}
-	e := &End{network: network, own: own, program: program, key: key, mtu: mtu, log: log}
+	e := &End{network: network, own: own, program: program, name: name, key: key, mtu: mtu, log: log}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e, e.start()
@@ -134,7 +134,7 @@ func (e *End) Close() {
 
 // start begins the process, and brings it to where the one before was. The caller holds mu.
 func (e *End) start() error {
-	running, err := startChild(e.program)
+	running, err := startChild(e.program, e.name)
 	if err != nil {
 		return err
 	}
@@ -197,14 +197,14 @@ type child struct {
 	ended   chan struct{}
 }
 
-func startChild(program string) (*child, error) {
+func startChild(program, name string) (*child, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	defer write.Close()
-	cmd := exec.Command(program, Word)
-	cmd.Args[0] = filepath.Base(program)
+	cmd := exec.Command(program, Word, name)
+	cmd.Args[0] = "gnoded"
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", write, os.Stderr
 	in, err := cmd.StdinPipe()
 	if err == nil {

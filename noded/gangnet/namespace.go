@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 
 	"github.com/vishvananda/netlink"
@@ -24,7 +25,17 @@ const fallbackMetric = 4096
 // Settle puts the address of an allocation on the loopback interface of its job's network
 // namespace, and a route to the others that leads nowhere. With them a connection can be
 // restored and kept while the link is cut. It may be done again.
+//
+// In that namespace TCP also tries smaller packets when large ones do not arrive: what goes
+// through between two nodes may be less than either sees, and after a move less than before.
 func Settle(namespace string, network netip.Prefix, own netip.Addr) error {
+	err := Within(namespace, func() error {
+		_ = os.WriteFile("/proc/sys/net/ipv4/tcp_mtu_probing", []byte("1"), 0) // it is an improvement only
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	return inNamespace(namespace, func(h *netlink.Handle) error {
 		lo, err := h.LinkByName(loopback)
 		if err != nil {

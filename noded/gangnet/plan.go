@@ -3,7 +3,7 @@
 // WireGuard between them.
 //
 // Contract. An End is one allocation's part of it. It is a process of its own ("PROGRAM
-// gang-network", see Main), which dies with the supervisor that began it, survives the
+// gang-network", see package wire), which dies with the supervisor that began it, survives the
 // node's daemon, and holds the only copy but the supervisor's of a private key that was
 // made for this run. The address of the allocation is on the loopback interface of the
 // job's network namespace, for as long as that lives: CRIU saves and restores it, and

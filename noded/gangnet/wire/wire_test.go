@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ func newPart(t *testing.T, index int) *part {
 	t.Cleanup(func() { _ = holder.Process.Kill(); _ = holder.Wait() })
 	p := &part{namespace: fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)}
 	var err error
-	if p.End, err = gangnet.Begin(os.Args[0], network, index, 1420, slog.Default()); err != nil {
+	if p.End, err = gangnet.Begin(os.Args[0], t.Name(), network, index, 1420, slog.Default()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
@@ -58,14 +60,19 @@ func newPart(t *testing.T, index int) *part {
 	return p
 }
 
-// meet tells each of all about the others, and opens the links.
-func meet(t *testing.T, all ...*part) {
+// meet tells each of all about the others, and opens the links. Packets from i to j go
+// through the port that through answers for them; nil = straight there.
+func meet(t *testing.T, through func(i, j int) uint32, all ...*part) {
 	t.Helper()
 	for i, p := range all {
 		var told []*pb.NetworkPeer
 		for j, other := range all {
 			if i != j {
-				told = append(told, &pb.NetworkPeer{Index: uint32(j), Address: "127.0.0.1", End: other.Message()})
+				end := other.Message()
+				if through != nil {
+					end.Port = through(i, j)
+				}
+				told = append(told, &pb.NetworkPeer{Index: uint32(j), Address: "127.0.0.1", End: end})
 			}
 		}
 		peers, err := gangnet.Peers(network, i, told, func(text string) netip.Addr { return netip.MustParseAddr(text) })
@@ -86,30 +93,8 @@ func meet(t *testing.T, all ...*part) {
 // twice.
 func TestConnectionsOutliveTheLink(t *testing.T) {
 	first, second := newPart(t, 0), newPart(t, 1)
-	meet(t, first, second)
-	var listener net.Listener
-	err := gangnet.Within(first.namespace, func() (err error) {
-		listener, err = net.Listen("tcp", first.Prefix().Addr().String()+":7000")
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	var out net.Conn
-	err = gangnet.Within(second.namespace, func() (err error) {
-		out, err = net.DialTimeout("tcp", listener.Addr().String(), 10*time.Second)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	in, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
+	meet(t, nil, first, second)
+	in, out := connect(t, first, second)
 	stop := make(chan struct{})
 	go func() {
 		for n := 0; ; n++ {
@@ -190,5 +175,112 @@ func TestGoneWithItsSupervisor(t *testing.T) {
 	p.Close()
 	if devices := devicesIn(t, p.namespace); strings.Contains(devices, gangnet.Device) {
 		t.Fatalf("the link stays:\n%s", devices)
+	}
+}
+
+// connect answers the two ends of a connection between two parts.
+func connect(t *testing.T, first, second *part) (in, out net.Conn) {
+	t.Helper()
+	var listener net.Listener
+	err := gangnet.Within(first.namespace, func() (err error) {
+		listener, err = net.Listen("tcp", first.Prefix().Addr().String()+":7000")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	err = gangnet.Within(second.namespace, func() (err error) {
+		out, err = net.DialTimeout("tcp", listener.Addr().String(), 10*time.Second)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err = listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); out.Close() })
+	return in, out
+}
+
+// weather is what lies between two parts.
+type weather struct {
+	lost    atomic.Int32 // of a hundred packets
+	late    atomic.Int32 // milliseconds
+	largest atomic.Int32 // what is larger does not get through
+	blocked [2]atomic.Bool
+}
+
+// between answers the ports at which the packets of the first and the second part go
+// through the weather.
+func (w *weather) between(t *testing.T, first, second *part) (toSecond, toFirst uint32) {
+	t.Helper()
+	var sockets [2]*net.UDPConn // packets to the part with that number arrive there
+	for i := range sockets {
+		var err error
+		if sockets[i], err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { sockets[i].Close() })
+	}
+	for i, p := range []*part{first, second} {
+		to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(p.Message().GetPort())}
+		go func() {
+			for n := 0; ; n++ {
+				packet := make([]byte, 65536)
+				size, err := sockets[i].Read(packet)
+				if err != nil {
+					return
+				}
+				if int32(n*37%100) < w.lost.Load() || w.blocked[i].Load() || int32(size) > w.largest.Load() {
+					continue
+				}
+				// It comes from where an answer would go.
+				time.AfterFunc(time.Duration(w.late.Load())*time.Millisecond, func() { _, _ = sockets[1-i].WriteToUDP(packet[:size], to) })
+			}
+		}()
+	}
+	port := func(i int) uint32 { return uint32(sockets[i].LocalAddr().(*net.UDPAddr).Port) }
+	return port(1), port(0)
+}
+
+// TestBadWeather: a megabyte goes from one part to the other while packets are lost and
+// late, while one way is cut for a while, and while large packets do not get through.
+func TestBadWeather(t *testing.T) {
+	first, second := newPart(t, 0), newPart(t, 1)
+	var w weather
+	w.largest.Store(65536)
+	toSecond, toFirst := w.between(t, first, second)
+	meet(t, func(i, _ int) uint32 { return []uint32{toSecond, toFirst}[i] }, first, second)
+	in, out := connect(t, first, second)
+	sent := make([]byte, 1<<20)
+	for i := range sent {
+		sent[i] = byte(i * i >> 7)
+	}
+	for _, c := range []struct {
+		name  string
+		begin func()
+	}{
+		{"good", func() {}},
+		{"lost and late", func() { w.lost.Store(2); w.late.Store(2) }},
+		{"one way cut", func() { w.blocked[0].Store(true); time.AfterFunc(time.Second, func() { w.blocked[0].Store(false) }) }},
+		{"small packets only", func() { w.largest.Store(1200) }},
+	} {
+		w.lost.Store(0)
+		w.late.Store(0)
+		c.begin()
+		begin := time.Now()
+		go func() { _, _ = out.Write(sent) }()
+		got := make([]byte, len(sent))
+		_ = in.SetReadDeadline(time.Now().Add(60 * time.Second))
+		if n, err := io.ReadFull(in, got); err != nil {
+			t.Fatalf("%s: %v after %d bytes", c.name, err, n)
+		}
+		if !bytes.Equal(got, sent) {
+			t.Errorf("%s: it arrived damaged", c.name)
+		}
+		t.Logf("%s: %v", c.name, time.Since(begin).Round(time.Millisecond))
 	}
 }
