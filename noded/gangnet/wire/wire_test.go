@@ -40,7 +40,7 @@ type part struct {
 
 var network = netip.MustParsePrefix("198.18.4.0/29")
 
-func newPart(t *testing.T, index int) *part {
+func newPart(t testing.TB, index int) *part {
 	t.Helper()
 	holder := exec.Command("sleep", "1000")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
@@ -62,7 +62,7 @@ func newPart(t *testing.T, index int) *part {
 
 // meet tells each of all about the others, and opens the links. Packets from i to j go
 // through the port that through answers for them; nil = straight there.
-func meet(t *testing.T, through func(i, j int) uint32, all ...*part) {
+func meet(t testing.TB, through func(i, j int) uint32, all ...*part) {
 	t.Helper()
 	for i, p := range all {
 		var told []*pb.NetworkPeer
@@ -179,11 +179,17 @@ func TestGoneWithItsSupervisor(t *testing.T) {
 }
 
 // connect answers the two ends of a connection between two parts.
-func connect(t *testing.T, first, second *part) (in, out net.Conn) {
+func connect(t testing.TB, first, second *part) (in, out net.Conn) {
+	t.Helper()
+	return connectAt(t, first, second, first.Prefix().Addr().String())
+}
+
+// connectAt is connect, to that address of the first.
+func connectAt(t testing.TB, first, second *part, address string) (in, out net.Conn) {
 	t.Helper()
 	var listener net.Listener
 	err := gangnet.Within(first.namespace, func() (err error) {
-		listener, err = net.Listen("tcp", first.Prefix().Addr().String()+":7000")
+		listener, err = net.Listen("tcp", address+":0")
 		return err
 	})
 	if err != nil {
