@@ -141,9 +141,9 @@ other_nodes() {
 	local nodes
 	nodes=$(echo "$now" | wc -l)
 	if [ "$2" = 1 ]; then
-		{ echo "$free"; echo "$now"; } | head -n "$nodes"
+		printf '%s\n' "$free" "$now" | sed -n "1,${nodes}p"
 	else
-		{ echo "$free" | head -n 1; echo "$now" | head -n $((nodes - 1)); }
+		{ sed -n 1p <<< "$free"; sed -n "1,$((nodes - 1))p" <<< "$now"; }
 	fi | sort | paste -sd,
 }
 
