@@ -3,6 +3,7 @@ package gangnet
 import (
 	"crypto/ecdh"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,6 +120,28 @@ func (e *End) Cut() error {
 		return nil
 	}
 	return e.ask(&Question{Cut: true})
+}
+
+// Move gives a peer another endpoint.
+func (e *End) Move(p Peer) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ask(&Question{Move: &p})
+}
+
+// Heard answers when keys were last agreed on with a peer; the zero time: never.
+func (e *End) Heard(p Peer) (time.Time, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.child == nil {
+		return time.Time{}, ErrSilent
+	}
+	answer, err := e.child.ask(&Question{Heard: true})
+	at, known := answer.Heard[hex.EncodeToString(p.Key)]
+	if err != nil || !known {
+		return time.Time{}, err
+	}
+	return time.Unix(at, 0), nil
 }
 
 // Close ends the process, and the link with it.

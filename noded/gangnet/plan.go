@@ -124,10 +124,10 @@ func CommonMTU(own int, told []*pb.NetworkPeer) int {
 	return max(least, leastMTU)
 }
 
-// keepAliveS is how often each end says that it is there, in seconds: no way through a
+// KeepAliveS is how often each end says that it is there, in seconds: no way through a
 // firewall that remembers its users is forgotten. It also has both ends make their first
 // exchange of keys at once, and not with the first packet.
-const keepAliveS = 25
+const KeepAliveS = 25
 
 // Settings are what WireGuard is told about the peers, in the words of its interface of
 // settings. Those that it knows and that are not named are forgotten.
@@ -136,7 +136,7 @@ func Settings(peers []Peer) string {
 	text.WriteString("replace_peers=true\n")
 	for _, p := range peers {
 		fmt.Fprintf(&text, "public_key=%s\nendpoint=%s\nreplace_allowed_ips=true\nallowed_ip=%s\npersistent_keepalive_interval=%d\n",
-			hex.EncodeToString(p.Key), p.Endpoint, netip.PrefixFrom(p.Address, p.Address.BitLen()), keepAliveS)
+			hex.EncodeToString(p.Key), p.Endpoint, netip.PrefixFrom(p.Address, p.Address.BitLen()), KeepAliveS)
 	}
 	return text.String()
 }

@@ -11,6 +11,8 @@ type Question struct {
 	Peers []Peer  `json:"peers,omitempty"` // all of them, in place of those before
 	Open  *Opened `json:"open,omitempty"`
 	Cut   bool    `json:"cut,omitempty"`
+	Move  *Peer   `json:"move,omitempty"`  // it has another endpoint now
+	Heard bool    `json:"heard,omitempty"` // which peers were heard of
 }
 
 // Began is the first question.
@@ -30,4 +32,7 @@ type Opened struct {
 type Answer struct {
 	Port  uint16 `json:"port,omitempty"` // that was opened, after Begin
 	Error string `json:"error,omitempty"`
+	// Heard has the public keys, in hexadecimal, of the peers that were heard of, each with
+	// the last time at which keys were agreed on, in seconds since 1970.
+	Heard map[string]int64 `json:"heard,omitempty"`
 }

@@ -121,7 +121,7 @@ func newAlloc(d bundle.Dir, log *slog.Logger) (*alloc, error) {
 	}
 	p.relay = relay.New(relay.Config{
 		Order: order, Dir: d, Settings: settings, UID: job.User.UID, GID: job.User.GID, InitUIDs: p.initUIDs(),
-		Log: p.log, Changed: p.changedNow,
+		Log: p.log, Changed: p.changedNow, Packets: p.packetsFrom,
 	})
 	p.maker = p.newMaker()
 	p.startContext, p.stopStart = context.WithCancel(context.Background())

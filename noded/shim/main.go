@@ -126,6 +126,11 @@ func (p *alloc) run() *pb.AllocEnded {
 		return p.failed(err)
 	}
 	defer p.network.close()
+	if p.network != nil {
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go p.watchPeers(ctx)
+	}
 	running, err := p.begin(spec, image)
 	cleanup()
 	p.drop(image)

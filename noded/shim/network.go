@@ -28,6 +28,8 @@ type network struct {
 	mu        sync.Mutex
 	namespace string // the job's; "" = its container is not up
 	cut       bool   // for a save
+	peers     []gangnet.Peer
+	nodes     []string // of the allocations
 }
 
 // beginNetwork opens what the allocation needs for that before it is up, if its job has
@@ -54,7 +56,7 @@ func (p *alloc) beginNetwork() error {
 	if err != nil {
 		return err
 	}
-	p.network = &network{end: end, prefix: prefix, index: p.job.Index}
+	p.network = &network{end: end, prefix: prefix, index: p.job.Index, nodes: allocated(p.order)}
 	p.mu.Lock()
 	p.core.NetworkEnd = end.Message()
 	p.mu.Unlock()
@@ -128,7 +130,13 @@ func (n *network) meet(told []*pb.NetworkPeer) error {
 		return err
 	}
 	slices.SortFunc(peers, func(a, b gangnet.Peer) int { return a.Address.Compare(b.Address) })
-	return n.end.Meet(peers, gangnet.CommonMTU(int(n.end.Message().GetMtu()), told))
+	if err := n.end.Meet(peers, gangnet.CommonMTU(int(n.end.Message().GetMtu()), told)); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.peers = peers
+	return nil
 }
 
 func (n *network) close() {

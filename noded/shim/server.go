@@ -159,7 +159,7 @@ func (s *service) JoinTunnel(ctx context.Context, request *pb.Connect) (*pb.Shim
 	p.mu.Lock()
 	ready := p.core.Ready
 	p.mu.Unlock()
-	if request.Client && !ready {
+	if (request.Client || request.NetworkFrom != 0) && !ready {
 		return nil, status.Error(codes.Unavailable, "the job's container is not up yet")
 	}
 	if err := p.relay.Join(ctx, request); err != nil {

@@ -63,6 +63,10 @@ func (e *end) answer(q *gangnet.Question) (answer gangnet.Answer, err error) {
 		err = e.open(q.Open)
 	case q.Cut:
 		err = e.cut()
+	case q.Move != nil:
+		err = e.device.IpcSet(fmt.Sprintf("public_key=%x\nupdate_only=true\nendpoint=%s\npersistent_keepalive_interval=%d\n", q.Move.Key, q.Move.Endpoint, gangnet.KeepAliveS))
+	case q.Heard:
+		answer.Heard, err = e.heard()
 	default:
 		err = e.device.IpcSet(gangnet.Settings(q.Peers))
 	}
@@ -88,17 +92,47 @@ func (e *end) begin(b *gangnet.Began) (uint16, error) {
 		return 0, fmt.Errorf("open a UDP port: %w", err)
 	}
 	e.device = d
-	said, err := d.IpcGet()
+	var port uint64
+	err := e.each(func(key, value string) (err error) {
+		if key == "listen_port" {
+			port, err = strconv.ParseUint(value, 10, 16)
+		}
+		return err
+	})
+	return uint16(port), err
+}
+
+// heard answers when keys were last agreed on, by peer.
+func (e *end) heard() (map[string]int64, error) {
+	all, peer := map[string]int64{}, ""
+	return all, e.each(func(key, value string) error {
+		switch key {
+		case "public_key":
+			peer = value
+		case "last_handshake_time_sec":
+			at, err := strconv.ParseInt(value, 10, 64)
+			if at > 0 {
+				all[peer] = at
+			}
+			return err
+		}
+		return nil
+	})
+}
+
+// each goes through what WireGuard says of itself.
+func (e *end) each(take func(key, value string) error) error {
+	said, err := e.device.IpcGet()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for line := range strings.Lines(said) {
-		if text, is := strings.CutPrefix(strings.TrimSpace(line), "listen_port="); is {
-			port, err := strconv.ParseUint(text, 10, 16)
-			return uint16(port), err
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if err := take(key, value); err != nil {
+			return fmt.Errorf("wireguard says %q: %w", line, err)
 		}
 	}
-	return 0, errors.New("wireguard does not say which port it has")
+	return nil
 }
 
 // open makes the link, in place of the one before.

@@ -2578,7 +2578,8 @@ type Connect struct {
 	Again      bool                   `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
 	// A client attaches from outside the job. What prevents it is answered
 	// in the tunnel: Refused.
-	Client        bool `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
+	Client        bool   `protobuf:"varint,6,opt,name=client,proto3" json:"client,omitempty"`
+	NetworkFrom   uint32 `protobuf:"varint,190,opt,name=network_from,json=networkFrom,proto3" json:"network_from,omitempty"` // as in TunnelOpen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2653,6 +2654,13 @@ func (x *Connect) GetClient() bool {
 		return x.Client
 	}
 	return false
+}
+
+func (x *Connect) GetNetworkFrom() uint32 {
+	if x != nil {
+		return x.NetworkFrom
+	}
+	return 0
 }
 
 type TunnelMessage struct {
@@ -3109,7 +3117,11 @@ type TunnelOpen struct {
 	// The node can come to the other one by itself, and this is the SHA-256 of the
 	// certificate that it would show there, made for this tunnel alone. The other end
 	// answers with Direct. Empty = through this tunnel only.
-	Direct        []byte `protobuf:"bytes,440,opt,name=direct,proto3" json:"direct,omitempty"`
+	Direct []byte `protobuf:"bytes,440,opt,name=direct,proto3" json:"direct,omitempty"`
+	// The tunnel carries packets of the network between the job's nodes, one in each data,
+	// because they do not get through otherwise; they are encrypted. The caller's
+	// allocation is the one with this index, counted from 1; 0 = it carries something else.
+	NetworkFrom   uint32 `protobuf:"varint,190,opt,name=network_from,json=networkFrom,proto3" json:"network_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3212,6 +3224,13 @@ func (x *TunnelOpen) GetDirect() []byte {
 		return x.Direct
 	}
 	return nil
+}
+
+func (x *TunnelOpen) GetNetworkFrom() uint32 {
+	if x != nil {
+		return x.NetworkFrom
+	}
+	return 0
 }
 
 // Image is what was saved of one allocation of a job: its whole process tree and the
@@ -4303,7 +4322,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"@\n" +
 	"\tLeftOvers\x123\n" +
 	"\n" +
-	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xb0\x01\n" +
+	"left_overs\x18\x01 \x03(\v2\x14.gleaner.v1.LeftOverR\tleftOvers\"\xd4\x01\n" +
 	"\aConnect\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x1e\n" +
@@ -4312,7 +4331,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"controller\x12\x12\n" +
 	"\x04line\x18\x04 \x01(\tR\x04line\x12\x14\n" +
 	"\x05again\x18\x05 \x01(\bR\x05again\x12\x16\n" +
-	"\x06client\x18\x06 \x01(\bR\x06client\"\x9a\x03\n" +
+	"\x06client\x18\x06 \x01(\bR\x06client\x12\"\n" +
+	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\x9a\x03\n" +
 	"\rTunnelMessage\x12,\n" +
 	"\x04open\x18\x01 \x01(\v2\x16.gleaner.v1.TunnelOpenH\x00R\x04open\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04data\x12\x1f\n" +
@@ -4336,7 +4356,7 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"7\n" +
 	"\aRefused\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05later\x18\x02 \x01(\bR\x05later\"\xa5\x02\n" +
+	"\x05later\x18\x02 \x01(\bR\x05later\"\xc9\x02\n" +
 	"\n" +
 	"TunnelOpen\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x1b\n" +
@@ -4349,7 +4369,8 @@ const file_gleaner_v1_link_proto_rawDesc = "" +
 	"\x05image\x18\a \x01(\v2\x11.gleaner.v1.ImageR\x05image\x12\x14\n" +
 	"\x05facts\x18\b \x01(\bR\x05facts\x12\x12\n" +
 	"\x04copy\x18- \x01(\bR\x04copy\x12\x17\n" +
-	"\x06direct\x18\xb8\x03 \x01(\fR\x06direct\"\xce\x01\n" +
+	"\x06direct\x18\xb8\x03 \x01(\fR\x06direct\x12\"\n" +
+	"\fnetwork_from\x18\xbe\x01 \x01(\rR\vnetworkFrom\"\xce\x01\n" +
 	"\x05Image\x12)\n" +
 	"\x05alloc\x18\x01 \x01(\v2\x13.gleaner.v1.AllocIdR\x05alloc\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x16\n" +
