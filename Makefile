@@ -6,7 +6,9 @@
 SHELL   := /bin/bash
 BIN     := bin
 # Commands start often: what draws man pages and what traces calls is left out of them.
-TAGS    := seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace
+# Names are resolved without the C library in all programs, as in the commands, which are
+# built without it: they answer alike, and share what was compiled.
+TAGS    := seccomp,libsqlite3,urfave_cli_no_docs,grpcnotrace,netgo
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
 LDFLAGS := -X main.version=$(VERSION) -X github.com/gleaner-hpc/gleaner/noded.Version=$(VERSION)
 # The same flags everywhere: what was compiled for the programs need not be
@@ -18,8 +20,8 @@ export GOFLAGS := -trimpath -gcflags=all=-dwarf=false -toolexec=nice
 export CGO_CFLAGS := -O2 -Wno-deprecated-declarations
 # What was written for Slurm finds the commands under its names in a directory of
 # their own (docs/from-slurm.md).
-SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach sacct seff sreport
-COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct geff greport gcontrol grun galloc gattach gdoctor gacctmgr greclaim grelease glend
+SLURM_NAMES := sbatch squeue scancel scontrol sinfo sshare sprio sacctmgr srun salloc sattach sacct sstat seff sreport sdiag
+COMMANDS := gsubmit gqueue gcancel ginfo gprio gshare gacct gstat geff greport gdiag gcontrol grun galloc gattach gdoctor gacctmgr greclaim grelease glend
 
 # Containers and cgroups need root: test binaries are built by whoever calls
 # make and only run through sudo, so that no cache ends up owned by root.
@@ -40,7 +42,7 @@ GO_TEST  = go tool gotestsum --jsonfile .build/times/$@.json --format pkgname-an
 	--packages="$(1)" -- $(TEST_FLAGS)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-network demo-reclaim compare-lending gangs migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
+.PHONY: help setup build install uninstall deb packages demo demo-failover demo-fairshare demo-preempt demo-backfill demo-migrate demo-network demo-reclaim demo-people differ compare-lending gangs migrations sim-fairshare test computing waiting stories soak unit raced linted race left-out scenario attack reclaims runbook machine sim chaos chaos-short chaos-proof fuzz lint proto bench microbench man clean curve bench-nodes traces
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,11 +50,12 @@ help: ## list the targets
 setup: ## install what building needs (libseccomp, SQLite), and CRIU, if they are missing
 	@contrib/setup/debian.sh
 
-build: setup ## build bin/: the daemons, ginit, and gleaner with its links
+build: setup ## build bin/: the daemons, ginit, goci, and gleaner with its links
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/ginit ./cmd/ginit
 	go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gctld ./cmd/gnoded
 	CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/gleaner
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o $(BIN)/goci ./cmd/goci
 	@for c in $(COMMANDS); do ln -sf gleaner $(BIN)/$$c; done
 	@mkdir -p $(BIN)/slurm; for c in $(SLURM_NAMES); do ln -sf ../gleaner $(BIN)/slurm/$$c; done
 
@@ -74,7 +77,7 @@ install: ## install what make has built: programs, man pages, completion, units,
 	@test -x $(BIN)/gctld || { echo "there is nothing to install yet: type make first"; exit 1; }
 	install -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(slurmdir) $(mandir)/man1 $(mandir)/man8 $(docdir) $(unitdir) $(bashdir) $(zshdir) $(fishdir))
 	install $(BIN)/gctld $(BIN)/gnoded $(BIN)/ginit $(DESTDIR)$(sbindir)/
-	install $(BIN)/gleaner $(DESTDIR)$(bindir)/
+	install $(BIN)/gleaner $(BIN)/goci $(DESTDIR)$(bindir)/
 	@for c in $(COMMANDS); do ln -sf gleaner $(DESTDIR)$(bindir)/$$c; done
 	@for c in $(SLURM_NAMES); do ln -sf $(bindir)/gleaner $(DESTDIR)$(slurmdir)/$$c; done
 	umask 022; $(BIN)/gleaner man --dir $(DESTDIR)$(mandir)/man1 >/dev/null
@@ -89,7 +92,7 @@ install: ## install what make has built: programs, man pages, completion, units,
 	install -m 644 contrib/cluster.toml $(DESTDIR)$(docdir)/
 
 uninstall: ## remove what make install has put there; configuration and state stay
-	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner $(COMMANDS))
+	rm -f $(addprefix $(DESTDIR)$(sbindir)/,gctld gnoded ginit) $(addprefix $(DESTDIR)$(bindir)/,gleaner goci $(COMMANDS))
 	rm -f $(addprefix $(DESTDIR)$(slurmdir)/,$(SLURM_NAMES))
 	@rmdir $(DESTDIR)$(slurmdir) $(dir $(DESTDIR)$(slurmdir)) 2>/dev/null || true
 	rm -f $(addprefix $(DESTDIR)$(unitdir)/,gctld.service gnoded.service gleaner-agent.service) $(DESTDIR)$(docdir)/cluster.toml
@@ -114,6 +117,7 @@ else
 	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/ginit ./cmd/ginit
 	$(CROSS_ENV) go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gctld ./cmd/gnoded
 	GOARCH=$(ARCH) CGO_ENABLED=0 go build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o .build/cross/$(ARCH)/ ./cmd/gleaner
+	GOARCH=$(ARCH) CGO_ENABLED=0 go build -ldflags '-s -w' -o .build/cross/$(ARCH)/goci ./cmd/goci
 	@contrib/package/deb.sh $(ARCH) .build/cross/$(ARCH) $(DEB_OUT)
 endif
 
@@ -149,6 +153,15 @@ demo-network: build ## a job on two nodes moves with its open connections, in mi
 
 demo-reclaim: build ## an owner takes a node back: guests are parked, go on elsewhere, or continue in place
 	@$(SUDO) contrib/demo-reclaim.sh
+
+demo-people: build ## a Slurm user's week, typed with Slurm's names by an ordinary user: every answer is compared with Slurm's
+	@$(SUDO) contrib/demo-people.sh
+
+# PEER is a folder in which Debian's Slurm is installed, with slurmdbd and MariaDB.
+differ: build ## type the same lines into Slurm and into Gleaner: each difference is mended, or listed in docs/from-slurm.md (PEER=DIR ONLY=regexp)
+	@mkdir -p .build
+	@go build -o .build/differ ./test/differ
+	@$(SUDO) .build/differ -peer '$(PEER)' -only '$(ONLY)'
 
 # PHILLY and DEPARTURES are the files; neither is part of the tree.
 compare-lending: build ## replay a trace of labs that share nothing, lend with kill, or lend with park and pack: a table and a picture (PHILLY=jobs.csv.gz DEPARTURES= FROM=14-0 UNTIL=24-0)

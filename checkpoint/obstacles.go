@@ -75,12 +75,15 @@ const maxObstacles = 16
 //
 // It reads a few files for each process and descriptor, and the tables of the
 // sockets of the tree's network: milliseconds, unless there are very many.
-func Obstacles(tree Tree, peers netip.Prefix, saved func(path string) bool) ([]Obstacle, error) {
+//
+// resets says that connections which lead out of a network of the tree's own are no
+// obstacle: the caller resets them after a restore.
+func Obstacles(tree Tree, peers netip.Prefix, saved func(path string) bool, resets bool) ([]Obstacle, error) {
 	pids, err := tree.Procs()
 	if err != nil || len(pids) == 0 {
 		return nil, err
 	}
-	s := &survey{saved: saved, peers: peers, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
+	s := &survey{saved: saved, peers: peers, resets: resets, sockets: map[uint64]int{}, masters: map[int]bool{}, terminals: map[int]int{}}
 	for _, pid := range pids {
 		if err := s.process(pid); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 			return nil, err // a process that has ended is no obstacle
@@ -106,6 +109,7 @@ type survey struct {
 	found     []Obstacle
 	saved     func(path string) bool
 	peers     netip.Prefix
+	resets    bool
 	sockets   map[uint64]int // by inode: a process that has it
 	masters   map[int]bool   // pseudo terminals whose master is open
 	terminals map[int]int    // pseudo terminals that are open: a process that has it

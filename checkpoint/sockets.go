@@ -35,8 +35,14 @@ func (s *survey) connections(pids []int) error {
 	for inode, pid := range s.sockets {
 		left[inode] = pid
 	}
+	network := &network{private: own != theirs}
+	if network.private {
+		if network.inside, err = insideOf(first); err != nil {
+			return err
+		}
+	}
 	for _, table := range []string{"tcp", "tcp6"} {
-		if err := s.streams(first, table, own != theirs, left); err != nil {
+		if err := s.streams(first, table, network, left); err != nil {
 			return err
 		}
 	}
@@ -108,10 +114,50 @@ type stream struct {
 	local, remote netip.AddrPort
 }
 
+// network is the network namespace of the tree.
+type network struct {
+	private bool           // it is not the caller's
+	inside  []netip.Prefix // where its routes lead, without the default route; of a private one
+}
+
+// insideOf answers where the routes of a process's network lead, without the default route:
+// to its own addresses, and to other networks of the tree.
+func insideOf(pid int) (all []netip.Prefix, err error) {
+	ns, err := netns.GetFromPid(pid)
+	if err != nil {
+		return nil, nil // it has gone
+	}
+	defer ns.Close()
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("ask the kernel for the tree's routes: %w", err)
+	}
+	defer handle.Close()
+	list, err := handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("ask the kernel for the tree's routes: %w", err)
+	}
+	for _, r := range list {
+		if r.Dst == nil {
+			continue
+		}
+		address, ok := netip.AddrFromSlice(r.Dst.IP)
+		if bits, _ := r.Dst.Mask.Size(); ok && bits > 0 {
+			all = append(all, netip.PrefixFrom(address.Unmap(), bits))
+		}
+	}
+	return all, nil
+}
+
+// leadsOut says whether an address is beyond a network of the tree's own.
+func (n *network) leadsOut(to netip.Addr) bool {
+	return n.private && !slices.ContainsFunc(n.inside, func(p netip.Prefix) bool { return p.Contains(to) })
+}
+
 // streams looks for connections that lead out of the tree. In the tree's own network,
 // all connections with both ends in the tree are saved; in the host's, none, because
 // making one again needs a right over the host.
-func (s *survey) streams(pid int, table string, private bool, left map[uint64]int) error {
+func (s *survey) streams(pid int, table string, in *network, left map[uint64]int) error {
 	lines, err := readTable(pid, table)
 	if err != nil {
 		return err
@@ -142,11 +188,15 @@ func (s *survey) streams(pid int, table string, private bool, left map[uint64]in
 	for _, c := range open {
 		inside := ends[[2]netip.AddrPort{c.remote, c.local}]
 		switch {
-		case !inside && private && s.withPeer(c.local, c.remote):
+		case !inside && in.private && s.withPeer(c.local, c.remote):
+		case !inside && in.leadsOut(c.remote.Addr()):
+			if !s.resets {
+				s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection to %s, outside the job's network", c.remote), Remedy: "wait until it is closed, submit with --checkpoint-connections=close, which resets it when the job resumes, or " + saveItself})
+			}
 		case !inside:
 			// In the tree's own network, it is being made or closed.
-			s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection to %s", c.remote), Remedy: waitOrSave, Passing: private})
-		case !private:
+			s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection to %s", c.remote), Remedy: waitOrSave, Passing: in.private})
+		case !in.private:
 			s.add(c.pid, Obstacle{What: fmt.Sprintf("has a connection on the host's network to another process of the job, %s", c.remote), Remedy: "submit with --network=private"})
 		}
 	}

@@ -59,8 +59,9 @@ type Config struct {
 	Bind         []string  // host directories bound into containers, at the same path
 	Hide         []string  // host directories that containers do not see
 	CommandsDir  string    // linked in /usr/local/bin of containers; "" = the commands are there, or somewhere as good
-	SlurmDir     string    // has the commands under Slurm's names, before everything else in PATH of jobs; "" = they are not to be there
-	MaxProcesses int64     // processes and threads of one allocation, at most its share by its CPUs; 0 = that share
+	Roots        RootsConfig
+	SlurmDir     string // has the commands under Slurm's names, before everything else in PATH of jobs; "" = they are not to be there
+	MaxProcesses int64  // processes and threads of one allocation, at most its share by its CPUs; 0 = that share
 	// MaxTotalProcesses is of all allocations; 0 = the kernel's room less a reserve.
 	MaxTotalProcesses int64
 	GPUs              []gpu.Configured
@@ -68,6 +69,7 @@ type Config struct {
 	LogLevel          slog.Level
 	LogFormat         string // of package logs; supervisors write alike
 	Checkpoint        CheckpointConfig
+	Network           NetworkConfig
 }
 
 // configFile is the configuration file's shape.
@@ -98,10 +100,14 @@ type configFile struct {
 		Commands string `toml:"commands"`
 		Slurm    string `toml:"slurm"`
 
+		ImageCache string `toml:"image_cache"`
+		Goci       string `toml:"goci"`
+
 		MaxProcesses      int64 `toml:"max_processes"`
 		MaxTotalProcesses int64 `toml:"max_total_processes"`
 	} `toml:"container"`
 	Checkpoint checkpointFile `toml:"checkpoint"`
+	Network    networkFile    `toml:"network"`
 	GPUs       []struct {
 		ID            string   `toml:"id"`
 		Model         string   `toml:"model"`
@@ -162,7 +168,7 @@ func (f *configFile) config() (Config, error) {
 		return Config{}, err
 	}
 	for _, step := range []func(*Config) error{
-		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkTmpDisk, f.checkFeatures, f.checkStepPorts, f.checkGPUs, f.checkLog, f.checkCheckpoint,
+		f.checkName, f.checkControllers, f.checkPaths, f.checkResources, f.checkTmpDisk, f.checkRoots, f.checkFeatures, f.checkStepPorts, f.checkGPUs, f.checkLog, f.checkCheckpoint, f.checkNetwork,
 	} {
 		if err := step(&c); err != nil {
 			return Config{}, err

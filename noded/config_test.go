@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gleaner-hpc/gleaner/noded/gpu"
+	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/proto/dial"
 )
 
@@ -51,6 +54,11 @@ id = "gpu1"
 model = "a100"
 path = "/dev/zero"
 container_path = "/dev/gpu"
+
+[network]
+way_out = "none"
+range = "10.9.0.0/16"
+range6 = "fd00:9::/64"
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +73,9 @@ container_path = "/dev/gpu"
 			{ID: "gpu1", Model: "a100", Path: "/dev/zero", ContainerPath: "/dev/gpu"},
 		},
 		Checkpoint: CheckpointConfig{Store: "/var/lib/n1/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
+		Network:    NetworkConfig{Closed: true, Ranges: network.Ranges{V4: netip.MustParsePrefix("10.9.0.0/16"), V6: netip.MustParsePrefix("fd00:9::/64")}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -87,7 +96,7 @@ func TestConfigDefaults(t *testing.T) {
 		DetectGPUs: true, LogLevel: slog.LevelInfo,
 		Checkpoint: CheckpointConfig{Store: DefaultStateDir + "/images", TimeoutS: defaultSaveTimeoutS, CopyRate: defaultCopyRate},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Error(diff)
 	}
 	t.Setenv("GLEANER_CONTROLLER", "unix:///a,unix:///b")
@@ -100,50 +109,54 @@ func TestConfigRefusals(t *testing.T) {
 	t.Setenv("GLEANER_TLS_DIR", "")
 	gpu := func(more string) string { return "[[gpu]]\nid='a'\nmodel='x'\npath='/dev/null'\n" + more }
 	for text, want := range map[string]string{
-		"cpu = 4":                   `:1:1: unknown key "cpu"`,
-		"\n[container]\nbinds = []": `:3:1: unknown key "container.binds"`,
-		gpu("mem='1G'"):             `:5:1: unknown key "gpu.mem"`,
-		"name = ":                   ":1:",
-		"cpus = 'four'":             ":1:",
-		"name = 'a b'":              `name "a b"`,
-		"name = 'all'":              "is not ALL",
-		"name = 'n[1-2]'":           "a node's name is made of",
-		"name = '" + strings.Repeat("n", 300) + "'":              "at most 253",
-		"step_ports = '7000-7003'":                               "at least 8 ports",
-		"step_ports = '0-100'":                                   "at least 8 ports",
-		"step_ports = '7000'":                                    "at least 8 ports",
-		"address = 'a b'":                                        "one host name",
-		"controllers = ['unix://x']":                             "absolute",
-		"controllers = ['host']":                                 "HOST:PORT",
-		"controllers = ['host:99999']":                           "HOST:PORT",
-		"controllers = ['host:1']":                               "set tls_dir",
-		"state_dir = 'relative'":                                 "state_dir",
-		"state_dir = '/'":                                        "state_dir",
-		"min_free_disk = '0'":                                    "min_free_disk",
-		"min_free_disk = 'little'":                               "min_free_disk",
-		"ginit = '/a/../b'":                                      "ginit",
-		"cgroup_parent = '/top'":                                 "at least two levels",
-		"cgroup_parent = 'a/b'":                                  "absolute",
-		"cpus = -1":                                              "cpus -1",
-		"cpus = 1000000":                                         "up to 65536",
-		"memory = 'lots'":                                        "memory",
-		"[container]\nmax_processes = 3":                         "at least 64",
-		"[container]\nmax_total_processes = 63":                  "at least 64",
-		"memory = '0'":                                           "above zero",
-		"memory = '9000T'":                                       "more than the",
-		"features = ['a b']":                                     "features",
-		"features = ['a,b']":                                     "features",
-		"log_level = 'loud'":                                     "debug, info, warn or error",
-		"[container]\nbind = ['/no/such/place']":                 "make it or take it out",
-		"[container]\nhide = ['x']":                              "container.hide",
-		"[[gpu]]\nmodel='x'\npath='/a'":                          "gpu 1: id",
-		"[[gpu]]\nid='a'\nmodel='A100'\npath='/a'":               "in lower case",
-		"[[gpu]]\nid='a'\nmodel='x'\npath='gpu'":                 "gpu 1: path",
-		gpu("") + gpu(""):                                        "another GPU has one of them",
-		gpu("links=['b']"):                                       "not the id of another GPU",
-		gpu("links=['a']"):                                       "not the id of another GPU",
-		gpu("memory='-1'"):                                       "gpu 1: memory",
-		gpu("container_path='/gpu'"):                             "below /dev",
+		"[network]\nway_out = 'veth'":               `network.way_out "veth": write "auto"`,
+		"[network]\nrange = '10.9.0.0/25'":          `network.range "10.9.0.0/25": a range of IPv4 addresses is needed`,
+		"[network]\nrange = '10.9.0.1/16'":          `with nothing after them`,
+		"[network]\nrange6 = '10.9.0.0/16'":         `network.range6 "10.9.0.0/16": a range of IPv6 addresses is needed`,
+		"cpu = 4":                                   `:1:1: unknown key "cpu"`,
+		"\n[container]\nbinds = []":                 `:3:1: unknown key "container.binds"`,
+		gpu("mem='1G'"):                             `:5:1: unknown key "gpu.mem"`,
+		"name = ":                                   ":1:",
+		"cpus = 'four'":                             ":1:",
+		"name = 'a b'":                              `name "a b"`,
+		"name = 'all'":                              "is not ALL",
+		"name = 'n[1-2]'":                           "a node's name is made of",
+		"name = '" + strings.Repeat("n", 300) + "'": "at most 253",
+		"step_ports = '7000-7003'":                  "at least 8 ports",
+		"step_ports = '0-100'":                      "at least 8 ports",
+		"step_ports = '7000'":                       "at least 8 ports",
+		"address = 'a b'":                           "one host name",
+		"controllers = ['unix://x']":                "absolute",
+		"controllers = ['host']":                    "HOST:PORT",
+		"controllers = ['host:99999']":              "HOST:PORT",
+		"controllers = ['host:1']":                  "set tls_dir",
+		"state_dir = 'relative'":                    "state_dir",
+		"state_dir = '/'":                           "state_dir",
+		"min_free_disk = '0'":                       "min_free_disk",
+		"min_free_disk = 'little'":                  "min_free_disk",
+		"ginit = '/a/../b'":                         "ginit",
+		"cgroup_parent = '/top'":                    "at least two levels",
+		"cgroup_parent = 'a/b'":                     "absolute",
+		"cpus = -1":                                 "cpus -1",
+		"cpus = 1000000":                            "up to 65536",
+		"memory = 'lots'":                           "memory",
+		"[container]\nmax_processes = 3":            "at least 64",
+		"[container]\nmax_total_processes = 63":     "at least 64",
+		"memory = '0'":                              "above zero",
+		"memory = '9000T'":                          "more than the",
+		"features = ['a b']":                        "features",
+		"features = ['a,b']":                        "features",
+		"log_level = 'loud'":                        "debug, info, warn or error",
+		"[container]\nbind = ['/no/such/place']":    "make it or take it out",
+		"[container]\nhide = ['x']":                 "container.hide",
+		"[[gpu]]\nmodel='x'\npath='/a'":             "gpu 1: id",
+		"[[gpu]]\nid='a'\nmodel='A100'\npath='/a'":  "in lower case",
+		"[[gpu]]\nid='a'\nmodel='x'\npath='gpu'":    "gpu 1: path",
+		gpu("") + gpu(""):                           "another GPU has one of them",
+		gpu("links=['b']"):                          "not the id of another GPU",
+		gpu("links=['a']"):                          "not the id of another GPU",
+		gpu("memory='-1'"):                          "gpu 1: memory",
+		gpu("container_path='/gpu'"):                "below /dev",
 		gpu("") + "[[gpu]]\nid='b'\nmodel='x'\npath='/tmp/null'": "another GPU has one of them",
 		gpu("container_path='x'"):                                "container_path",
 		"detect_gpus = true\n" + gpu(""):                         "exclude each other",

@@ -47,6 +47,7 @@ type supervisors interface {
 type shims struct {
 	config     Config
 	checkpoint bundle.Checkpoint
+	network    bundle.Network
 	executable string
 	nodeCPUs   int
 	tmp        tmpDisk
@@ -54,6 +55,7 @@ type shims struct {
 	// Held for reading by Launch and for writing by List, which removes what
 	// looks like half of a launch.
 	launching sync.RWMutex
+	ahead     pulls
 }
 
 func (s *shims) Launch(ctx context.Context, r resources, order *pb.StartAlloc) (supervisor, error) {
@@ -71,7 +73,11 @@ func (s *shims) Launch(ctx context.Context, r resources, order *pb.StartAlloc) (
 }
 
 func (s *shims) Fits(ctx context.Context, r resources, order *pb.StartAlloc, facts *checkpoint.Manifest) (bundle.Misfit, error) {
-	return client.Fits(ctx, s.executable, s.settings(r), order, facts)
+	settings := s.settings(r)
+	if found := s.ahead.await(ctx, &settings, order); found.Property != "" {
+		return found, nil
+	}
+	return client.Fits(ctx, s.executable, settings, order, facts)
 }
 
 func (s *shims) List() ([]supervisor, error) {
@@ -122,6 +128,8 @@ func (s *shims) settings(r resources) bundle.Settings {
 		MaxProcesses: s.config.MaxProcesses,
 		LogFormat:    s.config.LogFormat,
 		Checkpoint:   s.checkpoint,
+		Network:      s.network,
+		Roots:        bundle.Roots{Dir: s.config.Roots.Dir, Program: s.config.Roots.Program, LimitBytes: s.config.Roots.LimitBytes},
 		OtherDevices: r.others,
 
 		MaxTotalProcesses: s.config.MaxTotalProcesses,

@@ -85,6 +85,13 @@ Keys of the configuration file (TOML; all may be left out):
                         at a time, and only there; "dial": none here, but this
                         node goes to those of others (through a controller)
 
+   [network]            of jobs with a network of their own (--network=private)
+   way_out = "auto"     they reach the outside through this node, with its
+                        address, where that works ("none": they do not)
+   range = ""           of their addresses; those of other jobs and nodes may
+                        be in it too (10.213.0.0/16, or another without routes)
+   range6 = ""          the same for IPv6 (fd6c:9a3e:11f2:7e05::/64)
+
    [[checkpoint.shared]]  a store that several nodes have under this name
    name = "scratch"
    path = "/scratch/gleaner"

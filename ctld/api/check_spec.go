@@ -29,7 +29,7 @@ func checkSpec(job *pb.JobSpec, administrator bool) error {
 		return invalid("the request holds no job")
 	}
 	for _, check := range []func(*pb.JobSpec) error{
-		checkReserved, checkScript, checkTexts, checkEnvironment, checkFiles, checkCounts, checkGPUs, checkHosts, checkCheckpoint,
+		checkReserved, checkScript, checkTexts, checkEnvironment, checkFiles, checkCounts, checkGPUs, checkHosts, checkCheckpoint, checkContainer,
 	} {
 		if err := check(job); err != nil {
 			return err
@@ -53,8 +53,6 @@ func checkReserved(job *pb.JobSpec) error {
 		given bool
 		name  string
 	}{
-		{job.GetImage() != "", "--container-image"},
-		{len(job.GetMounts()) > 0, "--container-mounts"},
 		{len(job.GetStaging()) > 0, "staging of files"},
 	} {
 		if field.given {

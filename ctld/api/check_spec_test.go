@@ -14,6 +14,9 @@ func goodSpec() *pb.JobSpec {
 	return &pb.JobSpec{Name: "j", Script: []byte("#!/bin/sh\n"), WorkDirectory: "/tmp", Environment: []string{"A=1", "B="}}
 }
 
+// pinnedImage is one that is accepted.
+const pinnedImage = "docker://index.docker.io/library/debian:12@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+
 func TestCheckSpec(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -49,7 +52,21 @@ func TestCheckSpec(t *testing.T) {
 		{"begin", func(s *pb.JobSpec) { s.BeginMs = -1 }, "--begin"},
 		{"deadline", func(s *pb.JobSpec) { s.DeadlineMs = 1 << 60 }, "--deadline"},
 		{"priority", func(s *pb.JobSpec) { s.Priority = proto.Uint32(5) }, "--priority"},
-		{"image", func(s *pb.JobSpec) { s.Image = "x" }, "--container-image"},
+		{"image that is not pinned", func(s *pb.JobSpec) { s.Image = "docker://index.docker.io/library/debian:12" }, "pinned"},
+		{"image", func(s *pb.JobSpec) { s.Image = pinnedImage }, ""},
+		{"image of no kind", func(s *pb.JobSpec) { s.Image = "sif:/x@" + pinnedImage[len(pinnedImage)-71:] }, "OCI layout"},
+		{"relative layout", func(s *pb.JobSpec) { s.Image = "oci:x@" + pinnedImage[len(pinnedImage)-71:] }, "absolute"},
+		{"mounts without image", func(s *pb.JobSpec) { s.Mounts = []*pb.Mount{{Source: "/a", Target: "/b"}} }, "--image"},
+		{"mount over the root", func(s *pb.JobSpec) {
+			s.Image, s.Mounts = pinnedImage, []*pb.Mount{{Source: "/a", Target: "/"}}
+		}, "target"},
+		{"two mounts at one place", func(s *pb.JobSpec) {
+			s.Image, s.Mounts = pinnedImage, []*pb.Mount{{Source: "/a", Target: "/b"}, {Source: "/c", Target: "/b"}}
+		}, "two mounts"},
+		{"relative work directory inside", func(s *pb.JobSpec) { s.Image, s.Container = pinnedImage, &pb.ContainerOptions{WorkDirectory: "x"} }, "--container-workdir"},
+		{"variable with a value", func(s *pb.JobSpec) {
+			s.Image, s.Container = pinnedImage, &pb.ContainerOptions{Environment: []string{"A=1"}}
+		}, "--container-env"},
 		{"mounts", func(s *pb.JobSpec) { s.Mounts = []*pb.Mount{{}} }, "mounts"},
 		{"staging", func(s *pb.JobSpec) { s.Staging = []*pb.Staging{{}} }, "staging"},
 		{"checkpoint", func(s *pb.JobSpec) { s.Checkpoint = &pb.CheckpointPolicy{Mode: "app", Directory: "/scratch/%j"} }, ""},

@@ -145,6 +145,7 @@ func withholdPrivate(message *pb.Job) {
 	if asked := message.GetSpec(); asked != nil {
 		asked.Script, asked.Arguments, asked.Umask = nil, nil, 0
 		asked.Mounts, asked.Staging = nil, nil
+		asked.Image, asked.Container = "", nil // name places, and what its user works with
 	}
 	if owner := message.GetOwner(); owner != nil {
 		owner.Groups, owner.Home, owner.Shell = nil, "", ""

@@ -260,6 +260,7 @@ func (l *Leader) OverlaySaved(job *state.Job, overlay *state.Overlay) {
 			overlay.MeanBetweenLossesS = uint32(min(meanBetweenLosses(view, job, now), math.MaxUint32))
 		}
 		overlay.Checkpointable, overlay.CheckpointableReason = l.checkpointableOf(job)
+		overlay.Preparing = l.preparing(job)
 	case state.Waiting:
 		view, now := l.cluster.View(), l.clock()
 		if image := view.NextImage(job, logTime(view, now)); image != nil && overlay.Reason != "" {
@@ -293,6 +294,25 @@ func (l *Leader) checkpointableOf(job *state.Job) (word, reason string) {
 		}
 	}
 	return checkpointableWords[worst.Checkpointable], worst.Reason
+}
+
+// preparing is what the nodes of a job wait for that is not up yet: a container image that
+// comes.
+func (l *Leader) preparing(job *state.Job) string {
+	if !job.Configuring() {
+		return ""
+	}
+	for i := range job.Run.Allocs {
+		node := job.Run.Allocs[i].Node
+		s := l.sessions.Get(node)
+		if s == nil {
+			continue
+		}
+		if c := s.Checkpointable(session.Alloc{Job: job.ID, Epoch: job.Epoch}); c.Checkpointable == pb.Checkpointable_CHECKPOINTABLE_UNSPECIFIED && c.Reason != "" {
+			return "node " + node + ": " + c.Reason
+		}
+	}
+	return ""
 }
 
 var checkpointableWords = map[pb.Checkpointable]string{

@@ -41,6 +41,7 @@ func SubmitFromSpec(spec *pb.JobSpec, owner *pb.Identity) (SubmitJob, error) {
 		ArrayTasks: fromRanges(spec.GetArray().GetRanges()), MaxRunning: spec.GetArray().GetMaxRunning(), Reservations: spec.GetReservations(),
 	}
 	record.placementFromMessage(spec)
+	record.containerFromMessage(spec)
 	if err := record.checkpointFromMessage(spec); err != nil {
 		return SubmitJob{}, err
 	}
@@ -80,8 +81,6 @@ func checkCarriedOut(spec *pb.JobSpec) error {
 		name  string
 		given bool
 	}{
-		{"--container-image", spec.GetImage() != ""},
-		{"mounts", len(spec.GetMounts()) > 0},
 		{"staging", len(spec.GetStaging()) > 0},
 	}
 	for _, field := range reserved {
@@ -135,7 +134,7 @@ func ReportFromMessage(node string, ended *pb.AllocEnded) AllocReport {
 		Cause: ended.GetCause(), ExitCode: ended.GetExitCode(), ExitSignal: ended.GetExitSignal(),
 		Detail:          clip(strings.ToValidUTF8(ended.GetDetail(), "?"), MaxTextBytes),
 		PeakMemoryBytes: ended.GetUsage().GetPeakMemoryBytes(), CPUNS: ended.GetUsage().GetCpuNs(),
-		Freed: freedFromMessage(ended.GetFreed()),
+		Freed: freedFromMessage(ended.GetFreed()), Steps: stepsFromMessage(ended.GetSteps()),
 	}
 }
 

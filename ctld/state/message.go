@@ -28,6 +28,8 @@ type Overlay struct {
 	// pb.JobSaved), and how often it is.
 	Checkpointable, CheckpointableReason string
 	IntervalS                            uint32
+	// Preparing is what keeps a job with nodes from beginning; "" = nothing that is known.
+	Preparing string
 	// MeanBetweenLossesS is how long it would run on its nodes, on average, until it loses
 	// its run; 0 = nobody knows.
 	MeanBetweenLossesS uint32
@@ -64,6 +66,7 @@ func (t *tables) JobMessage(job *Job, overlay Overlay, detail JobDetail) *pb.Job
 	}
 	if job.HoldsNodes() {
 		message.ReasonDetail = joinSentences(message.ReasonDetail, joinSentences(job.fillsText(), t.silence(job)))
+		message.ReasonDetail = joinSentences(message.ReasonDetail, overlay.Preparing)
 		message.ParkBoundMs, message.ParkUnbounded, _ = t.jobBound(job)
 	}
 	if job.Phase == Waiting {
@@ -148,7 +151,7 @@ func (t *tables) fillTimes(message *pb.Job, job *Job) {
 	message.Spec.KillOnInvalidDependency = killMessage(job.Spec)
 	message.Spec.BeginMs, message.Spec.DeadlineMs = job.BeginMS, job.DeadlineMS
 	if job.Phase == Waiting {
-		message.Spec.Dependency = job.Dependencies.Text(t.timeMS)
+		message.Spec.Dependency = job.Dependencies.Text(t.timeMS, t.isArray)
 	}
 	from, is := job.eligible()
 	if job.Phase != Waiting || is {
@@ -217,6 +220,7 @@ func specMessage(job *Job, detail JobDetail) *pb.JobSpec {
 		Hold: r.Hold, Requeue: r.Requeue, Nice: r.Nice, Network: r.Network, Licenses: licensesText(r.Licenses), Reservations: r.Reservations,
 	}
 	r.placementMessage(message)
+	r.containerMessage(message)
 	r.checkpointMessage(message)
 	for _, gpu := range r.GPUs {
 		message.Gpus = append(message.Gpus, &pb.GpuRequest{

@@ -17,6 +17,7 @@ type Checkpoint struct {
 	IntervalS    uint32 `cbor:"2,keyasint,omitempty"`
 	IntervalAuto bool   `cbor:"3,keyasint,omitempty"`
 	Directory    string `cbor:"4,keyasint,omitempty"` // a pattern; "" = .gleaner/JOB
+	Connections  string `cbor:"5,keyasint,omitempty"` // see spec.ConnectionsRefuse; "" = that
 }
 
 func (s *Spec) checkpointFromMessage(asked *pb.JobSpec) error {
@@ -32,7 +33,10 @@ func (s *Spec) checkpointFromMessage(asked *pb.JobSpec) error {
 		return err
 	}
 	s.Checkpoint = Checkpoint{
-		Mode: policy.GetMode(), IntervalS: policy.GetIntervalS(), IntervalAuto: policy.GetIntervalAuto(), Directory: policy.GetDirectory(),
+		Mode: policy.GetMode(), IntervalS: policy.GetIntervalS(), IntervalAuto: policy.GetIntervalAuto(), Directory: policy.GetDirectory(), Connections: policy.GetConnections(),
+	}
+	if s.Checkpoint.Connections == words.ConnectionsRefuse {
+		s.Checkpoint.Connections = ""
 	}
 	if s.Checkpoint.Mode == words.CheckpointAuto {
 		s.Checkpoint.Mode = ""
@@ -43,6 +47,6 @@ func (s *Spec) checkpointFromMessage(asked *pb.JobSpec) error {
 func (s *Spec) checkpointMessage(message *pb.JobSpec) {
 	message.Signal = s.Signal
 	if c := s.Checkpoint; c != (Checkpoint{}) {
-		message.Checkpoint = &pb.CheckpointPolicy{Mode: c.Mode, IntervalS: c.IntervalS, IntervalAuto: c.IntervalAuto, Directory: c.Directory}
+		message.Checkpoint = &pb.CheckpointPolicy{Mode: c.Mode, IntervalS: c.IntervalS, IntervalAuto: c.IntervalAuto, Directory: c.Directory, Connections: c.Connections}
 	}
 }

@@ -68,6 +68,9 @@ func (p *Policy) chooseNetwork(asked *Spec) *Refusal {
 	case strictest == NetworkPrivateOnly:
 		return refuse(Denied, "--network=host is not allowed in partition %s: its jobs have a network of their own. Ask for --network=private (gcontrol update: Network=private), or for partitions without %s", whose, whose)
 	}
+	if asked.Network == pb.Network_NETWORK_HOST && asked.Checkpoint.Connections == spec.ConnectionsClose {
+		return refuse(Invalid, "--checkpoint-connections=%s is for jobs with a network of their own, and this one shares its node's, where no connection can be saved: add --network=private", spec.ConnectionsClose)
+	}
 	return nil
 }
 

@@ -93,6 +93,8 @@ type Spec struct {
 	Signal     string     `cbor:"100,keyasint,omitempty"` // as spec.EndSignal writes it; "" = none
 	Checkpoint Checkpoint `cbor:"101,keyasint,omitzero"`
 
+	Container *Container `cbor:"200,keyasint,omitempty"` // nil = the node's own root
+
 	Reservations []string `cbor:"110,keyasint,omitempty"` // in the order in which they are tried
 
 	digest Digest

@@ -82,6 +82,8 @@ func TestSpecSurvives(t *testing.T) {
 		Hold: true, Requeue: true, Nice: -5, Network: pb.Network_NETWORK_PRIVATE,
 		Array:  &pb.ArraySpec{Ranges: []*pb.ArrayRange{{First: 0, Last: 8, Step: 2}}, MaxRunning: 3},
 		Signal: "B:USR1@90", Checkpoint: &pb.CheckpointPolicy{Mode: "system", IntervalS: 60},
+		Image: "docker://h/n:t@sha256:0", Mounts: []*pb.Mount{{Source: "/a", Target: "/b", ReadOnly: true}},
+		Container: &pb.ContainerOptions{WorkDirectory: "/w", Environment: []string{"A"}, Entrypoint: true, NoHome: true},
 	}
 	owner := &pb.Identity{Uid: 1, Gid: 2, Groups: []uint32{2, 3}, User: "u", Group: "g", Home: "/h", Shell: "/s", UidDomain: "d"}
 	s := New()
@@ -109,15 +111,13 @@ func TestSpecSurvives(t *testing.T) {
 // TestReservedIsRefused: what is not supported is refused by its name.
 func TestReservedIsRefused(t *testing.T) {
 	for name, job := range map[string]*pb.JobSpec{
-		"invalid signal":    {Signal: "NOWHERE@60"},
-		"afterwards:1":      {Dependency: "afterwards:1"},
-		"--container-image": {Image: "x"},
-		"mounts":            {Mounts: []*pb.Mount{{}}},
-		"staging":           {Staging: []*pb.Staging{{}}},
-		"--checkpoint":      {Checkpoint: &pb.CheckpointPolicy{Mode: "dmtcp"}},
-		"array":             {Array: &pb.ArraySpec{}},
-		"environment":       {Environment: []string{"NOVALUE"}},
-		"entry":             {Environment: []string{"A=\x00"}},
+		"invalid signal": {Signal: "NOWHERE@60"},
+		"afterwards:1":   {Dependency: "afterwards:1"},
+		"staging":        {Staging: []*pb.Staging{{}}},
+		"--checkpoint":   {Checkpoint: &pb.CheckpointPolicy{Mode: "dmtcp"}},
+		"array":          {Array: &pb.ArraySpec{}},
+		"environment":    {Environment: []string{"NOVALUE"}},
+		"entry":          {Environment: []string{"A=\x00"}},
 	} {
 		if _, err := SubmitFromSpec(job, &pb.Identity{}); err == nil || !bytes.Contains([]byte(err.Error()), []byte(name)) {
 			t.Errorf("%s: %v", name, err)

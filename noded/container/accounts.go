@@ -14,9 +14,9 @@ import (
 const maxAccountBytes = 16 << 20
 
 // accountFiles makes copies of /etc/passwd and /etc/group with the user and
-// the user's group added, where the host's files lack them because its
-// accounts live in a directory service. It answers the copies by target.
-func accountFiles(spec *Spec) (map[string]string, error) {
+// the user's group added, where the root's files, which read answers, lack them because
+// its accounts live in a directory service. It answers the copies by target.
+func accountFiles(spec *Spec, read func(path string) ([]byte, error)) (map[string]string, error) {
 	u := spec.User
 	result := map[string]string{}
 	for _, f := range []struct {
@@ -28,7 +28,7 @@ func accountFiles(spec *Spec) (map[string]string, error) {
 		{"/etc/group", u.GID, fmt.Sprintf("%s:x:%d:", field(u.Group, "group", u.GID), u.GID)},
 	} {
 		path := filepath.Join(spec.Dir, filepath.Base(f.target))
-		made, err := addAccount(f.target, path, f.id, f.line)
+		made, err := addAccount(read, f.target, path, f.id, f.line)
 		if err != nil {
 			return nil, fmt.Errorf("supply %s: %w", f.target, err)
 		}
@@ -66,8 +66,8 @@ func readAccounts(path string) ([]byte, error) {
 
 // addAccount copies source to target with line added, unless source has the
 // id in its third column.
-func addAccount(source, target string, id uint32, line string) (bool, error) {
-	content, err := readAccounts(source)
+func addAccount(read func(path string) ([]byte, error), source, target string, id uint32, line string) (bool, error) {
+	content, err := read(source)
 	if err != nil {
 		return false, err
 	}

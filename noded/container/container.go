@@ -112,9 +112,13 @@ type Spec struct {
 	HostName       string
 	PrivateNetwork bool
 	Peers          netip.Prefix // of a private network: addresses of others that are saved and restored at the same instant
+	Network        Network      // of a private network: its way out; nil = it has none
+	Resolver       []byte       // /etc/resolv.conf inside; nil = the host's
+	ResetsOutside  bool         // a save does not mind connections that lead out of a private network
 	RunDir         string       // host directory bound at /run/gleaner, owned by the user
 	InitPath       string       // host path of ginit
 	WorkDir        *userpath.Directory
+	Root           *Root                 // in place of the host's; nil = the host's
 	Dirs           []*userpath.Directory // other directories of the user's, so that what is written there is kept
 	Files          []File
 	Binds          []string // host directories bound at the same path
@@ -125,9 +129,8 @@ type Spec struct {
 	Devices        []Device
 	OtherDevices   []string // the node's other device files: a restore checks that they cannot be opened
 	Cgroup         *cgroups.Cgroup
-	Started        func(pid int) error // told of process 1, which waits for its orders; may be nil
-	Keep           []string            // paths the caller still uses; the staging area must not hide them
-	Filter         []byte              // what CompileFilter answered
+	Keep           []string // paths the caller still uses; the staging area must not hide them
+	Filter         []byte   // what CompileFilter answered
 	Orders         *pid1.Config
 	Log            *slog.Logger // nil = nothing is told
 }
@@ -137,6 +140,12 @@ func (s *Spec) log() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return s.Log
+}
+
+// Network links the network namespace of a container with the node, see package network.
+type Network interface {
+	// Join is called when process 1 is there and nothing of the job has run.
+	Join(pid int, restored bool) error
 }
 
 // Container is a running container.
@@ -158,7 +167,7 @@ type processOne interface {
 // kept is the part of a Spec that stays true after Start.
 func (s *Spec) kept() Spec {
 	kept := *s
-	kept.Files, kept.WorkDir, kept.Filter, kept.Orders, kept.Started = nil, nil, nil, nil, nil
+	kept.Files, kept.WorkDir, kept.Filter, kept.Orders = nil, nil, nil, nil
 	return kept
 }
 
@@ -221,8 +230,8 @@ func (c *Container) run(ctx context.Context, spec *Spec) error {
 		return fmt.Errorf("start container: %w", err)
 	}
 	c.process = process
-	if spec.Started != nil {
-		if err := spec.Started(c.Pid()); err != nil {
+	if spec.Network != nil {
+		if err := spec.Network.Join(c.Pid(), false); err != nil {
 			ours.Close()
 			return err
 		}

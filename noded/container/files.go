@@ -57,10 +57,13 @@ func (c *Container) listFiles(ctx context.Context, group *cgroup.Group, manifest
 	for _, u := range used {
 		switch places.of(u.Path) {
 		case placeRoot:
+			if c.spec.Root != nil {
+				continue // its digest says what it has
+			}
 			if isFile(filepath.Join(c.spec.LayerDir, "upper", u.Path)) {
 				continue // it travels
 			}
-			f, err := lookAt(ctx, u)
+			f, err := c.lookAt(ctx, u)
 			if err != nil {
 				return err
 			}
@@ -72,7 +75,7 @@ func (c *Container) listFiles(ctx context.Context, group *cgroup.Group, manifest
 			}
 			manifest.Shared = append(manifest.Shared, shared)
 			if u.Mapped && !u.Written {
-				f, err := lookAt(ctx, u)
+				f, err := c.lookAt(ctx, u)
 				if err != nil {
 					return err
 				}
@@ -103,7 +106,7 @@ func (c *Container) listFiles(ctx context.Context, group *cgroup.Group, manifest
 // lookAt reads a file of the root. If the host's root has the same file at the same
 // path, its digest is remembered for that one, because every container's overlay has
 // its own inode numbers.
-func lookAt(ctx context.Context, u checkpoint.Used) (usedFile, error) {
+func (c *Container) lookAt(ctx context.Context, u checkpoint.Used) (usedFile, error) {
 	f := usedFile{Used: u, file: checkpoint.File{Path: u.Path}}
 	inside, err := checkpoint.OpenFile(u.Link)
 	if err != nil {
@@ -111,6 +114,10 @@ func lookAt(ctx context.Context, u checkpoint.Used) (usedFile, error) {
 	}
 	defer inside.Close()
 	read := inside
+	if c.spec.Root != nil { // its paths are not the host's
+		f.file.Size, f.file.SHA256, err = hashes.Of(ctx, read)
+		return f, err
+	}
 	if host, err := checkpoint.OpenFile(u.Path); err == nil {
 		defer host.Close()
 		if sameContent(inside, host) {
@@ -219,6 +226,10 @@ func (c *Container) places() (*places, error) {
 		return nil, err
 	}
 	p := new(places)
+	system := systemDirs
+	if c.spec.Root != nil {
+		system = nil // what is mounted there is the user's
+	}
 	for _, m := range inside {
 		where := placeOwn
 		switch path := m.Mountpoint; {
@@ -227,7 +238,7 @@ func (c *Container) places() (*places, error) {
 		case !slices.Contains(foreign, path), isOwnMount(path):
 		case isNetwork(m.FSType):
 			where = placeNetwork
-		case slices.ContainsFunc(systemDirs, func(dir string) bool { return within(path, dir) }):
+		case slices.ContainsFunc(system, func(dir string) bool { return within(path, dir) }):
 			where = placeRoot
 		default:
 			where = placeShared
@@ -259,6 +270,9 @@ func (p *places) of(path string) place {
 // Look answers what lies at a path of a job's root on this node, for
 // checkpoint.Manifest.Fits.
 func Look(path string) (checkpoint.File, error) { return hashes.Look(path) }
+
+// look is Look for a path inside.
+func (s *Spec) look(path string) (checkpoint.File, error) { return Look(s.outside(path)) }
 
 // Spare answers the parts of an image without which it can be restored here, because
 // this node has the files that they carry: as a rule all programs and libraries. program

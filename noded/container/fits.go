@@ -95,7 +95,7 @@ func approach(ctx context.Context, spec *Spec, engine *checkpoint.Engine, image 
 
 // thisNode is what this node would give the job of an image.
 func thisNode(ctx context.Context, spec *Spec, engine *checkpoint.Engine) (here checkpoint.Here, err error) {
-	here = checkpoint.Here{UID: spec.User.UID, Root: hostRoot, Devices: ImageDevices(spec.Devices), Look: Look}
+	here = checkpoint.Here{UID: spec.User.UID, Root: spec.rootName(), Devices: ImageDevices(spec.Devices), Look: spec.look}
 	if here.Machine, err = checkpoint.ThisMachine(ctx, engine); err != nil {
 		return here, err
 	}

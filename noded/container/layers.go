@@ -59,7 +59,7 @@ func (s *stage) cloneLayers(spec *Spec, mounts []hostMount, c *cloned) error {
 		c.layers = append(c.layers, layer{path: filepath.Clean(path), tree: t, links: true})
 	}
 	for _, path := range existing(nameServices) {
-		if isPrivate(path) {
+		if isPrivate(path) || spec.Root != nil {
 			continue
 		}
 		t, err := s.clone(path, nil, cloneOptions{recursive: true, attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
@@ -69,11 +69,15 @@ func (s *stage) cloneLayers(spec *Spec, mounts []hostMount, c *cloned) error {
 		c.layers = append(c.layers, layer{path: path, tree: t})
 	}
 	for _, path := range existing(spec.HideDirs) {
-		if path = filepath.Clean(path); !isPrivate(path) {
+		if path = filepath.Clean(path); !isPrivate(path) && spec.Root == nil { // an image has nothing of the host's
 			c.layers = append(c.layers, layer{path: path, links: true})
 		}
 	}
-	supplied, err := accountFiles(spec)
+	supplied := map[string]string{}
+	var err error
+	if spec.Root == nil {
+		supplied, err = accountFiles(spec, readAccounts)
+	}
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,10 @@ func (s *stage) mountLayers(spec *Spec, a *assembled, layers []layer) error {
 			return err
 		}
 	}
-	return linkCommands(spec, points)
+	if spec.Root != nil {
+		return nil // supplyUserRoot has supplied the resolver's settings, and it has the commands at CommandsInside
+	}
+	return errors.Join(linkCommands(spec, points), supplyResolver(spec, points))
 }
 
 func (s *stage) mountLayer(points *mountPoints, l *layer) error {

@@ -52,18 +52,21 @@ type tree struct {
 
 // cloned is everything that a container's root is made of.
 type cloned struct {
-	lower  *os.File
-	layers []layer // mounted before libcontainer sees the root
-	trees  []tree  // mounted by libcontainer
+	lower  *os.File   // the host's root, or
+	lowers []*os.File // those of the root that the user brings, the lowest first
+	layers []layer    // mounted before libcontainer sees the root
+	trees  []tree     // mounted by libcontainer
 }
 
 // cloneAll clones everything that will be bound, before the staging
 // area covers anything.
 func (s *stage) cloneAll(spec *Spec) (c cloned, err error) {
-	if c.lower, err = s.clone("/", nil, cloneOptions{idmap: true}); err != nil {
-		return c, err
+	var mounts []hostMount
+	if spec.Root != nil {
+		err = s.cloneUserRoot(spec, &c)
+	} else if c.lower, err = s.clone("/", nil, cloneOptions{idmap: true}); err == nil {
+		mounts, err = hostMounts(append(slices.Clone(spec.HideDirs), spec.Dir), spec.User.UID)
 	}
-	mounts, err := hostMounts(append(slices.Clone(spec.HideDirs), spec.Dir), spec.User.UID)
 	if err != nil {
 		return c, err
 	}
@@ -195,12 +198,8 @@ func (s *stage) assemble(spec *Spec, fill func(layers) error) (*assembled, error
 	if err := s.mount(append([]string{spec.Dir, spec.RunDir}, spec.Keep...)); err != nil {
 		return nil, err
 	}
-	lowerPath, err := s.attach(c.lower)
-	if err != nil {
-		return nil, err
-	}
 	a := &assembled{bound: make(map[string]string, len(c.trees)), given: make(map[string]*os.File, len(c.trees)+len(c.layers))}
-	if a.root, err = s.mountRoot(lowerPath, l); err != nil {
+	if a.root, err = s.mountLower(&c, l); err != nil {
 		return nil, err
 	}
 	for _, t := range c.trees {
@@ -214,7 +213,33 @@ func (s *stage) assemble(spec *Spec, fill func(layers) error) (*assembled, error
 		}
 		a.bound[target], a.given[target] = path, t.file
 	}
+	if spec.Root != nil {
+		supplied, err := s.supplyUserRoot(spec, a)
+		if err != nil {
+			return nil, err
+		}
+		c.layers = append(supplied, c.layers...)
+	}
 	return a, s.mountLayers(spec, a, c.layers)
+}
+
+// mountLower mounts the overlay over what is below it.
+func (s *stage) mountLower(c *cloned, l layers) (string, error) {
+	if c.lower != nil {
+		path, err := s.attach(c.lower)
+		if err != nil {
+			return "", err
+		}
+		return s.mountRoot(path, l)
+	}
+	paths := make([]string, len(c.lowers))
+	for i, tree := range c.lowers {
+		var err error
+		if paths[i], err = s.attachAs(tree, true); err != nil {
+			return "", err
+		}
+	}
+	return s.mountUserRoot(paths, l)
 }
 
 // newConfig mounts everything in the stage and answers libcontainer's

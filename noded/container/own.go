@@ -39,6 +39,7 @@ type ownRules struct {
 	rootID int              // of the mount of /
 	binds  []string         // places of what the configuration binds
 	hidden []string         // places of what it hides
+	image  bool             // the root is not the host's
 	shown  []userpath.Place // what is bound at its own place
 }
 
@@ -57,6 +58,9 @@ func newOwnRules(spec *Spec, mounts []hostMount) (*ownRules, error) {
 	defer root.Close()
 	id, err := userpath.MountID(root)
 	r := &ownRules{user: spec.User, mounts: mounts, rootID: id, binds: configured(spec.Binds), hidden: configured(append(slices.Clone(spec.HideDirs), spec.Dir))}
+	if r.image = spec.Root != nil; r.image {
+		r.rootID = 0 // no mount has this id
+	}
 	return r, err
 }
 
@@ -103,7 +107,7 @@ func (s *stage) cloneOwn(spec *Spec, mounts []hostMount, c *cloned) error {
 		}
 		return nil
 	}
-	if home := rules.openHome(); home != nil {
+	if home := rules.openHome(spec); home != nil {
 		defer home.File.Close()
 		if err := add(home); err != nil {
 			return err
@@ -126,6 +130,9 @@ func (s *stage) cloneOwn(spec *Spec, mounts []hostMount, c *cloned) error {
 		if err := add(d); err != nil {
 			return err
 		}
+	}
+	if spec.Root != nil {
+		return s.cloneChosen(spec, rules, c)
 	}
 	return nil
 }
@@ -155,9 +162,9 @@ func (r *ownRules) openRuntimeDir() (*placed, error) {
 
 // openHome opens the user's home, if it is one: a directory that the user
 // owns and that is not the system's.
-func (r *ownRules) openHome() *placed {
+func (r *ownRules) openHome(spec *Spec) *placed {
 	path := r.user.Home
-	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+	if spec.Root != nil && spec.Root.NoHome || !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		return nil
 	}
 	dir, err := userpath.OpenDirectory(r.user.Identity(), path)
@@ -209,6 +216,8 @@ func (r *ownRules) placeDirectory(d *placed) error {
 		return nil
 	case !d.Writable && !isPrivate(target) && r.ofRoot(d.place):
 		return nil
+	case !d.Writable && r.image && slices.ContainsFunc(systemDirs, func(dir string) bool { return within(at, dir) }):
+		return nil // an image has its own
 	}
 	switch why := r.forbidden(target, d.place); {
 	case why == "" && !r.canHold(target):
@@ -225,7 +234,7 @@ func (r *ownRules) placeDirectory(d *placed) error {
 // links lead there inside too, unless its name is in a private directory of the job's,
 // which has none of the host's links.
 func (r *ownRules) targetOf(d *placed) string {
-	if path := filepath.Clean(d.Path); isPrivate(path) {
+	if path := filepath.Clean(d.Path); isPrivate(path) || r.image {
 		return path
 	}
 	return d.place.Path

@@ -35,8 +35,8 @@ func (c *Container) Prepare(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if where == placeRoot && !isFile(filepath.Join(c.spec.LayerDir, "upper", u.Path)) || where == placeShared && u.Mapped && !u.Written {
-			_, _ = lookAt(ctx, u)
+		if c.spec.Root == nil && where == placeRoot && !isFile(filepath.Join(c.spec.LayerDir, "upper", u.Path)) || where == placeShared && u.Mapped && !u.Written {
+			_, _ = c.lookAt(ctx, u)
 		}
 	}
 	_, _ = hashes.Look(fmt.Sprintf("/proc/%d/exe", c.Pid()))

@@ -29,8 +29,8 @@ type Image struct {
 	// Log is a directory for CRIU's log.
 	Log string
 	// MayRun is asked last, when every check has passed and nothing
-	// has run. pid is process 1. Its error ends the restore. May be nil.
-	MayRun func(pid int) error
+	// has run. Its error ends the restore. May be nil.
+	MayRun func() error
 	// Stopped leaves every process stopped by SIGSTOP when Restore returns.
 	Stopped bool
 }
@@ -126,10 +126,13 @@ func (c *Container) restore(ctx context.Context, engine *checkpoint.Engine, a *a
 		Images: imagesPath, Log: image.Log, Root: root, External: paths(c.sources), Stopped: image.Stopped,
 		Check: func(pid int) error {
 			err := errors.Join(c.checkRestored(pid, watched, probe), boundRestored(pid))
+			if err == nil && c.spec.Network != nil {
+				err = c.spec.Network.Join(pid, true)
+			}
 			if err != nil || image.MayRun == nil {
 				return err
 			}
-			return image.MayRun(pid)
+			return image.MayRun()
 		},
 	})
 	if err != nil {

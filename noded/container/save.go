@@ -43,7 +43,7 @@ const (
 )
 
 // Save writes an image of the container, which the caller has frozen by its
-// control group. It refuses what NotSavable finds with checkpoint.ErrObstacles, even
+// control group. A link of its network with the node is cut: CRIU cannot save one. It refuses what NotSavable finds with checkpoint.ErrObstacles, even
 // if CRIU would save it, for example a connection without its other end. The container
 // stays frozen, also after a failure, unless the error wraps checkpoint.ErrRuns. The
 // manifest lacks job, epoch, number, node and GPUs: the caller fills them in.
@@ -67,7 +67,7 @@ func (c *Container) Save(ctx context.Context, engine *checkpoint.Engine, o SaveO
 		}
 	}
 	manifest := &checkpoint.Manifest{
-		Version: checkpoint.ManifestVersion, SavedMS: time.Now().UnixMilli(), UID: c.spec.User.UID, Root: hostRoot,
+		Version: checkpoint.ManifestVersion, SavedMS: time.Now().UnixMilli(), UID: c.spec.User.UID, Root: c.spec.rootName(),
 	}
 	if manifest.Machine, err = checkpoint.ThisMachine(ctx, engine); err != nil {
 		return nil, err

@@ -116,7 +116,8 @@ func (s *stage) close() error {
 type cloneOptions struct {
 	recursive   bool
 	noAutomount bool
-	idmap       bool // if the file system supports it; otherwise as it is
+	idmap       bool     // if the file system supports it; otherwise as it is
+	idmapAs     *os.File // likewise, with the map of this user namespace
 	attr        uint64
 }
 
@@ -143,9 +144,13 @@ func (s *stage) clone(path string, file *os.File, o cloneOptions) (*os.File, err
 	tree := os.NewFile(uintptr(fd), path)
 	// Private: what is mounted on the host later stays there.
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: o.attr, Propagation: unix.MS_PRIVATE})
-	if err == nil && o.idmap {
+	ids := o.idmapAs
+	if o.idmap {
+		ids = s.userns
+	}
+	if err == nil && ids != nil {
 		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|depth, &unix.MountAttr{
-			Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(s.userns.Fd()),
+			Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(ids.Fd()),
 		})
 		// Some file systems (NFS, FUSE) and mounts that are idmapped already
 		// cannot be. The user's own files are right without it; all others

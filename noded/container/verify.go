@@ -29,12 +29,12 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 		return &MisfitError{found}
 	}
 	if image.Dir == "" {
-		return checkShared(spec.User, m.Shared, false)
+		return checkShared(spec, m.Shared, false)
 	}
 	if err := m.Verify(image.Dir, image.Spare); err != nil {
 		return err
 	}
-	if err := checkShared(spec.User, m.Shared, true); err != nil {
+	if err := checkShared(spec, m.Shared, true); err != nil {
 		return err
 	}
 	for i := range m.Files {
@@ -57,13 +57,14 @@ func checkImage(ctx context.Context, spec *Spec, engine *checkpoint.Engine, imag
 // the job itself was writing may have grown since, if the job continued after it was
 // saved. If asked to, checkShared truncates it to where the job is now, which will write
 // the rest again. It uses the user's own rights.
-func checkShared(user User, files []checkpoint.SharedFile, cut bool) error {
+func checkShared(spec *Spec, files []checkpoint.SharedFile, cut bool) error {
 	for _, f := range files {
 		if !f.Exact {
 			continue
 		}
-		err := userpath.As(user.Identity(), 0, func() error {
-			info, err := os.Stat(f.Path)
+		path := spec.outside(f.Path)
+		err := userpath.As(spec.User.Identity(), 0, func() error {
+			info, err := os.Stat(path)
 			switch {
 			case err != nil:
 				return misfit("file "+f.Path, "it was open: "+err.Error(), "choose a node that has it, or put it back")
@@ -71,7 +72,7 @@ func checkShared(user User, files []checkpoint.SharedFile, cut bool) error {
 				return nil
 			case info.Size() > f.Size && f.Written && info.Mode().IsRegular():
 				if cut {
-					return os.Truncate(f.Path, f.Size)
+					return os.Truncate(path, f.Size)
 				}
 				return nil
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/lease"
+	"github.com/gleaner-hpc/gleaner/noded/network"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	"github.com/gleaner-hpc/gleaner/noded/shim/gpumem"
 	"github.com/gleaner-hpc/gleaner/noded/shim/imagedir"
@@ -41,7 +42,8 @@ type alloc struct {
 	maker    *save.Maker
 	image    *imagedir.Dir  // from which it resumes
 	gpus     *gpumem.Memory // nil = no device has a memory of its own
-	network  *network       // nil = the job has none between its nodes
+	gang     *gangEnd       // nil = the job has none between its nodes
+	out      *network.Out   // nil = the job has the node's network
 
 	freezer sync.Mutex // held while the kernel is told to freeze or thaw the job
 	parking *parking   // what carries out core.Park
@@ -124,6 +126,7 @@ func newAlloc(d bundle.Dir, log *slog.Logger) (*alloc, error) {
 		Log: p.log, Changed: p.changedNow, Packets: p.packetsFrom,
 	})
 	p.maker = p.newMaker()
+	job.Tell = p.sayPreparing
 	p.startContext, p.stopStart = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -144,6 +147,7 @@ func (p *alloc) prepare() (*container.Spec, func(), error) {
 		return nil, nil, err
 	}
 	spec.Cgroup = p.group.Config()
+	p.prepareOut(spec)
 	if !p.job.DryRun {
 		err = p.relay.Serve()
 	}
@@ -223,6 +227,17 @@ func (p *alloc) setReady(running *container.Container) {
 	if p.core.Checkpointable.Reason == askingDriver {
 		go p.checkpointableGPUs()
 	}
+}
+
+// sayPreparing tells what the allocation waits for before its container is made.
+func (p *alloc) sayPreparing(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.core.Checkpointable = nil
+	if text != "" {
+		p.core.Checkpointable = &pb.AllocCheckpointable{Alloc: p.order.Alloc, Reason: bundle.Clip(text)}
+	}
+	p.notify()
 }
 
 // release notes that the script may run. The caller holds p.mu.

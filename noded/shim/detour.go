@@ -39,7 +39,7 @@ func allocated(order *pb.StartAlloc) (nodes []string) {
 
 // watchPeers opens detours to the peers that are silent, until the job ends.
 func (p *alloc) watchPeers(ctx context.Context) {
-	n, since, away := p.network, map[netip.Addr]time.Time{}, map[netip.Addr]bool{}
+	n, since, away := p.gang, map[netip.Addr]time.Time{}, map[netip.Addr]bool{}
 	tick := time.NewTicker(lookAtPeersEvery)
 	defer tick.Stop()
 	for {
@@ -70,7 +70,7 @@ func (p *alloc) watchPeers(ctx context.Context) {
 	}
 }
 
-func (n *network) indexOf(peer gangnet.Peer) int {
+func (n *gangEnd) indexOf(peer gangnet.Peer) int {
 	for i := range n.nodes {
 		if address, err := gangnet.Address(n.prefix, i); err == nil && address == peer.Address {
 			return i
@@ -85,11 +85,11 @@ func (p *alloc) detour(ctx context.Context, peer gangnet.Peer, node string) {
 		err := func() error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			tunnel, err := p.relay.OpenTunnel(ctx, &pb.TunnelOpen{TargetNode: node, NetworkFrom: uint32(p.network.index + 1)})
+			tunnel, err := p.relay.OpenTunnel(ctx, &pb.TunnelOpen{TargetNode: node, NetworkFrom: uint32(p.gang.index + 1)})
 			if err != nil {
 				return err
 			}
-			return p.network.carry(ctx, peer, tunnel)
+			return p.gang.carry(ctx, peer, tunnel)
 		}()
 		p.log.Debug("a detour of the job's network has ended, and is opened again", "node", node, "error", err)
 		select {
@@ -101,7 +101,7 @@ func (p *alloc) detour(ctx context.Context, peer gangnet.Peer, node string) {
 
 // packetsFrom carries what a peer sends through a tunnel that it has opened.
 func (p *alloc) packetsFrom(ctx context.Context, index int, tunnel relay.PacketTunnel) {
-	n := p.network
+	n := p.gang
 	if n == nil || index < 0 || index >= len(n.nodes) {
 		return
 	}
@@ -120,7 +120,7 @@ func (p *alloc) packetsFrom(ctx context.Context, index int, tunnel relay.PacketT
 
 // carry passes packets on between a peer and the process that carries the network here,
 // which takes a port of the loopback interface for the peer's.
-func (n *network) carry(ctx context.Context, peer gangnet.Peer, tunnel relay.PacketTunnel) error {
+func (n *gangEnd) carry(ctx context.Context, peer gangnet.Peer, tunnel relay.PacketTunnel) error {
 	// By its address, rules of a firewall can tell this from packets of other nodes, also
 	// where all nodes are on one machine.
 	near, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)}, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(n.end.Message().GetPort())})

@@ -14,7 +14,8 @@ import (
 // the kernel does not freeze cannot be saved.
 const holdPatience = 5 * time.Second
 
-// freezeForSave freezes the job until thawAfterSave. If it fails, the job is as it was.
+// freezeForSave freezes the job and cuts its way out, until thawAfterSave. If it fails, the
+// job is as it was, or thawAfterSave makes it so.
 func (p *alloc) freezeForSave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, holdPatience)
 	defer cancel()
@@ -24,7 +25,7 @@ func (p *alloc) freezeForSave(ctx context.Context) error {
 		return errors.Join(err, p.applyFreezer())
 	}
 	p.setHeld(true)
-	return p.network.hold()
+	return errors.Join(p.gang.hold(), p.out.Hold())
 }
 
 // thawAfterSave ends freezeForSave: the job runs, unless its lease has it frozen. It may
@@ -33,7 +34,7 @@ func (p *alloc) thawAfterSave() error {
 	p.freezer.Lock()
 	defer p.freezer.Unlock()
 	p.setHeld(false)
-	return errors.Join(p.network.release(), p.applyFreezer())
+	return errors.Join(p.out.Release(), p.gang.release(), p.applyFreezer())
 }
 
 // refreeze makes the kernel freeze or thaw the job as it should be already: whoever

@@ -79,6 +79,7 @@ func Main(dir string) error {
 	p.relay.Close()
 	p.job.LeaveCheckpointDir()
 	p.job.DropDisk()
+	p.job.DropRoot()
 	err, cleanErr := d.Conclude(result, host, func() {
 		p.setEnded(result)
 		log.Info("allocation ended", "cause", result.Cause, "exit_code", result.ExitCode, "exit_signal", result.ExitSignal, "detail", result.Detail)
@@ -125,12 +126,14 @@ func (p *alloc) run() *pb.AllocEnded {
 		cleanup()
 		return p.failed(err)
 	}
-	defer p.network.close()
-	if p.network != nil {
+	defer p.gang.close()
+	if p.gang != nil {
+		spec.Network = joined{spec.Network, p.gang}
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		go p.watchPeers(ctx)
 	}
+	defer p.closeOut()
 	running, err := p.begin(spec, image)
 	cleanup()
 	p.drop(image)
@@ -198,6 +201,7 @@ func (p *alloc) teardown(running *container.Container) *pb.AllocEnded {
 	}
 	result := p.outcome(usage.OOMKills > 0)
 	result.Usage, result.Freed = bundle.UsageMessage(usage), freed
+	result.Steps = bundle.ReadSteps(p.dir.Path(bundle.RunDir))
 	if err := running.Destroy(); err != nil {
 		p.log.Error("the container could not be removed whole: what is left goes with this process", "error", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/images"
 	"github.com/gleaner-hpc/gleaner/noded/shim/imagedir"
+	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
 	"github.com/gleaner-hpc/gleaner/noded/supervise"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -131,8 +132,8 @@ func (p *alloc) restore(spec *container.Spec, from *arrival) (*container.Contain
 
 // mayBegin is asked when the job is there and has not run. One allocation of several waits
 // until all are there: either they all resume, or none does.
-func (p *alloc) mayBegin(pid int) error {
-	if err := errors.Join(p.image.Whole(), p.gpus.Find(), p.network.settle(pid)); err != nil {
+func (p *alloc) mayBegin() error {
+	if err := errors.Join(p.image.Whole(), p.gpus.Find()); err != nil {
 		return err
 	}
 	if p.order.Gang {
@@ -146,7 +147,7 @@ func (p *alloc) mayBegin(pid int) error {
 	}
 	// The connections of all allocations are there: before, the kernel of one would have
 	// refused what another one sends.
-	return p.network.open()
+	return p.gang.open()
 }
 
 // awaitOthers tells that this allocation is there, and returns when it may run or must
@@ -182,8 +183,12 @@ func (p *alloc) begin(spec *container.Spec, from *arrival) (*container.Container
 	if from != nil {
 		return p.restore(spec, from)
 	}
-	spec.Started = func(pid int) error { return errors.Join(p.network.settle(pid), p.network.open()) }
-	return container.Start(p.startContext, spec)
+	running, err := container.Start(p.startContext, spec)
+	if err != nil && spec.Root != nil && !errors.Is(err, container.ErrMemory) {
+		// Whoever made the image may have put anything where something is mounted.
+		err = prepare.BadRequest("nothing can be started in container image %s on node %s: %v", p.order.Spec.Image, p.settings.Node, err)
+	}
+	return running, err
 }
 
 // imageDialer opens streams to the node that has the image.

@@ -81,7 +81,7 @@ func (s *service) StartBatch(ctx context.Context, order *pb.ReleaseBatch) (*pb.S
 	ready := p.core.Ready
 	p.mu.Unlock()
 	if ready {
-		if err := p.network.meet(order.GetNetworkPeers()); err != nil {
+		if err := p.gang.meet(order.GetNetworkPeers()); err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}

@@ -21,6 +21,15 @@ const (
 
 var checkpointModes = []string{CheckpointAuto, CheckpointSystem, CheckpointApp, CheckpointNone}
 
+// What becomes of connections that lead out of a network of the job's own:
+// --checkpoint-connections.
+const (
+	ConnectionsRefuse = "refuse" // the job cannot be saved while it has one
+	ConnectionsClose  = "close"  // they are reset when it resumes from an image
+)
+
+var checkpointConnections = []string{ConnectionsRefuse, ConnectionsClose}
+
 // SavedExit is the exit status by which the batch script of a job under
 // --checkpoint=app says that its work is saved and that it wants to run again.
 const SavedExit = 85
@@ -50,6 +59,10 @@ func CheckCheckpoint(policy *pb.CheckpointPolicy) error {
 	switch {
 	case mode != "" && !slices.Contains(checkpointModes, mode):
 		return fmt.Errorf("--checkpoint=%s is not known: use %s", shorten(mode), strings.Join(checkpointModes, ", "))
+	case policy.GetConnections() != "" && !slices.Contains(checkpointConnections, policy.GetConnections()):
+		return fmt.Errorf("--checkpoint-connections=%s is not known: use %s", shorten(policy.GetConnections()), strings.Join(checkpointConnections, ", "))
+	case policy.GetConnections() == ConnectionsClose && mode == CheckpointNone:
+		return errors.New("--checkpoint=none and --checkpoint-connections=close exclude each other")
 	case policy.GetIntervalAuto() && policy.GetIntervalS() != 0:
 		return errors.New("--checkpoint-interval is both a time and auto: give one")
 	case policy.GetIntervalS() == Unlimited:

@@ -92,6 +92,8 @@ var forbidden = []struct {
 	{[]string{"ctld/state"}, []string{"ctld"}, []string{"ctld/state"}, "the state machine knows no I/O"},
 	{[]string{"cmd/gleaner"}, []string{"ctld", "noded", "cgroup", "checkpoint"}, nil, "user commands speak only the public interface"},
 	{[]string{"cmd/ginit"}, []string{"ctld", "sched", "cgroup", "checkpoint", "proto/gleaner"}, nil, "process 1 stays small"},
+	{[]string{"oci"}, []string{""}, []string{"oci"}, "container images are read without knowing for whom"},
+	{[]string{"noded/roots"}, []string{"noded"}, []string{"noded/roots", "noded/userpath", "noded/shim/remove"}, "the cache of container images knows no job"},
 	{[]string{"cmd"}, []string{"test"}, nil, "nothing imports test"},
 }
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -84,13 +85,16 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 	for _, warning := range asked.Warnings {
 		a.say("warning: %s", warning)
 	}
+	if err := jobspec.Pin(asked.Request.Spec); err != nil {
+		return nil, err
+	}
 	if a.client, err = client.Connect(inv); err != nil {
 		return nil, err
 	}
 	answer, err := client.Call(inv.Context, a.client, a.client.Submit, asked.Request)
 	if err != nil {
 		a.client.Close()
-		return nil, option.Fail(1, "Unable to allocate resources: %s", client.Describe(err))
+		return nil, refused(inv, err)
 	}
 	a.Job = &pb.Job{Id: &pb.JobId{Job: answer.GetJobId()}}
 	for _, warning := range answer.GetWarnings() {
@@ -103,10 +107,24 @@ func Obtain(inv *option.Invocation, values option.Values, name string) (*Allocat
 	return a, nil
 }
 
+// refused is Slurm's sentence about what the controller answered.
+func refused(inv *option.Invocation, err error) error {
+	text := client.Describe(err)
+	if strings.HasPrefix(text, "invalid partition specified: ") {
+		failed := "Unable to allocate resources"
+		if inv.Command.Name == "alloc" {
+			failed = "Job submit/allocate failed"
+		}
+		return option.Fail(1, "%s\n%s: Invalid partition name specified", text, failed)
+	}
+	return option.Fail(1, "Unable to allocate resources: %s", text)
+}
+
 // script is what the job runs: it waits for its client's session. The commands are
-// linked in /usr/local/bin of every job, whatever PATH says.
+// linked in /usr/local/bin of every job, whatever PATH says, or in an image in
+// /run/gleaner/bin.
 func script(session string, inactiveS uint32) string {
-	return fmt.Sprintf("#!/bin/sh\n# This script holds the nodes for the one who asked for them.\nPATH=/usr/local/bin:$PATH\nexec gleaner hold %s %d\n", session, inactiveS)
+	return fmt.Sprintf("#!/bin/sh\n# This script holds the nodes for the one who asked for them.\nPATH=/usr/local/bin:$PATH:/run/gleaner/bin\nexec gleaner hold %s %d\n", session, inactiveS)
 }
 
 // waits reads --inactive-limit and --immediate; patience 0 = for ever.

@@ -23,6 +23,8 @@ const (
 // stronger set that gives one of them silences the others in a weaker one.
 var contradictions = [][]string{
 	{optRequeue, optNoRequeue},
+	{optEntrypoint, optNoEntrypoint},
+	{optMountHome, optNoMountHome},
 	{OptMem, OptMemPerCPU, optMemPerGPU},
 	{OptCPUsPerTask, optCPUsPerGPU},
 	{OptGres, OptGPUsPerNode},
@@ -79,6 +81,7 @@ func buildSpec(values option.Values, directory string) (*pb.JobSpec, error) {
 	b.placement()
 	b.waits()
 	b.checkpoint()
+	b.container(directory)
 	b.behaviour()
 	return b.spec, b.Err
 }
@@ -257,7 +260,11 @@ func (b *Builder) gpus() {
 		}
 		requests, err := kind.parse(b.Values.Text(kind.long), kind.scope)
 		if err != nil {
-			b.Fail(1, "Invalid --%s specification: %w", kind.long, err)
+			what := "--" + kind.long
+			if kind.long == OptGres {
+				what = "generic resource (gres)"
+			}
+			b.Fail(1, "Invalid %s specification: %w", what, err)
 		}
 		b.spec.Gpus = append(b.spec.Gpus, requests...)
 	}

@@ -16,6 +16,7 @@ const (
 	optCheckpoint         = "checkpoint"
 	optCheckpointDir      = "checkpoint-dir"
 	optCheckpointInterval = "checkpoint-interval"
+	optCheckpointConns    = "checkpoint-connections"
 )
 
 func checkpointOptions() []option.Option {
@@ -24,6 +25,7 @@ func checkpointOptions() []option.Option {
 		{Long: optCheckpoint, Argument: "auto|system|app|none", InScript: true, Environment: variables("CHECKPOINT"), Help: "how the job is saved when it has to make room: by the system, by itself (app), or not; a script under app that exits with 85 has saved its work and is run again", Default: "auto"},
 		{Long: optCheckpointDir, Argument: "directory", InScript: true, Environment: variables("CHECKPOINT_DIR"), Help: "where a job saves itself, made for it and told in GLEANER_CHECKPOINT_DIR; it may contain the patterns of file names", Default: "with --checkpoint=app .gleaner/JOB in the work directory"},
 		{Long: optCheckpointInterval, Argument: "time|auto", InScript: true, Environment: variables("CHECKPOINT_INTERVAL"), Help: "save the job so often while it runs; times as for --time, auto as often as loses the least", Default: "only when it has to make room"},
+		{Long: optCheckpointConns, Argument: "refuse|close", InScript: true, Environment: variables("CHECKPOINT_CONNECTIONS"), Help: "what a save does about connections to the outside of a job with --network=private: wait until there is none, or reset them when the job resumes, so that its programs dial again", Default: "refuse"},
 	}
 }
 
@@ -37,11 +39,11 @@ func (b *Builder) checkpoint() {
 		}
 		b.spec.Signal = signal.String()
 	}
-	if !v.Given(optCheckpoint) && !v.Given(optCheckpointDir) && !v.Given(optCheckpointInterval) {
+	if !v.Given(optCheckpoint) && !v.Given(optCheckpointDir) && !v.Given(optCheckpointInterval) && !v.Given(optCheckpointConns) {
 		return
 	}
-	policy := &pb.CheckpointPolicy{Mode: strings.ToLower(v.Text(optCheckpoint)), Directory: v.Text(optCheckpointDir)}
-	for _, long := range []string{optCheckpoint, optCheckpointDir} {
+	policy := &pb.CheckpointPolicy{Mode: strings.ToLower(v.Text(optCheckpoint)), Directory: v.Text(optCheckpointDir), Connections: strings.ToLower(v.Text(optCheckpointConns))}
+	for _, long := range []string{optCheckpoint, optCheckpointDir, optCheckpointConns} {
 		if v.Given(long) && v.Text(long) == "" {
 			b.failEmpty(long)
 		}

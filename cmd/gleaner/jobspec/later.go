@@ -16,7 +16,7 @@ func submitLater() []option.Option {
 		{Long: "bbf", Argument: "file", Later: "copy files inside the script"},
 		{Long: "cluster-constraint", Argument: "features", Later: option.LeaveOut + "; there is one cluster"},
 		{Long: "clusters", Short: 'M', Argument: "names", Environment: variables("CLUSTERS"), Later: "name the controller of the other cluster with --controller"},
-		{Long: "container", Argument: "bundle", Environment: variables("CONTAINER"), Later: "there is no OCI runtime for jobs, and container engines need namespaces that a job may not make: unpack the image to a directory and use its programs by their paths (a virtual environment, a module, a squashfs that an administrator mounts)"},
+		{Long: "container", Argument: "bundle", Environment: variables("CONTAINER"), Later: "bundles of a runtime have no digest, so that two nodes may have different ones: name the image that it was made of with --image"},
 		{Long: "export-file", Argument: "file", Later: "read the file inside the script, or name its variables in --export"},
 		{Long: "gid", Argument: "group", Later: "submit with newgrp(1) or sg(1) in that group"},
 		{Long: "gpus-per-socket", Argument: "[model:]count", Later: gpusInstead},

@@ -12,6 +12,7 @@ type checkpointJSON struct {
 	Directory    string `json:"directory,omitempty"`
 	IntervalS    uint32 `json:"interval_s,omitempty"`
 	IntervalAuto bool   `json:"interval_auto,omitempty"`
+	Connections  string `json:"connections,omitempty"`
 }
 
 // checkpointOf is what was asked for; nil if nothing was.
@@ -22,7 +23,7 @@ func checkpointOf(row *JobRow) *checkpointJSON {
 	}
 	return &checkpointJSON{
 		Mode: cmp.Or(policy.GetMode(), spec.CheckpointAuto), Directory: checkpointDirectory(row),
-		IntervalS: policy.GetIntervalS(), IntervalAuto: policy.GetIntervalAuto(),
+		IntervalS: policy.GetIntervalS(), IntervalAuto: policy.GetIntervalAuto(), Connections: policy.GetConnections(),
 	}
 }
 
@@ -60,6 +61,9 @@ func jobCheckpoint(r *Record, row *JobRow) {
 			interval = clockText(asked.IntervalS)
 		}
 		items = append(items, Item("Checkpoint", asked.Mode), Item("CheckpointInterval", interval))
+		if asked.Connections != "" {
+			items = append(items, Item("CheckpointConnections", asked.Connections))
+		}
 		if asked.Directory != "" {
 			items = append(items, Item("CheckpointDir", asked.Directory))
 		}

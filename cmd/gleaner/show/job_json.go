@@ -21,6 +21,7 @@ type jobRecord struct {
 	BeginTime        Optional     `json:"begin_time"`
 	Comment          string       `json:"comment"`
 	Command          string       `json:"command"`
+	Container        string       `json:"container"`
 	Cpus             Optional     `json:"cpus"`
 	CpusPerTask      Optional     `json:"cpus_per_task"`
 	WorkDirectory    string       `json:"current_working_directory"`
@@ -121,7 +122,7 @@ func (s JSONShape) Job(r *JobRow) *jobRecord {
 	job, asked := r.job, r.job.GetSpec()
 	record := &jobRecord{
 		JobID: job.GetId().GetJob(), Name: asked.GetName(), Account: asked.GetAccount(), QOS: QosOf(job),
-		Comment: asked.GetComment(), Wckey: asked.GetWckey(), BatchFlag: true, BatchHost: job.BatchHost,
+		Comment: asked.GetComment(), Container: asked.GetImage(), Wckey: asked.GetWckey(), BatchFlag: true, BatchHost: job.BatchHost,
 		UserID: job.GetOwner().GetUid(), UserName: job.GetOwner().GetUser(),
 		GroupID: job.GetOwner().GetGid(), GroupName: job.GetOwner().GetGroup(),
 		Partition: job.Partition, Nodes: job.NodeList, Nice: asked.GetNice(), Hold: asked.GetHold(),

@@ -3,6 +3,7 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 	"github.com/gleaner-hpc/gleaner/proto/spec"
@@ -50,9 +51,7 @@ func jobTimes(r *Record, row *JobRow) {
 	}
 	r.Line(Item("StartTime", view.Stamp(startMS(job), "Unknown")), Item("EndTime", end),
 		Item("Deadline", view.Stamp(job.GetSpec().GetDeadlineMs(), "N/A")))
-	if job.SuspendMs != 0 {
-		r.Line(Item("SuspendTime", view.Stamp(job.SuspendMs, "None")), Item("SecsPreSuspend", Digits(uint64(max(job.PreSuspendMs, 0)/1000))))
-	}
+	r.Line(Item("SuspendTime", view.Stamp(job.SuspendMs, "None")), Item("SecsPreSuspend", Digits(uint64(max(job.PreSuspendMs, 0)/1000))))
 	if job.PreemptEligibleMs != 0 {
 		r.Line(Item("PreemptEligibleTime", view.Stamp(job.PreemptEligibleMs, "None")), Item("PreemptTime", view.Stamp(job.PreemptMs, "None")))
 	}
@@ -102,12 +101,24 @@ func cpuList(cpus []uint32) string {
 	return indexText(spec.NormalizeRanges(ranges))
 }
 
+// mountsText is --container-mounts.
+func mountsText(asked *pb.JobSpec) string {
+	texts := make([]string, len(asked.GetMounts()))
+	for i, m := range asked.GetMounts() {
+		if texts[i] = m.GetSource() + ":" + m.GetTarget(); m.GetReadOnly() {
+			texts[i] += ":ro"
+		}
+	}
+	return strings.Join(texts, ",")
+}
+
 func jobRequest(r *Record, row *JobRow) {
 	asked := row.job.GetSpec()
 	memory := Item("MinMemoryNode", row.memoryText())
 	if asked.GetMemoryPerCpuBytes() > 0 {
 		memory = Item("MinMemoryCPU", row.memoryText())
 	}
+	r.Line("Socks/Node=*", "NtasksPerN:B:S:C="+Digits(asked.GetTasksPerNode())+":0:*:*", "CoreSpec=*")
 	r.Line(Item("MinCPUsNode", Digits(max(asked.GetCpusPerTask(), 1)*max(asked.GetTasksPerNode(), 1))), memory, Item("MinTmpDiskNode", row.tmpText()))
 	r.Line(Item("Features", OrNull(asked.GetConstraint())), "DelayBoot=00:00:00")
 	if names := reservationNames(asked); names != "" {
@@ -118,6 +129,12 @@ func jobRequest(r *Record, row *JobRow) {
 	r.Line(Item("WorkDir", asked.GetWorkDirectory()))
 	if asked.GetComment() != "" {
 		r.Line(Item("Comment", asked.GetComment()))
+	}
+	if asked.GetImage() != "" {
+		r.Line(Item("Container", asked.GetImage()))
+	}
+	if mounts := mountsText(asked); mounts != "" {
+		r.Line(Item("ContainerMounts", mounts))
 	}
 	r.Line(Item("StdErr", standardFile(row, standardError)))
 	r.Line(Item("StdIn", standardFile(row, standardInput)))

@@ -23,6 +23,9 @@ func submit(inv *option.Invocation) error {
 		return err
 	}
 	warn(inv, job, job.Warnings)
+	if err := jobspec.Pin(job.Request.Spec); err != nil {
+		return err
+	}
 	controller, err := client.Connect(inv)
 	if err != nil {
 		return err

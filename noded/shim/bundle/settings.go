@@ -5,6 +5,7 @@ import (
 
 	"github.com/gleaner-hpc/gleaner/checkpoint"
 	"github.com/gleaner-hpc/gleaner/noded/images"
+	"github.com/gleaner-hpc/gleaner/noded/network"
 )
 
 // Settings are what a supervisor needs beside its order. They are kept as
@@ -39,6 +40,22 @@ type Settings struct {
 	StepPort   int        `json:"step_port"`
 	LogFormat  string     `json:"log_format"` // of package logs
 	Checkpoint Checkpoint `json:"checkpoint"`
+	Network    Network    `json:"network"`
+	Roots      Roots      `json:"roots"`
+}
+
+// Network is what a supervisor needs to give its job a way out, if that has a network of
+// its own.
+type Network struct {
+	Ranges network.Ranges `json:"ranges"`
+	WhyNot string         `json:"why_not,omitempty"` // there is no way out on this node; "" = there is
+}
+
+// Roots is the node's cache of container images.
+type Roots struct {
+	Dir        string `json:"dir"`
+	Program    string `json:"program"` // goci
+	LimitBytes uint64 `json:"limit_bytes"`
 }
 
 // StepPorts is how many ports an allocation has for its steps.

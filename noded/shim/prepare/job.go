@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/roots"
 	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
 )
@@ -34,6 +35,11 @@ type Job struct {
 	// 0 = unknown.
 	ImageTmpBytes uint64
 
+	// Tell is told what the job waits for before its container is made; "" = nothing.
+	// May be nil.
+	Tell func(text string)
+
+	root *roots.Root     // nil = the node's own
 	disk *container.Disk // nil = it is not mounted, or the node has no bound
 }
 

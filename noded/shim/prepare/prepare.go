@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -67,6 +68,7 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 				dir.File.Close()
 			}
 		}
+		closeMounts(spec.Root)
 	}
 	defer func() {
 		if err != nil {
@@ -77,6 +79,9 @@ func (j *Job) Prepare(ctx context.Context) (_ *container.Spec, _ func(), err err
 		return nil, nil, err
 	}
 	if err := j.MakeRunDir(); err != nil {
+		return nil, nil, err
+	}
+	if spec.Root, err = j.openRoot(ctx); err != nil {
 		return nil, nil, err
 	}
 	if !j.DryRun {
@@ -127,11 +132,11 @@ func (j *Job) prepareBatch() ([]container.File, *pid1.Batch, error) {
 		return nil, nil, err
 	}
 	batch := &pid1.Batch{
-		Argv:  append([]string{pid1.Dir + "/" + pid1.ScriptFile}, s.GetArguments()...),
+		Argv:  slices.Concat(j.entrypoint(), []string{pid1.Dir + "/" + pid1.ScriptFile}, s.GetArguments()),
 		Env:   j.batchEnvironment(),
 		Umask: s.GetUmask(), Wait: j.Order.Gang,
 	}
-	batch.Cwd = bytesOf(filepath.Clean(s.GetWorkDirectory()))
+	batch.Cwd = bytesOf(j.directoryInside())
 	var files []container.File
 	closeAll := func() {
 		for _, f := range files {

@@ -758,6 +758,7 @@ type ListRunsRequest struct {
 	UntilMs       int64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	Duplicates    bool  `protobuf:"varint,4,opt,name=duplicates,proto3" json:"duplicates,omitempty"` // all runs of a job; otherwise the last one, or what it does now
 	Live          bool  `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`             // also jobs that wait or run
+	Steps         bool  `protobuf:"varint,180,opt,name=steps,proto3" json:"steps,omitempty"`         // with their steps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +824,13 @@ func (x *ListRunsRequest) GetDuplicates() bool {
 func (x *ListRunsRequest) GetLive() bool {
 	if x != nil {
 		return x.Live
+	}
+	return false
+}
+
+func (x *ListRunsRequest) GetSteps() bool {
+	if x != nil {
+		return x.Steps
 	}
 	return false
 }
@@ -4182,7 +4190,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"completing\x12 \n" +
 	"\vconfiguring\x18\v \x01(\bR\vconfiguring\x12\x10\n" +
 	"\x03qos\x18\f \x03(\tR\x03qos\x12\"\n" +
-	"\freservations\x18\r \x03(\tR\freservations\"\xaa\x01\n" +
+	"\freservations\x18\r \x03(\tR\freservations\"\xc1\x01\n" +
 	"\x0fListRunsRequest\x12-\n" +
 	"\x06filter\x18\x01 \x01(\v2\x15.gleaner.v1.JobFilterR\x06filter\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x03R\asinceMs\x12\x19\n" +
@@ -4190,7 +4198,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\n" +
 	"duplicates\x18\x04 \x01(\bR\n" +
 	"duplicates\x12\x12\n" +
-	"\x04live\x18\x05 \x01(\bR\x04live\"S\n" +
+	"\x04live\x18\x05 \x01(\bR\x04live\x12\x15\n" +
+	"\x05steps\x18\xb4\x01 \x01(\bR\x05steps\"S\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.gleaner.v1.PastRunR\x04runs\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\tR\x06notice\"\xcd\x01\n" +
@@ -4476,7 +4485,7 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"\x12NODE_ACTION_RESUME\x10\x02\x12\x14\n" +
 	"\x10NODE_ACTION_DOWN\x10\x03\x12\x16\n" +
 	"\x12NODE_ACTION_FENCED\x10\x04\x12\x16\n" +
-	"\x12NODE_ACTION_DELETE\x10\x052\xd5\x1a\n" +
+	"\x12NODE_ACTION_DELETE\x10\x052\x9c\x1b\n" +
 	"\n" +
 	"Controller\x12?\n" +
 	"\x06Submit\x12\x19.gleaner.v1.SubmitRequest\x1a\x1a.gleaner.v1.SubmitResponse\x12?\n" +
@@ -4506,7 +4515,8 @@ const file_gleaner_v1_controller_proto_rawDesc = "" +
 	"ShowConfig\x12\x1d.gleaner.v1.ShowConfigRequest\x1a\x1e.gleaner.v1.ShowConfigResponse\x129\n" +
 	"\x04Ping\x12\x17.gleaner.v1.PingRequest\x1a\x18.gleaner.v1.PingResponse\x128\n" +
 	"\x06Follow\x12\x19.gleaner.v1.FollowRequest\x1a\x11.gleaner.v1.Event0\x01\x12?\n" +
-	"\x06Status\x12\x19.gleaner.v1.StatusRequest\x1a\x1a.gleaner.v1.StatusResponse\x12H\n" +
+	"\x06Status\x12\x19.gleaner.v1.StatusRequest\x1a\x1a.gleaner.v1.StatusResponse\x12E\n" +
+	"\bDiagnose\x12\x1b.gleaner.v1.DiagnoseRequest\x1a\x1c.gleaner.v1.DiagnoseResponse\x12H\n" +
 	"\tListPeers\x12\x1c.gleaner.v1.ListPeersRequest\x1a\x1d.gleaner.v1.ListPeersResponse\x12B\n" +
 	"\aAddPeer\x12\x1a.gleaner.v1.AddPeerRequest\x1a\x1b.gleaner.v1.AddPeerResponse\x12K\n" +
 	"\n" +
@@ -4622,43 +4632,45 @@ var file_gleaner_v1_controller_proto_goTypes = []any{
 	(*DeleteReservationRequest)(nil),   // 75: gleaner.v1.DeleteReservationRequest
 	(*ListReservationsRequest)(nil),    // 76: gleaner.v1.ListReservationsRequest
 	(*StatusRequest)(nil),              // 77: gleaner.v1.StatusRequest
-	(*ListPeersRequest)(nil),           // 78: gleaner.v1.ListPeersRequest
-	(*AddPeerRequest)(nil),             // 79: gleaner.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),          // 80: gleaner.v1.RemovePeerRequest
-	(*TransferLeadershipRequest)(nil),  // 81: gleaner.v1.TransferLeadershipRequest
-	(*SaveSnapshotRequest)(nil),        // 82: gleaner.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),              // 83: gleaner.v1.SnapshotChunk
-	(*ListPrioritiesRequest)(nil),      // 84: gleaner.v1.ListPrioritiesRequest
-	(*ListSharesRequest)(nil),          // 85: gleaner.v1.ListSharesRequest
-	(*ListAccountsRequest)(nil),        // 86: gleaner.v1.ListAccountsRequest
-	(*ChangeAccountsRequest)(nil),      // 87: gleaner.v1.ChangeAccountsRequest
-	(*ListLicensesRequest)(nil),        // 88: gleaner.v1.ListLicensesRequest
-	(*ListLimitsRequest)(nil),          // 89: gleaner.v1.ListLimitsRequest
-	(*TunnelMessage)(nil),              // 90: gleaner.v1.TunnelMessage
-	(*ListCertificatesRequest)(nil),    // 91: gleaner.v1.ListCertificatesRequest
-	(*RevokeCertificatesRequest)(nil),  // 92: gleaner.v1.RevokeCertificatesRequest
-	(*RenewCertificateRequest)(nil),    // 93: gleaner.v1.RenewCertificateRequest
-	(*RecordCertificatesRequest)(nil),  // 94: gleaner.v1.RecordCertificatesRequest
-	(*CreateReservationResponse)(nil),  // 95: gleaner.v1.CreateReservationResponse
-	(*UpdateReservationResponse)(nil),  // 96: gleaner.v1.UpdateReservationResponse
-	(*DeleteReservationResponse)(nil),  // 97: gleaner.v1.DeleteReservationResponse
-	(*ListReservationsResponse)(nil),   // 98: gleaner.v1.ListReservationsResponse
-	(*StatusResponse)(nil),             // 99: gleaner.v1.StatusResponse
-	(*ListPeersResponse)(nil),          // 100: gleaner.v1.ListPeersResponse
-	(*AddPeerResponse)(nil),            // 101: gleaner.v1.AddPeerResponse
-	(*RemovePeerResponse)(nil),         // 102: gleaner.v1.RemovePeerResponse
-	(*TransferLeadershipResponse)(nil), // 103: gleaner.v1.TransferLeadershipResponse
-	(*RestoreSnapshotResponse)(nil),    // 104: gleaner.v1.RestoreSnapshotResponse
-	(*ListPrioritiesResponse)(nil),     // 105: gleaner.v1.ListPrioritiesResponse
-	(*ListSharesResponse)(nil),         // 106: gleaner.v1.ListSharesResponse
-	(*ListAccountsResponse)(nil),       // 107: gleaner.v1.ListAccountsResponse
-	(*ChangeAccountsResponse)(nil),     // 108: gleaner.v1.ChangeAccountsResponse
-	(*ListLicensesResponse)(nil),       // 109: gleaner.v1.ListLicensesResponse
-	(*ListLimitsResponse)(nil),         // 110: gleaner.v1.ListLimitsResponse
-	(*ListCertificatesResponse)(nil),   // 111: gleaner.v1.ListCertificatesResponse
-	(*RevokeCertificatesResponse)(nil), // 112: gleaner.v1.RevokeCertificatesResponse
-	(*RenewCertificateResponse)(nil),   // 113: gleaner.v1.RenewCertificateResponse
-	(*RecordCertificatesResponse)(nil), // 114: gleaner.v1.RecordCertificatesResponse
+	(*DiagnoseRequest)(nil),            // 78: gleaner.v1.DiagnoseRequest
+	(*ListPeersRequest)(nil),           // 79: gleaner.v1.ListPeersRequest
+	(*AddPeerRequest)(nil),             // 80: gleaner.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),          // 81: gleaner.v1.RemovePeerRequest
+	(*TransferLeadershipRequest)(nil),  // 82: gleaner.v1.TransferLeadershipRequest
+	(*SaveSnapshotRequest)(nil),        // 83: gleaner.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),              // 84: gleaner.v1.SnapshotChunk
+	(*ListPrioritiesRequest)(nil),      // 85: gleaner.v1.ListPrioritiesRequest
+	(*ListSharesRequest)(nil),          // 86: gleaner.v1.ListSharesRequest
+	(*ListAccountsRequest)(nil),        // 87: gleaner.v1.ListAccountsRequest
+	(*ChangeAccountsRequest)(nil),      // 88: gleaner.v1.ChangeAccountsRequest
+	(*ListLicensesRequest)(nil),        // 89: gleaner.v1.ListLicensesRequest
+	(*ListLimitsRequest)(nil),          // 90: gleaner.v1.ListLimitsRequest
+	(*TunnelMessage)(nil),              // 91: gleaner.v1.TunnelMessage
+	(*ListCertificatesRequest)(nil),    // 92: gleaner.v1.ListCertificatesRequest
+	(*RevokeCertificatesRequest)(nil),  // 93: gleaner.v1.RevokeCertificatesRequest
+	(*RenewCertificateRequest)(nil),    // 94: gleaner.v1.RenewCertificateRequest
+	(*RecordCertificatesRequest)(nil),  // 95: gleaner.v1.RecordCertificatesRequest
+	(*CreateReservationResponse)(nil),  // 96: gleaner.v1.CreateReservationResponse
+	(*UpdateReservationResponse)(nil),  // 97: gleaner.v1.UpdateReservationResponse
+	(*DeleteReservationResponse)(nil),  // 98: gleaner.v1.DeleteReservationResponse
+	(*ListReservationsResponse)(nil),   // 99: gleaner.v1.ListReservationsResponse
+	(*StatusResponse)(nil),             // 100: gleaner.v1.StatusResponse
+	(*DiagnoseResponse)(nil),           // 101: gleaner.v1.DiagnoseResponse
+	(*ListPeersResponse)(nil),          // 102: gleaner.v1.ListPeersResponse
+	(*AddPeerResponse)(nil),            // 103: gleaner.v1.AddPeerResponse
+	(*RemovePeerResponse)(nil),         // 104: gleaner.v1.RemovePeerResponse
+	(*TransferLeadershipResponse)(nil), // 105: gleaner.v1.TransferLeadershipResponse
+	(*RestoreSnapshotResponse)(nil),    // 106: gleaner.v1.RestoreSnapshotResponse
+	(*ListPrioritiesResponse)(nil),     // 107: gleaner.v1.ListPrioritiesResponse
+	(*ListSharesResponse)(nil),         // 108: gleaner.v1.ListSharesResponse
+	(*ListAccountsResponse)(nil),       // 109: gleaner.v1.ListAccountsResponse
+	(*ChangeAccountsResponse)(nil),     // 110: gleaner.v1.ChangeAccountsResponse
+	(*ListLicensesResponse)(nil),       // 111: gleaner.v1.ListLicensesResponse
+	(*ListLimitsResponse)(nil),         // 112: gleaner.v1.ListLimitsResponse
+	(*ListCertificatesResponse)(nil),   // 113: gleaner.v1.ListCertificatesResponse
+	(*RevokeCertificatesResponse)(nil), // 114: gleaner.v1.RevokeCertificatesResponse
+	(*RenewCertificateResponse)(nil),   // 115: gleaner.v1.RenewCertificateResponse
+	(*RecordCertificatesResponse)(nil), // 116: gleaner.v1.RecordCertificatesResponse
 }
 var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	62,  // 0: gleaner.v1.SubmitRequest.spec:type_name -> gleaner.v1.JobSpec
@@ -4746,68 +4758,70 @@ var file_gleaner_v1_controller_proto_depIdxs = []int32{
 	55,  // 82: gleaner.v1.Controller.Ping:input_type -> gleaner.v1.PingRequest
 	57,  // 83: gleaner.v1.Controller.Follow:input_type -> gleaner.v1.FollowRequest
 	77,  // 84: gleaner.v1.Controller.Status:input_type -> gleaner.v1.StatusRequest
-	78,  // 85: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
-	79,  // 86: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
-	80,  // 87: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
-	81,  // 88: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
-	82,  // 89: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
-	83,  // 90: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
-	84,  // 91: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
-	85,  // 92: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
-	86,  // 93: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
-	87,  // 94: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
-	88,  // 95: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
-	89,  // 96: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
-	19,  // 97: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
-	90,  // 98: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
-	91,  // 99: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
-	92,  // 100: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
-	93,  // 101: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
-	94,  // 102: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
-	3,   // 103: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
-	15,  // 104: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
-	21,  // 105: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
-	5,   // 106: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
-	7,   // 107: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
-	18,  // 108: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
-	23,  // 109: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
-	11,  // 110: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
-	25,  // 111: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
-	27,  // 112: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
-	29,  // 113: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
-	31,  // 114: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
-	33,  // 115: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
-	35,  // 116: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
-	37,  // 117: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
-	95,  // 118: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
-	96,  // 119: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
-	97,  // 120: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
-	98,  // 121: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
-	50,  // 122: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
-	53,  // 123: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
-	56,  // 124: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
-	58,  // 125: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
-	99,  // 126: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
-	100, // 127: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
-	101, // 128: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
-	102, // 129: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
-	103, // 130: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
-	83,  // 131: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
-	104, // 132: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
-	105, // 133: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
-	106, // 134: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
-	107, // 135: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
-	108, // 136: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
-	109, // 137: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
-	110, // 138: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
-	20,  // 139: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
-	90,  // 140: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
-	111, // 141: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
-	112, // 142: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
-	113, // 143: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
-	114, // 144: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
-	103, // [103:145] is the sub-list for method output_type
-	61,  // [61:103] is the sub-list for method input_type
+	78,  // 85: gleaner.v1.Controller.Diagnose:input_type -> gleaner.v1.DiagnoseRequest
+	79,  // 86: gleaner.v1.Controller.ListPeers:input_type -> gleaner.v1.ListPeersRequest
+	80,  // 87: gleaner.v1.Controller.AddPeer:input_type -> gleaner.v1.AddPeerRequest
+	81,  // 88: gleaner.v1.Controller.RemovePeer:input_type -> gleaner.v1.RemovePeerRequest
+	82,  // 89: gleaner.v1.Controller.TransferLeadership:input_type -> gleaner.v1.TransferLeadershipRequest
+	83,  // 90: gleaner.v1.Controller.SaveSnapshot:input_type -> gleaner.v1.SaveSnapshotRequest
+	84,  // 91: gleaner.v1.Controller.RestoreSnapshot:input_type -> gleaner.v1.SnapshotChunk
+	85,  // 92: gleaner.v1.Controller.ListPriorities:input_type -> gleaner.v1.ListPrioritiesRequest
+	86,  // 93: gleaner.v1.Controller.ListShares:input_type -> gleaner.v1.ListSharesRequest
+	87,  // 94: gleaner.v1.Controller.ListAccounts:input_type -> gleaner.v1.ListAccountsRequest
+	88,  // 95: gleaner.v1.Controller.ChangeAccounts:input_type -> gleaner.v1.ChangeAccountsRequest
+	89,  // 96: gleaner.v1.Controller.ListLicenses:input_type -> gleaner.v1.ListLicensesRequest
+	90,  // 97: gleaner.v1.Controller.ListLimits:input_type -> gleaner.v1.ListLimitsRequest
+	19,  // 98: gleaner.v1.Controller.SaveJobs:input_type -> gleaner.v1.SaveJobsRequest
+	91,  // 99: gleaner.v1.Controller.Attach:input_type -> gleaner.v1.TunnelMessage
+	92,  // 100: gleaner.v1.Controller.ListCertificates:input_type -> gleaner.v1.ListCertificatesRequest
+	93,  // 101: gleaner.v1.Controller.RevokeCertificates:input_type -> gleaner.v1.RevokeCertificatesRequest
+	94,  // 102: gleaner.v1.Controller.RenewCertificate:input_type -> gleaner.v1.RenewCertificateRequest
+	95,  // 103: gleaner.v1.Controller.RecordCertificates:input_type -> gleaner.v1.RecordCertificatesRequest
+	3,   // 104: gleaner.v1.Controller.Submit:output_type -> gleaner.v1.SubmitResponse
+	15,  // 105: gleaner.v1.Controller.Cancel:output_type -> gleaner.v1.CancelResponse
+	21,  // 106: gleaner.v1.Controller.Control:output_type -> gleaner.v1.ControlResponse
+	5,   // 107: gleaner.v1.Controller.TestSubmission:output_type -> gleaner.v1.TestSubmissionResponse
+	7,   // 108: gleaner.v1.Controller.ExplainWait:output_type -> gleaner.v1.ExplainWaitResponse
+	18,  // 109: gleaner.v1.Controller.UpdateJobs:output_type -> gleaner.v1.UpdateJobsResponse
+	23,  // 110: gleaner.v1.Controller.ListJobs:output_type -> gleaner.v1.ListJobsResponse
+	11,  // 111: gleaner.v1.Controller.ListRuns:output_type -> gleaner.v1.ListRunsResponse
+	25,  // 112: gleaner.v1.Controller.ListNodes:output_type -> gleaner.v1.ListNodesResponse
+	27,  // 113: gleaner.v1.Controller.ListPartitions:output_type -> gleaner.v1.ListPartitionsResponse
+	29,  // 114: gleaner.v1.Controller.UpdateNode:output_type -> gleaner.v1.UpdateNodeResponse
+	31,  // 115: gleaner.v1.Controller.ReclaimNodes:output_type -> gleaner.v1.ReclaimNodesResponse
+	33,  // 116: gleaner.v1.Controller.ReleaseNodes:output_type -> gleaner.v1.ReleaseNodesResponse
+	35,  // 117: gleaner.v1.Controller.SetLending:output_type -> gleaner.v1.SetLendingResponse
+	37,  // 118: gleaner.v1.Controller.ReportLending:output_type -> gleaner.v1.ReportLendingResponse
+	96,  // 119: gleaner.v1.Controller.CreateReservation:output_type -> gleaner.v1.CreateReservationResponse
+	97,  // 120: gleaner.v1.Controller.UpdateReservation:output_type -> gleaner.v1.UpdateReservationResponse
+	98,  // 121: gleaner.v1.Controller.DeleteReservation:output_type -> gleaner.v1.DeleteReservationResponse
+	99,  // 122: gleaner.v1.Controller.ListReservations:output_type -> gleaner.v1.ListReservationsResponse
+	50,  // 123: gleaner.v1.Controller.ApplyPolicy:output_type -> gleaner.v1.ApplyPolicyResponse
+	53,  // 124: gleaner.v1.Controller.ShowConfig:output_type -> gleaner.v1.ShowConfigResponse
+	56,  // 125: gleaner.v1.Controller.Ping:output_type -> gleaner.v1.PingResponse
+	58,  // 126: gleaner.v1.Controller.Follow:output_type -> gleaner.v1.Event
+	100, // 127: gleaner.v1.Controller.Status:output_type -> gleaner.v1.StatusResponse
+	101, // 128: gleaner.v1.Controller.Diagnose:output_type -> gleaner.v1.DiagnoseResponse
+	102, // 129: gleaner.v1.Controller.ListPeers:output_type -> gleaner.v1.ListPeersResponse
+	103, // 130: gleaner.v1.Controller.AddPeer:output_type -> gleaner.v1.AddPeerResponse
+	104, // 131: gleaner.v1.Controller.RemovePeer:output_type -> gleaner.v1.RemovePeerResponse
+	105, // 132: gleaner.v1.Controller.TransferLeadership:output_type -> gleaner.v1.TransferLeadershipResponse
+	84,  // 133: gleaner.v1.Controller.SaveSnapshot:output_type -> gleaner.v1.SnapshotChunk
+	106, // 134: gleaner.v1.Controller.RestoreSnapshot:output_type -> gleaner.v1.RestoreSnapshotResponse
+	107, // 135: gleaner.v1.Controller.ListPriorities:output_type -> gleaner.v1.ListPrioritiesResponse
+	108, // 136: gleaner.v1.Controller.ListShares:output_type -> gleaner.v1.ListSharesResponse
+	109, // 137: gleaner.v1.Controller.ListAccounts:output_type -> gleaner.v1.ListAccountsResponse
+	110, // 138: gleaner.v1.Controller.ChangeAccounts:output_type -> gleaner.v1.ChangeAccountsResponse
+	111, // 139: gleaner.v1.Controller.ListLicenses:output_type -> gleaner.v1.ListLicensesResponse
+	112, // 140: gleaner.v1.Controller.ListLimits:output_type -> gleaner.v1.ListLimitsResponse
+	20,  // 141: gleaner.v1.Controller.SaveJobs:output_type -> gleaner.v1.SaveJobsResponse
+	91,  // 142: gleaner.v1.Controller.Attach:output_type -> gleaner.v1.TunnelMessage
+	113, // 143: gleaner.v1.Controller.ListCertificates:output_type -> gleaner.v1.ListCertificatesResponse
+	114, // 144: gleaner.v1.Controller.RevokeCertificates:output_type -> gleaner.v1.RevokeCertificatesResponse
+	115, // 145: gleaner.v1.Controller.RenewCertificate:output_type -> gleaner.v1.RenewCertificateResponse
+	116, // 146: gleaner.v1.Controller.RecordCertificates:output_type -> gleaner.v1.RecordCertificatesResponse
+	104, // [104:147] is the sub-list for method output_type
+	61,  // [61:104] is the sub-list for method input_type
 	61,  // [61:61] is the sub-list for extension type_name
 	61,  // [61:61] is the sub-list for extension extendee
 	0,   // [0:61] is the sub-list for field type_name

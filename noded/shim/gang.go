@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gleaner-hpc/gleaner/noded/container"
 	"github.com/gleaner-hpc/gleaner/noded/gangnet"
 	"github.com/gleaner-hpc/gleaner/noded/shim/prepare"
 	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
@@ -19,8 +20,8 @@ import (
 // resolvePatience bounds how long the addresses of the other nodes are looked up.
 const resolvePatience = 2 * time.Second
 
-// network is the allocation's part in it.
-type network struct {
+// gangEnd is the allocation's part in it.
+type gangEnd struct {
 	end    *gangnet.End
 	prefix netip.Prefix
 	index  int
@@ -56,7 +57,7 @@ func (p *alloc) beginNetwork() error {
 	if err != nil {
 		return err
 	}
-	p.network = &network{end: end, prefix: prefix, index: p.job.Index, nodes: allocated(p.order)}
+	p.gang = &gangEnd{end: end, prefix: prefix, index: p.job.Index, nodes: allocated(p.order)}
 	p.mu.Lock()
 	p.core.NetworkEnd = end.Message()
 	p.mu.Unlock()
@@ -70,7 +71,7 @@ func lookUp(address string) netip.Addr {
 }
 
 // settle gives the job's network the allocation's address. Nothing leads out of it yet.
-func (n *network) settle(pid int) error {
+func (n *gangEnd) settle(pid int) error {
 	if n == nil {
 		return nil
 	}
@@ -84,8 +85,31 @@ func (n *network) settle(pid int) error {
 	return nil
 }
 
+// joined is a job's way out, or nil, and its network between its nodes, as one.
+type joined struct {
+	out  container.Network
+	gang *gangEnd
+}
+
+// Join implements container.Network. The link of a restored job waits for the connections of
+// the allocations on the other nodes: see mayBegin.
+func (j joined) Join(pid int, restored bool) error {
+	if err := j.gang.settle(pid); err != nil {
+		return err
+	}
+	if j.out != nil {
+		if err := j.out.Join(pid, restored); err != nil {
+			return err
+		}
+	}
+	if restored {
+		return nil
+	}
+	return j.gang.open()
+}
+
 // open makes the link, unless the job is being saved.
-func (n *network) open() error {
+func (n *gangEnd) open() error {
 	if n == nil {
 		return nil
 	}
@@ -99,7 +123,7 @@ func (n *network) open() error {
 
 // hold cuts the link of a job that is frozen to be saved: what it has in its connections
 // must not change any more, here or on the other nodes. It stays cut until release.
-func (n *network) hold() error {
+func (n *gangEnd) hold() error {
 	if n == nil {
 		return nil
 	}
@@ -110,7 +134,7 @@ func (n *network) hold() error {
 }
 
 // release ends hold.
-func (n *network) release() error {
+func (n *gangEnd) release() error {
 	if n == nil {
 		return nil
 	}
@@ -121,7 +145,7 @@ func (n *network) release() error {
 }
 
 // meet hears who the others are. It may be told again.
-func (n *network) meet(told []*pb.NetworkPeer) error {
+func (n *gangEnd) meet(told []*pb.NetworkPeer) error {
 	if n == nil {
 		return nil
 	}
@@ -139,7 +163,7 @@ func (n *network) meet(told []*pb.NetworkPeer) error {
 	return nil
 }
 
-func (n *network) close() {
+func (n *gangEnd) close() {
 	if n != nil {
 		n.end.Close()
 	}

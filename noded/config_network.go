@@ -1,0 +1,81 @@
+package noded
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+
+	"github.com/gleaner-hpc/gleaner/noded/network"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+)
+
+// NetworkConfig is section [network] of the configuration: the way out of jobs with a
+// network of their own.
+type NetworkConfig struct {
+	Closed bool           // there is none on this node
+	Ranges network.Ranges // of their addresses; invalid = one is chosen
+}
+
+type networkFile struct {
+	WayOut string `toml:"way_out"`
+	Range  string `toml:"range"`
+	Range6 string `toml:"range6"`
+}
+
+// Words of network.way_out.
+const (
+	wayOutAuto = "auto"
+	wayOutNone = "none"
+)
+
+func (f *configFile) checkNetwork(c *Config) error {
+	section := &f.Network
+	switch section.WayOut {
+	case "", wayOutAuto:
+	case wayOutNone:
+		c.Network.Closed = true
+	default:
+		return fmt.Errorf("network.way_out %q: write %q, so that jobs with a network of their own reach the outside through this node where that works, or %q", shorten(section.WayOut), wayOutAuto, wayOutNone)
+	}
+	for _, r := range []struct {
+		key, text string
+		check     func(netip.Prefix) error
+		into      *netip.Prefix
+	}{
+		{"network.range", section.Range, network.CheckRange4, &c.Network.Ranges.V4},
+		{"network.range6", section.Range6, network.CheckRange6, &c.Network.Ranges.V6},
+	} {
+		if r.text == "" {
+			continue
+		}
+		prefix, err := netip.ParsePrefix(r.text)
+		if refused := r.check(prefix); err != nil || refused != nil {
+			return fmt.Errorf("%s %q: %w", r.key, shorten(r.text), errors.Join(refused))
+		}
+		*r.into = prefix
+	}
+	return nil
+}
+
+// findWayOut tries whether packets of jobs pass through this node, and answers what
+// supervisors are told.
+func findWayOut(c *NetworkConfig, log *slog.Logger) bundle.Network {
+	if c.Closed {
+		return bundle.Network{WhyNot: "network.way_out is none in this node's configuration"}
+	}
+	routes, err := network.Routes()
+	if err != nil {
+		return bundle.Network{WhyNot: err.Error()}
+	}
+	ranges, err := network.ChooseRanges(c.Ranges, routes)
+	if err == nil {
+		err = errors.Join(network.Tidy(), network.Try(ranges))
+	}
+	if err != nil {
+		log.Warn("jobs with a network of their own reach nothing outside of it: see the error for what would help", "error", err)
+		return bundle.Network{WhyNot: err.Error()}
+	}
+	log.Info("jobs with a network of their own reach the outside through this node", "range", ranges.V4, "range6", ranges.V6)
+	return bundle.Network{Ranges: ranges}
+}

@@ -1,0 +1,193 @@
+package prepare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/gleaner-hpc/gleaner/noded/container"
+	"github.com/gleaner-hpc/gleaner/noded/pid1"
+	"github.com/gleaner-hpc/gleaner/noded/roots"
+	"github.com/gleaner-hpc/gleaner/noded/shim/bundle"
+	"github.com/gleaner-hpc/gleaner/noded/userpath"
+	"github.com/gleaner-hpc/gleaner/oci/ref"
+	pb "github.com/gleaner-hpc/gleaner/proto/gleaner/v1"
+)
+
+// Roots is a node's cache of container images.
+func Roots(s *bundle.Settings) *roots.Cache {
+	return &roots.Cache{Dir: s.Roots.Dir, Program: s.Roots.Program, Limit: int64(s.Roots.LimitBytes), FirstID: container.HostIDBase}
+}
+
+// RootUser is who brings a job's root.
+func RootUser(order *pb.StartAlloc) *roots.User {
+	u := userOf(order.Owner)
+	return &roots.User{Identity: u.Identity(), Name: u.Name, Home: u.Home, Env: order.GetSpec().GetEnvironment()}
+}
+
+// openRoot brings the root that the job's user names; nil = the job has the node's own.
+func (j *Job) openRoot(ctx context.Context) (*container.Root, error) {
+	s := j.Order.Spec
+	if s.GetImage() == "" {
+		return nil, nil
+	}
+	named, err := ref.ParsePinned(s.Image)
+	if err != nil {
+		return nil, BadRequest("--image: %v", err)
+	}
+	cache := Roots(j.Settings)
+	cache.Log = j.Log
+	if j.root, err = cache.Root(ctx, RootUser(j.Order), named, j.tell); err != nil {
+		var fault *roots.Error
+		if errors.As(err, &fault) {
+			err = BadRequest("%v, on node %s", err, j.Order.Node)
+		}
+		return nil, err
+	}
+	j.tell("")
+	root := &container.Root{Layers: j.root.Layers, Digest: j.root.Digest, NoHome: s.GetContainer().GetNoHome()}
+	if root.Program, err = j.linkCommands(); err != nil {
+		return nil, err
+	}
+	for _, m := range s.Mounts {
+		dir, err := j.openMount(m)
+		if err != nil {
+			closeMounts(root)
+			return nil, BadRequest("--container-mounts: cannot open %s on node %s: %s: name what user %s can open there", m.Source, j.Order.Node, reason(err), j.userName())
+		}
+		root.Mounts = append(root.Mounts, container.Mount{Directory: dir, Target: filepath.Clean(m.Target), ReadOnly: m.ReadOnly})
+	}
+	return root, nil
+}
+
+// openMount opens what the user wants to see in the image: a directory or a file.
+func (j *Job) openMount(m *pb.Mount) (*userpath.Directory, error) {
+	dir, err := userpath.OpenDirectory(j.User.Identity(), m.Source)
+	if err == nil {
+		return dir, nil
+	}
+	file, fileErr := userpath.OpenFile(j.User.Identity(), m.Source, os.O_RDONLY, 0)
+	if fileErr != nil {
+		return nil, err
+	}
+	return &userpath.Directory{Path: m.Source, File: file}, nil
+}
+
+func closeMounts(root *container.Root) {
+	if root == nil {
+		return
+	}
+	for _, m := range root.Mounts {
+		m.File.Close()
+	}
+}
+
+// DropRoot gives the image's layers back.
+func (j *Job) DropRoot() {
+	if j.root != nil {
+		j.root.Close()
+		j.root = nil
+	}
+}
+
+func (j *Job) tell(text string) {
+	if text != "" {
+		j.Log.Info(text)
+	}
+	if j.Tell != nil {
+		j.Tell(text)
+	}
+}
+
+// program is the one that all commands are links to.
+const program = "gleaner"
+
+// linkCommands makes the commands that an image has not, where the job shares a directory
+// with its supervisor, and answers the program to be bound there; "" = the node has none.
+func (j *Job) linkCommands() (string, error) {
+	var path string
+	for _, dir := range []string{j.Settings.CommandsDir, "/usr/local/bin", "/usr/bin"} {
+		candidate := filepath.Join(dir, program)
+		if info, err := os.Stat(candidate); dir != "" && err == nil && info.Mode().IsRegular() {
+			path = candidate
+			break
+		}
+	}
+	if path == "" {
+		j.Log.Warn("jobs with a container image have no commands in it: install gleaner on this node, or set container.commands")
+		return "", nil
+	}
+	dir := j.Dir.Path(bundle.RunDir, filepath.Base(container.CommandsInside))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make a directory for the commands: %w", err)
+	}
+	if err := j.writeRunFile(filepath.Join(filepath.Base(dir), program), nil, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return "", fmt.Errorf("look for the commands: %w", err)
+	}
+	for _, entry := range entries {
+		target, err := os.Readlink(filepath.Join(filepath.Dir(path), entry.Name()))
+		if err == nil && filepath.Base(target) == program {
+			if err := os.Symlink(program, filepath.Join(dir, entry.Name())); err != nil {
+				return "", fmt.Errorf("link the commands: %w", err)
+			}
+		}
+	}
+	return path, os.Lchown(dir, int(j.User.UID), int(j.User.GID))
+}
+
+// config is what the image says of its programs; empty without one.
+func (j *Job) config() v1.Config {
+	if j.root == nil {
+		return v1.Config{}
+	}
+	return j.root.Config
+}
+
+// inImage puts the image's variables over those of the submitter, except for those that the
+// submitter wants to keep, as pyxis does; and the commands at the end of PATH.
+func (j *Job) inImage(environment []string) []string {
+	if j.root == nil {
+		return environment
+	}
+	kept := j.Order.Spec.GetContainer().GetEnvironment()
+	image := slices.DeleteFunc(slices.Clone(j.config().Env), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(kept, name)
+	})
+	environment = pid1.Overlay(environment, image)
+	for i, entry := range environment {
+		if path, is := strings.CutPrefix(entry, "PATH="); is && !slices.Contains(filepath.SplitList(path), container.CommandsInside) {
+			environment[i] = "PATH=" + strings.TrimPrefix(path+":"+container.CommandsInside, ":")
+		}
+	}
+	return environment
+}
+
+// directoryInside is where the script starts.
+func (j *Job) directoryInside() string {
+	s := j.Order.Spec
+	for _, dir := range []string{s.GetContainer().GetWorkDirectory(), j.config().WorkingDir} {
+		if j.root != nil && filepath.IsAbs(dir) {
+			return filepath.Clean(dir)
+		}
+	}
+	return filepath.Clean(s.GetWorkDirectory())
+}
+
+// entrypoint goes before the script, if that was asked for.
+func (j *Job) entrypoint() []string {
+	if !j.Order.Spec.GetContainer().GetEntrypoint() {
+		return nil
+	}
+	return j.config().Entrypoint
+}

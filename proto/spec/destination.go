@@ -1,0 +1,98 @@
+package spec
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Destination is where jobs with a network of their own may connect to.
+type Destination struct {
+	Net         netip.Prefix
+	First, Last uint16 // ports of TCP and UDP; 0, 0 = all, and every protocol
+}
+
+// MaxDestinations is how many a site, partition or owner may name.
+const MaxDestinations = 64
+
+// Words of a list of destinations that stand alone.
+const (
+	Everywhere = "all"
+	Nowhere    = "none"
+)
+
+const destinationForms = "write an address, a range of addresses, or either with ports: 10.1.0.7, 10.0.0.0/8, 10.1.0.7:443, 10.0.0.0/8:8000-8099, [2001:db8::/32]:443"
+
+// ParseDestination reads "10.0.0.0/8:443".
+func ParseDestination(text string) (Destination, error) {
+	net, ports := text, ""
+	if inner, after, ok := strings.Cut(strings.TrimPrefix(text, "["), "]"); ok && strings.HasPrefix(text, "[") {
+		net = inner
+		if after != "" {
+			if ports, ok = strings.CutPrefix(after, ":"); !ok || ports == "" {
+				return Destination{}, fmt.Errorf("%q is no destination: %s", shorten(text), destinationForms)
+			}
+		}
+	} else if strings.Count(text, ":") == 1 {
+		net, ports, _ = strings.Cut(text, ":")
+		if ports == "" {
+			return Destination{}, fmt.Errorf("%q is no destination: %s", shorten(text), destinationForms)
+		}
+	}
+	var d Destination
+	prefix, err := netip.ParsePrefix(net)
+	if err != nil {
+		address, err := netip.ParseAddr(net)
+		if err != nil || address.Zone() != "" {
+			return Destination{}, fmt.Errorf("%q is no destination: %s", shorten(text), destinationForms)
+		}
+		prefix = netip.PrefixFrom(address, address.BitLen())
+	}
+	if prefix.Addr().Is4In6() {
+		return Destination{}, fmt.Errorf("%q is no destination: write its IPv4 address as such", shorten(text))
+	}
+	if prefix != prefix.Masked() {
+		return Destination{}, fmt.Errorf("%q is no destination: the range is %s", shorten(text), prefix.Masked())
+	}
+	d.Net = prefix
+	if ports == "" {
+		return d, nil
+	}
+	first, last, isRange := strings.Cut(ports, "-")
+	if d.First, err = port(first); err == nil && isRange {
+		d.Last, err = port(last)
+	} else {
+		d.Last = d.First
+	}
+	if err != nil || d.Last < d.First {
+		return Destination{}, fmt.Errorf("%q is no destination: its ports are not numbers of 1 to 65535, or FIRST-LAST of those", shorten(text))
+	}
+	return d, nil
+}
+
+func port(text string) (uint16, error) {
+	number, err := strconv.ParseUint(text, 10, 16)
+	if err == nil && (number == 0 || text[0] == '0' || text[0] == '+') {
+		err = strconv.ErrSyntax
+	}
+	return uint16(number), err
+}
+
+// String is what ParseDestination reads.
+func (d Destination) String() string {
+	net := d.Net.String()
+	if d.Net.IsSingleIP() {
+		net = d.Net.Addr().String()
+	}
+	if d.First == 0 {
+		return net
+	}
+	if d.Net.Addr().Is6() {
+		net = "[" + net + "]"
+	}
+	if d.First == d.Last {
+		return fmt.Sprintf("%s:%d", net, d.First)
+	}
+	return fmt.Sprintf("%s:%d-%d", net, d.First, d.Last)
+}
